@@ -1,4 +1,4 @@
-"""KubeletConfiguration files to settings: v1beta1, every field known, the ones that the rules read typed and placed.
+"""A kubelet's configuration to settings: v1beta1, every field known, the ones that the rules read typed and placed.
 
 What depends on the release (which policies, keys and gates there are) is checked by `engine.validation`, which names
 the places kept here.
@@ -9,31 +9,47 @@ from __future__ import annotations
 import difflib
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
 
 from memqos.catalog.kubelet_fields import KUBELET_FIELDS
+from memqos.catalog.kubelet_flags import Flag, flag_words, flagged
 from memqos.catalog.kubelet_overrides import overlaid
-from memqos.catalog.pods import read_text
+from memqos.catalog.kubelet_sources import (
+    API,
+    KIND,
+    Source,
+    source_of,
+    sources_at,
+    sources_of_flags,
+    with_defaults,
+)
 from memqos.catalog.schema import FieldPath, check, parse_fields
-from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, parse_documents
-from memqos.errors import ManifestError
-from memqos.model.node import CgroupDriver, KubeletSettings, ReservationPolicy, SwapBehavior
+from memqos.catalog.yaml_nodes import MappingEntry, MappingNode, Node, ScalarNode, SequenceNode
+from memqos.errors import ManifestError, UsageError
+from memqos.model.node import CgroupDriver, KubeletSettings, ReservationPolicy, SettingsNote, SwapBehavior
 from memqos.model.quantity import ZERO, Quantity, QuantityError
 
 __all__ = ["load_settings", "settings_of"]
 
-_API = "kubelet.config.k8s.io/v1beta1"
-_KIND = "KubeletConfiguration"
-_EMPTY = f"apiVersion: {_API}\nkind: {_KIND}\n".encode()
+_API, _KIND = API, KIND
+_NO_FILE = "kubelet configuration"
+_BY_DEFAULT = "default"
+_DEFAULT_THRESHOLDS = {
+    "memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%",
+    "imagefs.inodesFree": "5%",
+}  # fmt: skip
+"""Source: kubelet `eviction.DefaultEvictionHard`."""
 _DURATION = re.compile(r"[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|ms|s|m|h))+|[-+]?0")
 _PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
 _NANOSECONDS = {
     "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9,
 }  # fmt: skip
+_CPUS = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", re.ASCII)
 _PERCENT = re.compile(r"[0-9]{1,3}%", re.ASCII)
 _WHOLE_PERCENT = 100
 _LONGEST_FACTOR = 40
@@ -54,29 +70,75 @@ def _fields() -> Mapping[str, Mapping[str, str]]:
     return parse_fields(KUBELET_FIELDS)
 
 
-def load_settings(path: str | Path | None, overrides: Sequence[str] = ()) -> KubeletSettings:
-    """The settings in a KubeletConfiguration file, with single fields (`key=value`) set on top of it.
+def load_settings(
+    path: str | Path | Sequence[str | Path] | None, overrides: Sequence[str] = (), flags: Sequence[str] = ()
+) -> KubeletSettings:
+    """The settings of a kubelet: files of its configuration, then flags, then single fields (`key=value`).
 
-    path None is a kubelet without a configuration file. Raises UsageError for a file that cannot be read or an override
-    that is no key=value, ManifestError for what a kubelet would refuse.
+    path: one file or folder, or several, merged in order as the kubelet merges --config-dir: RFC 7386, so maps merge,
+    lists are replaced, and null takes a field away. None is a kubelet without a configuration file. flags: texts or
+    files of command line flags, which win over files. docs/reference/kubelet-configuration.md lists the forms.
+
+    Raises UsageError for a file that cannot be read or an override that is no key=value, ManifestError for what a
+    kubelet would refuse.
     """
-    if path is None:
-        return settings_of(_EMPTY, "kubelet configuration", overrides)
-    return settings_of(read_text(path, "a KubeletConfiguration"), str(path), overrides)
+    paths = [] if path is None else [path] if isinstance(path, str | Path) else list(path)
+    sources = [source for one in paths for source in sources_at(one)]
+    return _combined([*sources, *sources_of_flags(flags)], overrides)
 
 
-def settings_of(data: bytes, file: str, overrides: Sequence[str] = ()) -> KubeletSettings:
-    """The settings in a KubeletConfiguration of one document, with single fields (`key=value`) set on top of it.
+def settings_of(
+    data: bytes | None,
+    file: str,
+    overrides: Sequence[str] = (),
+    flags: Sequence[str] = (),
+    *,
+    words: Sequence[str] = (),
+) -> KubeletSettings:
+    """The settings in a configuration of any form that `load_settings` reads, with flags and fields on top of it.
+
+    data: None for a kubelet without a configuration file. words: the words of the kubelet's own command line, below
+    `flags`.
 
     Raises ManifestError naming file, line and field for an unknown field, a wrong type, or a value that no release
     takes.
     """
-    documents = parse_documents(data, file)
-    place = FieldPath(file)
-    if len(documents) != 1 or not isinstance(documents[0], MappingNode):
-        found = f"{len(documents)} documents" if len(documents) != 1 else "something else than a mapping of fields"
-        raise place.error(f"expected one {_KIND}, got {found}.", 0)
-    node = documents[0]
+    own, notes = flag_words(words, file)
+    sources = [] if data is None else [source_of(data, file)]
+    return _combined([*sources, Source(file=file, flags=own, notes=notes), *sources_of_flags(flags)], overrides)
+
+
+def _combined(sources: Sequence[Source], overrides: Sequence[str]) -> KubeletSettings:
+    """All sources in one: configurations merged, flags and overrides on top."""
+    layers = [one for one in map(with_defaults, sources) if one.config is not None]
+    node = MappingNode((), 0)
+    origin: dict[str, str] = {}
+    for index, source in enumerate(layers):
+        config, place = source.config or node, FieldPath(source.file)
+        if source.headed:
+            _check_head(config, place)
+        check(config, _KIND, _fields(), place)
+        if index == 1:
+            node = _with_default_thresholds(node)
+        node = _merged(node, config) if index else config
+        origin |= _origins(config, source.file)
+        origin |= {name: why for name, _, why in source.defaults if origin.get(name, ":0").endswith(":0")}
+    given = [flag for source in sources for flag in source.flags]
+    node, by_flag, notes = flagged(node, given)
+    node, overridden = overlaid(node, overrides, _fields(), _KIND)
+    by_flag = {name: label for name, label in by_flag.items() if not any(_within(name, key) for key in overridden)}
+    notes = (*(note for source in sources for note in source.notes), *_files_named(given, layers), *notes)
+    reader = _Reader(node, FieldPath(layers[0].file if layers else _NO_FILE), by_flag | overridden, origin)
+    return replace(
+        reader.settings(),
+        kubernetes=next((source.release for source in sources if source.release), ""),
+        effective=len(layers) == 1 and layers[0].effective,
+        drop_ins=tuple(source.file for source in layers[1:]),
+        notes=notes,
+    )
+
+
+def _check_head(node: MappingNode, place: FieldPath) -> None:
     for name, wanted in (("apiVersion", _API), ("kind", _KIND)):
         value = node.get(name)
         if not isinstance(value, ScalarNode) or value.value != wanted:
@@ -84,25 +146,90 @@ def settings_of(data: bytes, file: str, overrides: Sequence[str] = ()) -> Kubele
             raise place.child(name).error(
                 f"expected '{wanted}', got '{got}'.", node.line_of(name), next_step=f"memqos reads {_API} {_KIND}."
             )
-    check(node, _KIND, _fields(), place)
-    node, overridden = overlaid(node, overrides, _fields(), _KIND)
-    return _Reader(node, place, overridden).settings()
+
+
+def _within(name: str, key: str) -> bool:
+    """Whether a field is another, or below it."""
+    return name == key or name.startswith(f"{key}.")
+
+
+def _files_named(flags: Sequence[Flag], layers: Sequence[Source]) -> Iterator[SettingsNote]:
+    """Files that flags name: UsageError for a configuration that was not given, a note for drop-ins that were not."""
+    for flag in flags:
+        if flag.name == "config" and flag.value and not layers:
+            raise UsageError(
+                f"the kubelet has its configuration in {flag.value[:200]}, which memqos does not read from here.",
+                where=flag.origin,
+                next_step="Give that file with --kubelet-config.",
+            )
+        if flag.name == "config-dir" and flag.value and len(layers) < len(("file", "drop-in")):
+            what = f"the drop-ins in {flag.value[:200]} are not read from here: give them as a further --kubelet-config"
+            yield SettingsNote("--config-dir", flag.place, what)
+
+
+def _origins(node: MappingNode, file: str, above: str = "") -> dict[str, str]:
+    """Dotted field to the place that it was written at, all the way down."""
+    found: dict[str, str] = {}
+    for entry in node.entries:
+        name = f"{above}{entry.key}"
+        found[name] = f"{file}:{entry.value.line}"
+        if isinstance(entry.value, MappingNode):
+            found |= _origins(entry.value, file, f"{name}.")
+    return found
+
+
+def _merged(node: MappingNode, patch: MappingNode, above: str = "") -> MappingNode:
+    """RFC 7386, as `server.mergeKubeletConfigurations` applies it: null takes away, mappings merge, all else replaces.
+
+    evictionHard that is taken away is no thresholds, and not the default: that is filled in before the merge.
+    """
+    entries = {entry.key: entry for entry in node.entries}
+    for entry in patch.entries:
+        before = entries[entry.key].value if entry.key in entries else None
+        value = entry.value
+        if isinstance(value, ScalarNode) and value.value is None:
+            entries.pop(entry.key, None)
+            if not above and entry.key == "evictionHard":
+                entries[entry.key] = MappingEntry(entry.key, entry.line, MappingNode((), entry.line))
+        elif isinstance(value, MappingNode):
+            base = before if isinstance(before, MappingNode) else MappingNode((), value.line)
+            inner = _merged(base, value, f"{above}{entry.key}.")
+            entries[entry.key] = MappingEntry(entry.key, entry.line, inner)
+        else:
+            entries[entry.key] = entry
+    return MappingNode(tuple(entries.values()), node.line)
+
+
+def _with_default_thresholds(node: MappingNode) -> MappingNode:
+    """A first file as drop-ins meet it: with the default of evictionHard where it has none."""
+    given = node.get("evictionHard")
+    if isinstance(given, MappingNode):
+        return node
+    entries = tuple(entry for entry in node.entries if entry.key != "evictionHard")
+    return MappingNode((*entries, MappingEntry("evictionHard", 0, _thresholds(_DEFAULT_THRESHOLDS))), node.line)
+
+
+def _thresholds(amounts: Mapping[str, str]) -> MappingNode:
+    return MappingNode(tuple(MappingEntry(name, 0, ScalarNode(text, text, 0)) for name, text in amounts.items()), 0)
 
 
 class _Reader:
     """Takes typed values out of a checked document, and remembers where they were."""
 
-    def __init__(self, node: MappingNode, place: FieldPath, overridden: Mapping[str, str]) -> None:
+    def __init__(
+        self, node: MappingNode, place: FieldPath, overridden: Mapping[str, str], written: Mapping[str, str]
+    ) -> None:
         self._node = node
         self._place = place
         self._overridden = overridden
+        self._written = written
         self._origin: dict[str, str] = {}
         for entry in node.entries:
             self._keep(entry.key, entry.value, None)
 
     def _keep(self, name: str, node: Node, label: str | None) -> None:
         label = self._overridden.get(name, label)
-        self._origin[name] = label or f"{self._place.file}:{node.line}"
+        self._origin[name] = label or self._written.get(name, _BY_DEFAULT)
         if isinstance(node, MappingNode):
             for entry in node.entries:
                 self._keep(f"{name}.{entry.key}", entry.value, label)
@@ -111,6 +238,7 @@ class _Reader:
         """Everything that the rules read."""
         for name in ("evictionSoft", "evictionSoftGracePeriod", "evictionMinimumReclaim"):
             self._thresholds(name)
+        cpus = self._reserved_cpus()
         return KubeletSettings(
             feature_gates=self._gates(),
             cgroup_driver=self._choice("cgroupDriver", CgroupDriver),
@@ -120,12 +248,12 @@ class _Reader:
             cpu_cfs_quota_period_us=self._microseconds("cpuCFSQuotaPeriod"),
             cpu_manager_policy=self._text("cpuManagerPolicy"),
             enforce_node_allocatable=self._list("enforceNodeAllocatable"),
-            eviction_hard=self._thresholds("evictionHard"),
+            eviction_hard=self._hard_thresholds(),
             fail_cgroup_v1=self._flag("failCgroupV1"),
             fail_swap_on=self._flag("failSwapOn"),
-            kube_reserved=self._reserved("kubeReserved"),
+            kube_reserved=self._without_cpu(self._reserved("kubeReserved"), cpus),
             kube_reserved_cgroup=self._text("kubeReservedCgroup") or "",
-            system_reserved=self._reserved("systemReserved"),
+            system_reserved=self._with_cpus(self._reserved("systemReserved"), cpus),
             system_reserved_cgroup=self._text("systemReservedCgroup") or "",
             memory_manager_policy=self._text("memoryManagerPolicy"),
             memory_reservation_policy=self._policy(),
@@ -142,14 +270,11 @@ class _Reader:
         )
 
     def _error(self, name: str, what: str, *, got: object = None, next_step: str = "") -> ManifestError:
-        # At most two deep, and a key of a map may have dots of its own.
-        top, _, key = name.partition(".")
-        node = self._node.get(top)
-        node = (node.get(key) or node) if isinstance(node, MappingNode) else node
-        line = node.line if node is not None else self._node.line
-        origin = self._origin.get(name, "")
-        file, line = (origin, 0) if origin.startswith("--") else (self._place.file, line)
-        return FieldPath(file, name).error(what, line, got=got, next_step=next_step)
+        origin = self._origin.get(name) or self._origin.get(name.partition(".")[0], self._place.file)
+        file, _, line = origin.rpartition(":")
+        if origin.startswith("--") or not line.isdecimal():
+            file, line = origin, "0"
+        return FieldPath(file, name).error(what, int(line), got=got, next_step=next_step)
 
     def _scalar(self, name: str) -> ScalarNode | None:
         node = self._node.get(name)
@@ -237,6 +362,43 @@ class _Reader:
 
     def _thresholds(self, name: str) -> dict[str, str] | None:
         return self._known(name, _SIGNALS, "no eviction signal that a kubelet knows")
+
+    def _hard_thresholds(self) -> dict[str, str] | None:
+        """evictionHard, with the defaults in it that mergeDefaultEvictionSettings keeps (1.33)."""
+        given = self._thresholds("evictionHard")
+        if given is None or self._flag("mergeDefaultEvictionSettings") is not True:
+            return given
+        return {**_DEFAULT_THRESHOLDS, **given}
+
+    def _reserved_cpus(self) -> int:
+        """How many CPUs reservedSystemCPUs names, 0 if it is not given.
+
+        Source: kubelet `getReservedCPUs`, `ValidateKubeletConfiguration`, k8s.io/utils `cpuset.Parse`.
+        """
+        name = "reservedSystemCPUs"
+        text = self._text(name)
+        if not text:
+            return 0
+        found: set[int] = set()
+        for part in text.split(","):
+            match = _CPUS.fullmatch(part.strip())
+            if match is None or int(match[2] or match[1]) < int(match[1]):
+                raise self._error(name, f"'{text[:80]}' is not a list of CPUs such as 0-3,8.", got=text[:80])
+            found |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+        for other in ("systemReservedCgroup", "kubeReservedCgroup"):
+            if self._text(other):
+                raise self._error(name, f"it cannot be used with {other}.", next_step="Leave one of them out.")
+        return len(found)
+
+    @staticmethod
+    def _with_cpus(given: dict[str, Quantity] | None, cpus: int) -> dict[str, Quantity] | None:
+        """systemReserved, whose cpu reservedSystemCPUs overwrites."""
+        return {**(given or {}), "cpu": Quantity.parse(str(cpus))} if cpus else given
+
+    @staticmethod
+    def _without_cpu(given: dict[str, Quantity] | None, cpus: int) -> dict[str, Quantity] | None:
+        """kubeReserved, whose cpu goes where reservedSystemCPUs is given."""
+        return {name: one for name, one in given.items() if name != "cpu"} if given and cpus else given
 
     def _reserved(self, name: str) -> dict[str, Quantity] | None:
         """A reservation. Source: kubelet `parseResourceList`, which refuses every other resource."""

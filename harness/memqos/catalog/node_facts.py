@@ -3,6 +3,7 @@
 The fields: memory, swap (quantities), cpus, pageSize (bytes), hugepageSizes (quantities), cgroup (v1 or v2),
 swapController, pids (the lower of kernel.pid_max and kernel.threads-max), swappiness, kernel, zones. A zone: id,
 memory, cpus (numbers), distances (to every zone, in the order of ids), hugepages (size to number of pages).
+`catalog.node_objects` reads a Node object of Kubernetes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from memqos.catalog.node_objects import node_of
+from memqos.catalog.node_values import text
 from memqos.catalog.pods import read_text
 from memqos.catalog.schema import FieldPath, check, parse_fields, quantity_of
 from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, parse_documents
@@ -54,6 +57,8 @@ def facts_of(data: bytes, file: str) -> NodeFacts:
         found = f"{len(documents)} documents" if len(documents) != 1 else "something else"
         raise place.error(f"expected one mapping of facts, got {found}.", 0)
     node = documents[0]
+    if text(node, "kind"):
+        return node_of(node, place)
     check(node, "Node", _fields(), place)
     zones = tuple(_zones(node, place))
     bare = NodeFacts(memory=0)

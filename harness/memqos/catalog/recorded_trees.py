@@ -65,7 +65,7 @@ class RecordedTree:
     state file under the policy Static, None otherwise. runtimes: containerd or cri-o, runc or crun, and systemd to
     their versions, as far as the file says, "" for one whose version it does not; of two OCI runtimes the one that the
     containers' cgroups show. hugetlb: whether containerd passes huge page limits on.
-    unread: options of the kubelet's command line that win over its configuration, and are not in `settings`.
+    unread: options of the kubelet's command line that win over its configuration; `settings` has them.
     """
 
     source: str
@@ -93,23 +93,26 @@ class RecordedTree:
         return found[0] if len(found) == 1 else None
 
 
-def load_tree(path: str | Path, overrides: Sequence[str] = ()) -> RecordedTree:
-    """The tree in a file; overrides: fields (`key=value`) on top of the configuration in it.
+def load_tree(path: str | Path, overrides: Sequence[str] = (), flags: Sequence[str] = ()) -> RecordedTree:
+    """The tree in a file; overrides: fields (`key=value`) on top of the configuration in it; flags: those below them.
 
     Raises UsageError for a file that cannot be read, ManifestError naming file and field for what the format does not
     allow, and for a configuration or a pod in it that Kubernetes would refuse.
     """
     file = str(path)
-    return tree_of(_parsed(read_text(path, "a recorded tree", MAX_TREE_BYTES), file), file, overrides)
+    return tree_of(_parsed(read_text(path, "a recorded tree", MAX_TREE_BYTES), file), file, overrides, flags)
 
 
-def tree_of(data: Mapping[str, Any], file: str, overrides: Sequence[str] = ()) -> RecordedTree:
+def tree_of(
+    data: Mapping[str, Any], file: str, overrides: Sequence[str] = (), flags: Sequence[str] = ()
+) -> RecordedTree:
     """The tree in a document of this format; as `load_tree`. file: where it came from, as errors and reasons say it."""
     containers = tuple(_containers(data, file))
     config, manifests = data.get("config"), data.get("pods")
     state = data.get("memory_manager_state")
     if state is not None:
         _typed(data, "memory_manager_state", dict, file)
+    unread = tuple(map(str, _typed(data, "unread", list, file))) if "unread" in data else ()
     static = isinstance(state, dict) and state.get("policyName") == "Static"
     node = _typed(data, "node", dict, file) if "node" in data else None
     cgroups = dict(_cgroups(data, file))
@@ -120,12 +123,14 @@ def tree_of(data: Mapping[str, Any], file: str, overrides: Sequence[str] = ()) -
         sandboxes={one.uid: one.pod for one in containers},
         release=_typed(data, "kubelet", str, file) if "kubelet" in data else "",
         node=None if node is None else _node(node, cgroups.values(), file),
-        settings=None if config is None else settings_of(_text(config), f"{file} config", overrides),
+        settings=None
+        if config is None and not unread
+        else settings_of(None if config is None else _text(config), f"{file} config", overrides, flags, words=unread),
         pods=None if manifests is None else distinct(_manifests(data, file)),
         checkpoint=json.dumps(state) if static else None,
         runtimes=_runtimes(node or {}, cgroups, file),
         hugetlb=(node or {}).get("hugetlb") is True,
-        unread=tuple(map(str, _typed(data, "unread", list, file))) if "unread" in data else (),
+        unread=unread,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -54,7 +53,12 @@ _PODS = (
     "print; may be repeated. Else the recorded ones.",
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
-@click.option("--kubelet-config", metavar="FILE", help="A KubeletConfiguration; else the node's.")
+@click.option(
+    "--kubelet-config",
+    multiple=True,
+    metavar="FILE|FOLDER",
+    help="The kubelet's configuration, as for expect; may be repeated. Else the node's, with its command line.",
+)
 @kubelet_options
 @manifest_options
 @node_options
@@ -69,7 +73,7 @@ def command(
     kubernetes: str | None,
     pods: tuple[str, ...],
     files: tuple[str, ...],
-    kubelet_config: str | None,
+    kubelet_config: tuple[str, ...],
     static: bool,
     as_json: bool,
     **more: Any,
@@ -79,13 +83,13 @@ def command(
     kubelet = KubeletOptions(**{field.name: more.pop(field.name) for field in fields(KubeletOptions)})
     manifest = ManifestOptions(**{field.name: more.pop(field.name) for field in fields(ManifestOptions)})
     said = NodeOptions(**more)
-    if [tree, *pods, *files, kubelet_config, said.node_file].count("-") > 1:
+    if [tree, *pods, *files, *kubelet_config, *kubelet.flags, said.node_file].count("-") > 1:
         raise UsageError("standard input (-) can be read once only.", where="memqos audit")
     manifests = (*pods, *files)
     given = manifest.load(manifests).pods if manifests else None
     if target and not manifests:
         raise UsageError("a node does not say what its pods were asked for.", where="--target", next_step=_PODS)
-    recorded = _tree(target, tree, () if kubelet_config else kubelet.overrides, cri_socket=cri_socket)
+    recorded = _tree(target, tree, KubeletOptions() if kubelet_config else kubelet, cri_socket=cri_socket)
     given = recorded.pods if given is None else given
     where = recorded.source
     release = kubernetes or recorded.release
@@ -96,12 +100,8 @@ def command(
     if recorded.node is None and said.capacity_memory is None and said.node_file is None:
         raise _missing("node", where, "Give the facts of the node with --node, or at least --capacity-memory.")
     settings = recorded.settings
-    if recorded.unread and not kubelet_config:
-        said_there = " ".join(recorded.unread)
-        say(f"memqos: note: the kubelet's command line wins over its file and is not read: {said_there}", err=True)
-        say("        Say with --set what it changes, or give the whole configuration with --kubelet-config.", err=True)
     if kubelet_config or settings is None:
-        settings = kubelet.settings(kubelet_config)
+        settings = kubelet.settings(kubelet_config or None)
     question = Question(
         tree=recorded,
         kubelet=kubelet.kubelet(
@@ -126,7 +126,7 @@ def command(
     return answer.exit_code
 
 
-def _tree(target: str | None, tree: str | None, overrides: Sequence[str], *, cri_socket: str) -> RecordedTree:
+def _tree(target: str | None, tree: str | None, kubelet: KubeletOptions, *, cri_socket: str) -> RecordedTree:
     """The node that is named, read now, or the recording of one."""
     if (target is None) is (tree is None):
         raise UsageError(
@@ -137,12 +137,12 @@ def _tree(target: str | None, tree: str | None, overrides: Sequence[str], *, cri
     if target is None:
         if cri_socket:
             raise UsageError("a recording has no socket.", where="--cri-socket", next_step="Give it with --target.")
-        return load_tree(str(tree), overrides)
+        return load_tree(str(tree), kubelet.overrides, kubelet.flags)
     from memqos.place.recording import recorded_at
     from memqos.target.opening import check_url
 
     check_url(target, where="--target")
-    return tree_of(recorded_at(target, cri_socket=cri_socket), target, overrides)
+    return tree_of(recorded_at(target, cri_socket=cri_socket), target, kubelet.overrides, kubelet.flags)
 
 
 def _missing(what: str, where: str, next_step: str) -> UsageError:

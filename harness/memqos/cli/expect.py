@@ -20,7 +20,7 @@ from memqos.cli.kubelet_options import KubeletOptions, kubelet_options
 from memqos.cli.manifest_options import ManifestOptions, manifest_options, others_document
 from memqos.cli.narrowing import narrowed
 from memqos.cli.node_options import NodeOptions, node_options
-from memqos.cli.runtime_options import RuntimeOptions, runtime_options
+from memqos.cli.runtime_options import RuntimeOptions, runtime_options, runtime_told
 from memqos.cli.terminal import say, say_document, say_ignored
 from memqos.engine.answer.document import plan_parts
 from memqos.engine.answer.explain import knob_reasons, plan_tree, translations_text, with_pods
@@ -38,6 +38,7 @@ from memqos.engine.translate.explain import Language
 from memqos.engine.translate.versions import Runtimes
 from memqos.errors import ManifestError, UnknownNameError, UsageError
 from memqos.model.knob import Knob
+from memqos.model.node import KubeletSettings, NodeFacts
 from memqos.model.pod import Pod
 
 __all__ = ["command"]
@@ -78,13 +79,29 @@ Nothing is run: the values come from the reference engine, each with its reasons
 
 @click.command(name="expect", help=HELP)
 @click.argument("files", nargs=-1, metavar="FILE...")
-@click.option("--kubernetes", metavar="X.Y", help=f"The Kubernetes release, 1.{RELEASES[0]} to 1.{RELEASES[-1]}.")
-@click.option("--kubelet-config", metavar="FILE", help="A KubeletConfiguration (v1beta1); - reads standard input.")
+@click.option(
+    "--kubernetes",
+    metavar="X.Y",
+    help=f"The Kubernetes release, 1.{RELEASES[0]} to 1.{RELEASES[-1]}; else that of the Node object in --node, or of "
+    "kubeadm's ClusterConfiguration.",
+)
+@click.option(
+    "--kubelet-config",
+    multiple=True,
+    metavar="FILE|FOLDER",
+    help="The kubelet's configuration: a KubeletConfiguration, /configz output, or a file of kubeadm, k3s or RKE2; - "
+    "reads standard input. May be repeated, and may be a folder of *.conf files: merged in order as by --config-dir.",
+)
 @kubelet_options
 @click.option("--why", metavar="KNOB", help="Print the reason chain of one control file, like memory.high.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--diff", nargs=2, metavar="A B", help="Print what changes from one release to another.")
-@click.option("--diff-config", metavar="FILE", help="Print what changes from --kubelet-config to this one.")
+@click.option(
+    "--diff-config",
+    multiple=True,
+    metavar="FILE|FOLDER",
+    help="Print what changes from --kubelet-config to this one; may be repeated.",
+)
 @click.option("--running", is_flag=True, help="The pods run through the change of --diff or --diff-config.")
 @click.option("--resize", metavar="FILE", help="Print how the pods become those of this manifest, in place.")
 @click.option(
@@ -271,16 +288,19 @@ class _Order(Asked):
 
     def _two_kubelets(self) -> tuple[tuple[Kubelet, ...], tuple[str, ...]]:
         """Those before and after the change, and what they are called."""
-        releases = self.diff or (self.kubernetes or "", self.kubernetes or "")
         configs = (self.kubelet_config, self.diff_config or self.kubelet_config)
-        settings = {config: self.kubelet.settings(config) for config in dict.fromkeys(configs)}
-        node, runtimes = self.node.facts(), self.runtime.runtimes()
+        settings = {config: self.kubelet.settings(config or None) for config in dict.fromkeys(configs)}
+        node = self.node.facts()
+        release = self._release(node, settings[self.kubelet_config])
+        releases, runtimes = self.diff or (release, release), self.runtime.runtimes(runtime_told(node))
         kubelets = tuple(
             self.kubelet.kubelet(settings[config], node=node, release=release, runtimes=runtimes)
             for release, config in zip(releases, configs, strict=True)
         )
         names = tuple(
-            f"{kubelet.release} with {config or 'no configuration file'}" if self.diff_config else str(kubelet.release)
+            f"{kubelet.release} with {', '.join(config) or 'no configuration file'}"
+            if self.diff_config
+            else str(kubelet.release)
             for kubelet, config in zip(kubelets, configs, strict=True)
         )
         return kubelets, names
@@ -304,12 +324,20 @@ class _Order(Asked):
 
     def _kubelet(self) -> Kubelet:
         """The kubelet that is asked, where it is one."""
+        settings, node = self.kubelet.settings(self.kubelet_config or None), self.node.facts()
         return self.kubelet.kubelet(
-            self.kubelet.settings(self.kubelet_config),
-            node=self.node.facts(),
-            release=self.kubernetes or "",
-            runtimes=self.runtime.runtimes(),
+            settings,
+            node=node,
+            release=self._release(node, settings),
+            runtimes=self.runtime.runtimes(runtime_told(node)),
         )
+
+    def _release(self, node: NodeFacts, settings: KubeletSettings) -> str:
+        """The release: as a person says, else the Node's kubelet's, else the one that kubeadm's file names."""
+        found = self.kubernetes or node.kubelet or settings.kubernetes
+        if not found and not self.diff:
+            raise click.UsageError("Missing option '--kubernetes': the release, such as 1.36.")
+        return found
 
 
 def _need_releases(runtimes: Runtimes) -> None:

@@ -26,7 +26,7 @@ class Asked:
     kubelet: KubeletOptions
     manifests: ManifestOptions
     kubernetes: str | None
-    kubelet_config: str | None
+    kubelet_config: tuple[str, ...]
     why: str | None
     static: bool
     translate: tuple[str, ...]
@@ -37,7 +37,7 @@ class Asked:
     usage: tuple[str, ...]
     state: tuple[str, ...]
     diff: tuple[str, str] | None
-    diff_config: str | None
+    diff_config: tuple[str, ...]
     running: bool
     resize: str | None
     node_name: str | None
@@ -48,7 +48,7 @@ class Asked:
         """Usage that no single option can see."""
         if not self.files:
             raise click.UsageError("Missing argument 'FILE...': the pods' manifests.")
-        if not self.kubernetes and not self.diff:
+        if not (self.kubernetes or self.diff or self.node.node_file or self.kubelet_config):
             raise click.UsageError("Missing option '--kubernetes': the release, such as 1.36.")
         if self.kubernetes and self.diff:
             raise click.UsageError("--diff names both releases: leave --kubernetes out.")
@@ -57,7 +57,8 @@ class Asked:
         if self.why and (self.diff or self.diff_config):
             raise click.UsageError("--why explains one plan: what changes has its reasons already.")
         self._check_answers()
-        read = [*self.files, self.kubelet_config, self.diff_config, self.node.node_file, self.resize]
+        configurations = (*self.kubelet_config, *self.diff_config, *self.kubelet.flags)
+        read = [*self.files, *configurations, self.node.node_file, self.resize]
         if read.count("-") > 1:
             raise UsageError("standard input (-) can be read once only.", where="memqos expect")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,14 @@ _OPTIONS = (
         multiple=True,
         metavar="KEY=VALUE",
         help="A field on top of the configuration, such as featureGates.MemoryQoS=true; may be repeated.",
+    ),
+    click.option(
+        "--kubelet-flags",
+        "flags",
+        multiple=True,
+        metavar="FILE|FLAGS",
+        help="The kubelet's command line flags, which win over its configuration: a systemd unit or drop-in, a file "
+        "with KUBELET_EXTRA_ARGS=…, /proc/PID/cmdline, or the flags themselves; may be repeated.",
     ),
     click.option(
         "--driver",
@@ -48,6 +56,7 @@ class KubeletOptions:
     """What was said about the kubelet; a driver of None is the configured one."""
 
     overrides: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
     driver: str | None = None
     variant: str = Variant.SHIPPED.value
 
@@ -61,9 +70,12 @@ class KubeletOptions:
         """Whether the code or the text is followed."""
         return Variant(self.variant)
 
-    def settings(self, config: str | None) -> KubeletSettings:
-        """The configuration in this file (None: an empty one) with what was set on top; errors as `load_settings`."""
-        return load_settings(config, self.overrides)
+    def settings(self, config: str | Sequence[str] | None) -> KubeletSettings:
+        """The configuration in these files and folders (None: an empty one) with flags, and what was set, on top.
+
+        Errors as `load_settings`.
+        """
+        return load_settings(config, self.overrides, self.flags)
 
     def kubelet(
         self,

@@ -23,8 +23,9 @@ from memqos.engine.translate.versions import (
     traits_of,
 )
 from memqos.errors import UnknownNameError, UsageError
+from memqos.model.node import NodeFacts
 
-__all__ = ["RuntimeOptions", "runtime_options", "runtimes_named"]
+__all__ = ["RuntimeOptions", "runtime_options", "runtime_told", "runtimes_named"]
 
 _OLDEST_SYSTEMD = 240
 _NAMED = (*CRI_RUNTIMES, *DRIVEN_DIRECTLY)
@@ -96,6 +97,15 @@ def runtimes_named(text: str, beside: Runtimes = TRIXIE) -> Runtimes:
     if len(cri) > 1 or len(oci) > 1:
         raise UsageError(f"'{text}' names two runtimes of one kind.", where="--runtime", next_step=_EXAMPLE)
     return replace(beside, cri=cri[0] if cri else beside.cri, oci=oci[0] if oci else beside.oci)
+
+
+def runtime_told(node: NodeFacts) -> dict[str, str] | None:
+    """The CRI runtime that a Node object names ("containerd://2.1.4"), None where nothing does, or for another one.
+
+    The OCI runtime below it is in no Node: its version is not known then.
+    """
+    name, found, version = node.runtime.partition("://")
+    return {name: version} if found and name in CRI_RUNTIMES else None
 
 
 def runtime_options(command: Callable[..., Any]) -> Callable[..., Any]:

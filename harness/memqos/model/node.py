@@ -120,6 +120,7 @@ class KubeletSettings:
 
     throttling_factor is exact: the decimal that was written. A float is made of it only where the kubelet uses one.
     effective: whether these are what a running kubelet has (/configz), its defaults, drop-ins and flags included.
+    kubernetes: the release that kubeadm's ClusterConfiguration beside it names ("v1.34.0"), "" for none.
     drop_ins: the files that were merged onto the first, as --config-dir does.
     origin: field name as in the file to where it was written ("kubelet.yaml:7"), for reason chains.
     notes: what was given and is not read.
@@ -152,6 +153,7 @@ class KubeletSettings:
     topology_manager_scope: str | None = None
     topology_manager_policy_options: Mapping[str, str] | None = None
     effective: bool = False
+    kubernetes: str = field(default="", compare=False)
     drop_ins: tuple[str, ...] = field(default=(), compare=False)
     origin: Mapping[str, str] = field(default_factory=dict, compare=False)
     notes: tuple[SettingsNote, ...] = field(default=(), compare=False)

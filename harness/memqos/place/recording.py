@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 import posixpath
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from memqos.catalog.kubelet_flag_names import FIELD_FLAGS
+from memqos.catalog.kubelet_flags import flag_words
 from memqos.catalog.recorded_trees import SANDBOX
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
@@ -57,16 +58,8 @@ exit 0
 """
 """The first kubelet that sees the same files as we do; those of kind's nodes are in file systems of their own."""
 
-_RULING = frozenset(
-    {
-        "cgroup-driver", "cgroup-root", "cgroups-per-qos", "config-dir", "cpu-cfs-quota", "cpu-manager-policy",
-        "enforce-node-allocatable", "eviction-hard", "fail-swap-on", "feature-gates", "kube-reserved",
-        "kube-reserved-cgroup", "max-pods", "memory-manager-policy", "pod-max-pids", "qos-reserved", "reserved-cpus",
-        "reserved-memory", "system-reserved", "system-reserved-cgroup", "topology-manager-policy",
-        "topology-manager-scope",
-    }
-)  # fmt: skip
-"""What a kubelet's command line may say of what its rules are about: it wins over the file, and is not read here."""
+_RULING = frozenset({*FIELD_FLAGS, "config-dir", "experimental-allocatable-ignore-eviction"})
+"""What a kubelet's command line may say of what its rules are about: it wins over the file."""
 
 _SYSTEMD = "systemctl --version 2>/dev/null | head -n 1"
 _VERSION = """\
@@ -80,16 +73,19 @@ exit 0
 _FOLDERS = 'find "$@" -type d -print0 2>/dev/null; exit 0'
 _COUNTS = (PROCESSES, EVENTS, "pids.current")
 """What says whether the processes of containers are in their cgroups."""
-_OPTION = re.compile(r"--?([a-z][a-z-]*)(?:=(.*))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kubelet:
-    """A kubelet's process. version: what it prints, "" where none runs. options: those of its command line."""
+    """A kubelet's process. version: what it prints, "" where none runs. options: those of its command line.
+
+    ruling: the flags among them that win over its configuration, in their order.
+    """
 
     version: str = ""
     folder: str = "/"
     options: Mapping[str, str] = field(default_factory=dict)
+    ruling: tuple[str, ...] = ()
 
     def path(self, option: str, default: str = "") -> str:
         """A file that an option names, "" for none."""
@@ -175,11 +171,14 @@ def _kubelet(target: Target, deadline: Deadline) -> _Kubelet:
     if not lines:
         return _Kubelet()
     version, folder, *words = lines
-    options: dict[str, str] = {}
-    for word, after in zip(words, [*words[1:], ""], strict=True):
-        if match := _OPTION.fullmatch(word):
-            options[match[1]] = match[2] if match[2] is not None else after
-    return _Kubelet(version=version.rpartition(" ")[2], folder=folder, options=options)
+    flags, _ = flag_words(words, "")
+    ruling = tuple(
+        f"--{flag.name}" if flag.value is None else f"--{flag.name}={flag.value}"
+        for flag in flags
+        if flag.name in _RULING
+    )
+    options = {flag.name: flag.value or "" for flag in flags}
+    return _Kubelet(version=version.rpartition(" ")[2], folder=folder, options=options, ruling=ruling)
 
 
 def _told(target: Target, kubelet: _Kubelet, deadline: Deadline) -> dict[str, object]:
@@ -188,7 +187,7 @@ def _told(target: Target, kubelet: _Kubelet, deadline: Deadline) -> dict[str, ob
     if not kubelet.version:
         return told
     told["kubelet"] = kubelet.version
-    told["unread"] = [f"--{name}={value}" for name, value in kubelet.options.items() if name in _RULING]
+    told["unread"] = list(kubelet.ruling)
     if path := kubelet.path("config"):
         text = target.read(path, deadline=deadline)
         if text is None:

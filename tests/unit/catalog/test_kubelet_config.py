@@ -158,5 +158,6 @@ def test_files(tmp_path):
     assert load_settings(path).throttling_factor == Fraction(4, 5)
     with pytest.raises(UsageError, match="no such file"):
         load_settings(tmp_path / "missing.yaml")
-    with pytest.raises(UsageError, match="is a directory"):
-        load_settings(tmp_path)
+    (tmp_path / "empty").mkdir()
+    [note] = load_settings(tmp_path / "empty").notes
+    assert note.what == "it is empty; nothing is configured by this folder"

@@ -166,3 +166,112 @@ def test_claims_that_count_are_not_observable(told, tmp_path):
     of_pod = {one["verdict"] for one in findings if "web" in one["subject"]}
     assert of_pod == {"not observable"}
     assert {"memory.max", "oom_score_adj"} <= {one["knob"] for one in findings if "web" in one["subject"]}
+
+
+def kubepods(document):
+    [cgroup] = [knobs for (path, _), knobs in document["by_place"].items() if path.count("/") == 1]
+    return cgroup
+
+
+FORMS = ("pod.yaml", "--kubernetes", "1.34")
+
+
+def test_files_merge_as_drop_ins_do(planned):
+    """EKS nodeadm: systemd of the first file; kubeReserved of both: cpu 70m and memory 1Gi; swap of the second."""
+    files = ("--kubelet-config", "eks-base.json", "--kubelet-config", "eks-40-user.conf")
+    document, err = planned("config-forms", *FORMS, *files, "--swap", "4Gi")
+    assert (document["driver"], err) == ("systemd", "")
+    assert kubepods(document)["memory.max"] == "7516192768"
+    assert kubepods(document)["cpu.weight"] == "154"
+    # 256Mi of 8Gi of memory, of 4Gi of swap.
+    assert container_knobs(document, "app")["memory.swap.max"] == "134217728"
+    reasons = [one["reason"] for one in document["cgroups"][0]["knobs"].values()]
+    assert "eks-40-user.conf:1" in json.dumps(reasons)
+
+
+def test_a_folder_of_drop_ins(planned, tmp_path):
+    shutil.copy(CASES / "config-forms" / "eks-40-user.conf", tmp_path / "40-user.conf")
+    (tmp_path / "40-user.conf.bak").write_text("not read")
+    files = ("--kubelet-config", "eks-base.json", "--kubelet-config", tmp_path)
+    document, err = planned("config-forms", *FORMS, *files)
+    assert kubepods(document)["memory.max"] == "7516192768"
+    assert "skipped 40-user.conf.bak" in err
+
+
+@pytest.mark.parametrize("option", ["--kubelet-flags", "--kubelet-config"])
+def test_flags_of_aks(planned, option):
+    document, err = planned("config-forms", *FORMS, option, "aks-flags.txt")
+    assert (document["driver"], err) == ("systemd", "")
+    assert kubepods(document)["memory.max"] == str((8192 - 1638) << 20)
+
+
+def test_flags_win_over_files(planned):
+    files = ("--kubelet-config", "eks-base.json", "--kubelet-flags", "--kube-reserved=memory=2Gi --frobnicate")
+    document, err = planned("config-forms", *FORMS, *files)
+    assert kubepods(document)["memory.max"] == str(6 << 30)
+    assert kubepods(document)["cpu.weight"] == "157"
+    assert "--frobnicate: memqos does not know this flag" in err
+    assert "--frobnicate" in [one["about"] for one in document["remarks"]]
+
+
+def test_configz(planned, told):
+    document, err = planned("config-forms", *FORMS, "--kubelet-config", "configz.json", "--capacity-memory", "64Gi")
+    assert (document["driver"], err) == ("systemd", "")
+    assert kubepods(document)["memory.max"] == str((65536 - 8362) << 20)
+    code, _, err = told("config-forms", "expect", *FORMS, "--kubelet-config", "configz.json")
+    assert code == 4
+    assert "more memory is reserved" in err
+
+
+def test_kubeadm_and_the_release_that_it_names(planned):
+    document, err = planned("config-forms", "pod.yaml", "--kubelet-config", "kubeadm.yaml")
+    assert (document["release"], document["driver"], err) == ("1.34", "systemd", "")
+    assert kubepods(document)["memory.max"] == str((8192 - 1500) << 20)
+
+
+def test_a_node_object(planned):
+    """Its release and capacity are taken, its allocatable is compared, and its runtime reports the driver."""
+    files = ("--kubelet-config", "eks-base.json", "--kubelet-config", "eks-40-user.conf")
+    document, err = planned("config-forms", "pod.yaml", "--node", "node.json", *files)
+    assert document["release"] == "1.34"
+    assert kubepods(document)["memory.max"] == str((8039796 << 10) - (1 << 30))
+    assert "node.json: status.allocatable.memory: the Node says 6888564Ki, this configuration leaves 7054151680" in err
+    assert "containerd 2.1.4 reports its SystemdCgroup setting" in err
+    assert "status.allocatable.cpu" not in err
+
+
+def test_a_node_object_in_the_place_of_a_configuration(told):
+    code, _, err = told("config-forms", "expect", *FORMS, "--kubelet-config", "node.json")
+    assert code == 4
+    assert "this is a Node, not a KubeletConfiguration" in err
+    assert "Give it with --node." in err
+
+
+def test_no_release_at_all(told):
+    code, _, err = told("config-forms", "expect", "pod.yaml", "--kubelet-config", "eks-base.json")
+    assert code == 4
+    assert "Missing option '--kubernetes'" in err
+
+
+def test_a_configuration_that_flags_name_is_asked_for(told):
+    code, _, err = told("config-forms", "expect", *FORMS, "--kubelet-flags", "--config=/var/lib/kubelet/config.yaml")
+    assert code == 4
+    assert "Give that file with --kubelet-config." in err
+
+
+def test_a_difference_between_sets_of_files(told):
+    both = ("--kubelet-config", "eks-base.json", "--diff-config", "eks-base.json", "--diff-config", "eks-40-user.conf")
+    code, out, _ = told("config-forms", "expect", *FORMS, *both)
+    assert code == 0
+    assert out.startswith("1.34 with eks-base.json -> 1.34 with eks-base.json, eks-40-user.conf: ")
+
+
+def test_an_audit_takes_flags_and_several_files(told):
+    tree = ("audit", "--tree", "tree-nodriver.json", "--pods", "pod.yaml")
+    code, out, _ = told("driver-from-cri", *tree, "--kubelet-flags", "--system-reserved=memory=1Gi")
+    assert code == 1
+    assert "memory.max of kubepods.slice is 17179869184, expected 16106127360" in out
+    eks = CASES / "config-forms"
+    files = ("--kubelet-config", eks / "eks-base.json", "--kubelet-config", eks / "eks-40-user.conf")
+    code, out, _ = told("driver-from-cri", *tree, *files)
+    assert "memory.max of kubepods.slice is 17179869184, expected 16106127360" in out

@@ -133,16 +133,18 @@ def test_a_containerd_that_passes_huge_page_limits_on_is_judged_by_that(node: Li
     assert "hugetlb.2MB.max of container app of pod default/burstable is max, expected 0" in out
 
 
-def test_options_of_the_kubelets_command_line_that_are_not_read_are_named(
+def test_the_kubelets_command_line_wins_over_its_file(
     node: LiveNode, told: Told, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     node.kubelet += ["--kube-reserved=memory=1Gi", "--node-ip=10.0.0.7", "--config-dir", "/etc/kubernetes/conf.d"]
-    code, _, err = told("--target", "ssh://node7", *PODS)
-    assert code == 0
-    assert "not read: --kube-reserved=memory=1Gi --config-dir=/etc/kubernetes/conf.d" in err
+    code, out, err = told("--target", "ssh://node7", *PODS)
+    assert code == 1
+    assert "memory.max of kubepods" in out
+    assert "kubeReserved" in out
+    assert "--config-dir: the drop-ins in /etc/kubernetes/conf.d are not read from here" in err
     assert "node-ip" not in err
     assert run(["record", "--target", "ssh://node7"]) == 0
     (tmp_path / "node7.json").write_text(capsys.readouterr().out)
     config = data_root() / "fixtures/kubelet/v1.27.yaml"
-    assert "--kube-reserved" in told("--tree", tmp_path / "node7.json", *PODS)[2]
+    assert told("--tree", tmp_path / "node7.json", *PODS)[0] == 1
     assert told("--tree", tmp_path / "node7.json", "--kubelet-config", config, *PODS)[2] == ""

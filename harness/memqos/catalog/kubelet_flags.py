@@ -1,0 +1,276 @@
+"""A kubelet's command line, in the forms that people have it, to fields of its configuration.
+
+Forms: a bare line of flags, /proc/PID/cmdline (NUL between words), a systemd unit or drop-in, a file of environment
+variables (KUBELET_EXTRA_ARGS=…), what `ps` prints, one flag a line, and lists in YAML or JSON as k3s and RKE2
+(kubelet-arg) and kubeadm (kubeletExtraArgs) keep them.
+
+Source: kubelet `options.AddKubeletConfigFlags`, `server.kubeletConfigFlagPrecedence`; component-base
+`cli/flag`; pflag.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from memqos.catalog.kubelet_flag_names import BOOLS, FIELD_FLAGS, NODE_FLAGS, FlagKind
+from memqos.catalog.yaml_nodes import MappingEntry, MappingNode, Node, ScalarNode, SequenceNode
+from memqos.errors import ManifestError
+from memqos.model.node import SettingsNote
+
+__all__ = ["Flag", "flag_words", "flagged", "flags_in", "is_command_line"]
+
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+_ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_VARIABLE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
+_SECTION = re.compile(r"^\[[A-Za-z]+\]\s*$", re.MULTILINE)
+_UNIT_KEYS = ("ExecStart", "Environment", "EnvironmentFile")
+_NUMBER = re.compile(r"[-+]?[0-9]{1,18}", re.ASCII)
+_NEAR = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag as it was given: its name without dashes, its value (None for none), and where that was."""
+
+    name: str
+    value: str | None
+    place: str
+
+    @property
+    def origin(self) -> str:
+        """How reasons and errors name it."""
+        return f"--{self.name} ({self.place})" if self.place else f"--{self.name}"
+
+    def error(self, what: str, next_step: str = "") -> ManifestError:
+        """An error at this flag."""
+        return ManifestError.at(what, file=self.place or "kubelet flags", field=f"--{self.name}", next_step=next_step)
+
+
+def is_command_line(text: str) -> bool:
+    """Whether a text that is no configuration looks like flags, a unit or variables with flags."""
+    lines = [line.strip() for line in text.split("\n") if line.strip() and not line.strip().startswith(("#", ";"))]
+    if not lines:
+        return False
+    first = lines[0].removeprefix("- ").lstrip("\"'")
+    assigned = _ASSIGNMENT.fullmatch(first)
+    return (
+        "\0" in text
+        or first.startswith("--")
+        or bool(_SECTION.search(text))
+        or bool(assigned and "--" in assigned[2])
+        or first.split("=")[0].strip() in _UNIT_KEYS
+        or bool(re.search(r"(?:^|\s|/)kubelet\s+--", first))
+    )
+
+
+def flags_in(text: str, place: str) -> tuple[tuple[Flag, ...], tuple[SettingsNote, ...]]:
+    """The flags in a text of any of the forms, and what was found that is none; ManifestError for unclosed quotes."""
+    if "\0" in text:
+        return flag_words([word for word in text.split("\0") if word], place)
+    variables: dict[str, str] = {}
+    commands: list[str] = []
+    notes: list[SettingsNote] = []
+    for line in _lines(text):
+        key, equals, value = line.partition("=")
+        key = key.strip()
+        if equals and key == "EnvironmentFile":
+            what = "the file is not read here: give its text as a further --kubelet-flags"
+            notes.append(SettingsNote(f"EnvironmentFile={value.strip()}", place, what))
+        elif equals and key == "Environment":
+            for word in _split(value, place):
+                if match := _ASSIGNMENT.fullmatch(word):
+                    variables[match[1]] = match[2]
+        elif equals and key == "ExecStart":
+            commands = [*commands, value.strip()] if value.strip() else []
+        elif match := _ASSIGNMENT.fullmatch(line):
+            variables[match[1]] = " ".join(_split(match[2], place))
+        elif not _SECTION.fullmatch(line) and (not equals or line.lstrip("-\"' ").startswith("-") or "--" in line):
+            commands.append(line.removeprefix("- ").removeprefix("exec "))
+    return _of_commands(commands, variables, notes, place)
+
+
+def _of_commands(
+    commands: Sequence[str], variables: Mapping[str, str], notes: Iterable[SettingsNote], place: str
+) -> tuple[tuple[Flag, ...], tuple[SettingsNote, ...]]:
+    """The flags of commands with their variables put in; of variables alone, where there is no command."""
+    found: list[SettingsNote] = list(notes)
+    words: list[str] = []
+    for command in commands:
+        for name in _VARIABLE.findall(command):
+            if name not in variables:
+                what = "the variable is not set here: give the file that sets it as a further --kubelet-flags"
+                found.append(SettingsNote(f"${name}", place, what))
+        words += _split(_VARIABLE.sub(lambda match: variables.get(match[1], ""), command), place)
+    if not commands:
+        for value in variables.values():
+            if value.lstrip().startswith("-"):
+                words += _split(value, place)
+    flags, more = flag_words(words, place)
+    return flags, (*found, *more)
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines that say something, continued lines joined."""
+    for line in map(str.strip, re.sub(r"\\\n", " ", text.removeprefix("\ufeff")).split("\n")):
+        if line and not line.startswith(("#", ";")):
+            yield line.removesuffix("\\")
+
+
+def _split(text: str, place: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise ManifestError.at(f"the flags do not end: {error}.", file=place, next_step="Close the quotes.") from None
+
+
+def flag_words(words: Sequence[str], place: str) -> tuple[tuple[Flag, ...], tuple[SettingsNote, ...]]:
+    """The flags in the words of a command line, as pflag takes them; the program and what stands before it is left out.
+
+    A word that belongs to no flag is noted: a kubelet refuses it.
+    """
+    flags: list[Flag] = []
+    notes: list[SettingsNote] = []
+    index = 0
+    while index < len(words):
+        word = words[index].strip().strip(",")
+        index += 1
+        if not word.startswith("-"):
+            if flags and word:
+                what = f"it belongs to no flag: the kubelet refuses it ('unknown command {word[:40]}')"
+                notes.append(SettingsNote(f"'{word[:80]}'", place, what))
+            continue
+        name, equals, value = word.lstrip("-").partition("=")
+        name = name.replace("_", "-")
+        if not name:
+            continue
+        if equals:
+            flags.append(Flag(name, value, place))
+        elif name in BOOLS or index >= len(words) or words[index].startswith("-"):
+            flags.append(Flag(name, None, place))
+        else:
+            flags.append(Flag(name, words[index], place))
+            index += 1
+    return tuple(flags), tuple(notes)
+
+
+def flagged(node: MappingNode, flags: Sequence[Flag]) -> tuple[MappingNode, dict[str, str], tuple[SettingsNote, ...]]:
+    """A configuration with flags on top, where each field they set comes from, and a note for what they do not set.
+
+    A flag replaces its field whole, as in the kubelet: a map or list starts anew with the first flag of a name, and
+    later flags of that name add to it. Feature gates are merged with those of the files. Raises ManifestError for a
+    value that a kubelet refuses.
+    """
+    fields: dict[str, Node] = {}
+    origin: dict[str, str] = {}
+    notes: list[SettingsNote] = []
+    for flag in flags:
+        known = FIELD_FLAGS.get(flag.name)
+        if known is None:
+            notes += _note(flag)
+            continue
+        field, kind = known
+        fields[field] = _value(flag, kind, fields.get(field))
+        origin[field] = flag.origin
+        if isinstance(found := fields[field], MappingNode):
+            origin |= {
+                f"{field}.{entry.key}": origin.get(f"{field}.{entry.key}", flag.origin) for entry in found.entries
+            }
+    for field, value in fields.items():
+        if field == "featureGates" and isinstance(given := node.get(field), MappingNode):
+            node = _set(node, field, _over(given, value))
+            del origin[field]
+        else:
+            node = _set(node, field, value)
+    return node, origin, tuple(notes)
+
+
+def _note(flag: Flag) -> Iterator[SettingsNote]:
+    if flag.name in NODE_FLAGS:
+        if NODE_FLAGS[flag.name]:
+            yield SettingsNote(flag.origin, flag.place, NODE_FLAGS[flag.name])
+        return
+    near = difflib.get_close_matches(flag.name[:80], [*FIELD_FLAGS, *NODE_FLAGS], n=1, cutoff=_NEAR)
+    meant = f"; did you mean --{near[0]}?" if near else ""
+    yield SettingsNote(
+        f"--{flag.name[:80]}",
+        flag.place,
+        "memqos does not know this flag, and takes it to change nothing; a kubelet that does not know it does not "
+        f"start ('unknown flag: --{flag.name[:80]}'){meant}",
+    )
+
+
+def _set(node: MappingNode, name: str, value: Node) -> MappingNode:
+    return MappingNode((*(one for one in node.entries if one.key != name), MappingEntry(name, 0, value)), node.line)
+
+
+def _over(given: Node | None, added: Node) -> MappingNode:
+    """The entries of two mappings, those of the second winning."""
+    first = given.entries if isinstance(given, MappingNode) else ()
+    second = added.entries if isinstance(added, MappingNode) else ()
+    names = {entry.key for entry in second}
+    return MappingNode((*(entry for entry in first if entry.key not in names), *second), 0)
+
+
+def _value(flag: Flag, kind: FlagKind, before: Node | None) -> Node:
+    """What a flag sets its field to; before: what an earlier flag of this name set it to."""
+    text = flag.value
+    if kind is FlagKind.BOOL:
+        return _scalar(flag, _bool(flag, "true" if text is None else text))
+    if text is None:
+        raise flag.error("the flag needs a value.", f"Write --{flag.name}=VALUE.")
+    if kind is FlagKind.INT:
+        if not _NUMBER.fullmatch(text.strip()):
+            raise flag.error(f"'{text[:80]}' is not a whole number.")
+        return _scalar(flag, int(text))
+    if kind is FlagKind.TEXT:
+        return _scalar(flag, text)
+    if kind is FlagKind.LIST:
+        items = [_scalar(flag, part) for part in text.split(",")] if text else []
+        return SequenceNode((*(before.items if isinstance(before, SequenceNode) else ()), *items), 0)
+    if kind is FlagKind.MEMORY:
+        return SequenceNode(
+            (*(before.items if isinstance(before, SequenceNode) else ()), *_reserved_memory(flag, text)), 0
+        )
+    return _over(before, MappingNode(tuple(_pairs(flag, kind, text)), 0))
+
+
+def _pairs(flag: Flag, kind: FlagKind, text: str) -> Iterator[MappingEntry]:
+    between = "<" if kind is FlagKind.BELOW else "="
+    parts = [text] if kind is FlagKind.PAIR else text.split(",")
+    for part in parts:
+        if not part.strip():
+            continue
+        name, found, value = part.partition(between)
+        name, value = name.strip(), value.strip()
+        if not found or not name:
+            step = f"Write --{flag.name}=name{between}value,…"
+            raise flag.error(f"'{part[:80]}' is not name{between}value.", step)
+        gate = kind is FlagKind.GATES
+        yield MappingEntry(name, 0, _scalar(flag, _bool(flag, value)) if gate else _scalar(flag, value))
+
+
+def _reserved_memory(flag: Flag, text: str) -> Iterator[MappingNode]:
+    """`0:memory=1Gi,hugepages-2Mi=1Gi`, several of them with ";" between."""
+    for part in text.split(";"):
+        zone, found, rest = part.partition(":")
+        if not found or not _NUMBER.fullmatch(zone.strip()):
+            raise flag.error(f"'{part[:80]}' is not NODE:memory=AMOUNT.", f"Write --{flag.name}=0:memory=1Gi,….")
+        limits = MappingNode(tuple(_pairs(flag, FlagKind.MAP, rest)), 0)
+        entries = (MappingEntry("numaNode", 0, _scalar(flag, int(zone))), MappingEntry("limits", 0, limits))
+        yield MappingNode(entries, 0)
+
+
+def _bool(flag: Flag, text: str) -> bool:
+    if text not in _TRUE | _FALSE:
+        raise flag.error(f"'{text[:80]}' is neither true nor false.")
+    return text in _TRUE
+
+
+def _scalar(flag: Flag, value: str | int | bool) -> ScalarNode:
+    del flag
+    return ScalarNode(value, str(value).lower() if isinstance(value, bool) else str(value), 0)

@@ -1,0 +1,287 @@
+"""The forms in which people have a kubelet's configuration, each taken apart into configuration and flags.
+
+KubeletConfiguration files, what the kubelet serves at /configz, kubeadm's files and ConfigMap, k3s' and RKE2's
+config.yaml, nodeadm's NodeConfig, OpenShift's KubeletConfig, and command lines. docs/reference/kubelet-configuration.md
+lists them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from memqos.catalog.kubelet_flags import Flag, flag_words, flags_in, is_command_line
+from memqos.catalog.node_values import mapping, text
+from memqos.catalog.pods import read_text
+from memqos.catalog.schema import FieldPath
+from memqos.catalog.yaml_nodes import MappingEntry, MappingNode, Node, ScalarNode, SequenceNode, parse_documents
+from memqos.errors import ManifestError, UsageError
+from memqos.model.node import SettingsNote
+
+__all__ = ["API", "KIND", "Source", "source_of", "sources_at", "sources_of_flags", "with_defaults"]
+
+API = "kubelet.config.k8s.io/v1beta1"
+KIND = "KubeletConfiguration"
+_WHAT = "a KubeletConfiguration"
+_SUFFIX = ".conf"
+_MOST_SKIPPED = 6
+_FORMS = (
+    f"memqos reads {API} {KIND}, /configz, kubeadm's files, kubelet-arg of k3s and RKE2, and command lines "
+    "(--kubelet-flags)."
+)
+_K3S = (
+    "k3s and RKE2 give their kubelet further settings of their own (evictionHard among them), which are not in this "
+    "file: /configz of the node has all of them"
+)
+_NODEADM = (
+    "nodeadm merges this onto a configuration of its own, which is not in this file: /configz of the node has all of it"
+)
+_OPENSHIFT = (
+    "the Machine Config Operator merges this onto a configuration of its own, which is not in this file: /configz of "
+    "the node has all of it"
+)
+_KUBEADM_DRIVER = "kubeadm's default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What one file, or one option, says of a kubelet.
+
+    config: a KubeletConfiguration, None for none. defaults: fields that its tool sets where the file does not, and
+    why. release: the Kubernetes release that the file names, "" for none. effective: /configz. headed: whether the
+    configuration has to name its apiVersion and kind.
+    """
+
+    file: str
+    config: MappingNode | None = None
+    flags: tuple[Flag, ...] = ()
+    notes: tuple[SettingsNote, ...] = ()
+    defaults: tuple[tuple[str, str, str], ...] = ()
+    release: str = ""
+    effective: bool = False
+    headed: bool = True
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the documents of a file have shown so far."""
+
+    file: str
+    configs: list[tuple[MappingNode, bool, str]] = field(default_factory=list)
+    flags: list[Flag] = field(default_factory=list)
+    notes: list[SettingsNote] = field(default_factory=list)
+    defaults: list[tuple[str, str, str]] = field(default_factory=list)
+    release: str = ""
+    effective: bool = False
+
+
+def sources_at(path: str | Path) -> tuple[Source, ...]:
+    """The sources in a file ("-" is standard input), or in a folder as --config-dir takes it: its *.conf files.
+
+    Files of a folder and of the folders below it come in the order in which the kubelet walks: by name, each folder
+    where its own name stands. What does not end in .conf is skipped, and named. Raises UsageError for what cannot be
+    read, ManifestError for what is none of the forms.
+    """
+    if str(path) == "-" or not Path(path).is_dir():
+        return (source_of(read_text(path, _WHAT), str(path)),)
+    files: list[Path] = []
+    skipped: list[Path] = []
+    for one in _walk(Path(path)):
+        (files if one.name.endswith(_SUFFIX) else skipped).append(one)
+    found = [source_of(read_text(one, _WHAT), str(one)) for one in files]
+    if not skipped and found:
+        return tuple(found)
+    names = ", ".join(str(one.relative_to(path)) for one in skipped[:_MOST_SKIPPED])
+    more = f" and {len(skipped) - _MOST_SKIPPED} more" if len(skipped) > _MOST_SKIPPED else ""
+    what = f"--config-dir takes files that end in {_SUFFIX} only: skipped {names}{more}" if skipped else "it is empty"
+    note = SettingsNote(str(path), str(path), what if found else f"{what}; nothing is configured by this folder")
+    return (Source(file=str(path), notes=(note,)), *found)
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Files in the order of Go's filepath.WalkDir: by the bytes of names; links to folders are not followed."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: os.fsencode(entry.name))
+    except OSError as error:
+        raise UsageError(
+            f"the folder cannot be read: {error.strerror}.", where=str(folder), next_step="Give a readable folder."
+        ) from None
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(Path(entry.path))
+        else:
+            yield Path(entry.path)
+
+
+def sources_of_flags(given: Sequence[str]) -> tuple[Source, ...]:
+    """The sources behind --kubelet-flags: files by their names, and texts of flags."""
+    found = []
+    for one in given:
+        is_text = one != "-" and ("--" in one or "=" in one or "\n" in one) and not Path(one[:4096]).is_file()
+        if is_text or not one.strip():
+            found.append(_of_flags(one.encode("utf-8", "surrogateescape"), "--kubelet-flags"))
+        else:
+            found.append(_of_flags(read_text(one, "a file of kubelet flags"), one))
+    return tuple(found)
+
+
+def _of_flags(data: bytes, file: str) -> Source:
+    content = data.decode("utf-8", "replace")
+    if content.strip() and not is_command_line(content):
+        # A list, or a file of k3s or kubeadm, has flags too.
+        source = source_of(data, file)
+        if source.config is not None:
+            raise UsageError(f"this is {_WHAT}.", where=file, next_step="Give it with --kubelet-config.")
+        return source
+    flags, notes = flags_in(content, file)
+    return Source(file=file, flags=flags, notes=notes)
+
+
+def source_of(data: bytes, file: str) -> Source:
+    """What a file holds, whichever form it has; ManifestError naming file and line for none of them."""
+    content = data.decode("utf-8", "replace")
+    if is_command_line(content):
+        flags, notes = flags_in(content, file)
+        return Source(file=file, flags=flags, notes=notes)
+    documents = parse_documents(data, file)
+    found = _Found(file)
+    others = [one for one in documents if not _taken(one, found)]
+    if others and not (len(documents) == 1 and isinstance(others[0], MappingNode)):
+        raise _unknown(documents, file)
+    if others:
+        _refuse_objects(others[0], file)
+        return Source(file=file, config=others[0] if isinstance(others[0], MappingNode) else None)
+    if len(found.configs) > 1 or not documents:
+        raise _unknown(documents, file)
+    config, headed, own = found.configs[0] if found.configs else (None, True, file)
+    return Source(
+        file=own,
+        config=config,
+        headed=headed,
+        flags=tuple(found.flags),
+        notes=tuple(found.notes),
+        defaults=tuple(found.defaults),
+        release=found.release,
+        effective=found.effective,
+    )
+
+
+def _unknown(documents: Sequence[Node], file: str) -> ManifestError:
+    found = f"{len(documents)} documents" if len(documents) != 1 else "something else than a mapping of fields"
+    return FieldPath(file).error(f"expected one {KIND}, got {found}.", 0, next_step=_FORMS)
+
+
+def _refuse_objects(node: Node, file: str) -> None:
+    """Objects that belong to another option."""
+    kind = text(node, "kind") if isinstance(node, MappingNode) else ""
+    if kind in {"Node", "NodeList"}:
+        raise UsageError(f"this is a {kind}, not a {KIND}.", where=file, next_step="Give it with --node.")
+
+
+def _taken(node: Node, found: _Found) -> bool:
+    """Take a document apart; False for one that is no form known here."""
+    if isinstance(node, SequenceNode):
+        words = [one.text for one in node.items if isinstance(one, ScalarNode)]
+        if len(words) != len(node.items) or not any(word.startswith("--") for word in words):
+            return False
+        _add_words(words, found, found.file)
+        return True
+    if not isinstance(node, MappingNode):
+        return False
+    if isinstance(served := node.get("kubeletconfig"), MappingNode):
+        found.configs.append((served, False, found.file))
+        found.effective = True
+        return True
+    version, kind = text(node, "apiVersion"), text(node, "kind")
+    if not kind and any(entry.key in {"kubelet-arg", "kubelet-arg+"} for entry in node.entries):
+        _k3s(node, found)
+        return True
+    return _of_kind(node, version.partition("/")[0], kind, found)
+
+
+def _of_kind(node: MappingNode, group: str, kind: str, found: _Found) -> bool:
+    if kind == KIND and text(node, "apiVersion") == API:
+        found.configs.append((node, True, found.file))
+    elif group == "kubeadm.k8s.io":
+        _kubeadm(node, found)
+    elif kind == "ConfigMap" and isinstance(kept := mapping(node, "data").get("kubelet"), ScalarNode):
+        inner = source_of(kept.text.encode("utf-8", "surrogatepass"), f"{found.file} data.kubelet")
+        found.configs += [(inner.config, inner.headed, inner.file)] if inner.config is not None else []
+        found.flags += inner.flags
+        found.notes += inner.notes
+    elif kind == "NodeConfig" and group == "node.eks.aws":
+        kubelet = mapping(mapping(node, "spec"), "kubelet")
+        found.configs += (
+            [(config, False, found.file)] if isinstance(config := kubelet.get("config"), MappingNode) else []
+        )
+        _add_words(_texts(kubelet.get("flags")), found, found.file)
+        found.notes.append(SettingsNote(kind, f"{found.file}:{node.line}", _NODEADM))
+    elif kind == "KubeletConfig" and group == "machineconfiguration.openshift.io":
+        config = mapping(node, "spec").get("kubeletConfig")
+        found.configs += [(config, False, found.file)] if isinstance(config, MappingNode) else []
+        found.notes.append(SettingsNote(kind, f"{found.file}:{node.line}", _OPENSHIFT))
+    else:
+        return kind == "KubeProxyConfiguration"
+    return True
+
+
+def _k3s(node: MappingNode, found: _Found) -> None:
+    """`kubelet-arg` is one flag or a list of them, without dashes; so is `kubelet-arg+`, which adds to it."""
+    for entry in node.entries:
+        if entry.key in {"kubelet-arg", "kubelet-arg+"}:
+            _add_words([f"--{word.lstrip('-')}" for word in _texts(entry.value)], found, f"{found.file}:{entry.line}")
+    found.notes.append(SettingsNote("kubelet-arg", f"{found.file}:{node.line_of('kubelet-arg')}", _K3S))
+
+
+def _kubeadm(node: MappingNode, found: _Found) -> None:
+    found.release = found.release or text(node, "kubernetesVersion")
+    if not found.defaults:
+        found.defaults.append(("cgroupDriver", "systemd", _KUBEADM_DRIVER))
+    given = mapping(node, "nodeRegistration").get("kubeletExtraArgs")
+    if isinstance(given, MappingNode):
+        pairs = [(entry.key, entry.value.text, entry.line) for entry in _scalars(given)]
+    else:
+        items = given.items if isinstance(given, SequenceNode) else ()
+        pairs = [(text(one, "name"), _own(one, "value"), one.line) for one in items if isinstance(one, MappingNode)]
+    found.flags += [Flag(name.lstrip("-"), value, f"{found.file}:{line}") for name, value, line in pairs if name]
+
+
+def _scalars(node: MappingNode) -> Iterator[_Scalar]:
+    for entry in node.entries:
+        if isinstance(entry.value, ScalarNode):
+            yield _Scalar(entry.key, entry.value, entry.line)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scalar:
+    key: str
+    value: ScalarNode
+    line: int
+
+
+def _own(node: MappingNode, name: str) -> str:
+    value = node.get(name)
+    return value.text if isinstance(value, ScalarNode) else ""
+
+
+def _texts(node: Node | None) -> list[str]:
+    items = node.items if isinstance(node, SequenceNode) else (node,)
+    return [one.text for one in items if isinstance(one, ScalarNode) and one.value is not None]
+
+
+def _add_words(words: Sequence[str], found: _Found, place: str) -> None:
+    flags, notes = flag_words(words, place)
+    found.flags += flags
+    found.notes += notes
+
+
+def with_defaults(source: Source) -> Source:
+    """The source with what its tool sets where the file does not."""
+    config = source.config or MappingNode((), 0)
+    missing = [one for one in source.defaults if config.get(one[0]) is None]
+    if not missing:
+        return source
+    added = tuple(MappingEntry(name, 0, ScalarNode(value, value, 0)) for name, value, _ in missing)
+    return replace(source, config=MappingNode((*config.entries, *added), config.line), headed=source.config is not None)
