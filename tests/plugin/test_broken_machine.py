@@ -266,6 +266,13 @@ def test_a_test_that_failed_on_what_was_damaged_is_run_once_more(damaged_first, 
     assert (pytester.path / "runs").read_text() == runs
     assert results.run.ret == 0
     results.run.stdout.fnmatch_lines([f"*test_it[[]{failing}[]] is run once more, on another machine"])
+    again = [one.get("earlier_attempts", []) for one in found]
+    assert [len(one) for one in again] == [int(number == failing) for number in range(4)]
+    [attempt] = again[failing]
+    assert (attempt["outcome"], attempt["machine"]) == ("machinery", "trixie-0")
+    assert attempt["again"] == "the checkpoint or the image that its machine was made of had changed on the disk"
+    assert attempt["reason"]
+    results.run.stdout.fnmatch_lines(["run again:", f"*test_it[[]{failing}[]]: the checkpoint*"])
 
 
 def test_a_failure_on_what_is_whole_is_not_tried_twice(results, pytester):

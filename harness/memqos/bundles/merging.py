@@ -94,7 +94,10 @@ def _own(part: str, name: str) -> str:
 def _renamed(result: TestResult, part: str) -> TestResult:
     kind, _, name = result.folder.partition("/")
     folder = f"{kind}/{_own(part, name)}" if kind in EVIDENCE and name else ""
-    return dataclasses.replace(result, machine=_own(part, result.machine), folder=folder)
+    attempts = (dataclasses.replace(one, machine=_own(part, one.machine)) for one in result.earlier_attempts)
+    return dataclasses.replace(
+        result, machine=_own(part, result.machine), folder=folder, earlier_attempts=tuple(attempts)
+    )
 
 
 def _kind(machine: Mapping[str, Any]) -> tuple[str, ...]:

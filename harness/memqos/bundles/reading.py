@@ -199,6 +199,7 @@ class _Told:
         document = formats.upgraded(document, self._since)
         if not isinstance(document["id"], str):
             raise TypeError(document["id"])
+        before = document.get("seconds_before")
         return TestResult(
             **{name: shapes.said_text(document.get(name)) for name in _TEXTS},
             outcome=Outcome(document["outcome"]),
@@ -206,6 +207,8 @@ class _Told:
             error_code=shapes.count_of(document.get("error_code")),
             findings=tuple(self._finding(one) for one in document["findings"]),
             untried=document.get("untried") is True,
+            earlier_attempts=shapes.attempts_of(document.get("earlier_attempts")),
+            seconds_before=None if before is None else shapes.seconds_of(before),
         )
 
     def _finding(self, document: Mapping[str, Any]) -> Finding:

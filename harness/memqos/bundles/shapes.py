@@ -16,8 +16,10 @@ from memqos.engine.answer.loss import Hop, HopHeld, Loss
 from memqos.engine.answer.setter import Setter
 from memqos.engine.plan import Input, Reason
 from memqos.report.bundle import Merged, Part
+from memqos.report.outcome import Attempt
 
 __all__ = [
+    "attempts_of",
     "claims_of",
     "count_of",
     "finding_of",
@@ -71,6 +73,23 @@ def seconds_of(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
         raise ValueError(_NO_NUMBERS)
     return float(value)
+
+
+def attempts_of(value: object) -> tuple[Attempt, ...]:
+    """The attempts at a case that do not count; raises TypeError or ValueError for what is none."""
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise TypeError(value)
+    return tuple(
+        Attempt(
+            reason=said_text(one["reason"]),
+            again=said_text(one["again"]),
+            machine=said_text(one.get("machine")),
+            seconds=seconds_of(one["seconds"]),
+        )
+        for one in value
+    )
 
 
 def given_settings(value: object) -> dict[str, dict[str, Any]]:

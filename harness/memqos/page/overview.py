@@ -124,6 +124,8 @@ def _facts(bundle: Bundle) -> Iterator[tuple[str, str]]:
     if seconds := _seconds(bundle.started, bundle.ended):
         yield "took", f"{seconds // 60} min {seconds % 60} s"
     yield "exit code", f"{bundle.exit_code} ({ExitCode(bundle.exit_code).name.lower().replace('_', ' ')})"
+    if again := sum(len(result.earlier_attempts) for result in bundle.results):
+        yield "run again", str(again)
     if bundle.not_run:
         yield "not run", str(bundle.not_run)
     if bundle.left_out.cases:

@@ -162,12 +162,12 @@ def phase_of(report: pytest.TestReport) -> Phase | None:
     return phase
 
 
-def told_again(report: pytest.TestReport) -> pytest.TestReport:
-    """The report of a phase that says nothing, since the test is run once more: neither passed nor failed."""
+def told_again(report: pytest.TestReport, why: str) -> pytest.TestReport:
+    """The report of a phase that does not count, since the test is run again, and why: neither passed nor failed."""
     report.outcome = AGAIN  # type: ignore[assignment]
     phase = phase_of(report)
     if phase is not None:
-        setattr(report, ATTRIBUTE, replace(phase, outcome=None, findings=()))
+        setattr(report, ATTRIBUTE, replace(phase, outcome=None, findings=(), again=why))
     return report
 
 

@@ -73,6 +73,7 @@ def _case(result: TestResult, named: str) -> ET.Element:
     told = [("claim", result.claim), ("machine", result.machine), ("host", result.host)]
     told += [("runtime", result.runtime), ("driver", result.driver)]
     told += [(f"findings.{setter}", str(count)) for setter, count in result.set_by.items()]
+    told += [("earlier_attempts", "; ".join(one.reason for one in result.earlier_attempts))]
     told += [("known", "; ".join(map(known_line, result.known)))]
     if any(value for _, value in told):
         properties = ET.SubElement(case, "properties")

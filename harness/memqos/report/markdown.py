@@ -54,6 +54,7 @@ def _lines(bundle: Bundle, name: str, missing: Sequence[str]) -> Iterator[str]:
     yield from _deviations(bundle)
     yield from _reasons("Not observable", bundle, Outcome.NOT_OBSERVABLE)
     yield from _reasons("Machinery", bundle, Outcome.MACHINERY)
+    yield from _run_again(bundle)
     if bundle.machines:
         yield from ("", "<details><summary>Machines</summary>", "")
         yield from (f"- {inline(machine_line(machine))}" for machine in bundle.machines)
@@ -93,6 +94,14 @@ def _deviations(bundle: Bundle) -> Iterator[str]:
         yield from (f"  - {inline(line)}" for line in lines[:MOST_LISTED])
         yield f"  - again: {_code(again(bundle, result))}"
     yield from _more(len(deviating))
+
+
+def _run_again(bundle: Bundle) -> Iterator[str]:
+    again = [(result, one) for result in bundle.results for one in result.earlier_attempts]
+    if again:
+        yield from ("", f"<details><summary>Run again: {len(again)}</summary>", "")
+        yield from (f"- {inline(result.id)}: {inline(one.again)} ({inline(one.reason)})" for result, one in again)
+        yield from ("", "</details>")
 
 
 def _reasons(title: str, bundle: Bundle, outcome: Outcome) -> Iterator[str]:

@@ -13,7 +13,7 @@ from memqos.engine.answer.finding import Finding, Verdict, worst
 from memqos.engine.answer.setter import Setter
 from memqos.errors import ExitCode
 
-__all__ = ["Outcome", "TestResult", "exit_code", "outcome_of"]
+__all__ = ["Attempt", "Outcome", "TestResult", "exit_code", "outcome_of"]
 
 
 class Outcome(StrEnum):
@@ -33,6 +33,30 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """An attempt at a case that ended in *machinery* and does not count, because the case was run again.
+
+    reason: what it failed of. again: why the case was run again. machine: as of TestResult. seconds: setup, call and
+    teardown together; those of the result include them.
+    """
+
+    reason: str
+    again: str
+    machine: str = ""
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The attempt as an element of a result's `earlier_attempts`."""
+        return {
+            "outcome": Outcome.MACHINERY.value,
+            "reason": self.reason,
+            "again": self.again,
+            "machine": self.machine,
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TestResult:
     """One test of a run.
 
@@ -44,6 +68,8 @@ class TestResult:
     host: where its worker ran, as ssh is told of it; "" for the host that the run was started on.
     folder: evidence, relative to the results folder, "" if none was kept.
     untried: whether it was given up as *machinery* without an attempt, because several before it had failed alike.
+    earlier_attempts: those that do not count, in their order; empty for a case that was run once.
+    seconds_before: the median of its last runs on the host of the run, None if none is known.
     """
 
     # pytest would take a class of this name for a test class.
@@ -65,6 +91,8 @@ class TestResult:
     host: str = ""
     folder: str = ""
     untried: bool = False
+    earlier_attempts: tuple[Attempt, ...] = ()
+    seconds_before: float | None = None
 
     @property
     def deviations(self) -> tuple[Finding, ...]:
@@ -83,13 +111,18 @@ class TestResult:
         return {setter: counted[setter] for setter in Setter if counted[setter]}
 
     def to_json(self) -> dict[str, Any]:
-        """The result as it is in bundle.json, and in a line of findings.jsonl; no host for the run's own."""
-        names = (field.name for field in fields(self))
-        return {
-            **{name: getattr(self, name) for name in names if name != "host" or self.host},
+        """The result as it is in bundle.json, and in a line of findings.jsonl; some fields are left out if absent."""
+        document: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        document |= {
             "outcome": self.outcome.value,
             "findings": [finding_document(one) for one in self.findings],
+            "earlier_attempts": [one.to_json() for one in self.earlier_attempts],
         }
+        return {name: value for name, value in document.items() if name not in _MAY_BE_ABSENT or value not in _ABSENT}
+
+
+_MAY_BE_ABSENT = frozenset({"host", "earlier_attempts", "seconds_before"})
+_ABSENT: tuple[object, ...] = ("", [], None)
 
 
 def outcome_of(findings: Iterable[Finding]) -> Outcome:

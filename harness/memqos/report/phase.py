@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from memqos.engine.answer.document import finding_document, finding_from
 from memqos.engine.answer.finding import Finding
-from memqos.report.outcome import Outcome, TestResult
+from memqos.report.outcome import Attempt, Outcome, TestResult
 
 __all__ = ["Phase", "result_of"]
 
@@ -29,7 +29,8 @@ _RANK = [
 class Phase:
     """One phase; outcome None: it says nothing, as a setup that went well does. The other fields as of TestResult.
 
-    repeated: whether its error is one that was told in full before.
+    repeated: whether its error is one that was told in full before. again: why the test is run again after this phase,
+    which does not count then; "" if it is not. seconds: how long the phase took.
     """
 
     outcome: Outcome | None
@@ -47,6 +48,8 @@ class Phase:
     folder: str = ""
     untried: bool = False
     repeated: bool = False
+    again: str = ""
+    seconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """The phase as plain data, as which it goes from a worker to the controller."""
@@ -75,7 +78,8 @@ class Phase:
 def result_of(nodeid: str, phases: Sequence[Phase], *, seconds: float) -> TestResult | None:
     """The result of a test with these phases, in their order; None if none of them says anything.
 
-    The worst phase decides. Findings are those of all phases, and the folder is the last that there is.
+    The worst phase decides. Findings are those of all phases, and the folder is the last that there is. Phases of an
+    attempt that does not count say nothing; the attempt is kept beside the result.
     """
     telling = [(phase.outcome, phase) for phase in phases if phase.outcome is not None]
     if not telling:
@@ -98,4 +102,18 @@ def result_of(nodeid: str, phases: Sequence[Phase], *, seconds: float) -> TestRe
         host=deciding.host,
         untried=deciding.untried,
         folder=next((phase.folder for _, phase in reversed(telling) if phase.folder), ""),
+        earlier_attempts=tuple(_attempts(phases)),
     )
+
+
+def _attempts(phases: Sequence[Phase]) -> Iterator[Attempt]:
+    """The attempts that do not count: each ends with the phases that say why the test is run again."""
+    reason, again, machine, seconds = "", "", "", 0.0
+    for phase in phases:
+        if again and not phase.again:
+            yield Attempt(reason=reason, again=again, machine=machine, seconds=round(seconds, 3))
+            reason, again, machine, seconds = "", "", "", 0.0
+        reason, again, machine = reason or (phase.reason if phase.again else ""), phase.again, machine or phase.machine
+        seconds += phase.seconds
+    if again:
+        yield Attempt(reason=reason, again=again, machine=machine, seconds=round(seconds, 3))

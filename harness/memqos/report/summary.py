@@ -32,6 +32,9 @@ _COLUMNS = (
 _LISTED_AT_MOST = 120
 """Lines of a list in the summary."""
 _SLOWEST = 5
+_SLOWER = 10
+_NOTABLE = 5.0
+"""Seconds that a case must have taken more than before to be listed as slower; and twice as long."""
 _ONLY_WRONG = -1
 """The verbosity with which only what went wrong is told."""
 _WRONG = {Outcome.DEVIATES: "deviations", Outcome.MACHINERY: "machinery", Outcome.USAGE: "usage"}
@@ -65,7 +68,9 @@ def summary_lines(
         yield from _section("known deviations", _cut(known, most=most))
         yield from _section("known, and not seen any more", list(bundle.known_gone))
         yield from _section("not observable", _cut(_grouped(bundle, Outcome.NOT_OBSERVABLE), most=most))
+        yield from _section("run again", _run_again(bundle))
         yield from _section("slowest cases", _slowest(bundle))
+        yield from _section("slower than before (median of the last runs on this host)", _slower(bundle))
         yield from _section("machines", [machine_line(machine) for machine in bundle.machines])
         yield from _section("timing (medians, for information)", _timing(bundle))
         yield from _section("memory of the runtime itself (for information)", _overhead(bundle))
@@ -246,6 +251,25 @@ def _slowest(bundle: Bundle) -> list[str]:
     slowest = sorted(bundle.results, key=lambda result: -result.seconds)[:_SLOWEST]
     names = names_of(bundle.results)
     return [f"{result.seconds:>7.1f} s  {names[id(result)]}" for result in slowest if result.seconds >= 1]
+
+
+def _run_again(bundle: Bundle) -> list[str]:
+    """Cases of which an attempt does not count, and why it does not."""
+    names = names_of(bundle.results)
+    return [
+        f"{names[id(result)]}: {plain(one.again)}; attempt {number} ended in machinery: {plain(one.reason)}"
+        for result in bundle.results
+        for number, one in enumerate(result.earlier_attempts, 1)
+    ]
+
+
+def _slower(bundle: Bundle) -> list[str]:
+    """Those that took longest beside what they took before, by the seconds between."""
+    names = names_of(bundle.results)
+    known = [(one, one.seconds_before) for one in bundle.results if one.seconds_before is not None]
+    slower = [(one, before) for one, before in known if one.seconds - before >= _NOTABLE and one.seconds >= 2 * before]
+    slower.sort(key=lambda one: one[1] - one[0].seconds)
+    return [f"{one.seconds:>7.1f} s  {before:>5.1f} s before  {names[id(one)]}" for one, before in slower[:_SLOWER]]
 
 
 def _grouped(bundle: Bundle, outcome: Outcome) -> list[str]:

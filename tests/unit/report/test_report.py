@@ -16,11 +16,13 @@ from memqos.errors import ExitCode
 from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, NoFile, Reading, Unreadable
+from memqos.page.cases import case_document
 from memqos.report import junit, summary
 from memqos.report.again import again
 from memqos.report.as_json import as_json
 from memqos.report.causes import causes_of
-from memqos.report.outcome import Outcome, exit_code, outcome_of
+from memqos.report.markdown import markdown
+from memqos.report.outcome import Attempt, Outcome, exit_code, outcome_of
 from memqos.report.phase import Phase, result_of
 from memqos.report.verdict import verdict_line
 from tests.documents import misfits
@@ -302,6 +304,78 @@ def test_the_slowest_cases_are_named_where_there_are_enough_to_compare():
     assert lines[lines.index("slowest cases:") + 1] == "      6.0 s  values/test_values.py::test_pod[6]"
     few = summary.summary_lines(dataclasses.replace(BUNDLE, results=many[:5]), results_folder="r")
     assert "slowest cases:" not in list(few)
+
+
+AGAIN = Attempt(reason="the guest is silent", again="its image had changed", machine="main-0", seconds=2.5)
+
+
+def test_an_attempt_that_does_not_count_is_in_every_report():
+    again = result("again", Outcome.CONFORMS, earlier_attempts=(AGAIN,))
+    bundle = dataclasses.replace(BUNDLE, results=(again, result("once", Outcome.CONFORMS)))
+    told = "its image had changed; attempt 1 ended in machinery: the guest is silent"
+    assert f"  values/test_values.py::test_pod[again]: {told}" in list(
+        summary.summary_lines(bundle, results_folder="r")
+    )
+    document = bundle.to_json()["results"]
+    assert document[0]["earlier_attempts"] == [
+        {
+            "outcome": "machinery",
+            "reason": "the guest is silent",
+            "again": "its image had changed",
+            "machine": "main-0",
+            "seconds": 2.5,
+        }
+    ]
+    assert "earlier_attempts" not in document[1]
+    assert "its image had changed (the guest is silent)" in markdown(bundle)
+    assert 'name="earlier_attempts" value="the guest is silent"' in junit.junit_xml(bundle)
+    [page, _] = [case_document(one, [], name="", again="") for one in bundle.results]
+    assert page["attempts"] == ["its image had changed. Attempt 1: the guest is silent"]
+
+
+@pytest.mark.parametrize(
+    ("phases", "attempts"),
+    [
+        ([(None, "", ""), (Outcome.CONFORMS, "", "")], []),
+        ([(None, "", ""), (None, "gone", "why"), (None, "", "why"), (None, "", ""), (Outcome.CONFORMS, "", "")], [3.0]),
+        ([(None, "gone", "why"), (Outcome.MACHINERY, "again", "")], [1.0]),
+    ],
+)
+def test_phases_of_an_attempt_that_does_not_count_come_to_an_attempt(phases, attempts):
+    told = [
+        Phase(outcome=outcome, chapter="c", reason=reason, again=again, machine="m", seconds=1.0)
+        for outcome, reason, again in phases
+    ]
+    found = result_of("id", told, seconds=float(len(told)))
+    assert found.earlier_attempts == tuple(
+        Attempt(reason="gone", again="why", machine="m", seconds=one) for one in attempts
+    )
+
+
+def test_cases_that_took_much_longer_than_before_are_named_by_the_difference():
+    took = {
+        "3": (134.0, 12.0),
+        "1": (10.0, 4.0),
+        "2": (30.0, 2.0),
+        "little": (4.9, 0.1),
+        "less than twice": (50.0, 30.0),
+    }
+    several = tuple(
+        result(name, Outcome.CONFORMS, seconds=seconds, seconds_before=before)
+        for name, (seconds, before) in took.items()
+    )
+    known = (*several, result("nothing known", Outcome.CONFORMS, seconds=99.0))
+    lines = list(summary.summary_lines(dataclasses.replace(BUNDLE, results=known), results_folder="r"))
+    first = lines.index("slower than before (median of the last runs on this host):")
+    assert lines[first + 1 : first + 5] == [
+        "    134.0 s   12.0 s before  values/test_values.py::test_pod[3]",
+        "     30.0 s    2.0 s before  values/test_values.py::test_pod[2]",
+        "     10.0 s    4.0 s before  values/test_values.py::test_pod[1]",
+        "",
+    ]
+    many = tuple(result(str(n), Outcome.CONFORMS, seconds=20.0 + n, seconds_before=1.0) for n in range(12))
+    lines = list(summary.summary_lines(dataclasses.replace(BUNDLE, results=many), results_folder="r"))
+    assert sum("s before" in line for line in lines) == 10
 
 
 def test_the_end_says_where_the_report_for_a_browser_is():

@@ -57,7 +57,9 @@ class Recovery:
         """What need not be tried: places, or all of one sort of machine."""
         self._checked: set[str] = set()
         self._again: pytest.Item | None = None
-        """The test that is run once more, while its first attempt comes to its end."""
+        """The test that is run again, while its first attempt comes to its end."""
+        self._why = ""
+        """Why it is."""
 
     @property
     def _lane(self) -> Lane | None:
@@ -105,7 +107,7 @@ class Recovery:
         """Learn from each outcome; what happens in tearing down says nothing of the next attempt."""
         report = yield
         if self._again is item:
-            return told_again(report)
+            return told_again(report, self._why)
         outcome = outcome_of_phase(report)
         if outcome is None or report.when == "teardown" or not _needs_machine(item):
             return report
@@ -114,9 +116,9 @@ class Recovery:
             self._observed |= {self._place(item)[0], self._machine_id()}
         error = call.excinfo.value if call.excinfo is not None and outcome is Outcome.MACHINERY else None
         if isinstance(error, MemqosError):
-            if self._is_of_a_damaged_origin() or self._came_beside(item, error):
-                self._again = item
-                return told_again(report)
+            if why := self._why_again(item, error):
+                self._again, self._why = item, why
+                return told_again(report, why)
             self._count(item, error)
             if report.when == "call" and self._lane is not None and ASKING & set(getattr(item, "fixturenames", ())):
                 self._lane.spoil("what its last case left in the pod may be in the way of the next")
@@ -139,6 +141,12 @@ class Recovery:
         if len(self._places) > 1 and sort not in self._observed:
             self._hopeless[sort] = error
             self._telling.line(f"nothing but machinery on {sort}: what is left of it is not tried any more")
+
+    def _why_again(self, item: pytest.Item, error: MemqosError) -> str:
+        """Why a test that ended in machinery is run again, "" if it is not; see docs/explanation/outcomes.md."""
+        if self._is_of_a_damaged_origin():
+            return "the checkpoint or the image that its machine was made of had changed on the disk"
+        return "it failed beside other cases, which may have been in its way" if self._came_beside(item, error) else ""
 
     def _is_of_a_damaged_origin(self) -> bool:
         """Check, once, what the machine was made of: it may be that which failed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -37,6 +38,7 @@ from memqos.plugin.results.ending import Ending
 from memqos.plugin.results.publishing import cited, publish, summary_shown
 from memqos.plugin.results.results_folder import for_good, make_folder
 from memqos.plugin.results.roster import Roster
+from memqos.plugin.results.timekeeping import Timekeeping
 from memqos.report import prow
 from memqos.report.bundle import Bundle, LeftOut
 from memqos.report.outcome import TestResult
@@ -161,15 +163,21 @@ class Recording:
         if phase is None:
             self._others_failed = self._others_failed or report.failed
             return
-        self._phases.setdefault(nodeid, []).append(phase)
+        self._phases.setdefault(nodeid, []).append(dataclasses.replace(phase, seconds=report.duration))
         self._seconds[nodeid] = self._seconds.get(nodeid, 0.0) + report.duration
         if report.when not in {"setup", "call"}:
             self._finish(nodeid, getattr(report, "worker_id", ""))
 
     def _finish(self, nodeid: str, worker: str = "") -> None:
-        result = result_of(nodeid, self._phases.pop(nodeid), seconds=self._seconds[nodeid])
+        phases = self._phases.pop(nodeid)
+        result = result_of(nodeid, phases, seconds=self._seconds[nodeid])
         if result is None:
+            if any(phase.again for phase in phases):
+                self._phases[nodeid] = phases  # The next attempt's follow.
             return
+        times: Timekeeping | None = self._config.pluginmanager.get_plugin("memqos-timekeeping")
+        if times is not None and (before := times.before(nodeid, among=self.roster.chosen)) is not None:
+            result = dataclasses.replace(result, seconds_before=round(before, 3))
         self._results.append(result)
         self._config.hook.pytest_memqos_result(result=result, worker=worker)
         try:

@@ -27,6 +27,7 @@ class Timekeeping:
         self._config = config
         self._shared_by: dict[str, str] = {}
         self._around: dict[str, float] = defaultdict(float)
+        self._before: ExpectedDurations | None = None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -47,6 +48,12 @@ class Timekeeping:
     def expected(self, cases: Iterable[str]) -> ExpectedDurations:
         """What these cases will take together; what several share is counted for the first of them."""
         return expected_durations(cases, stored_durations(), shared_by=self._shared_by)
+
+    def before(self, case: str, *, among: Iterable[str]) -> float | None:
+        """What a case of this run took before, in seconds, None if nothing is known of it. among: the run's cases."""
+        if self._before is None:
+            self._before = self.expected(among)
+        return self._before.seconds.get(case)
 
     def keep(self, results: Sequence[TestResult]) -> None:
         """Keep what the results of this run took."""
