@@ -17,8 +17,12 @@ from typing import Any
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import ManifestError, UsageError
 from memqos.known import EVIDENCE
+from memqos.plain_file import read_plain
 
 __all__ = ["Accepted", "accepted_or_not", "baseline_text", "load_baseline"]
+
+MAX_BYTES = 16 << 20
+"""A longer baseline is refused."""
 
 _FIELDS = {"claim": str, "knob": str, "until": datetime.date, "reason": str, "subject": str, "observed": str}
 _NEEDED = ("claim", "knob", "until", "reason")
@@ -67,10 +71,11 @@ def accepted_or_not(finding: Finding, claim: str, accepted: Iterable[Accepted], 
 def load_baseline(file: Path) -> tuple[Accepted, ...]:
     """Every entry of a file: tables `[[accepted]]`.
 
-    Raises UsageError for a file that cannot be read, ManifestError for what is no entry.
+    Raises UsageError for a file that cannot be read, is no plain file or has more than MAX_BYTES,
+    ManifestError for what is no entry.
     """
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        document = tomllib.loads(read_plain(file, most=MAX_BYTES).decode())
     except OSError as error:
         raise UsageError(f"the baseline cannot be read: {error.strerror}.", where=str(file)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

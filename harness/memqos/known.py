@@ -17,11 +17,15 @@ from memqos.config.lines import line_of
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import ManifestError, UsageError
 from memqos.model.node import CgroupDriver
+from memqos.plain_file import read_plain
 
 __all__ = ["EVIDENCE", "KnownDeviation", "amended", "load_all", "load_known", "runtimes_told"]
 
 EVIDENCE = "known"
 """The name under which a finding's evidence says which entry it is."""
+
+MAX_BYTES = 4 << 20
+"""A longer list is refused."""
 
 LINUX = "linux"
 """What the kernel is called in a list."""
@@ -100,10 +104,10 @@ def load_known(file: Path) -> tuple[KnownDeviation, ...]:
     """Every entry of a list such as vm/known.toml, a table each.
 
     Raises ManifestError, with the line where there is one, for what is no entry, UsageError for a file that cannot be
-    read.
+    read, is no plain file or has more than MAX_BYTES.
     """
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_plain(file, most=MAX_BYTES).decode()
         document = tomllib.loads(text)
     except OSError as error:
         raise UsageError(f"the list of known deviations cannot be read: {error.strerror}.", where=str(file)) from None
@@ -123,7 +127,7 @@ def load_all(files: Iterable[Path]) -> tuple[KnownDeviation, ...]:
     for file in files:
         for entry in load_known(file):
             if first.setdefault(entry.name, file) != file:
-                table = _Table(str(file), file.read_text(encoding="utf-8"), entry.name)
+                table = _Table(str(file), read_plain(file, most=MAX_BYTES).decode(), entry.name)
                 raise table.error(
                     f"{first[entry.name]} has an entry of this name.", next_step="Give it a name of its own."
                 )

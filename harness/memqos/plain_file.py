@@ -6,10 +6,10 @@ A device never ends, and a FIFO waits for a writer: reading either in one call w
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
 
 from memqos.errors import UsageError
 
@@ -56,7 +56,7 @@ def _refuse_special(status: os.stat_result, file: Path, where: str) -> None:
             )
 
 
-def read_bounded(stream: BinaryIO, most: int) -> bytes:
+def read_bounded(stream: io.BufferedIOBase, most: int) -> bytes:
     """What a stream holds, one byte more than `most` at most; a piece at a time, so that signals are heeded."""
     pieces, size = [], 0
     while size <= most and (piece := stream.read(min(_CHUNK, most + 1 - size))):

@@ -28,7 +28,7 @@ LAYERS: dict[str, frozenset[str]] = {
         }
     ),
     # L4: machines that are booted, load, observation, enforcement
-    "vm": frozenset({"errors", "clock", "model", "target", "ownership"}),
+    "vm": frozenset({"errors", "plain_file", "clock", "model", "target", "ownership"}),
     "vm.host": frozenset({"errors", "clock"}),
     "vm.cache": frozenset({"errors", "clock", "vm.host"}),
     "vm.qemu": frozenset(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from memqos.bundles.files import COMPRESSED
 from memqos.engine.translate.explain import Document
+from memqos.plain_file import read_bounded
 from memqos.report.outcome import TestResult
 
 __all__ = ["CaseEvidence", "folder_of", "inside"]
@@ -78,7 +79,7 @@ class CaseEvidence:
                 self.told.append(f"{name} is no file of its own, and was not read.")
                 return b""
             with gzip.open(file) if is_compressed else file.open("rb") as stream:
-                found = stream.read(LONGEST_FILE + 1)
+                found = read_bounded(stream, LONGEST_FILE)
         except FileNotFoundError:
             return b""
         except (OSError, EOFError, zlib.error) as error:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from memqos.catalog.data import data_root
 from memqos.engine.answer.finding import Finding
 from memqos.engine.plan import Reason
 from memqos.errors import ExitCode, MemqosError, UsageError
+from memqos.plain_file import read_plain
 from memqos.report.bundle import SCHEMA, Bundle, LeftOut
 from memqos.report.outcome import Outcome, TestResult, exit_code
 from memqos.report.words import how_many
@@ -32,6 +34,13 @@ __all__ = ["Results", "read_results", "verification_notes"]
 
 _OF_FINDINGS = (FINDINGS, f"{FINDINGS}{COMPRESSED}")
 """The second is that of a long run that has ended."""
+
+LONGEST_BUNDLE = 256 << 20
+LONGEST_FINDINGS = 512 << 20
+LONGEST_LINE = 16 << 20
+MOST_CASES = 200_000
+"""Of more than these nothing is read: a run of all suites has some thousands of cases, of some KiB each."""
+_MOST_DAMAGED = 1000
 
 _NOT_OBJECTS = "it holds no JSON object"
 
@@ -138,7 +147,10 @@ def _document(file: Path, missing: list[str]) -> dict[str, Any] | None:
         missing.append(f"{file.name} is no file.")
         return None
     try:
-        document = json.loads(file.read_bytes(), parse_constant=_refuse)
+        document = json.loads(read_plain(file, most=LONGEST_BUNDLE), parse_constant=_refuse)
+    except UsageError as error:
+        missing.append(f"{file.name} was not read: {error.what}")
+        return None
     except (ValueError, RecursionError) as error:
         missing.append(f"{file.name} is damaged: {_first_line(error)}.")
         return None
@@ -159,15 +171,40 @@ def _lines(file: Path, missing: list[str]) -> Iterator[object]:
         return
     try:
         with gzip.open(smaller) if is_compressed else file.open("rb") as stream:
-            for number, line in enumerate(stream, 1):
+            for number, line in enumerate(_bounded_lines(stream), 1):
                 try:
                     yield json.loads(line, parse_constant=_refuse)
                 except (ValueError, RecursionError):
                     damaged.append(number)
+                    if len(damaged) >= _MOST_DAMAGED:
+                        raise _EndlessError("it has hundreds of damaged lines") from None
+    except _EndlessError as error:
+        missing.append(f"{smaller.name if is_compressed else file.name} was not read to its end: {error}.")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         missing.append(f"{smaller.name} is damaged: {_first_line(error)}.")
     if damaged:
         missing.append(f"{file.name} is damaged in {_at_lines(damaged)}, so that cases are missing.")
+
+
+class _EndlessError(Exception):
+    """A file goes on beyond what any run writes, as a compressed one of a few KiB may for hours."""
+
+
+def _bounded_lines(stream: io.BufferedIOBase) -> Iterator[bytes]:
+    """The lines of a file, read a piece at a time.
+
+    Raises _EndlessError for a line, a file or a number of lines beyond any run's.
+    """
+    size = number = 0
+    while line := stream.readline(LONGEST_LINE + 1):
+        size, number = size + len(line), number + 1
+        if len(line) > LONGEST_LINE:
+            raise _EndlessError(f"line {number} has more than {LONGEST_LINE >> 20} MiB")
+        if size > LONGEST_FINDINGS:
+            raise _EndlessError(f"it has more than {LONGEST_FINDINGS >> 20} MiB")
+        if number > MOST_CASES:
+            raise _EndlessError(f"it has more than {MOST_CASES} lines")
+        yield line
 
 
 class _Told:

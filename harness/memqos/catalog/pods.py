@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,6 +38,7 @@ class Manifests:
 
     The kind "" is that of documents in folders that are no objects. beside: the objects that admission reads; pods that
     the API server does not store yet have them in their `submission`. others: what was passed over, with its effect.
+    skipped: files of folders with a manifest's name that could not be one, each with why, such as a dangling link.
     """
 
     pods: tuple[Pod, ...]
@@ -44,6 +46,7 @@ class Manifests:
     idle: tuple[Identity, ...]
     beside: ClusterObjects = NO_OBJECTS
     others: tuple[OtherKind, ...] = field(default=())
+    skipped: tuple[str, ...] = ()
 
 
 def read_text(path: str | Path, what: str = "a manifest", most: int = MAX_BYTES) -> bytes:
@@ -103,7 +106,8 @@ def load_manifests(
     objects: list[ClusterObject] = []
     passed_over: Counter[tuple[str, str]] = Counter()
     refused: list[ManifestError] = []
-    for path, strict in _files(paths, recursive=recursive):
+    skipped: list[str] = []
+    for path, strict in _files(paths, skipped, recursive=recursive):
         try:
             for one in _read(path, replicas, strict=strict, namespace=namespace):
                 if isinstance(one, PassedOver):
@@ -137,6 +141,7 @@ def load_manifests(
         idle=idle,
         beside=cluster,
         others=tuple(other_kinds(passed_over)),
+        skipped=tuple(skipped),
     )
 
 
@@ -160,33 +165,52 @@ def _of_all(refused: Sequence[ManifestError]) -> ManifestError:
     return first
 
 
-def _files(paths: Iterable[str | Path], *, recursive: bool) -> Iterator[tuple[str | Path, bool]]:
-    """Files, and whether they were named: what was must be a manifest."""
+def _files(paths: Iterable[str | Path], skipped: list[str], *, recursive: bool) -> Iterator[tuple[str | Path, bool]]:
+    """Files, and whether they were named: what was must be a manifest. Adds to `skipped` what is none in a folder."""
     for path in paths:
         # pathlib's own is_dir raises for a folder that may not be entered; opening says so.
         if str(path) == STDIN or not os.path.isdir(path):  # noqa: PTH112
             yield path, True
         else:
-            yield from ((file, False) for file in _in_folder(Path(path), recursive=recursive))
+            yield from ((file, False) for file in _in_folder(Path(path), skipped, recursive=recursive))
 
 
-def _in_folder(folder: Path, *, recursive: bool) -> Iterator[Path]:
+def _in_folder(folder: Path, skipped: list[str], *, recursive: bool) -> Iterator[Path]:
     def refuse(error: OSError) -> None:
         raise _unreadable(error.filename, error, "a folder of manifests") from None
 
     empty = True
     for place, below, names in os.walk(folder, onerror=refuse):
+        if recursive:
+            links = [name for name in sorted(below) if Path(place, name).is_symlink()]
+            skipped += [f"{Path(place, name)} (a link to a folder)" for name in links]
         below[:] = sorted(below) if recursive else ()
         for name in sorted(names):
             path = Path(place, name)
-            if path.suffix in _SUFFIXES and path.is_file():
+            if path.suffix not in _SUFFIXES:
+                continue
+            if why := _no_file(path):
+                skipped.append(f"{path} ({why})")
+            else:
                 empty = False
                 yield path
     if empty:
+        more = f"; skipped: {', '.join(skipped[:_MOST_NAMED])}" if skipped else ""
+        suffixes = f"{', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}"
         raise UsageError(
-            f"the folder '{folder}' has no file whose name ends in {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}.",
+            f"the folder '{folder}' has no file whose name ends in {suffixes}{more}.",
             next_step="" if recursive else "-R looks into the folders below it too.",
         )
+
+
+def _no_file(path: Path) -> str:
+    """Why a path in a folder is not read: a link that leads nowhere, a pipe; "" for a plain file."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        return f"a link that leads nowhere: {why}" if path.is_symlink() else why
+    return "" if stat.S_ISREG(mode) else "a pipe" if stat.S_ISFIFO(mode) else "no plain file"
 
 
 def _read(

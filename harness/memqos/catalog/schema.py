@@ -16,6 +16,12 @@ __all__ = ["LARGEST", "FieldPath", "Fields", "check", "known_quantity", "parse_f
 
 LARGEST = 2**63 - 1
 
+_BLANKS = " \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+"""What Go's strings.TrimSpace takes off a quantity, less what Go's JSON writes as an escape (\\n, \\t, U+2028).
+
+Source: apimachinery, resource.Quantity.UnmarshalJSON; encoding/json, appendString.
+"""
+
 Fields = Mapping[str, Mapping[str, str]]
 """Type name to its fields, field name to type."""
 
@@ -169,8 +175,8 @@ def quantity_of(node: Node, place: FieldPath) -> Quantity:
     if not isinstance(node, ScalarNode) or isinstance(node.value, bool) or node.value is None:
         raise _wrong(node, "a quantity", place)
     # Kubernetes reads numbers through JSON: a YAML octal or a float is a number before it is a quantity.
-    # Blanks around a quantity are dropped there too.
-    text = node.value.strip() if isinstance(node.value, str) else _json_number(node.value)
+    # Blanks around a quantity are dropped there too; a line feed or a tab is two characters in JSON, and stays.
+    text = node.value.strip(_BLANKS) if isinstance(node.value, str) else _json_number(node.value)
     try:
         quantity = Quantity.parse(text)
     except QuantityError as error:

@@ -29,11 +29,13 @@ from memqos.catalog.numa_groups import parse_groups
 from memqos.catalog.zone_fields import MIB, MOST_ZONES, hugepages_of, memory_of, swap_of
 from memqos.errors import ManifestError, UnknownNameError, UsageError
 from memqos.model.topology import LOCAL_DISTANCE, Processors, Topology, Zone
+from memqos.plain_file import read_plain
 
 __all__ = ["load_topology", "parse_topology", "topology_names"]
 
 FIELDS = ("purpose", "cpus", "processors", "zones", "distances", "swap", "zswap")
 MIN_MEMORY_MIB = 512
+MAX_BYTES = 1 << 20
 MAX_CPUS = 64
 UNREACHABLE = 255
 
@@ -58,7 +60,7 @@ def load_topology(name: str, root: Path | None = None) -> Topology:
             raise UnknownNameError.of("topology", name, known)
         file = _folder(root) / f"{name}.json"
     try:
-        content = file.read_bytes()
+        content = read_plain(file, most=MAX_BYTES)
     except OSError as error:
         raise UsageError(f"the topology cannot be read: {error.strerror}.", where=str(file)) from error
     return parse_topology(file.stem, content, file=str(file))

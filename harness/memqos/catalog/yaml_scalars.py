@@ -28,15 +28,17 @@ def resolved(event: yaml.ScalarEvent) -> ScalarValue:
         return None
     if text in _TRUE or text in _FALSE:
         return text in _TRUE
-    return _number(text.replace("_", "")) if text[0] in "+-.0123456789" and len(text) <= _LONGEST_NUMBER else text
+    return _number(text) if text[0] in "+-.0123456789" and len(text) <= _LONGEST_NUMBER else text
 
 
-def _number(text: str) -> int | float | str:
+def _number(written: str) -> int | float | str:
+    # Underscores may stand between the digits of a number, and belong to any other text: 1_000Mi is one.
+    text = written if written[0] == "." else written.replace("_", "")
     if _INT.fullmatch(text):
         digits = text.lstrip("+-")
         octal = len(digits) > 1 and digits[0] == "0" and digits[1] in "01234567"
         count = int(digits, 8) if octal else int(digits, 0)
         return -count if text[0] == "-" else count
-    found = float(text) if _FLOAT.fullmatch(text) else text
+    found = float(text) if _FLOAT.fullmatch(text) else math.inf
     # What no float can hold stays text, as Kubernetes' own reader has it.
-    return text if found in {math.inf, -math.inf} else found
+    return written if found in {math.inf, -math.inf} else found

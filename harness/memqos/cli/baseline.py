@@ -9,6 +9,8 @@ import click
 
 from memqos.baseline import baseline_text
 from memqos.bundles.reading import read_results
+from memqos.cli.terminal import say
+from memqos.clock import utc_now
 from memqos.errors import UsageError
 
 __all__ = ["command"]
@@ -28,9 +30,19 @@ def _baseline(*, results: str, until: str, reason: str) -> int:
         day = datetime.date.fromisoformat(until)
     except ValueError:
         raise UsageError(f"'{until}' is not a day such as 2027-01-31.", where="--until") from None
+    today = utc_now().date()
+    if day < today:
+        raise UsageError(
+            f"{day} is over: nothing would be accepted.",
+            where="--until",
+            next_step=f"Name {today} or a later day (UTC).",
+        )
     if not reason.strip():
         raise UsageError("the reason is empty.", where="--reason", next_step="Say why it is accepted.")
-    found = read_results(Path(results)).bundle.results
+    read = read_results(Path(results))
+    for one in (*read.missing, *read.bundle.inconsistencies):
+        say(f"memqos: note: {read.name}: {one}", err=True)
+    found = read.bundle.results
     deviations = [(result.claim, finding) for result in found for finding in result.deviations]
     if not deviations:
         raise UsageError(f"nothing deviates in '{results}'.", next_step="No baseline is needed.")

@@ -241,7 +241,7 @@ class _Order(Asked):
             return ()
         if not kubelet.v2:
             raise UsageError("memory.min and memory.low are cgroup v2's, and this is cgroup v1.", where="--protection")
-        return shelter(plan, kubelet, usage_of(self.usage, plan))
+        return shelter(plan, kubelet, usage_of(self.usage, plan, kubelet.node, is_known=self.node.said))
 
     def _slowing(self, plan: Plan, kubelet: Kubelet) -> tuple[Slowed, ...]:
         if not kubelet.v2:
@@ -251,7 +251,7 @@ class _Order(Asked):
     def _shortages(self, plan: Plan, kubelet: Kubelet) -> tuple[Shortage, ...]:
         if not kubelet.v2:
             raise UsageError("the order of kills is that of cgroup v2, and this is cgroup v1.", where="--oom")
-        return shortages(plan, kubelet, usage_of(self.usage, plan))
+        return shortages(plan, kubelet, usage_of(self.usage, plan, kubelet.node, is_known=self.node.said))
 
     def _languages(self) -> tuple[Language, ...]:
         return tuple(Language) if _ALL in self.translate else tuple(map(Language, self.translate))

@@ -49,7 +49,7 @@ def resizes_text(question: ResizeQuestion, *, knob: Knob | None, as_json: bool) 
         pods,
         question.desired,
         question.kubelet,
-        usage=_pod_usage(usage_of(question.usage, first), pods),
+        usage=_pod_usage(usage_of(question.usage, first, question.kubelet.node), pods),
         activities=_activities(question.states, first),
         standing=standing,
     )

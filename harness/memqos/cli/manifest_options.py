@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -71,6 +71,7 @@ class ManifestOptions:
             recommendations=self.vpa,
             beside=beside,
         )
+        _say_skipped(found.skipped)
         _say_others(found.others)
         _say_idle(found)
         _say_of_pods(found)
@@ -91,6 +92,13 @@ def _replicas(texts: Iterable[str]) -> Replicas:
         else:
             named[parts[1] or "default", parts[2]] = int(parts[3])
     return Replicas(every=every, named=named)
+
+
+def _say_skipped(files: Sequence[str]) -> None:
+    for one in files[:_MOST_NAMED]:
+        say(f"memqos: note: skipped: {one}.", err=True)
+    if len(files) > _MOST_NAMED:
+        say(f"memqos: note: skipped: {len(files) - _MOST_NAMED} more.", err=True)
 
 
 _HEADS = {

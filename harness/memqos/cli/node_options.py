@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from memqos.catalog.node_facts import PAGE_SIZES, load_facts, zones_of
+from memqos.catalog.schema import LARGEST
 from memqos.errors import UsageError
 from memqos.model.node import CgroupVersion, NodeFacts
 from memqos.model.quantity import Quantity, QuantityError
@@ -98,6 +99,10 @@ def size_of(option: str, text: str, *, least: int) -> int:
         size = Quantity.parse(text).value
     except QuantityError as error:
         raise UsageError(f"{error}.", where=option, next_step="Write a size such as 8Gi.") from None
+    if size == LARGEST:
+        raise UsageError(
+            f"'{text[:40]}' is more than any machine has.", where=option, next_step="Write a size such as 8Gi."
+        )
     if size < least:
         raise UsageError(f"'{text}' is less than {least}.", where=option, next_step="Write a size such as 8Gi.")
     return size

@@ -7,6 +7,7 @@ pytest's file wins over pyproject.toml, as it does for pytest.
 from __future__ import annotations
 
 import configparser
+import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,11 +18,15 @@ from memqos.config.kinds import Kind, Setting
 from memqos.config.lines import line_of
 from memqos.config.table import SETTINGS
 from memqos.errors import UnknownNameError, UsageError
+from memqos.plain_file import read_plain
 
 __all__ = ["FromFile", "settings_files"]
 
 _INI = {"setup.cfg": "tool:pytest", "tox.ini": "pytest", ".pytest.ini": "pytest", "pytest.ini": "pytest"}
 """Files that pytest reads, with its section; a later one wins."""
+
+MAX_BYTES = 4 << 20
+"""A longer settings file is refused."""
 
 _PROJECT = "pyproject.toml"
 _PREFIX = "memqos_"
@@ -64,15 +69,40 @@ def settings_files(
 def _read(file: Path, here: Path) -> dict[str, FromFile]:
     if file.name != _PROJECT and file.suffix not in {".ini", ".cfg"}:
         return {}
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return {}
+    text = _text(file)
     if "memqos" not in text:
         return {}
     place = _Place(file.parent, file.relative_to(here) if file.is_relative_to(here) else file, text)
     said = _of_project(place) if file.name == _PROJECT else _of_ini(place, _INI.get(file.name, "pytest"))
     return {setting.key: given for setting, given in said}
+
+
+def _text(file: Path) -> str:
+    """A file's text; "" for one that is not there, or is no text and says nothing of memqos.
+
+    Raises UsageError for one that cannot be read: what it says might be about memqos.
+    """
+    try:
+        data = read_plain(file, most=MAX_BYTES)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return ""
+    except PermissionError as error:
+        if not os.access(file.parent, os.X_OK):
+            return ""  # a folder above that this user may not enter holds nothing for this user
+        raise _unreadable(file, error) from None
+    except OSError as error:
+        raise _unreadable(file, error) from None
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        if b"memqos" not in data.replace(b"\0", b""):  # as UTF-16 writes it
+            return ""
+        what = f"byte {error.start} is not UTF-8 (0x{data[error.start]:02x})."
+        raise UsageError(what, where=str(file), next_step="Save the file as UTF-8.") from None
+
+
+def _unreadable(file: Path, error: OSError) -> UsageError:
+    return UsageError(f"the file cannot be read: {error.strerror}.", where=str(file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +133,17 @@ def _of_project(place: _Place) -> Iterator[tuple[Setting, FromFile]]:
 
 
 def _of_ini(place: _Place, section: str) -> Iterator[tuple[Setting, FromFile]]:
-    parser = configparser.RawConfigParser(strict=False, allow_no_value=True, empty_lines_in_values=False)
+    parser = configparser.RawConfigParser(allow_no_value=True, empty_lines_in_values=False)
     try:
         parser.read_string(place.text)
-    except configparser.Error:
-        return  # pytest says what is wrong with a file of its own
+    except (configparser.DuplicateOptionError, configparser.DuplicateSectionError) as error:
+        twice = getattr(error, "option", "") or f"[{error.section}]"
+        raise UsageError(f"'{twice}' is there twice.", where=f"{place.file}:{error.lineno}") from None
+    except configparser.MissingSectionHeaderError as error:
+        raise UsageError("the line is in no section.", where=f"{place.file}:{error.lineno}") from None
+    except configparser.ParsingError as error:
+        number = error.errors[0][0]
+        raise UsageError("the line is neither a section nor KEY = VALUE.", where=f"{place.file}:{number}") from None
     said = dict(parser.items(section)) if parser.has_section(section) else {}
     yield from _settings({key: said[key] or "" for key in said if key.startswith(_PREFIX)}, place, section, _PREFIX)
 

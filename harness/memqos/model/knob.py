@@ -181,11 +181,14 @@ class Knob(StrEnum):
 
     def parse(self, text: str) -> KnobValue:
         """The value that this file's text shows; ValueError if it is not one the kernel prints there."""
-        text = text.strip()
+        # The kernel ends a line with a line feed; any other blank is no text of its.
+        text = text.strip("\n ")
         if self in _TEXTS:
+            if not _is_list(text):
+                raise ValueError(f"'{text}' is not a list of numbers such as 0-3,5")
             return Text(text)
         if self is Knob.CPU_MAX:
-            match = re.fullmatch(r"(max|\d+) (\d+)", text, re.ASCII)
+            match = re.fullmatch(r"(max|\d{1,20}) (\d{1,20})", text, re.ASCII)
             if not match:
                 raise ValueError(f"'{text}' is not a quota and a period")
             return CpuMax(None if match[1] == "max" else int(match[1]), int(match[2]))
@@ -196,9 +199,29 @@ class Knob(StrEnum):
         if self is Knob.MEMORY_OOM_CONTROL:
             # Several lines: the first one says whether the OOM killer is off, the others what happened so far.
             text = text.partition("\n")[0].removeprefix("oom_kill_disable ")
-        if not re.fullmatch(r"\d{1,20}", text, re.ASCII):
+        if not re.fullmatch(r"\d{1,20}", text, re.ASCII) or int(text) > _U64_MAX:
             raise ValueError(f"'{text}' is neither a number nor '{'-1' if self in _ON_V1 else 'max'}'")
         return Number(int(text)) if self in _NUMBERS else Bytes(int(text))
+
+
+_U64_MAX = 2**64 - 1
+_LIST = re.compile(r"(?:\d{1,6}(?:-\d{1,6})?(?:,\d{1,6}(?:-\d{1,6})?)*)?", re.ASCII)
+
+
+def _is_list(text: str) -> bool:
+    """Whether the kernel prints this for a set of CPUs or memory nodes (`%*pbl`): ascending, "" for none.
+
+    Source: kernel, lib/vsprintf.c, bitmap_list_string.
+    """
+    if not _LIST.fullmatch(text):
+        return False
+    last = -1
+    for part in text.split(",") if text else ():
+        first, dash, end = part.partition("-")
+        if int(first) <= last or (dash and int(end) <= int(first)):
+            return False
+        last = int(end or first)
+    return True
 
 
 _ON_BOTH = frozenset({Knob.CPUSET_CPUS, Knob.CPUSET_MEMS, Knob.PIDS_MAX})

@@ -17,6 +17,9 @@ from memqos.target.base import Target, checked
 
 __all__ = ["ZSWAP_ENABLED", "TargetFacts", "parse_facts", "target_facts"]
 
+_MOST_NUMBERS = 65535
+"""CPUs and memory nodes: Linux counts 8192 and 1024 at most."""
+
 ZSWAP_ENABLED = "/sys/module/zswap/parameters/enabled"
 """Whether what is swapped out is compressed in memory first: Y or N; not there without zswap in the kernel."""
 
@@ -159,5 +162,8 @@ def _number_list(text: str, origin: str) -> tuple[int, ...]:
     found: list[int] = []
     for span in text.strip().split(",") if text.strip() else ():
         first, _, last = span.partition("-")
-        found += range(_number(first, origin), _number(last or first, origin) + 1)
+        low, high = _number(first, origin), _number(last or first, origin)
+        if high > _MOST_NUMBERS:
+            raise TargetError(f"'{span[:80]}' is beyond {_MOST_NUMBERS}, which no machine has.", where=origin)
+        found += range(low, high + 1)
     return tuple(found)

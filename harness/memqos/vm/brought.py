@@ -12,11 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memqos.errors import UsageError
+from memqos.plain_file import read_plain
 
 __all__ = ["Brought", "bring", "check_config", "check_deb", "check_initrd", "check_kernel", "check_program"]
 
 ELF = b"\x7fELF"
 X86_64 = 62
+MAX_BYTES = 1 << 30
+"""A larger file is refused: it is read into memory whole, and no program, package or initrd of machines is larger."""
+
 RUNNABLE = frozenset({2, 3})
 """The types of an ELF file that is a program: at a fixed place, or at any."""
 
@@ -75,7 +79,7 @@ def _read(path: Path, option: str) -> bytes:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise UsageError(f"'{path}' is not a file.", where=option, next_step="Name the file itself.")
-        return path.read_bytes()
+        return read_plain(path, most=MAX_BYTES, where=option)
     except OSError as error:
         raise UsageError(f"'{path}' cannot be read: {error.strerror}.", where=option) from error
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memqos.errors import UsageError
+from memqos.plain_file import read_plain
 
 __all__ = ["AskedTree", "BroughtTree", "bring_tree"]
 
@@ -144,7 +145,7 @@ def _member(option: str, path: Path, name: str) -> tuple[tarfile.TarInfo, bytes]
         elif stat.S_ISLNK(status.st_mode):
             info.type, info.linkname = tarfile.SYMTYPE, str(path.readlink())
         elif stat.S_ISREG(status.st_mode):
-            content = path.read_bytes()
+            content = read_plain(path, most=MOST_BYTES, where=option)
             info.size = len(content)
             return info, content
         else:

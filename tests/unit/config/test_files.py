@@ -157,7 +157,6 @@ def test_an_unknown_key_of_pytests_file_is_one_too(wrote, tmp_path):
     [
         ("pyproject.toml", "[tool.other]\nmemqos = 1\n"),
         ("pyproject.toml", "this is no TOML, and says nothing of the program"),
-        ("pytest.ini", "memqos_driver = x without a section"),
         ("pytest.ini", "[other]\nmemqos_driver = x\n"),
         ("pytest.ini", "[pytest]\n# memqos_driver = x\n"),
     ],

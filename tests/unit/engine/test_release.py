@@ -24,7 +24,26 @@ def test_releases(text, minor):
     assert Release.of(Release(minor)) == Release(minor)
 
 
-@pytest.mark.parametrize("text", ["", "1.21", "1.38", "2.0", "1", "latest", "1.27.x", "1.٢٧", "1.270", "v 1.27"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1.21",
+        "1.38",
+        "2.0",
+        "1",
+        "latest",
+        "1.27.x",
+        "1.٢٧",
+        "1.270",
+        "v 1.27",
+        "1.036",
+        "1.0036",
+        "01.36",
+        "1.36.03",
+        "1.36.",
+    ],
+)
 def test_unknown_releases(text):
     with pytest.raises(UnknownNameError, match="there is no Kubernetes release") as caught:
         Release.parse(text)

@@ -21,6 +21,9 @@ from memqos.model.reading import CgroupReading, NoFile, Reading, Unreadable
         (Knob.CPUSET_MEMS, "0-1\n", Text("0-1")),
         (Knob.CPUSET_MEMS, "\n", Text("")),
         (Knob.HUGETLB_2MB_MAX, "4611686018427387904", Bytes(1 << 62)),
+        (Knob.MEMORY_MAX, "18446744073709551615", Bytes(2**64 - 1)),
+        (Knob.CPUSET_CPUS, "0,2-3,5,7-8191\n", Text("0,2-3,5,7-8191")),
+        (Knob.CPUSET_CPUS, "0,1", Text("0,1")),
     ],
 )
 def test_parse(knob, text, value):
@@ -31,7 +34,14 @@ def test_parse(knob, text, value):
 @pytest.mark.parametrize(
     ("knob", "text"),
     [(Knob.MEMORY_MAX, ""), (Knob.MEMORY_MAX, "1Gi"), (Knob.MEMORY_MAX, "-1"), (Knob.MEMORY_MAX, "1 2"),
-     (Knob.CPU_MAX, "max"), (Knob.CPU_MAX, "1 2 3"), (Knob.CPU_WEIGHT, "idle"), (Knob.MEMORY_MIN, "9" * 21)],
+     (Knob.CPU_MAX, "max"), (Knob.CPU_MAX, "1 2 3"), (Knob.CPU_WEIGHT, "idle"), (Knob.MEMORY_MIN, "9" * 21),
+     (Knob.MEMORY_MAX, "18446744073709551616"), (Knob.MEMORY_MAX, "1\u06612"), (Knob.MEMORY_MAX, "12\x1c"),
+     (Knob.MEMORY_MAX, "\u00a012"), (Knob.MEMORY_MAX, "12\r\n"), (Knob.MEMORY_MAX, "12\t"), (Knob.MEMORY_MAX, "12\0"),
+     (Knob.CPU_MAX, "5000 100000\x0b"), (Knob.CPU_MAX, "9" * 21 + " 1"), (Knob.CPU_MAX, "max\u2003100000"),
+     (Knob.CPUSET_CPUS, "0-\u0661"), (Knob.CPUSET_MEMS, "0\x00"), (Knob.CPUSET_MEMS, "0-1\x07"),
+     (Knob.CPUSET_CPUS, "0-"), (Knob.CPUSET_CPUS, "-1"), (Knob.CPUSET_CPUS, "3-1"), (Knob.CPUSET_CPUS, "0-3,2"),
+     (Knob.CPUSET_CPUS, "1-1"), (Knob.CPUSET_CPUS, "0,"), (Knob.CPUSET_CPUS, ",0"), (Knob.CPUSET_CPUS, "5,2"),
+     (Knob.CPUSET_CPUS, "0 1"), (Knob.CPUSET_CPUS, "all"), (Knob.CPUSET_MEMS, "0x3"), (Knob.CPUSET_MEMS, "9999999")],
 )  # fmt: skip
 def test_text_that_no_kernel_prints(knob, text):
     with pytest.raises(ValueError, match=r"is not|neither"):

@@ -106,7 +106,7 @@ def judge_pod(
         findings += judge_cgroup(container.cgroup, path, name, reading, unsure, enacted_by=enacted_by)
         text = reading.file(path, OOM_SCORE_ADJ)
         if isinstance(text, str):
-            findings.append(_oom_score_adj(container, name, path, text.strip()))
+            findings.append(_oom_score_adj(container, name, path, text.strip("\n ")))
         seen = reading.cgroups.get(path)
         if seen is not None and (inside := processes_finding(path, seen.files, subject=name)) is not None:
             findings.append(inside)

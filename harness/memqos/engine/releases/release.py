@@ -16,7 +16,7 @@ from memqos.errors import UnknownNameError
 __all__ = ["Release", "Variant", "revisions"]
 
 _Rules = TypeVar("_Rules")
-_FORM = re.compile(r"v?1\.(?P<minor>[0-9]{1,3})(?:\.[0-9]+)?(?:[-+][0-9A-Za-z.+-]*)?", re.ASCII)
+_FORM = re.compile(r"v?1\.(?P<minor>0|[1-9][0-9]{0,2})(?:\.(?:0|[1-9][0-9]{0,5}))?(?:[-+][0-9A-Za-z.+-]*)?", re.ASCII)
 
 
 class Variant(StrEnum):
