@@ -176,6 +176,15 @@ def test_missing_cgroups_and_containers():
     assert len(unstarted) == 10
 
 
+@pytest.mark.parametrize(("processes", "wrong"), [("17\n18\n", set()), ("\n", {"cgroup.procs"})])
+def test_whether_a_container_is_in_its_cgroup_is_judged_where_that_was_read(processes, wrong):
+    plan = planned()
+    seen = with_file(reading(plan), CONTAINER, "cgroup.procs", processes)
+    found = judge(plan, seen, enacted_by=Setter.MEMQOS, ids=IDS)
+    assert {one.knob for one in found if one.verdict is Verdict.DEVIATES} == wrong
+    assert [one.knob for one in found].count("cgroup.procs") == 1
+
+
 def test_oom_score_adj_is_judged_where_it_was_read():
     plan = planned()
     right = with_file(reading(plan), CONTAINER, "oom_score_adj", "993\n")
