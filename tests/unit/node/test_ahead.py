@@ -153,3 +153,27 @@ def test_requests_are_made_in_pods_of_their_own() -> None:
     assert {one.verdict for one in (*limit, *high)} == {Verdict.CONFORMS}
     assert {one.knob for one in high} >= {"update", Knob.MEMORY_HIGH}
     assert node.leftovers() == ()
+
+
+def test_what_stands_is_judged_in_the_pod_that_it_stands_in_whoever_judges_it() -> None:
+    node, pods = fake_node(), alike(CATALOGUE.pod("best-effort"), 2)
+    case = CATALOGUE.request("update-later")
+    with node.asking_each(pods, CATALOGUE.kubelet("v1.36-none"), Requests) as (first, second):
+        first.stand(case)
+        late = second.judge(case)
+
+    assert {one.verdict for one in late} == {Verdict.CONFORMS}
+    assert {one.subject for one in late} >= {"container beside", "container updated", "what stands beside it"}
+    assert node.leftovers() == ()
+
+
+def test_what_kept_a_case_from_standing_is_raised_when_it_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise MachineryError("it does not answer.")
+
+    node, case = fake_node(), CATALOGUE.request("update-later")
+    with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
+        monkeypatch.setattr("memqos.node.requests.requesting.ask_for_update", fails)
+        requests.stand(case)
+        with pytest.raises(MachineryError, match="does not answer"):
+            requests.judge(case)

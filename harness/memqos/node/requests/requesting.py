@@ -87,10 +87,11 @@ _NOTHING = ContainerResources()
 class Standing:
     """Two containers of a pod, of which one was updated. containers: by name, each with its requests so far.
 
-    before: the files of the pod and of its own container before the update. updated: LATER_SECONDS after the last one.
-    failure: what kept them from coming so far.
+    asker: what made them, and looks at them. before: the files of the pod and of its own container before the update.
+    updated: LATER_SECONDS after the last one. failure: what kept them from coming so far.
     """
 
+    asker: Requests
     pod: AdmittedPod
     containers: dict[str, tuple[RequestedContainer, ContainerHandle]] = field(default_factory=dict)
     before: Mapping[CgroupPath, Mapping[str, FileText]] = field(default_factory=dict)
@@ -165,7 +166,7 @@ class Requests(Surroundings):
         """
         if case.name not in self.standing and Capability.UPDATE in self.runtime.capabilities:
             [pod] = self.population.pods.values()
-            self.standing[case.name] = Standing(pod)
+            self.standing[case.name] = Standing(self, pod)
             try:
                 self._made_to_stand(case, self.standing[case.name])
             except MachineryError as error:
@@ -187,15 +188,19 @@ class Requests(Surroundings):
         """What the two containers and their pod show some seconds after the last update of one of them."""
         self.stand(case)
         standing = self.standing.pop(case.name)
+        return standing.asker.look_at(standing)
+
+    def look_at(self, standing: Standing) -> Sequence[Finding]:
+        """What stands in the pod of this one, which is removed then."""
         pod = standing.pod
         with self._removing(pod, BESIDE), self._removing(pod, UPDATED):
             if standing.failure is not None:
                 raise standing.failure
             if (left := standing.updated.remaining) > 0:
                 SYSTEM_CLOCK.sleep(left)
-            found = [
-                one for container, handle in standing.containers.values() for one in self._shown(container, pod, handle)
-            ]
+            found: list[Finding] = []
+            for container, handle in standing.containers.values():
+                found += self._shown(container, pod, handle)
             return [*found, *self._kept(standing.before, self._neighbours(pod))]
 
     def _asked(self, case: AnyRequestCase, pod: AdmittedPod, below: frozenset[str]) -> list[Finding]:
