@@ -52,6 +52,12 @@ def test_plans_without_reasons_or_knobs(printed):
     assert misfits(printed("expect", PODS[0], "--kubernetes", "1.36", "--why", "memory.max"), "plan") == []
 
 
+@pytest.mark.parametrize("runtime", ["youki@0.6", "kata@3.20", "containerd@2.1.9+runsc@20240729", "pouch+runc@1.3.6"])
+def test_plans_of_runtimes_that_are_not_modelled(printed, runtime):
+    document = printed("expect", *PODS, "--kubernetes", "1.36", "--runtime", runtime, "--translate", "all")
+    assert misfits(document, "plan") == []
+
+
 @pytest.mark.parametrize("runtime", ["runc@1.1.15", "crun@1.21", "cri-o@1.36+runc@1.3.6"])
 def test_translations_and_protection(printed, runtime):
     """With pods that CRI-O refuses, since they have too little memory."""

@@ -135,7 +135,8 @@ PURE = frozenset({"model", "engine"})
 
 ALLOWED_IN_PURE = frozenset(
     {
-        "__future__", "abc", "bisect", "collections", "collections.abc", "dataclasses", "decimal", "enum", "fractions",
-        "functools", "itertools", "json", "math", "operator", "re", "string", "textwrap", "types", "typing",
+        "__future__", "abc", "base64", "binascii", "bisect", "collections", "collections.abc", "dataclasses", "decimal",
+        "difflib", "enum", "fractions", "functools", "itertools", "json", "math", "operator", "re", "string",
+        "textwrap", "types", "typing",
     }
 )  # fmt: skip

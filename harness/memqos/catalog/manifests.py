@@ -176,6 +176,7 @@ def _pod(node: MappingNode, identity: Identity, place: FieldPath, *, counted: bo
             counted=counted,
         ),
         static=annotations.get(_SOURCE, "api") != "api" or _MIRROR in annotations,
+        annotations=annotations,
         node=text(spec, "nodeName"),
         restart_policy=text(spec, "restartPolicy") or "Always",
         controller=Controller(identity.kind, identity.name),

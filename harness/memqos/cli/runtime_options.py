@@ -2,45 +2,65 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import click
 
+from memqos.cli.runtime_names import oci_named, runtimes_named, runtimes_recorded
 from memqos.engine.cgroup.cpu import WeightConversion
+from memqos.engine.translate.allowance import Allowance
+from memqos.engine.translate.annotations import NEW_UNIFIED, OLD_UNIFIED
 from memqos.engine.translate.systemd import SYSTEMD
 from memqos.engine.translate.versions import (
-    BUNDLES,
     CRI_RUNTIMES,
-    DRIVEN_DIRECTLY,
     TRIXIE,
     Feature,
+    Handler,
     RuntimeName,
     Runtimes,
     Traits,
     traits_of,
 )
-from memqos.errors import UnknownNameError, UsageError
+from memqos.errors import UsageError
 from memqos.model.node import NodeFacts
 
-__all__ = ["RuntimeOptions", "runtime_options", "runtime_told", "runtimes_named"]
+__all__ = ["RuntimeOptions", "runtime_options", "runtime_told"]
 
 _OLDEST_SYSTEMD = 240
-_NAMED = (*CRI_RUNTIMES, *DRIVEN_DIRECTLY)
-# A plus sign is also part of Debian's versions: only one before a runtime's name separates.
-_BETWEEN = re.compile(rf"\+(?=(?:{'|'.join(_NAMED)})(?:@|$))")
-_DIRECTLY = "oci:"
-"""Before an OCI runtime that is driven without a CRI runtime."""
-_EXAMPLE = "Write NAME@VERSION, such as runc@1.1.15, crun@1.21 or containerd@1.7.24+runc@1.3.6."
+_CLASS_EXAMPLE = "Write NAME=RUNTIME, such as gvisor=runsc@20240729 or kata-qemu=kata@3.20."
 
 _OPTIONS = (
     click.option(
         "--runtime",
         metavar="NAME@VERSION",
-        help="What runs the containers, such as runc@1.3.6, cri-o@1.36+crun@1.21, or oci:runc@1.3.6 without a CRI "
-        "runtime; else containerd 1.7.24 with runc 1.1.15.",
+        help="What runs the containers, such as runc@1.3.6, cri-o@1.36+crun@1.21, containerd@2.1.9+runsc@20260817, or "
+        "oci:runc@1.3.6 without a CRI runtime; else containerd 1.7.24 with runc 1.1.15. A runtime that is not modelled "
+        "(youki, sysbox-runc …) is taken by the OCI runtime specification alone.",
+    ),
+    click.option(
+        "--runtime-class",
+        "runtime_class",
+        multiple=True,
+        metavar="NAME=RUNTIME",
+        help="The OCI runtime of pods with this RuntimeClass, such as gvisor=runsc@20240729. May be repeated.",
+    ),
+    click.option(
+        "--crio-config",
+        "crio_config",
+        multiple=True,
+        metavar="FILE",
+        help="CRI-O's configuration (crio.conf, or a folder of drop-ins): handlers, the annotations that they allow, "
+        "and workloads. May be repeated; later files win.",
+    ),
+    click.option(
+        "--allowed-annotation",
+        "allowed_annotation",
+        multiple=True,
+        metavar="NAME",
+        help="An annotation that the CRI runtime is configured to act on, such as unified-cgroup.crio.io (CRI-O's "
+        "allowed_annotations) or org.systemd.property.* (containerd's pod_annotations). May be repeated.",
     ),
     click.option(
         "--systemd",
@@ -59,9 +79,12 @@ _OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeOptions:
-    """What was said about the runtimes; None where nothing was."""
+    """What was said about the runtimes; None, or empty, where nothing was."""
 
     runtime: str | None = None
+    runtime_class: tuple[str, ...] = ()
+    crio_config: tuple[str, ...] = ()
+    allowed_annotation: tuple[str, ...] = ()
     systemd: int | None = None
     hugetlb: bool = False
     weight: str | None = None
@@ -70,42 +93,61 @@ class RuntimeOptions:
         """The runtimes: an option wins over what is `recorded` (name to version, "" for one that is not known).
 
         hugetlb: whether the recorded containerd passes huge page limits on. What neither says is Debian trixie's, and
-        of a recorded node not known.
+        of a recorded node not known: then nor is which annotations it acts on.
 
-        Raises UsageError for something that is no name and version, or for --weight beside --runtime.
+        Raises UsageError for something that is no name and version, for --weight beside --runtime, and for a
+        configuration of CRI-O that cannot be read or belongs to no CRI-O.
         """
         if self.weight is not None and self.runtime is not None:
             raise UsageError("--weight is for a runtime without a name: --runtime says it already.", where="--weight")
-        found = TRIXIE if recorded is None else _recorded(recorded)
+        found = TRIXIE if recorded is None else runtimes_recorded(recorded)
         if self.runtime is not None:
             found = runtimes_named(self.runtime, found)
         if self.weight is not None:
             found = replace(found, oci=_weighing(found.oci, WeightConversion(self.weight)))
         systemd = self.systemd or int((recorded or {}).get("systemd", SYSTEMD))
-        return replace(found, systemd=systemd, hugetlb=self.hugetlb or hugetlb)
+        found = replace(found, systemd=systemd, hugetlb=self.hugetlb or hugetlb)
+        if self.crio_config:
+            found = self._configured(found)
+        known = recorded is None or bool(self.crio_config or self.allowed_annotation)
+        given = tuple(_known_name(name, found.cri) for name in self.allowed_annotation)
+        allowance = replace(found.allowance, allowed=(*found.allowance.allowed, *given), known=known)
+        handlers = {name: _allowing(one, given) for name, one in found.handlers.items()}
+        return replace(found, allowance=allowance, handlers={**handlers, **dict(map(_class, self.runtime_class))})
 
+    def _configured(self, found: Runtimes) -> Runtimes:
+        """With what CRI-O's own configuration says."""
+        from memqos.catalog.crio_config import load_crio_config
 
-def runtimes_named(text: str, beside: Runtimes = TRIXIE) -> Runtimes:
-    """The runtimes in a text like "cri-o@1.36+crun@1.21"; what it does not name is taken from `beside`.
-
-    Raises UnknownNameError for another runtime, UsageError for a missing version or two runtimes of a kind.
-    """
-    directly = text.startswith(_DIRECTLY)
-    found = [_traits(part) for part in _BETWEEN.split(text.removeprefix(_DIRECTLY))]
-    cri = [*([BUNDLES] if directly else []), *(one for one in found if one.runtime in CRI_RUNTIMES)]
-    oci = [one for one in found if one.runtime not in CRI_RUNTIMES]
-    if len(cri) > 1 or len(oci) > 1:
-        raise UsageError(f"'{text}' names two runtimes of one kind.", where="--runtime", next_step=_EXAMPLE)
-    return replace(beside, cri=cri[0] if cri else beside.cri, oci=oci[0] if oci else beside.oci)
+        if found.cri.runtime is not RuntimeName.CRIO:
+            if self.runtime is not None and "+" in self.runtime:
+                raise UsageError(f"{found.cri} does not read it.", where="--crio-config", next_step="Name cri-o.")
+            found = replace(found, cri=traits_of(RuntimeName.CRIO, ""))
+        config = load_crio_config(self.crio_config)
+        default = config.default or (found.oci.runtime.value if found.oci.runtime.value in config.handlers else "")
+        own = config.handlers.get(default)
+        if own is not None and own.program and self.runtime is None:
+            found = replace(found, oci=oci_named(own.program))
+        handlers = {
+            name: Handler(
+                oci=oci_named(one.program) if one.program else found.oci,
+                allowance=Allowance(allowed=one.allowed, workloads=config.workloads),
+            )
+            for name, one in config.handlers.items()
+        }
+        allowed = () if own is None else own.allowed
+        return replace(found, allowance=Allowance(allowed=allowed, workloads=config.workloads), handlers=handlers)
 
 
 def runtime_told(node: NodeFacts) -> dict[str, str] | None:
-    """The CRI runtime that a Node object names ("containerd://2.1.4"), None where nothing does, or for another one.
+    """The CRI runtime that a Node object names ("containerd://2.1.4"), None where nothing does.
 
     The OCI runtime below it is in no Node: its version is not known then.
     """
     name, found, version = node.runtime.partition("://")
-    return {name: version} if found and name in CRI_RUNTIMES else None
+    if not (found and name):
+        return None
+    return {name: version} if name in CRI_RUNTIMES else {RuntimeName.OTHER_CRI.value: f"{name} {version}"}
 
 
 def runtime_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,13 +157,34 @@ def runtime_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _recorded(recorded: Mapping[str, str]) -> Runtimes:
-    found = Runtimes(cri=traits_of(RuntimeName.CONTAINERD, ""), oci=traits_of(RuntimeName.RUNC, ""))
-    for name, version in recorded.items():
-        if name in _NAMED:
-            traits = traits_of(name, version)
-            found = replace(found, cri=traits) if traits.runtime in CRI_RUNTIMES else replace(found, oci=traits)
-    return found
+def _allowing(handler: Handler, names: tuple[str, ...]) -> Handler:
+    """The same handler with more annotations allowed."""
+    if handler.allowance is None or not names:
+        return handler
+    return replace(handler, allowance=replace(handler.allowance, allowed=(*handler.allowance.allowed, *names)))
+
+
+def _class(text: str) -> tuple[str, Handler]:
+    """What "gvisor=runsc@20240729" says; UsageError for another form."""
+    name, mark, runtime = text.partition("=")
+    if not (name and mark and runtime):
+        raise UsageError(f"'{text[:80]}' is no NAME=RUNTIME.", where="--runtime-class", next_step=_CLASS_EXAMPLE)
+    return name, Handler(oci=oci_named(runtime, where="--runtime-class"))
+
+
+def _known_name(name: str, cri: Traits) -> str:
+    """An annotation by the name that this version of CRI-O has for it: before 1.35 the older one.
+
+    UsageError for the name of a pod's own annotation, which CRI-O takes for no name at all.
+    """
+    for base in (OLD_UNIFIED, NEW_UNIFIED):
+        if name.startswith((f"{base}.", f"{base}/")):
+            step = f"Give {base}: it allows the annotation for every container."
+            raise UsageError(
+                f"'{name[:120]}' is no name that CRI-O allows.", where="--allowed-annotation", next_step=step
+            )
+    older = cri.runtime is RuntimeName.CRIO and cri.known(Feature.NEW_ANNOTATIONS) is False
+    return OLD_UNIFIED if name == NEW_UNIFIED and older else name
 
 
 def _weighing(oci: Traits, conversion: WeightConversion) -> Traits:
@@ -131,12 +194,3 @@ def _weighing(oci: Traits, conversion: WeightConversion) -> Traits:
     return replace(
         oci, features=features, in_doubt=oci.in_doubt - weight, called=f"a runtime with {conversion} weights"
     )
-
-
-def _traits(text: str) -> Traits:
-    name, _, version = text.partition("@")
-    if name not in _NAMED:
-        raise UnknownNameError.of("runtime", name, [runtime.value for runtime in _NAMED], where="--runtime")
-    if not re.match(r"(?:v|release-)?\d", version, re.ASCII):
-        raise UsageError(f"'{text}' has no version.", where="--runtime", next_step=_EXAMPLE)
-    return traits_of(name, version)

@@ -62,10 +62,10 @@ def _pieces(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def say_ignored(*plans: Plan) -> None:
-    """A note on standard error for each field that the release does not know, and each remark of the plans; once."""
+    """A note on standard error for what was given and has no effect, and for each remark of the plans; once."""
     told = [(one.origin, one.field, one.what) for plan in plans for one in plan.ignored]
     told += [(one.origin, one.about, one.what) for plan in plans for one in plan.remarks]
     for origin, about, what in dict.fromkeys(told):
         # An option stands for itself: its place is its name.
         place = f"{origin}: " if origin and not about.startswith("--") else ""
-        say(f"memqos: note: {place}{about}: {what}.", err=True)
+        say(f"memqos: note: {place}{about}: {what}{'' if what.endswith('?') else '.'}", err=True)

@@ -19,9 +19,9 @@ from memqos.engine.node.cgroups import (
     summed_knobs,
 )
 from memqos.engine.node.fit import node_room
-from memqos.engine.node.ignored import ignored
+from memqos.engine.node.ignored import ignored, ignored_annotations
 from memqos.engine.node.placement import Placement, place
-from memqos.engine.node.remarks import remarks, unmodelled_pods
+from memqos.engine.node.remarks import remarks, runtime_remarks, unmodelled_pods
 from memqos.engine.node.validation import check_configuration
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod
@@ -32,6 +32,7 @@ from memqos.engine.pod.sums import amount, pod_requests
 from memqos.engine.pod.unsettled import unsettled
 from memqos.engine.releases.defaulting import seen_by
 from memqos.engine.ruling import Rulings, unexplained
+from memqos.engine.translate.specification import not_modelled
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod, QosClass
@@ -83,12 +84,12 @@ def expect(
     else:
         allocations = [allocation(pod, kubelet) for pod in admission.pods]
         plan = unsettled(planned(one.states[0] for one in allocations), allocations, planned, kubelet)
-    by_name = sorted(given, key=_by_name)
+    by_name, admitted_pods = sorted(given, key=_by_name), sorted(admission.pods, key=_by_name)
     return replace(
         plan,
         refusals=(*admission.refusals, *plan.refusals),
-        ignored=ignored(by_name, kubelet),
-        remarks=(*admission.remarks, *remarks(by_name, kubelet)),
+        ignored=(*ignored(by_name, kubelet), *ignored_annotations(admitted_pods, kubelet)),
+        remarks=(*admission.remarks, *remarks(by_name, kubelet), *runtime_remarks(admitted_pods, kubelet)),
         unmodelled=unmodelled_pods(given, kubelet),
     )
 
@@ -113,6 +114,7 @@ class _Planner:
         kubelet = self._kubelet
         drafted = [(pod, self._drafts.of(pod)) for pod in pods]
         demand = self._demand(drafted)
+        runtimes = [kubelet.runtimes, *(draft.runtimes for _, draft in drafted if draft.runtimes is not None)]
         per_qos = kubelet.cgroups_per_qos
         classes = (QosClass.BURSTABLE, QosClass.BEST_EFFORT) if per_qos else ()
         plan = Plan(
@@ -137,6 +139,7 @@ class _Planner:
             refusals=self._placement.refusals,
             cgroup_version=kubelet.node.cgroup_version,
             variant=kubelet.variant,
+            not_modelled=tuple(dict.fromkeys(name for one in runtimes for name in not_modelled(one))),
         )
         if not self._reasons:
             return plan
@@ -176,6 +179,7 @@ class _Planner:
             ),
             sandbox_resources=draft.sandbox_resources,
             sandbox_overhead=draft.sandbox_overhead,
+            runtimes=draft.runtimes,
         )
 
     def _path(self, name: layout.CgroupName) -> CgroupPath:
@@ -221,6 +225,7 @@ def _container(pod: Pod, index: int, draft: ContainerDraft, path: CgroupPath, ow
         explain_oom_score_adj=unexplained if draft.explain is None else ExplainedScore(draft.explain, names),
         kind=container.kind,
         refusal=draft.refusal,
+        annotated=draft.annotated,
     )
 
 

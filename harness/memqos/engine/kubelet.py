@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypedDict
 
@@ -129,6 +129,22 @@ class Kubelet:
             **_gated(release, settings, v2=v2),
             **_throttling(release, settings),
             **_killing(release, settings, v2=v2),
+        )
+
+    def serving(self, runtime_class: str, handler: str = "") -> Kubelet:
+        """The same kubelet with the runtimes for pods of this RuntimeClass; itself for "", which is none.
+
+        handler: that of the class, "" where it is not known.
+        """
+        runtimes = self.runtimes.of_class(runtime_class, handler)
+        if runtimes == self.runtimes:
+            return self
+        return replace(
+            self,
+            runtimes=runtimes,
+            runtimes_text=str(runtimes),
+            candidates=runtimes.candidates,
+            layout=runtimes.layout(self.driver),
         )
 
     def setting(self, name: str, value: object) -> Input:

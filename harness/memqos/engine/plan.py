@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from memqos.engine.cgroup.layout import Layout
 from memqos.engine.releases.release import Variant
+from memqos.engine.translate.versions import Runtimes
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob, KnobValue
 from memqos.model.node import CgroupDriver, CgroupVersion
@@ -80,6 +81,8 @@ class Expected:
     Then what the file holds says nothing about the runtime.
     unsettled: why nobody can tell what the file holds, though the kubelet's rules are known: the pod is being resized.
     `undecided` has the values that are possible; it is empty where they are not known. "" where it is settled.
+    unmodelled: why nothing can be expected, "" if something can: a runtime or an annotation that is not modelled
+    decides.
     """
 
     knob: Knob
@@ -89,10 +92,13 @@ class Expected:
     undecided: tuple[KnobValue, ...] = ()
     unasked: str = ""
     unsettled: str = ""
+    unmodelled: str = ""
 
     @property
     def shown(self) -> str:
-        """The value as text; "39 or 100" where it is undecided."""
+        """The value as text; "39 or 100" where it is undecided, "not modelled" where nothing is expected."""
+        if self.unmodelled:
+            return "not modelled"
         return " or ".join(map(str, self.undecided)) or str(self.value)
 
 
@@ -120,7 +126,8 @@ class PlannedContainer:
     """What the kubelet asks the runtime for one container, and the cgroup that must come of it.
 
     refusal: the runtime's own error where it refuses the request, "" where it makes the container. A container that is
-    refused has no cgroup: nothing is planned for its files. explain_oom_score_adj makes the reason for that value.
+    refused has no cgroup: nothing is planned for its files. annotated: the request as the CRI runtime goes on with it,
+    where annotations of the pod change it; else None. explain_oom_score_adj makes the reason for that value.
     oom_score_adj_unsure: why its processes may have another score, "" if they cannot: a resize in place does not
     change that of a process that runs.
     """
@@ -133,6 +140,12 @@ class PlannedContainer:
     kind: ContainerKind = ContainerKind.APP
     refusal: str = ""
     oom_score_adj_unsure: str = ""
+    annotated: ContainerResources | None = None
+
+    @property
+    def carried_out(self) -> ContainerResources:
+        """The request that the CRI runtime translates."""
+        return self.resources if self.annotated is None else self.annotated
 
     @property
     def oom_score_adj_reason(self) -> Reason:
@@ -142,7 +155,10 @@ class PlannedContainer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedPod:
-    """One admitted pod: its cgroup, its containers in start order, what is sent along with the sandbox."""
+    """One admitted pod: its cgroup, its containers in start order, what is sent along with the sandbox.
+
+    runtimes: those of its RuntimeClass; None if it has none: the node's.
+    """
 
     name: str
     namespace: str
@@ -151,6 +167,7 @@ class PlannedPod:
     qos_reason: Reason
     cgroup: PlannedCgroup
     containers: tuple[PlannedContainer, ...]
+    runtimes: Runtimes | None = None
     sandbox_resources: ContainerResources = field(default_factory=ContainerResources)
     sandbox_overhead: ContainerResources = field(default_factory=ContainerResources)
 
@@ -205,9 +222,10 @@ class Plan:
     enforced.
     revisions: rule family to revision, in the words that reasons use.
     unavailable: the control files that no cgroup of this plan has, and why; empty in a plan without reasons.
-    ignored: what was given though the release does not know it.
+    ignored: what was given and has no effect: fields that the release does not know, annotations of pods.
     remarks: what was assumed, what of the input was not read, and what will not work on a node.
     unmodelled: the uid of a pod whose cgroups the rules cannot tell, and why: its values here may be wrong.
+    not_modelled: the runtimes that are not modelled; what they decide has `Expected.unmodelled`.
     """
 
     release: str
@@ -223,12 +241,17 @@ class Plan:
     ignored: tuple[Ignored, ...] = ()
     remarks: tuple[Remark, ...] = ()
     unmodelled: Mapping[str, str] = field(default_factory=dict)
+    not_modelled: tuple[str, ...] = ()
     variant: Variant = Variant.SHIPPED
 
     @property
     def driver(self) -> CgroupDriver:
         """Who makes the cgroups."""
         return self.layout.driver
+
+    def layout_of(self, pod: PlannedPod) -> Layout:
+        """Where this pod's runtimes keep its containers."""
+        return self.layout if pod.runtimes is None else pod.runtimes.layout(self.driver)
 
     def cgroups(self) -> Iterator[PlannedCgroup]:
         """Every planned cgroup, parents before children."""

@@ -33,13 +33,14 @@ class Ruling:
     """The value that is written (ABSENT: the file is left alone), and the chain of reasons for it.
 
     otherwise: what other versions of the runtime write, where it is not known which one runs. unasked: why nobody
-    could ask for what is wanted, "" if it was asked for.
+    could ask for what is wanted, "" if it was asked for. unmodelled: why nothing can be expected, "" if something can.
     """
 
     written: KnobValue
     why: Why
     otherwise: tuple[KnobValue, ...] = ()
     unasked: str = ""
+    unmodelled: str = ""
 
 
 Rulings = Mapping[Knob, Ruling]
@@ -62,7 +63,15 @@ def expected(
         several = tuple(dict.fromkeys((value, *others)))
         undecided = several if len(several) > 1 else ()
     reason = ruling.why() if reasons else unexplained()
-    return Expected(knob=knob, written=written, value=value, reason=reason, undecided=undecided, unasked=ruling.unasked)
+    return Expected(
+        knob=knob,
+        written=written,
+        value=value,
+        reason=reason,
+        undecided=undecided,
+        unasked=ruling.unasked,
+        unmodelled=ruling.unmodelled,
+    )
 
 
 def unified_entries(rulings: Rulings) -> dict[str, str]:

@@ -59,6 +59,7 @@ class RuntimeFlavour(StrEnum):
     CRIO = "cri-o"
     DOCKER = "docker"
     BUNDLES = "bundles"
+    OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -166,6 +166,7 @@ class Pod:
     uid: what the kubelet names the pod's cgroup after; for a static pod the configuration's hash.
     static: whether the kubelet read the pod from a file (or it is the mirror of such a pod), which makes it critical.
     controller: whose template it is made from, which leaves open what its name really is; None if it has a manifest.
+    runtime_handler: the handler of its RuntimeClass, "" where that is not known. annotations: as in the manifest.
     node, phase: `spec.nodeName` and `status.phase`, as an API server says them; "" if they are missing.
     generation: `metadata.generation`, None if it is missing: 1 for a pod whose spec has never changed (1.33 and later).
     deleted: whether `metadata.deletionTimestamp` is set. restart_policy: `spec.restartPolicy`.
@@ -192,6 +193,8 @@ class Pod:
     not_on_linux: str = ""
     scheduling_gates: tuple[str, ...] = ()
     static: bool = False
+    runtime_handler: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict, compare=False)
     controller: Controller | None = field(default=None, compare=False)
     node: str = field(default="", compare=False)
     phase: str = field(default="", compare=False)

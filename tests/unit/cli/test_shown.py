@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from memqos.cli.main import run
-from memqos.cli.runtime_options import runtimes_named
+from memqos.cli.runtime_names import runtimes_named
 from memqos.engine.translate.versions import TRIXIE
 
 POD = """
@@ -123,13 +123,11 @@ def test_runtimes_by_name_and_version(text, cri, oci):
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
-    (("--runtime", "youki@0.5"), "there is no runtime 'youki'"),
     (("--runtime", ""), "there is no runtime ''"),
     (("--runtime", "runc"), "'runc' has no version"),
     (("--runtime", "runc@latest"), "'runc@latest' has no version"),
     (("--runtime", "runc@1+crun@1"), "two runtimes of one kind"),
     (("--runtime", "oci:containerd@1.7"), "two runtimes of one kind"),
-    (("--runtime", "bundles@1"), "there is no runtime 'bundles'"),
     (("--runtime", "runc@1.1", "--weight", "linear"), "--runtime says it already"),
     (("--translate", "oci", "--weight", "linear"), "name them with --runtime"),
     (("--translate", "oci", "--runtime", "runc@1.3"), "not every release that 'runc 1.3' may mean"),

@@ -30,6 +30,8 @@ def admit_runtime_class(pod: Pod, submission: Submission) -> Pod | Denial:
             rule="the RuntimeClass that a new pod names must exist; give its manifest beside the pod's",
             inputs=(Input("runtimeClassName", name, pod.origin.get("runtimeClassName", "")),),
         )
+    if found is not None:
+        pod = replace(pod, runtime_handler=found.handler)
     if found is not None and found.not_on_linux:
         pod = replace(pod, not_on_linux=f"{found.not_on_linux} of RuntimeClass {found.name}")
     if found is None or found.overhead is None:

@@ -4,13 +4,15 @@ A plan is what `memqos expect --json` prints and what is kept as plan.json.
 
 Top level: memqos_format (1), release, variant, driver, cgroup_version, revisions (rule family to revision), pods,
 cgroups, unavailable (control file to the reason why no cgroup has it), ignored (field, origin, what: fields that the
-release does not know), refusals (of the kubelet, the API server or the scheduler: by).
+release does not know, annotations without effect), refusals (of the kubelet, the API server or the scheduler: by);
+not_modelled (runtimes), where there are any.
 
 A cgroup: level (node, reserved, qos, pod, container), path (of a container: its pod's, since only the runtime knows
 the leaf), qos, pod (uid), container, knobs. A knob: written (null if nobody writes the file), value (what the file
 then shows), reason, and undecided where versions of the runtime differ and its own is not known: their values, of which
 value is the first; unsettled: why the value is not known while a pod is resized, undecided has then those that are
-possible. Values are the texts of the file: "max", bytes, "quota period".
+possible. not_modelled, where nothing can be expected: the reason; value is null then. Values are the texts of the file:
+"max", bytes, "quota period".
 
 A pod: name, namespace, uid, qos, cgroup (path), containers in start order, sandbox (resources and overhead, as sent
 with RunPodSandbox). A container: name, cri (the non-zero fields of LinuxContainerResources), oom_score_adj; refusal,
@@ -74,7 +76,7 @@ def plan_parts(plan: Plan, *, translated_for: Kubelet | None = None, slotted: bo
     slotted: whether documents that pods share stand in there as `Slotted`, which `JsonText` writes.
     """
     parts = _Slotting() if slotted else _Whole()
-    return {
+    stated: Document = {
         "memqos_format": FORMAT,
         "release": plan.release,
         "variant": plan.variant.value,
@@ -98,6 +100,7 @@ def plan_parts(plan: Plan, *, translated_for: Kubelet | None = None, slotted: bo
             for refusal in plan.refusals
         ],
     }
+    return {**stated, "not_modelled": list(plan.not_modelled)} if plan.not_modelled else stated
 
 
 def remark_document(remark: Remark) -> Document:
@@ -166,7 +169,7 @@ def _pod(pod: PlannedPod, kubelet: Kubelet | None, parts: _Whole | _Slotting) ->
         "qos": pod.qos.value,
         "qos_reason": reason_document(pod.qos_reason),
         "cgroup": str(pod.cgroup.path),
-        "containers": [_container(container, kubelet, parts) for container in pod.containers],
+        "containers": [_container(container, pod, kubelet, parts) for container in pod.containers],
         "sandbox": {
             "resources": parts.resources(pod.sandbox_resources),
             "overhead": parts.resources(pod.sandbox_overhead),
@@ -174,7 +177,9 @@ def _pod(pod: PlannedPod, kubelet: Kubelet | None, parts: _Whole | _Slotting) ->
     }
 
 
-def _container(container: PlannedContainer, kubelet: Kubelet | None, parts: _Whole | _Slotting) -> Document:
+def _container(
+    container: PlannedContainer, pod: PlannedPod, kubelet: Kubelet | None, parts: _Whole | _Slotting
+) -> Document:
     found: Document = {
         "name": container.name,
         "cri": parts.resources(container.resources),
@@ -186,7 +191,8 @@ def _container(container: PlannedContainer, kubelet: Kubelet | None, parts: _Who
     if container.oom_score_adj_unsure:
         found["oom_score_adj_unsure"] = container.oom_score_adj_unsure
     if kubelet is not None:
-        found["translation"] = translation_document(translate(container.resources, kubelet.runtimes, kubelet.host))
+        runtimes = pod.runtimes or kubelet.runtimes
+        found["translation"] = translation_document(translate(container.carried_out, runtimes, kubelet.host))
     return found
 
 
@@ -214,9 +220,11 @@ def expected_document(expected: Expected) -> Document:
     """What is expected of one control file; written is null where nobody writes it."""
     found: Document = {
         "written": None if expected.written is ABSENT else str(expected.written),
-        "value": str(expected.value),
+        "value": None if expected.unmodelled else str(expected.value),
         "reason": reason_document(expected.reason),
     }
+    if expected.unmodelled:
+        found["not_modelled"] = expected.unmodelled
     if expected.undecided:
         found["undecided"] = [str(value) for value in expected.undecided]
     if expected.unasked:

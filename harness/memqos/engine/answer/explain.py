@@ -11,6 +11,7 @@ from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedPod,
 from memqos.engine.pod.hugepages import UNBOUNDED
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import Language, knob_lines, translation_lines
+from memqos.engine.translate.versions import Runtimes
 from memqos.model.knob import ABSENT, Bytes, Knob, KnobValue, knobs_of
 from memqos.model.node import CgroupVersion
 
@@ -131,9 +132,14 @@ def _cgroup(cgroup: PlannedCgroup, title: str, *, indent: str = "") -> Iterator[
     yield f"{indent}{title}"
     if cgroup.level is not Level.CONTAINER:
         yield f"{indent}  {cgroup.path}"
+    left_open: dict[str, list[Knob]] = {}
+    for one in cgroup.knobs.values():
+        if one.unmodelled:
+            left_open.setdefault(one.unmodelled, []).append(one.knob)
     open_ = {one.knob for one in cgroup.knobs.values() if one.undecided or one.unsettled}
-    left_alone = [one for one in cgroup.knobs.values() if one.written is ABSENT and one.knob not in open_]
-    written = [one for one in cgroup.knobs.values() if one.written is not ABSENT or one.knob in open_]
+    shown = [one for one in cgroup.knobs.values() if not one.unmodelled]
+    left_alone = [one for one in shown if one.written is ABSENT and one.knob not in open_]
+    written = [one for one in shown if one.written is not ABSENT or one.knob in open_]
     width = max([_NARROWEST, *(len(one.knob) for one in written)])
     sized = (one.written for one in written if size(one.written) and one.written != Bytes(UNBOUNDED))
     values = max((len(str(value)) for value in sized), default=0)
@@ -143,6 +149,8 @@ def _cgroup(cgroup: PlannedCgroup, title: str, *, indent: str = "") -> Iterator[
         yield f"{indent}  {one.knob:<{width}} {text}"
     if left_alone:
         yield f"{indent}  not written: {', '.join(f'{one.knob} {one.value}' for one in left_alone)}"
+    for why, knobs in left_open.items():
+        yield f"{indent}  not observable: {', '.join(knobs)}: {why}"
 
 
 def written_text(expected: Expected) -> str:
@@ -171,7 +179,7 @@ def knob_reasons(plan: Plan, knob: Knob, *, translated_for: Kubelet | None = Non
         own = containers.get((cgroup.pod, cgroup.container))
         said: list[str] = []
         if own is not None and translated_for is not None:
-            translation = translate(own.resources, translated_for.runtimes, translated_for.host)
+            translation = translate(own.carried_out, _runtimes(pod, translated_for), translated_for.host)
             said = knob_lines(own.resources, translation, knob, indent="  ")
         if own is not None and own.refusal:
             head = f"{knob} of {subject(cgroup, pod)}: {_REFUSED}: {own.refusal}"
@@ -181,11 +189,16 @@ def knob_reasons(plan: Plan, knob: Knob, *, translated_for: Kubelet | None = Non
             continue
         kept = expected.written is ABSENT and not (expected.undecided or expected.unsettled)
         text = f"not written, reads {shown_amount(expected.value)}" if kept else written_text(expected)
+        text = "not observable" if expected.unmodelled else text
         head = f"{knob} of {subject(cgroup, pod)}: {text}"
         parts.append("\n".join([head, *reason_lines(expected.reason, indent="  "), *said]))
     if not parts and knob in plan.unavailable:
         return "\n".join(reason_lines(plan.unavailable[knob]))
     return "\n\n".join(parts)
+
+
+def _runtimes(pod: PlannedPod | None, kubelet: Kubelet) -> Runtimes:
+    return kubelet.runtimes if pod is None or pod.runtimes is None else pod.runtimes
 
 
 def translations_text(plan: Plan, languages: Iterable[Language], kubelet: Kubelet) -> str:
@@ -194,7 +207,7 @@ def translations_text(plan: Plan, languages: Iterable[Language], kubelet: Kubele
     parts: list[str] = []
     for pod in plan.pods:
         for one in pod.containers:
-            translation = translate(one.resources, kubelet.runtimes, kubelet.host)
+            translation = translate(one.carried_out, _runtimes(pod, kubelet), kubelet.host)
             lines = translation_lines(one.resources, translation, chosen, indent="  ")
             parts.append("\n".join([subject(one.cgroup, pod), *lines]))
     return "\n\n".join(parts)

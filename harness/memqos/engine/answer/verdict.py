@@ -61,7 +61,9 @@ def judge(
     enacted_by: who made the plan true above containers. ids: which cgroup a planned container became; a container
     without an id is not observable. oom_score_adj is judged for the containers of which the reading holds it, and so is
     whether their processes are in their cgroups, by cgroup.procs. Where the
-    plan has a container in a cgroup below its scope and the reading has no such cgroup, the scope itself is judged. A
+    plan has a container in a cgroup below its scope and the reading has no such cgroup, the scope itself is judged; of
+    runtimes that are not modelled, the cgroup whose name has the id. Of a container in a sandbox no process is looked
+    for. A
     container that the runtime must refuse conforms if it is not there. unsure: what it gives a reason for is not
     observable, whatever the file holds.
     """
@@ -99,11 +101,11 @@ def judge_pod(
                 for expected in container.cgroup.knobs.values()
             ]
             continue
-        path = plan.layout.container(container.cgroup.path, container_id)
-        if path not in reading.cgroups:
-            whole = plan.layout.whole(container.cgroup.path, container_id)
-            path = whole if whole in reading.cgroups else path
+        layout = plan.layout_of(pod)
+        path = layout.found(container.cgroup.path, container_id, reading.cgroups)
         findings += judge_cgroup(container.cgroup, path, name, reading, unsure, enacted_by=enacted_by)
+        if layout.sandboxed:
+            continue
         text = reading.file(path, OOM_SCORE_ADJ)
         if isinstance(text, str):
             findings.append(_oom_score_adj(container, name, path, text.strip("\n ")))
@@ -199,8 +201,9 @@ class _There:
             observed: KnobValue = expected.knob.parse(text)
         except ValueError as error:
             return self.unseen(expected, f"the file does not parse: {error}", observed=text.strip())
-        if expected.unasked or expected.undecided or expected.unsettled:
-            why_not = expected.unasked or expected.unsettled or VERSION_UNKNOWN
+        why_not = expected.unasked or expected.unmodelled or expected.unsettled
+        why_not = why_not or (VERSION_UNKNOWN if expected.undecided else "")
+        if why_not:
             return self.unseen(expected, why_not, observed=text.strip())
         deviates = observed != expected.value
         return Finding(

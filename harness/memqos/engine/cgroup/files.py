@@ -51,7 +51,7 @@ class CgroupFiles:
             knobs |= self._unwritten(level, self._known_of(level, rulings))
         for knob, ruling in ((knob, ruling) for knob, ruling in rulings.items() if knob in knobs):
             # Without reasons a file that is left alone on purpose is like the others that are.
-            if self._reasons:
+            if self._reasons or ruling.unmodelled:
                 knobs[knob] = self._expected(knob, ruling)
             elif ruling.written is not ABSENT:
                 found = None if ruling.otherwise else self._unexplained[knob].get(ruling.written)
@@ -91,7 +91,7 @@ class CgroupFiles:
     def _expected(self, knob: Knob, ruling: Ruling) -> Expected:
         page = self._kubelet.node.page_size
         made = expected(knob, ruling, page_size=page, reasons=self._reasons, default=self._defaults.get(knob))
-        if not self._reasons and not ruling.otherwise:
+        if not self._reasons and not ruling.otherwise and not ruling.unmodelled:
             # Without its reason an expectation is the same wherever the same value is written.
             self._unexplained[knob][ruling.written] = made
         return made

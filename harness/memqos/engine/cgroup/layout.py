@@ -8,6 +8,7 @@ and moby `WithCgroups` for the container's own name.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from memqos.model.node import CgroupDriver, RuntimeFlavour
@@ -15,6 +16,7 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import QosClass
 
 __all__ = [
+    "CRUN_SUBGROUP",
     "CgroupName",
     "Layout",
     "cgroup_path",
@@ -28,6 +30,9 @@ __all__ = [
 ]
 
 CgroupName = tuple[str, ...]
+CRUN_SUBGROUP = "container"
+"""The cgroup below a container's scope in which crun keeps the processes."""
+
 _SLICE = ".slice"
 _CLASS_NAMES = {QosClass.BURSTABLE: "burstable", QosClass.BEST_EFFORT: "besteffort"}
 
@@ -102,6 +107,7 @@ _PREFIXES = {
     RuntimeFlavour.CRIO: ("crio-", "crio-"),
     RuntimeFlavour.DOCKER: ("docker-", ""),
     RuntimeFlavour.BUNDLES: ("memqos-", "memqos-"),
+    RuntimeFlavour.OTHER: ("", ""),
 }
 """What stands before a container's id, in the name of its scope and of its folder."""
 
@@ -112,11 +118,15 @@ class Layout:
 
     driver: who makes the cgroups. flavour: which CRI runtime names them. subgroup: the cgroup below a systemd scope in
     which the OCI runtime keeps the processes and writes the files ("container" for crun); "" is the scope itself.
+    certain: whether the runtimes are modelled; else names are the most common ones, and `found` looks for others.
+    sandboxed: whether all containers of a pod run in one sandbox, so that no process is in a container's own cgroup.
     """
 
     driver: CgroupDriver
     flavour: RuntimeFlavour = RuntimeFlavour.CONTAINERD
     subgroup: str = ""
+    certain: bool = True
+    sandboxed: bool = False
 
     def container(self, pod: CgroupPath, container_id: str) -> CgroupPath:
         """The cgroup that holds the processes of the container (or sandbox) of this id."""
@@ -129,3 +139,17 @@ class Layout:
         if self.driver is CgroupDriver.SYSTEMD:
             return pod.child(f"{scope}{container_id}.scope")
         return pod.child(f"{folder}{container_id}")
+
+    def found(self, pod: CgroupPath, container_id: str, there: Collection[CgroupPath]) -> CgroupPath:
+        """The cgroup with the container's files among those that are there; `container` if none of them is it.
+
+        The scope itself stands in for a cgroup below it that is not there. Of runtimes that are not modelled it is the
+        cgroup below the pod whose name has the id, or its only child of crun's name.
+        """
+        path, whole = self.container(pod, container_id), self.whole(pod, container_id)
+        if self.certain:
+            return whole if path not in there and whole in there else path
+        named = [one for one in there if one.parts and one.parent == pod and container_id in one.name]
+        whole = min(named, key=lambda one: len(one.name), default=whole)
+        below = whole.child(CRUN_SUBGROUP)
+        return below if below in there else whole

@@ -124,7 +124,7 @@ def _container_rows(one: PlannedContainer, pod: PlannedPod, given: ContainerUsag
     name = subject(cgroup, pod)
     if one.refusal:
         return
-    translation = translate(one.resources, kubelet.runtimes, kubelet.host)
+    translation = translate(one.carried_out, pod.runtimes or kubelet.runtimes, kubelet.host)
     if translation.writes.subgroup:
         scope = {held.name: held.shows for held in translation.scope}
         low, least = (_read(scope.get(knob, "0")) for knob in (Knob.MEMORY_LOW, Knob.MEMORY_MIN))

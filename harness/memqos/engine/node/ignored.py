@@ -15,10 +15,11 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Ignored
 from memqos.engine.releases.release import Release
 from memqos.engine.releases.table import FIELDS, POD_FIELDS, RELEASES
+from memqos.engine.translate.annotations import annotation_notes
 from memqos.model.node import KubeletSettings
 from memqos.model.pod import ContainerKind, Pod
 
-__all__ = ["ignored"]
+__all__ = ["ignored", "ignored_annotations"]
 
 _NO_LIMIT = -1
 
@@ -27,6 +28,17 @@ def ignored(pods: Iterable[Pod], kubelet: Kubelet) -> tuple[Ignored, ...]:
     """Every field of the configuration and of the pods that has no effect in the release, in the order given."""
     settings = kubelet.settings
     return (*_settings(settings, kubelet.release), *_numbers(settings), *_pods(pods, kubelet.release))
+
+
+def ignored_annotations(pods: Iterable[Pod], kubelet: Kubelet) -> Iterator[Ignored]:
+    """The annotations of admitted pods that have to do with resources and change nothing here, with the reason."""
+    for pod in pods:
+        if pod.annotations:
+            runtimes = kubelet.runtimes.of_class(pod.runtime_class_name, pod.runtime_handler)
+            names = tuple(one.name for one in pod.all_containers)
+            for name, what in annotation_notes(pod.annotations, names, runtimes):
+                field = f"annotation {name} of pod {pod.namespace}/{pod.name}"
+                yield Ignored(field=field, origin=pod.file, what=what)
 
 
 def _numbers(settings: KubeletSettings) -> Iterator[Ignored]:

@@ -18,10 +18,11 @@ from memqos.engine.releases.gates import GROUPS, enabled
 from memqos.engine.releases.other_gates import OTHER_GATES
 from memqos.engine.releases.release import Release
 from memqos.engine.releases.table import Gate, Novelty
+from memqos.engine.translate.specification import runtime_notes
 from memqos.model.pod import Pod
 from memqos.model.quantity import ZERO, Quantity
 
-__all__ = ["BEFORE_START", "remarks", "unmodelled_pods"]
+__all__ = ["BEFORE_START", "remarks", "runtime_remarks", "unmodelled_pods"]
 
 BEFORE_START = frozenset({"kubeReservedCgroup", "systemReservedCgroup"})
 """What remarks are about that say what a kubelet needs to start: of one that runs they say nothing."""
@@ -41,6 +42,14 @@ def remarks(pods: Iterable[Pod], kubelet: Kubelet) -> tuple[Remark, ...]:
         *_node(kubelet),
         *_pods(pods, kubelet),
     )
+
+
+def runtime_remarks(pods: Iterable[Pod], kubelet: Kubelet) -> Iterator[Remark]:
+    """What there is to know about the runtimes of these admitted pods."""
+    classes = dict.fromkeys((("", ""), *((pod.runtime_class_name, pod.runtime_handler) for pod in pods)))
+    told = (note for names in classes for note in runtime_notes(kubelet.runtimes.of_class(*names)))
+    for about, what in dict.fromkeys(told):
+        yield Remark(about, "", what)
 
 
 def unmodelled_pods(pods: Iterable[Pod], kubelet: Kubelet) -> dict[str, str]:

@@ -21,8 +21,10 @@ from memqos.engine.pod.qos import pod_qos
 from memqos.engine.pod.sums import PodSums, pod_sums
 from memqos.engine.releases.table import Family
 from memqos.engine.ruling import UNEXPLAINED, Ruling
+from memqos.engine.translate.annotations import pod_unmodelled, read_annotations
 from memqos.engine.translate.container import created
-from memqos.engine.translate.container_files import made_files
+from memqos.engine.translate.container_files import left_open, made_files
+from memqos.engine.translate.versions import Runtimes
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Knob, Text
 from memqos.model.pod import Container, Pod, QosClass
@@ -42,10 +44,11 @@ _QOS_RULES = {
 class ContainerDraft:
     """What the runtime is asked for a container, and the files of its cgroup, or why the runtime refuses.
 
-    explain: makes the reasons; None in a plan without reasons.
+    annotated: the request, if annotations of the pod change it. explain: makes the reasons; None in a plan without.
     """
 
     resources: ContainerResources
+    annotated: ContainerResources | None
     knobs: Mapping[Knob, Expected]
     oom_score_adj: int
     refusal: str
@@ -57,7 +60,7 @@ class PodDraft:
     """A pod's class and sums, the files of its cgroup, its containers in start order, and what its sandbox is sent.
 
     explain: makes the reasons of the pod's own cgroup; None in a plan without reasons. slots: whether the reasons have
-    slots where the names of pods go.
+    slots where the names of pods go. runtimes: those of the pod's RuntimeClass, None for the node's.
     """
 
     qos: QosClass
@@ -69,6 +72,22 @@ class PodDraft:
     sandbox_overhead: ContainerResources
     explain: Callable[[], Explanation] | None
     slots: bool
+    runtimes: Runtimes | None
+
+
+class _Served:
+    """One node's kubelet with the runtimes of each RuntimeClass."""
+
+    def __init__(self, kubelet: Kubelet) -> None:
+        self._kubelet = kubelet
+        self._by_class = {("", ""): kubelet}
+
+    def of(self, pod: Pod) -> Kubelet:
+        """The kubelet with the runtimes of this pod."""
+        key = pod.runtime_class_name, pod.runtime_handler
+        if key not in self._by_class:
+            self._by_class[key] = self._kubelet.serving(*key)
+        return self._by_class[key]
 
 
 class PodDrafts:
@@ -78,14 +97,15 @@ class PodDrafts:
         self._kubelet = kubelet
         self._files = CgroupFiles(kubelet, manages=placement.manages, reasons=False)
         self._placement = placement
-        self._explanations = _Explanations(kubelet, placement) if reasons else None
+        self._served = _Served(kubelet)
+        self._explanations = _Explanations(kubelet, self._served, placement) if reasons else None
         self._pods: dict[Likeness, PodDraft] = {}
         self._containers: dict[Likeness, ContainerDraft] = {}
 
     def of(self, pod: Pod) -> PodDraft:
         """What is planned for this pod."""
-        # Zones are found for each pod by itself.
-        if self._placement.manages:
+        # Zones are found for each pod by itself, and annotations name containers.
+        if self._placement.manages or self._annotations(pod):
             return self._pod(pod, (), slots=False)
         traits, containers = pod_likeness(pod), [container_likeness(one) for one in pod.all_containers]
         likeness = (traits, len(pod.init_containers), len(pod.containers), *containers)
@@ -101,7 +121,7 @@ class PodDrafts:
 
     def _pod(self, pod: Pod, alike: Sequence[Likeness], *, slots: bool) -> PodDraft:
         """alike: of each container what makes another one's draft its own too; none where each gets one of its own."""
-        kubelet, explanations = self._kubelet, self._explanations
+        kubelet, explanations = self._served.of(pod), self._explanations
         qos, sums = pod_qos(pod, pod_level=kubelet.pod_level), pod_sums(pod, pod_level=kubelet.pod_level)
         return PodDraft(
             qos=qos,
@@ -117,7 +137,12 @@ class PodDrafts:
             sandbox_overhead=overhead_resources(pod, kubelet),
             explain=None if explanations is None else explanations.of_pod(pod, qos, slots=slots),
             slots=slots,
+            runtimes=None if kubelet is self._kubelet else kubelet.runtimes,
         )
+
+    def _annotations(self, pod: Pod) -> bool:
+        """Whether annotations decide what is written for the pod's containers."""
+        return bool(pod.annotations) and bool(read_annotations(pod.annotations, self._served.of(pod).runtimes))
 
     def _shared(self, pod: Pod, index: int, qos: QosClass, alike: Likeness) -> ContainerDraft:
         likeness = (qos, *alike)
@@ -128,31 +153,36 @@ class PodDrafts:
 
     def _requested(self, pod: Pod, index: int, qos: QosClass, *, slots: bool) -> ContainerDraft:
         explanations = self._explanations
-        request = _request(pod, pod.all_containers[index], qos, self._kubelet, self._placement)
-        knobs, refusal = self._made(request, pod)
+        request = _request(pod, pod.all_containers[index], qos, self._served.of(pod), self._placement)
+        knobs, refusal, annotated = self._made(request, pod)
         return ContainerDraft(
             resources=request.resources,
+            annotated=annotated,
             knobs=knobs,
             oom_score_adj=request.oom.value,
             refusal=refusal,
             explain=None if explanations is None else explanations.of_container(pod, index, qos, slots=slots),
         )
 
-    def _made(self, request: ContainerRequest, pod: Pod) -> tuple[dict[Knob, Expected], str]:
-        """The files of a new container, or none and the runtime's error."""
-        kubelet = self._kubelet
-        if len(kubelet.candidates) > 1:
+    def _made(self, request: ContainerRequest, pod: Pod) -> tuple[dict[Knob, Expected], str, ContainerResources | None]:
+        """The files of a new container, or none and the runtime's error; the request, if annotations change it."""
+        kubelet = self._served.of(pod)
+        runtimes = kubelet.runtimes
+        plain = runtimes.modelled and not runtimes.sandboxed and not self._annotations(pod)
+        if len(kubelet.candidates) > 1 or not plain:
             made = made_files(request, pod, kubelet)
-            return {} if made.refusal else self._files.of(Level.CONTAINER, made.rulings), made.refusal
-        _, writes = created(request.resources, kubelet.runtimes, kubelet.host)
-        return {} if writes.refusal else self._files.unexplained(writes.files), writes.refusal
+            knobs = {} if made.refusal else self._files.of(Level.CONTAINER, made.rulings)
+            return knobs, made.refusal, made.annotated
+        _, writes = created(request.resources, runtimes, kubelet.host)
+        return {} if writes.refusal else self._files.unexplained(writes.files), writes.refusal, None
 
 
 class _Explanations:
     """Makes the reasons of drafts, and keeps the last of them."""
 
-    def __init__(self, kubelet: Kubelet, placement: Placement) -> None:
+    def __init__(self, kubelet: Kubelet, served: _Served, placement: Placement) -> None:
         self._kubelet = kubelet
+        self._served = served
         self._placement = placement
         self._files = CgroupFiles(kubelet, manages=placement.manages, reasons=True)
         self._classes: dict[QosClass, Reason] = {}
@@ -172,7 +202,7 @@ class _Explanations:
         def explain() -> Explanation:
             own = nameless(pod) if slots else pod
             sums = pod_sums(own, pod_level=self._kubelet.pod_level)
-            return Explanation(_pod_files(own, qos, sums, self._kubelet, self._files))
+            return Explanation(_pod_files(own, qos, sums, self._served.of(pod), self._files))
 
         return partial(self._kept, explain)
 
@@ -181,8 +211,9 @@ class _Explanations:
 
         def explain() -> Explanation:
             own = nameless(pod, index) if slots else pod
-            request = _request(own, own.all_containers[index], qos, self._kubelet, self._placement)
-            made = made_files(request, own, self._kubelet)
+            kubelet = self._served.of(pod)
+            request = _request(own, own.all_containers[index], qos, kubelet, self._placement)
+            made = made_files(request, own, kubelet)
             files = {} if made.refusal else self._files.of(Level.CONTAINER, made.rulings)
             return Explanation(files, request.oom.why())
 
@@ -197,7 +228,9 @@ def _pod_files(pod: Pod, qos: QosClass, sums: PodSums, kubelet: Kubelet, files: 
     """Without cgroups per class a pod has no cgroup of its own, so nothing is known of the files there."""
     if not kubelet.cgroups_per_qos:
         return {}
-    return files.of(Level.POD, pod_rulings(pod_config(pod, qos, kubelet, sums), pod, qos, kubelet))
+    rulings = pod_rulings(pod_config(pod, qos, kubelet, sums), pod, qos, kubelet)
+    unmodelled = pod_unmodelled(pod.annotations, kubelet.runtimes)
+    return files.of(Level.POD, {**rulings, **{knob: left_open(why, kubelet) for knob, why in unmodelled.items()}})
 
 
 def _request(pod: Pod, container: Container, qos: QosClass, kubelet: Kubelet, placement: Placement) -> ContainerRequest:

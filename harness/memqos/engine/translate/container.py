@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from memqos.engine.translate import docker, oci
+from memqos.engine.translate.annotations import AnnotatedRequest, annotated
 from memqos.engine.translate.cri import unsaid
 from memqos.engine.translate.resources import OciResources, OciTranslation
 from memqos.engine.translate.runsc import as_read
@@ -16,7 +19,7 @@ from memqos.engine.translate.writes import RuntimeHost, RuntimeWrites
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver, CgroupVersion
 
-__all__ = ["created", "translate", "updated"]
+__all__ = ["created", "created_with", "translate", "updated"]
 
 _NO_RESOURCES = ContainerResources()
 _NOTHING_STORED = OciResources()
@@ -37,6 +40,16 @@ def created(sent: ContainerResources, runtimes: Runtimes, host: RuntimeHost) -> 
     return _passed_on(to_oci, runtimes, host)
 
 
+def created_with(
+    sent: ContainerResources, annotations: Mapping[str, str], container: str, runtimes: Runtimes, host: RuntimeHost
+) -> tuple[AnnotatedRequest, OciTranslation, RuntimeWrites]:
+    """The same for a container of a pod with annotations, and what those make of the message."""
+    asked = annotated(sent, annotations, container, runtimes)
+    if asked.refusal:
+        return asked, OciTranslation(resources=_NOTHING_STORED), RuntimeWrites(refusal=asked.refusal)
+    return asked, *created(asked.resources, runtimes, host)
+
+
 def updated(
     sent: ContainerResources, runtimes: Runtimes, host: RuntimeHost, *, stored: OciResources = _NOTHING_STORED
 ) -> tuple[OciTranslation, RuntimeWrites]:
@@ -55,6 +68,8 @@ def _passed_on(
 ) -> tuple[OciTranslation, RuntimeWrites]:
     if to_oci.refusal:
         return to_oci, RuntimeWrites(refusal=to_oci.refusal)
+    if runtimes.sandboxed:
+        return to_oci, RuntimeWrites()
     read = as_read(to_oci, runtimes.oci, host.driver)
     return read, runtime_writes(read.resources, runtimes.oci, host, stored=stored)
 

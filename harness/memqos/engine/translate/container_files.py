@@ -14,33 +14,41 @@ from memqos.engine.plan import Input, Reason
 from memqos.engine.pod.container import ContainerRequest
 from memqos.engine.releases.table import Family, Novelty
 from memqos.engine.ruling import Ruling, Rulings, Why
-from memqos.engine.translate.container import created, updated
+from memqos.engine.translate.annotations import AnnotatedRequest
+from memqos.engine.translate.container import created_with, updated
 from memqos.engine.translate.resources import OciTranslation, Unsayable
 from memqos.engine.translate.runtime_rules import source, values
+from memqos.engine.translate.specification import stand_in, unmodelled
 from memqos.engine.translate.versions import Feature, RuntimeName
 from memqos.engine.translate.writes import RuntimeWrites
+from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Knob, KnobValue
 from memqos.model.pod import Pod
 
-__all__ = ["MadeFiles", "made_files", "updated_files"]
+__all__ = ["MadeFiles", "left_open", "made_files", "updated_files"]
 
 
 @dataclass(slots=True, kw_only=True)
 class MadeFiles:
-    """What is written into a new container's cgroup; refusal: the runtime's error where it makes none, else ""."""
+    """What is written into a new container's cgroup; refusal: the runtime's error where it makes none, else "".
+
+    annotated: the request, where annotations of the pod change it.
+    """
 
     rulings: Rulings = field(default_factory=dict)
     refusal: str = ""
+    annotated: ContainerResources | None = None
 
 
 @dataclass(slots=True)
 class _Case:
-    """A message and who sends it; to_oci: what the newest runtime that it may be for makes of it."""
+    """A message and who sends it; annotated, to_oci: what the newest runtime that it may be for makes of it."""
 
     request: ContainerRequest
     pod: Pod
     kubelet: Kubelet
     to_oci: OciTranslation
+    annotated: AnnotatedRequest
 
     def asked(self) -> Rulings:
         """What the kubelet has a reason of its own for."""
@@ -48,7 +56,9 @@ class _Case:
         return request.protection if request.mems is None else {**request.protection, Knob.CPUSET_MEMS: request.mems}
 
     def why(self, knob: Knob) -> Why:
-        """Who says why a file has its value: the kubelet's rule where it has one, else the runtimes'."""
+        """Who says why a file has its value: an annotation, the kubelet's rule where it has one, else the runtimes'."""
+        if knob.value in self.annotated.by:
+            return partial(_by_annotation, self, knob)
         asked = self.asked()
         return asked[knob].why if knob in asked else partial(_REASONS[knob], self, knob)
 
@@ -58,6 +68,27 @@ class _Case:
         found = {knob: ruling for knob, ruling in self.asked().items() if ruling.written is ABSENT}
         if request.resources.cpu_period and not request.resources.cpu_quota and not self.kubelet.v2:
             found[Knob.CPU_CFS_QUOTA_US] = Ruling(ABSENT, self.why(Knob.CPU_CFS_QUOTA_US))
+        return found
+
+    def open(self, made: Rulings) -> dict[Knob, Ruling]:
+        """The files of which it is not known what they hold, and those that are left alone for a sandbox's sake."""
+        kubelet, request, found = self.kubelet, self.request, dict[Knob, Ruling]()
+        runtimes = kubelet.runtimes
+        if runtimes.cri.runtime is RuntimeName.CRI_DOCKERD:
+            return {
+                Knob(left.knob): Ruling(ABSENT, partial(_without_words, self, left))
+                for left in self.to_oci.unsayable
+                if left.knob in kubelet.files.planned and left.knob not in made
+            }
+        if runtimes.modelled and not runtimes.sandboxed and not self.annotated.unmodelled:
+            return {}
+        for knob in (*kubelet.files.planned, *kubelet.files.huge_pages.values(), Knob.CPUSET_CPUS, Knob.CPUSET_MEMS):
+            why = unmodelled(knob, request.resources, self.to_oci.resources, runtimes)
+            why = why or self.annotated.unmodelled.get(knob, "")
+            if why:
+                found[knob] = left_open(why, kubelet)
+            elif runtimes.sandboxed and knob not in made:
+                found[knob] = Ruling(ABSENT, partial(_stands_in, self))
         return found
 
     def unasked(self) -> dict[Knob, Ruling]:
@@ -74,13 +105,19 @@ def made_files(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> MadeFil
 
     Where their versions are not known, some may refuse what others take: a container that exists was not refused.
     """
-    several = [created(request.resources, one, kubelet.host) for one in kubelet.candidates]
+    several = [
+        created_with(request.resources, pod.annotations, request.container.name, one, kubelet.host)
+        for one in kubelet.candidates
+    ]
     return _files(request, pod, kubelet, several)
 
 
 def updated_files(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> Rulings:
     """What the runtimes write when they are told to change a container."""
-    several = [updated(request.resources, one, kubelet.host) for one in kubelet.candidates]
+    several = [
+        (AnnotatedRequest(resources=request.resources), *updated(request.resources, one, kubelet.host))
+        for one in kubelet.candidates
+    ]
     return _files(request, pod, kubelet, several).rulings
 
 
@@ -88,32 +125,65 @@ def _files(
     request: ContainerRequest,
     pod: Pod,
     kubelet: Kubelet,
-    several: Iterable[tuple[OciTranslation, RuntimeWrites]],
+    several: Iterable[tuple[AnnotatedRequest, OciTranslation, RuntimeWrites]],
 ) -> MadeFiles:
     held: list[dict[Knob, KnobValue]] = []
     case, refusal = None, ""
-    for to_oci, writes in several:
+    for annotated, to_oci, writes in several:
+        try:
+            written = values(writes.files)
+        except ValueError as error:
+            refusal = refusal or str(error)
+            continue
         if writes.refusal:
             refusal = refusal or writes.refusal
             continue
-        held.append(values(writes.files))
-        case = case or _Case(request, pod, kubelet, to_oci)
+        held.append(written)
+        case = case or _Case(request, pod, kubelet, to_oci, annotated)
+        case.annotated.by |= annotated.by
     if case is None:
         return MadeFiles(refusal=refusal)
     rulings = case.left_alone()
+    own = case.annotated.resources if case.annotated.by else None
     if len(held) == 1:
         asked = case.asked()
         for knob, value in held[0].items():
-            own = asked.get(knob)
-            rulings[knob] = Ruling(value, partial(_REASONS[knob], case, knob) if own is None else own.why)
-        return MadeFiles(rulings=rulings | case.unasked())
+            ruling = None if knob.value in case.annotated.by else asked.get(knob)
+            rulings[knob] = Ruling(value, case.why(knob) if ruling is None else ruling.why)
+        return MadeFiles(rulings=rulings | case.unasked() | case.open(rulings), annotated=own)
     for knob in dict.fromkeys(knob for one in held for knob in one):
         first, *others = dict.fromkeys(one.get(knob, ABSENT) for one in held)
         rulings[knob] = Ruling(first, case.why(knob), otherwise=tuple(others))
-    return MadeFiles(rulings=rulings | case.unasked())
+    return MadeFiles(rulings=rulings | case.unasked() | case.open(rulings), annotated=own)
 
 
-_WORDLESS = {True: "moby HostConfig, verifyPlatformContainerResources", False: "gVisor runsc/cgroup"}
+def left_open(why: str, kubelet: Kubelet) -> Ruling:
+    """A file of which it is not known what it holds."""
+    return Ruling(
+        ABSENT, lambda: Reason(rule=why, revision=kubelet.runtimes_text, source="not modelled"), unmodelled=why
+    )
+
+
+def _by_annotation(case: _Case, knob: Knob) -> Reason:
+    name = case.annotated.by[knob.value]
+    text = case.annotated.resources.unified.get(knob.value, "")
+    return Reason(
+        rule=f"{knob} is what an annotation of the pod says, which the runtime is configured to act on",
+        revision=case.kubelet.runtimes_text,
+        source="CRI-O AddUnifiedResourcesFromAnnotations" if text else "CRI-O MutateSpecGivenAnnotations",
+        inputs=(Input(f"annotation {name}", case.pod.annotations.get(name, ""), case.pod.file or "given"),),
+    )
+
+
+def _stands_in(case: _Case) -> Reason:
+    rule, source_of_it = stand_in(case.kubelet.runtimes)
+    return Reason(rule=rule, revision=case.kubelet.runtimes_text, source=source_of_it)
+
+
+_WORDLESS = {
+    RuntimeName.DOCKER: "moby HostConfig, verifyPlatformContainerResources",
+    RuntimeName.CRI_DOCKERD: "cri-dockerd updateCreateConfig",
+}
 """Where there is no word: in Docker's API or in what runsc reads."""
 
 
@@ -122,8 +192,8 @@ def _without_words(case: _Case, left: Unsayable) -> Reason:
     return Reason(
         rule=f"{left.knob} should be {left.value}, and is left alone: {left.why.removesuffix('.')}",
         revision=case.kubelet.runtimes_text,
-        source=_WORDLESS[case.kubelet.runtimes.cri.runtime is RuntimeName.DOCKER],
-        because=(case.why(Knob(left.knob))(),),
+        source=_WORDLESS.get(case.kubelet.runtimes.cri.runtime, "gVisor runsc/cgroup"),
+        because=(case.why(Knob(left.knob))(),) if left.knob in case.asked() or left.knob in _REASONS else (),
     )
 
 
@@ -149,6 +219,8 @@ _CRI_SOURCES = {
     RuntimeName.CRIO: "CRI-O SpecSetLinuxContainerResources",
     RuntimeName.DOCKER: "moby getMemoryResources",
     RuntimeName.BUNDLES: "as containerd WithResources",
+    RuntimeName.CRI_DOCKERD: "cri-dockerd updateCreateConfig",
+    RuntimeName.OTHER_CRI: "CRI LinuxContainerResources",
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from memqos.engine.translate import dockerd
+from memqos.engine.translate import cri_dockerd, dockerd
 from memqos.engine.translate.resources import OciResources, OciTranslation, Unsayable
 from memqos.engine.translate.versions import Feature, RuntimeName, Traits
 from memqos.model.cri import ContainerResources
@@ -23,10 +23,9 @@ _NOTHING_STORED = OciResources()
 
 # CRI-O refuses less memory than the OCI runtime itself needs to start a container.
 _CRIO_MINIMUM = {
-    RuntimeName.RUNC: 12 * _MIB,
     RuntimeName.CRUN: 500 << 10,
-    RuntimeName.RUNSC: 12 * _MIB,
 }
+_CRIO_DEFAULT_MINIMUM = 12 * _MIB
 
 
 def oci_for_create(
@@ -47,6 +46,8 @@ def oci_for_create(
         return _crio_create(sent, swap_controller=swap_controller, oci=oci)
     if cri.runtime is RuntimeName.DOCKER:
         return dockerd.translated(sent, swap_controller=swap_controller)
+    if cri.runtime is RuntimeName.CRI_DOCKERD:
+        return cri_dockerd.through_cri_dockerd(sent, update=False, swap_controller=swap_controller)
     resources, unsayable = _containerd_merge(
         _NOTHING_STORED, sent, cri, swap_controller=swap_controller, hugetlb=hugetlb
     )
@@ -69,6 +70,8 @@ def oci_for_update(
     """
     if cri.runtime is RuntimeName.CRIO:
         found = _crio_update(sent, cri, swap_controller=swap_controller)
+    elif cri.runtime is RuntimeName.CRI_DOCKERD:
+        found = cri_dockerd.through_cri_dockerd(sent, update=True, swap_controller=swap_controller)
     elif cri.runtime is RuntimeName.DOCKER:
         found = dockerd.translated(sent, stored=stored, swap_controller=swap_controller)
     else:
@@ -141,8 +144,9 @@ def _crio_create(sent: ContainerResources, *, swap_controller: bool, oci: Runtim
     limit, swap = sent.memory_limit_in_bytes, sent.memory_swap_limit_in_bytes
     unsayable: list[Unsayable] = []
     refusal = ""
-    if limit and limit < _CRIO_MINIMUM[oci]:
-        refusal = f"set memory limit {limit} too low; should be at least {_CRIO_MINIMUM[oci]} bytes"
+    least = _CRIO_MINIMUM.get(oci, _CRIO_DEFAULT_MINIMUM)
+    if limit and limit < least:
+        refusal = f"set memory limit {limit} too low; should be at least {least} bytes"
     elif limit and swap not in {0, -1} and swap < limit:
         refusal = f"memory swap limit ({swap}) cannot be lower than memory limit ({limit})"
     elif swap and not limit:

@@ -14,6 +14,7 @@ from memqos.engine.translate.legacy import written_on_v1
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.runc import RUNC_SOURCES, runc_writes, set_by_update
 from memqos.engine.translate.runsc import RUNSC_SOURCES, runsc_writes
+from memqos.engine.translate.specification import SPECIFICATION_SOURCES, specified_writes
 from memqos.engine.translate.systemd import SYSTEMD, after_reload, files_of_properties
 from memqos.engine.translate.versions import RuntimeName, Traits
 from memqos.engine.translate.writes import RuntimeHost, RuntimeWrites
@@ -24,6 +25,9 @@ __all__ = ["files_held", "held_after_reload", "runtime_writes", "scope_held", "s
 
 _WRITERS = {RuntimeName.RUNC: runc_writes, RuntimeName.CRUN: crun_writes, RuntimeName.RUNSC: runsc_writes}
 _SOURCES = {RuntimeName.RUNC: RUNC_SOURCES, RuntimeName.CRUN: CRUN_SOURCES, RuntimeName.RUNSC: RUNSC_SOURCES}
+# Kata's are never asked for: it makes no cgroup for a container.
+_WRITERS |= dict.fromkeys((RuntimeName.OTHER_OCI, RuntimeName.KATA), specified_writes)
+_SOURCES |= dict.fromkeys((RuntimeName.OTHER_OCI, RuntimeName.KATA), SPECIFICATION_SOURCES)
 _HOST = RuntimeHost()
 _KNOBS = {knob.value: knob for knob in Knob}
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from memqos.engine.cgroup.cpu import WeightConversion
-from memqos.engine.cgroup.layout import Layout
+from memqos.engine.cgroup.layout import CRUN_SUBGROUP, Layout
+from memqos.engine.translate.allowance import NOTHING_ALLOWED, Allowance
 from memqos.engine.translate.systemd import SYSTEMD
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 
@@ -22,33 +23,44 @@ __all__ = [
     "BUNDLES",
     "CRI_RUNTIMES",
     "DRIVEN_DIRECTLY",
+    "NEWEST",
     "OCI_RUNTIMES",
+    "OF_CLASS",
+    "SANDBOXED",
     "TRIXIE",
     "UNKNOWN",
     "Feature",
+    "Handler",
     "RuntimeName",
     "Runtimes",
     "Traits",
+    "newer_than_modelled",
     "reports_driver",
     "traits_of",
     "traits_of_program",
+    "unmodelled_traits",
 ]
 
 
 class RuntimeName(StrEnum):
-    """Who translates: CRI to OCI (the first four), and OCI to control files (the others).
+    """Which program translates: CRI to OCI (the first six), and OCI to control files (the others).
 
     DOCKER is the Docker Engine, which memqos tells in Docker's own words what a CRI request says. BUNDLES is memqos
-    itself, which makes bundles for an OCI runtime that it drives directly, as containerd would.
+    itself, which makes bundles for an OCI runtime that it drives directly, as containerd would. OTHER_CRI and OTHER_OCI
+    stand for programs that are not modelled: `Traits.called` has their names.
     """
 
     CONTAINERD = "containerd"
     CRIO = "cri-o"
     DOCKER = "docker"
     BUNDLES = "bundles"
+    CRI_DOCKERD = "cri-dockerd"
+    OTHER_CRI = "other CRI server"
     RUNC = "runc"
     CRUN = "crun"
     RUNSC = "runsc"
+    KATA = "kata"
+    OTHER_OCI = "other OCI runtime"
 
 
 CRI_RUNTIMES = (RuntimeName.CONTAINERD, RuntimeName.CRIO, RuntimeName.DOCKER)
@@ -58,7 +70,25 @@ DRIVEN_DIRECTLY = (*OCI_RUNTIMES, RuntimeName.RUNSC)
 """Those that memqos can drive with no daemon in between. runsc (gVisor) has a containerd shim of its own."""
 
 
+SANDBOXED = (RuntimeName.RUNSC, RuntimeName.KATA)
+"""The OCI runtimes that run all containers of a pod in one sandbox, if a CRI runtime asks them to."""
+
 UNKNOWN = "of unknown version"
+OF_CLASS = "the runtime of RuntimeClass "
+"""How a runtime is called that is known by its RuntimeClass alone."""
+
+
+NEWEST: Mapping[RuntimeName, str] = {
+    RuntimeName.CONTAINERD: "2.3",
+    RuntimeName.CRIO: "1.36",
+    RuntimeName.DOCKER: "28",
+    RuntimeName.CRI_DOCKERD: "0.4",
+    RuntimeName.RUNC: "1.5",
+    RuntimeName.CRUN: "1.29",
+    RuntimeName.RUNSC: "20260817",
+    RuntimeName.KATA: "3.32",
+}
+"""The newest release of each runtime whose source the rules were read from."""
 
 
 class Feature(StrEnum):
@@ -81,6 +111,7 @@ class Feature(StrEnum):
     SCOPE_HAS_MEMORY_MAX = "sets MemoryMax on the scope"
     SCOPE_HAS_PROTECTION = "sets MemoryMin, MemoryLow, MemoryHigh and MemorySwapMax on the scope"
     HAS_UPDATE = "has a command update"
+    NEW_ANNOTATIONS = "reads annotations named *.crio.io"
     READS_UNIFIED = "reads unified, with the cgroupfs driver"
     CHECKS_BEFORE_UPDATE = "refuses an update to a limit below what is used, where it is asked to check"
     REFUSES_WRONG_SWAP = "refuses a limit of memory and swap below that of memory, with the cgroupfs driver too"
@@ -97,6 +128,7 @@ _SINCE: Mapping[RuntimeName, Mapping[Feature, tuple[int, ...]]] = {
         Feature.SWAP_FOLLOWS_MEMORY: _ALWAYS,
         Feature.SWAP_NEEDS_CONTROLLER: _ALWAYS,
         Feature.UPDATE_KEEPS_UNIFIED: (1, 36),
+        Feature.NEW_ANNOTATIONS: (1, 35),
     },
     RuntimeName.DOCKER: {
         Feature.SWAP_FOLLOWS_MEMORY: _ALWAYS,
@@ -132,10 +164,18 @@ _SINCE: Mapping[RuntimeName, Mapping[Feature, tuple[int, ...]]] = {
         Feature.READS_UNIFIED: (20260413,),
         Feature.REFUSES_WRONG_SWAP: (20260615,),
     },
+    RuntimeName.CRI_DOCKERD: {},
+    RuntimeName.KATA: {},
+    RuntimeName.OTHER_CRI: {},
+    RuntimeName.OTHER_OCI: {},
 }
 
 
-_REPORTS_DRIVER: Mapping[RuntimeName, tuple[int, ...]] = {RuntimeName.CONTAINERD: (2,), RuntimeName.CRIO: (1, 28)}
+_REPORTS_DRIVER: Mapping[RuntimeName, tuple[int, ...]] = {
+    RuntimeName.CONTAINERD: (2,),
+    RuntimeName.CRIO: (1, 28),
+    RuntimeName.CRI_DOCKERD: (0, 3, 4),
+}
 
 _NUMBERS = {RuntimeName.CRUN: 2, RuntimeName.RUNSC: 2}
 """How many numbers name a release, where it is not three."""
@@ -151,8 +191,8 @@ _BETWEEN_RELEASES = re.compile(r"[+.-]dev\b|-\d+-g[0-9a-f]{4,}")
 class Traits:
     """What one version of one runtime does; `version` is the text that it was made from, "" where nothing tells it.
 
-    in_doubt: what some of the versions that the text may mean do, and others do not. called: what a runtime is called
-    that is not in the table, and is taken for one that is; "" for its own name and version.
+    in_doubt: what some of the versions that the text may mean do, and others do not. called: name and version of a
+    runtime that is not in the table; "" for one that is.
     """
 
     runtime: RuntimeName
@@ -168,6 +208,11 @@ class Traits:
     def known(self, feature: Feature) -> bool | None:
         """Whether this version behaves so; None where that is in doubt."""
         return None if feature in self.in_doubt else feature in self.features
+
+    @property
+    def modelled(self) -> bool:
+        """Whether the table has this runtime: of one that it does not have, a specification alone is known."""
+        return self.runtime not in {RuntimeName.OTHER_CRI, RuntimeName.OTHER_OCI}
 
     @property
     def weight(self) -> WeightConversion:
@@ -194,7 +239,7 @@ class Traits:
 
         Every version of crun in the table makes one, unless the annotation `run.oci.systemd.subgroup` says otherwise.
         """
-        return "container" if self.runtime is RuntimeName.CRUN else ""
+        return CRUN_SUBGROUP if self.runtime is RuntimeName.CRUN else ""
 
     def __str__(self) -> str:
         if self.called:
@@ -231,15 +276,29 @@ def traits_of_program(name: str, version: str, known: tuple[RuntimeName, ...]) -
 def reports_driver(cri: Traits) -> bool | None:
     """Whether a CRI runtime tells the kubelet its cgroup driver (CRI `RuntimeConfig`); None where that is not known.
 
-    Source: KEP-4033; containerd from 2.0, CRI-O from 1.28. cri-dockerd has versions of its own, which nothing tells.
+    Source: KEP-4033; containerd from 2.0, CRI-O from 1.28, cri-dockerd from 0.3.4, which Docker does not tell.
     """
     first = _REPORTS_DRIVER.get(cri.runtime)
     if first is None:
-        return None if cri.runtime is RuntimeName.DOCKER else False
+        return None if cri.runtime in {RuntimeName.DOCKER, RuntimeName.OTHER_CRI} else False
     oldest, newest = _span(cri.runtime, cri.version)
     if oldest < first <= newest:
         return None
     return first <= oldest
+
+
+def unmodelled_traits(name: str, version: str, *, cri: bool = False) -> Traits:
+    """The traits of a runtime that is not in the table; cri: whether it is a CRI server, else it is an OCI runtime."""
+    runtime = RuntimeName.OTHER_CRI if cri else RuntimeName.OTHER_OCI
+    return replace(traits_of(runtime, version), called=f"{name} {version}" if version else name)
+
+
+def newer_than_modelled(traits: Traits) -> str:
+    """The newest release that is modelled, if the version is newer; "" otherwise, or where it says no number."""
+    newest = NEWEST.get(traits.runtime, "")
+    oldest, _ = _span(traits.runtime, traits.version)
+    known = tuple(int(part) for part in newest.split(".") if part)
+    return newest if known and oldest[: len(known)] > known else ""
 
 
 def _span(runtime: RuntimeName, version: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -258,11 +317,39 @@ def _span(runtime: RuntimeName, version: str) -> tuple[tuple[float, ...], tuple[
     return numbers, numbers
 
 
+_RUNTIME_OF_CLASS = {
+    "runc": RuntimeName.RUNC,
+    "crun": RuntimeName.CRUN,
+    "runsc": RuntimeName.RUNSC,
+    "gvisor": RuntimeName.RUNSC,
+}
+
+
+def _known_by(names: Iterable[str]) -> Traits:
+    """The OCI runtime that a RuntimeClass, or its handler, is named after; the names of both, the class's first."""
+    first, *others = names
+    for name in (*others, first):
+        runtime = RuntimeName.KATA if name.startswith(RuntimeName.KATA) else _RUNTIME_OF_CLASS.get(name)
+        if runtime is not None:
+            return traits_of(runtime, "")
+    return unmodelled_traits(f"{OF_CLASS}{first}", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """What a CRI runtime is configured with for one runtime handler; allowance None is that of the default handler."""
+
+    oci: Traits
+    allowance: Allowance | None = None
+
+
 _FLAVOURS = {
     RuntimeName.CONTAINERD: RuntimeFlavour.CONTAINERD,
     RuntimeName.CRIO: RuntimeFlavour.CRIO,
     RuntimeName.DOCKER: RuntimeFlavour.DOCKER,
     RuntimeName.BUNDLES: RuntimeFlavour.BUNDLES,
+    RuntimeName.CRI_DOCKERD: RuntimeFlavour.DOCKER,
+    RuntimeName.OTHER_CRI: RuntimeFlavour.OTHER,
 }
 
 
@@ -272,12 +359,16 @@ class Runtimes:
 
     cri, oci: the CRI runtime, or Docker, and its OCI runtime. hugetlb: whether containerd is configured to pass huge
     page limits on (`disable_hugetlb_controller = false`); CRI-O always does, and Docker cannot. systemd: its version.
+    allowance: which annotations of pods the CRI runtime is configured to act on. handlers: RuntimeClass, or its
+    handler, to the OCI runtime and the allowance that are configured for it.
     """
 
     cri: Traits
     oci: Traits
     hugetlb: bool = False
     systemd: int = SYSTEMD
+    allowance: Allowance = NOTHING_ALLOWED
+    handlers: Mapping[str, Handler] = field(default_factory=dict, hash=False)
 
     @property
     def passes_huge_pages(self) -> bool:
@@ -285,6 +376,36 @@ class Runtimes:
         if self.cri.runtime is RuntimeName.CONTAINERD:
             return self.hugetlb
         return self.cri.runtime is not RuntimeName.DOCKER
+
+    @property
+    def sandboxed(self) -> bool:
+        """Whether all containers of a pod run in one sandbox, so that a container's own cgroup limits nothing.
+
+        Docker and memqos itself ask runsc for one container at a time: then each is a sandbox with a cgroup of its own.
+        """
+        alone = {RuntimeName.DOCKER, RuntimeName.CRI_DOCKERD, RuntimeName.BUNDLES}
+        return self.oci.runtime in SANDBOXED and self.cri.runtime not in alone
+
+    @property
+    def modelled(self) -> bool:
+        """Whether every file of a container follows from these runtimes."""
+        return self.cri.modelled and self.oci.modelled and self.oci.runtime is not RuntimeName.KATA
+
+    def of_class(self, runtime_class: str, handler: str = "") -> Runtimes:
+        """The runtimes for pods of this RuntimeClass; "" is none: the default ones.
+
+        handler: that of the class, "" where it is not known.
+        What `handlers` does not have is known by the name of the handler or of the class alone, if that is an OCI
+        runtime's: runc, crun, gvisor or runsc, kata and what begins with kata. Another one's runtime is not modelled.
+        """
+        if not runtime_class:
+            return self
+        names = [name for name in (runtime_class, handler) if name]
+        found = next((self.handlers[name] for name in names if name in self.handlers), None)
+        found = found or Handler(oci=_known_by(names))
+        same = found.oci.runtime is self.oci.runtime and not found.oci.version and self.oci.modelled
+        allowance = self.allowance if found.allowance is None else found.allowance
+        return replace(self, oci=self.oci if same else found.oci, allowance=allowance)
 
     @property
     def candidates(self) -> tuple[Runtimes, ...]:
@@ -296,7 +417,13 @@ class Runtimes:
     def layout(self, driver: CgroupDriver) -> Layout:
         """Where they keep containers."""
         flavour = _FLAVOURS[self.cri.runtime]
-        return Layout(driver=driver, flavour=flavour, subgroup=self.oci.subgroup)
+        return Layout(
+            driver=driver,
+            flavour=flavour,
+            subgroup=self.oci.subgroup,
+            certain=self.modelled,
+            sandboxed=self.sandboxed,
+        )
 
     def __str__(self) -> str:
         return f"{self.cri} with {self.oci}"

@@ -1,0 +1,176 @@
+"""What follows from the specifications alone, for an OCI runtime or a CRI server that is not modelled.
+
+The OCI runtime specification says what a runtime must make of linux.resources: limits of memory, of memory and swap
+together, quota and period, CPUs and nodes, and every entry of unified in its file. It leaves open how cpu.shares become
+cpu.weight, which file holds a limit of huge pages, and what a runtime writes that nobody asked for. CRI names the
+fields; servers are known to leave out unified entries, swap limits and limits of huge pages.
+Source: opencontainers/runtime-spec config-linux.md, "Control groups"; cri-api v1 LinuxContainerResources.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+
+from memqos.engine.cgroup.cpu import DEFAULT_PERIOD
+from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.versions import (
+    CRI_RUNTIMES,
+    DRIVEN_DIRECTLY,
+    OF_CLASS,
+    RuntimeName,
+    Runtimes,
+    Traits,
+    newer_than_modelled,
+)
+from memqos.engine.translate.writes import Refused, RuntimeHost, RuntimeWrites, checked_unified
+from memqos.model.cri import ContainerResources
+from memqos.model.knob import Knob
+
+__all__ = [
+    "SPECIFICATION_SOURCES",
+    "not_modelled",
+    "runtime_notes",
+    "specified_writes",
+    "stand_in",
+    "unmodelled",
+]
+
+SPECIFICATION_SOURCES: Mapping[Knob, str] = {
+    Knob.MEMORY_MAX: "OCI runtime specification, linux.resources.memory.limit",
+    Knob.MEMORY_SWAP_MAX: "OCI runtime specification, linux.resources.memory.swap",
+    Knob.MEMORY_LIMIT_IN_BYTES: "OCI runtime specification, linux.resources.memory.limit",
+    Knob.MEMORY_MEMSW_LIMIT_IN_BYTES: "OCI runtime specification, linux.resources.memory.swap",
+    Knob.CPU_WEIGHT: "OCI runtime specification, linux.resources.cpu.shares",
+    Knob.CPU_SHARES: "OCI runtime specification, linux.resources.cpu.shares",
+    Knob.CPU_MAX: "OCI runtime specification, linux.resources.cpu.quota",
+    Knob.CPU_CFS_QUOTA_US: "OCI runtime specification, linux.resources.cpu.quota",
+    Knob.CPU_CFS_PERIOD_US: "OCI runtime specification, linux.resources.cpu.period",
+    Knob.CPUSET_CPUS: "OCI runtime specification, linux.resources.cpu.cpus",
+    Knob.CPUSET_MEMS: "OCI runtime specification, linux.resources.cpu.mems",
+}
+"""Which part of it makes a file's value."""
+
+_SANDBOX = (
+    "{runtime} runs all containers of a pod in one sandbox: the container's own cgroup is empty and limits nothing, "
+    "the pod's limit counts"
+)
+_STAND_IN: Mapping[RuntimeName, tuple[str, str]] = {
+    RuntimeName.RUNSC: (_SANDBOX, "gVisor runsc/container, setupCgroupForSubcontainer (no resources)"),
+    RuntimeName.KATA: (
+        "{runtime} runs all containers of a pod in one virtual machine, and the pod's limit counts",
+        "Kata Containers docs/design/host-cgroups.md; runtime/virtcontainers, createResourceController",
+    ),
+}
+
+
+def specified_writes(resources: OciResources, traits: Traits, host: RuntimeHost) -> RuntimeWrites:
+    """The files on cgroup v2 that every runtime must write for linux.resources; it may write others."""
+    del traits, host
+    try:
+        checked_unified(resources.unified)
+    except Refused as refused:
+        return RuntimeWrites(refusal=str(refused))
+    return RuntimeWrites(files=(*_files(resources), *resources.unified.items()))
+
+
+def stand_in(runtimes: Runtimes) -> tuple[str, str]:
+    """Why the own cgroup of a container in a sandbox holds nothing of what is asked for, and the source of that."""
+    rule, source = _STAND_IN[runtimes.oci.runtime]
+    return rule.format(runtime=runtimes.oci), source
+
+
+def unmodelled(knob: Knob, sent: ContainerResources, to_oci: OciResources, runtimes: Runtimes) -> str:
+    """Why nothing is expected of a container's file, "" if something is.
+
+    sent: the request. to_oci: what reaches the OCI runtime of it.
+    """
+    cri, oci = runtimes.cri, runtimes.oci
+    if oci.runtime is RuntimeName.KATA:
+        return f"{oci} makes no cgroup on the host for a container: its files are those inside the virtual machine"
+    if not cri.modelled and knob not in set(_said_by_cri(sent)):
+        return f"{cri} is not modelled, and CRI leaves open what a server does about this file"
+    if not oci.modelled and knob not in set(_said_by_oci(to_oci)):
+        return f"{oci} is not modelled, and the OCI runtime specification leaves open what this file holds"
+    return ""
+
+
+def not_modelled(runtimes: Runtimes) -> Iterator[str]:
+    """The runtimes whose files, some or all, do not follow from a model."""
+    for one in (runtimes.cri, runtimes.oci):
+        if not one.modelled or one.runtime is RuntimeName.KATA:
+            yield str(one)
+
+
+def runtime_notes(runtimes: Runtimes) -> Iterator[tuple[str, str]]:
+    """What a reader has to know about these runtimes: which one, and one sentence without the full stop."""
+    for one in (runtimes.cri, runtimes.oci):
+        if not one.modelled:
+            by, rest = (
+                ("the fields of CRI", "limits of memory and CPU and sets of CPUs and nodes")
+                if one.runtime is RuntimeName.OTHER_CRI
+                else ("the OCI runtime specification", "limits, sets of CPUs and nodes, and unified entries")
+            )
+            close = difflib.get_close_matches(one.called.split(" ")[0], _MODELLED, n=1, cutoff=0.75)
+            meant = f"; did you mean '{close[0]}'?" if close else ""
+            if one.called.startswith(OF_CLASS):
+                meant = f"; --runtime-class {one.called.removeprefix(OF_CLASS)}=NAME@VERSION names it"
+            what = f"not modelled: its containers are judged by {by} alone ({rest}), all else is not observable"
+            yield str(one), f"{what}{meant}"
+        newest = newer_than_modelled(one)
+        if newest:
+            yield str(one), f"newer than {newest}, the newest release that is modelled: it is taken to do the same"
+    if runtimes.sandboxed:
+        yield str(runtimes.oci), _STAND_IN[runtimes.oci.runtime][0].removeprefix("{runtime} ")
+
+
+_MODELLED = [name.value for name in (*CRI_RUNTIMES, RuntimeName.CRI_DOCKERD, *DRIVEN_DIRECTLY, RuntimeName.KATA)]
+
+
+def _said_by_cri(sent: ContainerResources) -> Iterator[Knob]:
+    """The files whose fields every CRI server is taken to pass on."""
+    if sent.memory_limit_in_bytes:
+        yield from (Knob.MEMORY_MAX, Knob.MEMORY_LIMIT_IN_BYTES)
+    if sent.cpu_quota or sent.cpu_period:
+        yield from (Knob.CPU_MAX, Knob.CPU_CFS_QUOTA_US, Knob.CPU_CFS_PERIOD_US)
+    if sent.cpu_shares:
+        yield from (Knob.CPU_WEIGHT, Knob.CPU_SHARES)
+    if sent.cpuset_cpus:
+        yield Knob.CPUSET_CPUS
+    if sent.cpuset_mems:
+        yield Knob.CPUSET_MEMS
+
+
+def _said_by_oci(asked: OciResources) -> Iterator[Knob]:
+    """The files that linux.resources decides, by the specification."""
+    if asked.memory_limit:
+        yield from (Knob.MEMORY_MAX, Knob.MEMORY_LIMIT_IN_BYTES)
+        if asked.memory_swap:
+            yield from (Knob.MEMORY_SWAP_MAX, Knob.MEMORY_MEMSW_LIMIT_IN_BYTES)
+    if asked.cpu_quota or asked.cpu_period:
+        yield from (Knob.CPU_MAX, Knob.CPU_CFS_QUOTA_US, Knob.CPU_CFS_PERIOD_US)
+    if asked.cpu_shares:
+        yield Knob.CPU_SHARES
+    if asked.cpus:
+        yield Knob.CPUSET_CPUS
+    if asked.mems:
+        yield Knob.CPUSET_MEMS
+    yield from (knob for knob in Knob if knob.value in asked.unified)
+
+
+def _files(asked: OciResources) -> Iterator[tuple[str, str]]:
+    limit, both = asked.memory_limit, asked.memory_swap
+    if limit:
+        yield Knob.MEMORY_MAX, _text(limit)
+        if both:
+            yield Knob.MEMORY_SWAP_MAX, "max" if both < 0 or limit < 0 else str(max(both - limit, 0))
+    if asked.cpu_quota or asked.cpu_period:
+        yield Knob.CPU_MAX, f"{_text(asked.cpu_quota or -1)} {asked.cpu_period or DEFAULT_PERIOD}"
+    if asked.cpus:
+        yield Knob.CPUSET_CPUS, asked.cpus
+    if asked.mems:
+        yield Knob.CPUSET_MEMS, asked.mems
+
+
+def _text(amount: int) -> str:
+    return "max" if amount < 0 else str(amount)
