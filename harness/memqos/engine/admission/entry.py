@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 
 from memqos.engine.admission.denial import Denial, forbidden
 from memqos.engine.admission.limit_ranger import check_limits, contested_defaults, with_limit_range_defaults
@@ -49,30 +48,32 @@ class Admission:
 def admitted(pods: Iterable[Pod], kubelet: Kubelet) -> Admission:
     """Admit new pods in the order given; pods that are stored already, and static ones, stay as they are.
 
-    kubelet: its release is taken for the API server's, and its gates for those
-    of the same name there.
+    kubelet: its release is taken for the API server's, and its gates for those of the same name there.
     """
     given = tuple(pods)
     if all(_is_stored(pod) for pod in given):
         return Admission(pods=given)
+    there = [pod for pod in given if _is_stored(pod)]
+    servers: dict[int, _Server] = {}
     stored, refusals, remarks = [], [], dict[Remark, None]()
     undetermined: dict[str, str] = {}
-    for beside, group in groupby(given, key=_beside):
-        server = _Server(beside, kubelet)
-        for pod in group:
-            if _is_stored(pod):
-                server.quotas.count(pod)
-                stored.append(pod)
-                continue
-            outcome = server.admit(seen_by(pod, kubelet))
-            if isinstance(outcome, Denial):
-                refusals.append(outcome.refusal(pod))
-                continue
-            stored.append(outcome)
-            remarks |= dict.fromkeys(server.remarks(pod))
-            if contested := server.contested(pod):
-                undetermined[pod.uid] = "; ".join(one.what for one in contested)
-                remarks |= dict.fromkeys(contested)
+    for pod in given:
+        if pod.submission is None or _is_stored(pod):
+            stored.append(pod)
+            continue
+        beside = pod.submission.beside
+        if id(beside) not in servers:
+            servers[id(beside)] = _Server(beside, kubelet, there)
+        server = servers[id(beside)]
+        outcome = server.admit(seen_by(pod, kubelet), pod.submission)
+        if isinstance(outcome, Denial):
+            refusals.append(outcome.refusal(pod))
+            continue
+        stored.append(outcome)
+        remarks |= dict.fromkeys(server.remarks(pod, pod.submission))
+        if contested := server.contested(pod):
+            undetermined[pod.uid] = "; ".join(one.what for one in contested)
+            remarks |= dict.fromkeys(contested)
     return Admission(
         pods=tuple(stored),
         refusals=tuple(refusals),
@@ -85,24 +86,21 @@ def _is_stored(pod: Pod) -> bool:
     return pod.submission is None or pod.static
 
 
-def _beside(pod: Pod) -> ClusterObjects | None:
-    return pod.submission.beside if pod.submission else None
-
-
 class _Server:
     """The API server of one cluster: the objects it has, and what its quotas have counted."""
 
-    def __init__(self, beside: ClusterObjects | None, kubelet: Kubelet) -> None:
-        self._beside = beside or ClusterObjects()
+    def __init__(self, beside: ClusterObjects, kubelet: Kubelet, there: Iterable[Pod]) -> None:
+        self._beside = beside
         self._kubelet = kubelet
-        self.quotas = QuotaUse(self._beside.resource_quotas, kubelet)
+        self._quotas = QuotaUse(beside.resource_quotas, kubelet)
         self._ranges: dict[str, list[LimitRange]] = {}
-        for one in self._beside.limit_ranges:
+        for one in beside.limit_ranges:
             self._ranges.setdefault(one.namespace, []).append(one)
+        for pod in there:
+            self._quotas.count(pod)
 
-    def admit(self, pod: Pod) -> Pod | Denial:
+    def admit(self, pod: Pod, submission: Submission) -> Pod | Denial:
         """The pod as it is stored, or why it is not."""
-        submission = pod.submission or Submission()
         refused = self._terminating(pod)
         if refused is not None:
             return refused
@@ -110,10 +108,11 @@ class _Server:
         changed = self._changed(with_limit_range_defaults(pod, ranges), submission, ranges)
         if isinstance(changed, Denial):
             return changed
+        defaulted = (changed.containers, changed.init_containers) != (pod.containers, pod.init_containers)
         denial = (
-            (check_resources(changed, self._kubelet) if changed.containers != pod.containers else None)
+            (check_resources(changed, self._kubelet) if defaulted else None)
             or check_limits(changed, ranges, self._kubelet)
-            or self.quotas.admit(changed, submission)
+            or self._quotas.admit(changed, submission)
         )
         return denial or replace(changed, submission=None)
 
@@ -141,10 +140,9 @@ class _Server:
         about = f"LimitRanges of namespace {pod.namespace}"
         return [Remark(about, "", what) for what in contested_defaults(pod, self._ranges.get(pod.namespace, ()))]
 
-    def remarks(self, pod: Pod) -> Iterator[Remark]:
+    def remarks(self, pod: Pod, submission: Submission) -> Iterator[Remark]:
         """What is not known of an admitted pod."""
-        submission = pod.submission or Submission()
-        for quota, what in self.quotas.unknown(pod, submission):
+        for quota, what in self._quotas.unknown(pod, submission):
             yield Remark(f"ResourceQuota {quota.namespace}/{quota.name}", quota.origin, what)
         if pod.ephemeral_containers:
             what = "the API server takes ephemeral containers only for a pod that runs; they are planned as added later"

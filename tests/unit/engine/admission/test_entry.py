@@ -1,0 +1,65 @@
+"""The API server as a whole: which pods it admits at all, and in which order its plugins answer."""
+
+from dataclasses import replace
+
+from memqos.engine.answer.document import plan_document
+from memqos.engine.answer.explain import plan_tree
+from memqos.engine.expect import expect
+from memqos.model.cluster import ClusterObjects, Namespace, VerticalPodAutoscaler
+from memqos.model.pod import ContainerKind, Controller
+from tests.unit.engine.admission.pods import admit, kubelet, limits, message, new, quota
+from tests.unit.engine.pods import container, pod, resources
+
+LIMITED = ClusterObjects(limit_ranges=(limits(default={"memory": "512Mi"}, default_request={"memory": "256Mi"}),))
+
+
+def test_stored_and_static_pods_stay_as_they_are():
+    stored, static = pod(), replace(new(beside=LIMITED, name="s"), static=True)
+    assert admit(stored).pods == (stored,)
+    outcome = admit(stored, static, new(beside=LIMITED, name="n"))
+    assert outcome.pods[:2] == (stored, static)
+    assert outcome.pods[2].containers[0].resources == resources({"memory": "256Mi"}, {"memory": "512Mi"})
+
+
+def test_a_namespace_that_ends_takes_no_pods():
+    ending = ClusterObjects(namespaces=(Namespace(name="other", terminating=True), Namespace(name="default")))
+    assert admit(new(beside=ending)).pods
+    assert message(new(beside=ending, namespace="other")) == (
+        'pods "p" is forbidden: unable to create new content in namespace other because it is being terminated'
+    )
+
+
+def test_a_pod_is_admitted_once():
+    (once,) = admit(new(beside=LIMITED)).pods
+    assert admit(once).pods == (once,)
+
+
+def test_quotas_see_what_limit_ranges_added():
+    objects = replace(LIMITED, resource_quotas=(quota({"limits.memory": "1Gi"}, {}),))
+    assert admit(new(beside=objects)).pods
+    assert "must specify" in message(new(beside=replace(objects, limit_ranges=())))
+
+
+def test_the_plan_names_who_refuses():
+    plan = expect([new(priority_class_name="none"), new(name="ok")], kubelet())
+    assert [one.name for one in plan.pods] == ["ok"]
+    assert plan_document(plan)["refusals"][0]["by"] == "API server"
+    assert "pod default/p is refused by the API server: Forbidden: pods" in plan_tree(plan)
+
+
+def test_ephemeral_containers_come_later():
+    debug = container(name="e", kind=ContainerKind.EPHEMERAL)
+    (remark,) = admit(new(ephemeral_containers=(debug,), file="p.yaml")).remarks
+    assert (remark.about, remark.origin) == ("pod default/p", "p.yaml")
+
+
+def test_an_autoscaler_is_a_remark_once():
+    one = VerticalPodAutoscaler(name="v", namespace="default", kind="Deployment", target="web", origin="v.yaml:4")
+    other = replace(one, name="w", target="db")
+    objects = ClusterObjects(autoscalers=(one, other))
+    pods = [new(beside=objects, name=name, controller=Controller("Deployment", "web")) for name in ("a", "b")]
+    (remark,) = admit(*pods).remarks
+    assert remark.about == "VerticalPodAutoscaler default/v"
+    applied = replace(objects, recommendations=True)
+    # There is nothing to apply, which is still to be known.
+    assert admit(new(beside=applied, controller=Controller("Deployment", "web"))).remarks == (remark,)
