@@ -4,7 +4,7 @@
 
 import pytest
 
-from memqos.engine.admission.vertical_pod_autoscaler import what_it_may_change
+from memqos.engine.admission.vertical_pod_autoscaler import what_it_may_change, with_recommendation
 from memqos.model.cluster import (
     ClusterObjects,
     ContainerPolicy,
@@ -139,6 +139,13 @@ def test_a_limit_range_of_pods_scales_the_target(own, bounds, requests):
         container(*own), autoscaler({"memory": "200Mi"}), limits("Pod", **bounds, max_limit_request_ratio={})
     )
     assert found.requests["memory"] == amounts({"memory": requests})["memory"]
+
+
+def test_without_a_limit_there_is_no_boundary():
+    bounds = [limits(max={"memory": "100Mi"}, default_request={"memory": "1Mi"}), limits("Pod", max={"memory": "1Gi"})]
+    pod = new(container(), container({"memory": "1Mi"}, name="d"), controller=WEB)
+    found = with_recommendation(pod, autoscaler({"memory": "200Mi"}), bounds)
+    assert [one.resources for one in found.containers] == [resources({"memory": "200Mi"}), resources({"memory": "1Mi"})]
 
 
 def test_the_one_that_was_created_first_counts():
