@@ -337,7 +337,8 @@ class _Reader:
         except ValueError:
             raise self._error(
                 "memorySwap.swapBehavior",
-                f"'{value.text[:80]}' is not one of 'NoSwap', 'LimitedSwap', 'UnlimitedSwap'.",
+                f"'{value.text[:80]}' is not one of 'NoSwap', 'LimitedSwap', 'UnlimitedSwap', "
+                "'WorkloadControlledSwap'.",
                 got=value.text[:80],
             ) from None
 

@@ -1,7 +1,7 @@
 """The fields of a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) with their types, as data.
 
-The union over the releases 1.22 to 1.37: a field that a release does not have yet is no error here. The notation is
-that of `catalog.pod_fields`; a duration is a text such as "1m30s".
+The union over the releases 1.22 to 1.37, and what is public of 1.38: a field that a release does not have yet is no
+error here. The notation is that of `catalog.pod_fields`; a duration is a text such as "1m30s".
 Source: Kubernetes API reference, kubelet.config.k8s.io/v1beta1.
 """
 
@@ -29,7 +29,8 @@ KubeletConfiguration: apiVersion string, kind string, metadata object,
   iptablesDropBit int, iptablesMasqueradeBit int, kernelMemcgNotification bool, kubeAPIBurst int, kubeAPIQPS int,
   kubeReserved map[string], kubeReservedCgroup string, kubeletCgroups string,
   localStorageCapacityIsolation bool, logging object, makeIPTablesUtilChains bool, maxOpenFiles int,
-  maxParallelImagePulls int, maxPods int, memoryManagerPolicy string, memoryReservationPolicy string,
+  maxParallelImagePulls int, maxPods int, memoryManagerPolicy string,
+  memoryManagerPolicyOptions map[string], memoryReservationPolicy string,
   memorySwap MemorySwap, memoryThrottlingFactor number, mergeDefaultEvictionSettings bool,
   nodeLeaseDurationSeconds int, nodeStatusMaxImages int, nodeStatusReportFrequency duration,
   nodeStatusUpdateFrequency duration, oomScoreAdj int, podCIDR string, podLogsDir string, podPidsLimit int,
@@ -41,7 +42,8 @@ KubeletConfiguration: apiVersion string, kind string, metadata object,
   shutdownGracePeriod duration, shutdownGracePeriodByPodPriority []ShutdownGracePeriod,
   shutdownGracePeriodCriticalPods duration, singleProcessOOMKill bool, staticPodPath string, staticPodURL string,
   staticPodURLHeader object, streamingConnectionIdleTimeout duration, syncFrequency duration, systemCgroups string,
-  systemReserved map[string], systemReservedCgroup string, tlsCertFile string, tlsCipherSuites []string,
+  systemPartition object, systemReserved map[string], systemReservedCgroup string, tlsCertFile string,
+  tlsCipherSuites []string,
   tlsCurvePreferences []any, tlsMinVersion string, tlsPrivateKeyFile string, topologyManagerPolicy string,
   topologyManagerPolicyOptions map[string], topologyManagerScope string, tracing object,
   userNamespaces UserNamespaces, volumePluginDir string, volumeStatsAggPeriod duration

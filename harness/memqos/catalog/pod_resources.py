@@ -8,6 +8,7 @@ from memqos.catalog.schema import FieldPath, known_quantity, quantity_of
 from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode
 from memqos.engine.pod.hugepages import PREFIX
 from memqos.engine.pod.sums import aggregate, supported_at_pod_level
+from memqos.engine.pod.swap_limits import SWAP
 from memqos.errors import ManifestError
 from memqos.model.pod import Pod, Resources
 from memqos.model.quantity import ZERO, Quantity
@@ -73,7 +74,7 @@ class ResourceReader:
 
 def _check_resource(name: str, place: FieldPath, line: int) -> None:
     """Standard names, huge pages, and names with a domain; everything else is a slip of the pen."""
-    if name.startswith(PREFIX) or "/" in name:
+    if name.startswith(PREFIX) or "/" in name or name == SWAP:
         return
     near = difflib.get_close_matches(name[:80], _STANDARD, n=1, cutoff=0.5)
     raise place.error(

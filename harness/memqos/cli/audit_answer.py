@@ -6,6 +6,7 @@ from memqos.cli.auditing import Audit, Question
 from memqos.engine.answer.document import FORMAT, finding_document, remark_document
 from memqos.engine.answer.explain import failure, one_line
 from memqos.engine.answer.finding import Verdict
+from memqos.engine.releases.release import titled
 
 __all__ = ["answer_document", "answer_text"]
 
@@ -34,7 +35,7 @@ def answer_text(question: Question, answer: Audit) -> str:
             f"taken to run on {' and '.join(unknown)}: what versions do differently is not judged; --runtime names them"
         )
     counts = ", ".join(f"{len(answer.of(verdict))} {_plural(verdict)}" for verdict in _JUDGED)
-    parts.append(f"{question.tree.source}: Kubernetes {answer.plan.release}: {counts}")
+    parts.append(f"{question.tree.source}: Kubernetes {titled(answer.plan.release)}: {counts}")
     return "\n\n".join(parts)
 
 

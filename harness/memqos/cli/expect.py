@@ -33,7 +33,7 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.engine.releases.errata import errata_document, errata_text
-from memqos.engine.releases.table import RELEASES, Gate
+from memqos.engine.releases.table import PREVIEW, RELEASES, Gate
 from memqos.engine.translate.explain import Language
 from memqos.engine.translate.versions import Runtimes
 from memqos.errors import ManifestError, UnknownNameError, UsageError
@@ -82,8 +82,8 @@ Nothing is run: the values come from the reference engine, each with its reasons
 @click.option(
     "--kubernetes",
     metavar="X.Y",
-    help=f"The Kubernetes release, 1.{RELEASES[0]} to 1.{RELEASES[-1]}; else that of the Node object in --node, or of "
-    "kubeadm's ClusterConfiguration.",
+    help=f"The Kubernetes release, 1.{RELEASES[0]} to 1.{RELEASES[-1]}, or 1.{PREVIEW}-preview for what is "
+    "public of the next; else that of the Node object in --node, or of kubeadm's ClusterConfiguration.",
 )
 @click.option(
     "--kubelet-config",

@@ -50,6 +50,7 @@ class SwapBehavior(StrEnum):
     NO_SWAP = "NoSwap"
     LIMITED = "LimitedSwap"
     UNLIMITED = "UnlimitedSwap"
+    WORKLOAD = "WorkloadControlledSwap"
 
 
 class RuntimeFlavour(StrEnum):

@@ -9,6 +9,7 @@ from memqos.engine.answer.verdict import subject
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedPod, Reason, RefusedBy
 from memqos.engine.pod.hugepages import UNBOUNDED
+from memqos.engine.releases.release import titled
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import Language, knob_lines, translation_lines
 from memqos.engine.translate.versions import Runtimes
@@ -103,7 +104,7 @@ def plan_tree(plan: Plan, *, mount: str = MOUNT, above: bool = True) -> str:
     above: whether the cgroups above pods are shown.
     """
     lines = [
-        f"Kubernetes {plan.release}, cgroup driver {plan.driver}, below {_below(plan, mount)}",
+        f"Kubernetes {titled(plan.release)}, cgroup driver {plan.driver}, below {_below(plan, mount)}",
         f"rules: {', '.join(plan.revisions.values())}",
     ]
     for cgroup in (*plan.reserved, plan.node, *plan.qos) if above else ():

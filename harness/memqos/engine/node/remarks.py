@@ -14,11 +14,13 @@ from memqos.engine.node.fit import status_allocatable
 from memqos.engine.plan import Remark
 from memqos.engine.pod.hugepages import PREFIX
 from memqos.engine.pod.sums import amount
+from memqos.engine.pod.swap_limits import SWAP
 from memqos.engine.releases.gates import GROUPS, enabled
 from memqos.engine.releases.other_gates import OTHER_GATES
 from memqos.engine.releases.release import Release
 from memqos.engine.releases.table import Gate, Novelty
 from memqos.engine.translate.specification import runtime_notes
+from memqos.model.node import SwapBehavior
 from memqos.model.pod import Pod
 from memqos.model.quantity import ZERO, Quantity
 
@@ -27,6 +29,12 @@ __all__ = ["BEFORE_START", "remarks", "runtime_remarks", "unmodelled_pods"]
 BEFORE_START = frozenset({"kubeReservedCgroup", "systemReservedCgroup"})
 """What remarks are about that say what a kubelet needs to start: of one that runs they say nothing."""
 
+_NOT_RELEASED = (
+    "not released: the rules of 1.37, and WorkloadControlledSwap by the text of KEP-5359 (enhancements#5569, "
+    "kubernetes#142885); options of KEP-6232 (kubernetes#140473) are checked. Left out, since no text says what is "
+    "written: limits.swap of whole pods, NodeReservationPolicy (kubernetes#142854), the system partition of KEP-5894 "
+    "(kubernetes#142200)"
+)
 _TOO_SMALL = Quantity.of_bytes(1 << 20)
 """A limit below this is a mistake: runc's own init needs some MiB before the program starts."""
 
@@ -34,6 +42,7 @@ _TOO_SMALL = Quantity.of_bytes(1 << 20)
 def remarks(pods: Iterable[Pod], kubelet: Kubelet) -> tuple[Remark, ...]:
     """Every remark on this kubelet, its node and these pods, in this order."""
     return (
+        *_preview(kubelet),
         *_configuration(kubelet),
         *_drop_ins(kubelet),
         *_unknown_gates(kubelet),
@@ -65,6 +74,19 @@ def unmodelled_pods(pods: Iterable[Pod], kubelet: Kubelet) -> dict[str, str]:
 
 def _claims_count(kubelet: Kubelet) -> bool:
     return enabled(Gate.DRA_NODE_RESOURCES, kubelet.release, kubelet.settings.feature_gates)
+
+
+def _preview(kubelet: Kubelet) -> Iterator[Remark]:
+    if not kubelet.release.is_preview:
+        return
+    yield Remark(f"Kubernetes {kubelet.release}", "", _NOT_RELEASED)
+    if "memoryManagerPolicyOptions" in kubelet.settings.origin:
+        yield Remark(
+            "memoryManagerPolicyOptions",
+            kubelet.settings.origin["memoryManagerPolicyOptions"],
+            "memory-drift-tolerance (KEP-6232, kubernetes#140473) is about a kubelet's start from an earlier state: it "
+            "changes no value of a plan, and recorded states are held to the exact amounts",
+        )
 
 
 def _configuration(kubelet: Kubelet) -> Iterator[Remark]:
@@ -159,6 +181,10 @@ def _pods(pods: Iterable[Pod], kubelet: Kubelet) -> Iterator[Remark]:
                 f"its resource claims ({', '.join(pod.claims)}) do not count in its cgroups: the feature gate "
                 f"{Gate.DRA_NODE_RESOURCES} is off in {kubelet.release}",
             )
+        swap = [one for one in pod.all_containers if SWAP in one.resources.limits]
+        if swap and kubelet.swap_behavior is not SwapBehavior.WORKLOAD:
+            what = f"limits.swap has no effect under {kubelet.swap_behavior or 'NoSwap'} (KEP-5359)"
+            yield Remark(where, swap[0].origin.get("limits.swap", pod.file), what)
         limits = [(f"container {one.name} of {where}", one.resources, one.origin) for one in pod.all_containers]
         if pod.resources is not None and kubelet.pod_level:
             limits.append((where, pod.resources, pod.origin))

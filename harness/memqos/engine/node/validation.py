@@ -42,6 +42,7 @@ def _faults(kubelet: Kubelet) -> Iterator[_Fault]:
     settings, release = kubelet.settings, kubelet.release
     yield from _cgroup_v1(kubelet)
     yield from _gates(settings, release)
+    yield from _preview(kubelet)
     yield from _memory_qos(kubelet)
     yield from _swap(kubelet)
     yield from _cpu(kubelet)
@@ -106,6 +107,29 @@ def _gates(settings: KubeletSettings, release: Release) -> Iterator[_Fault]:
             yield f"featureGates.{gate}", what, "Leave it out."
 
 
+def _preview(kubelet: Kubelet) -> Iterator[_Fault]:
+    """What the preview has no rules for, since no text says what comes of it, and options of another policy or gate."""
+    settings, release = kubelet.settings, kubelet.release
+    if not release.is_preview:
+        return
+    if enabled(Gate.NODE_RESERVATION, release, settings.feature_gates):
+        what = (
+            "no public text says what its policies Soft and Hard write (kubernetes#142854, a draft): it is not planned."
+        )
+        yield f"featureGates.{Gate.NODE_RESERVATION}", what, "Leave the gate off."
+    if "systemPartition" in settings.origin:
+        what = "the system partition (KEP-5894, kubernetes#142200, work in progress) is not planned."
+        yield "systemPartition", what, "Leave it out."
+    if "memoryManagerPolicyOptions" not in settings.origin:
+        return
+    if not enabled(Gate.DRIFT_TOLERANCE, release, settings.feature_gates):
+        what = f"options need the feature gate {Gate.DRIFT_TOLERANCE} (KEP-6232), which is off."
+        yield "memoryManagerPolicyOptions", what, f"Set featureGates.{Gate.DRIFT_TOLERANCE} to true."
+    elif settings.memory_manager_policy != "Static":
+        what = "options are for memoryManagerPolicy Static alone (KEP-6232)."
+        yield "memoryManagerPolicyOptions", what, "Leave them out."
+
+
 def _memory_qos(kubelet: Kubelet) -> Iterator[_Fault]:
     settings, release = kubelet.settings, kubelet.release
     factor = settings.throttling_factor
@@ -152,6 +176,12 @@ def _swap(kubelet: Kubelet) -> Iterator[_Fault]:
     if not kubelet.node_swap:
         step = "Set featureGates.NodeSwap to true, or leave memorySwap out."
         yield field, f"'{behavior}' needs the feature gate NodeSwap, which is off in {release}.", step
+    if behavior is SwapBehavior.WORKLOAD:
+        if not enabled(Gate.WORKLOAD_SWAP, release, kubelet.settings.feature_gates):
+            first = Release(Novelty.WORKLOAD_SWAP.since)
+            step = f"Set featureGates.{Gate.WORKLOAD_SWAP} to true, with --kubernetes {first}."
+            yield field, f"'{behavior}' needs the feature gate {Gate.WORKLOAD_SWAP}, alpha in {first}.", step
+        return
     known = (
         (SwapBehavior.LIMITED, SwapBehavior.NO_SWAP)
         if release.has(Novelty.NO_SWAP)

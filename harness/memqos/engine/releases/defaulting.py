@@ -12,6 +12,7 @@ from dataclasses import replace
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.pod.hugepages import PREFIX
 from memqos.engine.pod.sums import aggregate, supported_at_pod_level
+from memqos.engine.pod.swap_limits import SWAP, check_swap
 from memqos.engine.releases.table import Novelty
 from memqos.model.pod import Container, ContainerKind, Pod, ResourceList, Resources
 from memqos.model.quantity import Quantity
@@ -26,6 +27,7 @@ def seen_by(pod: Pod, kubelet: Kubelet) -> Pod:
 
     Where the release does not know them, a sidecar is a plain init container and pod-level resources are gone.
     """
+    check_swap(pod, kubelet)
     init = tuple(with_requests(_known_kind(one, kubelet)) for one in pod.init_containers)
     apps = tuple(with_requests(one) for one in pod.containers)
     own = pod.resources if kubelet.release.has(Novelty.POD_RESOURCES_KNOWN) else None
@@ -48,7 +50,7 @@ def with_requests(container: Container) -> Container:
     requests, limits = container.resources.requests, container.resources.limits
     if requests.keys() >= limits.keys():
         return container
-    absent = {name: value for name, value in limits.items() if name not in requests}
+    absent = {name: value for name, value in limits.items() if name not in requests and name != SWAP}
     origin = dict(container.origin)
     for name in absent:
         if f"limits.{name}" in origin:

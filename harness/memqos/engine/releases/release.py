@@ -10,13 +10,16 @@ from functools import cache
 from types import MappingProxyType
 from typing import TypeVar
 
-from memqos.engine.releases.table import DRAFTS, FIXES, RELEASES, TWO_VARIANTS, Family, Novelty, revised_in
+from memqos.engine.releases.table import DRAFTS, FIXES, PREVIEW, RELEASES, TWO_VARIANTS, Family, Novelty, revised_in
 from memqos.errors import UnknownNameError
 
-__all__ = ["Release", "Variant", "revisions"]
+__all__ = ["Release", "Variant", "revisions", "titled"]
 
 _Rules = TypeVar("_Rules")
 _FORM = re.compile(r"v?1\.(?P<minor>0|[1-9][0-9]{0,2})(?:\.(?:0|[1-9][0-9]{0,5}))?(?:[-+][0-9A-Za-z.+-]*)?", re.ASCII)
+
+
+_PREVIEW = re.compile(rf"v?1\.{PREVIEW}-preview", re.ASCII)
 
 
 class Variant(StrEnum):
@@ -34,14 +37,25 @@ class Variant(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Release:
-    """A Kubernetes minor version; `parse` takes those of RELEASES."""
+    """A Kubernetes minor version; `parse` takes those of RELEASES, and the preview of PREVIEW."""
 
     minor: int
 
     @classmethod
     def parse(cls, text: str) -> Release:
-        """From "1.27", "v1.27" or "v1.27.7"; UnknownNameError for a release that the engine has no rules for."""
+        """From "1.27", "v1.27" or "v1.27.7"; UnknownNameError for a release that the engine has no rules for.
+
+        What is not released yet has its own name alone: "1.38-preview".
+        """
+        if _PREVIEW.fullmatch(text.strip()):
+            return cls(PREVIEW)
         match = _FORM.fullmatch(text.strip())
+        if match and int(match["minor"]) == PREVIEW:
+            raise UnknownNameError(
+                f"there is no Kubernetes release '{text[:80]}' yet.",
+                next_step=f"{cls(PREVIEW)} plans by what is public of it.",
+                data={"name": text, "known": [f"1.{minor}" for minor in RELEASES]},
+            )
         if not match or int(match["minor"]) not in RELEASES:
             known = [f"1.{minor}" for minor in RELEASES]
             raise UnknownNameError.of("Kubernetes release", text, known)
@@ -61,8 +75,18 @@ class Release:
         held = {novelty.since: rules for novelty, rules in later.items() if self.has(novelty)}
         return held[max(held)] if held else first
 
+    @property
+    def is_preview(self) -> bool:
+        """Whether it is not released yet."""
+        return self.minor == PREVIEW
+
     def __str__(self) -> str:
-        return f"1.{self.minor}"
+        return f"1.{self.minor}{'-preview' if self.is_preview else ''}"
+
+
+def titled(release: str) -> str:
+    """A release as headings say it: "1.38-preview (not released)"."""
+    return f"{release} (not released)" if _PREVIEW.fullmatch(release) else release
 
 
 @cache
@@ -77,7 +101,7 @@ def revisions(release: Release, variant: Variant) -> Mapping[Family, str]:
         fixed_from, fixed_to = FIXES.get(family, (1, 0))
         if variant is Variant.MENDED and fixed_from <= release.minor <= fixed_to:
             suffix = f" {variant}"
-        named[family] = f"{family} v1.{newest}{suffix}"
+        named[family] = f"{family} v{Release(newest)}{suffix}"
     if variant is Variant.DRAFT:
         named |= DRAFTS
     return MappingProxyType(named)

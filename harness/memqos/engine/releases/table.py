@@ -16,6 +16,7 @@ __all__ = [
     "FIXES",
     "OPTION_STAGES",
     "POD_FIELDS",
+    "PREVIEW",
     "RELEASES",
     "STAGES",
     "TWO_VARIANTS",
@@ -29,6 +30,9 @@ __all__ = [
 
 RELEASES: tuple[int, ...] = tuple(range(22, 38))
 """The minor versions that the engine has rules for, ascending."""
+
+PREVIEW = 38
+"""The minor version that is not released: what is public of it, and no more, is a preview."""
 
 
 class Family(StrEnum):
@@ -134,6 +138,8 @@ class Novelty(Enum):
     RESIZE_MEMORY_QOS = 37, Family.RESIZE, "where a pod's memory limit is written its memory QoS goes along"
     CLAIMS_COUNT = 37, Family.CONFIGURATION, "what DRA allocates of cpu, memory and huge pages counts, by a gate"
     RESIZE_LOSSY_WEIGHT = 37, Family.RESIZE, "a weight that reads back as the wanted one is left alone"
+    # 1.38, a preview
+    WORKLOAD_SWAP = 38, Family.SWAP, "WorkloadControlledSwap gives a container what limits.swap says"
 
 
 TWO_VARIANTS: Mapping[Family, tuple[int, int]] = {
@@ -173,6 +179,9 @@ class Gate(StrEnum):
     RESIZE_POD_LEVEL = "InPlacePodLevelResourcesVerticalScaling"
     DRIVER_FROM_CRI = "KubeletCgroupDriverFromCRI"
     DRA_NODE_RESOURCES = "DRANodeAllocatableResources"
+    WORKLOAD_SWAP = "WorkloadControlledSwap"
+    DRIFT_TOLERANCE = "MemoryManagerDriftTolerance"
+    NODE_RESERVATION = "NodeReservationPolicy"
     IDENTIFY_POD_OS = "IdentifyPodOS"
     SCHEDULING_READINESS = "PodSchedulingReadiness"
 
@@ -289,6 +298,9 @@ STAGES: Mapping[Gate, tuple[GateStage, ...]] = {
         GateStage(30, Maturity.GA, default=True, locked=True),
     ),
     Gate.DRA_NODE_RESOURCES: (GateStage(36, Maturity.ALPHA, default=False),),
+    Gate.WORKLOAD_SWAP: (GateStage(38, Maturity.ALPHA, default=False),),
+    Gate.DRIFT_TOLERANCE: (GateStage(38, Maturity.ALPHA, default=False),),
+    Gate.NODE_RESERVATION: (GateStage(38, Maturity.ALPHA, default=False),),
 }
 """Source: Kubernetes feature gate reference (kubernetes.io), `pkg/features/kube_features.go`."""
 
@@ -322,6 +334,8 @@ FIELDS: Mapping[str, int] = {
     "userNamespaces": 33,
     "memoryReservationPolicy": 36,
     "tlsCurvePreferences": 36,
+    "memoryManagerPolicyOptions": 38,
+    "systemPartition": 38,
 }
 """Fields of a KubeletConfiguration to the minor version of the first kubelet that has them; all others are older."""
 

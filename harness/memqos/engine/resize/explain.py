@@ -16,6 +16,7 @@ from typing import Any
 from memqos.engine.answer.difference import differences, differences_document, differences_text
 from memqos.engine.answer.document import FORMAT, cri_document, expected_document, reason_document
 from memqos.engine.answer.explain import reason_lines, shown_amount, written_text
+from memqos.engine.releases.release import titled
 from memqos.engine.resize.outcome import Resize, ResizePlan, ResizeStep
 from memqos.model.knob import Knob
 
@@ -25,7 +26,7 @@ __all__ = ["resize_document", "resize_reasons", "resize_text"]
 def resize_text(plan: ResizePlan) -> str:
     """Every resize with its steps, and what they change."""
     count = f"{len(plan.resizes)} resize{'s' if len(plan.resizes) > 1 else ''}"
-    lines = [f"Kubernetes {plan.before.release}, cgroup driver {plan.before.driver}: {count}"]
+    lines = [f"Kubernetes {titled(plan.before.release)}, cgroup driver {plan.before.driver}: {count}"]
     for one in plan.resizes:
         lines += ["", _head(one), *reason_lines(one.reason, indent="  ")]
         for number, step in enumerate(one.steps, start=1):

@@ -9,13 +9,13 @@ from functools import cache
 
 from memqos.engine.releases.release import Release
 from memqos.engine.releases.table import Novelty
-from memqos.engine.swap import v1_22, v1_28, v1_30
+from memqos.engine.swap import preview, v1_22, v1_28, v1_30
 from memqos.engine.swap.base import SwapCase, SwapRule, SwapSetting
 from memqos.engine.swap.v1_30 import swaps
 
 __all__ = ["SwapCase", "SwapRule", "SwapSetting", "swap_rule", "swaps"]
 
-_LATER = {Novelty.PROPORTIONAL_SWAP: v1_28.decide, Novelty.NO_SWAP: v1_30.decide}
+_LATER = {Novelty.PROPORTIONAL_SWAP: v1_28.decide, Novelty.NO_SWAP: v1_30.decide, Novelty.WORKLOAD_SWAP: preview.decide}
 
 
 @cache
