@@ -40,46 +40,58 @@ from memqos import Knob
 from memqos.testing import Free, either, ended, stalls
 
 PREMISES = [Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
+PODS = {
+    "rewrites": ["throttling/page-cache-is-reclaimed"],
+    "obeys": ["throttling/recovers"],
+    "stalls": ["throttling/stall", "throttling/nobody-gets-on"],
+    "stalls-in-threads": ["throttling/threads-wait-each"],
+    "entered": ["throttling/entering-is-slow"],
+}
+"""The claims that look at each pod: a pod that no selected test looks at is not there."""
 STALL = ["stalls", "stalls-in-threads", "entered"]
 
 
 @pytest.fixture(scope="module")
 def side_by_side(qos_node, qos_scene, qos_kubelet, qos_catalog):
-    """What became of each pod's program; all tests look at it.
+    """What became of each pod's program, by the pod's name; all tests look at it.
 
     With the one that obeys, when it had given back what it took, of which it has taken most again since. With the one
     that is entered, the second program in it, and the one in the container beside it.
     """
-    pods = [qos_catalog.pod(name) for name in [*STALL, "rewrites", "obeys"]]
-    with (
-        qos_scene(qos_kubelet),
-        qos_node.watched_pods(pods, qos_kubelet, rests_on=PREMISES, steered=True) as watch,
-    ):
-        written = watch.container("rewrites").until_done()
-        obeys = watch.container("obeys")
-        obeys.exceed_high()
-        obeys.until_done()
-        obeys.do(Free())
-        obeys.until_done()
-        freed = obeys.now
-        obeys.stay_below_high()
-        obeyed = obeys.until_done()
+    with qos_scene(qos_kubelet) as scene:
+        names = [name for name, claims in PODS.items() if scene.shows(*claims)]
+        pods = [qos_catalog.pod(name) for name in names]
+        with qos_node.watched_pods(pods, qos_kubelet, rests_on=PREMISES, steered=True) as watch:
+            seen = {}
+            if "rewrites" in names:
+                seen["rewrites"] = watch.container("rewrites").until_done()
+            if "obeys" in names:
+                seen["obeys"] = obeyed(watch.container("obeys"))
+            slow = {name: watch.container(name) for name in STALL if name in names}
+            if slow:
+                watch.until(*(one.sees(either(stalls(), ended())) for one in slow.values()))
+            seen |= {name: one.course for name, one in slow.items()}
+            if "entered" in names:
+                seen["entered"] = entered(watch.container("entered", "app"), watch.container("entered", "beside"))
+            return seen
 
-        slow = [watch.container(name) for name in STALL]
-        watch.until(*(one.sees(either(stalls(), ended())) for one in slow))
-        stalled, in_threads, _ = [one.course for one in slow]
 
-        app, beside = watch.container("entered", "app"), watch.container("entered", "beside")
-        undisturbed = beside.enter()
-        entry = app.enter()
-        entered = app.until(stalls())
-        return {
-            "stalled": stalled,
-            "in threads": in_threads,
-            "written": written,
-            "obeyed": (obeyed, freed),
-            "entered": (entered, entry, undisturbed),
-        }
+def obeyed(program):
+    """What became of a program that gave back what it took, and when it had."""
+    program.exceed_high()
+    program.until_done()
+    program.do(Free())
+    program.until_done()
+    freed = program.now
+    program.stay_below_high()
+    return program.until_done(), freed
+
+
+def entered(app, beside):
+    """What became of a container that was entered, the second program in it, and the one in the container beside it."""
+    undisturbed = beside.enter()
+    entry = app.enter()
+    return app.until(stalls()), entry, undisturbed
 
 
 @pytest.mark.behaviour
@@ -87,7 +99,7 @@ def side_by_side(qos_node, qos_scene, qos_kubelet, qos_catalog):
 @pytest.mark.claim("throttling/stall")
 def test_a_program_between_high_and_max_stalls(side_by_side, qos_evidence):
     """A program that cannot give memory back waits nearly all the time, and is not killed since it gets nowhere."""
-    stalled = side_by_side["stalled"]
+    stalled = side_by_side["stalls"]
 
     qos_evidence.settle(
         stalled.premises,
@@ -103,7 +115,7 @@ def test_a_program_between_high_and_max_stalls(side_by_side, qos_evidence):
 @pytest.mark.claim("throttling/nobody-gets-on")
 def test_the_stall_is_one_of_the_whole_container(side_by_side, qos_evidence):
     """Not some task waits while others work: `full` rises as `some` does, since there is one program."""
-    stalled = side_by_side["stalled"]
+    stalled = side_by_side["stalls"]
 
     qos_evidence.settle(
         stalled.premises,
@@ -118,7 +130,7 @@ def test_the_stall_is_one_of_the_whole_container(side_by_side, qos_evidence):
 @pytest.mark.claim("throttling/page-cache-is-reclaimed")
 def test_page_cache_above_memory_high_is_reclaimed_and_nothing_stalls(side_by_side, qos_evidence):
     """A program that writes far more than memory.high gets through: its page cache makes room."""
-    course = side_by_side["written"]
+    course = side_by_side["rewrites"]
 
     qos_evidence.settle(
         course.premises,
@@ -132,7 +144,7 @@ def test_page_cache_above_memory_high_is_reclaimed_and_nothing_stalls(side_by_si
 @pytest.mark.claim("throttling/recovers")
 def test_a_program_that_frees_in_time_is_slowed_no_more(side_by_side, qos_evidence):
     """It was above memory.high, gave its memory back, and takes most of it again without being counted once more."""
-    course, freed = side_by_side["obeyed"]
+    course, freed = side_by_side["obeys"]
 
     qos_evidence.settle(
         course.premises,
@@ -148,7 +160,7 @@ def test_a_program_that_frees_in_time_is_slowed_no_more(side_by_side, qos_eviden
 @pytest.mark.claim("throttling/threads-wait-each")
 def test_each_thread_of_a_program_waits_for_what_it_takes(side_by_side, qos_evidence):
     """None of them pays for another, and none gets on while the others pay."""
-    course = side_by_side["in threads"]
+    course = side_by_side["stalls-in-threads"]
 
     qos_evidence.settle(
         course.premises,

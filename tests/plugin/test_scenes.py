@@ -68,3 +68,34 @@ def test_others_of_the_module_that_need_less_are_made_happen_what_they_look_at(r
         "test_one[2]": ("conforms", ""),
     }
     assert (pytester.path / "happened").read_text() == "once\n"
+
+
+LOOKED_AT = """
+@pytest.fixture(scope="module")
+def happened(qos_node, qos_scene, qos_kubelet):
+    with qos_scene(qos_kubelet) as scene:
+        return [name for name in ("one", "two") if scene.shows(f"demo/{name}")]
+
+@pytest.mark.kubelet("v1.27")
+@pytest.mark.claim("demo/one")
+def test_one(happened, qos_evidence):
+    with open("scene", "w") as file:
+        file.write(" ".join(happened))
+    qos_evidence.settle(finding("conforms"))
+
+@pytest.mark.kubelet("v1.27")
+@pytest.mark.claim("demo/two")
+def test_two(happened, qos_evidence):
+    qos_evidence.settle(finding("conforms"))
+"""
+
+
+@pytest.mark.parametrize("options", [("-k", "test_one"), ()], ids=["not selected", "not observable"])
+def test_a_scene_makes_happen_what_selected_tests_look_at(results, pytester, options):
+    results(True, *options, tests=LOOKED_AT)
+    assert (pytester.path / "scene").read_text() == "one"
+
+
+def test_a_scene_makes_happen_all_that_is_looked_at(results, pytester):
+    results(True, tests=LOOKED_AT.replace('"demo/two"', '"demo/one"').replace('("one", "two")', '("one", "one")'))
+    assert (pytester.path / "scene").read_text() == "one one"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from memqos.node import NodeUnderTest, Population
     from memqos.plugin.collection.catalogue import Catalogue
     from memqos.plugin.machines.lane import Lane
+    from memqos.plugin.machines.scene import Scene
     from memqos.plugin.results.evidence import Evidence
 
 __all__ = [
@@ -137,24 +138,26 @@ def qos_population(
 def qos_scene(
     request: pytest.FixtureRequest,
     qos_node: NodeUnderTest,  # noqa: ARG001 - where it happens
-) -> Callable[..., contextlib.AbstractContextManager[None]]:
+) -> Callable[..., contextlib.AbstractContextManager[Scene]]:
     """Within `qos_scene(kubelet)` a fixture of a module makes happen what several tests look at afterwards.
 
     Its evidence is that of each of them. `qos_scene(kubelet, "zone 1")`: one of several with this kubelet, by its name.
+    The context's value says which claims are looked at: a scene makes nothing happen for any other.
     """
     from memqos.laboratory.evidence import Folder
+    from memqos.plugin.machines.scene import scene_of
 
     module = request.node
 
     @contextlib.contextmanager
-    def scene(kubelet: KubeletCase, *which: str) -> Iterator[None]:
+    def scene(kubelet: KubeletCase, *which: str) -> Iterator[Scene]:
         station = request.config.stash[LANE].station
         name = slug("-".join([station.id, module.nodeid, kubelet.id, *which]))
         folder = Folder(request.config.stash[RESULTS] / "tests" / name, shared=True)
         module.stash[SCENE] = folder.path
         station.log.go_to(folder)
         try:
-            yield
+            yield scene_of(module, station, kubelet)
         finally:
             station.log.go_to(None)
 

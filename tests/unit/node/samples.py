@@ -42,7 +42,7 @@ def planned(**knobs):
         resources=ContainerResources(),
         cgroup=PlannedCgroup(level=Level.CONTAINER, path=POD, knobs=expected, pod="1", container="app"),
         oom_score_adj=0,
-        oom_score_adj_reason=RULE,
+        explain_oom_score_adj=lambda: RULE,
     )
     web = PlannedPod(
         name="web",

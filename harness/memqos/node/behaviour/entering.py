@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memqos.engine.cgroup.throttle import Over, least_wait
+from memqos.engine.cgroup.throttle import CHARGE_BATCH, Over, delay, least_wait
 from memqos.model.knob import Bytes
 from memqos.node.behaviour.growth import HERTZ
 from memqos.workload.command import Anon
 from memqos.workload.report import Done
 
-__all__ = ["ENTRY", "Entering", "modelled_sleep", "unseen"]
+__all__ = ["ENTRY", "Entering", "modelled_sleep", "patience", "unseen"]
 
 ENTRY = Anon(size=4 << 20, within=5)
 """What a program takes that somebody starts in a container to look around, as a shell does, or what it has by then.
@@ -23,16 +23,23 @@ _SLEPT = 2.5
 """Seconds, half of its time: what one slept at least that the model has sleep for longer than it goes on."""
 
 
+_START_SECONDS = 30.0
+"""What a runtime takes at most to start a program where nothing sleeps, under emulation on a busy host."""
+_RUNTIME = 4 << 20
+"""Bytes that the runtime's own program is charged for in the container, until the second program runs in its place."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entering:
     """A second program in a container that was to take ENTRY.
 
     usage: bytes in use in the container when it was asked for. said: what it said when it had enough; None of one that
-    never did, as one that is killed.
+    never did, as one that is killed. waited: after how many seconds nothing was waited for any more, 0 if it ended.
     """
 
     usage: int
     said: Done | None
+    waited: float = 0.0
 
     @property
     def slept(self) -> float | None:
@@ -41,6 +48,10 @@ class Entering:
 
     def __str__(self) -> str:
         """How long it slept, of how long, and for how much."""
+        if self.said is None and self.waited:
+            return (
+                f"had not begun, or not ended, after {self.waited:.0f} s: the runtime's own program sleeps there, too"
+            )
         if self.said is None:
             return "did not come to its end"
         slept = "?" if self.slept is None else f"{self.slept:.3f} s"
@@ -51,6 +62,19 @@ def modelled_sleep(high: int, entry: Entering) -> float:
     """Seconds that it sleeps at least, whatever the kernel's ticks, and as far as it is waited for."""
     over = Over(usage=entry.usage, high=Bytes(high))
     return min(_SLEPT, *(float(least_wait(over, ENTRY.size, hz=hz)) for hz in HERTZ))
+
+
+def patience(high: int | None, usage: int, *, page_size: int = 4096) -> float:
+    """Seconds to wait for a program that takes ENTRY in a container with this memory.high, None without one.
+
+    The time to start it, its own, a last sleep, and by the model what the runtime's own program sleeps for its memory.
+    """
+    asleep = 0.0
+    if high is not None:
+        over = [Over(usage=usage, high=Bytes(high))]
+        batches = -(-_RUNTIME // (CHARGE_BATCH * page_size)) + 1
+        asleep = max(batches * delay(over, hz=hz, page_size=page_size) / hz for hz in HERTZ)
+    return _START_SECONDS + (ENTRY.within or 0) + asleep
 
 
 def unseen(entry: Entering, undisturbed: Entering, least: float) -> str:

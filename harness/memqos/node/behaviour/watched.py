@@ -17,7 +17,7 @@ from memqos.model.path import CgroupPath
 from memqos.node.behaviour.combining import Combined
 from memqos.node.behaviour.conditions import Condition, work_done
 from memqos.node.behaviour.course import Course
-from memqos.node.behaviour.entering import ENTRY, Entering
+from memqos.node.behaviour.entering import ENTRY, Entering, patience
 from memqos.node.behaviour.premises import Premises
 from memqos.node.behaviour.sampled import Sampled
 from memqos.node.pods.binding import bound_container, limited_container, refused_limit
@@ -165,12 +165,19 @@ class WatchedContainer(Sampled):
             self._exec(self.handle, (PROGRAM, *arguments(commands)), BESIDE_SECONDS)
 
     def enter(self) -> Entering:
-        """Run a second program in the container that takes ENTRY, and wait until it has, or goes no further."""
-        usage, text = self.last_usage(self.path), ""
-        with contextlib.suppress(RuntimeCallError, DeadlineError):
-            text = self._exec(self.handle, (PROGRAM, *arguments([ENTRY])), BESIDE_SECONDS)
+        """Run a second program in the container that takes ENTRY, and wait as long as the model has it take at most."""
+        usage, text, waited = self.last_usage(self.path), "", 0.0
+        high = self.premises.planned.cgroup.knobs.get(Knob.MEMORY_HIGH)
+        value = None if high is None else high.value
+        seconds = patience(value.count if isinstance(value, Bytes) else None, usage)
+        try:
+            text = self._exec(self.handle, (PROGRAM, *arguments([ENTRY])), seconds)
+        except DeadlineError:
+            waited = seconds
+        except RuntimeCallError:
+            pass  # It was killed, or the container was; what the kernel counted says so.
         done = [line for line in parse_report(text, source=self.key, live=True) if isinstance(line, Done)]
-        return Entering(usage=usage, said=done[-1] if done else None)
+        return Entering(usage=usage, said=done[-1] if done else None, waited=waited)
 
     def take_a_third(self, *, beside: bool = False) -> int:
         """Have it take a third of what its planned memory.max leaves, and wait for that: what it used then at least.
