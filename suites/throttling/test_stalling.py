@@ -40,44 +40,33 @@ from memqos import Knob
 from memqos.testing import Free, either, ended, stalls
 
 PREMISES = [Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
-PODS = {
+CLAIMS = {
     "rewrites": ["throttling/page-cache-is-reclaimed"],
     "obeys": ["throttling/recovers"],
     "stalls": ["throttling/stall", "throttling/nobody-gets-on"],
     "stalls-in-threads": ["throttling/threads-wait-each"],
     "entered": ["throttling/entering-is-slow"],
 }
-"""The claims that look at each pod: a pod that no selected test looks at is not there."""
-STALL = ["stalls", "stalls-in-threads", "entered"]
+"""By pod the claims that look at it: a pod that no selected test looks at is not there."""
 
 
 @pytest.fixture(scope="module")
 def side_by_side(qos_node, qos_scene, qos_kubelet, qos_catalog):
-    """What became of each pod's program, by the pod's name; all tests look at it.
-
-    With the one that obeys, when it had given back what it took, of which it has taken most again since. With the one
-    that is entered, the second program in it, and the one in the container beside it.
-    """
+    """What became of each pod's program, by the pod's name; all tests look at it."""
     with qos_scene(qos_kubelet) as scene:
-        names = [name for name, claims in PODS.items() if scene.shows(*claims)]
-        pods = [qos_catalog.pod(name) for name in names]
+        pods = [qos_catalog.pod(name) for name, claims in CLAIMS.items() if scene.shows(*claims)]
         with qos_node.watched_pods(pods, qos_kubelet, rests_on=PREMISES, steered=True) as watch:
-            seen = {}
-            if "rewrites" in names:
-                seen["rewrites"] = watch.container("rewrites").until_done()
-            if "obeys" in names:
-                seen["obeys"] = obeyed(watch.container("obeys"))
-            slow = {name: watch.container(name) for name in STALL if name in names}
-            if slow:
-                watch.until(*(one.sees(either(stalls(), ended())) for one in slow.values()))
-            seen |= {name: one.course for name, one in slow.items()}
-            if "entered" in names:
-                seen["entered"] = entered(watch.container("entered", "app"), watch.container("entered", "beside"))
-            return seen
+            return {pod.name: HAPPENS[pod.name](watch, pod.name) for pod in pods}
 
 
-def obeyed(program):
-    """What became of a program that gave back what it took, and when it had."""
+def has_written(watch, name):
+    """What became of a program until it had done what it was told."""
+    return watch.container(name).until_done()
+
+
+def has_obeyed(watch, name):
+    """What became of a program that gave back what it took and took most of it again, and when it had given it back."""
+    program = watch.container(name)
     program.exceed_high()
     program.until_done()
     program.do(Free())
@@ -87,11 +76,27 @@ def obeyed(program):
     return program.until_done(), freed
 
 
-def entered(app, beside):
+def has_stalled(watch, name):
+    """What became of a program until it had waited for long, or was killed."""
+    return watch.container(name).until(either(stalls(), ended()))
+
+
+def was_entered(watch, name):
     """What became of a container that was entered, the second program in it, and the one in the container beside it."""
+    app, beside = watch.container(name, "app"), watch.container(name, "beside")
+    app.until(either(stalls(), ended()))
     undisturbed = beside.enter()
     entry = app.enter()
     return app.until(stalls()), entry, undisturbed
+
+
+HAPPENS = {
+    "rewrites": has_written,
+    "obeys": has_obeyed,
+    "stalls": has_stalled,
+    "stalls-in-threads": has_stalled,
+    "entered": was_entered,
+}
 
 
 @pytest.mark.behaviour

@@ -49,9 +49,7 @@ class Entering:
     def __str__(self) -> str:
         """How long it slept, of how long, and for how much."""
         if self.said is None and self.waited:
-            return (
-                f"had not begun, or not ended, after {self.waited:.0f} s: the runtime's own program sleeps there, too"
-            )
+            return f"was not done after {self.waited:.0f} s, the runtime's own program being slowed there too,"
         if self.said is None:
             return "did not come to its end"
         slept = "?" if self.slept is None else f"{self.slept:.3f} s"
