@@ -6,6 +6,7 @@ knob, one runtime's versions and, where it says so, one cgroup driver and one ob
 
 from __future__ import annotations
 
+import itertools
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,17 +16,31 @@ from typing import Any
 
 from memqos.config.lines import line_of
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.setter import Setter
+from memqos.engine.resize.left import Leftover
 from memqos.errors import ManifestError, UsageError
 from memqos.model.node import CgroupDriver
 from memqos.plain_file import read_plain
 
-__all__ = ["EVIDENCE", "KnownDeviation", "amended", "load_all", "load_known", "runtimes_told"]
+__all__ = [
+    "EVIDENCE",
+    "KUBELET",
+    "KnownDeviation",
+    "amended",
+    "left_by_kubelet",
+    "load_all",
+    "load_known",
+    "runtimes_told",
+]
 
 EVIDENCE = "known"
 """The name under which a finding's evidence says which entry it is."""
 
 MAX_BYTES = 4 << 20
 """A longer list is refused."""
+
+KUBELET = "kubelet"
+"""What the kubelet is called in a list."""
 
 LINUX = "linux"
 """What the kernel is called in a list."""
@@ -37,18 +52,20 @@ _RELEASE = re.compile(r"v?(\d{1,9}(?:\.\d{1,9})*)", re.ASCII)
 class KnownDeviation:
     """One entry of known.toml, or of a list of the same kind; a table with several claims is an entry for each of them.
 
-    runtime: a CRI or OCI runtime's own name, or linux for the kernel. since, fixed: the first release that deviates,
-    and the first that does not any more; "" for every one from the beginning, and for none yet. claim, knob: what
-    deviates. beside: the other runtime that it takes, such as the OCI runtime below; "" for any. driver, observed: ""
-    for either driver and for any value. upstream: where it is known. sometimes: whether it may also be right.
+    runtime: a CRI or OCI runtime's own name, linux for the kernel, or kubelet. since, fixed: the first release that
+    deviates, and the first that does not any more; "" for every one from the beginning, and for none yet. claim, knob:
+    what deviates. cause: of a kubelet what it leaves behind (`Leftover`), in the place of a claim. beside: the other
+    runtime that it takes, such as the OCI runtime below; "" for any. driver, observed: "" for either driver and for any
+    value. upstream: where it is known. sometimes: whether it may also be right.
     """
 
     name: str
     runtime: str
-    claim: str
     knob: str
     sentence: str
     upstream: str
+    claim: str = ""
+    cause: str = ""
     since: str = ""
     fixed: str = ""
     beside: str = ""
@@ -85,6 +102,18 @@ def amended(
         if entry.fits(finding, claim) and entry.is_of(runtimes, driver):
             evidence = {**finding.evidence, EVIDENCE: str(entry)}
             return replace(finding, verdict=Verdict.KNOWN, evidence=evidence)
+    return finding
+
+
+def left_by_kubelet(
+    finding: Finding, cause: str, known: Iterable[KnownDeviation], *, version: str, driver: str
+) -> Finding:
+    """A finding about a value that the kubelet left behind for this cause: known, if it is listed for its version."""
+    for entry in known:
+        listed = cause and (entry.runtime, entry.cause, entry.knob) == (KUBELET, cause, finding.knob)
+        if listed and entry.is_of({KUBELET: version}, driver) and entry.observed in {"", finding.observed}:
+            evidence = {**finding.evidence, EVIDENCE: str(entry)}
+            return replace(finding, verdict=Verdict.KNOWN, set_by=Setter.KUBELET, evidence=evidence)
     return finding
 
 
@@ -151,15 +180,19 @@ class _Table:
 
 _KINDS = {field.name: bool if field.name == "sometimes" else str for field in fields(KnownDeviation)}
 _NEEDED = ("runtime", "claim", "knob", "sentence", "upstream")
+_NEEDED_OF_KUBELET = ("runtime", "cause", "knob", "sentence", "upstream")
 _FIELDS = tuple(name for name in _KINDS if name != "name")
 
 
 def _entries(table: _Table, given: Any) -> Iterator[KnownDeviation]:
     if not isinstance(given, dict):
         raise table.error("a known deviation is a table.", got=given)
-    claims = given.get("claim")
-    for claim in claims if isinstance(claims, list) and claims else [claims]:
-        yield _entry(table, {**given, "claim": claim} if "claim" in given else given)
+    each: list[list[dict[str, Any]]] = [
+        [{key: one} for one in given[key]] if isinstance(given.get(key), list) and given[key] else [{}]
+        for key in ("claim", "knob")
+    ]
+    for claim, knob in itertools.product(*each):
+        yield _entry(table, {**given, **claim, **knob})
 
 
 def _entry(table: _Table, given: Mapping[str, Any]) -> KnownDeviation:
@@ -170,8 +203,7 @@ def _entry(table: _Table, given: Mapping[str, Any]) -> KnownDeviation:
         if not isinstance(value, _KINDS[key]):
             kind = "true or false" if _KINDS[key] is bool else "a text"
             raise table.error(f"'{key}' is {kind}, not {value!r}.", key=key, got=value)
-    if missing := [key for key in _NEEDED if not given.get(key)]:
-        raise table.error(f"'{missing[0]}' has to be said.")
+    _check_subject(table, given)
     for key in ("since", "fixed"):
         if given.get(key) and not _RELEASE.fullmatch(given[key]):
             raise table.error(f"'{key}' is a release such as 1.2, not '{given[key]}'.", key=key, got=given[key])
@@ -182,6 +214,19 @@ def _entry(table: _Table, given: Mapping[str, Any]) -> KnownDeviation:
         what = f"it is fixed in {entry.fixed}, which is not after {entry.since}: it is known of no version."
         raise table.error(what, key="fixed")
     return entry
+
+
+def _check_subject(table: _Table, given: Mapping[str, Any]) -> None:
+    """A runtime or a kernel is known by a claim, a kubelet by a cause; ManifestError for what is missing of either."""
+    of_kubelet = given.get("runtime") == KUBELET
+    if missing := [key for key in (_NEEDED_OF_KUBELET if of_kubelet else _NEEDED) if not given.get(key)]:
+        raise table.error(f"'{missing[0]}' has to be said.")
+    if (key := "claim" if of_kubelet else "cause") in given:
+        what = "of a kubelet a cause is known, and no claim" if of_kubelet else "a cause is known of the kubelet alone"
+        raise table.error(f"{what}: '{key}' is too much.", key=key, got=given[key])
+    if of_kubelet and given["cause"] not in list(Leftover):
+        what = f"there is no cause '{given['cause']}': {', '.join(Leftover)}."
+        raise table.error(what, key="cause", got=given["cause"])
 
 
 def _release(version: str) -> tuple[int, ...]:

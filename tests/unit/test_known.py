@@ -8,7 +8,7 @@ from memqos import claims
 from memqos.catalog.data import data_root
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import ManifestError, UsageError
-from memqos.known import KnownDeviation, amended, load_all, load_known, runtimes_told
+from memqos.known import KnownDeviation, amended, left_by_kubelet, load_all, load_known, runtimes_told
 from memqos.model.knob import Knob
 from memqos.node.requests.scope import SCOPE_FILES
 from memqos.report import junit, summary
@@ -192,15 +192,47 @@ def test_every_entry_that_is_shipped_is_of_a_claim_and_a_knob():
     entries = load_known(data_root() / "vm" / "known.toml")
     known = claims.load(data_root() / "suites")
     for entry in entries:
-        assert entry.claim in known, entry.name
+        assert entry.claim in known or (entry.runtime, entry.claim) == ("kubelet", ""), entry.name
         others = {"create", "update", "reason", "cgroup", "state", "report", "memory.events", "memory.events oom_kill"}
         of_scope = {f"{knob} of the scope" for knob in SCOPE_FILES}
         assert entry.knob in {*Knob, *others, *of_scope} or entry.knob.startswith("ContainerStatus."), entry.name
         assert entry.sentence.endswith("."), entry.name
-    assert len({(entry.name, entry.claim) for entry in entries}) == len(entries) >= 2
+    assert len({(entry.name, entry.claim, entry.knob) for entry in entries}) == len(entries) >= 2
+    assert {entry.cause for entry in entries} == {"", "stopped-container", "pod-memory-qos", "high-at-limit"}
 
 
 WHOLE = '[a]\nruntime="r"\nclaim="c/d"\nknob="k"\nsentence="s"\nupstream="u"\n'
+
+
+KUBELET = '[a]\nruntime="kubelet"\nknob="memory.high"\nsentence="s"\nupstream="u"\n'
+
+
+def test_a_list_of_knobs_is_an_entry_for_each(tmp_path):
+    file = tmp_path / "known.toml"
+    file.write_text(KUBELET.replace('"memory.high"', '["memory.max", "cpu.max"]') + 'cause="stopped-container"')
+    assert [(one.knob, one.claim, one.cause) for one in load_known(file)] == [
+        ("memory.max", "", "stopped-container"), ("cpu.max", "", "stopped-container"),
+    ]  # fmt: skip
+
+
+HIGH = KnownDeviation(
+    name="high", runtime="kubelet", cause="high-at-limit", knob="memory.high", sentence="It stays.", upstream="k#1",
+    since="1.27",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("version", "cause", "knob", "verdict"), [
+    ("v1.37.0", "high-at-limit", "memory.high", Verdict.KNOWN), ("1.27", "high-at-limit", "memory.high", Verdict.KNOWN),
+    ("v1.26.4", "high-at-limit", "memory.high", Verdict.DEVIATES),
+    ("v1.37.0", "pod-memory-qos", "memory.high", Verdict.DEVIATES), ("v1.37.0", "", "memory.high", Verdict.DEVIATES),
+    ("v1.37.0", "high-at-limit", "memory.low", Verdict.DEVIATES),
+])  # fmt: skip
+def test_what_a_kubelet_leaves_behind_is_known_by_its_cause(version, cause, knob, verdict):
+    one = finding(Verdict.DEVIATES, knob=knob, expected="max", observed="510025728")
+    found = left_by_kubelet(one, cause, [ENTRY, HIGH], version=version, driver="systemd")
+    assert found.verdict is verdict
+    if verdict is Verdict.KNOWN:
+        assert (found.evidence, found.set_by.value) == ({"known": "high: It stays. (k#1)"}, "the kubelet")
 
 
 @pytest.mark.parametrize(
@@ -209,7 +241,17 @@ WHOLE = '[a]\nruntime="r"\nclaim="c/d"\nknob="k"\nsentence="s"\nupstream="u"\n'
         ("a = 1", "known.toml: a: a known deviation is a table"),
         ("# one\n[a\n", r"known.toml:2: the file is not TOML"),
         ('# two\n\n["a"]\nruntime = "runc"', r"known.toml:3: a: 'claim' has to be said"),
-        ('[a]\n\nruntim = "runc"', r"known.toml:3: a: 'runtim' is no field of a known deviation.*runtime, claim, knob"),
+        (
+            '[a]\n\nruntim = "runc"',
+            r"known.toml:3: a: 'runtim' is no field of a known deviation.*runtime, knob, sentence",
+        ),
+        (
+            f'{KUBELET}claim="c/d"\ncause="high-at-limit"',
+            r"known.toml:6: a: of a kubelet a cause is known, and no claim: 'claim' is too much",
+        ),
+        (f'{WHOLE}cause="high-at-limit"', r"known.toml:7: a: a cause is known of the kubelet alone: 'cause' is too m"),
+        (KUBELET, r"known.toml:1: a: 'cause' has to be said"),
+        (f'{KUBELET}cause="rain"', r"known.toml:6: a: there is no cause 'rain': stopped-container, pod-memory-qos, "),
         ('[a]\nname = "b"', r"known.toml:2: a: 'name' is no field"),
         ('[a]\nsometimes = "yes"', r"known.toml:2: a: 'sometimes' is true or false, not 'yes'"),
         ("[a]\nclaim = []", r"known.toml:2: a: 'claim' is a text, not \[\]"),

@@ -7,15 +7,21 @@ from typing import Any
 
 import click
 
+from memqos.catalog.data import data_root
+from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.recorded_trees import RecordedTree, load_tree, tree_of
 from memqos.cli.audit_answer import answer_document, answer_text
+from memqos.cli.audit_past import Was
 from memqos.cli.auditing import Question, judged
 from memqos.cli.kubelet_options import KubeletOptions, kubelet_options
 from memqos.cli.manifest_options import ManifestOptions, manifest_options
 from memqos.cli.node_options import NodeOptions, node_options
 from memqos.cli.runtime_options import RuntimeOptions, runtime_options
 from memqos.cli.terminal import say, say_document, say_ignored
+from memqos.engine.kubelet import Kubelet
 from memqos.errors import ExitCode, UsageError
+from memqos.known import KUBELET, load_known
+from memqos.model.node import KubeletSettings
 
 __all__ = ["command"]
 
@@ -30,9 +36,11 @@ and release are those of the node, unless an option gives others; so are pods, i
   memqos audit --tree node7.json
   memqos audit --tree node7.json --kubernetes 1.36 --kubelet-config kubelet.yaml --pods a.yaml --pods b.yaml
   memqos audit --tree node7.json --runtime crun@1.21 --set memoryThrottlingFactor=0.8
+  memqos audit --tree node7.json --was-config before.yaml --was-pods pods-before.yaml
 
-Every file that deviates is named with the reasons for what was expected. Exit codes: 0 nothing deviates, 1 something
-deviates, 5 nothing could be observed.
+Pods of a cluster are judged by what their kubelet has allocated (status), not by what they ask for. Every file that
+deviates is named with the reasons for what was expected; a fault that is known of the kubelet's release is reported as
+known. Exit codes: 0 nothing deviates, 1 something deviates, 5 nothing could be observed.
 """
 
 _PODS = (
@@ -63,6 +71,19 @@ _PODS = (
 @manifest_options
 @node_options
 @runtime_options
+@click.option(
+    "--was-config",
+    multiple=True,
+    metavar="FILE",
+    help="The KubeletConfiguration that the node had when its pods were made, as for --kubelet-config: what it left "
+    "behind is not held against the runtime or the kubelet.",
+)
+@click.option(
+    "--was-pods",
+    multiple=True,
+    metavar="FILE",
+    help="The pods as they were before they were resized in place; may be repeated.",
+)
 @click.option("--static", is_flag=True, help="All pods are static: read from files by the kubelet, hence critical.")
 @click.option("--json", "as_json", is_flag=True, help="Print every finding as JSON.")
 def command(
@@ -74,6 +95,8 @@ def command(
     pods: tuple[str, ...],
     files: tuple[str, ...],
     kubelet_config: tuple[str, ...],
+    was_config: tuple[str, ...],
+    was_pods: tuple[str, ...],
     static: bool,
     as_json: bool,
     **more: Any,
@@ -83,7 +106,8 @@ def command(
     kubelet = KubeletOptions(**{field.name: more.pop(field.name) for field in fields(KubeletOptions)})
     manifest = ManifestOptions(**{field.name: more.pop(field.name) for field in fields(ManifestOptions)})
     said = NodeOptions(**more)
-    if [tree, *pods, *files, *kubelet_config, *kubelet.flags, said.node_file].count("-") > 1:
+    read = [tree, *pods, *files, *kubelet_config, *kubelet.flags, *was_config, *was_pods, said.node_file]
+    if read.count("-") > 1:
         raise UsageError("standard input (-) can be read once only.", where="memqos audit")
     manifests = (*pods, *files)
     given = manifest.load(manifests).pods if manifests else None
@@ -102,18 +126,31 @@ def command(
     settings = recorded.settings
     if kubelet_config or settings is None:
         settings = kubelet.settings(kubelet_config or None)
-    question = Question(
-        tree=recorded,
-        kubelet=kubelet.kubelet(
+
+    def configured(settings: KubeletSettings) -> Kubelet:
+        return kubelet.kubelet(
             settings,
             node=said.facts(recorded.node),
             release=release,
             shown=recorded.driver,
             runtimes=runtime.runtimes(recorded.runtimes, hugetlb=recorded.hugetlb),
-        ),
+        )
+
+    was = Was(
+        kubelet=configured(load_settings(was_config)) if was_config else None,
+        pods=manifest.load(was_pods).pods if was_pods else None,
+        config=", ".join(was_config),
+        manifests=", ".join(was_pods),
+    )
+    question = Question(
+        tree=recorded,
+        kubelet=configured(settings),
         pods=given,
         static=static,
         driver=kubelet.cgroup_driver,
+        version=release,
+        known=tuple(one for one in load_known(data_root() / "vm" / "known.toml") if one.runtime == KUBELET),
+        was=was if was_config or was_pods else None,
     )
     answer = judged(question)
     say_ignored(answer.plan)

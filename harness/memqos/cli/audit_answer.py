@@ -6,18 +6,23 @@ from memqos.cli.auditing import Audit, Question
 from memqos.engine.answer.document import FORMAT, finding_document, remark_document
 from memqos.engine.answer.explain import failure, one_line
 from memqos.engine.answer.finding import Verdict
+from memqos.engine.answer.inherited import LEFT
 from memqos.engine.releases.release import titled
 
 __all__ = ["answer_document", "answer_text"]
 
 
-_JUDGED = (Verdict.CONFORMS, Verdict.DEVIATES, Verdict.NOT_OBSERVABLE)
-"""The verdicts of an audit, which has no list of what is known of runtimes."""
+_JUDGED = (Verdict.CONFORMS, Verdict.DEVIATES, Verdict.KNOWN, Verdict.NOT_OBSERVABLE)
 
 
 def answer_text(question: Question, answer: Audit) -> str:
     """The answer for people: what deviates and why, what could not be observed, and how many of each."""
-    parts = [failure(finding) for finding in answer.of(Verdict.DEVIATES)]
+    parts = [failure(finding) for finding in (*answer.of(Verdict.DEVIATES), *answer.of(Verdict.KNOWN))]
+    parts += [
+        one_line(f"{one.evidence[LEFT]}: left {one.knob} {one.observed} of {one.subject}")
+        for one in answer.of(Verdict.CONFORMS)
+        if LEFT in one.evidence
+    ]
     unseen: dict[tuple[str, str], list[str]] = {}
     for finding in answer.of(Verdict.NOT_OBSERVABLE):
         unseen.setdefault((finding.subject, finding.why_not), []).append(finding.knob)
@@ -34,7 +39,11 @@ def answer_text(question: Question, answer: Audit) -> str:
         parts.append(
             f"taken to run on {' and '.join(unknown)}: what versions do differently is not judged; --runtime names them"
         )
-    counts = ", ".join(f"{len(answer.of(verdict))} {_plural(verdict)}" for verdict in _JUDGED)
+    counts = ", ".join(
+        f"{len(answer.of(verdict))} {_plural(verdict)}"
+        for verdict in _JUDGED
+        if verdict is not Verdict.KNOWN or answer.of(verdict)
+    )
     parts.append(f"{question.tree.source}: Kubernetes {titled(answer.plan.release)}: {counts}")
     return "\n\n".join(parts)
 

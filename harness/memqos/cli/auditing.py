@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 from memqos.catalog.recognising import recognise
 from memqos.catalog.recorded_trees import RecordedTree
+from memqos.cli.audit_past import Was, of_the_past
+from memqos.cli.audited_pods import by_status, sorted_out, why_missing
 from memqos.cli.in_creation import unmade_unseen
 from memqos.engine.admission.entry import admitted
 from memqos.engine.answer.finding import Finding, Verdict
@@ -23,6 +25,7 @@ from memqos.engine.numa.restore import StartRefusal, restore
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.plan import Plan, PlannedCgroup, RefusedBy, Remark
 from memqos.errors import ExitCode, UsageError
+from memqos.known import KnownDeviation
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.node import CgroupDriver
 from memqos.model.pod import Pod
@@ -37,7 +40,9 @@ ADMISSION = "admission"
 class Question:
     """What is judged: the tree, and what the plan is made from.
 
-    static: all pods are read from files. driver: the cgroup driver that a person named, None for none.
+    static: all pods are read from files. driver: the cgroup driver that a person named, None for none. version: the
+    kubelet's release in full, "" if it is not told. known: what is known of kubelets. was: what the node had before;
+    None if that is not told.
     """
 
     tree: RecordedTree
@@ -45,6 +50,9 @@ class Question:
     pods: tuple[Pod, ...]
     static: bool
     driver: CgroupDriver | None = None
+    version: str = ""
+    known: tuple[KnownDeviation, ...] = ()
+    was: Was | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,45 +75,56 @@ class Audit:
 
     @property
     def exit_code(self) -> ExitCode:
-        """Deviating outweighs conforming; a tree of which nothing was observed is not judged at all."""
+        """Deviating outweighs conforming, known or not; a tree of which nothing was observed is not judged at all."""
         if self.of(Verdict.DEVIATES):
             return ExitCode.DEVIATES
-        return ExitCode.CONFORMS if self.of(Verdict.CONFORMS) else ExitCode.NOTHING_OBSERVED
+        observed = self.of(Verdict.CONFORMS) or self.of(Verdict.KNOWN)
+        return ExitCode.CONFORMS if observed else ExitCode.NOTHING_OBSERVED
 
 
 def judged(question: Question) -> Audit:
     """Hold the tree against the plan; UsageError for a state that no kubelet of this configuration goes on from."""
     found = recognise(question.pods, question.tree, static=question.static)
     here = frozenset(_pod_cgroups(question))
-    ended = {pod.uid for pod in (*found.present, *found.absent) if pod.has_ended and pod.uid not in here}
-    nodes = {pod.node for pod in found.present if pod.node}
-    elsewhere = {pod.uid for pod in found.absent if _is_elsewhere(pod, nodes)} - ended
-    present = [pod for pod in found.present if pod.uid not in ended]
-    doubts = _doubts(present, question.kubelet)
-    present = [replace(pod, submission=None) if pod.uid in doubts else pod for pod in present]
-    absent = [pod for pod in found.absent if pod.uid not in ended | elsewhere]
+    sorted_pods = sorted_out(found, here)
+    doubts = _doubts(sorted_pods.present, question.kubelet)
+    present = [replace(pod, submission=None) if pod.uid in doubts else pod for pod in sorted_pods.present]
+    absent = sorted_pods.absent
     # Pods that are not there must be refused, or are missing: what they would have changed is not in the tree.
     plan = _plan(question, (*present, *absent))
     refused = {refusal.pod for refusal in plan.refusals}
     missing = [pod for pod in absent if pod.uid not in refused]
     if missing:
         plan = _plan(question, [*present, *(pod for pod in absent if pod.uid in refused)])
-    planned = {pod.uid for pod in plan.pods}
+    planned = {pod.uid for pod in plan.pods} | {pod.uid for pod in sorted_pods.ending}
     nameless = [uid for uid in here if uid not in planned and uid not in question.tree.sandboxes]
     strangers = (*found.strangers, *(f"(uid {uid})" for uid in sorted(nameless)))
     plan = replace(plan, unmodelled={**plan.unmodelled, **doubts})
     population = recorded_population(question.tree, plan, (*present, *absent), found.ids)
-    findings = population.judge(unsure=_unsure(question, len(strangers), plan.unmodelled))
+    unsure = _unsure(question, len(strangers), plan.unmodelled, sorted_pods.uncounted(missing))
+    findings = by_status(population.judge(unsure=unsure), plan, present)
+    findings = of_the_past(
+        tuple(_without_rules(unmade_unseen(findings, population.reading), plan)),
+        plan,
+        [pod for pod in present if plan.has(pod.uid)],
+        question.kubelet,
+        was=question.was,
+        known=question.known,
+        version=question.version or str(question.kubelet.release),
+    )
     return Audit(
         plan=replace(plan, remarks=tuple(_remarks(question, plan))),
         findings=(
-            *_without_rules(unmade_unseen(findings, population.reading), plan),
+            *findings,
             *_admission(plan, {pod.uid for pod in present}, unsure=_zones_unknown(question, len(strangers))),
-            *(_missing_pod(pod, several=pod.name in found.ambiguous) for pod in missing),
+            *(
+                _missing_pod(pod, why_missing(pod, several=pod.name in found.ambiguous))
+                for pod in (*missing, *sorted_pods.ending)
+            ),
         ),
         strangers=strangers,
-        elsewhere=len(elsewhere),
-        ended=len(ended),
+        elsewhere=sorted_pods.elsewhere,
+        ended=sorted_pods.ended,
     )
 
 
@@ -143,13 +162,6 @@ def _pod_cgroups(question: Question) -> Iterator[str]:
             yield uid
 
 
-def _is_elsewhere(pod: Pod, nodes: Collection[str]) -> bool:
-    """Whether a pod is bound to another node than the pods of the tree, or waits for one, as a controller's may."""
-    if pod.controller is not None:
-        return True
-    return pod.node not in nodes if pod.node and nodes else pod.waits_for_node
-
-
 def _doubts(running: Iterable[Pod], kubelet: Kubelet) -> Mapping[str, str]:
     """Pods (uids) that run and whose values the given objects leave open, with the reason."""
     outcome = admitted(running, kubelet)
@@ -162,10 +174,11 @@ def _doubts(running: Iterable[Pod], kubelet: Kubelet) -> Mapping[str, str]:
     return found
 
 
-def _unsure(question: Question, strangers: int, unmodelled: Mapping[str, str]) -> Unsure:
+def _unsure(question: Question, strangers: int, unmodelled: Mapping[str, str], uncounted: Sequence[str]) -> Unsure:
     """What cannot be held against the plan: sums while pods of the tree were not given, and pods without rules.
 
-    unmodelled: uid to why the rules cannot tell that pod's values, which are part of the sums above it, too.
+    unmodelled: uid to why the rules cannot tell that pod's values, which are part of the sums above it, too. uncounted:
+    why the kubelet may count pods in those sums that are not planned.
     """
     zones = _zones_unknown(question, strangers)
 
@@ -176,6 +189,8 @@ def _unsure(question: Question, strangers: int, unmodelled: Mapping[str, str]) -
             return f"it is made from what all pods request, and {next(iter(unmodelled.values()))}"
         if strangers and knob in cgroup.summed:
             return f"it is made from what all pods of the node request, and {_count(strangers)} not given"
+        if uncounted and knob in cgroup.summed:
+            return f"it is made from what all pods request, and the kubelet may count one or not: {uncounted[0]}"
         if knob is Knob.CPUSET_MEMS and cgroup.knobs[knob].written is not ABSENT:
             return zones
         return ""
@@ -216,18 +231,16 @@ def _plan(question: Question, pods: Sequence[Pod]) -> Plan:
     return expect(pods, question.kubelet, table=_table(question))
 
 
-def _missing_pod(pod: Pod, *, several: bool) -> Finding:
+def _missing_pod(pod: Pod, why_not: str) -> Finding:
     return Finding(
         verdict=Verdict.NOT_OBSERVABLE,
         subject=f"pod {pod.namespace}/{pod.name}",
         cgroup="",
         knob=ADMISSION,
         set_by=Setter.KUBELET,
-        expected="running",
+        expected="ended" if pod.has_ended else "running",
         observed="",
-        why_not="the tree has several pods of this name, and none of its uid"
-        if several
-        else "the tree has no container of this pod",
+        why_not=why_not,
     )
 
 

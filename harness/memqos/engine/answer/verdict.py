@@ -19,6 +19,8 @@ from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText, NoFile, Reading, Unreadable
 
 __all__ = [
+    "NOT_READ",
+    "NOT_STARTED",
     "OOM_SCORE_ADJ",
     "ContainerIds",
     "Unsure",
@@ -40,6 +42,10 @@ OOM_SCORE_ADJ = "oom_score_adj"
 """Not a control file: a reading may keep the value of a container's first process under this name."""
 
 _BURSTABLE_SCORES = frozenset(map(str, BURSTABLE_SCORES))
+
+NOT_STARTED = "no container of this name was started"
+NOT_READ = "the reading has no such cgroup"
+"""Why nothing is observed of a container that does not run."""
 
 VERSION_UNKNOWN = "versions of the runtime differ here, and which one this is is not known"
 
@@ -96,10 +102,7 @@ def judge_pod(
             continue
         if container_id is None:
             there = _There(container.cgroup, container.cgroup.path, name, enacted_by)
-            findings += [
-                there.unseen(expected, "no container of this name was started")
-                for expected in container.cgroup.knobs.values()
-            ]
+            findings += [there.unseen(expected, NOT_STARTED) for expected in container.cgroup.knobs.values()]
             continue
         layout = plan.layout_of(pod)
         path = layout.found(container.cgroup.path, container_id, reading.cgroups)
@@ -171,7 +174,7 @@ def judge_cgroup(
     seen = reading.cgroups.get(path)
     for expected in cgroup.knobs.values():
         if seen is None:
-            yield there.unseen(expected, "the reading has no such cgroup")
+            yield there.unseen(expected, NOT_READ)
             continue
         text, why_not = seen.files.get(expected.knob.value), unsure(cgroup, expected.knob)
         if why_not and isinstance(text, str):

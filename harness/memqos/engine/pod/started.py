@@ -15,7 +15,7 @@ from memqos.engine.releases.gates import enabled
 from memqos.engine.releases.table import Gate
 from memqos.model.pod import Container, ContainerKind, Pod, QosClass, ResizePolicy
 
-__all__ = ["score_unsure"]
+__all__ = ["never_resized", "score_unsure"]
 
 _NODE_CRITICAL = "system-node-critical"
 _FIRST = 1
@@ -32,7 +32,7 @@ def score_unsure(allocation: Allocation, name: str, scores: Sequence[int], kubel
         return ""
     if len(set(scores)) > 1:
         return f"{allocation.why}, and a process keeps the score that it was started with"
-    if not enabled(Gate.RESIZE, kubelet.release, kubelet.settings.feature_gates) or _never_resized(pod):
+    if not enabled(Gate.RESIZE, kubelet.release, kubelet.settings.feature_gates) or never_resized(pod):
         return ""
     if _restarts(pod, container):
         return ""
@@ -46,7 +46,7 @@ def _depends(pod: Pod, kubelet: Kubelet) -> bool:
     return pod_qos(pod, pod_level=kubelet.pod_level) is QosClass.BURSTABLE
 
 
-def _never_resized(pod: Pod) -> bool:
+def never_resized(pod: Pod) -> bool:
     """Whether no resize can have been carried out: the spec never changed, or only by the resize that waits."""
     status = pod.status
     if pod.generation == _FIRST or pod.static:

@@ -6,8 +6,8 @@ container whose request is raised to its limit), #130657 (oom_score_adj).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from enum import StrEnum
 
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, subject
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, PlannedPod
@@ -16,32 +16,36 @@ from memqos.engine.resize.outcome import Left, Resize, StepKind
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.pod import Pod
 
-__all__ = ["HIGH_AT_LIMIT", "POD_MEMORY_QOS", "SCORE_OF_START", "STOPPED_CONTAINER", "left_behind"]
+__all__ = ["Leftover", "left_behind"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Cause:
-    """Why a value stays, and where that is reported."""
+class Leftover(StrEnum):
+    """What a resize leaves behind, by its reason; known.toml has these words."""
 
-    sentence: str
-    upstream: str
+    STOPPED_CONTAINER = "stopped-container"
+    POD_MEMORY_QOS = "pod-memory-qos"
+    HIGH_AT_LIMIT = "high-at-limit"
+    SCORE_OF_START = "score-of-start"
 
 
-STOPPED_CONTAINER = _Cause(
-    "a container that does not run is passed over by the resize, so that the pod's cgroup is not written",
-    "kubernetes#138760",
-)
-POD_MEMORY_QOS = _Cause(
-    "the kubelet writes the pod's memory.min, memory.low and memory.high where a resize writes the pod's memory limit "
-    "(1.37.0), or in no resize at all (up to 1.36)",
-    "kubernetes#142572, kubernetes#140262",
-)
-HIGH_AT_LIMIT = _Cause(
-    "the kubelet sends no memory.high for a request that equals the limit, and nothing takes the old one away",
-    "kubernetes#142569",
-)
-SCORE_OF_START = _Cause("a process keeps the score that it was started with", "kubernetes#130657")
-_UNKNOWN = _Cause("", "")
+_REASONS: Mapping[Leftover | None, tuple[str, str]] = {
+    Leftover.STOPPED_CONTAINER: (
+        "a container that does not run is passed over by the resize, so that the pod's cgroup is not written",
+        "kubernetes#138760",
+    ),
+    Leftover.POD_MEMORY_QOS: (
+        "memory QoS of a pod is written where a resize writes its memory limit (1.37.0), or in no resize (up to 1.36)",
+        "kubernetes#142572, kubernetes#140262",
+    ),
+    Leftover.HIGH_AT_LIMIT: (
+        "the kubelet sends no memory.high for a request that equals the limit, and nothing takes the old one away",
+        "kubernetes#142569",
+    ),
+    Leftover.SCORE_OF_START: ("a process keeps the score that it was started with", "kubernetes#130657"),
+    None: ("", ""),
+}
+"""Why a value stays, and where that is reported."""
+
 _MEMORY_QOS = frozenset({Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH})
 
 
@@ -69,26 +73,28 @@ def _in_container(new: Pod, pod: PlannedPod, container: PlannedContainer, anew: 
         fresh = anew.cgroup.knobs.get(knob, one)
         if one.value != fresh.value:
             high = knob is Knob.MEMORY_HIGH and at_limit and fresh.written is ABSENT
-            yield _value(pod, container.cgroup, one, fresh, HIGH_AT_LIMIT if high else _UNKNOWN)
+            yield _value(pod, container.cgroup, one, fresh, Leftover.HIGH_AT_LIMIT if high else None)
     if container.oom_score_adj != anew.oom_score_adj:
+        cause, upstream = _REASONS[Leftover.SCORE_OF_START]
         yield Left(
             subject=subject(container.cgroup, pod), cgroup=str(container.cgroup.path), knob=OOM_SCORE_ADJ,
             holds=str(container.oom_score_adj), anew=str(anew.oom_score_adj),
-            cause=SCORE_OF_START.sentence, upstream=SCORE_OF_START.upstream,
+            cause=cause, upstream=upstream,
         )  # fmt: skip
 
 
-def _value(pod: PlannedPod, cgroup: PlannedCgroup, held: Expected, anew: Expected, cause: _Cause) -> Left:
+def _value(pod: PlannedPod, cgroup: PlannedCgroup, held: Expected, anew: Expected, kind: Leftover | None) -> Left:
+    cause, upstream = _REASONS[kind]
     return Left(
         subject=subject(cgroup, pod), cgroup=str(cgroup.path), knob=held.knob.value, holds=str(held.value),
-        anew=str(anew.value), cause=cause.sentence, upstream=cause.upstream,
+        anew=str(anew.value), cause=cause, upstream=upstream,
     )  # fmt: skip
 
 
-def _of_pod(resize: Resize, knob: Knob) -> _Cause:
+def _of_pod(resize: Resize, knob: Knob) -> Leftover | None:
     """Why a file of the pod's cgroup stays as it is."""
     writes = [one for one in resize.steps if one.kind is StepKind.POD_CGROUP and one.resource == knob.controller]
     updates = [one for one in resize.steps if one.kind is StepKind.UPDATE_CONTAINER and one.resource == knob.controller]
     if not writes and not updates and not any(one.kind is StepKind.STOP_CONTAINER for one in resize.steps):
-        return STOPPED_CONTAINER
-    return POD_MEMORY_QOS if knob in _MEMORY_QOS else _UNKNOWN
+        return Leftover.STOPPED_CONTAINER
+    return Leftover.POD_MEMORY_QOS if knob in _MEMORY_QOS else None

@@ -29,7 +29,7 @@ def check_claims_of_lists(lists: tuple[Path, ...], root: Path) -> None:
     claims = {*claims_below(root), *claims_below(data_root() / "suites")}
     for file in lists:
         for entry in load_known(file):
-            if entry.claim not in claims:
+            if entry.claim and entry.claim not in claims:
                 line = line_of(file.read_text(encoding="utf-8"), entry.name, "claim")
                 where = f"{file}:{line}: {entry.name}"
                 raise UnknownNameError.of("claim", entry.claim, sorted(claims), where=where)

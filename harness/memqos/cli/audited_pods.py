@@ -1,0 +1,123 @@
+"""Which of the given pods an audit plans, by their status and by what the tree has of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from memqos.catalog.recognising import Recognised
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.verdict import NOT_READ, NOT_STARTED, subject
+from memqos.engine.plan import Plan
+from memqos.model.knob import Knob
+from memqos.model.pod import ContainerState, Pod
+
+__all__ = ["AuditedPods", "by_status", "sorted_out", "why_missing"]
+
+_SHARES = frozenset({Knob.CPU_WEIGHT, Knob.CPU_SHARES})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedPods:
+    """The given pods, sorted.
+
+    present: those that the tree has, with a container or at least a cgroup of their own. absent: those that should be
+    there, or that the kubelet refused. ended: how many have ended and are gone. ending: those that have ended, and
+    whose cgroups the kubelet has not removed yet. elsewhere: how many are bound to another node, or to none yet.
+    """
+
+    present: tuple[Pod, ...]
+    absent: tuple[Pod, ...]
+    ended: int
+    ending: tuple[Pod, ...]
+    elsewhere: int
+
+    def uncounted(self, missing: Iterable[Pod]) -> tuple[str, ...]:
+        """Why pods may count in the sums above pods, or not: they have not begun, or not ended, for the kubelet."""
+        found = [f"pod {_name(pod)} {_ended(pod)}, and its cgroup is still there" for pod in self.ending]
+        for pod in missing:
+            if pod.deleted:
+                found.append(f"pod {_name(pod)} is being deleted")
+            elif pod.status is not None and pod.phase == "Pending":
+                found.append(f"pod {_name(pod)} is Pending")
+        return tuple(found)
+
+
+def sorted_out(found: Recognised, here: Collection[str]) -> AuditedPods:
+    """Sort the pods of a recognised tree; here: the uids of all pods that have a cgroup in it."""
+    every = (*found.present, *found.absent)
+    ended = {pod.uid for pod in every if pod.has_ended}
+    nodes = {pod.node for pod in found.present if pod.node}
+    absent = [pod for pod in found.absent if pod.uid not in ended and pod.uid not in here]
+    elsewhere = {pod.uid for pod in absent if _is_elsewhere(pod, nodes)}
+    begun = [pod for pod in found.absent if pod.uid not in ended and pod.uid in here]
+    return AuditedPods(
+        present=(*(pod for pod in found.present if pod.uid not in ended), *begun),
+        absent=tuple(pod for pod in absent if pod.uid not in elsewhere),
+        ended=len([pod for pod in every if pod.has_ended and pod.uid not in here]),
+        ending=tuple(pod for pod in every if pod.has_ended and pod.uid in here),
+        elsewhere=len(elsewhere),
+    )
+
+
+def _is_elsewhere(pod: Pod, nodes: Collection[str]) -> bool:
+    """Whether a pod is bound to another node than the pods of the tree, or waits for one, as a controller's may."""
+    if pod.controller is not None:
+        return True
+    return pod.node not in nodes if pod.node and nodes else pod.waits_for_node
+
+
+def why_missing(pod: Pod, *, several: bool) -> str:
+    """Why a pod that is given is not judged: the tree has no container of it, for a reason that its status may tell."""
+    if pod.has_ended:
+        return f"it {_ended(pod)}, and the kubelet has not removed its cgroup yet"
+    if several:
+        return "the tree has several pods of this name, and none of its uid"
+    none = "the tree has no container of this pod"
+    if pod.deleted:
+        return f"{none}: it is being deleted"
+    return f"{none}: it is Pending" if pod.status is not None and pod.phase == "Pending" else none
+
+
+def by_status(findings: Iterable[Finding], plan: Plan, pods: Iterable[Pod]) -> Iterator[Finding]:
+    """The findings, of which those about containers that do not run say what their status says.
+
+    While a pod is deleted the kubelet lowers the cpu shares of its cgroup: those are not observable.
+    """
+    given = {pod.uid: pod for pod in pods}
+    why: dict[str, str] = {}
+    deleted: set[str] = set()
+    for planned in plan.pods:
+        pod = given.get(planned.uid)
+        if pod is None:
+            continue
+        if pod.deleted:
+            deleted.add(subject(planned.cgroup, planned))
+        told = _told(pod)
+        why |= {subject(one.cgroup, planned): told[one.name] for one in planned.containers if one.name in told}
+    for finding in findings:
+        if finding.subject in deleted and finding.knob in _SHARES and finding.verdict is Verdict.DEVIATES:
+            what = "the pod is being deleted, and the kubelet lowers the cpu shares of such a pod's cgroup"
+            yield replace(finding, verdict=Verdict.NOT_OBSERVABLE, why_not=what)
+        elif finding.subject in why and finding.why_not in {NOT_STARTED, NOT_READ}:
+            yield replace(finding, why_not=f"{finding.why_not}: {why[finding.subject]}")
+        else:
+            yield finding
+
+
+def _told(pod: Pod) -> Mapping[str, str]:
+    """Of the containers that do not run what the status says."""
+    words = {ContainerState.WAITING: "it waits", ContainerState.TERMINATED: "it has terminated"}
+    statuses = pod.status.containers.values() if pod.status is not None else ()
+    return {
+        one.name: f"{words[one.state]} ({one.reason or 'no reason given'})" for one in statuses if one.state in words
+    }
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.name}"
+
+
+def _ended(pod: Pod) -> str:
+    reason = pod.status.reason if pod.status is not None else ""
+    return f"has ended ({reason or pod.phase})"
