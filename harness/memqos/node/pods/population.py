@@ -88,7 +88,9 @@ class Population:
         for admitted in self.pods.values():
             admitted.require()
         found = self.judge(unsure=lambda _cgroup, _knob: "")
-        return [*found, *(one for admitted in self.pods.values() for one in self._unnamed(admitted.pod))]
+        for admitted in self.pods.values():
+            found = [*found, *self._unnamed(admitted.pod), *self._outside(admitted.pod)]
+        return found
 
     def judge_pod(self, pod: Pod) -> Sequence[Finding]:
         """The findings for a pod and each of its containers; MachineryError if the pod did not come up.
@@ -104,7 +106,8 @@ class Population:
     def _outside(self, pod: Pod) -> Iterator[Finding]:
         """What says that a container that was started, and is not to end, has no process in its cgroup."""
         admitted = self.pods[pod.uid]
-        for container in admitted.planned.containers if self.settings is not None else ():
+        came_up = self.settings is not None and admitted.failure is None and admitted.refused is None
+        for container in admitted.planned.containers if came_up else ():
             if container.name not in admitted.containers:
                 continue
             path = self.path_of(pod, container.name)
