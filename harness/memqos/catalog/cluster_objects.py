@@ -81,18 +81,20 @@ def cluster_object(kind: str, node: MappingNode, place: FieldPath, namespace: st
 
 
 def gathered(found: Iterable[ClusterObject], *, recommendations: bool = False) -> ClusterObjects:
-    """All of them, as admission takes them; ManifestError for one that is given twice."""
+    """All of them, as admission takes them; ManifestError for one that is given twice, and not the same each time."""
     seen: dict[Identity, ClusterObject] = {}
     by_type: dict[type[_Value], list[_Value]] = {}
     for one in found:
         other = seen.setdefault(one.identity, one)
-        if other is not one:
+        if other.value != one.value:
             raise ManifestError.at(
-                f"the {one.identity} is already there, from {other.file}.",
+                f"another {one.identity} is already there, from {other.file}.",
                 file=one.file,
                 field="metadata.name",
                 next_step="Give every object once.",
             )
+        if other is not one:
+            continue
         by_type.setdefault(type(one.value), []).append(one.value)
     return ClusterObjects(
         priority_classes=tuple(one for one in by_type.get(PriorityClass, ()) if isinstance(one, PriorityClass)),
@@ -205,8 +207,8 @@ def _fill(given: dict[str, dict[str, Quantity]], lines: dict[str, str], field: s
 
 
 _ORDER = (
-    ("min", "max"), ("min", "defaultRequest"), ("defaultRequest", "max"), ("defaultRequest", "default"),
-    ("min", "default"), ("default", "max"),
+    ("min", "max"), ("default", "max"), ("min", "default"), ("min", "defaultRequest"), ("defaultRequest", "max"),
+    ("defaultRequest", "default"),
 )  # fmt: skip
 
 

@@ -41,7 +41,7 @@ class PriorityClass:
     value: int
     global_default: bool = False
     preemption_policy: str = "PreemptLowerPriority"
-    origin: str = ""
+    origin: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class ResourceQuota:
     hard: ResourceList
     used: ResourceList | None = None
     scopes: tuple[QuotaScope, ...] = ()
-    origin: str = ""
+    origin: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class Namespace:
 
     name: str
     terminating: bool = False
-    origin: str = ""
+    origin: str = field(default="", compare=False)
 
 
 class UpdateMode(StrEnum):
@@ -161,7 +161,7 @@ class VerticalPodAutoscaler:
     recommendations: tuple[Recommendation, ...] | None = None
     created: str = ""
     boosts: bool = False
-    origin: str = ""
+    origin: str = field(default="", compare=False)
 
     def policy(self, container: str) -> ContainerPolicy | None:
         """The policy of a container, else the one for all containers; None if there is neither."""

@@ -101,10 +101,11 @@ class Quantity:
     def canonical(self) -> str:
         """As an API server prints it, in the family of suffixes that it was written in: "1Gi" for "1024Mi".
 
-        A computed amount, and a binary one that is small or not whole, gets a decimal suffix. Source: apimachinery
-        `Quantity.CanonicalizeBytes`.
+        A binary one that is small or not whole gets a decimal suffix. A computed amount has the suffix of its parts
+        there; here it has a binary one if it is a multiple of 1024. Source: apimachinery `Quantity.CanonicalizeBytes`.
         """
-        if self.written.endswith("i") and self.is_whole and abs(self.value) >= _KIBI:
+        binary = self.written.endswith("i") or (not self.written and self.value % _KIBI == 0)
+        if binary and self.is_whole and abs(self.value) >= _KIBI:
             return _scaled(self.value, _KIBI, ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))
         if not self.nanos:
             return "0"

@@ -86,7 +86,7 @@ def test_pods_beyond_the_quota_are_refused_in_their_order():
     outcome = admit(new(full, name="a", beside=objects), new(full, name="b", beside=objects))
     assert [one.name for one in outcome.pods] == ["a"]
     assert outcome.refusals[0].message == (
-        'pods "b" is forbidden: exceeded quota: q, requested: limits.memory=1Gi, used: limits.memory=1610612736, '
+        'pods "b" is forbidden: exceeded quota: q, requested: limits.memory=1Gi, used: limits.memory=1536Mi, '
         "limited: limits.memory=2Gi"
     )
     assert outcome.remarks == ()
