@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from memqos.catalog.allocation_state import ACTUATED, ALLOCATED, Checkpointed, checkpointed
 from memqos.catalog.distinct_pods import distinct
 from memqos.catalog.json_fields import parse_json
 from memqos.catalog.kubelet_config import settings_of
@@ -62,7 +63,8 @@ class RecordedTree:
 
     pods: the manifests as they were given, which says nothing about admission. containers: without sandboxes;
     sandboxes: the uids of all pods that have one, or a container, with their names. checkpoint: the Memory Manager's
-    state file under the policy Static, None otherwise. runtimes: containerd or cri-o, runc or crun, and systemd to
+    state file under the policy Static, None otherwise. allocated, actuated: by pod uid, the resources in the kubelet's
+    checkpoints; empty without them. runtimes: containerd or cri-o, runc or crun, and systemd to
     their versions, as far as the file says, "" for one whose version it does not; of two OCI runtimes the one that the
     containers' cgroups show. hugetlb: whether containerd passes huge page limits on.
     unread: options of the kubelet's command line that win over its configuration; `settings` has them.
@@ -77,6 +79,8 @@ class RecordedTree:
     settings: KubeletSettings | None = None
     pods: tuple[Pod, ...] | None = None
     checkpoint: str | None = None
+    allocated: Mapping[str, Checkpointed] = field(default_factory=dict)
+    actuated: Mapping[str, Checkpointed] = field(default_factory=dict)
     runtimes: Mapping[str, str] = field(default_factory=dict)
     hugetlb: bool = False
     unread: tuple[str, ...] = ()
@@ -128,10 +132,16 @@ def tree_of(
         else settings_of(None if config is None else _text(config), f"{file} config", overrides, flags, words=unread),
         pods=None if manifests is None else distinct(_manifests(data, file)),
         checkpoint=json.dumps(state) if static else None,
+        allocated=_checkpoint(data, ALLOCATED, file),
+        actuated=_checkpoint(data, ACTUATED, file),
         runtimes=_runtimes(node or {}, cgroups, file),
         hugetlb=(node or {}).get("hugetlb") is True,
         unread=unread,
     )
+
+
+def _checkpoint(data: Mapping[str, Any], name: str, file: str) -> dict[str, Checkpointed]:
+    return checkpointed(data[name], file=file, name=name) if data.get(name) is not None else {}
 
 
 def _text(document: object) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from memqos.catalog.allocation_state import with_checkpoints
 from memqos.catalog.recognising import recognise
 from memqos.catalog.recorded_trees import RecordedTree
 from memqos.cli.audit_past import Was, of_the_past
@@ -86,6 +87,9 @@ def judged(question: Question) -> Audit:
     """Hold the tree against the plan; UsageError for a state that no kubelet of this configuration goes on from."""
     found = recognise(question.pods, question.tree, static=question.static)
     here = frozenset(_pod_cgroups(question))
+    tree = question.tree
+    told = tuple(with_checkpoints(pod, tree.allocated, tree.actuated) for pod in found.present)
+    found = replace(found, present=told)
     sorted_pods = sorted_out(found, here)
     doubts = _doubts(sorted_pods.present, question.kubelet)
     present = [replace(pod, submission=None) if pod.uid in doubts else pod for pod in sorted_pods.present]

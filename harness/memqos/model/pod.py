@@ -95,6 +95,7 @@ class ContainerStatus:
     started: `state.running.startedAt`, an RFC 3339 time, "" if it does not run. restarts: `restartCount`.
     allocated: `allocatedResources`, the requests that the kubelet has admitted. resources: `resources`, those that
     the running container has, or that are allocated to one that does not run. Both are None if they are missing.
+    allocated_limits: the limits that the kubelet has admitted, which only its checkpoint says; else None.
     origin: "allocated.memory", "resources.limits.memory" to where it was written, for reason chains.
     """
 
@@ -105,6 +106,7 @@ class ContainerStatus:
     restarts: int = 0
     allocated: ResourceList | None = None
     resources: Resources | None = None
+    allocated_limits: ResourceList | None = None
     origin: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 

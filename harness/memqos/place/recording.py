@@ -181,6 +181,10 @@ def _kubelet(target: Target, deadline: Deadline) -> _Kubelet:
     return _Kubelet(version=version.rpartition(" ")[2], folder=folder, options=options, ruling=ruling)
 
 
+_STATES = ("memory_manager_state", "allocated_pods_state", "actuated_pods_state")
+"""The kubelet's own files that are kept: zones, and the resources that it has admitted and carried out."""
+
+
 def _told(target: Target, kubelet: _Kubelet, deadline: Deadline) -> dict[str, object]:
     """What the node's kubelet says of itself, and the files that it was given or keeps."""
     told: dict[str, object] = {}
@@ -197,10 +201,11 @@ def _told(target: Target, kubelet: _Kubelet, deadline: Deadline) -> dict[str, ob
                 next_step="Give it with --kubelet-config.",
             )
         told["config"] = text.decode("utf-8", "backslashreplace")
-    state = posixpath.join(kubelet.path("root-dir", "/var/lib/kubelet"), "memory_manager_state")
-    if (text := target.read(state, deadline=deadline)) is not None:
-        with contextlib.suppress(ValueError):
-            told["memory_manager_state"] = json.loads(text)
+    for name in _STATES:
+        state = posixpath.join(kubelet.path("root-dir", "/var/lib/kubelet"), name)
+        if (text := target.read(state, deadline=deadline)) is not None:
+            with contextlib.suppress(ValueError):
+                told[name] = json.loads(text)
     return told
 
 

@@ -163,6 +163,17 @@ def test_a_resize_in_progress_and_another_that_waits():
     assert why.startswith("a resize is in progress, and another one waits, so that the status does not tell which ")
 
 
+# A checkpoint of the kubelet has the allocated limits, too: then nothing is left open behind what is carried out.
+def test_limits_of_a_checkpoint():
+    told = replace(OLD, allocated_limits=amounts({"memory": "2Gi"}))
+    assert maximum(planned(resized(told, pending="Pending"))) == [("2147483648", "")] * 2
+    both = resized(told, pending="Pending", in_progress=True)
+    assert (
+        maximum(planned(both))
+        == [("2147483648 or 1073741824", "a resize is in progress: 2147483648 or 1073741824")] * 2
+    )
+
+
 @pytest.mark.parametrize("one", [
     resized(OLD, generation=3, observed_generation=2),
     resized(OLD, resize="Proposed"),

@@ -173,6 +173,12 @@ def test_the_state_of_the_memory_manager_is_taken_along(node: LiveNode) -> None:
     assert recorded(node.target)["memory_manager_state"] == {"policyName": "Static", "checksum": 1}
 
 
+def test_what_the_kubelet_has_allocated_is_taken_along(node: LiveNode) -> None:
+    for name in ("allocated_pods_state", "actuated_pods_state"):
+        node.target._plain._files[f"/var/lib/kubelet/{name}"] = b'{"data": "{}", "checksum": 1}'
+        assert recorded(node.target)[name] == {"data": "{}", "checksum": 1}
+
+
 def test_the_configuration_keeps_its_own_lines(node: LiveNode) -> None:
     text = node.target.read(CONFIG, deadline=Deadline.after(1))
     assert text is not None

@@ -117,7 +117,7 @@ class _Case:
             states.append(self._of(self._actual))
             pod_unknown = len(_distinct(*states)) == 1
             why.append(f"a resize is in progress{f' ({self._status.error})' if self._status.error else ''}")
-            if self._waits:
+            if self._waits and any(one.allocated_limits is None for one in self._resizable()):
                 states.append(pod)
                 why.append("and another one waits, so that the status does not tell which limits are allocated")
         if self._proposed or (not self._waits and not _same(pod, states[0])):
@@ -165,7 +165,9 @@ class _Case:
         requests = status.allocated
         if requests is None and self._waits and reported is not None:
             requests = reported.requests
-        limits = reported.limits if self._limits_wait(container, status) and reported is not None else None
+        limits = status.allocated_limits
+        if limits is None and self._limits_wait(container, status) and reported is not None:
+            limits = reported.limits
         return Resources(requests=_over(spec.requests, requests), limits=_over(spec.limits, limits))
 
     def _limits_wait(self, container: Container, status: ContainerStatus) -> bool:

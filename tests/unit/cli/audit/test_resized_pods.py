@@ -55,3 +55,20 @@ def test_scores_that_no_resize_explains(told, tmp_path, score, generation, code)
     (tmp_path / "t.json").write_text(json.dumps(tree))
     (tmp_path / "p.json").write_text(json.dumps(pods))
     assert told("--tree", tmp_path / "t.json", "--pods", tmp_path / "p.json")[0] == code
+
+
+def test_a_checkpoint_wins_over_the_status(told, tmp_path):
+    """The pod as its spec alone asks for it: the kubelet's checkpoint in the recording says what it has allocated."""
+    tree = json.loads((CASES / "deferred-resize" / "tree.json").read_text())
+    pods = json.loads((CASES / "deferred-resize" / "pods.json").read_text())
+    del pods["items"][0]["status"]
+    given = {"requests": {"cpu": "100m", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}
+    entry = {"aaaaaaaa-0000-0000-0000-000000000001": {"ContainerResources": {"app": given}}}
+    tree["pods"] = pods
+    file = tmp_path / "t.json"
+    file.write_text(json.dumps(tree))
+    assert told("--tree", file)[0] == 1
+    tree["allocated_pods_state"] = {"data": json.dumps({"entries": entry}), "checksum": 1}
+    file.write_text(json.dumps(tree))
+    code, out, _ = told("--tree", file)
+    assert (code, " 0 deviate, " in out) == (0, True)

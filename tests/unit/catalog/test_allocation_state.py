@@ -1,0 +1,91 @@
+"""The kubelet's checkpoints of allocated and actuated resources, as kubelet v1.36.2 and later code write them."""
+
+import json
+
+import pytest
+
+from memqos.catalog.allocation_state import Checkpointed, checkpointed, with_checkpoints
+from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
+from memqos.errors import ManifestError
+from memqos.model.knob import Knob
+from memqos.model.node import NodeFacts
+from memqos.model.pod import ContainerStatus, PodStatus
+from tests.unit.engine.pods import container, pod, resources
+
+SMALL, LARGE = {"cpu": "100m", "memory": "1Gi"}, {"cpu": "100m", "memory": "12Gi"}
+LISTS = {"requests": SMALL, "limits": {"memory": "1Gi"}}
+
+
+def state(entries):
+    return {"data": json.dumps({"entries": entries}), "checksum": 1}
+
+
+def read(document):
+    return checkpointed(document, file="t.json", name="allocated_pods_state")
+
+
+@pytest.mark.parametrize("entry", [
+    {"ContainerResources": {"c": LISTS}, "PodLevelResources": None},
+    {"podSpec": {"containers": [{"name": "c", "resources": LISTS}], "initContainers": None}},
+])  # fmt: skip
+def test_both_forms(entry):
+    assert read(state({"u": entry})) == {"u": Checkpointed(containers={"c": resources(SMALL, {"memory": "1Gi"})})}
+
+
+def test_no_pods():
+    assert read({"data": "{}"}) == {}
+
+
+@pytest.mark.parametrize(("document", "words"), [
+    ([], "expected an object with the text 'data'"), ({"data": {}}, "expected an object with the text 'data'"),
+    ({"data": "[]"}, "expected 'entries' in its data"), ({"data": "nothing"}, "allocated_pods_state"),
+    (state([1]), "expected 'entries' in its data"), (state({"u": 1}), "expected a pod's resources"),
+    (state({"u": {"ContainerResources": {"c": {"limits": {"memory": "much"}}}}}), "'much' is not a quantity"),
+])  # fmt: skip
+def test_what_is_no_checkpoint(document, words):
+    with pytest.raises(ManifestError) as caught:
+        read(document)
+    assert words in str(caught.value)
+    assert "t.json" in str(caught.value)
+
+
+def of(requests, limits):
+    return {"uid-p": Checkpointed(containers={"c": resources(requests, limits)})}
+
+
+def planned(one):
+    [found] = expect([one], Kubelet.of(node=NodeFacts(memory=16 << 30, cpus=4), release="1.35")).pods
+    return found
+
+
+def maximum(one):
+    found = planned(one)
+    return [cgroup.knobs[Knob.MEMORY_MAX].shown for cgroup in (found.cgroup, found.containers[0].cgroup)]
+
+
+ASKED = pod(container(LARGE, {"memory": "12Gi"}))
+
+
+def test_what_is_allocated_holds_with_its_limits():
+    allocated = of(SMALL, {"memory": "1Gi"})
+    one = with_checkpoints(ASKED, allocated, allocated)
+    assert maximum(one) == ["1073741824", "1073741824"]
+    inputs = planned(one).containers[0].cgroup.knobs[Knob.MEMORY_MAX].reason.inputs
+    assert "allocated 1Gi; 12Gi is asked for and pending" in inputs[0].origin
+
+
+def test_what_is_allocated_and_not_carried_out_may_be_either():
+    one = with_checkpoints(ASKED, of(LARGE, {"memory": "12Gi"}), of(SMALL, {"memory": "1Gi"}))
+    assert maximum(one) == ["12884901888 or 1073741824"] * 2
+    # What waits behind it is in neither.
+    more = with_checkpoints(ASKED, of(SMALL, {"memory": "2Gi"}), of(SMALL, {"memory": "1Gi"}))
+    assert maximum(more) == ["2147483648 or 1073741824"] * 2
+
+
+def test_a_status_that_is_older():
+    told = ContainerStatus(name="c", allocated=resources(SMALL).requests, resources=resources(SMALL))
+    old = PodStatus(pending="Deferred", resize="Deferred", containers={"c": told})
+    one = pod(container(LARGE, {"memory": "12Gi"}), status=old)
+    assert maximum(with_checkpoints(one, of(LARGE, {"memory": "12Gi"}), {})) == ["12884901888", "12884901888"]
+    assert with_checkpoints(one, {}, {}) is one
