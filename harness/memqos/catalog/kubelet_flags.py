@@ -60,7 +60,7 @@ def is_command_line(text: str) -> bool:
     assigned = _ASSIGNMENT.fullmatch(first)
     return (
         "\0" in text
-        or first.startswith("--")
+        or bool(re.match("--?[A-Za-z]", first))
         or bool(_SECTION.search(text))
         or bool(assigned and "--" in assigned[2])
         or first.split("=")[0].strip() in _UNIT_KEYS

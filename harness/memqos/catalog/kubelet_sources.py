@@ -119,7 +119,7 @@ def sources_of_flags(given: Sequence[str]) -> tuple[Source, ...]:
     """The sources behind --kubelet-flags: files by their names, and texts of flags."""
     found = []
     for one in given:
-        is_text = one != "-" and ("--" in one or "=" in one or "\n" in one) and not Path(one[:4096]).is_file()
+        is_text = one != "-" and ("-" in one[:1] or "=" in one or "\n" in one) and not Path(one[:4096]).is_file()
         if is_text or not one.strip():
             found.append(_of_flags(one.encode("utf-8", "surrogateescape"), "--kubelet-flags"))
         else:
@@ -129,14 +129,30 @@ def sources_of_flags(given: Sequence[str]) -> tuple[Source, ...]:
 
 def _of_flags(data: bytes, file: str) -> Source:
     content = data.decode("utf-8", "replace")
-    if content.strip() and not is_command_line(content):
+    if is_command_line(content):
+        flags, notes = flags_in(content, file)
+        source = Source(file=file, flags=flags, notes=notes)
+    else:
         # A list, or a file of k3s or kubeadm, has flags too.
+        source = _listed_flags(data, file)
+    if not source.flags and not source.notes:
+        raise _no_flags(file)
+    return source
+
+
+def _listed_flags(data: bytes, file: str) -> Source:
+    try:
         source = source_of(data, file)
-        if source.config is not None:
-            raise UsageError(f"this is {_WHAT}.", where=file, next_step="Give it with --kubelet-config.")
-        return source
-    flags, notes = flags_in(content, file)
-    return Source(file=file, flags=flags, notes=notes)
+    except ManifestError:
+        raise _no_flags(file) from None
+    if source.config is not None:
+        raise UsageError(f"this is {_WHAT}.", where=file, next_step="Give it with --kubelet-config.")
+    return source
+
+
+def _no_flags(file: str) -> UsageError:
+    step = "Write --name=value, such as --kube-reserved=memory=1Gi, or give a file with such flags."
+    return UsageError("it holds no flags of a kubelet.", where=file, next_step=step)
 
 
 def source_of(data: bytes, file: str) -> Source:

@@ -123,6 +123,8 @@ def test_claims_are_named_and_not_planned_where_they_count():
     claims = claiming("gpu", "gpu-x7 (memory 2Gi)")
     plan = plan_of(claims, claiming(), release="1.37", **gate)
     assert list(plan.unmodelled) == [claims.uid]
+    assert plan.has(claims.uid)
+    assert not plan.has("another")
     assert plan.unmodelled[claims.uid].startswith("the pod has resource claims (gpu, gpu-x7 (memory 2Gi)): with the")
     assert plan.unmodelled[claims.uid] in [one.what for one in plan.remarks]
     assert plan_of(claims, release="1.37", feature_gates={"AllAlpha": True}).unmodelled
