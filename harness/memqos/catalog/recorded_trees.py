@@ -287,6 +287,7 @@ def _cgroups(data: Mapping[str, Any], file: str) -> Iterator[tuple[CgroupPath, C
     if not cgroups:
         raise _error("there is no cgroup in it.", file, "cgroups")
     seen: set[CgroupPath] = set()
+    known = False
     for path in cgroups:
         files = _typed(cgroups, path, dict, file, "cgroups.")
         try:
@@ -305,6 +306,7 @@ def _cgroups(data: Mapping[str, Any], file: str) -> Iterator[tuple[CgroupPath, C
             if text is not None and not isinstance(text, str):
                 raise _error("expected the file's text, or null for no such file.", file, f"cgroups.{path}.{name}")
             texts[name] = NoFile.NO_FILE if text is None else text
-        if not texts.keys() & {*Knob, OOM_SCORE_ADJ}:
-            raise _error("there is no control file in it that memqos knows.", file, f"cgroups.{path}")
+        known = known or bool(texts.keys() & {*Knob, OOM_SCORE_ADJ})
         yield where, CgroupReading(path=where, files=texts)
+    if not known:
+        raise _error("no cgroup has a control file that memqos knows.", file, "cgroups")

@@ -12,6 +12,7 @@ from memqos.engine.cgroup.layout import Layout
 from memqos.engine.node.allocatable import allocatable, node_capacity
 from memqos.engine.node.cgroup_driver import driver_of
 from memqos.engine.plan import Input
+from memqos.engine.releases.builds import before_release
 from memqos.engine.releases.gates import enabled
 from memqos.engine.releases.release import Release, Variant, revisions
 from memqos.engine.releases.table import Family, Gate, Novelty
@@ -45,11 +46,13 @@ class Kubelet:
     cfs_period: µs per quota, as it is sent.
     single_process_oom_kill: the effective value; kills_whole_group: whether containers get memory.oom.group 1.
     v2: whether the node mounts cgroup v2 alone; files: the control files of its version of cgroups.
-    driver_assumed: what of the driver was assumed, "" where nothing was.
+    driver_assumed: what of the driver was assumed, "" where nothing was. build: what is to be said of a kubelet that is
+    a build before a release, "" of a release.
     exclusive_cpus: whether containers with CPUs of their own (static CPU Manager) get no quota.
     """
 
     release: Release
+    build: str
     variant: Variant
     driver: CgroupDriver
     driver_assumed: str
@@ -100,12 +103,14 @@ class Kubelet:
 
         Raises UnknownNameError for a release without rules.
         """
+        build = before_release(release) if isinstance(release, str) else ""
         release = Release.of(release)
         chosen = driver_of(release, settings, runtimes, known=driver)
         driver = chosen.driver
         v2 = node.cgroup_version is CgroupVersion.V2
         return cls(
             release=release,
+            build=build,
             variant=variant,
             driver=driver,
             driver_assumed=chosen.assumed,

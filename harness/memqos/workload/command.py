@@ -63,10 +63,12 @@ class Anon(_Allocation):
     """Private anonymous memory. threads: how many use an equal part of it each, beside each other; 1 to 64.
 
     within: seconds after which the one thread goes no further, whatever it has by then (above zero); None: all of it.
+    needs_text: whether every page of the program's own text is read before each page.
     """
 
     threads: int = 1
     within: float | None = None
+    needs_text: bool = False
 
     def __post_init__(self) -> None:
         _Allocation.__post_init__(self)
@@ -79,7 +81,7 @@ class Anon(_Allocation):
         """The words of this command."""
         threads = (f"threads={self.threads}",) if self.threads > 1 else ()
         within = () if self.within is None else (f"within={self.within:g}",)
-        return ("anon", *self._pace(), *threads, *within)
+        return ("anon", *self._pace(), *threads, *within, *(("needs=text",) if self.needs_text else ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,3 +120,45 @@ def test_a_container_that_its_runtime_refuses_has_no_cgroup_to_protect():
 
     assert "container c of pod default/web" in found
     assert "container c of pod default/tiny" not in found
+
+
+EVEN = pod(container({"memory": "64Mi", "cpu": "1"}, {"memory": "64Mi", "cpu": "1"}), name="even")
+
+
+def test_page_cache_alone_can_kill_where_memory_min_equals_memory_max():
+    """Seen with a Guaranteed pod of 512Mi whose program had 300 MiB and wrote 500 MiB of files: kubernetes#137880."""
+    found = shelter(*planned(EVEN))
+    assert [one.subject for one in found if one.cache_kills] == ["container c of pod default/even"]
+    assert "  warning: memory.min equals memory.max, so at the pod's limit none of its page cache" in shelter_text(
+        found
+    )
+    assert [one["cacheKills"] for one in shelter_document(found)].count(True) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "more"),
+    [
+        (WEB, {}),
+        # memory.min of nothing under the policy None.
+        (EVEN, {"release": "1.36"}),
+        # crun's scope asks for nothing, so nothing below it is protected at the pod's limit.
+        (EVEN, {"runtimes": CRUN}),
+        # The container comes to its own limit first, where its own protection does not count.
+        (replace(EVEN, overhead=container({"memory": "8Mi"}).resources.requests), {}),
+        (pod(container()), {}),
+    ],
+    ids=["burstable", "no-policy", "bare-scope", "overhead", "best-effort"],
+)
+def test_where_page_cache_makes_room_there_is_no_warning(one, more):
+    found = shelter(*planned(one, **more))
+    assert not any(row.cache_kills for row in found)
+    assert "warning" not in shelter_text(found)
+
+
+def test_of_several_containers_each_that_is_protected_up_to_its_limit_is_warned_of():
+    two = pod(
+        container({"memory": "64Mi", "cpu": "1"}, {"memory": "64Mi", "cpu": "1"}),
+        container({"memory": "32Mi", "cpu": "1"}, {"memory": "48Mi", "cpu": "1"}, name="d"),
+        name="two",
+    )
+    assert [one.subject for one in shelter(*planned(two)) if one.cache_kills] == ["container c of pod default/two"]

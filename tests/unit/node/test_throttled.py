@@ -13,7 +13,7 @@ from memqos.node.behaviour import watching
 from memqos.node.behaviour.growth import furthest
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in, scene
 from tests.unit.node.memory import PAGE, MemoryBench
-from tests.unit.node.samples import course, files, sample
+from tests.unit.node.samples import course, events, files, sample
 from tests.unit.node.zoned import UNBOUNDED
 
 MODULE, STALLING = chapter("throttling"), chapter("throttling", "stalling")
@@ -318,3 +318,80 @@ def test_a_program_is_slow_in_a_container_that_is_throttled(slow, quick, verdict
 
     assert found.verdict is verdict
     assert words in (found.why_not or found.observed)
+
+
+def thrashing(*looks):
+    """A container of whose memory.stat each look shows anonymous memory and major faults."""
+    return course(*(
+        sample(files(memory_stat=f"anon {anon}\nfile 0\npgmajfault {faulted}\n"), at=float(at))
+        for at, (anon, faulted) in enumerate(looks)
+    ))  # fmt: skip
+
+
+MIB = 1 << 20
+
+
+def test_text_is_thrashed_where_anon_stands_still_while_major_faults_go_on():
+    """As on 6.12: anon 33,452,032 from the second look on, pgmajfault from 49 by 10 to 18 a second."""
+    found = thrashing((16 * MIB, 5), (33452032, 49), (33452032, 62), (33452032, 80)).thrashes_its_text()
+    assert found.verdict is Verdict.CONFORMS
+    assert found.observed == "anon from 33452032 to 33452032 while pgmajfault grew by 31"
+    little = thrashing((33452032, 5), (33452032 + 4 * 4096, 40), (33452032, 80)).thrashes_its_text()
+    assert little.verdict is Verdict.CONFORMS
+
+
+@pytest.mark.parametrize(
+    ("looks", "observed"),
+    [
+        # A kernel that keeps text: the program comes on, 1 MiB a look.
+        (
+            [(MIB * number, 20 * number) for number in range(1, 9)],
+            "anon from 8388608 to 8388608 while pgmajfault grew by 0",
+        ),
+        # One that stands still for another reason reads nothing in.
+        ([(MIB, 5)] * 9, "anon from 1048576 to 1048576 while pgmajfault grew by 0"),
+        # A page for each look is growth, however slow.
+        (
+            [(MIB + 4096 * number, number) for number in range(100)],
+            "anon from 1384448 to 1454080 while pgmajfault grew by 16",
+        ),
+    ],
+    ids=["grows", "faults nothing in", "creeps"],
+)
+def test_a_program_that_comes_on_or_reads_nothing_in_does_not_thrash(looks, observed):
+    found = thrashing(*looks).thrashes_its_text()
+    assert (found.verdict, found.observed) == (Verdict.DEVIATES, observed)
+
+
+def test_thrashing_is_not_observable_without_memory_stat():
+    assert course(sample(files())).thrashes_its_text().verdict is Verdict.NOT_OBSERVABLE
+
+
+def counting(*values):
+    return course(*(sample(events(high=value), at=float(at)) for at, value in enumerate(values)))
+
+
+def tries(a_pass, *, count=60):
+    """The values of a counter that goes up by so many in a pass, of which every second look sees one within a pass."""
+    return [number * a_pass + (5 + number % 7 if number % 2 else 0) for number in range(1, count)]
+
+
+def test_passes_count_seventeen():
+    assert counting(*tries(17)).counts_passes().verdict is Verdict.CONFORMS
+    assert counting(*tries(34)).counts_passes().verdict is Verdict.CONFORMS
+    # What could be reclaimed once moves all that comes after.
+    moved = [value + 3 * (number > 20) for number, value in enumerate(tries(17))]
+    assert counting(*moved).counts_passes().verdict is Verdict.CONFORMS
+
+
+@pytest.mark.parametrize("a_pass", [1, 6, 16, 18, 33])
+def test_a_kernel_that_tries_another_number_of_times_deviates(a_pass):
+    found = counting(*tries(a_pass)).counts_passes()
+    assert found.verdict is Verdict.DEVIATES
+    assert found.expected == "one remainder by 17 in at least a quarter of 59 values"
+
+
+def test_few_values_of_the_counter_say_nothing():
+    found = counting(*tries(17, count=30)).counts_passes()
+    assert (found.verdict, found.why_not) == (Verdict.NOT_OBSERVABLE, "only 29 of 40 values of high were seen")
+    assert counting(0).counts_passes().verdict is Verdict.NOT_OBSERVABLE

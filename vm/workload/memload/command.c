@@ -76,6 +76,8 @@ static int parse_option(struct command *command, const char *word)
 		return parse_threads(command, word + 8);
 	if (!strncmp(word, "within=", 7) && command->verb == ANON)
 		return parse_number(word + 7, &command->within) || command->within <= 0 ? -1 : 0;
+	if (!strcmp(word, "needs=text") && command->verb == ANON)
+		return command->text = 1, 0;
 	if (!strncmp(word, "fill=", 5))
 		return parse_filling(command, word + 5);
 	if (!strcmp(word, "how=mmap") && command->path)

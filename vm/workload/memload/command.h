@@ -16,6 +16,7 @@ struct command {
 	unsigned repeat;           /* of each word of a page: 1 for fill=random */
 	unsigned threads;          /* that use anonymous memory beside each other */
 	double within;             /* seconds until anonymous memory is enough; 0: all of it */
+	int text;                  /* whether each page of it needs all of the program's text */
 	uint64_t id;               /* 0: all */
 	double seconds;            /* < 0: for ever */
 	int code;

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "report.h"
+#include "text.h"
 
 #define STACK_BYTES (128 << 10) /* a line of a report takes 8 KiB of it */
 
@@ -43,9 +44,12 @@ static int use_step(struct part *part, uint64_t *used, double *longest)
 	uint64_t step = part->command->step;
 	uint64_t end = part->end - part->next > step ? part->next + step : part->end;
 
-	for (; part->next < end && !is_over(part); part->next += page_bytes(), *used += page_bytes())
+	for (; part->next < end && !is_over(part); part->next += page_bytes(), *used += page_bytes()) {
+		if (part->command->text)
+			read_text();
 		if (timed(put_page, part->region, part->next, longest))
 			return -1;
+	}
 	return 0;
 }
 

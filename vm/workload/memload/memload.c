@@ -1,15 +1,17 @@
 /*
  * memload: uses memory in a stated way and reports what happened, one JSON object a line.
  *
- *   memload [--commands PATH] [--report PATH] [COMMAND [, COMMAND]...]
+ *   memload [--commands PATH] [--report PATH] [--own-text PATH] [COMMAND [, COMMAND]...]
  *
  * Commands come from the arguments, separated by "," arguments, then line by line from the FIFO or file PATH of
  * --commands, or from standard input if there are neither commands in the arguments nor --commands. A FIFO is kept
  * open, so it may have many writers one after the other. Reports go to standard output and are appended to the
  * file of --report.
  *
- *   anon SIZE [PACE] [threads=N | within=SECONDS]    private anonymous memory, used by N threads beside each other, or
- *                                                    as much of it as it has when so long is over
+ *   anon SIZE [PACE] [threads=N | within=SECONDS] [needs=text]
+ *                                                    private anonymous memory, used by N threads beside each other, or
+ *                                                    as much of it as it has when so long is over; needs=text: before
+ *                                                    each page every page of the program's own text is read
  *   file PATH SIZE [PACE] [how=write|mmap]           page cache of a new file
  *   tmpfs PATH SIZE [PACE] [how=write|mmap]          the same, and PATH must be on a tmpfs
  *   touch [ID]       read and write every page of one held region, or of all, and check what it holds
@@ -25,7 +27,9 @@
  * pages, so no zero page, same-page merging, huge page or compression makes it smaller. With fill=runs each word of 8
  * bytes stands 16 times in a row, and compression makes a page about eight times smaller. Threads (1 unless told, at
  * most 64) have an equal part of the memory each. The program itself is locked in memory (start says lock_errno, 0 if
- * it is): it does not thrash when its cgroup is full.
+ * it is): it does not thrash when its cgroup is full. With --own-text it goes on as a copy of itself in the new file
+ * PATH, an absolute path on a disk, and is not locked (lock_errno ECANCELED): its text is then charged to its own
+ * cgroup, whichever cgroup read the program before, and can be reclaimed.
  *
  * Each line has "event" and "ms" (since the start, monotonic); "command" counts commands from 1. Events: start; step
  * (bytes so far, of, max_us: the longest wait for one page or write in this step, thread: which of several); done;
@@ -52,6 +56,7 @@
 #include "page.h"
 #include "region.h"
 #include "report.h"
+#include "text.h"
 
 #define MAX_WORDS 8
 
@@ -161,13 +166,15 @@ static void take_signals(void)
 }
 
 /* The options before the commands; the index of the first word behind them, or -1 with a message. */
-static int parse_options(int argc, char **argv, const char **commands)
+static int parse_options(int argc, char **argv, const char **commands, const char **own_text)
 {
 	int next = 1;
 
 	for (; next + 1 < argc && !strncmp(argv[next], "--", 2); next += 2) {
 		if (!strcmp(argv[next], "--commands")) {
 			*commands = argv[next + 1];
+		} else if (!strcmp(argv[next], "--own-text")) {
+			*own_text = argv[next + 1];
 		} else if (strcmp(argv[next], "--report")) {
 			break;
 		} else if (report_to(argv[next + 1])) {
@@ -180,17 +187,21 @@ static int parse_options(int argc, char **argv, const char **commands)
 
 int main(int argc, char **argv)
 {
-	const char *commands = NULL;
+	const char *commands = NULL, *own_text = NULL;
 	int next, fd;
 	FILE *stream;
 
 	report_from_now();
 	take_signals();
-	next = parse_options(argc, argv, &commands);
+	next = parse_options(argc, argv, &commands, &own_text);
 	if (next < 0 || run_arguments(argc - next, argv + next, 0))
 		return 2;
+	if (own_text && run_copy(own_text, argv)) {
+		perror(own_text);
+		return 2;
+	}
 	say("start", "\"pid\":%d,\"page_size\":%llu,\"lock_errno\":%d", (int)getpid(),
-	    (unsigned long long)page_bytes(), lock_program());
+	    (unsigned long long)page_bytes(), own_text ? ECANCELED : lock_program());
 	run_arguments(argc - next, argv + next, 1);
 	if (!commands && next < argc)
 		return 0;

@@ -39,6 +39,20 @@ _RULES: Mapping[str, _Rule] = {
         source="kernel cgroup-v2.rst, memory.high and memory.events; mm/memcontrol.c, mem_cgroup_handle_over_high",
         knobs=(Knob.MEMORY_HIGH,),
     ),
+    "memory.events passes": _Rule(
+        rule="a pass above memory.high that reclaims nothing counts `high` once for each of 17 tries, in each cgroup "
+        "that is over it",
+        revision=_V2,
+        source="mm/memcontrol.c, mem_cgroup_handle_over_high (MAX_RECLAIM_RETRIES) and reclaim_high",
+        knobs=(Knob.MEMORY_HIGH,),
+    ),
+    "memory.stat pgmajfault": _Rule(
+        rule="before a task sleeps above memory.high the kernel reclaims all that it can, the program's own text too, "
+        "which it then reads in again",
+        revision=_V2,
+        source="mm/memcontrol.c, mem_cgroup_handle_over_high (retry_reclaim)",
+        knobs=(Knob.MEMORY_HIGH,),
+    ),
     "memory.events max": _Rule(
         rule="`max` is counted each time a charge would pass memory.max, before anything is reclaimed for it",
         revision=_V2,

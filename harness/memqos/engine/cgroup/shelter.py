@@ -34,7 +34,8 @@ class Sheltered:
     the node's own shortage of memory. crowded: under kubepods' own limit, where reclaim begins at kubepods; None for
     kubepods itself. limited: under its pod's own limit, where reclaim begins at the pod; None above containers. Both
     are with memory_recursiveprot unless `shelter` was told otherwise, and None where there are no such cgroups
-    (cgroupsPerQOS off).
+    (cgroupsPerQOS off). cache_kills: whether a container's page cache alone can have it OOM-killed, since at its pod's
+    limit all that it may use is protected and none of it is reclaimed (kubernetes#137880).
     """
 
     subject: str
@@ -45,6 +46,7 @@ class Sheltered:
     plain: Effective
     crowded: Effective | None
     limited: Effective | None
+    cache_kills: bool = False
 
 
 def shelter(
@@ -70,6 +72,11 @@ def shelter(
 
     crowded = {} if plan.node.path == ROOT else below(plan.node.path)
     inside = {pod: below(pod) for pod in pods}
+    tight = {pod.cgroup.path for pod in plan.pods if _is_tight(pod)}
+
+    def in_pod(row: _Row) -> tuple[CgroupPath, Effective] | tuple[None, None]:
+        return next(((pod, inside[pod][row.path]) for pod in row.path.ancestors if pod in pods), (None, None))
+
     return tuple(
         Sheltered(
             subject=row.subject,
@@ -79,16 +86,21 @@ def shelter(
             recursive=with_mount[row.path],
             plain=without[row.path],
             crowded=crowded.get(row.path),
-            limited=next((inside[pod][row.path] for pod in row.path.ancestors if pod in pods), None),
+            limited=limited,
+            cache_kills=pod in tight and limited is not None and bool(row.limit) and limited.min == Bytes(row.limit),
         )
         for row in rows
         if row.subject
+        for pod, limited in [in_pod(row)]
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """A cgroup of the tree; use "" is a cgroup that uses what those below it do, subject "" one that is only a step."""
+    """A cgroup of the tree; use "" is a cgroup that uses what those below it do, subject "" one that is only a step.
+
+    limit: a container's memory.max, 0 without one.
+    """
 
     subject: str
     path: CgroupPath
@@ -96,6 +108,18 @@ class _Row:
     low: Bytes | Max
     usage: int = 0
     use: str = ""
+    limit: int = 0
+
+
+def _is_tight(pod: PlannedPod) -> bool:
+    """Whether a pod's memory.max is reached no later than those of all its containers together."""
+    limit = _limit(pod.cgroup)
+    return 0 < limit <= sum(_limit(one.cgroup) for one in pod.containers)
+
+
+def _limit(cgroup: PlannedCgroup) -> int:
+    asked = _asked(cgroup, Knob.MEMORY_MAX)
+    return asked.count if isinstance(asked, Bytes) else 0
 
 
 def _rows(plan: Plan, given: ContainerUsage, kubelet: Kubelet) -> Iterator[_Row]:
@@ -132,7 +156,8 @@ def _container_rows(one: PlannedContainer, pod: PlannedPod, given: ContainerUsag
         path = path.child(translation.writes.subgroup)
     usage, use = use_of(one, given.get((pod.uid, one.name)))
     own_min, own_low = _asked(cgroup, Knob.MEMORY_MIN), _asked(cgroup, Knob.MEMORY_LOW)
-    yield _Row(subject=name, path=path, min=own_min, low=own_low, usage=usage, use=use)
+    limit = _limit(cgroup)
+    yield _Row(subject=name, path=path, min=own_min, low=own_low, usage=usage, use=use, limit=limit)
 
 
 def _asked(cgroup: PlannedCgroup, knob: Knob) -> Bytes | Max:
@@ -171,6 +196,7 @@ def shelter_document(found: tuple[Sheltered, ...]) -> list[dict[str, Any]]:
             "plain": counts(one.plain),
             "crowded": counts(one.crowded),
             "limited": counts(one.limited),
+            "cacheKills": one.cache_kills,
         }
         for one in found
     ]
@@ -196,6 +222,11 @@ def shelter_text(found: tuple[Sheltered, ...]) -> str:
                 text += f", {(one.limited.min, one.limited.low)[pick]} under the pod's limit"
             lines.append(text)
         lines.append(f"  reclaim: {_FATES[one.recursive.shelter.value]}")
+        if one.cache_kills:
+            lines += [
+                "  warning: memory.min equals memory.max, so at the pod's limit none of its page cache is reclaimed:",
+                "           a program that reads or writes files can be OOM-killed for it (kubernetes#137880)",
+            ]
     return "\n".join(lines)
 
 

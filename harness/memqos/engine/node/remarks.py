@@ -91,6 +91,8 @@ def _preview(kubelet: Kubelet) -> Iterator[Remark]:
 
 def _configuration(kubelet: Kubelet) -> Iterator[Remark]:
     settings = kubelet.settings
+    if kubelet.build:
+        yield Remark("kubelet", "", kubelet.build)
     if kubelet.driver_assumed:
         yield Remark("cgroupDriver", settings.origin.get("cgroupDriver", ""), kubelet.driver_assumed)
     for note in settings.notes:

@@ -29,6 +29,7 @@ __all__ = [
     "reaches",
     "rises",
     "stalls",
+    "stat_of",
     "work_done",
 ]
 
@@ -192,6 +193,12 @@ def stalls(*, for_good: bool = False) -> Condition:
         lambda sample: (sample.counter("memory.pressure", "some total") or 0) >= least,
         lambda sample: f"some total {_or_unread(sample.counter('memory.pressure', 'some total'))} µs in {sample.pod}",
     )
+
+
+def stat_of(sample: Sample, key: str) -> int | None:
+    """A row of the container's own memory.stat; None where it cannot be read, or has no such row."""
+    text = sample.text("memory.stat")
+    return None if text is None else parse.counters(text, path=f"{sample.container}/memory.stat").get(key)
 
 
 def reaches(file: str, limit: Knob) -> Condition:

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding
+from memqos.engine.cgroup.throttle_samples import EVENTS_A_PASS
 from memqos.model.knob import Bytes, Knob
+from memqos.node.behaviour.conditions import stat_of
 from memqos.node.behaviour.entering import ENTRY, Entering, modelled_sleep, unseen
 from memqos.node.behaviour.growth import Used, furthest, looks_at, slowed
 from memqos.node.behaviour.judged import Judged
 from memqos.node.behaviour.threads import THREAD_US, waits_of
 
 __all__ = ["Throttled"]
+
+STILL = 64 << 10
+"""Bytes that anonymous memory may move by and yet stand still: 16 pages of 4 KiB."""
+
+STILL_FAULTS = 15
+"""So many major faults are no accident: a program that starts has a few, and one that has its text has none."""
+
+LEAST_VALUES = 40
+"""Of so many values a quarter has the same remainder by chance in one of 600 runs, and of more in fewer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +61,41 @@ class Throttled(Judged):
         shown = ", ".join(f"{seconds:.1f} s" for seconds in waited)
         holds = min(waited) * 1e6 >= THREAD_US
         return self._finding("memory.pressure", expected, shown, holds, key="threads", why_not=why)
+
+    def thrashes_its_text(self) -> Finding:
+        """Anonymous memory stood still at the last, above memory.high, while pgmajfault went on.
+
+        Measured by memory.stat, from the first sample on from which anon moved by no more than STILL.
+        """
+        rows = [(stat_of(one, "anon"), stat_of(one, "pgmajfault")) for one in self.samples]
+        looks = [(anon, faulted) for anon, faulted in rows if anon is not None and faulted is not None]
+        still: list[tuple[int, int]] = []
+        for look in reversed(looks):
+            if still and abs(look[0] - still[0][0]) > STILL:
+                break
+            still.append(look)
+        expected = f"anon that stands still while pgmajfault grows by at least {STILL_FAULTS}"
+        if not still:
+            return self._finding("memory.stat", expected, None, holds=False, key="pgmajfault")
+        grown = still[0][1] - still[-1][1]
+        low, high = min(anon for anon, _ in still), max(anon for anon, _ in still)
+        observed = f"anon from {low} to {high} while pgmajfault grew by {grown}"
+        return self._finding("memory.stat", expected, observed, grown >= STILL_FAULTS, key="pgmajfault")
+
+    def counts_passes(self) -> Finding:
+        """`high` rests at values that are whole multiples of 17 apart, whatever it was when it began.
+
+        It goes up once for each try to reclaim, and a task sleeps after 17 of them. Looks come at any moment, so they
+        see values within a pass too, and what was reclaimed once moves all that come after: of all values at least a
+        quarter leave the same remainder, where chance gives a seventeenth. Not observable of fewer than 40 values.
+        """
+        counts = [count for one in self.samples if (count := one.counter("memory.events", "high"))]
+        values = [count for before, count in pairwise([0, *counts]) if count != before]
+        rests = max(Counter(value % EVENTS_A_PASS for value in values).values(), default=0)
+        why = "" if len(values) >= LEAST_VALUES else f"only {len(values)} of {LEAST_VALUES} values of high were seen"
+        expected = f"one remainder by {EVENTS_A_PASS} in at least a quarter of {len(values)} values"
+        observed = f"{rests} with the most frequent remainder"
+        return self._finding("memory.events", expected, observed, 4 * rests >= len(values), key="passes", why_not=why)
 
     def is_entered_slowly(self, entry: Entering, *, undisturbed: Entering) -> Finding:
         """A second program slept at least as long as the model says, and a container below memory.high kept none so.

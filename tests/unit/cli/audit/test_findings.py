@@ -141,3 +141,23 @@ def test_a_text_that_no_terminal_can_show(told, changed):
 
     code, out, _ = told("--tree", changed(half))
     assert (code, r"'\ud800' is neither a number nor 'max'" in out) == (0, True)
+
+
+def test_a_cgroup_without_any_file_is_a_hole_and_no_error(told, changed):
+    """Trees that were copied together have holes: what is missing is not observable, and the rest is judged."""
+
+    def cut(data):
+        data["cgroups"][path_of(data, "burst-req-lim-n1", "a")] = {}
+
+    code, out, _ = told("--tree", changed(cut))
+    assert (code, " 0 deviate, " in out.splitlines()[-1]) == (0, True)
+    [hole] = [line for line in out.splitlines() if "of container a of pod default/burst-req-lim-n1: " in line]
+    assert hole.startswith("not observable: ")
+    assert "memory.high" in hole
+
+
+def test_a_build_before_a_release_is_judged_with_a_note(told, changed):
+    code, out, err = told("--tree", changed(lambda data: data.update(kubelet="v1.36.0-rc.1")))
+    assert code == 0
+    assert "Kubernetes 1.36" in out.splitlines()[-1]
+    assert "note: kubelet: it is a build before 1.36.0 and judged as that release" in err
