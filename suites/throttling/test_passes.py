@@ -2,7 +2,7 @@
 
     cgroup                memory.high   memory.max   before      program asks for
     pod thrashes-text     max           64 Mi        0
-      container app       32 Mi         40 Mi        32.5 Mi     4 Mi, and its own text before each page
+      container app       32 Mi         40 Mi        32.75 Mi    4 Mi, and its own text before each page
     pod stalls            max           48 Mi        0
       container app       19.2 Mi       24 Mi        0           40 Mi in steps of 256 Ki
 
@@ -15,7 +15,7 @@ is everywhere else. The container is some 3 % above memory.high before its progr
 From the least overage that costs a sleep on the kernel tries to reclaim sixteen times more, and goes on as long as it
 reclaims anything (mm/memcontrol.c, mem_cgroup_handle_over_high): it takes the text before each sleep, and the program
 faults it in after each. In a stall of four seconds at 3 % there are some seventy passes: a program that kept one page
-of each would be seen to grow. Whether anonymous memory stands still while pgmajfault goes on is looked up in memory.stat.
+of each would be seen to grow. memory.stat shows whether anonymous memory stands still while pgmajfault goes on.
 """
 
 import pytest

@@ -1,6 +1,6 @@
 """What the errata say is right, shown by the engine and by the tables that the numbers come from.
 
-Not here: resize-reconciliation (tests/vectors/test_resize.py), livelock-5.9 (measurements of a kernel) and
+Not here: resize-reconciliation (tests/vectors/test_resize.py), livelock-5.9 (the claim throttling/text-is-thrashed) and
 swap-test-names, which is about a test's name alone.
 """
 

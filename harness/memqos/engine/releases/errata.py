@@ -134,7 +134,7 @@ ERRATA = (
         id="livelock-5.9",
         source=f"{_KEP}, text of 2026, and the kubelet's warning for kernels older than 5.9",
         says="from Linux 5.9 on reclaim above memory.high ensures forward progress: there is no livelock",
-        holds="a program whose own text is its only page cache is stuck on 6.18 and 7.0, and is not killed",
+        holds="a program whose own text is its only page cache is stuck on 6.12, 6.18 and 7.0, and is not killed",
         first=36,
         last=37,
     ),

@@ -19,8 +19,8 @@ from memqos.node.behaviour.threads import THREAD_US, waits_of
 
 __all__ = ["Throttled"]
 
-STILL = 64 << 10
-"""Bytes that anonymous memory may move by and yet stand still: 16 pages of 4 KiB."""
+STILL = 16 << 10
+"""Bytes that anonymous memory may move by and yet stand still: four pages of 4 KiB, for STILL_FAULTS major faults."""
 
 STILL_FAULTS = 15
 """So many major faults are no accident: a program that starts has a few, and one that has its text has none."""
