@@ -8,7 +8,7 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -23,10 +23,11 @@ from memqos.cli.setting_options import setting_options, settings_from
 from memqos.cli.terminal import say
 from memqos.errors import EnvironmentNotAbleError, ExitCode
 from memqos.model.topology import Topology
+from memqos.place.bringing import COMPILERS
 from memqos.vm.cache.entry import list_images
 from memqos.vm.cache.store import Cache, default_cache
 from memqos.vm.host.capacity import capacity, read_host
-from memqos.vm.host.programs import find_program, find_qemu
+from memqos.vm.host.programs import find_program, find_qemu, search_path
 from memqos.vm.host.progress import step
 from memqos.vm.image.recipe import BUILD_BYTES
 from memqos.vm.image.unprivileged import need_namespaces
@@ -46,6 +47,8 @@ CHECKPOINT_BYTES = 512 << 20
 """What a checkpoint of the default topology takes."""
 
 GIB = 1 << 30
+MACHINES_CPU = "x86_64"
+"""What `uname -m` prints in the machines that are booted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +146,7 @@ def check_line(check: Check) -> str:
 def diagnose(cache: Cache, topology: Topology) -> Iterator[Check]:
     """All checks, in the order in which a run needs what they look at."""
     yield Check(name="Python", ok=True, found=f"{platform.python_version()} ({sys.executable})")
+    yield check_processor(platform.machine(), compilers_found())
     yield program_check("QEMU", qemu_found)
     yield looked_at("KVM", lambda: check_acceleration(cache))
     for program in ("qemu-img", "mmdebstrap", "mke2fs", "unshare", "setpriv", "gcc", "ssh"):
@@ -153,6 +157,26 @@ def diagnose(cache: Cache, topology: Topology) -> Iterator[Check]:
     yield looked_at("disk", lambda: check_disk(cache))
     yield looked_at("memory", lambda: check_memory(topology))
     yield looked_at("cache", lambda: check_cache(cache))
+
+
+def check_processor(machine: str, others: Sequence[str]) -> Check:
+    """Whether this host's CPU is that of the VMs; others: CPUs of --target machines that a cross compiler is here for."""
+    also = f"; --target also for {', '.join(others)}" if others else f"; --target for {machine} alone"
+    if machine == MACHINES_CPU:
+        return Check(name="CPU", ok=True, found=f"{machine}{also}")
+    return Check(
+        name="CPU",
+        ok=False,
+        found=f"{machine}, and the machines that memqos boots are {MACHINES_CPU}",
+        fix=f"Use a host with {MACHINES_CPU}, or test an existing machine with --target.",
+    )
+
+
+def compilers_found() -> tuple[str, ...]:
+    """The CPUs, as `uname -m` prints them, for which a cross compiler is here."""
+    path = search_path(os.environ)
+    others = {machine: cross for machine, (_, cross) in COMPILERS.items() if machine != platform.machine()}
+    return tuple(machine for machine, cross in others.items() if shutil.which(cross, path=path))
 
 
 def looked_at(name: str, check: Callable[[], Check]) -> Check:

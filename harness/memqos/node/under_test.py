@@ -199,7 +199,7 @@ class NodeUnderTest(MachineUnderTest):
         """
         standing = self._occupancy.with_pod(pod)
         with self._vital.guarded():
-            knob = write_over(self.tree, population.plan.pod(pod.uid).cgroup)
+            knob = write_over(self.tree, population.plan.pod(pod.uid).cgroup, page_size=self.facts.page_size)
             drifted = dataclasses.replace(population, reading=self._read_and_record(population)).judge_pod(pod)
             standing.reconcile(population.plan)
             restored = dataclasses.replace(population, reading=self._read_and_record(population)).judge_pod(pod)

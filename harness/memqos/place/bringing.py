@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from memqos.catalog.profiles import load_profile
@@ -17,12 +21,20 @@ from memqos.probe.sampler import MEMWATCH
 from memqos.runtime.cri import CriRuntime, connect
 from memqos.runtime.docker import connect_docker
 from memqos.target.base import Target, checked
-from memqos.vm.host.programs import find_program
+from memqos.vm.host.programs import find_program, search_path
 from memqos.vm.image.container_image import container_image, container_image_name, root_of
 from memqos.vm.image.recipe import compile_arguments
 from memqos.vm.profile import Program
 
-__all__ = ["bring_images", "bring_images_served", "bring_images_to_docker", "bring_memwatch"]
+__all__ = [
+    "COMPILERS",
+    "Compiler",
+    "bring_images",
+    "bring_images_served",
+    "bring_images_to_docker",
+    "bring_memwatch",
+    "compiler_for",
+]
 
 PROFILE = "trixie"
 """Whose programs are brought; all profiles have the same."""
@@ -35,22 +47,65 @@ before=$1; shift
 
 COMPILE_SECONDS = 120.0
 
+COMPILERS = {
+    "x86_64": ("amd64", "x86_64-linux-gnu-gcc"),
+    "aarch64": ("arm64", "aarch64-linux-gnu-gcc"),
+    "ppc64le": ("ppc64le", "powerpc64le-linux-gnu-gcc"),
+    "riscv64": ("riscv64", "riscv64-linux-gnu-gcc"),
+    "s390x": ("s390x", "s390x-linux-gnu-gcc"),
+}
+"""What `uname -m` prints to the architecture that images name (OCI image-spec, GOARCH), and to Debian's compiler."""
 
-def bring_memwatch(target: Target, *, deadline: Deadline) -> str:
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """What makes programs for one machine: architecture is the image's, program a path on this host."""
+
+    architecture: str
+    program: Path
+
+
+def compiler_for(target: Target, *, deadline: Deadline) -> Compiler:
+    """The compiler for a machine's CPU: gcc for one like this host's, else the cross compiler.
+
+    Raises EnvironmentNotAbleError, before anything is done to the machine, for a CPU that no compiler here makes
+    programs for; MissingProgramError without gcc.
+    """
+    machine = checked(target.run(["uname", "-m"], deadline=deadline), where=target.address).text.strip()
+    architecture, cross = COMPILERS.get(machine, ("", ""))
+    if architecture and machine == platform.machine():
+        return Compiler(architecture, find_program("gcc"))
+    found = shutil.which(cross, path=search_path(os.environ)) if cross else None
+    if found is None:
+        raise EnvironmentNotAbleError(
+            f"the machine's CPU is {machine[:40]}, this host's is {platform.machine()}, and nothing here compiles the "
+            "programs that memqos brings for it.",
+            where=target.address,
+            next_step=f"Install {cross} (Debian: gcc-{cross.removesuffix('-gcc').replace('_', '-')}), or run memqos on "
+            "a host with that CPU."
+            if cross
+            else "Run memqos on a host with that CPU.",
+        )
+    return Compiler(architecture, Path(found))
+
+
+def bring_memwatch(target: Target, compiler: Compiler, *, deadline: Deadline) -> str:
     """Where memwatch is on the target, which has it from us if it had none; its folder goes with the guard."""
     if target.run(["test", "-x", MEMWATCH], deadline=deadline).status == 0:
         return MEMWATCH
     place = f"{FOLDER}/memwatch"
     [program] = [one for one in load_profile(PROFILE).probes if one.name == "memwatch"]
     checked(target.run(["mkdir", "-p", FOLDER], deadline=deadline), where=target.address)
-    target.write(place, _compiled(program), deadline=deadline, mode=0o755)
+    target.write(place, _compiled(program, compiler), deadline=deadline, mode=0o755)
     return place
 
 
-def bring_images(target: Target, offer: OfferedRuntime, guard: Guard, *, deadline: Deadline) -> None:
+def bring_images(
+    target: Target, offer: OfferedRuntime, guard: Guard, compiler: Compiler, *, deadline: Deadline
+) -> None:
     """Put the images that the runtime's store lacks into it, and have the guard take them out at the end.
 
-    Raises EnvironmentNotAbleError for a store that takes none, MissingProgramError without a compiler here.
+    Raises EnvironmentNotAbleError for a store that takes none.
     """
     with target.forward(offer.socket) as local, connect(local, name=offer.name, deadline=deadline) as runtime:
         missing = list(_missing(runtime, deadline=deadline))
@@ -64,7 +119,7 @@ def bring_images(target: Target, offer: OfferedRuntime, guard: Guard, *, deadlin
         )
     before = checked(target.run([*_ctr(offer.socket), "list", "--quiet"], deadline=deadline), where=target.address)
     guard.at_the_end(["sh", "-c", WITHOUT_OURS, "sh", before.text.strip(), *_ctr(offer.socket)])
-    _import(target, offer.socket, missing, deadline=deadline)
+    _import(target, offer.socket, missing, compiler, deadline=deadline)
 
 
 def bring_images_served(target: Target, socket: str, *, deadline: Deadline) -> None:
@@ -75,7 +130,7 @@ def bring_images_served(target: Target, socket: str, *, deadline: Deadline) -> N
     with target.forward(socket) as local, connect(local, name=socket, deadline=deadline) as runtime:
         missing = list(_missing(runtime, deadline=deadline))
         if runtime.version(deadline=deadline).name == "containerd":
-            _import(target, socket, missing, deadline=deadline)
+            _import(target, socket, missing, compiler_for(target, deadline=deadline), deadline=deadline)
             return
         for image in (image for _, names in missing for image in names):
             try:
@@ -88,7 +143,9 @@ def bring_images_served(target: Target, socket: str, *, deadline: Deadline) -> N
                 ) from error
 
 
-def bring_images_to_docker(target: Target, offer: OfferedRuntime, driver: CgroupDriver, *, deadline: Deadline) -> None:
+def bring_images_to_docker(
+    target: Target, offer: OfferedRuntime, driver: CgroupDriver, compiler: Compiler, *, deadline: Deadline
+) -> None:
     """Put the images that the engine's store lacks into it; by their label the guard takes them out at the end."""
     with (
         target.forward(offer.docker_sockets[driver]) as local,
@@ -99,7 +156,7 @@ def bring_images_to_docker(target: Target, offer: OfferedRuntime, driver: Cgroup
         for program in load_profile(PROFILE).programs:
             name = container_image_name(program.name)
             if program.name != "pause" and not engine.has_image(name, deadline=deadline):
-                root = root_of(program.name, _compiled(program))
+                root = root_of(program.name, _compiled(program, compiler))
                 engine.import_image(name, program.name, root, deadline=deadline)
 
 
@@ -107,11 +164,18 @@ def _ctr(socket: str) -> tuple[str, ...]:
     return "ctr", f"--address={socket}", "--namespace=k8s.io", "images"
 
 
-def _import(target: Target, socket: str, missing: Sequence[tuple[Program, list[str]]], *, deadline: Deadline) -> None:
+def _import(
+    target: Target,
+    socket: str,
+    missing: Sequence[tuple[Program, list[str]]],
+    compiler: Compiler,
+    *,
+    deadline: Deadline,
+) -> None:
     """Give containerd the images of these programs, by these names."""
     for program, names in missing:
         own = container_image_name(program.name)
-        archive = container_image(program.name, _compiled(program))
+        archive = container_image(program.name, _compiled(program, compiler), architecture=compiler.architecture)
         checked(target.run([*_ctr(socket), "import", "-"], stdin=archive, deadline=deadline), where=target.address)
         for name in names:
             if name != own:
@@ -135,14 +199,14 @@ def _sandbox_image(runtime: CriRuntime, *, deadline: Deadline) -> str:
     return str(configuration.get("sandboxImage") or pinned.get("sandbox") or container_image_name("pause"))
 
 
-def _compiled(program: Program) -> bytes:
+def _compiled(program: Program, compiler: Compiler) -> bytes:
     """The program's static binary, which needs nothing but a kernel where it runs."""
     with tempfile.TemporaryDirectory(prefix="memqos-") as name:
         folder = Path(name)
         for source in program.sources:
             (folder / source.name).write_bytes(source.content)
         sources = [str(path) for path in sorted(folder.glob("*.c"))]
-        argv = compile_arguments(str(find_program("gcc")), sources, str(folder / "program"))
+        argv = compile_arguments(str(compiler.program), sources, str(folder / "program"))
         told = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=COMPILE_SECONDS)
         if told.returncode != 0:
             raise MachineryError(f"{program.name} does not compile: {told.stderr.strip()[-600:]}")

@@ -13,7 +13,7 @@ from memqos.errors import MachineryError, TargetError
 from memqos.model.node import CgroupDriver
 from memqos.ownership import ProcessGroup
 from memqos.place.base import KeptPlace, OfferedRuntime, PlaceState, RequestRecorder, Sources, offered
-from memqos.place.bringing import bring_images, bring_images_to_docker, bring_memwatch
+from memqos.place.bringing import bring_images, bring_images_to_docker, bring_memwatch, compiler_for
 from memqos.place.connecting import runtime_connected
 from memqos.place.discovery import discovered
 from memqos.place.guard import guarded
@@ -72,12 +72,14 @@ class PlaceThere:
     def used(self, runtime: str, driver: CgroupDriver) -> Iterator[None]:
         """Make it fit for pods of ours, under guard: nothing of them is left on it when the context ends.
 
-        Raises UsageError for a runtime or driver that it does not offer, and EnvironmentNotAbleError, with nothing done
-        to it, if it is not free: a kubelet runs on it, there are pods of other people, or another run is on it.
+        Raises UsageError for a runtime or driver that it does not offer. Raises EnvironmentNotAbleError, with nothing
+        done to it, if nothing here compiles programs for its CPU, and if it is not free: a kubelet runs on it, there
+        are pods of other people, or another run is on it.
         """
         offer, target = offered(self, runtime, driver), self.target
         deadline = Deadline.after(USE_SECONDS)
         require_rights(target, deadline=deadline)
+        compiler = compiler_for(target, deadline=deadline)
         with guarded(
             target,
             socket=offer.socket,
@@ -87,10 +89,10 @@ class PlaceThere:
         ) as guard:
             require_free(target, self._facts.hierarchy, self._runtimes.values(), deadline=deadline)
             if offer.docker_sockets:
-                bring_images_to_docker(target, offer, driver, deadline=deadline)
+                bring_images_to_docker(target, offer, driver, compiler, deadline=deadline)
             else:
-                bring_images(target, offer, guard, deadline=deadline)
-            self._memwatch = bring_memwatch(target, deadline=deadline)
+                bring_images(target, offer, guard, compiler, deadline=deadline)
+            self._memwatch = bring_memwatch(target, compiler, deadline=deadline)
             yield
 
     @property

@@ -259,7 +259,16 @@ def test_doctor_as_json_says_whether_this_host_is_able(cache):
     diagnosis = json.loads(told.output)
     assert misfits(diagnosis, "doctor") == []
     assert diagnosis["able"] is all(check["ok"] for check in diagnosis["checks"])
-    assert [check["name"] for check in diagnosis["checks"]][:3] == ["Python", "QEMU", "acceleration"]
+    assert [check["name"] for check in diagnosis["checks"]][:4] == ["Python", "CPU", "QEMU", "acceleration"]
+
+
+def test_doctor_says_that_machines_have_another_cpu_than_this_host():
+    told = doctor.check_processor("aarch64", ())
+    assert not told.ok
+    assert told.found == "aarch64, and the machines that memqos boots are x86_64"
+    assert "--target" in told.fix
+    assert doctor.check_processor("x86_64", ("aarch64",)).found == "x86_64; --target also for aarch64"
+    assert doctor.check_processor("x86_64", ()).found == "x86_64; --target for x86_64 alone"
 
 
 @pytest.mark.parametrize(

@@ -49,10 +49,10 @@ def test_a_second_file_that_changed_beside_it_deviates(monkeypatch: pytest.Monke
 
     before = under_test.write_over
 
-    def both(tree: Any, cgroup: Any) -> Knob:
+    def both(tree: Any, cgroup: Any, *, page_size: int) -> Knob:
 
         tree.write(cgroup.path, Knob.MEMORY_LOW, "8192", deadline=Deadline.after(5))
-        return before(tree, cgroup)
+        return before(tree, cgroup, page_size=page_size)
 
     monkeypatch.setattr(under_test, "write_over", both)
     first = drift()[0]

@@ -1,12 +1,14 @@
 """The Docker Engine of a machine that is there: found, asked what it has, and rid of what was ours."""
 
+from pathlib import Path
+
 import pytest
 
 from memqos.clock import Deadline
 from memqos.errors import EnvironmentNotAbleError, TargetError
 from memqos.model.node import CgroupDriver
 from memqos.place import discovery
-from memqos.place.bringing import bring_images_to_docker
+from memqos.place.bringing import Compiler, bring_images_to_docker
 from memqos.place.discovery import discovered
 from memqos.place.guard import guarded
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
@@ -14,6 +16,7 @@ from memqos.target.local import LocalTarget
 from tests.unit.place.test_guard import World, world  # noqa: F401 - the fixture
 from tests.unit.runtime.test_docker import Engine, engine  # noqa: F401 - the fixture
 
+GCC = Compiler("amd64", Path("/usr/bin/gcc"))
 INFO = {
     "CgroupDriver": "systemd",
     "DockerRootDir": "/var/lib/docker",
@@ -68,7 +71,7 @@ def test_an_image_that_the_engine_lacks_is_made_with_our_label(found, engine):  
     engine.answers["GET /images/json"] = (200, [])
     engine.answers["POST /images/create"] = (200, {"status": "sha256:1"})
     offer = found(Runtimes={"runc": {"path": "runc"}})["docker+runc"]
-    bring_images_to_docker(LocalTarget(), offer, CgroupDriver.SYSTEMD, deadline=Deadline.after(60))
+    bring_images_to_docker(LocalTarget(), offer, CgroupDriver.SYSTEMD, GCC, deadline=Deadline.after(60))
     [root] = engine.asked_of("POST /images/create")
     assert root[:7] == b"tmp/\0\0\0"
     assert any("LABEL" in one and "memqos.local" in one for one in engine.urls)

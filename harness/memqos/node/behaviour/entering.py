@@ -62,7 +62,7 @@ def modelled_sleep(high: int, entry: Entering) -> float:
     return min(_SLEPT, *(float(least_wait(over, ENTRY.size, hz=hz)) for hz in HERTZ))
 
 
-def patience(high: int | None, usage: int, *, page_size: int = 4096) -> float:
+def patience(high: int | None, usage: int, *, page_size: int) -> float:
     """Seconds to wait for a program that takes ENTRY in a container with this memory.high, None without one.
 
     The time to start it, its own, a last sleep, and by the model what the runtime's own program sleeps for its memory.

@@ -69,6 +69,7 @@ class WatchedContainer(Sampled):
         args: Sequence[str],
         control: Control | None,
         traced: Callable[[Iterable[Finding]], Sequence[Finding]],
+        page_size: int,
     ) -> None:
         super().__init__(key=key, premises=premises, handle=handle, path=path, args=args)
         self._write = write
@@ -77,6 +78,7 @@ class WatchedContainer(Sampled):
         self._update = update
         self._control = control
         self._traced = traced
+        self._page_size = page_size
 
     def sees(self, condition: Condition | Combined[Condition]) -> Awaited:
         """The condition, of this container, for a watch of several; also several as one (`either`, `both`, `after`)."""
@@ -169,7 +171,7 @@ class WatchedContainer(Sampled):
         usage, text, waited = self.last_usage(self.path), "", 0.0
         high = self.premises.planned.cgroup.knobs.get(Knob.MEMORY_HIGH)
         value = None if high is None else high.value
-        seconds = patience(value.count if isinstance(value, Bytes) else None, usage)
+        seconds = patience(value.count if isinstance(value, Bytes) else None, usage, page_size=self._page_size)
         try:
             text = self._exec(self.handle, (PROGRAM, *arguments([ENTRY])), seconds)
         except DeadlineError:
@@ -222,7 +224,7 @@ class WatchedContainer(Sampled):
             )
         planned = self.premises.planned
         try:
-            self._change(limited_container(planned, half))
+            self._change(limited_container(planned, half, page_size=self._page_size))
         except RuntimeCallError as error:
             self.premises = dataclasses.replace(self.premises, planned=refused_limit(planned, str(error)))
 

@@ -75,6 +75,7 @@ class Watch:
                 args=next(one.args for one in admitted.pod.containers if one.name == name),
                 control=controls.get(f"{uid}/{name}"),
                 traced=population.traced,
+                page_size=self._kubelet.node.page_size,
             )
             self._hearing.add(container, admitted.containers[name].log_path)
         self._hearing.begin()

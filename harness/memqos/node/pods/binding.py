@@ -118,7 +118,7 @@ def bound_container(container: PlannedContainer, mems: str, *, cpus: str = "") -
     return _asked(container, bound, Knob.CPUSET_MEMS, read_back(Knob.CPUSET_MEMS, Text(mems), 1), _ASKED)
 
 
-def limited_container(container: PlannedContainer, limit: int, *, page_size: int = 4096) -> PlannedContainer:
+def limited_container(container: PlannedContainer, limit: int, *, page_size: int) -> PlannedContainer:
     """The container with this memory limit in bytes, and with as much swap as before."""
     resources = container.resources
     swap = resources.memory_swap_limit_in_bytes

@@ -18,13 +18,13 @@ __all__ = ["drift_finding", "write_over"]
 WRITING_SECONDS = 60.0
 
 
-def write_over(tree: CgroupTree, cgroup: PlannedCgroup) -> Knob:
+def write_over(tree: CgroupTree, cgroup: PlannedCgroup, *, page_size: int) -> Knob:
     """Have one memory file of a pod's cgroup hold something else, behind everybody's back; which one it was.
 
     A limit goes and a protection comes, so that nothing is killed and no page is taken. Raises UsageError for a cgroup
     whose plan says nothing of memory.
     """
-    for knob, foreign in ((Knob.MEMORY_MAX, MAX), (Knob.MEMORY_LOW, Bytes(4096)), (Knob.MEMORY_MIN, Bytes(0))):
+    for knob, foreign in ((Knob.MEMORY_MAX, MAX), (Knob.MEMORY_LOW, Bytes(page_size)), (Knob.MEMORY_MIN, Bytes(0))):
         expected = cgroup.knobs.get(knob)
         if expected is not None and not isinstance(expected.written, Absent) and expected.value != foreign:
             tree.write(cgroup.path, knob, str(foreign), deadline=Deadline.after(WRITING_SECONDS))

@@ -20,7 +20,7 @@ def container_image_name(program: str) -> str:
     return f"memqos.local/{program}:1"
 
 
-def container_image(program: str, binary: bytes, *, architecture: str = "amd64") -> bytes:
+def container_image(program: str, binary: bytes, *, architecture: str) -> bytes:
     """A docker-archive with one layer: the program at /NAME, which is also the entry point, and an empty /tmp."""
     layer = root_of(program, binary)
     config = _json(

@@ -84,7 +84,7 @@ def lay_down(target: Target, programs: Mapping[str, bytes], probes: Mapping[str,
     for name, program in probes.items():
         target.write(f"{PROBES}/{name}", program, deadline=deadline, mode=0o755)
     for name, program in programs.items():
-        image = container_image(name, program)
+        image = container_image(name, program, architecture="amd64")
         run_in_guest(target, ["ctr", "--namespace=k8s.io", "images", "import", "-"], deadline, stdin=image)
         root = PurePosixPath(ROOTS, name)
         run_in_guest(target, ["mkdir", "-p", str(root)], deadline)

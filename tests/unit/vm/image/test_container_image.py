@@ -12,12 +12,16 @@ def unpack(archive: bytes) -> dict[str, bytes]:
 
 
 def test_same_program_gives_the_same_bytes():
-    assert container_image("pause", b"\x7fELF") == container_image("pause", b"\x7fELF")
-    assert container_image("pause", b"\x7fELF") != container_image("pause", b"\x7fELG")
+    assert container_image("pause", b"\x7fELF", architecture="amd64") == container_image(
+        "pause", b"\x7fELF", architecture="amd64"
+    )
+    assert container_image("pause", b"\x7fELF", architecture="amd64") != container_image(
+        "pause", b"\x7fELG", architecture="amd64"
+    )
 
 
 def test_archive_is_coherent():
-    files = unpack(container_image("memload", b"\x7fELF program"))
+    files = unpack(container_image("memload", b"\x7fELF program", architecture="amd64"))
     (manifest,) = json.loads(files["manifest.json"])
     assert manifest["RepoTags"] == ["memqos.local/memload:1"]
     config = json.loads(files[manifest["Config"]])
@@ -29,7 +33,7 @@ def test_archive_is_coherent():
 
 
 def test_layer_holds_the_program_and_a_folder_for_temporary_files():
-    files = unpack(container_image("memload", b"\x7fELF program"))
+    files = unpack(container_image("memload", b"\x7fELF program", architecture="amd64"))
     with tarfile.open(fileobj=io.BytesIO(files["layer.tar"])) as layer:
         assert [(member.name, member.mode) for member in layer] == [("tmp", 0o1777), ("memload", 0o755)]
         assert layer.extractfile("memload").read() == b"\x7fELF program"
