@@ -160,7 +160,7 @@ def diagnose(cache: Cache, topology: Topology) -> Iterator[Check]:
 
 
 def check_processor(machine: str, others: Sequence[str]) -> Check:
-    """Whether this host's CPU is that of the VMs; others: CPUs of --target machines that a cross compiler is here for."""
+    """Whether this host's CPU is that of the VMs; others: CPUs of --target machines that it can compile for."""
     also = f"; --target also for {', '.join(others)}" if others else f"; --target for {machine} alone"
     if machine == MACHINES_CPU:
         return Check(name="CPU", ok=True, found=f"{machine}{also}")
