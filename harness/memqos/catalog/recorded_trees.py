@@ -44,6 +44,8 @@ _VERSIONS: Mapping[str, re.Pattern[str]] = {
     **dict.fromkeys(RuntimeName, _RELEASE),
     "systemd": re.compile(r"[0-9]{1,4}$"),
 }
+_OTHERS = {"cri": RuntimeName.OTHER_CRI, "oci": RuntimeName.OTHER_OCI}
+"""The fields of a runtime that is not modelled."""
 _T = TypeVar("_T")
 
 
@@ -66,7 +68,8 @@ class RecordedTree:
     state file under the policy Static, None otherwise. allocated, actuated: by pod uid, the resources in the kubelet's
     checkpoints; empty without them. runtimes: containerd or cri-o, runc or crun, and systemd to
     their versions, as far as the file says, "" for one whose version it does not; of two OCI runtimes the one that the
-    containers' cgroups show. hugetlb: whether containerd passes huge page limits on.
+    containers' cgroups show; name and version of one that is not modelled, by `RuntimeName.OTHER_CRI` or OTHER_OCI.
+    hugetlb: whether containerd passes huge page limits on.
     unread: options of the kubelet's command line that win over its configuration; `settings` has them.
     """
 
@@ -272,6 +275,15 @@ def _runtimes(given: Mapping[str, Any], cgroups: Iterable[CgroupPath], file: str
             if version is None and (name == "systemd" or name not in text.split()):
                 raise _error(f"expected what '{name} --version' prints, got '{text[:60]}'.", file, f"node.{name}")
             found[name] = version or ""
+    for key, other in _OTHERS.items():
+        if key in given:
+            name, *words = _typed(given, key, str, file, "node.").split() or [""]
+            if not _NAME.fullmatch(name):
+                raise _error("expected a runtime's name and version.", file, f"node.{key}")
+            version = next((word for word in words if _RELEASE.match(word)), "")
+            found[other.value] = f"{name} {version}".rstrip()
+    if RuntimeName.OTHER_OCI in found:
+        return found
     subgroup = traits_of(RuntimeName.CRUN, "").subgroup
     crun = any(path.name == subgroup and path.parent.name.endswith(".scope") for path in cgroups if path.parts)
     if crun:

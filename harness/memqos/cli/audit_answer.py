@@ -34,7 +34,7 @@ def answer_text(question: Question, answer: Audit) -> str:
     if answer.ended:
         parts.append(f"{_pods(answer.ended)} given whose phase is Succeeded or Failed: not looked for")
     runtimes = question.kubelet.runtimes
-    unknown = [str(one) for one in (runtimes.cri, runtimes.oci) if not one.version]
+    unknown = [str(one) for one in (runtimes.cri, runtimes.oci) if not one.version and one.in_doubt]
     if unknown:
         parts.append(
             f"taken to run on {' and '.join(unknown)}: what versions do differently is not judged; --runtime names them"
@@ -62,6 +62,7 @@ def answer_document(question: Question, answer: Audit) -> dict[str, object]:
         "driver": answer.plan.driver.value,
         "variant": kubelet.variant.value,
         "runtimes": [str(kubelet.runtimes.cri), str(kubelet.runtimes.oci)],
+        **({"not_modelled": list(answer.plan.not_modelled)} if answer.plan.not_modelled else {}),
         "counts": {verdict.value: len(answer.of(verdict)) for verdict in _JUDGED},
         "findings": (finding_document(one) for one in answer.findings),
         "not_judged": list(answer.strangers),

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memqos.catalog.allocation_state import with_checkpoints
+from memqos.catalog.foreign_writers import killers, with_writers
 from memqos.catalog.recognising import recognise
 from memqos.catalog.recorded_trees import RecordedTree
 from memqos.cli.audit_past import Was, of_the_past
@@ -119,7 +120,7 @@ def judged(question: Question) -> Audit:
     return Audit(
         plan=replace(plan, remarks=tuple(_remarks(question, plan))),
         findings=(
-            *findings,
+            *with_writers(findings, question.tree, (*present, *absent)),
             *_admission(plan, {pod.uid for pod in present}, unsure=_zones_unknown(question, len(strangers))),
             *(
                 _missing_pod(pod, why_missing(pod, several=pod.name in found.ambiguous))
@@ -141,6 +142,7 @@ def _remarks(question: Question, plan: Plan) -> Iterator[Remark]:
     if what:
         yield Remark(about, kubelet.settings.origin.get(about, ""), what)
     yield from (one for one in plan.remarks if one.about not in BEFORE_START)
+    yield from killers(question.tree)
 
 
 def _without_rules(findings: Iterable[Finding], plan: Plan) -> Iterator[Finding]:

@@ -235,13 +235,16 @@ def _versions(target: Target, runtime: CriRuntime, deadline: Deadline) -> Iterat
     name = told.name.lower()
     if name in list(RuntimeName):
         yield name, f"{name} {told.version}"
+    elif name:
+        yield "cri", f"{name} {told.version}"
     configuration = runtime.configuration(deadline=deadline)
     if configuration:
         yield "hugetlb", configuration.get("disableHugetlbController") is not True
     program, path = default_program(configuration)
-    if program in list(RuntimeName):
+    if program:
         said = target.run(["sh", "-c", _VERSION, "sh", path, program], deadline=deadline).text.strip()
-        yield program, said if program in said.split() else f"{program} version UNKNOWN"
+        said = said if program in said.split() else f"{program} version UNKNOWN"
+        yield (program, said) if program in list(RuntimeName) else ("oci", said.partition("\n")[0])
 
 
 def _node(facts: NodeFacts) -> dict[str, object]:

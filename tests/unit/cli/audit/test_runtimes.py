@@ -110,3 +110,88 @@ def test_one_file_that_was_never_written_is_a_deviation_though_the_process_is_an
 
     code, out, _ = told("--tree", changed(reset))
     assert (code, " 1 deviate, " in out.splitlines()[-1]) == (1, True)
+
+
+@pytest.mark.parametrize(("recorded", "name"), [
+    ("youki version 0.6.0", "youki 0.6.0"), ("uxc", "uxc"), ("my-runtime version UNKNOWN", "my-runtime"),
+])  # fmt: skip
+def test_a_recorded_runtime_that_is_not_modelled_is_not_judged_as_runc(told, changed, recorded, name):
+    def other(data):
+        del data["node"]["runc"]
+        data["node"]["oci"] = recorded
+
+    code, out, err = told("--tree", changed(other), "--json")
+    document = json.loads(out)
+    assert (code, document["runtimes"][1], document["not_modelled"]) == (0, name, [name])
+    assert f"memqos: note: {name}: not modelled" in err
+    weights = [one for one in document["findings"] if one["knob"] == "cpu.weight" and "container" in one["subject"]]
+    assert weights
+    assert {one["verdict"] for one in weights} == {"not observable"}
+    why = f"{name} is not modelled, and the OCI runtime specification leaves open what this file holds"
+    assert {one["why_not"] for one in weights} == {why, "the reading has no such cgroup"}
+    assert document["counts"]["deviates"] == 0
+    limits = [one for one in document["findings"] if one["knob"] == "memory.max" and one["verdict"] == "conforms"]
+    assert any("container" in one["subject"] for one in limits)
+    # What the kubelet writes itself is judged in full.
+    above = [one for one in document["findings"] if "container" not in one["subject"]]
+    assert {one["verdict"] for one in above} == {"conforms"}
+
+
+def test_a_recorded_cri_server_that_is_not_modelled(told, changed):
+    def other(data):
+        del data["node"]["containerd"]
+        data["node"]["cri"] = "pouch 1.2"
+
+    code, out, _ = told("--tree", changed(other), "--json")
+    document = json.loads(out)
+    assert (code, document["not_modelled"]) == (0, ["pouch 1.2"])
+    assert told("--tree", changed(lambda data: data["node"].update(oci="; x")))[0] == 4
+
+
+def test_docker_below_a_kubelet_is_cri_dockerd(told, changed):
+    def docker(data):
+        del data["node"]["containerd"]
+        data["node"]["docker"] = "docker 28.0.1"
+
+    _, out, _ = told("--tree", changed(docker), "--json")
+    assert json.loads(out)["runtimes"][0] == "cri-dockerd of unknown version"
+
+
+def test_a_pod_of_a_sandboxed_class_is_not_judged_as_runc(told, changed):
+    """Its container has its limit in the recording: a stand-in of gVisor would have none."""
+
+    def sandboxed(data):
+        for pod in data["pods"]:
+            pod["spec"]["runtimeClassName"] = "gvisor"
+            pod["status"] = {"phase": "Running"}
+
+    code, out, err = told("--tree", changed(sandboxed), "--json")
+    found = [one for one in json.loads(out)["findings"] if one["verdict"] == "deviates"]
+    assert code == 1
+    assert {one["expected"] for one in found if one["knob"] == "memory.max"} == {"max"}
+    assert "one sandbox" in err
+
+
+def test_an_annotation_that_may_count_is_not_observable(told, changed):
+    def annotated(data):
+        data["node"]["cri-o"] = "cri-o 1.34.0"
+        del data["node"]["containerd"]
+        for pod in data["pods"]:
+            name = pod["spec"]["containers"][0]["name"]
+            pod["metadata"]["annotations"] = {f"io.kubernetes.cri-o.UnifiedCgroup.{name}": "memory.high=100000"}
+
+    def rename(data):
+        annotated(data)
+        text = json.dumps(data["cgroups"]).replace("cri-containerd-", "crio-")
+        data["cgroups"] = json.loads(text)
+
+    path = changed(rename)
+    _, out, _ = told("--tree", path, "--json")
+    high = [one for one in json.loads(out)["findings"] if one["knob"] == "memory.high" and "ner a of" in one["subject"]]
+    assert high
+    assert {one["verdict"] for one in high} == {"not observable"}
+    assert "whether the runtime handler allows it is not known: it would be 100000" in high[0]["why_not"]
+    code, out, _ = told("--tree", path, "--allowed-annotation", "io.kubernetes.cri-o.UnifiedCgroup", "--json")
+    high = [one for one in json.loads(out)["findings"] if one["knob"] == "memory.high" and "ner a of" in one["subject"]]
+    assert code == 1
+    assert {one["expected"] for one in high} == {"98304"}

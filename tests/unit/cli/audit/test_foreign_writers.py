@@ -1,0 +1,100 @@
+"""Programs beside kubelet and runtime that write cgroup files: named in an audit where the recording shows them."""
+
+import json
+
+import pytest
+
+from memqos.catalog.foreign_writers import foreign_writers
+from memqos.model.knob import Knob
+from tests.unit.cli.audit.recordings import path_of
+
+KEY = "not the kubelet's value"
+
+
+def deviating(data, *, annotation="", knob="memory.low", text="4096\n"):
+    [name, own, _] = next(iter(names for names in data["containers"].values() if names[1] != "(sandbox)"))
+    data["cgroups"][path_of(data, name, own)][knob] = text
+    for pod in data["pods"]:
+        if f"{pod['metadata']['name']}-n1" == name and annotation:
+            pod["metadata"]["annotations"] = {annotation: "x"}
+    return name
+
+
+def found(told, path):
+    code, out, _ = told("--tree", path, "--json")
+    document = json.loads(out)
+    return code, [one for one in document["findings"] if one["verdict"] == "deviates"], document
+
+
+def test_without_a_sign_nobody_is_named(told, changed):
+    code, deviations, _ = found(told, changed(deviating))
+    assert code == 1
+    assert [(one["knob"], one["set_by"]) for one in deviations] == [("memory.low", "the runtime under test")]
+    assert KEY not in deviations[0]["evidence"]
+
+
+@pytest.mark.parametrize(("pod", "name"), [
+    ("koordlet-x7k2p", "koordlet (Koordinator)"),
+    ("nri-memory-qos-abcde", "the NRI plugin memory-qos"),
+    ("volcano-agent-q1w2e", "volcano-agent (Volcano)"),
+])  # fmt: skip
+def test_a_writer_whose_pod_is_on_the_node_is_named(told, changed, pod, name):
+    def do(data):
+        deviating(data)
+        data["containers"]["0a1b2c"] = [pod, "(sandbox)", "11111111-1111-1111-1111-111111111111"]
+
+    path = changed(do)
+    code, deviations, _ = found(told, path)
+    assert code == 1
+    [one] = deviations
+    assert one["evidence"][KEY] == f"{name} is known to write this file: its pod {pod} is on this node"
+    assert one["set_by"] not in {"the runtime under test", "the kubelet"}
+    out = told("--tree", path)[1]
+    assert f"seen     not the kubelet's value: {name} is known to write this file" in out
+
+
+def test_of_a_file_that_it_does_not_write_it_is_not_named(told, changed):
+    def do(data):
+        deviating(data)
+        data["containers"]["0a1b2c"] = ["katalyst-agent-x", "(sandbox)", "11111111-1111-1111-1111-111111111111"]
+
+    assert KEY not in found(told, changed(do))[1][0]["evidence"]
+
+
+@pytest.mark.parametrize(("annotation", "name"), [
+    ("class.memory-qos.nri.io", "the NRI plugin memory-qos"),
+    ("memory.low.memory-qos.nri.io/a", "the NRI plugin memory-qos"),
+    ("koordinator.sh/memoryQOS", "koordlet (Koordinator)"),
+])  # fmt: skip
+def test_a_writer_that_the_pod_asks_is_named(told, changed, annotation, name):
+    _, [one], _ = found(told, changed(lambda data: deviating(data, annotation=annotation)))
+    assert one["evidence"][KEY] == (f"{name} is known to write this file: the pod has its annotation {annotation}")
+
+
+def test_a_file_that_only_it_has_is_a_sign(told, changed):
+    def do(data):
+        deviating(data)
+        path = next(path for path in data["cgroups"] if path.endswith("kubepods.slice"))
+        data["cgroups"][path]["memory.wmark_ratio"] = "95\n"
+
+    _, [one], _ = found(told, changed(do))
+    assert "has its file memory.wmark_ratio" in one["evidence"][KEY]
+
+
+@pytest.mark.parametrize(("cgroup", "name"), [("/podruntime/kubelet", "Talos' OOM controller"),
+                                              ("/system.slice/systemd-oomd.service", "systemd-oomd")])  # fmt: skip
+def test_what_kills_besides_the_kernel_is_a_remark(told, changed, cgroup, name):
+    path = changed(lambda data: data["cgroups"].update({cgroup: {"memory.max": "max\n"}}))
+    code, _, document = found(told, path)
+    assert code == 0
+    [remark] = [one for one in document["remarks"] if one["about"] == name]
+    assert f"(the cgroup {cgroup} is its own)" in remark["what"]
+    assert f"memqos: note: {name}: " in told("--tree", path)[2]
+
+
+def test_the_list_names_control_files_and_sources():
+    for one in foreign_writers():
+        assert one.source
+        assert bool(one.writes) is not bool(one.kills)
+        assert set(one.writes) <= {"qos", "pod", "container"}
+        assert {name for names in one.writes.values() for name in names} <= {knob.value for knob in Knob}
