@@ -24,7 +24,7 @@ from memqos.errors import ManifestError, UnknownNameError, UsageError
 from memqos.model.cluster import NO_OBJECTS, ClusterObjects
 from memqos.model.pod import Pod
 
-__all__ = ["Manifests", "load_manifests", "load_pod_catalog", "load_pods", "read_text"]
+__all__ = ["Manifests", "load_manifests", "load_pod_catalog", "load_pods", "load_stored_pods", "read_text"]
 
 STDIN = "-"
 _SUFFIXES = (".json", ".yaml", ".yml")
@@ -80,6 +80,11 @@ def _unreadable(path: str | Path, error: OSError, what: str) -> UsageError:
 def load_pods(paths: Iterable[str | Path]) -> tuple[Pod, ...]:
     """The pods of several files, as `load_manifests` finds them."""
     return load_manifests(paths).pods
+
+
+def load_stored_pods(paths: Iterable[str | Path]) -> tuple[Pod, ...]:
+    """The same pods as an API server stores them, with the priority and overhead that their manifests give."""
+    return tuple(replace(pod, submission=None) for pod in load_pods(paths))
 
 
 def load_manifests(
@@ -240,4 +245,4 @@ def _scales(one: Manifest) -> bool:
 
 def load_pod_catalog() -> tuple[Pod, ...]:
     """The pods of fixtures/pods, by file name."""
-    return load_pods(sorted((data_root() / "fixtures" / "pods").glob("*.yaml")))
+    return load_stored_pods(sorted((data_root() / "fixtures" / "pods").glob("*.yaml")))

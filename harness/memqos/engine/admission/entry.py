@@ -26,7 +26,7 @@ from memqos.engine.admission.vertical_pod_autoscaler import (
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Refusal, Remark
 from memqos.engine.releases.defaulting import seen_by
-from memqos.model.cluster import ClusterObjects, LimitRange
+from memqos.model.cluster import NO_OBJECTS, ClusterObjects, LimitRange
 from memqos.model.pod import Pod, Submission
 
 __all__ = ["Admission", "admitted"]
@@ -83,7 +83,21 @@ def admitted(pods: Iterable[Pod], kubelet: Kubelet) -> Admission:
 
 
 def _is_stored(pod: Pod) -> bool:
-    return pod.submission is None or pod.static
+    """Whether admission has nothing to do with a pod: it is stored, static, or nothing concerns it."""
+    submission = pod.submission
+    return submission is None or pod.static or (submission.beside is NO_OBJECTS and _is_plain(pod, submission))
+
+
+def _is_plain(pod: Pod, submission: Submission) -> bool:
+    """Whether every API server without objects stores the pod as it is, at priority 0."""
+    return not (
+        pod.priority_class_name
+        or pod.priority
+        or pod.runtime_class_name
+        or pod.overhead
+        or pod.ephemeral_containers
+        or submission.preemption_policy
+    )
 
 
 class _Server:

@@ -61,8 +61,11 @@ def resize_pods(
     before = standing or expect(pods, kubelet)
     planned = {pod.uid for pod in before.pods}
     running = {pod.uid: seen_by(pod, kubelet) for pod in pods if pod.uid in planned}
-    wanted = admitted([replace(pod, uid=uid) for uid, pod in _matched(running, desired)], kubelet)
-    pairs = [(running[pod.uid], seen_by(pod, kubelet)) for pod in wanted.pods]
+    matched = {uid: replace(pod, uid=uid) for uid, pod in _matched(running, desired)}
+    wanted = admitted(matched.values(), kubelet)
+    pairs = [
+        (running[pod.uid], _kept(seen_by(pod, kubelet), matched[pod.uid], running[pod.uid])) for pod in wanted.pods
+    ]
     taken = dict(running)
     found = [_refused(running[one.pod], one) for one in wanted.refusals]
     for old, new in pending_order(pairs, kubelet):
@@ -116,6 +119,18 @@ def _matched(running: Mapping[str, Pod], desired: Iterable[Pod]) -> Iterable[tup
                 next_step=f"Running pods: {known}.",
             )
         yield old.uid, replace(pod, uid=old.uid, static=old.static, status=None)
+
+
+def _kept(new: Pod, given: Pod, old: Pod) -> Pod:
+    """The desired pod with what only admission sets, and a manifest leaves out, as it is stored."""
+    return replace(
+        new,
+        priority=old.priority if given.priority is None else new.priority,
+        priority_class_name=given.priority_class_name or old.priority_class_name,
+        overhead=given.overhead or old.overhead,
+        runtime_class_name=given.runtime_class_name or old.runtime_class_name,
+        runtime_handler=old.runtime_handler,
+    )
 
 
 def _refused(old: Pod, refusal: Refusal) -> Resize:

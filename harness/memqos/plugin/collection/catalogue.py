@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from memqos.catalog.data import data_root
 from memqos.catalog.kubelets import KubeletCase, load_kubelets
-from memqos.catalog.pods import load_pod_catalog, load_pods
+from memqos.catalog.pods import load_pod_catalog, load_stored_pods
 from memqos.catalog.requests import AnyRequestCase, OciRequestCase, RequestCase, load_all_requests
 from memqos.errors import UnknownNameError
 from memqos.model.pod import Pod
@@ -67,7 +67,7 @@ class Catalogue:
 
     @cached_property
     def _behaviour_pods(self) -> Sequence[Pod]:
-        return load_pods(sorted((data_root() / "fixtures" / "pods" / "behaviour").glob("*.yaml")))
+        return load_stored_pods(sorted((data_root() / "fixtures" / "pods" / "behaviour").glob("*.yaml")))
 
     @cached_property
     def _kubelets(self) -> tuple[KubeletCase, ...]:

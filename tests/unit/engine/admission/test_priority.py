@@ -2,8 +2,14 @@
 
 import pytest
 
+from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.plan import Input
 from memqos.model.cluster import ClusterObjects, PriorityClass
+from memqos.model.knob import Knob
+from memqos.model.node import KubeletSettings, SwapBehavior
 from tests.unit.engine.admission.pods import admit, message, new
+from tests.unit.engine.pods import NODE, container, pod
 
 HIGH = PriorityClass(name="high", value=1000, origin="high.yaml:4")
 NEVER = PriorityClass(name="never", value=7, preemption_policy="Never", origin="never.yaml:4")
@@ -63,3 +69,18 @@ def test_a_preemption_policy_must_be_that_of_the_class():
         'pods "p" is forbidden: the string value of PreemptionPolicy (Never) must not be provided in pod spec; '
         "priority admission controller computed PreemptLowerPriority from the given PriorityClass name"
     )
+
+
+def test_the_priority_is_in_the_reason_for_the_score_and_the_swap():
+    settings = KubeletSettings(fail_swap_on=False, swap_behavior=SwapBehavior.LIMITED)
+    one = Kubelet.of(node=NODE, release="1.36", settings=settings)
+    burstable = container({"memory": "1Mi"}, {"memory": "2Mi"})
+    plan = expect([new(burstable, priority_class_name="system-node-critical")], one)
+    (found,) = plan.pods[0].containers
+    given = Input("priority", "2000001000", "built into the API server")
+    assert found.oom_score_adj_reason.inputs[-1] == given
+    assert given in found.cgroup.knobs[Knob.MEMORY_SWAP_MAX].reason.inputs
+    static = expect([pod(burstable, static=True, priority_class_name="system-node-critical")], one)
+    (found,) = static.pods[0].containers
+    assert [one.name for one in found.oom_score_adj_reason.inputs] == ["priorityClassName"]
+    assert "priority" not in {one.name for one in found.cgroup.knobs[Knob.MEMORY_SWAP_MAX].reason.inputs}
