@@ -41,7 +41,16 @@ from memqos.engine.plan import (
 )
 from memqos.engine.releases.release import Release, Variant
 from memqos.engine.resize.entry import resize_pods
-from memqos.engine.resize.outcome import Resize, ResizeOutcome, ResizePlan, ResizeStep, StepKind, Usage
+from memqos.engine.resize.outcome import (
+    Activity,
+    Left,
+    Resize,
+    ResizeOutcome,
+    ResizePlan,
+    ResizeStep,
+    StepKind,
+    Usage,
+)
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.docker import host_config
 from memqos.engine.translate.oci import oci_for_create, oci_for_update
@@ -87,7 +96,16 @@ from memqos.model.node import (
     SwapBehavior,
 )
 from memqos.model.path import CgroupPath
-from memqos.model.pod import Container, ContainerKind, Controller, Pod, QosClass, ResizePolicy, Resources, Submission
+from memqos.model.pod import (
+    Container,
+    ContainerKind,
+    Controller,
+    Pod,
+    QosClass,
+    ResizePolicy,
+    Resources,
+    Submission,
+)
 from memqos.model.quantity import Quantity, ResourceList
 from memqos.model.reading import CgroupReading, FileText, Reading
 from memqos.version import __version__
@@ -97,6 +115,7 @@ __all__ = [
     "MAX",
     "UNLIMITED",
     "Absent",
+    "Activity",
     "Bench",
     "Bytes",
     "CgroupDriver",
@@ -130,6 +149,7 @@ __all__ = [
     "Kubelet",
     "KubeletSettings",
     "Layout",
+    "Left",
     "Level",
     "LimitRange",
     "LimitRangeItem",
