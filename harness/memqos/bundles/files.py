@@ -9,6 +9,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from memqos.errors import UsageError
+from memqos.plain_file import read_plain
+
 __all__ = [
     "BEGUN",
     "BUNDLE",
@@ -85,6 +88,7 @@ def _compress(file: Path, *, worth_it: int = _WORTH_IT) -> None:
     file.unlink()
 
 
+_LONGEST_MACHINE = 16 << 20
 _BESIDE = ("kept", "timing", "overhead")
 
 
@@ -118,10 +122,12 @@ def machines(folder: Path) -> list[Mapping[str, Any]]:
     said: list[Mapping[str, Any]] = []
     for file in sorted(folder.glob("machines/*/machine.json")):
         try:
-            machine = json.loads(file.read_text(encoding="utf-8"))
+            machine = json.loads(read_plain(file, most=_LONGEST_MACHINE))
             beside = {name: file.with_name(f"{name}.json") for name in _BESIDE}
-            more = {name: json.loads(one.read_text(encoding="utf-8")) for name, one in beside.items() if one.exists()}
+            more = {
+                name: json.loads(read_plain(one, most=_LONGEST_MACHINE)) for name, one in beside.items() if one.exists()
+            }
             said.append({**machine, **more})
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, RecursionError, UsageError):
             said.append({"id": file.parent.name, "profile": "?", "topology": "?"})
     return said

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from memqos.bundles.files import write
 from memqos.errors import MissingProgramError, UsageError
-from memqos.plain_file import read_plain
+from memqos.plain_file import check_plain, read_plain
 
 __all__ = [
     "FAILED",
@@ -176,12 +176,22 @@ def _parsed(line: str) -> tuple[str, str] | None:
 def sign(folder: Path, key: Path) -> None:
     """Sign the hashes with an ssh key: a private one, or a public one whose private half an agent has.
 
-    Raises UsageError if ssh-keygen does not take the key, MissingProgramError without it.
+    A signature that is there stays until the new one is whole. Raises UsageError if the key is no plain file, or
+    ssh-keygen does not take it, MissingProgramError without ssh-keygen, OSError if the signature cannot be written.
     """
-    (folder / SIGNATURE).unlink(missing_ok=True)
-    done = _keygen("sign", "-f", str(key), "-n", NAMESPACE, str(folder / SUMS))
-    if done.returncode:
+    _check_named(key, "--sign-with")
+    done = _keygen("sign", "-f", str(key), "-n", NAMESPACE, stdin=read_plain(folder / SUMS, most=_LONGEST_SUMS))
+    if done.returncode or not done.stdout:
         raise UsageError(f"the key '{key}' cannot sign: {_reason(done)}.", where="--sign-with")
+    write(folder / SIGNATURE, done.stdout.decode("ascii"))
+
+
+def _check_named(file: Path, option: str) -> None:
+    """Raise UsageError for what ssh-keygen would wait for, or read without end."""
+    try:
+        check_plain(file, where=option)
+    except OSError as error:
+        raise UsageError(f"'{file}' cannot be read: {error.strerror}.", where=option) from None
 
 
 def signature_of(folder: Path, *, allowed: Path | None = None, identity: str = "") -> Signature:
@@ -191,9 +201,13 @@ def signature_of(folder: Path, *, allowed: Path | None = None, identity: str = "
     Raises UsageError for a file of allowed signers that ssh-keygen does not read.
     """
     signature = folder / SIGNATURE
+    if allowed is not None:
+        _check_named(allowed, "--allowed-signers")
+    if signature.exists() and not signature.is_file():
+        return Signature(fault=f"{SIGNATURE} is no plain file")
     if not signature.exists():
         return Signature(fault=f"there is no {SIGNATURE}" if allowed is not None else "")
-    sums = (folder / SUMS).read_bytes()
+    sums = read_plain(folder / SUMS, most=_LONGEST_SUMS)
     done = _keygen("check-novalidate", "-n", NAMESPACE, "-s", str(signature), stdin=sums)
     if done.returncode:
         return Signature(fault=f"{SIGNATURE} does not hold: {_reason(done)}")

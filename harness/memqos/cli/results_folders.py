@@ -106,8 +106,12 @@ def verify_run(results: Path, *, sign_with: Path | None, allowed_signers: Path |
     if not found.sealed:
         return ExitCode.DEVIATES
     if sign_with is not None and found.is_whole:
-        with written(str(folder)):
+        try:
             sign(folder, sign_with)
+        except OSError as error:
+            raise frame.of_the_host(error, where=str(folder)) or UsageError(
+                f"the signature cannot be written: {error.strerror}.", where=str(folder)
+            ) from error
     signature = signature_of(folder, allowed=allowed_signers, identity=signer)
     say(f"signed: {signature.by or 'no'}")
     if signature.fault:
