@@ -1,5 +1,12 @@
 """`python -m memqos`, the same as the `memqos` command."""
 
-from memqos.cli.main import main
+import sys
+
+try:
+    from memqos.cli.main import main
+except KeyboardInterrupt:
+    # The command line's own way of taking an interrupt is not there yet.
+    sys.stderr.write("\nmemqos: interrupted.\n")
+    sys.exit(2)
 
 main()

@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 import click
 
 from memqos.bundles.comparing import compare, comparison_lines
-from memqos.bundles.files import write
+from memqos.bundles.files import BUNDLE, COMPRESSED, FINDINGS, RUN, write
 from memqos.bundles.merging import merge
 from memqos.bundles.reading import Results, read_results
 from memqos.bundles.unended import first_few
-from memqos.bundles.verifying import verify
+from memqos.bundles.verifying import SIGNATURE, SUMS, verify
 from memqos.cli.results_folders import merge_runs, upgrade_run, verify_run, written
 from memqos.cli.terminal import say, say_document
-from memqos.errors import ExitCode
+from memqos.errors import ExitCode, UsageError
 from memqos.page.building import page_html
 from memqos.report import junit, markdown, summary
 from memqos.report.outcome import Outcome
@@ -40,6 +40,8 @@ HELP = """Make reports of the folders that runs left, also of a run that was kil
   memqos report upgrade results/2025 -o results/new  an older run in today's format
   memqos report verify results/TIME                  is it as the run left it?
 """
+
+_NO_REPORTS = frozenset({BUNDLE, FINDINGS, f"{FINDINGS}{COMPRESSED}", RUN, SUMS, SIGNATURE})
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -237,6 +239,12 @@ def _put(text: str, output: str) -> None:
         sys.stdout.write(text)
         return
     place = Path(output)
+    if place.name in _NO_REPORTS and any((place.parent / name).is_file() for name in (BUNDLE, RUN, FINDINGS)):
+        raise UsageError(
+            f"'{output}' is what a run wrote, and no report takes its place.",
+            where="--output",
+            next_step="Name another file.",
+        )
     with written(output):
         if place.exists() and not place.is_file():
             # A device or a pipe is written to; anything else would put a file into its place.

@@ -87,3 +87,12 @@ def test_a_signature_outlives_a_key_that_cannot_sign(capsys, tmp_path, sealed, k
     assert (sealed / SIGNATURE).read_bytes() == before
     assert run(["report", "verify", str(sealed)]) == 0
     assert 'signed: Good "memqos" signature' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["bundle.json", "findings.jsonl", "run.json", "SHA256SUMS"])
+@pytest.mark.parametrize("verb", ["html", "junit", "markdown", "badge", "support"])
+def test_no_report_takes_the_place_of_what_a_run_wrote(capsys, sealed, verb, name):
+    before = (sealed / "bundle.json").read_bytes()
+    assert run(["report", verb, str(sealed), "-o", str(sealed / name)]) == 4
+    assert f"--output: '{sealed / name}' is what a run wrote, and no report takes its place." in capsys.readouterr().err
+    assert (sealed / "bundle.json").read_bytes() == before
