@@ -145,9 +145,11 @@ def _listed_flags(data: bytes, file: str) -> Source:
         source = source_of(data, file)
     except ManifestError:
         raise _no_flags(file) from None
-    if source.config is not None:
-        raise UsageError(f"this is {_WHAT}.", where=file, next_step="Give it with --kubelet-config.")
-    return source
+    if source.config is None:
+        return source
+    if source.headed and text(source.config, "kind") != KIND:
+        raise _no_flags(file)
+    raise UsageError(f"this is {_WHAT}.", where=file, next_step="Give it with --kubelet-config.")
 
 
 def _no_flags(file: str) -> UsageError:
