@@ -7,6 +7,12 @@ between the two, or beyond them by no more than 64 pages for each CPU, which the
 import pytest
 
 
+@pytest.fixture(scope="module")
+def executed(qos_conversation):
+    """A program that ExecSync starts in a container with an oom_score_adj."""
+    return qos_conversation.executed()
+
+
 @pytest.mark.claim("cri/sandbox-in-its-parent")
 def test_sandbox_in_its_parent(qos_conversation, qos_evidence):
     """The sandbox that RunPodSandbox makes has its cgroup directly below cgroup_parent."""
@@ -137,16 +143,16 @@ def test_oom_killed_is_told(qos_conversation, qos_evidence):
 
 @pytest.mark.behaviour
 @pytest.mark.claim("cri/exec-is-charged")
-def test_exec_is_charged(qos_conversation, qos_evidence):
+def test_exec_is_charged(executed, qos_evidence):
     """What a program uses that ExecSync started is charged to the container."""
-    qos_evidence.settle(qos_conversation.exec_is_charged())
+    qos_evidence.settle(executed.charged)
 
 
 @pytest.mark.behaviour
 @pytest.mark.claim("cri/exec-is-alike")
-def test_exec_is_alike(qos_conversation, qos_evidence):
+def test_exec_is_alike(executed, qos_evidence):
     """A program by ExecSync runs in the container's cgroup, with the container's oom_score_adj."""
-    qos_evidence.settle(qos_conversation.exec_is_alike())
+    qos_evidence.settle(executed.alike)
 
 
 @pytest.mark.behaviour

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 from memqos.engine.answer.finding import Finding
+from memqos.errors import NonconformanceError
 from memqos.node.requests.conversing import Conversation
 from memqos.node.requests.living import Life
 from memqos.node.under_test import NodeUnderTest
@@ -18,6 +19,13 @@ class Asking(Conversation, Life):
     """The verbs of all chapters about runtimes."""
 
     def find(self, claim: str) -> Sequence[Finding]:
+        """The findings of a claim; the one with which it ended, if a container was not in its cgroup."""
+        try:
+            return self._found(claim)
+        except NonconformanceError as error:
+            return [error.data["finding"]]
+
+    def _found(self, claim: str) -> Sequence[Finding]:
         chapter, _, name = claim.partition("/")
         if chapter == "cri":
             return OF_CRI[name](self)

@@ -160,6 +160,7 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
         "cri/exec-is-alike": "cgroup.procs of exec",
         "lifecycle/exec": "cgroup.procs of exec",
     },
+    "leaves its cgroup": {"lifecycle/stays": "cgroup.procs", "cri/stats-usage": "cgroup.procs"},
     "changes the unit": {"requests/unified-high": "memory.high"},
     "leaves the cgroup": {"lifecycle/leaves-no-cgroups": "cgroups"},
     "leaves a process": {"lifecycle/leaves-no-processes": "processes"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from dataclasses import dataclass
 
 from memqos.cgroupfs import parse
 from memqos.clock import wait
@@ -13,14 +13,13 @@ from memqos.engine.answer.finding import Finding
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
-from memqos.model.reading import FileText
 from memqos.node.pods.refusing import SUBJECT
 from memqos.node.requests.containers import Containers, observed, soon
 from memqos.node.requests.figures import FILES, figure_finding, stock_of
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.workload.command import PROGRAM, Anon, Hold, arguments
 
-__all__ = ["Consumption"]
+__all__ = ["Consumption", "Executed"]
 
 KILLED = 137
 """128 and SIGKILL: how a container ends that the kernel killed."""
@@ -36,6 +35,14 @@ SCORE = 500
 GONE = "its cgroup is gone"
 LIMITED = ContainerResources(memory_limit_in_bytes=LIMIT, memory_swap_limit_in_bytes=LIMIT)
 _LOOKS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """Findings on a program that ExecSync started: whether it was charged, and whether it is like its container."""
+
+    charged: Sequence[Finding]
+    alike: Sequence[Finding]
 
 
 class Consumption(Containers):
@@ -96,24 +103,24 @@ class Consumption(Containers):
 
     def exec_is_charged(self) -> Sequence[Finding]:
         """What a program uses that ExecSync starts is charged to the container."""
-        code, _, path, peak = self._executed
-        if not isinstance(peak, str):
-            return [observed("memory.peak", "", "", why_not="the kernel has no memory.peak")]
-        charged = "charged" if int(peak) >= HELD else f"a peak of {peak.strip()} after a program used {HELD}"
-        return [observed("exec", "0", str(code)), observed("memory.peak", "charged", charged, cgroup=str(path))]
+        return self.executed().charged
 
     def exec_is_alike(self) -> Sequence[Finding]:
         """A program that ExecSync starts is in the container's cgroup, with the container's oom_score_adj."""
-        return self._executed[1]
+        return self.executed().alike
 
-    @cached_property
-    def _executed(self) -> tuple[int, Sequence[Finding], CgroupPath, FileText]:
-        """A program in a container with an oom_score_adj: exit code, what was seen of it, cgroup, memory.peak then."""
+    def executed(self) -> Executed:
+        """A program is started in a container that has an oom_score_adj, and looked at while it runs."""
         scored = dataclasses.replace(LIMITED, oom_score_adj=SCORE)
         with self._running(scored) as handle:
             path = self._cgroup_of(handle)
-            code, seen = self._entered(handle, SCORE, Anon(size=HELD, rate=HELD // 2))
-            return code, seen, path, self._files(path, ("memory.peak",))["memory.peak"]
+            code, alike = self._entered(handle, SCORE, Anon(size=HELD, rate=HELD // 2))
+            peak = self._files(path, ("memory.peak",))["memory.peak"]
+        if not isinstance(peak, str):
+            return Executed([observed("memory.peak", "", "", why_not="the kernel has no memory.peak")], alike)
+        charged = "charged" if int(peak) >= HELD else f"a peak of {peak.strip()} after a program used {HELD}"
+        seen = observed("memory.peak", "charged", charged, cgroup=str(path))
+        return Executed([observed("exec", "0", str(code)), seen], alike)
 
     def exec_is_bound(self) -> Sequence[Finding]:
         """A program that ExecSync starts and that takes more than the limit is killed, and the container lives."""
