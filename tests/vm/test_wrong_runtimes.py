@@ -83,6 +83,13 @@ def test_a_wrong_runtime_is_found_by_its_claims(pod: OnePod, wrong_in: Callable[
     assert found == wrong.found
 
 
+def test_a_runtime_whose_containers_leave_their_cgroups_is_found(pod: OnePod, wrong_in: Callable[[str], None]) -> None:
+    """systemd may remove a scope that is empty."""
+    wrong_in("leaves its cgroup")
+    found = deviating(pod.asking().find("lifecycle/stays"))
+    assert found in ({"cgroup"}, {"cgroup.procs"})
+
+
 def test_a_right_runtime_is_clean_ten_times_of_ten(pod: OnePod) -> None:
     """Each time all fields are asked for at creation and by an update; once every claim that finds a wrong one.
 

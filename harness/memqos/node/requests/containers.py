@@ -20,6 +20,7 @@ from memqos.errors import UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
+from memqos.node.pods.membership import place_outside
 from memqos.node.pods.refusing import NAME, SUBJECT
 from memqos.node.requests.requesting import Requests
 from memqos.runtime.base import (
@@ -125,7 +126,8 @@ class Containers(Requests):
 
         It must be in the container's cgroup, with its oom_score_adj. score: the container's. program: takes seconds.
         """
-        path, seen = self._cgroup_of(handle), dict[int, str]()
+        path, seen, where = self._cgroup_of(handle), dict[int, str](), ""
+        whole = self.kubelet.layout.whole(self._pod.planned.cgroup.path, handle.id)
         before = self._scores_in(path)
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="exec") as pool:
             running = pool.submit(self.runtime.exec, handle, (PROGRAM, *arguments([program])), deadline=soon())
@@ -133,12 +135,15 @@ class Containers(Requests):
             while not is_over:
                 # One look more after its end: a program that was never seen was not there.
                 is_over = running.done()
-                seen |= {pid: text for pid, text in self._scores_in(path).items() if pid not in before}
+                now = self._scores_in(path)
+                seen |= {pid: text for pid, text in now.items() if pid not in before}
+                where = where or place_outside(self.tree, whole, [pid for pid in seen if pid not in now])
                 SYSTEM_CLOCK.sleep(0 if is_over else BETWEEN_LOOKS)
             code, _, _ = running.result()
         scores, failed = ", ".join(sorted(set(seen.values()))), f"the program ended with {code}" if code else ""
+        inside = f"in {where}" if where else "there" if seen else "none"
         return code, [
-            observed(f"{PROCESSES} of exec", "there", "there" if seen else "none", cgroup=str(path), why_not=failed),
+            observed(f"{PROCESSES} of exec", "there", inside, cgroup=str(path), why_not=failed),
             *([observed(f"{OOM_SCORE_ADJ} of exec", str(score), scores, cgroup=str(path))] if seen else []),
         ]
 
