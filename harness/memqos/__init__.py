@@ -61,6 +61,7 @@ __all__ = [
     "Namespace",
     "NodeFacts",
     "NonconformanceError",
+    "Notices",
     "NumaZone",
     "Number",
     "OciResources",

@@ -69,6 +69,7 @@ from memqos.errors import (
     UsageError,
 )
 from memqos.laboratory.bench import Bench, lab
+from memqos.laboratory.station import Notices
 from memqos.model.cluster import (
     ClusterObjects,
     ContainerPolicy,
@@ -162,6 +163,7 @@ __all__ = [
     "Namespace",
     "NodeFacts",
     "NonconformanceError",
+    "Notices",
     "NumaZone",
     "Number",
     "OciResources",

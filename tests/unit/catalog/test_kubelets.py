@@ -92,7 +92,7 @@ def test_a_kubelet_may_be_about_one_chapter(tmp_path):
         ({"as": None}, ManifestError, "exactly the texts"),
         ({"more": "x"}, ManifestError, "exactly the texts"),
         ({"cgroup": "v3"}, ManifestError, "'cgroup' is v1 or v2"),
-        ({"as": "wished"}, ManifestError, "documented, shipped, draft"),
+        ({"as": "wished"}, ManifestError, "documented, shipped, mended, draft"),
         ({"kubernetes": "1.99"}, UnknownNameError, "1.99"),
         ({"config": "missing.yaml"}, UsageError, "no such file"),
     ],
