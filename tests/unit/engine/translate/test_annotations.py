@@ -246,3 +246,18 @@ def test_a_cpuset_by_annotation_is_only_planned_where_the_file_is():
     plan = expect([pod(annotations={NEW: "cpuset.cpus=1"})], kubelet("1.36.0"))
     assert Knob.CPUSET_CPUS not in plan.pods[0].containers[0].cgroup.knobs
     assert Text("1") != ABSENT
+
+
+def test_no_annotations_are_none():
+    assert read_annotations({}, crio("1.36.0")) == ()
+
+
+def test_a_text_that_the_kernel_refuses_is_the_runtimes_error():
+    plan = expect([pod(annotations={DOT: "memory.high=10485760"})], kubelet("1.34.0", driver=CgroupDriver.CGROUPFS))
+    assert "memory.high" in plan.pods[0].containers[0].refusal
+
+
+def test_a_workloads_annotation_without_a_limit_keeps_the_quota():
+    own = {**ACTIVE, "resources.workload.openshift.io/c": '{"cpushares": 400}'}
+    found = annotated(SENT, own, "c", crio("1.36.0", workloads=(MANAGEMENT,))).resources
+    assert (found.cpu_shares, found.cpu_quota) == (400, 0)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from memqos.engine.answer.document import plan_document
+from memqos.engine.answer.explain import knob_reasons, plan_tree
 from memqos.engine.answer.finding import Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import judge_pod
@@ -259,3 +261,16 @@ def test_an_audit_of_a_sandbox_takes_the_own_cgroup_for_a_stand_in():
     assert limited["memory.max"].verdict is Verdict.DEVIATES
     found = judged(runtimes(oci=traits_of("kata", "3.20")), files, path=["cri-containerd-0a1b.scope"])
     assert {one.verdict for one in found.values()} == {Verdict.NOT_OBSERVABLE}
+
+
+def test_what_is_not_modelled_is_shown_as_such():
+    of = Kubelet.of(node=NODE, release="1.34", driver=CgroupDriver.SYSTEMD, runtimes=runtimes(oci=YOUKI))
+    plan = expect([pod(BURST)], of)
+    document = plan_document(plan)
+    assert document["not_modelled"] == ["youki 0.6"]
+    weight = document["cgroups"][-1]["knobs"]["cpu.weight"]
+    assert (weight["value"], weight["not_modelled"]) == (None, weight["reason"]["rule"])
+    assert any(
+        line.startswith("    not observable: ") and "cpu.weight" in line for line in plan_tree(plan).splitlines()
+    )
+    assert "not observable" in knob_reasons(plan, Knob.CPU_WEIGHT)
