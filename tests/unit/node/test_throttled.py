@@ -385,11 +385,26 @@ def test_passes_count_seventeen():
     assert counting(*moved).counts_passes().verdict is Verdict.CONFORMS
 
 
-@pytest.mark.parametrize("a_pass", [1, 6, 16, 18, 33])
+@pytest.mark.parametrize("a_pass", [6, 16, 18, 33])
 def test_a_kernel_that_tries_another_number_of_times_deviates(a_pass):
     found = counting(*tries(a_pass)).counts_passes()
     assert found.verdict is Verdict.DEVIATES
-    assert found.expected == "one remainder by 17 in at least a quarter of 59 values"
+    assert found.observed.startswith("multiples of ")
+
+
+def test_looks_that_come_within_passes_alone_say_nothing():
+    found = counting(*range(1, 60)).counts_passes()
+    assert found.verdict is Verdict.NOT_OBSERVABLE
+    assert found.why_not == "the looks came within passes: the values leave no remainder more often"
+
+
+def test_passes_on_a_busy_host():
+    """Values of a real run beside others: 25 of 112 leave the same remainder by 17, where chance gives seven."""
+    values, at = [], 0
+    for number in range(112):
+        at += 17 - at % 17 if number % 5 == 0 else 1 + number * 7 % 11
+        values.append(at)
+    assert counting(*values).counts_passes().verdict is Verdict.CONFORMS
 
 
 def test_few_values_of_the_counter_say_nothing():

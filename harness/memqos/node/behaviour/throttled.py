@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import comb
 
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding
@@ -26,7 +27,11 @@ STILL_FAULTS = 15
 """So many major faults are no accident: a program that starts has a few, and one that has its text has none."""
 
 LEAST_VALUES = 40
-"""Of so many values a quarter has the same remainder by chance in one of 600 runs, and of more in fewer."""
+
+CHANCE = 0.001
+"""The largest chance at which values that leave one remainder so often are no coincidence."""
+
+OTHER_STEPS = tuple(number for number in range(2, 41) if number % EVENTS_A_PASS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,16 +91,23 @@ class Throttled(Judged):
         """`high` rests at values that are whole multiples of 17 apart, whatever it was when it began.
 
         It goes up once for each try to reclaim, and a task sleeps after 17 of them. Looks come at any moment, so they
-        see values within a pass too, and what was reclaimed once moves all that come after: of all values at least a
-        quarter leave the same remainder, where chance gives a seventeenth. Not observable of fewer than 40 values.
+        see values within a pass too, and what was reclaimed once moves all that come after. So more of the values must
+        leave one remainder by 17 than chance makes. It deviates where they do so by another number alone, and is not
+        observable where they do by none, and of fewer than 40 values.
         """
         counts = [count for one in self.samples if (count := one.counter("memory.events", "high"))]
         values = [count for before, count in pairwise([0, *counts]) if count != before]
-        rests = max(Counter(value % EVENTS_A_PASS for value in values).values(), default=0)
-        why = "" if len(values) >= LEAST_VALUES else f"only {len(values)} of {LEAST_VALUES} values of high were seen"
-        expected = f"one remainder by {EVENTS_A_PASS} in at least a quarter of {len(values)} values"
-        observed = f"{rests} with the most frequent remainder"
-        return self._finding("memory.events", expected, observed, 4 * rests >= len(values), key="passes", why_not=why)
+        by_17 = _by_chance(values, EVENTS_A_PASS)
+        others = [number for number in OTHER_STEPS if _by_chance(values, number) <= CHANCE / len(OTHER_STEPS)]
+        holds = by_17 <= CHANCE
+        why = "" if holds or others else "the looks came within passes: the values leave no remainder more often"
+        if len(values) < LEAST_VALUES:
+            why = f"only {len(values)} of {LEAST_VALUES} values of high were seen"
+        steps = EVENTS_A_PASS if holds else max(others, default=0)
+        observed = f"multiples of {steps} apart, of {len(values)} values"
+        return self._finding(
+            "memory.events", f"multiples of {EVENTS_A_PASS} apart", observed, holds, key="passes", why_not=why
+        )
 
     def is_entered_slowly(self, entry: Entering, *, undisturbed: Entering) -> Finding:
         """A second program slept at least as long as the model says, and a container below memory.high kept none so.
@@ -132,3 +144,11 @@ class Throttled(Judged):
             return self._finding("memory.current", "no faster than the sleeps allow", None, holds=False, why_not=why)
         expected = f"at most {far.allowed}, {far.seconds:.1f} s after {far.start}"
         return self._finding("memory.current", expected, far.usage, far.usage <= far.allowed)
+
+
+def _by_chance(values: Sequence[int], number: int) -> float:
+    """The chance that so many of these values leave the same remainder by this number, or more."""
+    most = max(Counter(value % number for value in values).values(), default=0)
+    part, count = 1 / number, len(values)
+    tail = sum(comb(count, one) * part**one * (1 - part) ** (count - one) for one in range(most, count + 1))
+    return min(1.0, number * tail)
