@@ -15,7 +15,7 @@ is everywhere else. It may be stuck before it has what it needs no more than a f
 From the least overage that costs a sleep on the kernel tries to reclaim sixteen times more, and goes on as long as it
 reclaims anything (mm/memcontrol.c, mem_cgroup_handle_over_high): it takes the text before each sleep, and the program
 faults it in after each. memory.stat shows whether anonymous memory stands still, but for four pages, while pgmajfault
-goes on. How many passes come between two looks depends on the host, so the values of `high` are judged by chance: more of
+goes on. How many passes come between two looks depends on the host, so values of `high` are judged by chance: more of
 them leave the same remainder by 17 than values at random would.
 """
 
