@@ -178,3 +178,11 @@ def test_what_a_folder_holds_beside_manifests_is_named(capsys, tmp_path):
     (tmp_path / "pods" / "pod.json").unlink()
     assert run(["expect", str(tmp_path / "pods"), "--kubernetes", "1.36"]) == 4
     assert "skipped: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--kubelet-config", "--kubelet-flags", "--node", "--diff-config"])
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/urandom"])
+def test_a_device_is_no_configuration(capsys, tmp_path, option, device):
+    (tmp_path / "pod.json").write_text(json.dumps(POD))
+    assert run(["expect", str(tmp_path / "pod.json"), "--kubernetes", "1.36", option, device]) == 4
+    assert f"the file '{device}' is a device." in capsys.readouterr().err

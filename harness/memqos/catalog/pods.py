@@ -52,10 +52,19 @@ class Manifests:
 def read_text(path: str | Path, what: str = "a manifest", most: int = MAX_BYTES) -> bytes:
     """A file's bytes, standard input's for "-"; one more than `most` at most, which is then refused.
 
-    what: what the file should be, for the error. Raises UsageError for a file that cannot be read.
+    what: what the file should be, for the error. Raises UsageError for a file that cannot be read, and for a device.
     """
     with _opened(path, what) as file:
+        if str(path) != STDIN and _is_device(file):
+            step = f"Give the path of {what}, or - for standard input."
+            raise UsageError(f"the file '{path}' is a device.", next_step=step)
         return file.read(most + 1)
+
+
+def _is_device(file: BinaryIO) -> bool:
+    """Whether what was opened is a device, other than a terminal: /dev/zero has no end, and its bytes are no text."""
+    mode = os.fstat(file.fileno()).st_mode
+    return (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)) and not file.isatty()
 
 
 @contextlib.contextmanager
