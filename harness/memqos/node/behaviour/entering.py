@@ -69,7 +69,8 @@ def patience(high: int | None, usage: int, *, page_size: int) -> float:
     """
     asleep = 0.0
     if high is not None:
-        over = [Over(usage=usage, high=Bytes(high))]
+        # Sleeps become longer on the way: so much more is in use at its end, whatever else the container takes.
+        over = [Over(usage=usage + _RUNTIME + ENTRY.size, high=Bytes(high))]
         batches = -(-_RUNTIME // (CHARGE_BATCH * page_size)) + 1
         asleep = max(batches * delay(over, hz=hz, page_size=page_size) / hz for hz in HERTZ)
     return _START_SECONDS + (ENTRY.within or 0) + asleep
