@@ -8,7 +8,7 @@ lists them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -84,7 +84,7 @@ def sources_at(path: str | Path) -> tuple[Source, ...]:
     where its own name stands. What does not end in .conf is skipped, and named. Raises UsageError for what cannot be
     read, ManifestError for what is none of the forms.
     """
-    if str(path) == "-" or not Path(path).is_dir():
+    if str(path) == "-" or not _is(os.path.isdir, path):
         return (source_of(read_text(path, _WHAT), str(path)),)
     files: list[Path] = []
     skipped: list[Path] = []
@@ -98,6 +98,14 @@ def sources_at(path: str | Path) -> tuple[Source, ...]:
     what = f"--config-dir takes files that end in {_SUFFIX} only: skipped {names}{more}" if skipped else "it is empty"
     note = SettingsNote(str(path), str(path), what if found else f"{what}; nothing is configured by this folder")
     return (Source(file=str(path), notes=(note,)), *found)
+
+
+def _is(kind: Callable[[str], bool], path: str | Path) -> bool:
+    """Whether there is a file, or folder, of this name; a text that cannot be a name is none.
+
+    pathlib raises for names that are too long, which flags are.
+    """
+    return kind(str(path))
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -119,7 +127,9 @@ def sources_of_flags(given: Sequence[str]) -> tuple[Source, ...]:
     """The sources behind --kubelet-flags: files by their names, and texts of flags."""
     found = []
     for one in given:
-        is_text = one != "-" and ("-" in one[:1] or "=" in one or "\n" in one) and not Path(one[:4096]).is_file()
+        is_text = (
+            one != "-" and ("-" in one[:1] or any(sign in one for sign in "=\n\0")) and not _is(os.path.isfile, one)
+        )
         if is_text or not one.strip():
             found.append(_of_flags(one.encode("utf-8", "surrogateescape"), "--kubelet-flags"))
         else:

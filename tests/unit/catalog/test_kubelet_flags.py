@@ -69,6 +69,12 @@ def test_a_flag_replaces_its_field_and_gates_merge(base):
     assert found.origin["featureGates.NodeSwap"] == "--feature-gates (--kubelet-flags)"
 
 
+def test_flags_longer_than_the_name_of_a_file():
+    """255 bytes, which pathlib answers with an error."""
+    many = ",".join(f"gate{index}=true" for index in range(40))
+    assert flagged(f"--feature-gates={many} --pod-max-pids=7").pod_pids_limit == 7
+
+
 def test_flags_of_one_name_add_up_and_the_last_scalar_wins():
     found = flagged("--kube-reserved=cpu=1 --kube-reserved=memory=1Gi,cpu=2 --cgroup-root=/a", "--cgroup-root=/b")
     assert found.kube_reserved == {"cpu": Quantity.parse("2"), "memory": Quantity.parse("1Gi")}
