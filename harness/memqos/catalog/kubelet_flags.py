@@ -60,7 +60,7 @@ def is_command_line(text: str) -> bool:
     assigned = _ASSIGNMENT.fullmatch(first)
     return (
         "\0" in text
-        or bool(re.match("--?[A-Za-z]", first))
+        or bool(re.match("--|-[A-Za-z]", first))
         or bool(_SECTION.search(text))
         or bool(assigned and "--" in assigned[2])
         or first.split("=")[0].strip() in _UNIT_KEYS
@@ -89,7 +89,7 @@ def flags_in(text: str, place: str) -> tuple[tuple[Flag, ...], tuple[SettingsNot
             commands = [*commands, value.strip()] if value.strip() else []
         elif match := _ASSIGNMENT.fullmatch(line):
             variables[match[1]] = " ".join(_split(match[2], place))
-        elif not _SECTION.fullmatch(line) and (not equals or line.lstrip("-\"' ").startswith("-") or "--" in line):
+        elif not _SECTION.fullmatch(line) and (not equals or line.lstrip("\"' ").startswith("-") or "--" in line):
             commands.append(line.removeprefix("- ").removeprefix("exec "))
     return _of_commands(commands, variables, notes, place)
 
