@@ -194,6 +194,7 @@ def test_every_entry_that_is_shipped_is_of_a_claim_and_a_knob():
     for entry in entries:
         assert entry.claim in known or (entry.runtime, entry.claim) == ("kubelet", ""), entry.name
         others = {"create", "update", "reason", "cgroup", "state", "report", "memory.events", "memory.events oom_kill"}
+        others.add("oom_score_adj of exec")
         of_scope = {f"{knob} of the scope" for knob in SCOPE_FILES}
         assert entry.knob in {*Knob, *others, *of_scope} or entry.knob.startswith("ContainerStatus."), entry.name
         assert entry.sentence.endswith("."), entry.name

@@ -40,3 +40,20 @@ def test_a_reason_leaves_out_what_is_empty():
     document = finding_document(finding)["reason"]
     assert "rounding" not in document
     assert document["because"] == [{"rule": "another"}]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "line"),
+    [
+        (Verdict.CONFORMS, "conforms: memory.high of pod web is 1"),
+        (Verdict.DEVIATES, "deviates: memory.high of pod web is 1, expected 2"),
+        (Verdict.KNOWN, "known: memory.high of pod web is 1, expected 2"),
+        (Verdict.NOT_OBSERVABLE, "not observable: memory.high of pod web: no such file"),
+    ],
+)
+def test_a_finding_is_one_line(verdict, line):
+    finding = Finding(
+        verdict=verdict, subject="pod web", cgroup="/c", knob="memory.high", set_by=Setter.RUNTIME, expected="2",
+        observed="1", why_not="no such file",
+    )  # fmt: skip
+    assert str(finding) == line

@@ -29,6 +29,12 @@ NODE = NodeFacts(memory=8 << 30)
         ("1.27", {"throttling_factor": Fraction(3, 2)}, "memoryThrottlingFactor", "factor 1.5 is not in the range"),
         ("1.27", {"throttling_factor": Fraction(0)}, "memoryThrottlingFactor", "above 0, at most 1"),
         ("1.37", {"throttling_factor": Fraction(-1)}, "memoryThrottlingFactor", "factor -1"),
+        (
+            "1.37",
+            {"throttling_factor": Fraction(4, 5), "feature_gates": {"MemoryQoS": False}},
+            "memoryThrottlingFactor",
+            "does not start with a factor (0.8) while the feature gate MemoryQoS is off",
+        ),
         ("1.36", {"memory_reservation_policy": ReservationPolicy.TIERED}, "memoryReservationPolicy", "gate MemoryQoS"),
         ("1.27", {"swap_behavior": SwapBehavior.LIMITED}, "memorySwap.swapBehavior", "needs the feature gate NodeSwap"),
         ("1.30", {"swap_behavior": SwapBehavior.UNLIMITED}, "memorySwap.swapBehavior", "does not take 'UnlimitedSwap'"),
