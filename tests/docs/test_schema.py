@@ -56,6 +56,11 @@ def test_plans_without_reasons_or_knobs(printed):
 def test_plans_of_runtimes_that_are_not_modelled(printed, runtime):
     document = printed("expect", *PODS, "--kubernetes", "1.36", "--runtime", runtime, "--translate", "all")
     assert misfits(document, "plan") == []
+    gate = ("--set", "featureGates.MemoryQoS=true", "--set", "memoryThrottlingFactor=0.8")
+    answers = ("--protection", "--throttling", "--oom")
+    document = printed("expect", *PODS, "--kubernetes", "1.36", "--runtime", runtime, *gate, *answers)
+    assert misfits(document, "plan") == []
+    assert any("not_modelled" in one for one in document["throttling"])
 
 
 @pytest.mark.parametrize("runtime", ["runc@1.1.15", "crun@1.21", "cri-o@1.36+runc@1.3.6"])

@@ -28,6 +28,7 @@ from memqos.engine.answer.verdict import subject
 from memqos.engine.cgroup.shelter import Sheltered, shelter, shelter_document, shelter_text
 from memqos.engine.cgroup.slowing import Slowed, slowing, slowing_document, slowing_text
 from memqos.engine.cgroup.throttle import DEFAULT_HZ
+from memqos.engine.cgroup.unanswered import Unanswered, unanswered
 from memqos.engine.cgroup.victims import Shortage, shortages, shortages_document, shortages_text
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
@@ -194,7 +195,7 @@ class _Order(Asked):
             return knob_reasons(plan, knob, translated_for=self._translated(kubelet))
         parts = [translations_text(plan, self._languages(), kubelet)] if self.translate else []
         parts += [shelter_text(sheltered)] if sheltered else []
-        parts += [slowing_text(self._slowing(plan, kubelet))] if self.throttling else []
+        parts += [slowing_text(*self._slowing(plan, kubelet))] if self.throttling else []
         parts += [shortages_text(self._shortages(whole, kubelet))] if self.oom else []
         return "\n\n".join(parts) or plan_tree(plan, above=not (self.pod or self.container))
 
@@ -208,7 +209,7 @@ class _Order(Asked):
         if sheltered:
             document["protection"] = shelter_document(sheltered)
         if self.throttling:
-            document["throttling"] = slowing_document(self._slowing(plan, kubelet))
+            document["throttling"] = slowing_document(*self._slowing(plan, kubelet))
         if self.oom:
             document["oom"] = shortages_document(self._shortages(whole, kubelet))
         if knob is not None:
@@ -243,10 +244,11 @@ class _Order(Asked):
             raise UsageError("memory.min and memory.low are cgroup v2's, and this is cgroup v1.", where="--protection")
         return shelter(plan, kubelet, usage_of(self.usage, plan, kubelet.node, is_known=self.node.said))
 
-    def _slowing(self, plan: Plan, kubelet: Kubelet) -> tuple[Slowed, ...]:
+    def _slowing(self, plan: Plan, kubelet: Kubelet) -> tuple[tuple[Slowed, ...], tuple[Unanswered, ...]]:
         if not kubelet.v2:
             raise UsageError("memory.high is cgroup v2's, and this is cgroup v1.", where="--throttling")
-        return slowing(plan, page_size=kubelet.node.page_size, hz=self.hz or DEFAULT_HZ)
+        found = slowing(plan, page_size=kubelet.node.page_size, hz=self.hz or DEFAULT_HZ)
+        return found, unanswered(plan, kubelet, (Knob.MEMORY_HIGH,))
 
     def _shortages(self, plan: Plan, kubelet: Kubelet) -> tuple[Shortage, ...]:
         if not kubelet.v2:

@@ -13,6 +13,7 @@ from typing import Any
 
 from memqos.engine.answer.verdict import subject
 from memqos.engine.cgroup.protection import Effective, Protected, effective
+from memqos.engine.cgroup.unanswered import in_sandbox, why_unanswered
 from memqos.engine.cgroup.usage import ContainerUsage, known_usage, use_of
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod
@@ -36,6 +37,8 @@ class Sheltered:
     are with memory_recursiveprot unless `shelter` was told otherwise, and None where there are no such cgroups
     (cgroupsPerQOS off). cache_kills: whether a container's page cache alone can have it OOM-killed, since at its pod's
     limit all that it may use is protected and none of it is reclaimed (kubernetes#137880).
+    not_modelled: why there is no answer for a container: its numbers then take its files as the kernel's defaults.
+    unsure: what the numbers of another cgroup take for granted that is not modelled. Both "" where all is modelled.
     """
 
     subject: str
@@ -47,6 +50,8 @@ class Sheltered:
     crowded: Effective | None
     limited: Effective | None
     cache_kills: bool = False
+    not_modelled: str = ""
+    unsure: str = ""
 
 
 def shelter(
@@ -88,6 +93,8 @@ def shelter(
             crowded=crowded.get(row.path),
             limited=limited,
             cache_kills=pod in tight and limited is not None and bool(row.limit) and limited.min == Bytes(row.limit),
+            not_modelled=row.not_modelled,
+            unsure=row.unsure,
         )
         for row in rows
         if row.subject
@@ -99,7 +106,7 @@ def shelter(
 class _Row:
     """A cgroup of the tree; use "" is a cgroup that uses what those below it do, subject "" one that is only a step.
 
-    limit: a container's memory.max, 0 without one.
+    limit: a container's memory.max, 0 without one. not_modelled, unsure: as in `Sheltered`.
     """
 
     subject: str
@@ -109,6 +116,8 @@ class _Row:
     usage: int = 0
     use: str = ""
     limit: int = 0
+    not_modelled: str = ""
+    unsure: str = ""
 
 
 def _is_tight(pod: PlannedPod) -> bool:
@@ -131,18 +140,35 @@ def _rows(plan: Plan, given: ContainerUsage, kubelet: Kubelet) -> Iterator[_Row]
         if cgroup.path != ROOT:
             yield _row(cgroup, subject(cgroup))
     for pod in plan.pods:
+        sandbox = in_sandbox(pod.runtimes or kubelet.runtimes)
         if pod.cgroup.path != plan.node.path:
-            yield _row(pod.cgroup, subject(pod.cgroup, pod))
+            yield _row(pod.cgroup, subject(pod.cgroup, pod), unsure=_SANDBOX_USES if sandbox else "")
+        left_out = {one.name: why_unanswered(one, sandbox, _CLAIMS) for one in pod.containers}
         for one in pod.containers:
-            yield from _container_rows(one, pod, given, kubelet)
+            others = [name for name, why in left_out.items() if why]
+            unsure = f"taken as if {' and '.join(others)} of its pod claimed nothing, which is not modelled"
+            own = left_out[one.name]
+            yield from _container_rows(one, pod, given, kubelet, not_modelled=own, unsure=unsure if others else "")
 
 
-def _row(cgroup: PlannedCgroup, name: str) -> _Row:
+_CLAIMS = (Knob.MEMORY_MIN, Knob.MEMORY_LOW)
+_SANDBOX_USES = "what the sandbox itself uses comes on top of what its containers use, and is not modelled"
+
+
+def _row(cgroup: PlannedCgroup, name: str, *, unsure: str = "") -> _Row:
     least, low = _asked(cgroup, Knob.MEMORY_MIN), _asked(cgroup, Knob.MEMORY_LOW)
-    return _Row(subject=name, path=cgroup.path, min=least, low=low)
+    return _Row(subject=name, path=cgroup.path, min=least, low=low, unsure=unsure)
 
 
-def _container_rows(one: PlannedContainer, pod: PlannedPod, given: ContainerUsage, kubelet: Kubelet) -> Iterator[_Row]:
+def _container_rows(
+    one: PlannedContainer,
+    pod: PlannedPod,
+    given: ContainerUsage,
+    kubelet: Kubelet,
+    *,
+    not_modelled: str,
+    unsure: str,
+) -> Iterator[_Row]:
     cgroup = one.cgroup
     path = cgroup.path.child(one.name)
     name = subject(cgroup, pod)
@@ -157,7 +183,17 @@ def _container_rows(one: PlannedContainer, pod: PlannedPod, given: ContainerUsag
     usage, use = use_of(one, given.get((pod.uid, one.name)))
     own_min, own_low = _asked(cgroup, Knob.MEMORY_MIN), _asked(cgroup, Knob.MEMORY_LOW)
     limit = _limit(cgroup)
-    yield _Row(subject=name, path=path, min=own_min, low=own_low, usage=usage, use=use, limit=limit)
+    yield _Row(
+        subject=name,
+        path=path,
+        min=own_min,
+        low=own_low,
+        usage=usage,
+        use=use,
+        limit=limit,
+        not_modelled=not_modelled,
+        unsure="" if not_modelled else unsure,
+    )
 
 
 def _asked(cgroup: PlannedCgroup, knob: Knob) -> Bytes | Max:
@@ -180,13 +216,18 @@ def _summed(rows: list[_Row]) -> dict[CgroupPath, Protected]:
 
 
 def shelter_document(found: tuple[Sheltered, ...]) -> list[dict[str, Any]]:
-    """As JSON: per cgroup subject, path, usage, use, asked, and what counts: recursive, plain, crowded, limited."""
+    """As JSON: per cgroup subject, path, usage, use, asked, and what counts: recursive, plain, crowded, limited.
+
+    One that is not modelled has subject, path and not_modelled alone.
+    """
 
     def counts(one: Effective | None) -> dict[str, str] | None:
         return None if one is None else {"min": str(one.min), "low": str(one.low), "shelter": one.shelter.value}
 
-    return [
-        {
+    def row(one: Sheltered) -> dict[str, Any]:
+        if one.not_modelled:
+            return {"subject": one.subject, "path": str(one.path), "not_modelled": one.not_modelled}
+        return {
             "subject": one.subject,
             "path": str(one.path),
             "usage": one.asked.usage,
@@ -197,9 +238,10 @@ def shelter_document(found: tuple[Sheltered, ...]) -> list[dict[str, Any]]:
             "crowded": counts(one.crowded),
             "limited": counts(one.limited),
             "cacheKills": one.cache_kills,
+            **({"unsure": one.unsure} if one.unsure else {}),
         }
-        for one in found
-    ]
+
+    return list(map(row, found))
 
 
 def shelter_text(found: tuple[Sheltered, ...]) -> str:
@@ -209,6 +251,9 @@ def shelter_text(found: tuple[Sheltered, ...]) -> str:
         "mounted with memory_recursiveprot (as systemd does) and without; and under kubepods' or the pod's limit.",
     ]
     for one in found:
+        if one.not_modelled:
+            lines += ["", one.subject, f"  not modelled: {one.not_modelled}"]
+            continue
         lines += ["", one.subject, f"  uses {one.asked.usage} ({one.use})"]
         for knob, pick in ((Knob.MEMORY_MIN, 0), (Knob.MEMORY_LOW, 1)):
             asked, recursive, plain = ((side.min, side.low)[pick] for side in (one.asked, one.recursive, one.plain))
@@ -222,6 +267,8 @@ def shelter_text(found: tuple[Sheltered, ...]) -> str:
                 text += f", {(one.limited.min, one.limited.low)[pick]} under the pod's limit"
             lines.append(text)
         lines.append(f"  reclaim: {_FATES[one.recursive.shelter.value]}")
+        if one.unsure:
+            lines.append(f"  not certain: {one.unsure}")
         if one.cache_kills:
             lines += [
                 "  warning: memory.min equals memory.max, so at the pod's limit none of its page cache is reclaimed:",

@@ -16,6 +16,7 @@ from typing import Any
 
 from memqos.engine.answer.verdict import subject
 from memqos.engine.cgroup.throttle import CHARGE_BATCH, DEFAULT_HZ, least_sleep, sleeps_from, stalls_from
+from memqos.engine.cgroup.unanswered import Unanswered, knobs_unmodelled, unanswered_document, unanswered_text
 from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.model.knob import Bytes, Knob
 
@@ -29,6 +30,7 @@ class Slowed:
     sleeps_from: where growth begins to cost sleep; stalls_from: where it comes to one batch in 2 s. end: the memory.max
     at which a program is killed; None without one. least_seconds: how long it sleeps at least on its way there, if it
     keeps all pages of each batch; None without an end. batch: bytes that one sleep pays for. hz: jiffies in a second.
+    end_unknown: why memory.max is not known, "" where it is; then there is no end here.
     """
 
     subject: str
@@ -40,6 +42,7 @@ class Slowed:
     least_seconds: Fraction | None
     batch: int
     hz: int
+    end_unknown: str = ""
 
     @property
     def most_seconds(self) -> Fraction | None:
@@ -78,6 +81,7 @@ def _slowed(plan: Plan, page_size: int, hz: int) -> Iterator[Slowed]:
                 least_seconds=least,
                 batch=CHARGE_BATCH * page_size,
                 hz=hz,
+                end_unknown=knobs_unmodelled(cgroup, (Knob.MEMORY_MAX,)),
             )
 
 
@@ -86,9 +90,12 @@ def _bytes(cgroup: PlannedCgroup, knob: Knob) -> int | None:
     return expected.value.count if expected is not None and isinstance(expected.value, Bytes) else None
 
 
-def slowing_document(found: tuple[Slowed, ...]) -> list[dict[str, Any]]:
-    """As JSON: amounts in bytes; leastMilliseconds and mostMilliseconds rounded down (null without a memory.max)."""
-    return [
+def slowing_document(found: tuple[Slowed, ...], left_out: tuple[Unanswered, ...] = ()) -> list[dict[str, Any]]:
+    """As JSON: amounts in bytes; leastMilliseconds and mostMilliseconds rounded down (null without a memory.max).
+
+    left_out: the containers whose memory.high is not modelled: they follow with the reason alone.
+    """
+    rows: list[dict[str, Any]] = [
         {
             "subject": one.subject,
             "path": one.path,
@@ -100,18 +107,22 @@ def slowing_document(found: tuple[Slowed, ...]) -> list[dict[str, Any]]:
             "leastMilliseconds": None if one.least_seconds is None else int(one.least_seconds * 1000),
             "mostMilliseconds": None if one.most_seconds is None else int(one.most_seconds * 1000),
             "hz": one.hz,
+            **({"endNotModelled": one.end_unknown} if one.end_unknown else {}),
         }
         for one in found
     ]
+    return [*rows, *unanswered_document(left_out)]
 
 
-def slowing_text(found: tuple[Slowed, ...]) -> str:
-    """For people: where each cgroup with a memory.high is slowed, stalls and ends."""
+def slowing_text(found: tuple[Slowed, ...], left_out: tuple[Unanswered, ...] = ()) -> str:
+    """For people: where each cgroup with a memory.high is slowed, stalls and ends; left_out as `slowing_document`."""
     lines = [
         "Throttling: what memory.high does to one task that grows and of whose memory nothing can be reclaimed.",
     ]
     if not found:
-        return "\n".join([*lines, "", "No container and no pod has a memory.high: nothing is slowed."])
+        others = "other " if left_out else ""
+        none = f"No {others}container and no pod has a memory.high: nothing is slowed."
+        return "\n".join([*lines, *unanswered_text(left_out), "", none])
     lines += [
         f"Each sleep pays for {CHARGE_BATCH} pages. The shorter time is that of a task that keeps all of them, the",
         "longer that of one that keeps 1; long runs come near the longer one. Page cache of data and swap make room.",
@@ -125,7 +136,7 @@ def slowing_text(found: tuple[Slowed, ...]) -> str:
             "pass reclaims the text and the program reads it in again. Then anon stands still, pgmajfault grows, and",
             "nothing is killed. The plan does not show whether that happens: it depends on which cgroup read the text.",
         ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *unanswered_text(left_out)])
 
 
 def _lines(one: Slowed) -> Iterator[str]:
@@ -136,7 +147,7 @@ def _lines(one: Slowed) -> Iterator[str]:
     if one.stalls:
         yield f"  stalls from {one.stalls_from} on: {one.batch >> 10} KiB in 2 s"
     if one.end is None or one.least_seconds is None or one.most_seconds is None:
-        yield "  no end of its own: there is no memory.max"
+        yield f"  not modelled: {one.end_unknown}" if one.end_unknown else "  no end of its own: there is no memory.max"
         return
     least, most = duration(one.least_seconds), duration(one.most_seconds)
     yield f"  ends at memory.max {one.end}, if it keeps growing: after {least} to {most} of sleep"

@@ -33,4 +33,7 @@ def use_of(one: PlannedContainer, given: int | None) -> tuple[int, str]:
         expected = one.cgroup.knobs.get(knob)
         if expected is not None and isinstance(expected.value, Bytes) and expected.value.count:
             return expected.value.count, f"assumed: all of its {knob}"
+    if one.resources.memory_limit_in_bytes > 0:
+        # The own cgroup of a container in a sandbox does not hold the limit, and that of others is not modelled.
+        return one.resources.memory_limit_in_bytes, "assumed: all of its memory limit"
     return 0, "assumed: nothing, since it has neither limit nor protection"

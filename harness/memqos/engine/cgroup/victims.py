@@ -13,6 +13,13 @@ from typing import Any
 
 from memqos.engine.answer.verdict import subject
 from memqos.engine.cgroup.oom_killer import badness, total_pages
+from memqos.engine.cgroup.unanswered import (
+    Unanswered,
+    in_sandbox,
+    knobs_unmodelled,
+    unanswered_document,
+    unanswered_text,
+)
 from memqos.engine.cgroup.usage import ContainerUsage, known_usage, use_of
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup
@@ -29,7 +36,7 @@ MACHINE = "the machine"
 class Victim:
     """One container. usage: in bytes; use: how that is known. badness: in pages.
 
-    group: all of its processes are killed together (memory.oom.group).
+    group: all of its processes are killed together (memory.oom.group). group_unknown: why that is not known, else "".
     """
 
     subject: str
@@ -38,18 +45,21 @@ class Victim:
     oom_score_adj: int
     badness: int
     group: bool
+    group_unknown: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortage:
     """What runs out, "the machine" or a cgroup with a memory.max, and the containers in it, the first victim first.
 
-    total: what there is of it, in bytes of memory and swap together.
+    total: what there is of it, in bytes of memory and swap together. left_out: containers in sandboxes, of which it is
+    not known where in that order they are: what is killed is the sandbox.
     """
 
     subject: str
     total: int
     victims: tuple[Victim, ...]
+    left_out: tuple[Unanswered, ...] = ()
 
 
 def shortages(plan: Plan, kubelet: Kubelet, usage: ContainerUsage | None = None) -> tuple[Shortage, ...]:
@@ -58,9 +68,9 @@ def shortages(plan: Plan, kubelet: Kubelet, usage: ContainerUsage | None = None)
     What a container uses that `usage` does not name is assumed, see `use_of`. KeyError names a container of `usage`
     that the plan does not have.
     """
-    running = tuple(_running(plan, known_usage(plan, usage)))
+    running = tuple(_running(plan, kubelet, known_usage(plan, usage)))
     found = [_shortage(domain, kubelet, running) for domain in _domains(plan)]
-    return tuple(one for one in found if one.subject == MACHINE or len(one.victims) > 1)
+    return tuple(one for one in found if one.subject == MACHINE or len(one.victims) + len(one.left_out) > 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +85,7 @@ class _Domain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Running:
-    """One container that runs; pod: its pod's cgroup."""
+    """One container that runs; pod: its pod's cgroup. sandbox: why its cgroup does not hold its processes, else ""."""
 
     subject: str
     pod: CgroupPath
@@ -83,6 +93,8 @@ class _Running:
     use: str
     oom_score_adj: int
     group: bool
+    group_unknown: str
+    sandbox: str
 
 
 def _domains(plan: Plan) -> Iterator[_Domain]:
@@ -102,8 +114,9 @@ def _amount(cgroup: PlannedCgroup, knob: Knob) -> Bytes | Max:
     return expected.value if expected is not None and isinstance(expected.value, Bytes) else MAX
 
 
-def _running(plan: Plan, usage: ContainerUsage) -> Iterator[_Running]:
+def _running(plan: Plan, kubelet: Kubelet, usage: ContainerUsage) -> Iterator[_Running]:
     for pod in plan.pods:
+        sandbox = in_sandbox(pod.runtimes or kubelet.runtimes)
         for one in pod.containers:
             if one.refusal or one.kind is ContainerKind.INIT:
                 continue
@@ -116,12 +129,15 @@ def _running(plan: Plan, usage: ContainerUsage) -> Iterator[_Running]:
                 use=use,
                 oom_score_adj=one.oom_score_adj,
                 group=group is not None and group.value == Number(1),
+                group_unknown=knobs_unmodelled(one.cgroup, (Knob.MEMORY_OOM_GROUP,)),
+                sandbox=sandbox,
             )
 
 
 def _shortage(domain: _Domain, kubelet: Kubelet, running: Sequence[_Running]) -> Shortage:
     node = kubelet.node
     total = total_pages(domain.limit, domain.swap_limit, memory=node.memory, swap=node.swap, page_size=node.page_size)
+    inside = [one for one in running if one.pod == domain.path or one.pod.below(domain.path)]
     victims = [
         Victim(
             subject=one.subject,
@@ -130,12 +146,25 @@ def _shortage(domain: _Domain, kubelet: Kubelet, running: Sequence[_Running]) ->
             oom_score_adj=one.oom_score_adj,
             badness=badness(one.usage // node.page_size, one.oom_score_adj, total=total),
             group=one.group,
+            group_unknown=one.group_unknown,
         )
-        for one in running
-        if one.pod == domain.path or one.pod.below(domain.path)
+        for one in inside
+        if not one.sandbox
     ]
     victims.sort(key=lambda one: -one.badness)
-    return Shortage(subject=domain.subject, total=total * node.page_size, victims=tuple(victims))
+    return Shortage(
+        subject=domain.subject,
+        total=total * node.page_size,
+        victims=tuple(victims),
+        left_out=tuple(
+            Unanswered(subject=one.subject, path=str(one.pod), why=f"{one.sandbox}; {_ORDER}")
+            for one in inside
+            if one.sandbox
+        ),
+    )
+
+
+_ORDER = "a kill takes the whole sandbox, and its place in this order is not modelled"
 
 
 def shortages_document(found: tuple[Shortage, ...]) -> list[dict[str, Any]]:
@@ -151,10 +180,12 @@ def shortages_document(found: tuple[Shortage, ...]) -> list[dict[str, Any]]:
                     "use": each.use,
                     "oomScoreAdj": each.oom_score_adj,
                     "badness": each.badness,
-                    "group": each.group,
+                    "group": None if each.group_unknown else each.group,
+                    **({"not_modelled": each.group_unknown} if each.group_unknown else {}),
                 }
                 for each in one.victims
             ],
+            **({"left_out": unanswered_document(one.left_out)} if one.left_out else {}),
         }
         for one in found
     ]
@@ -170,4 +201,7 @@ def shortages_text(found: tuple[Shortage, ...]) -> str:
             lines.append(f"  {number}. {each.subject}{group}")
             lines.append(f"     uses {each.usage} ({each.use}), oom_score_adj {each.oom_score_adj}")
             lines.append(f"     badness {each.badness} pages")
+            if each.group_unknown:
+                lines.append(f"     not modelled: {each.group_unknown}")
+        lines += (f"  {line}" for line in unanswered_text(one.left_out) if line)
     return "\n".join(lines)

@@ -56,6 +56,30 @@ def test_runtimes_that_are_not_modelled(told, runtime, name):
     )[1]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("runtime", "why"),
+    [
+        ("containerd@2.1.9+runsc@20240729", "runsc 20240729 runs all containers of a pod in one sandbox"),
+        ("containerd@2.1.9+kata@3.20", "kata 3.20 runs all containers of a pod in one virtual machine"),
+        ("pouch@1+runc@1.3.6", "memory.min, memory.low: pouch 1 is not modelled"),
+    ],
+)
+def test_answers_leave_containers_that_are_not_modelled_out(told, runtime, why):
+    asked = (GVISOR, "--kubernetes", "1.34", "--runtime", runtime, "--set", "featureGates.MemoryQoS=true")
+    code, out, _ = told(*asked, "--protection", "--throttling", "--oom")
+    assert code == 0
+    name = "container app of pod default/web"
+    assert f"{name}\n  not modelled: {why}" in out
+    assert out.count(f"{name}\n") >= 2
+    document = json.loads(told(*asked, "--protection", "--throttling", "--oom", "--json")[1])
+    [left] = [one for one in document["protection"] if "not_modelled" in one]
+    assert (left["subject"], sorted(left)) == (name, ["not_modelled", "path", "subject"])
+    assert left["not_modelled"].startswith(why)
+    assert [one["subject"] for one in document["throttling"] if "not_modelled" in one] == [name]
+    boxed = "pouch" not in runtime
+    assert [one["subject"] for one in document["oom"][0].get("left_out", [])] == [name] * boxed
+
+
 @pytest.mark.parametrize(("runtime", "said"), [
     ("runcc@1", "did you mean 'runc'?"),
     ("containerd@2.1+cruun@1.2", "did you mean 'crun'?"),
