@@ -63,7 +63,7 @@ class Anon(_Allocation):
     """Private anonymous memory. threads: how many use an equal part of it each, beside each other; 1 to 64.
 
     within: seconds after which the one thread goes no further, whatever it has by then (above zero); None: all of it.
-    needs_text: whether every page of the program's own text is read before each page.
+    needs_text: whether every page of the program's own text is read before each page, and is locked in memory no more.
     """
 
     threads: int = 1

@@ -36,7 +36,7 @@ _LOG_FIELDS = 4
 class Started:
     """memload runs and its arguments are understood. ms, in all lines: milliseconds since it started.
 
-    lock_errno: 0 if the program itself is locked in memory, else why not, as errno; ECANCELED with --own-text.
+    lock_errno: 0 if the program itself is locked in memory, else why not, as errno.
     """
 
     ms: float

@@ -10,6 +10,7 @@ from memqos.engine.answer.finding import Verdict
 from memqos.errors import DeadlineError, NonconformanceError, RuntimeCallError, UsageError
 from memqos.model.knob import Bytes
 from memqos.node.behaviour import watching
+from memqos.node.behaviour.conditions import faults
 from memqos.node.behaviour.growth import furthest
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in, scene
 from tests.unit.node.memory import PAGE, MemoryBench
@@ -411,3 +412,12 @@ def test_few_values_of_the_counter_say_nothing():
     found = counting(*tries(17, count=30)).counts_passes()
     assert (found.verdict, found.why_not) == (Verdict.NOT_OBSERVABLE, "only 29 of 40 values of high were seen")
     assert counting(0).counts_passes().verdict is Verdict.NOT_OBSERVABLE
+
+
+def test_waiting_for_major_faults():
+    condition = faults()
+    enough, few = (sample(files(memory_stat=f"pgmajfault {count}\n")) for count in (40, 39))
+    assert (condition.holds(enough), condition.holds(few), condition.holds(sample(files()))) == (True, False, False)
+    assert condition.name == "memory.stat pgmajfault reaches 40"
+    assert "pgmajfault 39 in " in condition.shows(few)
+    assert "(not there)" in condition.shows(sample(files()))

@@ -1,6 +1,5 @@
 """The program itself, compiled here and given little: its address space is limited, so nothing can grow."""
 
-import errno
 import os
 import signal
 import subprocess
@@ -292,13 +291,12 @@ def test_what_is_wanted_within_a_time_ends_with_it(memload: Path) -> None:
     assert 1500 <= cut.ms < 4000
 
 
-def test_it_goes_on_as_a_copy_of_its_own_that_is_not_locked(memload: Path, tmp_path: Path) -> None:
-    """So that its text is charged to its own cgroup, and can be reclaimed."""
+def test_it_goes_on_as_a_copy_of_its_own(memload: Path, tmp_path: Path) -> None:
+    """So that its text is charged to its own cgroup."""
     copy = tmp_path / "own"
     status, (started, *_) = run(memload, "--own-text", str(copy), "anon", "64Ki", "needs=text", ",", "exit", "7")
     assert status == 7
     assert isinstance(started, Started)
-    assert started.lock_errno == errno.ECANCELED
     assert copy.read_bytes() == memload.read_bytes()
     # A copy that is there is made anew: it may be of another program.
     assert run(memload, "--own-text", str(copy), "exit", "3")[0] == 3
@@ -312,3 +310,14 @@ def test_only_anonymous_memory_needs_text(memload: Path) -> None:
     assert run(memload, "file", "/f", "1Mi", "needs=text")[0] == 2
     status, lines = do(memload, Anon(size=MI, needs_text=True))
     assert (status, next(line.bytes for line in lines if isinstance(line, Done))) == (0, MI)
+
+
+def test_what_needs_text_locks_it_no_more(memload: Path) -> None:
+    words = [memload, "anon", "4Ki", "needs=text", ",", "hold"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        while '"hold"' not in process.stdout.readline():
+            pass
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        process.terminate()
+    assert "VmLck:\t       0 kB" in status

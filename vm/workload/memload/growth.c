@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "report.h"
@@ -125,6 +126,8 @@ int grow(struct region *region, const struct command *command)
 	struct timespec began;
 	struct part whole = { .region = region, .command = command, .began = &began, .end = region->size };
 
+	if (command->text)
+		munlockall();
 	clock_gettime(CLOCK_MONOTONIC, &began);
 	if (command->threads > 1)
 		return grow_together(region, command, &began);

@@ -11,7 +11,8 @@
  *   anon SIZE [PACE] [threads=N | within=SECONDS] [needs=text]
  *                                                    private anonymous memory, used by N threads beside each other, or
  *                                                    as much of it as it has when so long is over; needs=text: before
- *                                                    each page every page of the program's own text is read
+ *                                                    each page every page of the program's own text is read, which is
+ *                                                    locked in memory no more from then on
  *   file PATH SIZE [PACE] [how=write|mmap]           page cache of a new file
  *   tmpfs PATH SIZE [PACE] [how=write|mmap]          the same, and PATH must be on a tmpfs
  *   touch [ID]       read and write every page of one held region, or of all, and check what it holds
@@ -27,9 +28,9 @@
  * pages, so no zero page, same-page merging, huge page or compression makes it smaller. With fill=runs each word of 8
  * bytes stands 16 times in a row, and compression makes a page about eight times smaller. Threads (1 unless told, at
  * most 64) have an equal part of the memory each. The program itself is locked in memory (start says lock_errno, 0 if
- * it is): it does not thrash when its cgroup is full. With --own-text it goes on as a copy of itself in the new file
- * PATH, an absolute path on a disk, and is not locked (lock_errno ECANCELED): its text is then charged to its own
- * cgroup, whichever cgroup read the program before, and can be reclaimed.
+ * it is), up to the first command that needs=text: it does not thrash when its cgroup is full. With --own-text it goes
+ * on as a copy of itself in the new file PATH, an absolute path on a disk: its text is then charged to its own cgroup,
+ * whichever cgroup read the program before.
  *
  * Each line has "event" and "ms" (since the start, monotonic); "command" counts commands from 1. Events: start; step
  * (bytes so far, of, max_us: the longest wait for one page or write in this step, thread: which of several); done;
@@ -201,7 +202,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	say("start", "\"pid\":%d,\"page_size\":%llu,\"lock_errno\":%d", (int)getpid(),
-	    (unsigned long long)page_bytes(), own_text ? ECANCELED : lock_program());
+	    (unsigned long long)page_bytes(), lock_program());
 	run_arguments(argc - next, argv + next, 1);
 	if (!commands && next < argc)
 		return 0;

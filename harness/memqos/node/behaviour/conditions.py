@@ -23,6 +23,7 @@ __all__ = [
     "counted",
     "ended",
     "exceeds",
+    "faults",
     "gathered",
     "held",
     "numa_of",
@@ -192,6 +193,19 @@ def stalls(*, for_good: bool = False) -> Condition:
         f"memory.pressure some total reaches {least} µs",
         lambda sample: (sample.counter("memory.pressure", "some total") or 0) >= least,
         lambda sample: f"some total {_or_unread(sample.counter('memory.pressure', 'some total'))} µs in {sample.pod}",
+    )
+
+
+FAULTS = 40
+"""So many major faults of a container that reads its text in again and again; one whose text is locked has a few."""
+
+
+def faults() -> Condition:
+    """The container's memory.stat has counted FAULTS major faults."""
+    return Condition(
+        f"memory.stat pgmajfault reaches {FAULTS}",
+        lambda sample: (stat_of(sample, "pgmajfault") or 0) >= FAULTS,
+        lambda sample: f"pgmajfault {_or_unread(stat_of(sample, 'pgmajfault'))} in {sample.container}/memory.stat",
     )
 
 
