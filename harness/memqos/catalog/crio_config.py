@@ -7,6 +7,7 @@ Source: CRI-O pkg/config/config.go `UpdateFromDropInFile`, `UpdateFromPath`.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,12 +16,15 @@ from typing import Any
 
 from memqos.catalog.pods import read_text
 from memqos.engine.translate.allowance import Workload
+from memqos.engine.translate.crio_settings import CrioSettings
 from memqos.errors import UsageError
+from memqos.model.node import CgroupDriver
 
 __all__ = ["CrioConfig", "CrioHandler", "load_crio_config"]
 
 _MOST_BYTES = 1 << 20
 _WHAT = "a configuration of CRI-O (crio.conf)"
+_SETTINGS = ("cgroup_manager", "pids_limit")
 _NUMBERS = {"cpushares": "shares", "cpuquota": "quota", "cpuperiod": "period", "cpulimit": "limit"}
 
 
@@ -36,11 +40,11 @@ class CrioHandler:
 class CrioConfig:
     """What the files say. default: the handler of pods without a RuntimeClass, "" if they do not say.
 
-    cgroup_manager: "systemd", "cgroupfs", or "" if they do not say.
+    settings: what holds for all containers.
     """
 
     default: str = ""
-    cgroup_manager: str = ""
+    settings: CrioSettings = field(default_factory=CrioSettings)
     handlers: Mapping[str, CrioHandler] = field(default_factory=dict)
     workloads: tuple[Workload, ...] = ()
 
@@ -48,16 +52,19 @@ class CrioConfig:
 def load_crio_config(paths: Iterable[str]) -> CrioConfig:
     """The configuration in these files and folders; UsageError for what cannot be read or is no crio.conf."""
     runtime: dict[str, Any] = {}
+    origin: dict[str, str] = {}
     handlers: dict[str, CrioHandler] = {}
     workloads: dict[str, Workload] = {}
     for path in _files(paths):
-        own = _table(_table(_parsed(path), "crio", path), "runtime", path)
+        text = _text(path)
+        own = _table(_table(_parsed(text, path), "crio", path), "runtime", path)
+        origin |= {name: _place(name, text, path) for name in _SETTINGS if name in own}
         runtime |= {name: value for name, value in own.items() if name not in {"runtimes", "workloads"}}
         handlers |= {name: _handler(name, one, path) for name, one in _tables(own, "runtimes", path)}
         workloads |= {name: _workload(name, one, path) for name, one in _tables(own, "workloads", path)}
     return CrioConfig(
         default=str(runtime.get("default_runtime", "")),
-        cgroup_manager=str(runtime.get("cgroup_manager", "")),
+        settings=_settings(runtime, origin),
         handlers=handlers,
         workloads=tuple(workloads.values()),
     )
@@ -71,14 +78,45 @@ def _files(paths: Iterable[str]) -> Iterator[str]:
             yield path
 
 
-def _parsed(path: str) -> dict[str, Any]:
+def _text(path: str) -> str:
     data = read_text(path, _WHAT, _MOST_BYTES)
     if len(data) > _MOST_BYTES:
         raise _wrong(path, f"the file has more than {_MOST_BYTES} bytes")
     try:
-        return tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise _wrong(path, f"this is no TOML: {error}") from None
+
+
+def _parsed(text: str, path: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise _wrong(path, f"this is no TOML: {str(error) or 'nested too deeply'}") from None
+
+
+def _place(name: str, text: str, path: str) -> str:
+    """The file, with the line that sets this; without one where several lines look so."""
+    lines = [
+        number
+        for number, line in enumerate(text.splitlines(), 1)
+        if re.match(rf"\s*(?:crio\.)?(?:runtime\.)?{name}\s*=", line)
+    ]
+    return f"{path}:{lines[0]}" if len(lines) == 1 else path
+
+
+def _settings(runtime: Mapping[str, Any], origin: Mapping[str, str]) -> CrioSettings:
+    manager, limit = runtime.get("cgroup_manager"), runtime.get("pids_limit", 0)
+    if manager is not None and manager not in set(CgroupDriver):
+        step = "Write systemd or cgroupfs: CRI-O does not start with another one."
+        what = f"cgroup_manager {str(manager)[:40]!r} is unknown."
+        raise UsageError(what, where=origin["cgroup_manager"], next_step=step)
+    if not isinstance(limit, int) or isinstance(limit, bool):
+        what = f"pids_limit {str(limit)[:40]!r} is no whole number."
+        raise UsageError(what, where=origin["pids_limit"], next_step="Write a number such as 2048, or -1 for no limit.")
+    return CrioSettings(
+        cgroup_manager=None if manager is None else CgroupDriver(manager), pids_limit=limit, origin=origin
+    )
 
 
 def _table(holder: Mapping[str, Any], name: str, path: str) -> dict[str, Any]:

@@ -52,7 +52,7 @@ _OPTIONS = (
         multiple=True,
         metavar="FILE",
         help="CRI-O's configuration (crio.conf, or a folder of drop-ins): handlers, the annotations that they allow, "
-        "and workloads. May be repeated; later files win.",
+        "workloads, and cgroup_manager, the driver from 1.31 on. May be repeated; later files win.",
     ),
     click.option(
         "--allowed-annotation",
@@ -136,7 +136,8 @@ class RuntimeOptions:
             for name, one in config.handlers.items()
         }
         allowed = () if own is None else own.allowed
-        return replace(found, allowance=Allowance(allowed=allowed, workloads=config.workloads), handlers=handlers)
+        allowance = Allowance(allowed=allowed, workloads=config.workloads)
+        return replace(found, allowance=allowance, handlers=handlers, crio=config.settings)
 
 
 def runtime_told(node: NodeFacts) -> dict[str, str] | None:

@@ -46,8 +46,8 @@ class Kubelet:
     cfs_period: µs per quota, as it is sent.
     single_process_oom_kill: the effective value; kills_whole_group: whether containers get memory.oom.group 1.
     v2: whether the node mounts cgroup v2 alone; files: the control files of its version of cgroups.
-    driver_assumed: what of the driver was assumed, "" where nothing was. build: what is to be said of a kubelet that is
-    a build before a release, "" of a release.
+    driver_assumed: what was assumed of the driver, or contradicts it, "" for nothing. build: what is to be said of a
+    kubelet that is a build before a release, "" of a release.
     exclusive_cpus: whether containers with CPUs of their own (static CPU Manager) get no quota.
     """
 

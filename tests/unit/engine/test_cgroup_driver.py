@@ -6,6 +6,7 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.cgroup_driver import disagreement, driver_of
 from memqos.engine.releases.release import Release
+from memqos.engine.translate.crio_settings import CrioSettings
 from memqos.engine.translate.versions import BUNDLES, Runtimes, reports_driver, traits_of
 from memqos.model.node import CgroupDriver, KubeletSettings
 from tests.unit.engine.pods import NODE
@@ -100,3 +101,53 @@ def test_another_driver_than_the_cgroups_show(asked, configured, seen, said, tol
     assert found[0] == told[0]
     assert told[1] in found[1]
     assert bool(found[1]) is bool(told[1])
+
+
+def crio(version="1.36", **config):
+    return Runtimes(cri=traits_of("cri-o", version), oci=RUNC, crio=CrioSettings(**config))
+
+
+@pytest.mark.parametrize(("release", "version", "manager", "configured", "driver"), [
+    ("1.36", "1.36", CGROUPFS, None, CGROUPFS),
+    ("1.36", "1.36", CGROUPFS, SYSTEMD, CGROUPFS),
+    ("1.31", "1.31", SYSTEMD, CGROUPFS, SYSTEMD),
+    ("1.36", "1.36", None, CGROUPFS, SYSTEMD),
+    ("1.30", "1.30", CGROUPFS, SYSTEMD, SYSTEMD),
+    ("1.30", "1.30", SYSTEMD, None, CGROUPFS),
+    ("1.36", "1.27.3", SYSTEMD, None, CGROUPFS),
+])  # fmt: skip
+def test_the_cgroup_manager_of_crio_decides_where_the_kubelet_asks(release, version, manager, configured, driver):
+    settings = KubeletSettings(cgroup_driver=configured)
+    assert driver_of(Release.of(release), settings, crio(version, cgroup_manager=manager)).driver is driver
+
+
+def test_the_cgroup_manager_is_told_with_its_origin():
+    def told(release, runtimes, *, known=None, **settings):
+        return driver_of(Release.of(release), KubeletSettings(**settings), runtimes, known=known).assumed
+
+    ours = crio(cgroup_manager=CGROUPFS, origin={"cgroup_manager": "crio.conf:3"})
+    assert told("1.36", ours) == (
+        "cgroupfs is the cgroup_manager of CRI-O's configuration (crio.conf:3): the kubelet of 1.36 takes the driver "
+        "that the runtime reports (KEP-4033)"
+    )
+    assert "reports, and ignores cgroupDriver: systemd (KEP-4033)" in told("1.36", ours, cgroup_driver=SYSTEMD)
+    assert "ignores" not in told("1.36", ours, cgroup_driver=CGROUPFS)
+    assert told("1.36", crio()).startswith("systemd is assumed")
+    assert told("1.30", ours, cgroup_driver=SYSTEMD) == (
+        "the kubelet of 1.30 has systemd here, and CRI-O has cgroup_manager cgroupfs (crio.conf:3): CRI-O refuses pods "
+        "whose parent cgroup is the other driver's"
+    )
+    assert told("1.30", ours) == ""
+    assert told("1.36", ours, known=CGROUPFS) == ""
+    assert "has systemd here, and CRI-O has cgroup_manager cgroupfs" in told("1.36", ours, known=SYSTEMD)
+    assert told("1.36", crio(), known=CGROUPFS) == ""
+    assert "CRI-O has cgroup_manager systemd:" in told("1.36", crio(cgroup_manager=SYSTEMD), known=CGROUPFS)
+
+
+@pytest.mark.parametrize(("limit", "count"), [(2048, 1), (0, 0), (-1, 0)])
+def test_a_limit_of_processes_is_named(limit, count):
+    runtimes = crio(pids_limit=limit, origin={"pids_limit": "crio.conf:4"})
+    plan = expect([], Kubelet.of(node=NODE, release="1.36", runtimes=runtimes))
+    found = [one for one in plan.remarks if one.about == "pids_limit"]
+    assert [one.origin for one in found] == ["crio.conf:4"] * count
+    assert all(one.what.startswith("CRI-O writes 2048 into pids.max of every container") for one in found)

@@ -23,7 +23,7 @@ _SAY = "--driver says which it is"
 
 @dataclass(frozen=True, slots=True)
 class DriverChoice:
-    """A driver, and what of it was assumed; "" where nothing was."""
+    """A driver, and what was assumed of it or was told of another one; "" where there is nothing to say."""
 
     driver: CgroupDriver
     assumed: str = ""
@@ -34,20 +34,22 @@ def driver_of(
 ) -> DriverChoice:
     """The driver of this kubelet. known: the one that it certainly uses, as its cgroups show it or a person says.
 
-    Without it: where the release asks the runtime (gate KubeletCgroupDriverFromCRI) and the runtime reports, CRI-O's
-    default, systemd; for containerd and Docker, whose report is a setting of theirs, the configured driver. Otherwise
-    the configured one, else cgroupfs, the kubelet's default.
+    Without it: where the release asks the runtime (gate KubeletCgroupDriverFromCRI) and the runtime reports, the
+    cgroup_manager of CRI-O's configuration, by default systemd; for containerd and Docker, whose report is a setting of
+    theirs, the configured driver. Otherwise the configured one, else cgroupfs, the kubelet's default.
     """
     configured = settings.cgroup_driver
     if known is not None:
-        return DriverChoice(known)
+        return DriverChoice(known, _contradicted(release, known, runtimes))
     reports = reports_driver(runtimes.cri)
     asks = enabled(Gate.DRIVER_FROM_CRI, release, settings.feature_gates)
     # What /configz serves is what the kubelet runs with, the runtime's report included.
     if not asks or reports is False or (settings.effective and configured is not None):
-        return DriverChoice(configured or _KUBELET_DEFAULT)
+        driver = configured or _KUBELET_DEFAULT
+        return DriverChoice(driver, _contradicted(release, driver, runtimes))
     if runtimes.cri.runtime is RuntimeName.CRIO:
-        return DriverChoice(CgroupDriver.SYSTEMD, _crio(release, runtimes, configured))
+        driver = CgroupDriver.SYSTEMD if runtimes.crio is None else runtimes.crio.driver
+        return DriverChoice(driver, _crio(release, runtimes, configured))
     driver = configured or _KUBELET_DEFAULT
     because = f"{_FIELD} says" if configured else "the defaults of both are"
     may = "reports" if reports else "may report"
@@ -60,10 +62,28 @@ def driver_of(
 
 
 def _crio(release: Release, runtimes: Runtimes, configured: CgroupDriver | None) -> str:
-    ignored = f", and ignores {_FIELD}: {configured}" if configured is CgroupDriver.CGROUPFS else ""
+    crio = runtimes.crio
+    driver = CgroupDriver.SYSTEMD if crio is None else crio.driver
+    ignored = f", and ignores {_FIELD}: {configured}" if configured not in {None, driver} else ""
+    if crio is not None and crio.cgroup_manager is not None:
+        return (
+            f"{driver} is the cgroup_manager of CRI-O's configuration{crio.place}: the kubelet of {release} takes the "
+            f"driver that the runtime reports{ignored} (KEP-4033)"
+        )
     return (
         f"systemd is assumed: the kubelet of {release} takes the driver that the runtime reports{ignored}; "
         f"{runtimes.cri} reports its cgroup_manager, which is systemd by default; {_SAY}"
+    )
+
+
+def _contradicted(release: Release, driver: CgroupDriver, runtimes: Runtimes) -> str:
+    """That CRI-O is configured with another driver than the kubelet has; "" where it is not, or nobody knows."""
+    crio = runtimes.crio
+    if crio is None or crio.cgroup_manager in {None, driver}:
+        return ""
+    return (
+        f"the kubelet of {release} has {driver} here, and CRI-O has cgroup_manager {crio.driver}{crio.place}: CRI-O "
+        "refuses pods whose parent cgroup is the other driver's"
     )
 
 

@@ -59,6 +59,8 @@ def runtime_remarks(pods: Iterable[Pod], kubelet: Kubelet) -> Iterator[Remark]:
     told = (note for names in classes for note in runtime_notes(kubelet.runtimes.of_class(*names)))
     for about, what in dict.fromkeys(told):
         yield Remark(about, "", what)
+    if kubelet.runtimes.crio is not None:
+        yield from (Remark(*note) for note in kubelet.runtimes.crio.notes())
 
 
 def unmodelled_pods(pods: Iterable[Pod], kubelet: Kubelet) -> dict[str, str]:

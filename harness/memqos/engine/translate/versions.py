@@ -16,6 +16,7 @@ from enum import StrEnum
 from memqos.engine.cgroup.cpu import WeightConversion
 from memqos.engine.cgroup.layout import CRUN_SUBGROUP, Layout
 from memqos.engine.translate.allowance import NOTHING_ALLOWED, Allowance
+from memqos.engine.translate.crio_settings import CrioSettings
 from memqos.engine.translate.systemd import SYSTEMD
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 
@@ -360,7 +361,8 @@ class Runtimes:
     cri, oci: the CRI runtime, or Docker, and its OCI runtime. hugetlb: whether containerd is configured to pass huge
     page limits on (`disable_hugetlb_controller = false`); CRI-O always does, and Docker cannot. systemd: its version.
     allowance: which annotations of pods the CRI runtime is configured to act on. handlers: RuntimeClass, or its
-    handler, to the OCI runtime and the allowance that are configured for it.
+    handler, to the OCI runtime and the allowance that are configured for it. crio: what crio.conf sets besides; None
+    where no crio.conf was read.
     """
 
     cri: Traits
@@ -369,6 +371,7 @@ class Runtimes:
     systemd: int = SYSTEMD
     allowance: Allowance = NOTHING_ALLOWED
     handlers: Mapping[str, Handler] = field(default_factory=dict, hash=False)
+    crio: CrioSettings | None = None
 
     @property
     def passes_huge_pages(self) -> bool:

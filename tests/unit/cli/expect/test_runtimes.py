@@ -202,6 +202,27 @@ def test_crio_conf_says_what_is_allowed(told, crio_conf):
     assert files(out)[1]["memory.high"]["undecided"] == ["max", "7999488"]
 
 
+def test_crio_conf_decides_the_driver_and_names_its_limit_of_processes(told, tmp_path):
+    first, later = tmp_path / "crio.conf", tmp_path / "20-later.conf"
+    first.write_text('[crio.runtime]\n# cgroup_manager = "systemd"\ncgroup_manager = "systemd"\npids_limit = 2048\n')
+    later.write_text('[crio]\nruntime.cgroup_manager = "cgroupfs"\n')
+    asked = (GVISOR, "--runtime", "cri-o@1.36.0+runc@1.3.6", "--crio-config", str(first), "--json")
+    _, out, err = told(*asked, "--kubernetes", "1.36", "--set", "cgroupDriver=cgroupfs")
+    assert json.loads(out)["driver"] == "systemd"
+    assert f"systemd is the cgroup_manager of CRI-O's configuration ({first}:3)" in err
+    assert "ignores cgroupDriver: cgroupfs (KEP-4033)" in err
+    assert f"{first}:4: pids_limit: CRI-O writes 2048 into pids.max of every container" in err
+    _, out, err = told(*asked, "--kubernetes", "1.36", "--crio-config", str(later))
+    assert json.loads(out)["driver"] == "cgroupfs"
+    assert f"cgroupfs is the cgroup_manager of CRI-O's configuration ({later}:2)" in err
+    _, out, err = told(*asked, "--kubernetes", "1.30")
+    assert json.loads(out)["driver"] == "cgroupfs"
+    assert "CRI-O refuses pods whose parent cgroup is the other driver's" in err
+    first.write_text('[crio.runtime]\n[crio.runtime.runtimes.a]\ncgroup_manager = "x"\n')
+    _, out, err = told(*asked, "--kubernetes", "1.36")
+    assert "systemd is assumed" in err
+
+
 def test_crio_conf_has_handlers_and_workloads(told, crio_conf, tmp_path):
     text = Path(ANNOTATED).read_text()
     pod = tmp_path / "pod.yaml"
@@ -220,13 +241,17 @@ def test_crio_conf_has_handlers_and_workloads(told, crio_conf, tmp_path):
     ("[crio.runtime.workloads.a]\n", "workload a has no activation_annotation"),
     ('[crio.runtime.workloads.a]\nactivation_annotation="x"\nresources={cpushares="1"}', "cpushares of workload a"),
     ("#" * (1 << 20) + "#", "more than 1048576 bytes"),
+    ('[crio.runtime]\ncgroup_manager = "other"', "cgroup_manager 'other' is unknown"),
+    ("[crio.runtime]\ncgroup_manager = 1", "cgroup_manager '1' is unknown"),
+    ('[crio.runtime]\npids_limit = "9"', "pids_limit '9' is no whole number"),
+    ("[crio.runtime]\npids_limit = true", "pids_limit 'True' is no whole number"),
 ])  # fmt: skip
 def test_a_crio_conf_of_another_form_is_refused(told, tmp_path, text, said):
     path = tmp_path / "crio.conf"
     path.write_text(text)
     code, out, err = told(ANNOTATED, *CRIO, "--crio-config", str(path))
     assert (int(code), out) == (4, "")
-    assert f"memqos: error: {path}: " in err
+    assert f"memqos: error: {path}:" in err
     assert said in err
 
 
