@@ -166,7 +166,7 @@ class _Planner:
         qos, uid = draft.qos, pod.uid
         per_qos = self._kubelet.cgroups_per_qos
         path = self._path(layout.pod_name(self._root, qos, uid) if per_qos else self._root)
-        knobs = _explained(draft.knobs, draft.explain, names_of(pod) if draft.slots and self._reasons else ())
+        knobs = _explained(draft.knobs, draft.explain, names_of(pod) if draft.sharing.slots and self._reasons else ())
         return PlannedPod(
             name=pod.name,
             namespace=pod.namespace,
@@ -209,7 +209,7 @@ class _Planner:
 
 def _container(pod: Pod, index: int, draft: ContainerDraft, path: CgroupPath, own: PodDraft) -> PlannedContainer:
     container = pod.all_containers[index]
-    names = names_of(pod, index) if own.slots and draft.explain is not None else ()
+    names = names_of(pod, index) if draft.sharing.slots and draft.explain is not None else ()
     return PlannedContainer(
         name=container.name,
         resources=draft.resources,
@@ -222,7 +222,9 @@ def _container(pod: Pod, index: int, draft: ContainerDraft, path: CgroupPath, ow
             container=container.name,
         ),
         oom_score_adj=draft.oom_score_adj,
-        explain_oom_score_adj=unexplained if draft.explain is None else ExplainedScore(draft.explain, names),
+        explain_oom_score_adj=unexplained
+        if draft.explain_score is None
+        else ExplainedScore(draft.explain_score, names),
         kind=container.kind,
         refusal=draft.refusal,
         annotated=draft.annotated,

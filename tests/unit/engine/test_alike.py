@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 
 from memqos.engine.answer.document import cgroup_document, plan_document, plan_parts
+from memqos.engine.answer.explain import plan_tree
 from memqos.engine.answer.json_text import JsonText, Slotted, Template
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.pod.alike import nameless, names_of, slot
+from memqos.engine.pod.alike import Explained, nameless, names_of, slot
 from memqos.model.knob import Knob
 from memqos.model.pod import CRITICAL_PRIORITY, Container, ContainerKind, Pod
 from memqos.model.quantity import Quantity
@@ -117,6 +118,23 @@ def test_a_name_that_looks_like_a_slot_goes_into_its_own():
     several = [pod(equal("1", "1Gi"), name=name) for name in ("a", slot(1))]
     found = [one.cgroup.knobs[Knob.CPU_WEIGHT].reason.rule for one in expect(several, kubelet()).pods]
     assert f"pod '{slot(1)}'" in found[1]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_file_that_looks_like_a_slot_is_streamed(count):
+    """A pod by itself has no slots to fill; for two that are alike the file's name goes into one."""
+    own = placed(pod(container(limits={"memory": "1Gi"})), slot(0))
+    several = [dataclasses.replace(own, name=f"p{number}", uid=f"u{number}") for number in range(count)]
+    plan = expect(several, kubelet())
+    text = json.dumps(plan_document(plan))
+    assert streamed(plan) == json.loads(text)
+    assert json.dumps(f"{slot(0)}:7") in text
+
+
+def test_a_tree_is_made_without_reasons(monkeypatch):
+    plan = expect([pod(container(limits={"memory": "1Gi"}), name=name) for name in ("a", "b")], kubelet())
+    monkeypatch.setattr(Explained, "__getitem__", lambda _self, knob: pytest.fail(f"a reason for {knob} is made"))
+    assert plan_tree(plan).count("memory.max") == 2
 
 
 def test_names_and_slots_are_in_one_order():

@@ -40,7 +40,7 @@ from memqos.engine.answer.loss import Hop, HopHeld, Loss
 from memqos.engine.answer.setter import Setter
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Input, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason, Remark
-from memqos.engine.pod.alike import Explained, ExplainedScore, Explanation
+from memqos.engine.pod.alike import Explained, ExplainedScore, Explanation, ScoreExplanation
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import Document, cri_document, translation_document
 from memqos.model.cri import ContainerResources
@@ -144,11 +144,15 @@ class _Slotting:
 
     def knobs(self, knobs: Mapping[Knob, Expected]) -> object:
         """The files of a cgroup, with what is expected of each."""
-        return Slotted(self._knobs(knobs.explain()), knobs.names) if isinstance(knobs, Explained) else _knobs(knobs)
+        if isinstance(knobs, Explained):
+            # What serves one cgroup alone is written once: no template is kept of it.
+            explanation = knobs.explain()
+            return Slotted(self._knobs(explanation), knobs.names) if knobs.names else _knobs(explanation.knobs)
+        return _knobs(knobs)
 
     def score(self, explain: Callable[[], Reason]) -> object:
         """Why a container gets its oom_score_adj."""
-        if isinstance(explain, ExplainedScore):
+        if isinstance(explain, ExplainedScore) and explain.names:
             return Slotted(self._scores(explain.explain()), explain.names)
         return reason_document(explain())
 
@@ -157,8 +161,8 @@ def _knobs_template(explanation: Explanation) -> Template:
     return Template(_knobs(explanation.knobs))
 
 
-def _score_template(explanation: Explanation) -> Template:
-    return Template(reason_document(explanation.oom_score_adj))
+def _score_template(explanation: ScoreExplanation) -> Template:
+    return Template(reason_document(explanation.reason))
 
 
 def _pod(pod: PlannedPod, kubelet: Kubelet | None, parts: _Whole | _Slotting) -> Document:

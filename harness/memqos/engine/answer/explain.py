@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.verdict import subject
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedPod, Reason, RefusedBy
+from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedPod, Reason, RefusedBy
+from memqos.engine.pod.alike import Explained
 from memqos.engine.pod.hugepages import UNBOUNDED
 from memqos.engine.releases.release import titled
 from memqos.engine.translate.container import translate
@@ -107,13 +108,15 @@ def plan_tree(plan: Plan, *, mount: str = MOUNT, above: bool = True) -> str:
         f"Kubernetes {titled(plan.release)}, cgroup driver {plan.driver}, below {_below(plan, mount)}",
         f"rules: {', '.join(plan.revisions.values())}",
     ]
+    files = _FileLines()
     for cgroup in (*plan.reserved, plan.node, *plan.qos) if above else ():
-        lines += ["", *_cgroup(cgroup, subject(cgroup))]
+        lines += ["", subject(cgroup), f"  {cgroup.path}", *files.of(cgroup.knobs, "  ")]
     for pod in plan.pods:
-        lines += ["", *_cgroup(pod.cgroup, f"{subject(pod.cgroup, pod)} ({pod.qos})")]
+        own = pod.cgroup
+        lines += ["", f"{subject(own, pod)} ({pod.qos})", f"  {own.path}", *files.of(own.knobs, "  ")]
         for container in pod.containers:
-            title = f"{subject(container.cgroup, pod)}, oom_score_adj {container.oom_score_adj}"
-            lines += _cgroup(container.cgroup, title, indent="  ")
+            lines.append(f"  {subject(container.cgroup, pod)}, oom_score_adj {container.oom_score_adj}")
+            lines += files.of(container.cgroup.knobs, "    ")
             if container.refusal:
                 lines.append(f"    {_REFUSED}: {container.refusal}")
     for refusal in plan.refusals:
@@ -129,16 +132,29 @@ def _below(plan: Plan, mount: str) -> str:
     return f"{mount}/<controller> (cgroup v1: a file is in the hierarchy that its name begins with)"
 
 
-def _cgroup(cgroup: PlannedCgroup, title: str, *, indent: str = "") -> Iterator[str]:
-    yield f"{indent}{title}"
-    if cgroup.level is not Level.CONTAINER:
-        yield f"{indent}  {cgroup.path}"
+class _FileLines:
+    """The lines about the files of cgroups, made once for cgroups that are planned together."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[Mapping[Knob, Expected], list[str]]] = {}
+
+    def of(self, knobs: Mapping[Knob, Expected], indent: str) -> list[str]:
+        """The lines of these files; those of one mapping are asked for with one indentation."""
+        knobs = knobs.unexplained if isinstance(knobs, Explained) else knobs
+        # The mapping is kept with its lines: no other gets its id.
+        found = self._made.get(id(knobs))
+        if found is None:
+            found = self._made[id(knobs)] = knobs, list(_file_lines(knobs, indent))
+        return found[1]
+
+
+def _file_lines(knobs: Mapping[Knob, Expected], indent: str) -> Iterator[str]:
     left_open: dict[str, list[Knob]] = {}
-    for one in cgroup.knobs.values():
+    for one in knobs.values():
         if one.unmodelled:
             left_open.setdefault(one.unmodelled, []).append(one.knob)
-    open_ = {one.knob for one in cgroup.knobs.values() if one.undecided or one.unsettled}
-    shown = [one for one in cgroup.knobs.values() if not one.unmodelled]
+    open_ = {one.knob for one in knobs.values() if one.undecided or one.unsettled}
+    shown = [one for one in knobs.values() if not one.unmodelled]
     left_alone = [one for one in shown if one.written is ABSENT and one.knob not in open_]
     written = [one for one in shown if one.written is not ABSENT or one.knob in open_]
     width = max([_NARROWEST, *(len(one.knob) for one in written)])
@@ -147,11 +163,11 @@ def _cgroup(cgroup: PlannedCgroup, title: str, *, indent: str = "") -> Iterator[
     for one in written:
         plain = one.knob not in open_ and one.value == one.written
         text = f"{one.written!s:<{values}}  {size(one.written)}".rstrip() if plain else written_text(one)
-        yield f"{indent}  {one.knob:<{width}} {text}"
+        yield f"{indent}{one.knob:<{width}} {text}"
     if left_alone:
-        yield f"{indent}  not written: {', '.join(f'{one.knob} {one.value}' for one in left_alone)}"
-    for why, knobs in left_open.items():
-        yield f"{indent}  not observable: {', '.join(knobs)}: {why}"
+        yield f"{indent}not written: {', '.join(f'{one.knob} {one.value}' for one in left_alone)}"
+    for why, several in left_open.items():
+        yield f"{indent}not observable: {', '.join(several)}: {why}"
 
 
 def written_text(expected: Expected) -> str:

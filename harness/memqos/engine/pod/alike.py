@@ -15,7 +15,6 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from memqos.engine.plan import Expected, Input, Reason
-from memqos.engine.ruling import UNEXPLAINED
 from memqos.model.knob import Knob
 from memqos.model.pod import Container, Pod
 from memqos.model.quantity import Quantity
@@ -25,6 +24,8 @@ __all__ = [
     "ExplainedScore",
     "Explanation",
     "Likeness",
+    "ScoreExplanation",
+    "Sharing",
     "container_likeness",
     "filled",
     "has_slot",
@@ -68,6 +69,13 @@ def _frozen(value: Any) -> object:
     if is_dataclass(value):
         return tuple([_frozen(getattr(value, one)) for one in value.__dataclass_fields__])
     return value
+
+
+@dataclass(slots=True)
+class Sharing:
+    """Whether a draft serves several pods, so that its reasons have slots; known once all pods are drafted."""
+
+    slots: bool = False
 
 
 def has_slot(likeness: object) -> bool:
@@ -139,22 +147,28 @@ def filled(reason: Reason, names: tuple[str, ...]) -> Reason:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation:
-    """The files of a cgroup with their reasons, and the reason for a container's oom_score_adj; slots are empty."""
+    """The files of a cgroup with their reasons; slots are empty."""
 
     knobs: Mapping[Knob, Expected]
-    oom_score_adj: Reason = UNEXPLAINED
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreExplanation:
+    """The reason for a container's oom_score_adj; slots are empty. Equal only to itself."""
+
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedScore:
     """Makes the reason for a container's oom_score_adj; names: as of `Explained`."""
 
-    explain: Callable[[], Explanation]
+    explain: Callable[[], ScoreExplanation]
     names: tuple[str, ...]
 
     def __call__(self) -> Reason:
         """The reason, with the names in it."""
-        return filled(self.explain().oom_score_adj, self.names)
+        return filled(self.explain().reason, self.names)
 
 
 class Explained(Mapping[Knob, Expected]):
@@ -169,6 +183,11 @@ class Explained(Mapping[Knob, Expected]):
         self._knobs = knobs
         self.explain = explain
         self.names = names
+
+    @property
+    def unexplained(self) -> Mapping[Knob, Expected]:
+        """The same files without reasons; the same object for cgroups that are planned together."""
+        return self._knobs
 
     def __getitem__(self, knob: Knob) -> Expected:
         if knob not in self._knobs:

@@ -14,9 +14,19 @@ from memqos.engine.cgroup.files import CgroupFiles
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.placement import Placement
 from memqos.engine.plan import Expected, Level, Reason
-from memqos.engine.pod.alike import Explanation, Likeness, container_likeness, has_slot, nameless, pod_likeness
+from memqos.engine.pod.alike import (
+    Explanation,
+    Likeness,
+    ScoreExplanation,
+    Sharing,
+    container_likeness,
+    has_slot,
+    nameless,
+    pod_likeness,
+)
 from memqos.engine.pod.cgroup import pod_config, pod_rulings
 from memqos.engine.pod.container import ContainerRequest, overhead_resources, request_container, sandbox_resources
+from memqos.engine.pod.oom import container_oom_score
 from memqos.engine.pod.qos import pod_qos
 from memqos.engine.pod.sums import PodSums, pod_sums
 from memqos.engine.releases.table import Family
@@ -44,7 +54,8 @@ _QOS_RULES = {
 class ContainerDraft:
     """What the runtime is asked for a container, and the files of its cgroup, or why the runtime refuses.
 
-    annotated: the request, if annotations of the pod change it. explain: makes the reasons; None in a plan without.
+    annotated: the request, if annotations of the pod change it. explain, explain_score: make the reasons for the files
+    and for oom_score_adj; None in a plan without. sharing: whether these have slots where names go.
     """
 
     resources: ContainerResources
@@ -53,13 +64,15 @@ class ContainerDraft:
     oom_score_adj: int
     refusal: str
     explain: Callable[[], Explanation] | None
+    explain_score: Callable[[], ScoreExplanation] | None
+    sharing: Sharing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodDraft:
     """A pod's class and sums, the files of its cgroup, its containers in start order, and what its sandbox is sent.
 
-    explain: makes the reasons of the pod's own cgroup; None in a plan without reasons. slots: whether the reasons have
+    explain: makes the reasons of the pod's own cgroup; None in a plan without reasons. sharing: whether these have
     slots where the names of pods go. runtimes: those of the pod's RuntimeClass, None for the node's.
     """
 
@@ -71,8 +84,14 @@ class PodDraft:
     sandbox_resources: ContainerResources
     sandbox_overhead: ContainerResources
     explain: Callable[[], Explanation] | None
-    slots: bool
+    sharing: Sharing
     runtimes: Runtimes | None
+
+    def share(self) -> None:
+        """Serve another pod as well."""
+        self.sharing.slots = True
+        for one in self.containers:
+            one.sharing.slots = True
 
 
 class _Served:
@@ -106,23 +125,26 @@ class PodDrafts:
         """What is planned for this pod."""
         # Zones are found for each pod by itself, and annotations name containers.
         if self._placement.manages or self._annotations(pod):
-            return self._pod(pod, (), slots=False)
+            return self._pod(pod, ())
         traits, containers = pod_likeness(pod), [container_likeness(one) for one in pod.all_containers]
         likeness = (traits, len(pod.init_containers), len(pod.containers), *containers)
         found = self._pods.get(likeness)
         if found is None:
             if has_slot(likeness):
-                return self._pod(pod, (), slots=False)
+                return self._pod(pod, ())
             # With pod-level resources, and for a sidecar, the pod's other containers count as well.
             alone = pod.resources is None and not pod.init_containers
             alike = [(traits, one) for one in containers] if alone else ()
-            found = self._pods[likeness] = self._pod(pod, alike, slots=True)
+            found = self._pods[likeness] = self._pod(pod, alike)
+        else:
+            found.share()
         return found
 
-    def _pod(self, pod: Pod, alike: Sequence[Likeness], *, slots: bool) -> PodDraft:
+    def _pod(self, pod: Pod, alike: Sequence[Likeness]) -> PodDraft:
         """alike: of each container what makes another one's draft its own too; none where each gets one of its own."""
         kubelet, explanations = self._served.of(pod), self._explanations
         qos, sums = pod_qos(pod, pod_level=kubelet.pod_level), pod_sums(pod, pod_level=kubelet.pod_level)
+        sharing = Sharing()
         return PodDraft(
             qos=qos,
             qos_reason=UNEXPLAINED if explanations is None else explanations.of_class(qos),
@@ -131,12 +153,12 @@ class PodDrafts:
             containers=tuple(
                 [self._shared(pod, index, qos, like) for index, like in enumerate(alike)]
                 if alike
-                else [self._requested(pod, index, qos, slots=slots) for index in range(len(pod.all_containers))]
+                else [self._requested(pod, index, qos) for index in range(len(pod.all_containers))]
             ),
             sandbox_resources=sandbox_resources(pod, kubelet, sums),
             sandbox_overhead=overhead_resources(pod, kubelet),
-            explain=None if explanations is None else explanations.of_pod(pod, qos, slots=slots),
-            slots=slots,
+            explain=None if explanations is None else explanations.of_pod(pod, qos, sharing),
+            sharing=sharing,
             runtimes=None if kubelet is self._kubelet else kubelet.runtimes,
         )
 
@@ -148,20 +170,25 @@ class PodDrafts:
         likeness = (qos, *alike)
         found = self._containers.get(likeness)
         if found is None:
-            found = self._containers[likeness] = self._requested(pod, index, qos, slots=True)
+            found = self._containers[likeness] = self._requested(pod, index, qos)
+        else:
+            found.sharing.slots = True
         return found
 
-    def _requested(self, pod: Pod, index: int, qos: QosClass, *, slots: bool) -> ContainerDraft:
+    def _requested(self, pod: Pod, index: int, qos: QosClass) -> ContainerDraft:
         explanations = self._explanations
         request = _request(pod, pod.all_containers[index], qos, self._served.of(pod), self._placement)
         knobs, refusal, annotated = self._made(request, pod)
+        sharing = Sharing()
         return ContainerDraft(
             resources=request.resources,
             annotated=annotated,
             knobs=knobs,
             oom_score_adj=request.oom.value,
             refusal=refusal,
-            explain=None if explanations is None else explanations.of_container(pod, index, qos, slots=slots),
+            explain=None if explanations is None else explanations.of_container(pod, index, qos, sharing),
+            explain_score=None if explanations is None else explanations.of_score(pod, index, qos, sharing),
+            sharing=sharing,
         )
 
     def _made(self, request: ContainerRequest, pod: Pod) -> tuple[dict[Knob, Expected], str, ContainerResources | None]:
@@ -187,6 +214,7 @@ class _Explanations:
         self._files = CgroupFiles(kubelet, manages=placement.manages, reasons=True)
         self._classes: dict[QosClass, Reason] = {}
         self._kept = lru_cache(maxsize=_KEPT)(_called)
+        self._kept_scores = lru_cache(maxsize=_KEPT)(_score_called)
 
     def of_class(self, qos: QosClass) -> Reason:
         """Why a pod is of this class."""
@@ -196,31 +224,45 @@ class _Explanations:
             self._classes[qos] = Reason(rule=_QOS_RULES[qos], revision=revision, source=source)
         return self._classes[qos]
 
-    def of_pod(self, pod: Pod, qos: QosClass, *, slots: bool) -> Callable[[], Explanation]:
+    def of_pod(self, pod: Pod, qos: QosClass, sharing: Sharing) -> Callable[[], Explanation]:
         """Makes the reasons for the files of a pod's cgroup."""
 
         def explain() -> Explanation:
-            own = nameless(pod) if slots else pod
+            own = nameless(pod) if sharing.slots else pod
             sums = pod_sums(own, pod_level=self._kubelet.pod_level)
             return Explanation(_pod_files(own, qos, sums, self._served.of(pod), self._files))
 
         return partial(self._kept, explain)
 
-    def of_container(self, pod: Pod, index: int, qos: QosClass, *, slots: bool) -> Callable[[], Explanation]:
-        """Makes the reasons for a container's oom_score_adj and the files of its cgroup."""
+    def of_container(self, pod: Pod, index: int, qos: QosClass, sharing: Sharing) -> Callable[[], Explanation]:
+        """Makes the reasons for the files of a container's cgroup."""
 
         def explain() -> Explanation:
-            own = nameless(pod, index) if slots else pod
+            own = nameless(pod, index) if sharing.slots else pod
             kubelet = self._served.of(pod)
             request = _request(own, own.all_containers[index], qos, kubelet, self._placement)
             made = made_files(request, own, kubelet)
             files = {} if made.refusal else self._files.of(Level.CONTAINER, made.rulings)
-            return Explanation(files, request.oom.why())
+            return Explanation(files)
 
         return partial(self._kept, explain)
 
+    def of_score(self, pod: Pod, index: int, qos: QosClass, sharing: Sharing) -> Callable[[], ScoreExplanation]:
+        """Makes the reason for a container's oom_score_adj."""
+
+        def explain() -> ScoreExplanation:
+            own = nameless(pod, index) if sharing.slots else pod
+            score = container_oom_score(own, own.all_containers[index], qos, self._served.of(pod))
+            return ScoreExplanation(score.why())
+
+        return partial(self._kept_scores, explain)
+
 
 def _called(explain: Callable[[], Explanation]) -> Explanation:
+    return explain()
+
+
+def _score_called(explain: Callable[[], ScoreExplanation]) -> ScoreExplanation:
     return explain()
 
 
