@@ -79,11 +79,9 @@ def _fits(node: Node, kind: str, fields: Fields) -> bool:
         value, wanted = node.value, _PLAIN.get(kind)
         if wanted is not None:
             return value is None or type(value) in wanted
-        if value is None:
-            return True
-        if kind == "int":
-            return type(value) is int and -LARGEST <= value <= LARGEST
-        return kind == "quantity" and known_quantity(node) is not None
+        if type(value) is int and kind == "int":
+            return -LARGEST <= value <= LARGEST
+        return value is None or (kind == "quantity" and known_quantity(node) is not None)
     if isinstance(node, MappingNode):
         return _mapping_fits(node, kind, fields)
     if kind.startswith("[]"):
