@@ -140,7 +140,7 @@ class Seen:
     def __init__(self, key, *samples):
         self.key = key
         self.samples = list(samples)
-        self.has_ended = self.work_is_done = self.was_broken = False
+        self.has_ended = self.work_is_done = self.was_broken = self.was_outside = False
 
 
 def test_looks_that_are_told_together_count_in_the_order_of_their_times():

@@ -35,6 +35,10 @@ CLAIMS = claims.load(SUITES)
 KUBELETS = {kubelet.id: kubelet for kubelet in load_kubelets()}
 
 
+SAMPLED = {"test_a_program_whose_text_is_reclaimed_is_stuck", "test_each_pass_counts_its_tries"}
+"""The fake kernel has neither text nor passes: test_throttled.py breaks the premises of these in samples."""
+
+
 def watching_tests():
     """Every test of the suites that watches a container, with each kubelet that it names."""
     for file in sorted(SUITES.glob("*/test_*.py")):
@@ -44,7 +48,7 @@ def watching_tests():
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         for name, function in inspect.getmembers(module, inspect.isfunction):
-            if "qos_node.watched(" in source_of(function):
+            if "qos_node.watched(" in source_of(function) and name not in SAMPLED:
                 marks = {mark.name: mark.args for mark in function.pytestmark}
                 for kubelet in marks["kubelet"]:
                     for words, case in variants(function, marks.get("parametrize")):
@@ -114,6 +118,11 @@ def findings_of(function, kubelet, folder, breaks=None, *, ignores=""):
             stack.enter_context(bench.node.narrowed(1))
         called(function, given)
     return notes.findings
+
+
+def test_what_is_left_to_samples_is_a_test_of_a_suite():
+    written = "".join(file.read_text() for file in SUITES.glob("*/test_*.py"))
+    assert all(f"def {name}(" in written for name in SAMPLED)
 
 
 @pytest.fixture(autouse=True)

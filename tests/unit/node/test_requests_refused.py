@@ -33,7 +33,7 @@ THE_KERNELS = {
     name
     for name in ALL
     if any(word in name for word in ("zone", "cpu", "quota-too-short", "score-out", "huge-pages")) and "refuses" in name
-}
+} - {"refuses-zone-that-is-no-number"}
 """Refused by a kernel for what a tree in memory takes: there a runtime that swallows them is at work."""
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import DeadlineError, NonconformanceError, RuntimeCallError, UsageError
-from memqos.model.knob import Bytes
+from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour import watching
 from memqos.node.behaviour.conditions import faults
 from memqos.node.behaviour.growth import furthest
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in, scene
 from tests.unit.node.memory import PAGE, MemoryBench
-from tests.unit.node.samples import course, events, files, sample
+from tests.unit.node.samples import EVENTS, course, events, files, sample
 from tests.unit.node.zoned import UNBOUNDED
 
 MODULE, STALLING = chapter("throttling"), chapter("throttling", "stalling")
@@ -421,3 +421,24 @@ def test_waiting_for_major_faults():
     assert condition.name == "memory.stat pgmajfault reaches 40"
     assert "pgmajfault 39 in " in condition.shows(few)
     assert "(not there)" in condition.shows(sample(files()))
+
+
+@pytest.mark.parametrize("knob", [Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX])
+def test_thrashing_and_passes_rest_on_their_knobs(knob):
+    """While a knob is not as planned, the knob deviates, and the behaviour is not observable."""
+    wrong = {knob.replace(".", "_"): "4096\n"}
+    looks = [
+        sample(
+            files(
+                memory_stat=f"anon 4096\npgmajfault {5 * at}\n",
+                memory_events=EVENTS.format(high=17 * at, oom_kill=0),
+                **wrong,
+            ),
+            at=float(at),
+        )
+        for at in range(1, 60)
+    ]
+    found = course(*looks, rests_on=(Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX))
+    assert {one.knob for one in found.premises if one.verdict is Verdict.DEVIATES} == {knob}
+    assert found.thrashes_its_text().verdict is Verdict.NOT_OBSERVABLE
+    assert found.counts_passes().verdict is Verdict.NOT_OBSERVABLE

@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from memqos.model.knob import MAX, UNLIMITED, Bytes, Knob, KnobValue, Number
+from memqos.engine.translate.cpuset import numbers
+from memqos.model.knob import MAX, UNLIMITED, Bytes, Knob, KnobValue, Number, Text
 from memqos.model.node import CgroupVersion
 from memqos.model.read_back import huge_pages_back, read_back
 
@@ -26,6 +27,7 @@ _AMOUNTS: Mapping[Knob, tuple[str, KnobValue]] = {
     if knob.counts_pages or _HUGETLB.fullmatch(knob)
 }
 _RANGES = {Knob.CPU_WEIGHT: (1, 10_000), Knob.MEMORY_OOM_GROUP: (0, 1)}
+_LISTS = frozenset({Knob.CPUSET_CPUS, Knob.CPUSET_MEMS})
 _DEFAULT_PERIOD = 100_000
 
 
@@ -57,6 +59,9 @@ def taken(knob: Knob, text: str) -> KnobValue:
         return unlimited if text == word else Bytes(memparse(text))
     if knob is Knob.CPU_MAX:
         return knob.parse(text if " " in text else f"{text} {_DEFAULT_PERIOD}")
+    if knob in _LISTS:
+        numbers(text)  # in any order; the file then shows them ascending
+        return Text(text)
     found = knob.parse(text)
     if knob in _RANGES:
         least, most = _RANGES[knob]

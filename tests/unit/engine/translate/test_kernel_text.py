@@ -85,3 +85,11 @@ def test_refused_texts(name, text):
 
 def test_amounts_wrap_in_64_bits():
     assert memparse("17179869185G") == 1 << 30
+
+
+def test_lists_are_taken_in_any_order_and_shown_ascending():
+    """Source: kernel, lib/bitmap-str.c, bitmap_parselist."""
+    assert shows("cpuset.mems", "3,2,0\n", 4096) == "0,2-3"
+    assert shows("cpuset.cpus", "", 4096) == ""
+    with pytest.raises(ValueError, match="near"):
+        shows("cpuset.mems", "near", 4096)
