@@ -3,6 +3,8 @@
 Several documents in one text, strings resolved to scalars as Kubernetes' own YAML reader does (YAML 1.1: `on` is a
 boolean, `0100` is octal), duplicate keys refused. Depth, size, and what aliases expand to are bounded before anything
 is built. A long list is read one object at a time, and the bounds are those of one object.
+
+Nodes are not frozen though nobody changes them: a cluster has millions, and freezing them took a tenth of the reading.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ _DEPTH_OF_OBJECTS = 2
 """The document and its items are open where an object of a list ends."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ScalarNode:
     """One value. text: as it was written; line: 1-based."""
 
@@ -51,7 +53,7 @@ class ScalarNode:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MappingEntry:
     """A key with its value; `line` is the key's."""
 
@@ -60,7 +62,7 @@ class MappingEntry:
     value: Node
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SequenceNode:
     """A list."""
 
@@ -68,7 +70,7 @@ class SequenceNode:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MappingNode:
     """Keys and values in the order they were written; no key occurs twice."""
 

@@ -8,7 +8,7 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.verdict import subject
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedPod, Reason, RefusedBy
-from memqos.engine.pod.alike import Explained
+from memqos.engine.pod.alike import unexplained_files
 from memqos.engine.pod.hugepages import UNBOUNDED
 from memqos.engine.releases.release import titled
 from memqos.engine.translate.container import translate
@@ -140,7 +140,7 @@ class _FileLines:
 
     def of(self, knobs: Mapping[Knob, Expected], indent: str) -> list[str]:
         """The lines of these files; those of one mapping are asked for with one indentation."""
-        knobs = knobs.unexplained if isinstance(knobs, Explained) else knobs
+        knobs = unexplained_files(knobs)
         # The mapping is kept with its lines: no other gets its id.
         found = self._made.get(id(knobs))
         if found is None:

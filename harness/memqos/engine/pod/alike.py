@@ -34,6 +34,7 @@ __all__ = [
     "pod_likeness",
     "slot",
     "slots_in",
+    "unexplained_files",
 ]
 
 Likeness = tuple[object, ...]
@@ -200,3 +201,8 @@ class Explained(Mapping[Knob, Expected]):
 
     def __len__(self) -> int:
         return len(self._knobs)
+
+
+def unexplained_files(knobs: Mapping[Knob, Expected]) -> Mapping[Knob, Expected]:
+    """The files of a cgroup, without reasons where these would have to be made."""
+    return knobs.unexplained if isinstance(knobs, Explained) else knobs

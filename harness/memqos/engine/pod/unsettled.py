@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, PlannedPod
+from memqos.engine.pod.alike import unexplained_files
 from memqos.engine.pod.allocated import Allocation
 from memqos.engine.pod.started import score_unsure
 from memqos.model.knob import Knob
@@ -40,11 +41,14 @@ def unsettled(plan: Plan, allocations: Sequence[Allocation], planned: _Planned, 
     pending = any(one.pending for one in allocations)
     summed = [*others, *([planned(one.desired for one in allocations)] if pending else [])]
     by_uid = {one.desired.uid: one for one in allocations}
+    found: dict[str, list[PlannedPod]] = {}
+    for pod in (pod for other in others for pod in other.pods):
+        found.setdefault(pod.uid, []).append(pod)
     return replace(
         plan,
         node=_above(plan.node, [one.node for one in summed]),
         qos=tuple(_above(one, [other.qos[i] for other in summed]) for i, one in enumerate(plan.qos)),
-        pods=tuple(_pod(one, others, by_uid[one.uid], kubelet) for one in plan.pods),
+        pods=tuple(_pod(one, found.get(one.uid, ()), by_uid[one.uid], kubelet) for one in plan.pods),
     )
 
 
@@ -55,7 +59,9 @@ def _above(cgroup: PlannedCgroup, others: Iterable[PlannedCgroup]) -> PlannedCgr
 def _either(cgroup: PlannedCgroup, others: Iterable[PlannedCgroup], why: str) -> PlannedCgroup:
     """The cgroup in which a file may hold what any of these has."""
     told: dict[Knob, Expected] = {}
-    for other in others:
+    plain = unexplained_files(cgroup.knobs)
+    # Most pods are not being resized: their reasons are not made for this.
+    for other in (one for one in others if unexplained_files(one.knobs) != plain):
         for knob, one in cgroup.knobs.items():
             now, also = told.get(knob, one), other.knobs.get(knob, one)
             values = tuple(dict.fromkeys([*(now.undecided or (now.value,)), *(also.undecided or (also.value,))]))
@@ -70,16 +76,15 @@ def _unknown(cgroup: PlannedCgroup, why: str) -> PlannedCgroup:
     return replace(cgroup, knobs={**cgroup.knobs, **told})
 
 
-def _pod(pod: PlannedPod, others: Iterable[Plan], allocation: Allocation, kubelet: Kubelet) -> PlannedPod:
+def _pod(pod: PlannedPod, others: Sequence[PlannedPod], allocation: Allocation, kubelet: Kubelet) -> PlannedPod:
     if allocation.desired.status is None:
         return pod
-    found = [other for plan in others for other in plan.pods if other.uid == pod.uid]
-    cgroup = _either(pod.cgroup, [one.cgroup for one in found], allocation.why)
+    cgroup = _either(pod.cgroup, [one.cgroup for one in others], allocation.why)
     return replace(
         pod,
         cgroup=_unknown(cgroup, allocation.why) if allocation.unknown or allocation.pod_unknown else cgroup,
         containers=tuple(
-            _container(one, [other.containers[i] for other in found], allocation, kubelet)
+            _container(one, [other.containers[i] for other in others], allocation, kubelet)
             for i, one in enumerate(pod.containers)
         ),
     )
