@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import click
@@ -86,81 +86,101 @@ _PODS = (
 )
 @click.option("--static", is_flag=True, help="All pods are static: read from files by the kubelet, hence critical.")
 @click.option("--json", "as_json", is_flag=True, help="Print every finding as JSON.")
-def command(
-    *,
-    target: str | None,
-    cri_socket: str,
-    tree: str | None,
-    kubernetes: str | None,
-    pods: tuple[str, ...],
-    files: tuple[str, ...],
-    kubelet_config: tuple[str, ...],
-    was_config: tuple[str, ...],
-    was_pods: tuple[str, ...],
-    static: bool,
-    as_json: bool,
-    **more: Any,
-) -> int:
+def command(*, as_json: bool, **given: Any) -> int:
     """The page of `memqos audit`. Further FILEs are pods too, so that `--pods *.yaml` does what it seems to."""
-    runtime = RuntimeOptions(**{field.name: more.pop(field.name) for field in fields(RuntimeOptions)})
-    kubelet = KubeletOptions(**{field.name: more.pop(field.name) for field in fields(KubeletOptions)})
-    manifest = ManifestOptions(**{field.name: more.pop(field.name) for field in fields(ManifestOptions)})
-    said = NodeOptions(**more)
-    read = [tree, *pods, *files, *kubelet_config, *kubelet.flags, *was_config, *was_pods, said.node_file]
-    if read.count("-") > 1:
-        raise UsageError("standard input (-) can be read once only.", where="memqos audit")
-    manifests = (*pods, *files)
-    given = manifest.load(manifests).pods if manifests else None
-    if target and not manifests:
-        raise UsageError("a node does not say what its pods were asked for.", where="--target", next_step=_PODS)
-    recorded = _tree(target, tree, KubeletOptions() if kubelet_config else kubelet, cri_socket=cri_socket)
-    given = recorded.pods if given is None else given
-    where = recorded.source
-    release = kubernetes or recorded.release
-    if given is None:
-        raise _missing("pods", where, "Give the pods' manifests with --pods.")
-    if not release:
-        raise _missing("kubelet (its release)", where, "Give the release with --kubernetes.")
-    if recorded.node is None and said.capacity_memory is None and said.node_file is None:
-        raise _missing("node", where, "Give the facts of the node with --node, or at least --capacity-memory.")
-    settings = recorded.settings
-    if kubelet_config or settings is None:
-        settings = kubelet.settings(kubelet_config or None)
-
-    def configured(settings: KubeletSettings) -> Kubelet:
-        return kubelet.kubelet(
-            settings,
-            node=said.facts(recorded.node),
-            release=release,
-            shown=recorded.driver,
-            runtimes=runtime.runtimes(recorded.runtimes, hugetlb=recorded.hugetlb),
-        )
-
-    was = Was(
-        kubelet=configured(load_settings(was_config)) if was_config else None,
-        pods=manifest.load(was_pods).pods if was_pods else None,
-        config=", ".join(was_config),
-        manifests=", ".join(was_pods),
-    )
-    question = Question(
-        tree=recorded,
-        kubelet=configured(settings),
-        pods=given,
-        static=static,
-        driver=kubelet.cgroup_driver,
-        version=release,
-        known=tuple(one for one in load_known(data_root() / "vm" / "known.toml") if one.runtime == KUBELET),
-        was=was if was_config or was_pods else None,
-    )
+    runtime = RuntimeOptions(**{field.name: given.pop(field.name) for field in fields(RuntimeOptions)})
+    kubelet = KubeletOptions(**{field.name: given.pop(field.name) for field in fields(KubeletOptions)})
+    manifests = ManifestOptions(**{field.name: given.pop(field.name) for field in fields(ManifestOptions)})
+    node = NodeOptions(**{field.name: given.pop(field.name) for field in fields(NodeOptions)})
+    order = _Order(runtime=runtime, kubelet=kubelet, manifests=manifests, node=node, **given)
+    question = order.question()
     answer = judged(question)
     say_ignored(answer.plan)
-    if answer.exit_code is ExitCode.NOTHING_OBSERVED and recorded.driver is None:
+    if answer.exit_code is ExitCode.NOTHING_OBSERVED and question.tree.driver is None:
         say("memqos: note: the cgroups show the names of both drivers, or of none: --driver says which.", err=True)
     if as_json:
         say_document(answer_document(question, answer))
     else:
         say(answer_text(question, answer))
     return answer.exit_code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """The command line of an audit, and the question that it asks."""
+
+    target: str | None
+    cri_socket: str
+    tree: str | None
+    kubernetes: str | None
+    pods: tuple[str, ...]
+    files: tuple[str, ...]
+    kubelet_config: tuple[str, ...]
+    was_config: tuple[str, ...]
+    was_pods: tuple[str, ...]
+    static: bool
+    runtime: RuntimeOptions
+    kubelet: KubeletOptions
+    manifests: ManifestOptions
+    node: NodeOptions
+
+    def question(self) -> Question:
+        """What is judged; UsageError where the command line and the recording together leave something open."""
+        self._check_standard_input()
+        paths = (*self.pods, *self.files)
+        given = self.manifests.load(paths).pods if paths else None
+        if self.target and not paths:
+            raise UsageError("a node does not record what its pods requested.", where="--target", next_step=_PODS)
+        plain = KubeletOptions() if self.kubelet_config else self.kubelet
+        tree = _tree(self.target, self.tree, plain, cri_socket=self.cri_socket)
+        pods = tree.pods if given is None else given
+        release = self.kubernetes or tree.release
+        if pods is None:
+            raise _missing("pods", tree.source, "Give the pods' manifests with --pods.")
+        if not release:
+            raise _missing("kubelet (its release)", tree.source, "Give the release with --kubernetes.")
+        if tree.node is None and self.node.capacity_memory is None and self.node.node_file is None:
+            step = "Give the facts of the node with --node, or at least --capacity-memory."
+            raise _missing("node", tree.source, step)
+        settings = tree.settings
+        if self.kubelet_config or settings is None:
+            settings = self.kubelet.settings(self.kubelet_config or None)
+        return Question(
+            tree=tree,
+            kubelet=self._configured(settings, tree, release),
+            pods=pods,
+            static=self.static,
+            driver=self.kubelet.cgroup_driver,
+            version=release,
+            known=tuple(one for one in load_known(data_root() / "vm" / "known.toml") if one.runtime == KUBELET),
+            was=self._was(tree, release),
+        )
+
+    def _check_standard_input(self) -> None:
+        configs = (*self.kubelet_config, *self.kubelet.flags, *self.was_config)
+        read = [self.tree, *self.pods, *self.files, *configs, *self.was_pods, self.node.node_file]
+        if read.count("-") > 1:
+            raise UsageError("standard input (-) can be read once only.", where="memqos audit")
+
+    def _configured(self, settings: KubeletSettings, tree: RecordedTree, release: str) -> Kubelet:
+        return self.kubelet.kubelet(
+            settings,
+            node=self.node.facts(tree.node),
+            release=release,
+            shown=tree.driver,
+            runtimes=self.runtime.runtimes(tree.runtimes, hugetlb=tree.hugetlb),
+        )
+
+    def _was(self, tree: RecordedTree, release: str) -> Was | None:
+        """What the node had before; None if the command line does not say."""
+        if not (self.was_config or self.was_pods):
+            return None
+        return Was(
+            kubelet=self._configured(load_settings(self.was_config), tree, release) if self.was_config else None,
+            pods=self.manifests.load(self.was_pods).pods if self.was_pods else None,
+            config=", ".join(self.was_config),
+            manifests=", ".join(self.was_pods),
+        )
 
 
 def _tree(target: str | None, tree: str | None, kubelet: KubeletOptions, *, cri_socket: str) -> RecordedTree:
