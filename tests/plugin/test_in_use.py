@@ -56,15 +56,27 @@ def test_what_is_expected_of_a_runtime_is_what_it_says_or_what_a_person_states(s
     found = in_use(says, **given)
     assert found.shown == ["containerd 1.7.24~ds1", shown]
     oci = found.runtimes.oci
-    assert (None if oci.known(Feature.QUADRATIC_WEIGHT) is None else oci.weight) is weight
+    known = oci.modelled and oci.known(Feature.QUADRATIC_WEIGHT) is not None
+    assert (oci.weight if known else None) is weight
 
 
 def test_what_is_not_known_is_said_with_what_would_help():
     assert in_use().doubt == ""
     assert in_use(("", ""), runtime_version="1.3.6").doubt == ""
-    doubt = in_use(("youki", "0.5.3")).doubt
-    assert "rules hold for containerd 1.7.24~ds1 and youki 0.5.3 (a given file in runc's place): what" in doubt
+    doubt = in_use(("", "")).doubt
+    assert "rules hold for containerd 1.7.24~ds1 and runc of unknown version (a given file): what" in doubt
     assert "--runtime-version states" in doubt
+
+
+def test_a_program_that_is_not_modelled_is_judged_by_the_specification_and_that_is_said():
+    found = in_use(("youki", "0.5.3"))
+    assert found.runtimes.oci.modelled is False
+    assert found.doubt == (
+        "youki 0.5.3 (a given file in runc's place): not modelled: its containers are judged by the OCI runtime "
+        "specification alone (limits, sets of CPUs and nodes, and unified entries), all else is not observable; "
+        "--runtime-version states it, if this is a build of runc or crun"
+    )
+    assert in_use(("youki", "0.5.3"), runtime_version="1.3.6").runtimes.oci.modelled is True
 
 
 def test_a_package_whose_program_tells_no_version_is_not_taken_for_the_images_own():

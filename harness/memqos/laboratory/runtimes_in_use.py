@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from memqos.config.runtimes import oci_runtime
 from memqos.config.settings import Settings
+from memqos.engine.translate.specification import judged_by
 from memqos.engine.translate.versions import DRIVEN_DIRECTLY, UNKNOWN, Feature, Runtimes
 from memqos.node.traits import runtimes_of
 from memqos.place.base import OfferedRuntime
@@ -46,6 +47,9 @@ class RuntimesInUse:
     def doubt(self) -> str:
         """What is not known of them and therefore not expected, as a note with its remedy; "" if all is known."""
         runtimes = self.runtimes
+        if not runtimes.oci.modelled:
+            stated = "--runtime-version states it, if this is a build of runc or crun"
+            return f"{self.shown[-1]}: {judged_by(runtimes.oci)}; {stated}"
         if not _PLANNED & (runtimes.cri.in_doubt | runtimes.oci.in_doubt):
             return ""
         return (

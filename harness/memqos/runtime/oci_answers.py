@@ -49,8 +49,9 @@ def _kept(text: str, room: int = _ROOM) -> str:
 def able(oci: Traits, driver: CgroupDriver) -> frozenset[Capability]:
     """What can be asked of an OCI runtime: all that is not of a daemon, less what this one has not."""
     lacking = {Capability.CGROUP_DRIVER_REPORT, Capability.CRI, Capability.HOST_CONFIG}
-    if oci.runtime in {RuntimeName.CRUN, RuntimeName.RUNSC}:
+    if oci.runtime in {RuntimeName.CRUN, RuntimeName.RUNSC, RuntimeName.OTHER_OCI}:
         # crun has no such command; runsc's tells what the programs in its sandbox use, and a cgroup has the sandbox.
+        # The specification has none either.
         lacking.add(Capability.EVENTS)
     if driver is CgroupDriver.CGROUPFS or oci.called or oci.runtime is RuntimeName.RUNSC:
         # The annotations are no matter of the specification: runc and crun have them.

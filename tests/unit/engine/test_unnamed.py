@@ -107,3 +107,21 @@ def test_what_a_request_named_as_it_is_has_to_be_there():
 )
 def test_what_a_file_shows_of_a_text_that_it_was_given(name, text, shown):
     assert shown_of_asked(name, text, 4096) == shown
+
+
+def test_of_a_runtime_that_is_not_modelled_only_what_was_asked_for_is_judged():
+    asked = {"memory.swap.high": "8192", "memory.zswap.writeback": "0"}
+    files = {
+        "memory.swap.high": "max\n",
+        "memory.zswap.writeback": "0\n",
+        "memory.zswap.max": "0\n",
+        "pids.max": "max\n",
+    }
+    several = found(files, asked=asked, unmodelled="youki is not modelled")
+    assert deviating(several) == {"memory.swap.high": ("8192", "max")}
+    left = [(one.knob, one.verdict, one.why_not, one.evidence) for one in several[1:]]
+    assert left == [
+        ("memory.zswap.max", Verdict.NOT_OBSERVABLE, "youki is not modelled", {}),
+        (UNNAMED, Verdict.CONFORMS, "", {"files": "memory.zswap.writeback"}),
+        (UNNAMED, Verdict.NOT_OBSERVABLE, "youki is not modelled", {"files": "pids.max"}),
+    ]

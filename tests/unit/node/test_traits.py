@@ -56,13 +56,20 @@ def test_the_one_table_of_versions_decides():
     assert [one.layout(CgroupDriver.SYSTEMD).subgroup for one in (old, new, crun)] == ["", "", "container"]
 
 
-@pytest.mark.parametrize(("oci", "version"), [("runc", "unknown"), ("runc", ""), ("youki", "9.9")])
+@pytest.mark.parametrize(("oci", "version"), [("runc", "unknown"), ("runc", "")])
 def test_of_an_oci_runtime_that_nobody_knows_nothing_is_taken_for_granted(oci, version):
     found = runtimes_of(cri="containerd", cri_version="1.7.24", oci=oci, oci_version=version, hugetlb=False)
 
     assert found.oci.known(Feature.QUADRATIC_WEIGHT) is None
     assert found.oci.known(Feature.ROUNDED_QUOTA_IN_FILE) is None
     assert str(found) == f"containerd 1.7.24 with {oci} {version or 'of unknown version'}"
+
+
+def test_an_oci_runtime_that_is_not_in_the_table_is_not_modelled():
+    found = runtimes_of(cri="containerd", cri_version="1.7.24", oci="youki", oci_version="0.6.0", hugetlb=False)
+
+    assert (found.oci.modelled, found.cri.modelled, str(found.oci)) == (False, True, "youki 0.6.0")
+    assert found.oci.in_doubt == frozenset()
 
 
 def test_nor_of_such_a_cri_runtime():

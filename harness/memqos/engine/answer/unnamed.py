@@ -33,7 +33,8 @@ class Unnamed:
     judged: the files that a plan is about, or of which nothing certain is expected. begun: how the names of such files
     begin. asked: what requests gave for files that no plan is about, by name, as the kernel shows it; None where that
     is not certain. tasks_max: systemd's DefaultTasksMax, "" if it is not known. baseline: the files of a container that
-    was asked for nothing; none where there is no such container.
+    was asked for nothing; none where there is no such container. unmodelled: why nothing is expected of a setting that
+    no request gave, "" where its default is.
     """
 
     judged: Collection[str] = ()
@@ -41,6 +42,7 @@ class Unnamed:
     asked: Mapping[str, str | None] = field(default_factory=dict)
     tasks_max: str = ""
     baseline: Mapping[str, FileText] = field(default_factory=dict)
+    unmodelled: str = ""
 
 
 def shown_of_asked(name: str, text: str, page_size: int) -> str | None:
@@ -89,12 +91,14 @@ def unnamed_findings(
         text, expected = read.strip(), _expected(path, name, read, unnamed)
         if expected is None:
             uncompared.append(name)
-        elif text == expected.text:
+            continue
+        why_not = expected.why_not or ("" if name in unnamed.asked else unnamed.unmodelled)
+        if text == expected.text:
             held.append(name)
         else:
             found.append(
                 Finding(
-                    verdict=Verdict.NOT_OBSERVABLE if expected.why_not else Verdict.DEVIATES,
+                    verdict=Verdict.NOT_OBSERVABLE if why_not else Verdict.DEVIATES,
                     subject=subject,
                     cgroup=str(path),
                     knob=name,
@@ -102,26 +106,37 @@ def unnamed_findings(
                     expected=expected.text,
                     observed=text,
                     reason=Reason(rule=expected.rule, revision="", source=expected.source),
-                    why_not=expected.why_not,
+                    why_not=why_not,
                 )
             )
-    if held:
-        found.append(_all_of_them(path, subject, holds, held, uncompared))
+    asked = [name for name in held if name in unnamed.asked] if unnamed.unmodelled else held
+    defaults = [name for name in held if name not in asked]
+    if asked:
+        found.append(_all_of_them(path, asked, uncompared, subject=subject, holds=holds))
+    if defaults:
+        found.append(_all_of_them(path, defaults, uncompared, subject=subject, holds=holds, why_not=unnamed.unmodelled))
     return found
 
 
 def _all_of_them(
-    path: CgroupPath, subject: str, setter: Setter, held: Collection[str], uncompared: Collection[str]
+    path: CgroupPath,
+    held: Collection[str],
+    uncompared: Collection[str],
+    *,
+    subject: str,
+    holds: Setter,
+    why_not: str = "",
 ) -> Finding:
     evidence = {"files": " ".join(sorted(held))}
     return Finding(
-        verdict=Verdict.CONFORMS,
+        verdict=Verdict.NOT_OBSERVABLE if why_not else Verdict.CONFORMS,
         subject=subject,
         cgroup=str(path),
         knob=UNNAMED,
-        set_by=setter,
+        set_by=holds,
         expected="defaults",
         observed="defaults",
+        why_not=why_not,
         evidence={**evidence, "not judged": " ".join(sorted(uncompared))} if uncompared else evidence,
     )
 

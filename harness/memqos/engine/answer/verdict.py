@@ -22,6 +22,7 @@ __all__ = [
     "NOT_READ",
     "NOT_STARTED",
     "OOM_SCORE_ADJ",
+    "VERSION_UNKNOWN",
     "ContainerIds",
     "Unsure",
     "judge",

@@ -14,6 +14,7 @@ from memqos.engine.translate.oci_request import UNIT_PROPERTY, OciRequest
 from memqos.engine.translate.requested import AnyRequest, RequestedContainer
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.runtime_rules import source, values
+from memqos.engine.translate.specification import left_open_after
 from memqos.engine.translate.systemd import PROPERTY_OF, files_of_properties
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Knob
@@ -116,8 +117,19 @@ def _of_scope(container: RequestedContainer, knob: Knob) -> Expected:
 def _expected(container: RequestedContainer, knob: Knob) -> Expected:
     first, *others = dict.fromkeys(held.values.get(knob, ABSENT) for held in container.held)
     reason = _untouched(container, knob) if first is ABSENT and not others else _written(container, knob)
-    ruling = Ruling(first, lambda: reason, tuple(others), unasked=container.unasked.get(knob, ""))
+    why = _left_open(container, knob)
+    if why:
+        reason = Reason(rule=why, revision=str(container.runtimes), source="not modelled")
+    ruling = Ruling(first, lambda: reason, tuple(others), unasked=container.unasked.get(knob, ""), unmodelled=why)
     return expected(knob, ruling, page_size=container.host.page_size, reasons=True)
+
+
+def _left_open(container: RequestedContainer, knob: Knob) -> str:
+    """Why nothing is expected of a file, "" if something is: of an OCI runtime that is not modelled."""
+    last, held = container.requests[-1], container.held[0]
+    asked = last.resources if isinstance(last, OciRequest) else held.stored
+    update = isinstance(last, OciRequest) and len(container.requests) > 1
+    return left_open_after(asked, held.values.keys(), knob, container.runtimes.oci, update=update)
 
 
 def _untouched(container: RequestedContainer, knob: Knob) -> Reason:

@@ -10,7 +10,7 @@ Source: opencontainers/runtime-spec config-linux.md, "Control groups"; cri-api v
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from memqos.engine.cgroup.cpu import DEFAULT_PERIOD
 from memqos.engine.translate.resources import OciResources
@@ -29,11 +29,15 @@ from memqos.model.knob import Knob
 
 __all__ = [
     "SPECIFICATION_SOURCES",
+    "judged_by",
+    "left_open_after",
     "not_modelled",
     "runtime_notes",
     "specified_writes",
     "stand_in",
     "unmodelled",
+    "what_is_unasked",
+    "without_update",
 ]
 
 SPECIFICATION_SOURCES: Mapping[Knob, str] = {
@@ -91,8 +95,29 @@ def unmodelled(knob: Knob, sent: ContainerResources, to_oci: OciResources, runti
     if not cri.modelled and knob not in set(_said_by_cri(sent)):
         return f"{cri} is not modelled, and CRI leaves open what a server does about this file"
     if not oci.modelled and knob not in set(_said_by_oci(to_oci)):
-        return f"{oci} is not modelled, and the OCI runtime specification leaves open what this file holds"
+        return what_is_unasked(oci)
     return ""
+
+
+def what_is_unasked(oci: Traits | str) -> str:
+    """Why nothing is expected of a file that linux.resources does not decide; oci: the runtime, or how it is called."""
+    return f"{oci} is not modelled, and the OCI runtime specification leaves open what this file holds"
+
+
+def left_open_after(asked: OciResources, values: Collection[Knob], knob: Knob, oci: Traits, *, update: bool) -> str:
+    """Why nothing is expected of a file after a request of an OCI runtime in its own words, "" if something is.
+
+    asked: what the last request names. values: the files that requests so far decide. update: whether the last request
+    is an update that names a part: the specification has none, so only what such an update names is expected.
+    """
+    if oci.modelled or (knob in values and (not update or knob in set(_said_by_oci(asked)))):
+        return ""
+    return without_update(oci) if update and knob in values else what_is_unasked(oci)
+
+
+def without_update(oci: Traits) -> str:
+    """Why nothing is expected of an update, or of a file that one does not name, of a runtime that is not modelled."""
+    return f"{oci} is not modelled, and the OCI runtime specification has no update"
 
 
 def not_modelled(runtimes: Runtimes) -> Iterator[str]:
@@ -102,21 +127,25 @@ def not_modelled(runtimes: Runtimes) -> Iterator[str]:
             yield str(one)
 
 
+def judged_by(one: Traits) -> str:
+    """By what the containers of a runtime that is not modelled are judged; one clause without the full stop."""
+    by, rest = (
+        ("the fields of CRI", "limits of memory and CPU and sets of CPUs and nodes")
+        if one.runtime is RuntimeName.OTHER_CRI
+        else ("the OCI runtime specification", "limits, sets of CPUs and nodes, and unified entries")
+    )
+    return f"not modelled: its containers are judged by {by} alone ({rest}), all else is not observable"
+
+
 def runtime_notes(runtimes: Runtimes) -> Iterator[tuple[str, str]]:
     """What a reader has to know about these runtimes: which one, and one sentence without the full stop."""
     for one in (runtimes.cri, runtimes.oci):
         if not one.modelled:
-            by, rest = (
-                ("the fields of CRI", "limits of memory and CPU and sets of CPUs and nodes")
-                if one.runtime is RuntimeName.OTHER_CRI
-                else ("the OCI runtime specification", "limits, sets of CPUs and nodes, and unified entries")
-            )
             close = difflib.get_close_matches(one.called.split(" ")[0], _MODELLED, n=1, cutoff=0.75)
             meant = f"; did you mean '{close[0]}'?" if close else ""
             if one.called.startswith(OF_CLASS):
                 meant = f"; --runtime-class {one.called.removeprefix(OF_CLASS)}=NAME@VERSION names it"
-            what = f"not modelled: its containers are judged by {by} alone ({rest}), all else is not observable"
-            yield str(one), f"{what}{meant}"
+            yield str(one), f"{judged_by(one)}{meant}"
         newest = newer_than_modelled(one)
         if newest:
             yield str(one), f"newer than {newest}, the newest release that is modelled: it is taken to do the same"

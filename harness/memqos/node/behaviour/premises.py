@@ -72,6 +72,8 @@ class Premises:
                 expected = cgroup.knobs.get(knob)
                 if expected is not None and expected.undecided:
                     return f"{knob} of {verdict.subject(cgroup, self.pod)} is {expected.shown}, as versions differ"
+                if expected is not None and expected.unmodelled:
+                    return f"{knob} of {verdict.subject(cgroup, self.pod)}: {expected.unmodelled}"
                 if expected is not None and expected.unasked:
                     return f"{knob} of {verdict.subject(cgroup, self.pod)} could not be asked for: {expected.unasked}"
         return ""

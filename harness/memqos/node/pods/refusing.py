@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.verdict import VERSION_UNKNOWN
 from memqos.engine.translate.requested import RequestedContainer
+from memqos.engine.translate.specification import without_update
 from memqos.errors import RuntimeCallError
 
 __all__ = [
@@ -32,8 +34,10 @@ def refused_finding(
     container: with the request that was refused. why: what makes it one to refuse beside the runtime's own rules.
     """
     must = why or container.refusal
-    verdict = Verdict.CONFORMS if must else Verdict.NOT_OBSERVABLE if container.in_doubt else Verdict.DEVIATES
-    unsure = "versions of the runtime differ here, and which one this is is not known"
+    unsure = VERSION_UNKNOWN if container.in_doubt else ""
+    if update and not container.runtimes.oci.modelled:
+        unsure = without_update(container.runtimes.oci)
+    verdict = Verdict.CONFORMS if must else Verdict.NOT_OBSERVABLE if unsure else Verdict.DEVIATES
     return request_finding(
         verdict,
         subject=subject,

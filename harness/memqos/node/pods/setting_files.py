@@ -15,6 +15,7 @@ from memqos.engine.answer.verdict import subject
 from memqos.engine.cgroup.setting_files import SUBTREE_CONTROL, setting_names
 from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
 from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.specification import what_is_unasked
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion
@@ -112,6 +113,7 @@ def unnamed_of_pod(
             begun=huge_pages_of([container.resources]),
             tasks_max=shown.tasks_max(files),
             baseline=of_containers,
+            unmodelled=next(map(what_is_unasked, plan.not_modelled), ""),
         )
         found += unnamed_findings(path, files, unnamed, subject=subject(container.cgroup, pod))
     return found

@@ -31,6 +31,7 @@ from memqos.engine.translate.requested import (
 )
 from memqos.engine.translate.requested_files import asked_settings, requested_cgroup, scope_cgroup
 from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.specification import what_is_unasked
 from memqos.engine.translate.versions import Feature
 from memqos.errors import MachineryError, NonconformanceError, RuntimeCallError
 from memqos.model.cri import ContainerResources
@@ -303,6 +304,7 @@ class Requests(Surroundings):
             asked=asked_settings(container, judged),
             tasks_max=self.settings.tasks_max if isinstance(text, str) and text.strip() != "max" else "",
             baseline=self._asked_for_nothing(pod) if any(map(is_unknown_file, files)) else {},
+            unmodelled="" if container.runtimes.oci.modelled else what_is_unasked(container.runtimes.oci),
         )
 
     def _asked_for_nothing(self, pod: AdmittedPod) -> Mapping[str, FileText]:

@@ -41,7 +41,13 @@ def scope_findings(
     for knob in dict.fromkeys((*own.knobs, *_LIMITS)):
         exact = own.knobs.get(knob)
         expected, text = exact or container.knobs.get(knob), files.get(knob)
-        if expected is None or expected.unasked or expected.undecided or not isinstance(text, str):
+        if (
+            expected is None
+            or expected.unasked
+            or expected.unmodelled
+            or expected.undecided
+            or not isinstance(text, str)
+        ):
             continue
         observed = knob.parse(text)
         right = observed == expected.value if exact else _covers(observed, expected.value)

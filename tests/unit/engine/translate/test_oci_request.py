@@ -9,6 +9,7 @@ from memqos.engine.translate.requested_files import requested_cgroup, scope_cgro
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.versions import BUNDLES, OCI_RUNTIMES, Runtimes, traits_of, traits_of_program
 from memqos.engine.translate.writes import RuntimeHost
+from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
@@ -149,14 +150,52 @@ def test_runsc_is_not_asked_for_what_it_reads_nowhere():
     [
         ("crun", "1.28", "crun 1.28"),
         ("youki", "0.5.3", "youki 0.5.3"),
-        ("youki", "", "youki of unknown version"),
+        ("youki", "", "youki"),
+        ("", "", " of unknown version"),
     ],
 )
 def test_a_program_is_called_what_it_calls_itself(name, version, is_called):
     assert str(traits_of_program(name, version, OCI_RUNTIMES)) == is_called
 
 
-def test_what_a_program_that_nobody_knows_does_is_in_doubt_where_runc_s_versions_differ():
-    unknown = Runtimes(cri=BUNDLES, oci=traits_of_program("youki", "0.5.3", OCI_RUNTIMES))
+def test_what_a_program_without_a_name_does_is_in_doubt_where_runc_s_versions_differ():
+    unknown = Runtimes(cri=BUNDLES, oci=traits_of_program("", "", OCI_RUNTIMES))
     shares = OciRequest(resources=OciResources(cpu_shares=1024))
     assert shown(requested(shares, unknown, RuntimeHost()), [Knob.CPU_WEIGHT]) == {"cpu.weight": "100 or 39"}
+
+
+YOUKI = Runtimes(cri=BUNDLES, oci=traits_of_program("youki", "0.6.0", OCI_RUNTIMES))
+LEFT_OPEN = "youki 0.6.0 is not modelled, and the OCI runtime specification leaves open what this file holds"
+
+
+def open_files(container):
+    planned = requested_cgroup(container, Knob, name="one", parent=CgroupPath())
+    return {knob.value: one.unmodelled for knob, one in planned.knobs.items() if one.unmodelled}
+
+
+def test_a_program_that_is_not_modelled_is_taken_by_the_specification():
+    asked = OciResources(
+        memory_limit=67108864, memory_reservation=1048576, cpu_shares=1024, unified={"memory.high": "1"}
+    )
+    container = requested(OciRequest(resources=asked), YOUKI, RuntimeHost())
+    left = open_files(container)
+    assert {*Knob} - {*left} == {"memory.max", "memory.high"}
+    assert set(left.values()) == {LEFT_OPEN}
+    assert shown(container, [Knob.MEMORY_MAX, Knob.MEMORY_LOW]) == {
+        "memory.max": "67108864", "memory.low": "not modelled",
+    }  # fmt: skip
+
+
+def test_an_update_of_it_is_held_to_what_it_names():
+    """The specification has no update: what one that names a part leaves of the rest is the runtime's own."""
+    asked = OciResources(memory_limit=67108864, unified={"memory.high": "33554432"})
+    before = requested(OciRequest(resources=asked), YOUKI, RuntimeHost())
+    after = requested_again(before, OciRequest(resources=OciResources(memory_limit=134217728)))
+    left = open_files(after)
+    assert {*Knob} - {*left} == {"memory.max"}
+    assert left["memory.high"] == "youki 0.6.0 is not modelled, and the OCI runtime specification has no update"
+    assert left["memory.low"] == LEFT_OPEN
+    # A CRI server says in every update all that was asked for so far.
+    sent = ContainerResources(memory_limit_in_bytes=67108864, unified={"memory.high": "33554432"})
+    again = requested_again(requested(sent, YOUKI, RuntimeHost()), ContainerResources(memory_limit_in_bytes=134217728))
+    assert {*Knob} - {*open_files(again)} == {"memory.max", "memory.swap.max", "memory.high"}

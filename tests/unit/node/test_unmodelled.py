@@ -1,0 +1,107 @@
+"""A runtime whose program is not modelled, in memory: held to the OCI runtime specification, and never to runc."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from memqos.catalog.requests import load_oci_requests
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.translate.versions import BUNDLES, Runtimes, traits_of, unmodelled_traits
+from memqos.errors import RuntimeCallError
+from memqos.model.node import CgroupDriver
+from memqos.node.fake import _NoRecorder
+from memqos.node.on_place import node_on
+from memqos.place.fake import FakePlace
+from tests.unit.node.asked import CATALOGUE, MODELLED, Asked, DropsUnified, deviating, findings
+from tests.unit.node.test_requesting_oci import BELOW_USE, Bundles, Uses
+
+YOUKI = unmodelled_traits("youki", "0.6.0")
+SERVED = Runtimes(cri=traits_of("containerd", "2.1.9"), oci=YOUKI)
+DIRECT = Runtimes(cri=BUNDLES, oci=YOUKI)
+LEFT_OPEN = "youki 0.6.0 is not modelled, and the OCI runtime specification leaves open what this file holds"
+OCI = load_oci_requests()
+
+
+def by_knob(found: Sequence[Finding], verdict: Verdict) -> dict[str, Finding]:
+    return {one.knob: one for one in found if one.verdict is verdict}
+
+
+@pytest.mark.parametrize("driver", list(CgroupDriver))
+@pytest.mark.parametrize("name", MODELLED)
+def test_a_right_one_deviates_nowhere(name: str, driver: CgroupDriver) -> None:
+    found = findings(name, runtimes=SERVED, driver=driver)
+    assert deviating(found) == set()
+    left = by_knob(found, Verdict.NOT_OBSERVABLE)
+    assert "unnamed settings" in left
+    assert {one.why_not for one in left.values() if one.knob not in {"update", "create"}} <= {LEFT_OPEN}
+
+
+@pytest.mark.parametrize("name", sorted(OCI))
+def test_nor_one_that_is_asked_in_its_own_words(name: str) -> None:
+    found = findings(OCI[name], Uses if name == BELOW_USE else Bundles, DIRECT)
+    assert deviating(found) == set()
+    assert any(one.verdict is Verdict.NOT_OBSERVABLE for one in found)
+
+
+class ForgetsLimit(Asked):
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        resources = dataclasses.replace(spec.resources, memory_limit_in_bytes=0, memory_swap_limit_in_bytes=0)
+        return super().create(sandbox, dataclasses.replace(spec, resources=resources), deadline=deadline)
+
+
+class WritesWhatNobodyAskedFor(Asked):
+    def start(self, container: Any, *, deadline: Any) -> None:
+        self.fake.start(container, deadline=deadline)
+        for name, text in (("memory.high", "1048576"), ("cpu.weight", "77"), ("memory.zswap.max", "0")):
+            self.cgroups.show(self.path(container), name, text)
+
+
+def test_what_the_specification_demands_is_judged() -> None:
+    assert CATALOGUE.request("limit").create.memory_limit_in_bytes > 0
+    assert "memory.max" in deviating(findings("limit", ForgetsLimit, SERVED))
+    cases = {name: CATALOGUE.request(name) for name in MODELLED}
+    named = [name for name, case in cases.items() if "memory.high" in case.create.unified and not case.updates]
+    assert "memory.high" in deviating(findings(named[0], DropsUnified, SERVED))
+
+
+def test_what_it_leaves_open_is_not() -> None:
+    unnamed = [one for one in MODELLED if not CATALOGUE.request(one).create.unified]
+    found = findings(unnamed[0], WritesWhatNobodyAskedFor, SERVED)
+    left = by_knob(found, Verdict.NOT_OBSERVABLE)
+    for knob in ("memory.high", "cpu.weight", "memory.zswap.max"):
+        assert left[knob].why_not == LEFT_OPEN
+    assert deviating(found) == set()
+    # The same files, of runc.
+    of_runc = findings(unnamed[0], WritesWhatNobodyAskedFor, Runtimes(cri=SERVED.cri, oci=traits_of("runc", "1.3.6")))
+    assert {"memory.high", "cpu.weight", "memory.zswap.max"} <= deviating(of_runc)
+
+
+class HasNoUpdate(Bundles):
+    def update_with(self, handle: Any, request: Any, *, deadline: Any) -> None:  # noqa: ARG002
+        raise RuntimeCallError("there is no such command", where="update", data={"details": "unknown command: update"})
+
+
+def test_a_refused_update_is_not_observable() -> None:
+    found = findings(OCI["part-limit"], HasNoUpdate, DIRECT)
+    [update] = [one for one in found if one.knob == "update" and one.expected == "taken"]
+    assert update.verdict is Verdict.NOT_OBSERVABLE
+    assert update.why_not == "youki 0.6.0 is not modelled, and the OCI runtime specification has no update"
+
+
+@pytest.mark.parametrize(("runtimes", "verdict"), [
+    (SERVED, Verdict.NOT_OBSERVABLE), (Runtimes(cri=SERVED.cri, oci=traits_of("runc", "1.3.6")), Verdict.CONFORMS),
+])  # fmt: skip
+def test_pods_are_judged_alike(runtimes: Runtimes, verdict: Verdict) -> None:
+    driver = CgroupDriver.SYSTEMD
+    place = FakePlace(runtimes=runtimes)
+    node = node_on(place, place.runtime(driver), recorder=_NoRecorder(), driver=driver, runtimes=runtimes)
+    pod = CATALOGUE.pod("burstable")
+    with node.admitted([pod], CATALOGUE.kubelet("v1.36-none")) as population:
+        found = [one for one in population.judge_pod(pod) if one.subject.startswith("container")]
+    assert deviating(found) == set()
+    [weight] = [one for one in found if one.knob == "cpu.weight"]
+    assert (weight.verdict, weight.why_not) == (verdict, LEFT_OPEN if verdict is Verdict.NOT_OBSERVABLE else "")
