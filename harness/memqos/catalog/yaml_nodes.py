@@ -184,8 +184,7 @@ class _Builder:
     def _events(self) -> Iterator[yaml.Event]:
         loader = getattr(yaml, "CLoader", yaml.Loader)(self._text)
         try:
-            while (event := loader.get_event()) is not None:
-                yield event
+            yield from iter(loader.get_event, None)
         except yaml.YAMLError as error:
             self._text.check()
             raise self._not_yaml(error) from None
@@ -208,6 +207,13 @@ class _Builder:
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
         line = event.start_mark.line + 1 if event.start_mark else 0
+        parent = self._stack[-1] if self._stack and self._total < MAX_NODES else None
+        if parent is not None and parent.mapping and parent.key is None and not event.anchor:
+            # Half of all scalars are keys, which need no node.
+            self._total += 1
+            parent.weight += 1
+            parent.key = (event.value, line)
+            return
         node = ScalarNode(resolved(event), event.value, line)
         if event.anchor:
             self._anchors[event.anchor] = (node, 1)
