@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memqos.catalog.data import data_root
 from memqos.engine.answer.finding import Finding
 from memqos.known import KnownDeviation, amended, load_all, runtimes_told
-from memqos.laboratory.station import Station
+
+if TYPE_CHECKING:
+    from memqos.laboratory.station import Station
 
 __all__ = ["known_deviations", "known_or_not"]
 
