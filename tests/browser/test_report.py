@@ -30,7 +30,7 @@ def case_of(page, words):
 def test_it_opens_with_the_verdict_and_all_cases(opened):
     page = opened()
 
-    assert page.get_by_role("heading", level=1).inner_text() == "conforms"
+    assert page.get_by_role("heading", level=1).inner_text() == "deviates"
     assert page.locator("#cases-table tbody tr").count() == 4
     assert page.locator("#cases-table tbody tr").first.inner_text().startswith("deviates")
     assert page.locator("#shown").inner_text() == "4 of 4 cases"
@@ -369,7 +369,7 @@ def test_without_scripts_it_says_what_cannot_be_shown(opened, report, browser):
     page = context.new_page()
     page.goto(report.as_uri())
 
-    assert page.get_by_role("heading", level=1).inner_text() == "conforms"
+    assert page.get_by_role("heading", level=1).inner_text() == "deviates"
     assert not page.locator("#matrix").is_visible()
     assert "need JavaScript" in page.locator("main").inner_text()
     context.close()
