@@ -7,6 +7,7 @@ import pytest
 
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
+from memqos.engine.translate.versions import TRIXIE
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.node.fake import _NoRecorder
@@ -95,3 +96,14 @@ def test_without_such_a_container_it_is_told_as_not_judged() -> None:
     found = judged(new("0\n"), beside=False)
     assert deviating(found) == set()
     assert {one.evidence.get("not judged") for one in found if one.knob == "unnamed settings"} == {"memory.tiers.max"}
+
+
+def test_a_pod_with_a_runtime_class_runs_on_the_runtime_under_test() -> None:
+    """A run starts every pod with it, and holds the container to all that this runtime does."""
+    place, driver = FakePlace(), CgroupDriver.SYSTEMD
+    node = node_on(place, place.runtime(driver), recorder=_NoRecorder(), driver=driver, runtimes=TRIXIE)
+    pods = [CATALOGUE.pod("with-overhead"), CATALOGUE.pod("burstable")]
+    assert pods[0].runtime_class_name == "with-overhead"
+    with node.admitted(pods, CATALOGUE.kubelet("v1.36-tiered")) as population:
+        found = [one for pod in pods for one in population.judge_pod(pod)]
+    assert {one.verdict for one in found} == {Verdict.CONFORMS}

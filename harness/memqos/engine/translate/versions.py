@@ -365,7 +365,7 @@ class Runtimes:
     page limits on (`disable_hugetlb_controller = false`); CRI-O always does, and Docker cannot. systemd: its version.
     allowance: which annotations of pods the CRI runtime is configured to act on. handlers: RuntimeClass, or its
     handler, to the OCI runtime and the allowance that are configured for it. crio: what crio.conf sets besides; None
-    where no crio.conf was read.
+    where no crio.conf was read. every_class: whether pods of every RuntimeClass run on these, as in a run of memqos.
     """
 
     cri: Traits
@@ -375,6 +375,7 @@ class Runtimes:
     allowance: Allowance = NOTHING_ALLOWED
     handlers: Mapping[str, Handler] = field(default_factory=dict, hash=False)
     crio: CrioSettings | None = None
+    every_class: bool = False
 
     @property
     def passes_huge_pages(self) -> bool:
@@ -404,7 +405,7 @@ class Runtimes:
         What `handlers` does not have is known by the name of the handler or of the class alone, if that is an OCI
         runtime's: runc, crun, gvisor or runsc, kata and what begins with kata. Another one's runtime is not modelled.
         """
-        if not runtime_class:
+        if not runtime_class or self.every_class:
             return self
         names = [name for name in (runtime_class, handler) if name]
         found = next((self.handlers[name] for name in names if name in self.handlers), None)

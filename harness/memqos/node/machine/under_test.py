@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from memqos.catalog.kubelets import KubeletCase
@@ -60,7 +61,8 @@ class MachineUnderTest:
         self._facts = facts
         self.driver = driver
         self.tree = CgroupTree(target, facts.hierarchy)
-        self._runtimes = runtimes
+        # A run starts every pod with the runtime under test, whatever its RuntimeClass.
+        self._runtimes = dataclasses.replace(runtimes, every_class=True)
         self._is_own = is_own
         self._vital = vital
 

@@ -15,7 +15,7 @@ from memqos.engine.answer.verdict import subject
 from memqos.engine.cgroup.setting_files import SUBTREE_CONTROL, setting_names
 from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.specification import what_is_unasked
+from memqos.engine.translate.specification import not_modelled, what_is_unasked
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion
@@ -103,6 +103,7 @@ def unnamed_of_pod(
         deviates=Setter.OTHER,
         holds=Setter.KERNEL,
     )
+    left_open = plan.not_modelled if pod.runtimes is None else not_modelled(pod.runtimes)
     for container in pod.containers:
         path = shown.path(pod, container)
         if path is None:
@@ -113,10 +114,15 @@ def unnamed_of_pod(
             begun=huge_pages_of([container.resources]),
             tasks_max=shown.tasks_max(files),
             baseline=of_containers,
-            unmodelled=next(map(what_is_unasked, plan.not_modelled), ""),
+            unmodelled=next(map(what_is_unasked, left_open if _is_left_open(container) else ()), ""),
         )
         found += unnamed_findings(path, files, unnamed, subject=subject(container.cgroup, pod))
     return found
+
+
+def _is_left_open(container: PlannedContainer) -> bool:
+    """Whether a runtime that is not modelled carries out this container: the plan may have other pods of such."""
+    return any(one.unmodelled for one in container.cgroup.knobs.values())
 
 
 def huge_pages_of(asked: Iterable[ContainerResources | OciResources]) -> tuple[str, ...]:

@@ -274,3 +274,9 @@ def test_what_is_not_modelled_is_shown_as_such():
         line.startswith("    not observable: ") and "cpu.weight" in line for line in plan_tree(plan).splitlines()
     )
     assert "not observable" in knob_reasons(plan, Knob.CPU_WEIGHT)
+
+
+def test_where_one_runtime_serves_every_class_a_class_changes_nothing():
+    served = Runtimes(cri=TRIXIE.cri, oci=RUNC, every_class=True)
+    assert served.of_class("kata", "kata-fc") is served
+    assert served.of_class("") is served
