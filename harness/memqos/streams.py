@@ -22,7 +22,7 @@ def open_missing_streams() -> None:
     """Open /dev/null for each standard stream that this process was started without.
 
     Otherwise the next file that is opened gets the stream's number. Standard output refuses every write (EBADF), since
-    an answer that reaches nobody is no success; standard error takes them: it carries notes alone.
+    an answer that no reader gets is no success; standard error takes them: it carries notes alone.
     """
     for number, name, mode in _STREAMS:
         try:

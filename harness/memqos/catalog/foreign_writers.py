@@ -78,7 +78,7 @@ def foreign_writers() -> tuple[ForeignWriter, ...]:
 def with_writers(findings: Iterable[Finding], tree: RecordedTree, pods: Iterable[Pod]) -> Iterator[Finding]:
     """The findings; one that deviates names the programs that are known to write its file and are on the node.
 
-    It deviates all the same: who wrote the value is not in a recording.
+    It still deviates: a recording does not contain the writer of a value.
     """
     given = tuple(pods)
     signs = {one.name: one.sign(tree, given) for one in foreign_writers() if one.writes}

@@ -4,7 +4,7 @@ Several documents in one text, strings resolved to scalars as Kubernetes' own YA
 boolean, `0100` is octal), duplicate keys refused. Depth, size, and what aliases expand to are bounded before anything
 is built. A long list is read one object at a time, and the bounds are those of one object.
 
-Nodes are not frozen though nobody changes them: a cluster has millions, and freezing them took a tenth of the reading.
+Nodes are never changed, but not frozen: a cluster has millions, and freezing them took a tenth of the reading time.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Folder:
         self._is_closed = False
 
     def close(self) -> None:
-        """Take nothing more: who still writes is a thread on a machine that was given up, beside the next attempt's."""
+        """Accept nothing more: only a thread on an abandoned machine still writes, next to the following attempt."""
         with self._lock:
             self._is_closed = True
 
@@ -97,7 +97,7 @@ def _kept(file: Path) -> Iterator[None]:
 
 
 class MachineLog:
-    """Keeps plans, readings and calls of one machine, in the folder of whoever is using it just now."""
+    """Keeps plans, readings and calls of one machine, in the folder of the population or test that uses it now."""
 
     def __init__(self, own: Folder) -> None:
         self._own = own

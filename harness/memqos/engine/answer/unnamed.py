@@ -80,7 +80,7 @@ def unnamed_findings(
 
     files: the settings that were read of the cgroup at this path; one that is missing or not readable is not judged.
     An unknown file is compared with the baseline; without one, the finding for all others lists it as not judged.
-    deviates, holds: who set what deviates, and what holds.
+    deviates, holds: the setter of what deviates, and of what holds.
     """
     held: list[str] = []
     uncompared: list[str] = []

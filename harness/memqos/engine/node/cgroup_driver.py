@@ -77,7 +77,7 @@ def _crio(release: Release, runtimes: Runtimes, configured: CgroupDriver | None)
 
 
 def _contradicted(release: Release, driver: CgroupDriver, runtimes: Runtimes) -> str:
-    """That CRI-O is configured with another driver than the kubelet has; "" where it is not, or nobody knows."""
+    """A note if CRI-O is configured with another driver than the kubelet's; "" if not, or if either is unknown."""
     crio = runtimes.crio
     if crio is None or crio.cgroup_manager in {None, driver}:
         return ""
@@ -95,7 +95,7 @@ def disagreement(
     seen: CgroupDriver | None,
     said: CgroupDriver | None = None,
 ) -> tuple[str, str]:
-    """Who names another driver than the cgroups of a node show, and why that is so; "", "" where nobody does.
+    """The setting that contradicts the driver that the cgroups of a node show, and the reason; "", "" for none.
 
     seen: the driver that the cgroups show; None for none or both. said: the one that a person names.
     """

@@ -114,7 +114,7 @@ def _drop_ins(kubelet: Kubelet) -> Iterator[Remark]:
 
 
 def _unknown_gates(kubelet: Kubelet) -> Iterator[Remark]:
-    """Names of gates that nobody here has heard of."""
+    """Names of feature gates that are in none of our tables."""
     settings = kubelet.settings
     ours = {*Gate, *GROUPS.values()}
     for name in settings.feature_gates:

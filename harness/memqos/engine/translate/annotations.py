@@ -150,7 +150,7 @@ def _unified_names(container: str, runtimes: Runtimes) -> tuple[str, ...]:
 def _entries(text: str) -> dict[str, str] | None:
     """Control file to text of "memory.high=8000000;memory.low=MTAwMDAw"; None where an entry has no "=".
 
-    A value that is base64 is taken for base64, also where nobody meant it so: eight digits are.
+    A value that decodes as base64 is decoded, even if it was meant as a number: eight digits decode.
     """
     entries = [entry.split("=", 1) for entry in text.split(";") if entry]
     if any(len(entry) == 1 for entry in entries):

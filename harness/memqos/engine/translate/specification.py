@@ -2,7 +2,7 @@
 
 The OCI runtime specification says what a runtime must make of linux.resources: limits of memory, of memory and swap
 together, quota and period, CPUs and nodes, and every entry of unified in its file. It leaves open how cpu.shares become
-cpu.weight, which file holds a limit of huge pages, and what a runtime writes that nobody asked for. CRI names the
+cpu.weight, which file holds a limit of huge pages, and what a runtime writes unasked. CRI names the
 fields; servers are known to leave out unified entries, swap limits and limits of huge pages.
 Source: opencontainers/runtime-spec config-linux.md, "Control groups"; cri-api v1 LinuxContainerResources.
 """
