@@ -33,17 +33,34 @@ from memqos import Knob
 PREMISES = [Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 VICTIMS = ["kept-guaranteed", "kept-burstable", "unguarded"]
 PODS = [*VICTIMS, "aggressor"]
+CLAIMS = {
+    "anonymous": [
+        "isolation/guaranteed-keeps-its-pace",
+        "isolation/burstable-keeps-its-pace",
+        "isolation/what-is-kept-is-not-read-again",
+    ],
+    "files": [
+        "isolation/guaranteed-beside-files",
+        "isolation/burstable-beside-files",
+        "isolation/what-is-kept-is-not-read-again",
+    ],
+}
+"""By what the aggressor takes memory for, the claims that look at it."""
 
 
 @pytest.fixture(scope="module")
 def paces(qos_node, qos_scene, qos_kubelet, qos_catalog):
-    """How long each victim took, alone and disturbed, in each turn; all tests look at it."""
+    """How long each victim took, alone and disturbed, in each turn.
+
+    All pods are there, since kubepods has room for just these; the aggressor takes only what a selected test looks at.
+    """
     pods = [qos_catalog.pod(name) for name in PODS]
     with (
-        qos_scene(qos_kubelet),
+        qos_scene(qos_kubelet) as scene,
         qos_node.watched_pods(pods, qos_node.tight(qos_kubelet, pods), rests_on=PREMISES, steered=True) as watch,
     ):
-        yield watch.disturb("aggressor", *VICTIMS)
+        beside = [taking for taking, claims in CLAIMS.items() if scene.shows(*claims)]
+        yield watch.disturb("aggressor", *VICTIMS, beside=beside)
 
 
 @pytest.mark.behaviour

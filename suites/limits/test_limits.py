@@ -31,15 +31,19 @@ from memqos.testing import Free, ended, rises
 
 PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 SHARED = ["shares", "shares-mapped"]
+CLAIMS = {"rewrites": "limits/page-cache-never-kills", **dict.fromkeys(SHARED, "limits/shared-memory-counts")}
+"""By pod the claim that looks at it: a pod that no selected test looks at is not there."""
 
 
 @pytest.fixture(scope="module")
 def beyond(qos_node, qos_scene, qos_kubelet, qos_catalog):
     """What became of programs that take more than their limit, side by side: by the names of their pods."""
-    pods = [qos_catalog.pod(name) for name in ["rewrites", *SHARED]]
-    with qos_scene(qos_kubelet), qos_node.watched_pods(pods, qos_kubelet, rests_on=PREMISES) as watch:
-        killed = {name: watch.container(name).until(ended()) for name in SHARED}
-        return {"rewrites": watch.container("rewrites").until_done(), **killed}
+    with qos_scene(qos_kubelet) as scene:
+        pods = [qos_catalog.pod(name) for name, claim in CLAIMS.items() if scene.shows(claim)]
+        with qos_node.watched_pods(pods, qos_kubelet, rests_on=PREMISES) as watch:
+            programs = {pod.name: watch.container(pod.name) for pod in pods}
+            killed = {name: program.until(ended()) for name, program in programs.items() if name in SHARED}
+            return killed | {name: program.until_done() for name, program in programs.items() if name not in SHARED}
 
 
 @pytest.mark.behaviour

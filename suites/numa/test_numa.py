@@ -28,17 +28,21 @@ from memqos.testing import counted, gathered
 MEMS = [Knob.CPUSET_MEMS]
 ORDER = ["first", "second", "third", "fourth"]
 KINDS = {"anon": "one-zone", "file": "one-zone-cache", "shmem": "one-zone-shared"}
+CLAIMS = {
+    "anon": "numa/mems-pins-anonymous-memory",
+    "file": "numa/mems-pins-page-cache",
+    "shmem": "numa/mems-pins-shared-memory",
+}
+"""By kind the claim that looks at it: a program that no selected test looks at does not run."""
 
 
 @pytest.fixture(scope="module")
 def bound(qos_node, qos_scene, qos_kubelet, qos_zone, qos_catalog):
     """What became of a program of each kind, bound to one zone, once it had its memory: by the kind's name."""
-    pods = {kind: qos_catalog.pod(name) for kind, name in KINDS.items()}
-    with (
-        qos_scene(qos_kubelet, f"zone-{qos_zone}"),
-        qos_node.watched_pods([*pods.values()], qos_kubelet, rests_on=MEMS, zone=qos_zone) as watch,
-    ):
-        return {kind: watch.container(pod.name).until(counted(kind)) for kind, pod in pods.items()}
+    with qos_scene(qos_kubelet, f"zone-{qos_zone}") as scene:
+        pods = {kind: qos_catalog.pod(KINDS[kind]) for kind, claim in CLAIMS.items() if scene.shows(claim)}
+        with qos_node.watched_pods([*pods.values()], qos_kubelet, rests_on=MEMS, zone=qos_zone) as watch:
+            return {kind: watch.container(pod.name).until(counted(kind)) for kind, pod in pods.items()}
 
 
 @pytest.mark.behaviour

@@ -1,6 +1,7 @@
 """The chapters of behaviour as modules, so that their tests can be called on a kernel in miniature."""
 
 import contextlib
+import functools
 import importlib.util
 import inspect
 from pathlib import Path
@@ -50,14 +51,22 @@ def given_to(function):
 
 
 def called(function, given):
-    """A test, or a fixture, with those of these that it asks for, and with the scenes that are not among them."""
+    """A test, or a fixture, with those of these that it asks for, and with the scenes that are not among them.
+
+    In its scenes only what its own claim looks at happens, as when it is the only test selected.
+    """
+    given = {"qos_scene": functools.partial(_scene, _claims_of(function)), **given}
     scenes = {name: called(scene, given) for name, scene in scenes_of(function).items() if name not in given}
     return function(**{name: value for name, value in {**given, **scenes}.items() if name in given_to(function)})
 
 
-def scene(*_):
-    """In place of qos_scene: what happens there is nobody's evidence, and everything is looked at."""
-    return contextlib.nullcontext(SimpleNamespace(shows=lambda *_: True))
+def _claims_of(function):
+    return {mark.args[0] for mark in getattr(function, "pytestmark", []) if mark.name == "claim"}
+
+
+def _scene(claims, *_):
+    """In place of qos_scene: what happens there is nobody's evidence."""
+    return contextlib.nullcontext(SimpleNamespace(shows=lambda *asked: not claims.isdisjoint(asked)))
 
 
 def pods(*names):

@@ -174,6 +174,32 @@ def test_what_was_not_timed_is_named(ask, wrong, paces):
         ask(paces)
 
 
+@pytest.mark.parametrize(("beside", "other"), [("anonymous", "files"), ("files", "anonymous")])
+def test_an_aggressor_takes_only_what_it_is_told_to(beside, other):
+    bench = PacedBench()
+    tight = bench.node.tight(KUBELETS["v1.36-tiered"])
+    with bench.node.watched_pods(pods(*MODULE.PODS), tight, rests_on=MODULE.PREMISES, steered=True) as watch:
+        paces = watch.disturb(MODULE.PODS[-1], *MODULE.VICTIMS, beside=[beside])
+
+    assert paces.keeps_more("kept-guaranteed", than="unguarded", beside=beside).verdict is Verdict.CONFORMS
+    # Three victims are read twice in each of six turns, alone and beside one aggressor.
+    assert bench.reads == 3 * 2 * 6 * 2
+    assert bool(bench.read_beside) is (beside == "files")
+    with pytest.raises(UsageError, match=f"nobody was timed beside '{other}'"):
+        paces.keeps_more("kept-guaranteed", than="unguarded", beside=other)
+
+
+@pytest.mark.parametrize("beside", [[], ["swap"]])
+def test_an_aggressor_takes_memory_for_something_known(beside):
+    bench = PacedBench()
+    tight = bench.node.tight(KUBELETS["v1.36-tiered"])
+    with (
+        bench.node.watched_pods(pods(*MODULE.PODS), tight, rests_on=MODULE.PREMISES, steered=True) as watch,
+        pytest.raises(UsageError, match="There are anonymous, files"),
+    ):
+        watch.disturb(MODULE.PODS[-1], *MODULE.VICTIMS, beside=beside)
+
+
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
 def test_pace_is_kept_where_memory_is(function, kubelet, tmp_path):
     bench = PacedBench()

@@ -9,7 +9,7 @@ from memqos.engine.answer.finding import Verdict
 from memqos.errors import MachineryError, NonconformanceError, UsageError
 from memqos.node.machine.narrowing import narrow_zone
 from memqos.target.fake import FakeTarget
-from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in, pods, scene
+from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in, pods
 from tests.unit.node.fakes import FACTS, FAR, FOUR
 from tests.unit.node.memory import MemoryBench
 from tests.unit.node.samples import course, done, files, sample
@@ -100,7 +100,6 @@ def in_order_on(bench, evidence):
         "qos_node": bench.node,
         "qos_kubelet": STATIC,
         "qos_catalog": CATALOGUE,
-        "qos_scene": scene,
         "qos_evidence": evidence,
     }
 

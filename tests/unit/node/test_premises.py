@@ -24,7 +24,7 @@ from memqos.plugin.collection.catalogue import Catalogue
 from memqos.plugin.keys import Notes
 from memqos.plugin.results.evidence import Evidence
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FAKE_LEGACY
-from tests.unit.node.chapters import called, given_to, scene, scenes_of
+from tests.unit.node.chapters import called, given_to, scenes_of
 from tests.unit.node.fakes import FACTS, FAR, FOUR
 from tests.unit.node.memory import MemoryBench, other_values
 from tests.unit.node.samples import PLANNED, course, files, sample
@@ -106,7 +106,6 @@ def findings_of(function, kubelet, folder, breaks=None, *, ignores=""):
         "qos_node": bench.node,
         "qos_kubelet": kubelet,
         "qos_catalog": CATALOGUE,
-        "qos_scene": scene,
         "qos_zone": 1,
         "narrow_zone": 1,
         "qos_evidence": Evidence(

@@ -12,7 +12,7 @@ from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour import watching
 from memqos.node.behaviour.conditions import faults
 from memqos.node.behaviour.growth import furthest
-from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in, scene
+from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in
 from tests.unit.node.memory import PAGE, MemoryBench
 from tests.unit.node.samples import EVENTS, course, events, files, sample
 from tests.unit.node.zoned import UNBOUNDED
@@ -67,7 +67,6 @@ def fixtures(bench, kubelet, evidence):
         "qos_node": bench.node,
         "qos_kubelet": KUBELETS[kubelet],
         "qos_catalog": CATALOGUE,
-        "qos_scene": scene,
         "qos_evidence": evidence,
     }
 

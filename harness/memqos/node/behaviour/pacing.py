@@ -31,7 +31,7 @@ from memqos.node.behaviour.watched import WatchedContainer, container_of
 from memqos.workload.command import Anon, Command, File, Free, Hold, Read
 from memqos.workload.report import Done, ReportLine
 
-__all__ = ["LOOKS", "TURNS", "Paces", "Taking", "Turn", "chance", "left_alone", "read_ms", "turns_of"]
+__all__ = ["LOOKS", "TURNS", "Paces", "Taking", "Turn", "chance", "left_alone", "read_ms", "taking_of", "turns_of"]
 
 TURNS = 6
 """So many that on a busy host a turn or two may be spoilt: the best ranking of two has a chance of 1 in 924."""
@@ -74,6 +74,13 @@ class Taking(StrEnum):
             aggressor.do(*(Read() for _ in range(aggressor.undone, AHEAD)))
 
 
+def taking_of(word: str) -> Taking:
+    """What an aggressor takes memory for, by its word; UsageError for another one."""
+    if word not in {*Taking}:
+        raise UsageError(f"no aggressor takes memory for '{word}'.", next_step=f"There are {', '.join(Taking)}.")
+    return Taking(word)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """How long it took a program to read all of its memory, alone and beside the aggressor: ms, above zero."""
@@ -106,12 +113,11 @@ class Paces(Refaulting):
         """One pod kept more of its pace than another: its turns rank so much higher that chance does not do that.
 
         Not observable if it did not, and would not have without any aggressor; see `_drowned`.
-        beside: what the aggressor took memory for, "anonymous" or "files". UsageError for another word, and for a pod
-        that was not timed.
+        beside: what the aggressor took memory for, "anonymous" or "files". UsageError for another word, for one
+        beside which nobody was timed, and for a pod that was not timed.
         """
-        if beside not in {*Taking}:
-            raise UsageError(f"no aggressor takes memory for '{beside}'.", next_step=f"There are {', '.join(Taking)}.")
-        turns = self.turns[Taking(beside)]
+        if (turns := self.turns.get(taking_of(beside))) is None:
+            raise UsageError(f"nobody was timed beside '{beside}'.", next_step=f"Disturb with beside=['{beside}'].")
         better, worse = (self._timed(name) for name in (pod, than))
         kept, lost = ([turn.kept for turn in turns[one.key]] for one in (better, worse))
         why_not = self._why_not(kept, lost)
@@ -140,7 +146,7 @@ class Paces(Refaulting):
 
     def _timed(self, pod: str) -> WatchedContainer:
         """The container of a victim, which has turns beside each kind of aggressor; UsageError for another pod."""
-        victims = self.turns[Taking.ANONYMOUS]
+        victims = next(iter(self.turns.values()))
         return container_of(pod, among=[one for one in self.containers if one.key in victims])
 
     def hardly_refaults(self, pod: str) -> Finding:
@@ -152,9 +158,9 @@ class Paces(Refaulting):
         container = self._timed(pod)
         counts = self.squeeze.counts[container.key]
         why_not = exposed(counts) or gave_way_meanwhile(container, counts)
-        # In each turn it reads alone, and beside each kind of aggressor.
+        # In each turn it reads alone, and beside each kind of aggressor that there was.
         turns = max(len(measured[container.key]) for measured in self.turns.values())
-        return self._hardly_refaults(container, at_most=turns * READS * (1 + len(Taking)), why_not=why_not)
+        return self._hardly_refaults(container, at_most=turns * READS * (1 + len(self.turns)), why_not=why_not)
 
     def _drowned(
         self, alone: Sequence[float], kept: Sequence[float], lost: Sequence[float], worse: WatchedContainer
@@ -180,7 +186,7 @@ class Paces(Refaulting):
 
 
 def turns_of(
-    neighbour: WatchedContainer, victims: Sequence[WatchedContainer], squeeze: Squeeze
+    neighbour: WatchedContainer, victims: Sequence[WatchedContainer], squeeze: Squeeze, kinds: Sequence[Taking]
 ) -> dict[Taking, dict[str, list[Turn]]]:
     """The turns of each victim beside each kind, by its key: TURNS, or LOOKS times as many if those do not show enough.
 
@@ -189,7 +195,7 @@ def turns_of(
     """
     neighbour.do(Free())
     neighbour.until_done()
-    turns: dict[Taking, dict[str, list[Turn]]] = {kind: {one.key: [] for one in victims} for kind in Taking}
+    turns: dict[Taking, dict[str, list[Turn]]] = {kind: {one.key: [] for one in victims} for kind in kinds}
     for _ in range(LOOKS):
         for _ in range(TURNS):
             undisturbed = _read(victims)

@@ -15,6 +15,7 @@ from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding
 from memqos.engine.cgroup.protection import Shelter
 from memqos.engine.kubelet import Kubelet
+from memqos.errors import UsageError
 from memqos.model.pod import Pod
 from memqos.node.behaviour.above import premises_above
 from memqos.node.behaviour.combining import both, either
@@ -23,7 +24,7 @@ from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.crowding import Crowded, crowding, growth_of
 from memqos.node.behaviour.exhausting import Exhausted, exhaustion_of, scores_of
 from memqos.node.behaviour.hearing import CALL_SECONDS, WATCH_SECONDS, Hearing
-from memqos.node.behaviour.pacing import Paces, turns_of
+from memqos.node.behaviour.pacing import Paces, Taking, taking_of, turns_of
 from memqos.node.behaviour.premises import Premises
 from memqos.node.behaviour.pressing import Pressed
 from memqos.node.behaviour.scarce import by_generations, spare
@@ -190,14 +191,19 @@ class Watch:
         self.until(either(grows.sees(work_done(len(commands))), *(container.sees(ended()) for container in everyone)))
         return Crowded(containers=everyone, above=self._above())
 
-    def disturb(self, neighbour: str, *victims: str) -> Paces:
+    def disturb(self, neighbour: str, *victims: str, beside: Iterable[str] = tuple(Taking)) -> Paces:
         """Time how long each victim takes to read its memory, alone and while `neighbour` presses, in turns.
 
         It presses as `press` does below kubepods' limit, and gives all back at the end of each turn, after which the
-        victims fetch what they lost before they are timed again. UsageError as of `press`.
+        victims fetch what they lost before they are timed again.
+        beside: what it takes memory for ("anonymous", "files"), one after the other in each turn; at least one.
+        UsageError as of `press`, and for another word or none.
         """
+        kinds = [taking_of(word) for word in beside]
+        if not kinds:
+            raise UsageError("an aggressor takes memory for nothing.", next_step=f"There are {', '.join(Taking)}.")
         pressure = self.press(neighbour)
-        turns = turns_of(self.container(neighbour), [*map(self.container, victims)], pressure.squeeze)
+        turns = turns_of(self.container(neighbour), [*map(self.container, victims)], pressure.squeeze, kinds)
         return Paces(
             containers=list(self._containers.values()),
             above=self._above(),
