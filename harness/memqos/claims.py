@@ -12,7 +12,7 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
 from memqos.errors import ManifestError, UnknownNameError, UsageError
 
-__all__ = ["NEEDS", "About", "Claim", "ClaimKind", "Claims", "is_suites_root", "load", "unproved"]
+__all__ = ["NEEDS", "About", "Asks", "Claim", "ClaimKind", "Claims", "is_suites_root", "load", "unproved"]
 
 FILE_NAME = "claims.toml"
 
@@ -74,12 +74,27 @@ _ANSWERS_FOR = {About.RUNTIME: Setter.RUNTIME, About.KERNEL: Setter.KERNEL}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Asks:
+    """What the case of a claim does, where that is no test of its own: a verb or kubelets.
+
+    verb: a verb of `memqos.node.requests` ("left_alone"). request: the name of the request that it takes, "" for none.
+    of: what else it takes ("cgroups"). kubelets: ids of two kubelets or more, each of which takes over from the one
+    before.
+    """
+
+    verb: str = ""
+    request: str = ""
+    of: tuple[str, ...] = ()
+    kubelets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """One sentence and where it comes from.
 
     id: chapter/name. releases: "1.22+", "1.22-1.36", "1.27" (Kubernetes) or "any" (the kernel's or runtime's own).
     about: on whose doing it rests. needs: names of NEEDS. default: whether a run of whole suites proves it
-    without being asked for everything.
+    without being asked for everything. asks: what its case does, None where it is a request of that name or a test.
     """
 
     id: str
@@ -90,6 +105,7 @@ class Claim:
     about: About
     needs: tuple[str, ...] = ()
     default: bool = True
+    asks: Asks | None = None
 
     def to_json(self) -> dict[str, str]:
         """What a bundle keeps of it: enough to be read without the suites."""
@@ -177,7 +193,7 @@ def _chapter(file: Path) -> Iterator[Claim]:
 
 
 def _claim(claim_id: str, fields: Mapping[str, object], file: str) -> Claim:
-    unknown = set(fields) - {"sentence", "source", "releases", "kind", "about", "needs", "default"}
+    unknown = set(fields) - {"sentence", "source", "releases", "kind", "about", "needs", "default", "asks"}
     if unknown:
         raise ManifestError.at(f"unknown field '{min(unknown)}'.", file=file, field=claim_id)
     texts = {}
@@ -209,7 +225,28 @@ def _claim(claim_id: str, fields: Mapping[str, object], file: str) -> Claim:
         about=About(texts["about"]),
         needs=tuple(needs),
         default=_default(fields["default"], claim_id, file),
+        asks=_asks(fields["asks"], claim_id, file) if "asks" in fields else None,
     )
+
+
+def _asks(said: object, where: str, file: str) -> Asks:
+    """What a claim's case does; ManifestError for what is no such table."""
+    if not isinstance(said, dict) or not set(said) <= {"verb", "request", "of", "kubelets"}:
+        raise ManifestError.at("'asks' has a verb, with request and of, or kubelets.", file=file, field=where, got=said)
+    texts = {key: said.get(key, "") for key in ("verb", "request")}
+    lists = {key: said.get(key, []) for key in ("of", "kubelets")}
+    for key, value in texts.items():
+        if not isinstance(value, str):
+            raise ManifestError.at(f"'{key}' is a text.", file=file, field=f"{where}.asks", got=value)
+    for key, value in lists.items():
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise ManifestError.at(f"'{key}' is a list of texts.", file=file, field=f"{where}.asks", got=value)
+    asks = Asks(verb=texts["verb"], request=texts["request"], of=tuple(lists["of"]), kubelets=tuple(lists["kubelets"]))
+    if bool(asks.verb) == bool(asks.kubelets) or (asks.kubelets and (asks.request or asks.of)):
+        raise ManifestError.at("'asks' has either a verb or kubelets.", file=file, field=where, got=said)
+    if len(asks.kubelets) == 1:
+        raise ManifestError.at("kubelets take over from each other: name two.", file=file, field=where, got=said)
+    return asks
 
 
 def _default(said: object, where: str, file: str) -> bool:

@@ -25,6 +25,9 @@ or the runtime does by itself |
 observed nothing which the runtime (or the kernel) made is *not observable*: values that memqos wrote itself and reads \
 back prove nothing of a runtime |
 | `needs` | what it takes to show it; without it the claim is *not observable*, which is never a pass |
+| `asks` | what the claim's case does, where that needs no test of its own: \
+`{ verb = "left_alone", request = "everything" }`, `{ verb = "left_by_few", of = ["cgroups"] }`, or \
+`{ kubelets = ["v1.36-tiered", "v1.36-off"] }`; a claim with the name of a request needs none |
 | `default` | `false` if a run of whole suites proves it with `--all` alone; one that names its chapter, file or test \
 always does. At the head of a file it is meant of all claims that do not say it themselves |
 

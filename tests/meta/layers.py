@@ -88,6 +88,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "place.opening": frozenset({"errors", "model", "catalog", "config", "place", "target.opening", "vm"}),
     "catalog": frozenset({"errors", "plain_file", "model", "engine", "vm", "third:yaml"}),
     "claims": frozenset({"errors", "model", "engine"}),
+    "cases": frozenset({"errors", "claims", "catalog"}),
     "known": frozenset({"errors", "plain_file", "model", "engine", "config.lines"}),
     "baseline": frozenset({"errors", "plain_file", "engine", "known"}),
     "config": frozenset({"errors", "plain_file", "model", "engine"}),
@@ -114,8 +115,8 @@ LAYERS: dict[str, frozenset[str]] = {
     "plugin": frozenset(
         {
             "errors", "version", "clock", "repetition", "interruption", "frame", "streams", "ownership", "model",
-            "engine", "probe", "runtime.base", "target.attended", "target.base", "enactor", "catalog", "claims",
-            "config", "known", "baseline", "node", "place", "laboratory", "report", "bundles", "face", "page",
+            "engine", "probe", "runtime.base", "target.attended", "target.base", "enactor", "cases", "catalog",
+            "claims", "config", "known", "baseline", "node", "place", "laboratory", "report", "bundles", "face", "page",
             "third:pytest", "third:_pytest", "third:xdist", "third:execnet", "third:pluggy", "third:click",
         }
     ),

@@ -7,12 +7,18 @@ from pathlib import Path
 import pytest
 
 from memqos import claims
+from memqos.cases import CaseKind, load_cases
+from memqos.catalog.kubelets import load_kubelets
 from memqos.catalog.requests import load_all_requests
+from memqos.node.requests.conversing import Conversation
+from memqos.node.requests.living import Life
+from memqos.node.requests.verbs import verbs_of
 
 SUITES = Path(__file__).parents[2] / "suites"
 FILES = sorted(SUITES.rglob("test_*.py"))
 CLAIMS = claims.load(SUITES)
 REQUESTS = load_all_requests()
+CASES = load_cases(SUITES)
 
 MAY_IMPORT = {"pytest", "memqos", "memqos.testing"}
 
@@ -23,9 +29,12 @@ def functions_in(file: Path) -> Iterator[ast.FunctionDef]:
 
 
 def cited(file: Path, function: ast.FunctionDef) -> list[str]:
-    """The claim ids in a test's markers, or those that a test of requests has as its cases."""
-    if any(argument.arg == "qos_request" for argument in function.args.args):
-        return [f"{file.parent.name}/{name}" for name in REQUESTS if f"{file.parent.name}/{name}" in CLAIMS]
+    """The claim ids in a test's markers, or those of the rows that it has as its cases."""
+    given = {argument.arg for argument in function.args.args}
+    if given & {"qos_request", "qos_case"}:
+        verb = CaseKind.KUBELETS if "qos_kubelets_in_turn" in given else CaseKind.VERB
+        kind = CaseKind.REQUEST if "qos_request" in given else verb
+        return [case.claim.id for case in CASES if case.claim.chapter == file.parent.name and case.kind is kind]
     return [
         call.args[0].value
         for call in function.decorator_list
@@ -39,8 +48,8 @@ def cited(file: Path, function: ast.FunctionDef) -> list[str]:
 def test_every_test_cites_one_claim_and_repeats_nothing(file):
     for function in functions_in(file):
         found = cited(file, function)
-        asks = "_request, " in ast.unparse(function.args)
-        assert len(found) == 1 or (asks and found), f"{file}:{function.lineno}: {function.name} cites {found}"
+        of_rows = ast.unparse(function.args).startswith(("qos_request, ", "qos_case, "))
+        assert len(found) == 1 or (of_rows and found), f"{file}:{function.lineno}: {function.name} cites {found}"
         for claim in found:
             assert claim in CLAIMS, f"{file}:{function.lineno}: there is no claim '{claim}'"
             assert CLAIMS[claim].chapter == file.parent.name
@@ -50,6 +59,19 @@ def test_every_claim_has_a_test():
     proved = {claim for file in FILES for function in functions_in(file) for claim in cited(file, function)}
 
     assert set(CLAIMS) == proved
+
+
+def test_every_verb_is_asked_for_and_every_one_asked_for_is_a_verb():
+    asked = {case.asks.verb for case in CASES if case.kind is CaseKind.VERB}
+
+    assert asked == {*verbs_of(Life), *verbs_of(Conversation)}
+    assert set(verbs_of(Life)).isdisjoint(verbs_of(Conversation))
+
+
+def test_kubelets_in_turn_are_kubelets():
+    known = {kubelet.id for kubelet in load_kubelets()}
+
+    assert {name for case in CASES for name in case.asks.kubelets} <= known
 
 
 def test_every_request_is_a_claim():

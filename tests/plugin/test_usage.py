@@ -115,6 +115,46 @@ def test_the_claims_that_have_the_name_of_a_request_are_the_cases_of_a_test_of_r
     assert [one["id"].rpartition("::")[2] for one in results] == ["test_it[limit]", "test_it[no-swap]"]
 
 
+CASES = (
+    "def test_it(qos_case, qos_evidence):\n    qos_evidence.settle(finding('conforms', observed=qos_case.asks.verb))\n"
+)
+
+
+def test_what_a_claim_asks_for_is_a_case(suite, run, pytester):
+    suite(CASES)
+    file = pytester.path / "suites/demo/claims.toml"
+    file.write_text(file.read_text().replace("[one]\n", "[one]\nasks = { verb = 'left_alone', request = 'limit' }\n"))
+
+    assert run().ret == 0
+
+    results = json.loads((pytester.path / "out/bundle.json").read_text())["results"]
+    assert [(one["claim"], one["id"].rpartition("::")[2]) for one in results] == [("demo/one", "test_it[one]")]
+
+
+@pytest.mark.parametrize(
+    ("asks", "words"),
+    [
+        ("", "no claim of this chapter says what it asks for: demo/one, demo/two."),
+        ("asks = { verb = 'left_alone', request = 'limt' }\n", "there is no request 'limt'. Did you mean 'limit'?"),
+        ("asks = { verb = 'left_alone', kubelets = ['v1.27', 'v1.22'] }\n", "'asks' has either a verb or kubelets."),
+        ("asks = { kubelets = ['v1.27'] }\n", "kubelets take over from each other: name two."),
+        ("asks = { verb = 'uses', of = 'swap' }\n", "'of' is a list of texts."),
+        ("asks = { verb = ['uses'] }\n", "'verb' is a text."),
+        ("asks = 'left_alone'\n", "'asks' has a verb, with request and of, or kubelets."),
+        ("asks = { verbs = 'uses' }\n", "'asks' has a verb, with request and of, or kubelets."),
+    ],
+)
+def test_what_a_claim_cannot_ask_for_is_refused(suite, run, pytester, asks, words):
+    suite(CASES)
+    file = pytester.path / "suites/demo/claims.toml"
+    file.write_text(file.read_text().replace("[one]\n", f"[one]\n{asks}"))
+
+    result = run()
+
+    assert result.ret == 4
+    assert words in result.stderr.str()
+
+
 @pytest.mark.parametrize(
     ("claims", "words"),
     [(None, "no claim of this chapter has the name of a request: demo/one, demo/two."), ("[one", "is not TOML")],

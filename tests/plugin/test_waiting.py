@@ -61,43 +61,12 @@ lane.open_station = open_station
 )
 
 MODULE = """
-REQUESTS = {"one": "limit", "wrong": "unified-high", "two": "limit", "three": "everything", "four": "limit"}
-
-
-@pytest.fixture(scope="module")
-def reloaded(qos_life, qos_together):
-    return qos_together(qos_life.systemd_reloaded, REQUESTS)
-
-
-@pytest.mark.claim("demo/one")
-def test_one(reloaded, qos_evidence):
-    qos_evidence.settle(reloaded("one"))
-
-
-@pytest.mark.claim("demo/two")
-def test_two(reloaded, qos_evidence):
-    qos_evidence.settle(reloaded("two"))
-
-
-@pytest.mark.claim("demo/wrong")
-def test_wrong(reloaded, qos_evidence):
-    qos_evidence.settle(reloaded("wrong"))
-
-
-@pytest.mark.claim("demo/three")
-def test_three(reloaded, qos_evidence):
-    qos_evidence.settle(reloaded("three"))
-
-
-@pytest.mark.claim("demo/four")
-def test_four(reloaded, qos_evidence):
-    qos_evidence.settle(reloaded("four"))
-
-
-@pytest.mark.claim("demo/five")
-def test_five(reloaded, qos_evidence):
-    qos_evidence.settle(reloaded("five"))
+def test_case(qos_case, qos_cases, qos_evidence):
+    qos_evidence.settle(qos_cases(qos_case))
 """
+REQUESTS = {"one": "limit", "two": "limit", "wrong": "unified-high", "three": "everything", "four": "limit"}
+VERBS = {name: f'asks = {{ verb = "systemd_reloaded", request = "{request}" }}' for name, request in REQUESTS.items()}
+ASKS = {**VERBS, "five": 'asks = { verb = "systemd_burnt" }'}
 
 
 @pytest.fixture
@@ -108,10 +77,10 @@ def found(suite, run, pytester):
         suite(MODULE)
         folder = pytester.path / "suites"
         one, _, two = (folder / "demo" / "claims.toml").read_text().partition("[two]")
-        names = ["wrong", "three", "four", "five"]
-        (folder / "demo" / "claims.toml").write_text(
-            one + f"[two]{two}" + "".join(one.replace("[one]", f"[{name}]") for name in names)
-        )
+        tables = {"one": one, "two": f"[two]{two}"}
+        tables |= {name: one.replace("[one]", f"[{name}]") for name in ASKS if name not in tables}
+        said = "".join(table.replace("]\n", f"]\n{ASKS[name]}\n", 1) for name, table in tables.items())
+        (folder / "demo" / "claims.toml").write_text(said)
         (folder / "conftest.py").write_text(CONFTEST)
         run(*options)
         results = json.loads((pytester.path / "out/bundle.json").read_text())["results"]
@@ -164,10 +133,10 @@ def test_one_case_alone_is_judged(found, pytester):
     assert (pytester.path / "happened").read_text() == "daemon-reload on main-0\n"
 
 
-def test_a_claim_that_waits_for_nothing_is_said_to(found):
+def test_a_claim_that_asks_for_no_verb_is_said_to(found):
     [five] = found("-k", "five").values()
     assert five["outcome"] == "usage"
-    assert "no test of test_demo.py cites a claim 'five' that waits with others" in str(five)
+    assert "there is no verb 'systemd_burnt'" in five["reason"]
 
 
 def test_a_runtime_that_hangs_with_one_case_is_not_asked_for_the_next(found, pytester, monkeypatch):

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
 
 from memqos.engine.answer.finding import Finding
+from memqos.errors import UnknownNameError
 
 if TYPE_CHECKING:
+    from memqos.cases import Case
     from memqos.node import NodeUnderTest
+    from memqos.node.requests.containers import Containers
     from memqos.node.requests.conversing import Conversation
     from memqos.node.requests.living import Life
     from memqos.plugin.collection.catalogue import Catalogue
-    from memqos.plugin.machines.waiting import Verb
 
 __all__ = [
+    "qos_cases",
     "qos_conversation",
     "qos_kubelets_in_turn",
     "qos_life",
     "qos_requests",
-    "qos_together",
     "qos_told_oom",
     "qos_told_stats",
 ]
@@ -46,23 +49,40 @@ def qos_life(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Life]:
 
 
 @pytest.fixture(scope="module")
-def qos_together(
-    request: pytest.FixtureRequest,
-    qos_node: NodeUnderTest,  # noqa: ARG001 - where it happens
-    qos_catalog: Catalogue,
-) -> Callable[[Verb, Mapping[str, str]], Callable[[str], Sequence[Finding]]]:
-    """Lets happen once what several tests of the module wait for.
+def qos_cases(
+    request: pytest.FixtureRequest, qos_node: NodeUnderTest, qos_catalog: Catalogue
+) -> Iterator[Callable[[Case], Sequence[Finding]]]:
+    """Does what claims ask for by a verb: called with a case, `qos_case`, it gives the findings.
 
-    Called with a verb of `qos_life` that takes several cases, and with the names of requests by those of the claims
-    that wait, it gives a function, which called with the name of a claim gives its findings.
+    The verbs are those of `qos_life` and `qos_conversation`. One that takes several cases happens once, for all
+    selected tests of the module that ask for it.
     """
+    from memqos.node.requests.conversing import Conversation
+    from memqos.node.requests.living import Life
+    from memqos.node.requests.verbs import is_together, perform, verb_of, verbs_of
     from memqos.plugin.machines.waiting import found_together
 
-    def together(verb: Verb, requests: Mapping[str, str]) -> Callable[[str], Sequence[Finding]]:
-        cases = {claim: qos_catalog.request(name) for claim, name in requests.items()}
-        return found_together(request.node, verb, cases)
+    pod, kubelet = qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")
+    several: dict[str, Callable[[str], Sequence[Finding]]] = {}
+    with contextlib.ExitStack() as opened:
+        asker: Containers | None = None
 
-    return together
+        def findings(case: Case) -> Sequence[Finding]:
+            nonlocal asker
+            verb, kind = case.asks.verb, Life if case.asks.verb in verbs_of(Life) else Conversation
+            if verb not in verbs_of(kind):
+                known = sorted([*verbs_of(Life), *verbs_of(Conversation)])
+                raise UnknownNameError.of("verb", verb, known, where=case.claim.id)
+            if not isinstance(asker, kind):
+                opened.close()
+                asker = opened.enter_context(qos_node.asking(pod, kubelet, kind))
+            if not is_together(kind, verb):
+                return perform(asker, case.asks, qos_catalog.request)
+            if verb not in several:
+                several[verb] = found_together(request.node, verb, verb_of(asker, verb), qos_catalog.request)
+            return several[verb](case.name)
+
+        yield findings
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ MARKERS = (
 
 NODES = ("qos_node", "qos_fresh_node")
 """The fixtures that give a test its node."""
-ASKING = frozenset({"qos_requests", "qos_life", "qos_conversation"})
+ASKING = frozenset({"qos_requests", "qos_life", "qos_conversation", "qos_cases"})
 """The fixtures by which all tests of a module ask for containers in one pod."""
 
 _GROUP = re.compile(r"@[^@\[\]/:]+$")

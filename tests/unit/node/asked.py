@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from memqos.cases import load_cases
 from memqos.catalog.requests import DockerRequestCase, RequestCase, load_requests
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
@@ -14,6 +17,7 @@ from memqos.model.path import CgroupPath
 from memqos.node.fake import _NoRecorder
 from memqos.node.on_place import node_on
 from memqos.node.requests.requesting import Requests
+from memqos.node.requests.verbs import perform, verbs_of
 from memqos.place.fake import FakePlace
 from memqos.plugin.collection.catalogue import Catalogue
 from tests.unit.node.fakes import Log
@@ -25,6 +29,16 @@ MODELLED = sorted(name for name, case in ALL.items() if not case.refused and "hu
 
 FORKY = Runtimes(cri=traits_of("containerd", "2.1.9"), oci=traits_of("crun", "1.28"))
 DIRECT = Runtimes(cri=BUNDLES, oci=TRIXIE.oci)
+
+
+CASES = load_cases(Path(__file__).parents[3] / "suites")
+"""The rows of the suites."""
+
+
+def verbs_asked_of(kind: type[Requests]) -> dict[str, Callable[[Any], Sequence[Finding]]]:
+    """What the suites' cases have a `Life` or a `Conversation` do, by the names of their claims."""
+    asked = {case.name: case.asks for case in CASES if case.asks.verb in verbs_of(kind)}
+    return {name: functools.partial(perform, asks=asks, request=CATALOGUE.request) for name, asks in asked.items()}
 
 
 class Asked:

@@ -26,7 +26,7 @@ from memqos.node.requests.living import Life
 from memqos.node.requests.moment import Outcomes
 from memqos.place.fake import FakePlace
 from memqos.target.local import LocalTarget
-from tests.unit.node.asked import CATALOGUE, Asked, deviating
+from tests.unit.node.asked import CATALOGUE, Asked, deviating, verbs_asked_of
 
 
 @pytest.fixture(autouse=True)
@@ -94,26 +94,7 @@ def asked(
         return verb(life)
 
 
-def alone(verb: Callable[[Mapping[str, RequestCase]], Outcomes], case: RequestCase) -> Sequence[Finding]:
-    """What comes of a case with which no other one waits."""
-    return verb({"alone": case})["alone"].result()
-
-
-VERBS: Mapping[str, Verb] = {
-    "daemon-reload": lambda it: alone(it.systemd_reloaded, EVERYTHING),
-    "daemon-reexec": lambda it: alone(it.systemd_replaced, EVERYTHING),
-    "runtime-restart": lambda it: alone(it.daemon_restarted, EVERYTHING),
-    "update-after-runtime-restart": lambda it: alone(it.daemon_restarted, CATALOGUE.request("update-unified-high")),
-    "stays": lambda it: it.left_alone(CATALOGUE.request("update-unified-high")),
-    "exec": lambda it: it.exec_in_it(EVERYTHING),
-    "stats": lambda it: it.asked_for_stats(EVERYTHING),
-    "container-restart": lambda it: it.made_again(CATALOGUE.request("update-everything")),
-    "drift": lambda it: it.written_by_others(CATALOGUE.request("unified-high")),
-    "leaves-no-cgroups": lambda it: it.left_by_few("cgroups"),
-    "leaves-no-mounts": lambda it: it.left_by_few("mounts"),
-    "leaves-no-units": lambda it: it.left_by_few("units"),
-    "leaves-no-processes": lambda it: it.left_by_few("processes"),
-}
+VERBS: Mapping[str, Verb] = verbs_asked_of(Life)
 
 
 @pytest.mark.parametrize("driver", list(CgroupDriver))

@@ -14,6 +14,7 @@ from memqos.errors import DeadlineError
 from memqos.model.cri import ContainerResources
 from memqos.node.requests.containers import Containers, observed
 from memqos.node.requests.inventory import Inventory, anonymous_memory_of, inventory_of
+from memqos.node.requests.verbs import verb
 
 __all__ = ["Churning"]
 
@@ -51,14 +52,17 @@ class _Churn:
 class Churning(Containers):
     """The verbs of suites about pods that come and go; each gives the findings of one claim."""
 
+    @verb
     def left_by_few(self, kind: str) -> Sequence[Finding]:
         """What a few pods with a container each leave that came and went. kind: a field of Inventory."""
         return [self._left_over(kind, FEW)]
 
+    @verb
     def left_by_many(self, kind: str) -> Sequence[Finding]:
         """The same of many, of which those few are the first if they came and went."""
         return [self._left_over(kind, MANY)]
 
+    @verb
     def daemon_after_many(self) -> Sequence[Finding]:
         """The daemon's anonymous memory while many pods came and went: it does not grow with them."""
         cri = self.kubelet.runtimes.cri

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from memqos.model.path import CgroupPath
 from memqos.node.pods.refusing import SUBJECT
 from memqos.node.requests.containers import Containers, observed, soon
 from memqos.node.requests.figures import FILES, figure_finding, stock_of
+from memqos.node.requests.verbs import verb
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.workload.command import PROGRAM, Anon, Hold, arguments
 
@@ -48,18 +50,21 @@ class Executed:
 class Consumption(Containers):
     """The verbs of suites about stats and kills; each gives the findings of one claim. names: of figures."""
 
+    @verb
     def uses(self, *names: str) -> Sequence[Finding]:
         """ContainerStats of a container at rest. names: of figures."""
         with self._running(LIMITED, Anon(size=HELD), Hold()) as handle:
             self._settled(handle)
             return self._asked_of_stats(names, handle)
 
+    @verb
     def uses_under_load(self, *names: str) -> Sequence[Finding]:
         """ContainerStats of a container while it takes more and more memory."""
         with self._running(LIMITED, Anon(size=HELD, rate=HELD // 8), Hold()) as handle:
             several = [self._asked_of_stats(names, handle) for _ in range(_LOOKS)]
         return [finding for findings in several for finding in findings]
 
+    @verb
     def pod_uses(self, *names: str) -> Sequence[Finding]:
         """PodSandboxStats of the pod with a container at rest in it, held against the pod's own cgroup."""
         pod = self._pod
@@ -92,6 +97,7 @@ class Consumption(Containers):
 
     # ---- what is killed
 
+    @verb
     def hog_is_told(self) -> Sequence[Finding]:
         """A container whose only program takes more than its limit ends with 137 and the reason OOMKilled."""
         with self._running(LIMITED, Anon(size=TOO_MUCH), Hold()) as handle:
@@ -101,16 +107,19 @@ class Consumption(Containers):
             observed("reason", "OOMKilled", status.reason),
         ]
 
+    @verb
     def exec_is_charged(self) -> Sequence[Finding]:
         """What a program uses that ExecSync starts is charged to the container."""
-        return self.executed().charged
+        return self._executed.charged
 
+    @verb
     def exec_is_alike(self) -> Sequence[Finding]:
         """A program that ExecSync starts is in the container's cgroup, with the container's oom_score_adj."""
-        return self.executed().alike
+        return self._executed.alike
 
-    def executed(self) -> Executed:
-        """A program is started in a container that has an oom_score_adj, and looked at while it runs."""
+    @functools.cached_property
+    def _executed(self) -> Executed:
+        """A program is started in a container that has an oom_score_adj, and looked at while it runs; once for both."""
         scored = dataclasses.replace(LIMITED, oom_score_adj=SCORE)
         with self._running(scored) as handle:
             path = self._cgroup_of(handle)
@@ -122,11 +131,13 @@ class Consumption(Containers):
         seen = observed("memory.peak", "charged", charged, cgroup=str(path))
         return Executed([observed("exec", "0", str(code)), seen], alike)
 
+    @verb
     def exec_is_bound(self) -> Sequence[Finding]:
         """A program that ExecSync starts and that takes more than the limit is killed, and the container lives."""
         with self._running(LIMITED) as handle:
             return [*self._hog_in(handle), self._lives(handle)]
 
+    @verb
     def group_is_killed(self) -> Sequence[Finding]:
         """With memory.oom.group a program that takes too much takes all of the container with it."""
         group = dataclasses.replace(LIMITED, unified={"memory.oom.group": "1"})
@@ -137,6 +148,7 @@ class Consumption(Containers):
             status = self._ended(handle)
         return [observed("exit code", str(KILLED), str(status.exit_code))]
 
+    @verb
     def limited_below_use(self) -> Sequence[Finding]:
         """An update below what a container uses is refused and nothing happens, or carried out and the kill is told."""
         less = ContainerResources(memory_limit_in_bytes=HELD // 2, memory_swap_limit_in_bytes=HELD // 2)

@@ -16,6 +16,7 @@ from memqos.model.cri import ContainerResources
 from memqos.node.pods.refusing import NAME
 from memqos.node.requests.consuming import Consumption
 from memqos.node.requests.containers import observed, soon
+from memqos.node.requests.verbs import verb
 from memqos.runtime.base import ContainerHandle
 
 __all__ = ["Conversation"]
@@ -31,6 +32,7 @@ class Conversation(Consumption):
 
     # ---- sandboxes
 
+    @verb
     def sandbox_in_its_parent(self) -> Sequence[Finding]:
         """The sandbox's cgroup is directly below the cgroup_parent that RunPodSandbox was given."""
         cgroup = self.kubelet.layout.whole(self._pod.planned.cgroup.path, self._sandbox.id)
@@ -38,6 +40,7 @@ class Conversation(Consumption):
         why = "" if self._is_containerd or seen == "there" else "this runtime keeps no process for a sandbox"
         return [observed("cgroup", "there", seen, cgroup=str(cgroup), why_not=why)]
 
+    @verb
     def sandbox_as_it_comes(self) -> Sequence[Finding]:
         """What the files of the sandbox's own cgroup show: nothing of the pod's resources and overhead."""
         container = requested(_SANDBOX, self.kubelet.runtimes, self.kubelet.host)
@@ -48,6 +51,7 @@ class Conversation(Consumption):
         shown = self._shown(container, self._pod, handle)
         return [one for one in shown if one.knob != OOM_SCORE_ADJ]
 
+    @verb
     def sandbox_beside(self) -> Sequence[Finding]:
         """A second sandbox in the parent, with resources and overhead, changes nothing and leaves nothing there."""
         pod = self._pod
@@ -56,6 +60,7 @@ class Conversation(Consumption):
             kept = self._kept(before, self._neighbours(pod))
         return [*kept, self._left(pod, below)]
 
+    @verb
     def sandbox_updated(self) -> Sequence[Finding]:
         """UpdatePodSandboxResources writes no control file: the pod's cgroup is the kubelet's."""
         pod = self._pod
@@ -67,6 +72,7 @@ class Conversation(Consumption):
             return [observed("UpdatePodSandboxResources", "taken", "", why_not=why)]
         return self._kept(before, self._neighbours(pod))
 
+    @verb
     def driver(self) -> Sequence[Finding]:
         """RuntimeConfig names the cgroup driver by which the containers' cgroups are made."""
         told = self._cri.reported_driver
@@ -76,6 +82,7 @@ class Conversation(Consumption):
 
     # ---- containers that do not run
 
+    @verb
     def created_and_updated(self, case: RequestCase) -> Sequence[Finding]:
         """Updates of a container that was created and not started hold once it runs."""
         pod = self._pod
@@ -90,6 +97,7 @@ class Conversation(Consumption):
         finally:
             self._remove(pod)
 
+    @verb
     def ended_and_updated(self, case: RequestCase) -> Sequence[Finding]:
         """An update of a container that has ended is answered, makes no cgroup, and changes nothing beside it."""
         pod = self._pod
@@ -116,6 +124,7 @@ class Conversation(Consumption):
 
     # ---- what is said
 
+    @verb
     def says_what_was_asked(self, case: RequestCase) -> Sequence[Finding]:
         """ContainerStatus.resources has every field that the requests gave, the later ones over the earlier."""
         with self._running(case.create) as handle:

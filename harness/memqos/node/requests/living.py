@@ -19,6 +19,7 @@ from memqos.node.pods.refusing import NAME, SUBJECT
 from memqos.node.requests.churning import Churning
 from memqos.node.requests.containers import observed, soon
 from memqos.node.requests.moment import Outcomes, Waiting, Within, anywhere, passed
+from memqos.node.requests.verbs import together, verb
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.target.base import checked
 from memqos.workload.command import Anon
@@ -37,6 +38,7 @@ ASKED_OFTEN = 20
 class Life(Churning):
     """The verbs of suites about what a container lives through; each gives the findings of one claim."""
 
+    @together
     def systemd_reloaded(self, cases: Mapping[str, RequestCase], within: Within = anywhere) -> Outcomes:
         """After systemctl daemon-reload: systemd writes the files of its units anew. It is reloaded once for all cases.
 
@@ -44,10 +46,12 @@ class Life(Churning):
         """
         return self._stood(cases, lambda: self._resettle("daemon-reload"), within)
 
+    @together
     def systemd_replaced(self, cases: Mapping[str, RequestCase], within: Within = anywhere) -> Outcomes:
         """After systemctl daemon-reexec, the same with systemd itself started anew."""
         return self._stood(cases, lambda: self._resettle("daemon-reexec"), within)
 
+    @together
     def daemon_restarted(self, cases: Mapping[str, RequestCase], within: Within = anywhere) -> Outcomes:
         """After a restart of the runtime's daemon: each container still runs, and has its values.
 
@@ -55,6 +59,7 @@ class Life(Churning):
         """
         return self._together(Life._outlives, cases, self._restart, within)
 
+    @verb
     def left_alone(self, case: RequestCase) -> Sequence[Finding]:
         """Created, updated, and some seconds later, in which nobody asked for anything."""
         with self._running(case.create) as handle:
@@ -68,6 +73,7 @@ class Life(Churning):
             container = requested_again(container, update)
         return container
 
+    @verb
     def exec_in_it(self, case: RequestCase) -> Sequence[Finding]:
         """After a program was run in it, which was in its cgroup with its oom_score_adj while it ran."""
         program = Anon(size=ENTRANT, step=ENTRANT // 16, rate=ENTRANT // 2)
@@ -76,6 +82,7 @@ class Life(Churning):
         held = self._through(case, lambda handle: seen.extend(self._entered(handle, score, program)[1]))
         return [*seen, *held]
 
+    @verb
     def asked_for_stats(self, case: RequestCase) -> Sequence[Finding]:
         """After its stats and its status were asked for many times."""
 
@@ -86,6 +93,7 @@ class Life(Churning):
 
         return self._through(case, ask)
 
+    @verb
     def made_again(self, case: RequestCase) -> Sequence[Finding]:
         """After it was killed and made anew, as a kubelet does: it has its values, and none of its old counts.
 
@@ -104,6 +112,7 @@ class Life(Churning):
             wrong = [one for one in created if one.verdict is Verdict.DEVIATES]
             return wrong or [fresh, *self._shown(self._updated(handle, case), self._pod, handle)]
 
+    @verb
     def written_by_others(self, case: RequestCase) -> Sequence[Finding]:
         """A foreign write is seen in its file alone, and an update that asks for the same again undoes it."""
         container = self._asked_for(case.create)

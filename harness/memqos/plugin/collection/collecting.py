@@ -24,6 +24,7 @@ from memqos.plugin.collection.sharing import tell_groups
 from memqos.plugin.keys import ASKING, LEFT_OUT, SETTINGS_KEY, USAGE, is_ours, node_fixture
 
 if TYPE_CHECKING:
+    from memqos.cases import Case
     from memqos.catalog.kubelets import KubeletCase
 
 __all__ = ["check_settings", "kubelet_id", "shared_by", "system_of"]
@@ -89,9 +90,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "qos_class" in names:
         metafunc.parametrize("qos_class", QOS_CLASSES, ids=str.lower)
     if "qos_request" in names:
-        asked = _requests_of(metafunc.definition.path.parent)
-        cases = [pytest.param(claim.name, id=claim.name, marks=pytest.mark.claim(claim.id)) for claim in asked]
-        metafunc.parametrize("qos_request", cases)
+        requests = _cases_of(metafunc.definition.path.parent, "request")
+        metafunc.parametrize("qos_request", [_parameter(case, case.name) for case in requests])
+    if "qos_case" in names:
+        kind = "kubelets" if "qos_kubelets_in_turn" in names else "verb"
+        cases = _cases_of(metafunc.definition.path.parent, kind)
+        metafunc.parametrize("qos_case", [_parameter(case, case) for case in cases])
     if "qos_zone" in names:
         zones = (pytest.param("first", marks=pytest.mark.more), "last")
         metafunc.parametrize("qos_zone", zones, indirect=True)
@@ -114,16 +118,21 @@ def _chosen_kubelets(metafunc: pytest.Metafunc) -> list[KubeletCase]:
     return [kubelet for kubelet in known if kubelet.chapter in {"", metafunc.definition.path.parent.name}]
 
 
-def _requests_of(chapter: Path) -> list[claims.Claim]:
-    """The claims of a chapter that have the name of a request."""
-    from memqos.catalog.requests import load_all_requests
+def _cases_of(chapter: Path, kind: str) -> list[Case]:
+    """The cases that the claims of a chapter have, of one CaseKind."""
+    from memqos.cases import cases_of
 
     try:
-        known = claims_below(chapter.parent).values()
+        cases = cases_of(claim for claim in claims_below(chapter.parent).values() if claim.chapter == chapter.name)
     except UsageError:
         return []  # said with the markers
-    requests = load_all_requests()
-    return [claim for claim in known if claim.chapter == chapter.name and claim.name in requests]
+    return [case for case in cases if case.kind == kind]
+
+
+def _parameter(case: Case, value: object) -> object:
+    """A case as the parameter of a test, which then cites its claim."""
+    behaviour = [pytest.mark.behaviour] if case.claim.kind is claims.ClaimKind.BEHAVIOUR else []
+    return pytest.param(value, id=case.name, marks=[pytest.mark.claim(case.claim.id), *behaviour])
 
 
 def _systems_of(item: pytest.Item, settings: Settings) -> tuple[SystemKey, ...]:

@@ -34,11 +34,16 @@ def has_empty_parameters(item: pytest.Item) -> bool:
 def check_markers(item: pytest.Item) -> None:
     """Every marker is written as it has to be, and names what there is; UsageError if not."""
     where = item.nodeid
-    if "qos_request" in getattr(item, "fixturenames", ()) and has_empty_parameters(item):
-        known = [
-            claim for claim in claims_below(item.path.parent.parent) if claim.startswith(f"{item.path.parent.name}/")
-        ]
-        raise UsageError(f"no claim of this chapter has the name of a request: {', '.join(known)}.", where=where)
+    names = getattr(item, "fixturenames", ())
+    if ("qos_request" in names or "qos_case" in names) and has_empty_parameters(item):
+        from memqos.cases import cases_of
+
+        chapter = item.path.parent
+        of_chapter = [claim for claim in claims_below(chapter.parent).values() if claim.chapter == chapter.name]
+        cases_of(of_chapter)
+        known = [claim.id for claim in of_chapter]
+        wanted = "has the name of a request" if "qos_request" in names else "says what it asks for"
+        raise UsageError(f"no claim of this chapter {wanted}: {', '.join(known)}.", where=where)
     for marker in item.iter_markers("claim"):
         _check_claim(item, marker, where)
     if len(list(item.iter_markers("claim"))) > 1:
