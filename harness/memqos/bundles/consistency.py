@@ -72,7 +72,7 @@ def by_findings(result: TestResult) -> TestResult:
 
 
 def _miscounted(things: str, told: object, counted: Mapping[str, int]) -> Iterator[str]:
-    """What is counted otherwise than it is there; a name that is not told had no cases in an older format."""
+    """What is counted otherwise than it is there; a name that is missing had no cases."""
     if not isinstance(told, Mapping):
         yield f"the counts of {things} are missing."
         return

@@ -1,4 +1,4 @@
-"""Reads a results folder back, whatever became of its run: whole, killed, cut short, or of an older memqos.
+"""Reads a results folder back, whatever became of its run: whole, killed or cut short.
 
 `bundle.json` says how a run ended. A run that was killed has none: then `run.json` says what it was to be, and
 `findings.jsonl`, which is written case by case, what it found. What is missing is said, and never made up.
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from memqos import claims
-from memqos.bundles import formats, shapes
+from memqos.bundles import shapes
 from memqos.bundles.consistency import TROUBLES, by_findings, differing_cases, hidden_verdicts, inconsistencies
 from memqos.bundles.files import BUNDLE, COMPRESSED, FINDINGS, RUN, machines
 from memqos.bundles.unended import first_few, how_far
@@ -41,6 +41,9 @@ LONGEST_LINE = 16 << 20
 MOST_CASES = 200_000
 """Of more than these nothing is read: a run of all suites has some thousands of cases, of some KiB each."""
 _MOST_DAMAGED = 1000
+
+_OLDER_FORMATS = frozenset({"1", "2"})
+"""Formats of bundles before the first release."""
 
 _NOT_OBJECTS = "it holds no JSON object"
 
@@ -67,7 +70,7 @@ class Results:
 def read_results(place: Path) -> Results:
     """The results of a run. place: its folder, or the bundle.json or findings.jsonl in it.
 
-    Raises UsageError for a place that holds no results, or those of a newer memqos.
+    Raises UsageError for a place that holds no results, or those of another format.
     """
     folder = place.parent if place.name in {BUNDLE, *_OF_FINDINGS} and not place.is_dir() else place
     try:
@@ -88,7 +91,8 @@ def _read(folder: Path) -> Results:
     head = _document(folder / BUNDLE, missing)
     if is_unended := head is None:
         head = _document(folder / RUN, missing) or {}
-    told = _Told(_format(head, folder), reasons=head.pop("reasons", ()))
+    _refuse_other_format(head, folder)
+    told = _Told(head.pop("reasons", ()))
     whole = head.pop("results", ())
     kept_lines = list(_lines(folder / FINDINGS, missing))
     results = tuple(told.results(kept_lines, FINDINGS, missing))
@@ -127,16 +131,25 @@ def _refuse(word: str) -> None:
     raise ValueError(f"{word} is no JSON")
 
 
-def _format(head: Mapping[str, Any], folder: Path) -> str:
+def _refuse_other_format(head: Mapping[str, Any], folder: Path) -> None:
+    """Raises UsageError for what says another format than SCHEMA; a document without one was damaged, and is read."""
     found = head.get("schema", SCHEMA)
-    if isinstance(found, str) and found in formats.FORMATS:
-        return found
-    newer = "Use the memqos that wrote them, or a newer one."
+    if found == SCHEMA:
+        return
     raise UsageError(
-        f"the results are of the format '{found}', and this memqos reads {', '.join(formats.FORMATS)}.",
+        f"the results have the format '{found}', and this memqos reads only {SCHEMA}.",
         where=str(folder),
-        next_step=newer if formats.of_bundles(found) else "Name the folder that a run wrote.",
+        next_step=_next_step(str(found)),
     )
+
+
+def _next_step(schema: str) -> str:
+    series, _, number = schema.rpartition("/")
+    if series != SCHEMA.rpartition("/")[0]:
+        return "Name the folder that a run wrote."
+    if number in _OLDER_FORMATS:
+        return "Run the cases again with this memqos."
+    return "Use the memqos that wrote them, or a newer one."
 
 
 def _document(file: Path, missing: list[str]) -> dict[str, Any] | None:
@@ -210,12 +223,11 @@ def _bounded_lines(stream: io.BufferedIOBase) -> Iterator[bytes]:
 class _Told:
     """Makes results of documents; what is the same in many of them is kept once, and lines told twice count once.
 
-    since: the format of the documents. reasons: those that findings may have by their places.
+    reasons: those that findings may have by their places.
     unexplained: how many findings name a place at which there is none.
     """
 
-    def __init__(self, since: str, *, reasons: object) -> None:
-        self._since = since
+    def __init__(self, reasons: object) -> None:
         self.unexplained = 0
         self._by_place = dict(enumerate(reasons)) if isinstance(reasons, list) else {}
         self._reasons: dict[str, Reason | None] = {}
@@ -233,7 +245,6 @@ class _Told:
             missing.append(f"{name} has something else than a case as number {first_few(damaged)}.")
 
     def _result(self, document: Any) -> TestResult:
-        document = formats.upgraded(document, self._since)
         if not isinstance(document["id"], str):
             raise TypeError(document["id"])
         before = document.get("seconds_before")
@@ -325,8 +336,6 @@ def _not_said(head: Mapping[str, Any], bundle: Bundle) -> Iterator[str]:
     yield from verification_notes(bundle)
     if not bundle.machines and any(result.machine for result in bundle.results):
         yield "What the machines say of themselves is not known."
-    if unsaid := formats.lost_by(head.get("schema", SCHEMA)):
-        yield f"The results are of the older format {head['schema']}, which does not say {unsaid}."
     cited = {result.claim for result in bundle.results if result.claim}
     if not head.get("claims") and cited & set(bundle.claims):
         yield "The claims' sentences are those of the memqos that made this report: the run did not keep its own."
@@ -335,7 +344,7 @@ def _not_said(head: Mapping[str, Any], bundle: Bundle) -> Iterator[str]:
 
 
 def verification_notes(bundle: Bundle) -> Iterator[str]:
-    """The parts of a merged or upgraded bundle that failed verification."""
+    """The parts of a merged bundle that failed verification."""
     for part in bundle.merged.parts if bundle.merged is not None else ():
         if part.verified == FAILED:
             yield f"{part.name} was not as its run left it (memqos report verify): {first_few(part.faults)}."

@@ -18,7 +18,7 @@ from memqos.bundles.merging import merge
 from memqos.bundles.reading import Results, read_results
 from memqos.bundles.unended import first_few
 from memqos.bundles.verifying import SIGNATURE, SUMS, verify
-from memqos.cli.results_folders import merge_runs, upgrade_run, verify_run, written
+from memqos.cli.results_folders import merge_runs, verify_run, written
 from memqos.cli.terminal import say, say_document
 from memqos.errors import ExitCode, UsageError
 from memqos.page.building import page_html
@@ -37,7 +37,6 @@ HELP = """Make reports of the folders that runs left, also of a run that was kil
   memqos report compare results/OLD results/NEW      what got better, and what worse
   memqos report support results/*                    claims by runtimes and their versions
   memqos report merge shard-1 shard-2 -o results     one folder of several
-  memqos report upgrade results/2025 -o results/new  an older run in today's format
   memqos report verify results/TIME                  is it as the run left it?
 """
 
@@ -254,5 +253,5 @@ def _put(text: str, output: str) -> None:
     say(f"report: {place.resolve()}")
 
 
-for _verb in (merge_runs, upgrade_run, verify_run):
+for _verb in (merge_runs, verify_run):
     command.add_command(_verb)

@@ -13,7 +13,6 @@ from memqos import frame
 from memqos.bundles.files import compress_findings, write
 from memqos.bundles.merging import merge
 from memqos.bundles.reading import Results, read_results
-from memqos.bundles.upgrading import upgrade
 from memqos.bundles.verifying import SUMS, Verification, seal, sign, signature_of, verify
 from memqos.cli.terminal import say
 from memqos.errors import ExitCode, UsageError
@@ -21,7 +20,7 @@ from memqos.page.building import page_html
 from memqos.report import junit, matrix, prow
 from memqos.report.verdict import CONTRADICTS_ITSELF, verdict_line
 
-__all__ = ["merge_runs", "upgrade_run", "verify_run", "written"]
+__all__ = ["merge_runs", "verify_run", "written"]
 
 
 @click.command(name="merge")
@@ -52,25 +51,6 @@ def merge_runs(results: tuple[Path, ...], output: Path) -> None:
             say(f"contradiction: {line}")
     say(f"results: {output}")
     say(verdict_line(merged.bundle))
-
-
-@click.command(name="upgrade")
-@click.argument("results", type=click.Path(path_type=Path))
-@click.option("-o", "--output", required=True, metavar="FOLDER", type=click.Path(path_type=Path), help="A new folder.")
-def upgrade_run(results: Path, output: Path) -> None:
-    """Write results of an older memqos again, in today's format, with the evidence that they had.
-
-    \b
-    Examples:
-      memqos report upgrade results/2025 -o results/2025-upgraded
-    """
-    before = read_results(results)
-    with written(str(output)), _whole_or_nothing(output):
-        read = upgrade(before, output)
-        _finish(read, output)
-    for one in (*read.missing, *_inconsistencies(read)):
-        say(f"memqos: note: {one}", err=True)
-    say(f"results: {output}")
 
 
 @click.command(name="verify")
@@ -121,7 +101,7 @@ def verify_run(results: Path, *, sign_with: Path | None, allowed_signers: Path |
 
 def _verification_lines(found: Verification) -> Iterator[str]:
     if not found.sealed:
-        yield "not sealed: the run wrote no SHA256SUMS, as one that was killed, or an older memqos"
+        yield "not sealed: the run wrote no SHA256SUMS, as one that was killed"
         return
     yield from found.faults()
     yield f"{found.checked} files are as the run left them"

@@ -55,7 +55,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """What a bundle was merged or upgraded of. Machines and folders of a part begin with its name.
+    """What a bundle was merged of. Machines and folders of a part begin with its name.
 
     doubles: cases that several parts have for the same system, and agree on, a line each; they are there once.
     contradictions: those on which the parts do not agree; they are there once for each part.

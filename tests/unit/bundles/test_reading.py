@@ -155,43 +155,6 @@ def test_findings_that_were_lost_are_those_of_the_bundle(tmp_path):
     assert "findings.jsonl is not there." in results.missing
 
 
-def test_the_older_format_is_read_and_said(tmp_path):
-    def older(case):
-        for name in ("runtime", "driver"):
-            del case[name]
-        for finding in case["findings"]:
-            del finding["set_by"], finding["lost"]
-
-    folder = copied(tmp_path / "older", change=older)
-    text = (folder / "bundle.json").read_text()
-    (folder / "bundle.json").write_text(text.replace("memqos-bundle/3", "memqos-bundle/1"))
-
-    results = read_results(folder)
-
-    assert {finding.set_by.value for result in results.bundle.results for finding in result.findings} == {
-        "somebody else"
-    }
-    assert any("older format memqos-bundle/1" in one for one in results.missing)
-
-
-@pytest.mark.parametrize(
-    ("schema", "next_step"),
-    [
-        ("memqos-bundle/9", "Use the memqos that wrote them, or a newer one."),
-        ("other/1", "Name the folder"),
-        (7, "Name"),
-    ],
-)
-def test_a_newer_or_foreign_format_is_refused(tmp_path, schema, next_step):
-    folder = copied(tmp_path / "newer")
-    (folder / "bundle.json").write_text(json.dumps({"schema": schema}))
-
-    with pytest.raises(UsageError, match=f"of the format '{schema}', and this memqos reads") as caught:
-        read_results(folder)
-
-    assert caught.value.next_step.startswith(next_step)
-
-
 @pytest.mark.parametrize("place", ["nowhere", "file", "folder"])
 def test_a_place_without_results_is_refused(tmp_path, place):
     (tmp_path / "file").write_text("")
