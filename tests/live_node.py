@@ -79,6 +79,7 @@ class LiveNode:
         self.lists = lists
         self.kubelet = ["Kubernetes v1.27.7", "/", "/usr/bin/kubelet", f"--config={CONFIG}"]
         self.listens = str(socket)
+        self.special: set[str] = set()
         self.target = place.target
         version = place.facts.node.cgroup_version.value
         others = {path: text for path, text in FILES.items() if "/node10/" not in path}
@@ -92,6 +93,8 @@ class LiveNode:
         self._on(("sh", "-c", recording._VERSION), lambda: b"runc version 1.1.15+ds1\n")
         self._on(("sh", "-c", discovery._LISTENING), self._listening)
         self._on(first_process_command("comm", ()), lambda: b"")
+        self.target.on(("sh", "-c", recording._PLAIN), self._plain)
+        self.target.on(("sh", "-c", recording._DROP_INS), self._drop_ins)
         self.target._plain._files[CONFIG] = (data_root() / "fixtures/kubelet/v1.27.yaml").read_bytes()
 
     def _on(self, argv: tuple[str, ...], says: Any) -> None:
@@ -99,6 +102,18 @@ class LiveNode:
             return 0, says(), b""
 
         self.target.on(argv, answer)
+
+    def _plain(self, argv: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:
+        """The script itself knows what no plain file is: `special` says that here."""
+        path, most = argv[-2:]
+        if path in self.special:
+            return 4, b"", b""
+        text = self.target._plain._files.get(path)
+        return (3, b"", b"") if text is None else (0, text[: int(most)], b"")
+
+    def _drop_ins(self, argv: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:
+        paths = [path for path in (*self.target._plain._files, *self.special) if path.startswith(f"{argv[-2]}/")]
+        return (0, "".join(f"{one}\0" for one in reversed(paths)).encode(), b"") if paths else (3, b"", b"")
 
     def _listening(self) -> bytes:
         return f"{self.listens}\n".encode()

@@ -94,17 +94,26 @@ def settings_of(
     flags: Sequence[str] = (),
     *,
     words: Sequence[str] = (),
+    drop_ins: Sequence[tuple[str, bytes]] | None = None,
+    unread: Mapping[str, str] | None = None,
 ) -> KubeletSettings:
     """The settings in a configuration of any form that `load_settings` reads, with flags and fields on top of it.
 
     data: None for a kubelet without a configuration file. words: the words of the kubelet's own command line, below
-    `flags`.
+    `flags`. drop_ins: the files of its --config-dir, by name, in the kubelet's order; None if nobody read the folder.
+    unread: those that could not be read, with the reason.
 
     Raises ManifestError naming file, line and field for an unknown field, a wrong type, or a value that no release
     takes.
     """
     own, notes = flag_words(words, file)
     sources = [] if data is None else [source_of(data, file)]
+    sources += [source_of(text, name) for name, text in drop_ins or ()]
+    if drop_ins is not None:
+        own = tuple(flag for flag in own if flag.name != "config-dir")
+    for name, why in (unread or {}).items():
+        what = f"{why}: what it sets is not known here; --kubelet-config gives the whole configuration"
+        notes = (*notes, SettingsNote(name, file, what))
     return _combined([*sources, Source(file=file, flags=own, notes=notes), *sources_of_flags(flags)], overrides)
 
 

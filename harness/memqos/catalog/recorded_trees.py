@@ -115,7 +115,7 @@ def tree_of(
 ) -> RecordedTree:
     """The tree in a document of this format; as `load_tree`. file: where it came from, as errors and reasons say it."""
     containers = tuple(_containers(data, file))
-    config, manifests = data.get("config"), data.get("pods")
+    manifests = data.get("pods")
     state = data.get("memory_manager_state")
     if state is not None:
         _typed(data, "memory_manager_state", dict, file)
@@ -130,9 +130,7 @@ def tree_of(
         sandboxes={one.uid: one.pod for one in containers},
         release=_typed(data, "kubelet", str, file) if "kubelet" in data else "",
         node=None if node is None else _node(node, cgroups.values(), file),
-        settings=None
-        if config is None and not unread
-        else settings_of(None if config is None else _text(config), f"{file} config", overrides, flags, words=unread),
+        settings=_settings(data, file, overrides, flags, unread),
         pods=None if manifests is None else distinct(_manifests(data, file)),
         checkpoint=json.dumps(state) if static else None,
         allocated=_checkpoint(data, ALLOCATED, file),
@@ -140,6 +138,29 @@ def tree_of(
         runtimes=_runtimes(node or {}, cgroups, file),
         hugetlb=(node or {}).get("hugetlb") is True,
         unread=unread,
+    )
+
+
+def _settings(
+    data: Mapping[str, Any], file: str, overrides: Sequence[str], flags: Sequence[str], unread: Sequence[str]
+) -> KubeletSettings | None:
+    """The kubelet's configuration, its drop-ins and its command line; None if the recording has none of them."""
+    config, drop_ins, missing = data.get("config"), None, {}
+    if "drop_ins" in data:
+        given = _typed(data, "drop_ins", dict, file)
+        drop_ins = [(f"{file} {name}", _text(text)) for name, text in given.items()]
+    if "drop_ins_unread" in data:
+        missing = {str(name): str(why) for name, why in _typed(data, "drop_ins_unread", dict, file).items()}
+    if config is None and not unread and not drop_ins and not missing:
+        return None
+    return settings_of(
+        None if config is None else _text(config),
+        f"{file} config",
+        overrides,
+        flags,
+        words=unread,
+        drop_ins=drop_ins,
+        unread=missing,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import click
@@ -21,7 +21,7 @@ from memqos.cli.terminal import say, say_document, say_ignored
 from memqos.engine.kubelet import Kubelet
 from memqos.errors import ExitCode, UsageError
 from memqos.known import KUBELET, load_known
-from memqos.model.node import KubeletSettings
+from memqos.model.node import KubeletSettings, SettingsNote
 
 __all__ = ["command"]
 
@@ -145,6 +145,10 @@ class _Order:
         settings = tree.settings
         if self.kubelet_config or settings is None:
             settings = self.kubelet.settings(self.kubelet_config or None)
+            if tree.settings is not None:
+                what = "it is used in place of the configuration, drop-ins and command line that the node has"
+                note = SettingsNote("--kubelet-config", ", ".join(self.kubelet_config), what)
+                settings = replace(settings, notes=(*settings.notes, note))
         return Question(
             tree=tree,
             kubelet=self._configured(settings, tree, release),

@@ -70,6 +70,27 @@ exit 0
 """
 """crun makes the folder of its state when it is asked anything at all: it is asked where that is there already."""
 
+_PLAIN = """\
+[ -e "$1" ] || [ ! -L "$1" ] || exit 6
+[ -e "$1" ] || exit 3
+[ -f "$1" ] || exit 4
+[ -r "$1" ] || exit 5
+head -c "$2" -- "$1"
+"""
+"""A file, if it is a plain one; a device never ends, and a FIFO waits for a writer."""
+_WHY_NOT = {
+    3: "it is not there any more",
+    4: "it is not a plain file",
+    5: "it may not be read",
+    6: "it is a link to nothing",
+}
+_MOST_BYTES = 1 << 20
+_MOST_DROP_INS = 256
+_DROP_INS = """\
+[ -d "$1" ] || exit 3
+find "$1" ! -type d -name "*.conf" -print0 | head -c "$2"
+"""
+
 _FOLDERS = 'find "$@" -type d -print0 2>/dev/null; exit 0'
 _COUNTS = (PROCESSES, EVENTS, "pids.current")
 """What says whether the processes of containers are in their cgroups."""
@@ -193,20 +214,53 @@ def _told(target: Target, kubelet: _Kubelet, deadline: Deadline) -> dict[str, ob
     told["kubelet"] = kubelet.version
     told["unread"] = list(kubelet.ruling)
     if path := kubelet.path("config"):
-        text = target.read(path, deadline=deadline)
-        if text is None:
+        text, why = _plain(target, path, deadline)
+        if why:
             raise TargetError(
-                "the kubelet's configuration is not there any more.",
+                f"the kubelet's configuration cannot be read: {why}.",
                 where=f"{target.address}{path}",
                 next_step="Give it with --kubelet-config.",
             )
-        told["config"] = text.decode("utf-8", "backslashreplace")
+        told["config"] = text
+    if path := kubelet.path("config-dir"):
+        told |= _drop_ins(target, path, deadline)
     for name in _STATES:
         state = posixpath.join(kubelet.path("root-dir", "/var/lib/kubelet"), name)
         if (text := target.read(state, deadline=deadline)) is not None:
             with contextlib.suppress(ValueError):
                 told[name] = json.loads(text)
     return told
+
+
+def _plain(target: Target, path: str, deadline: Deadline) -> tuple[str, str]:
+    """A file's text, and why it cannot be had ("" if it can)."""
+    result = target.run(["sh", "-c", _PLAIN, "sh", path, str(_MOST_BYTES + 1)], deadline=deadline)
+    if result.status:
+        return "", _WHY_NOT.get(result.status) or result.error_text.strip()[:200] or "it cannot be read"
+    if len(result.stdout) > _MOST_BYTES:
+        return "", f"it has more than {_MOST_BYTES >> 20} MiB"
+    return result.text, ""
+
+
+def _drop_ins(target: Target, folder: str, deadline: Deadline) -> dict[str, object]:
+    """The files in the folder of drop-ins, in the kubelet's order, and those that cannot be read, with the reason.
+
+    Go's WalkDir goes by the bytes of names, into each folder where its own name stands; it follows links to files.
+    """
+    most = _MOST_DROP_INS * 4096
+    found = target.run(["sh", "-c", _DROP_INS, "sh", folder, str(most)], deadline=deadline)
+    if found.status:
+        return {"drop_ins": {}, "drop_ins_unread": {folder: "there is no such folder any more"}}
+    paths = sorted((one for one in found.text.split("\0") if one), key=lambda path: path.encode().split(b"/"))
+    texts: dict[str, str] = {}
+    unread = dict.fromkeys(paths[_MOST_DROP_INS:], f"memqos reads {_MOST_DROP_INS} files at most")
+    for path in paths[:_MOST_DROP_INS]:
+        text, why = _plain(target, path, deadline)
+        if why:
+            unread[path] = why
+        else:
+            texts[path] = text
+    return {"drop_ins": texts, **({"drop_ins_unread": unread} if unread else {})}
 
 
 def _containers(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +12,13 @@ import pytest
 
 from memqos.catalog.recorded_trees import tree_of
 from memqos.clock import Deadline
-from memqos.errors import EnvironmentNotAbleError, TargetError
+from memqos.errors import EnvironmentNotAbleError, ManifestError, TargetError
 from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.model.path import CgroupPath
 from memqos.place import recording
 from memqos.place.recording import recorded
 from memqos.runtime._proto import cri_pb2
+from memqos.target.local import LocalTarget
 from memqos.target.read_only import ReadOnlyTarget
 from tests.live_node import CONFIG, NODE, LiveNode, live_node
 
@@ -92,7 +94,9 @@ def test_an_option_of_the_kubelet_may_have_its_value_behind_it(node: LiveNode) -
 
 def test_a_configuration_that_is_gone_is_told_with_its_path(node: LiveNode) -> None:
     node.kubelet[-1] = "--config=/etc/gone.yaml"
-    with pytest.raises(TargetError, match=r"/etc/gone\.yaml: the kubelet's configuration is not there"):
+    with pytest.raises(
+        TargetError, match=r"/etc/gone\.yaml: the kubelet's configuration cannot be read: it is not there any more"
+    ):
         recorded(node.target)
 
 
@@ -183,3 +187,88 @@ def test_the_configuration_keeps_its_own_lines(node: LiveNode) -> None:
     text = node.target.read(CONFIG, deadline=Deadline.after(1))
     assert text is not None
     assert recorded(node.target)["config"] == text.decode()
+
+
+HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+
+def with_drop_ins(node: LiveNode, texts: dict[str, str]) -> None:
+    node.kubelet.append("--config-dir=/etc/kubelet.d")
+    for name, text in texts.items():
+        node.target._plain._files[f"/etc/kubelet.d/{name}"] = (HEAD + text).encode()
+
+
+def test_the_drop_ins_of_the_node_are_merged_onto_its_configuration(node: LiveNode) -> None:
+    with_drop_ins(
+        node,
+        {
+            "20.conf": "systemReserved: {memory: 300Mi}\n",
+            "10.conf": "systemReserved: {memory: 200Mi}\nkubeReserved:\n  memory: 400Mi\n",
+            "10-more/50.conf": "podPidsLimit: 77\n",
+        },
+    )
+    found = recorded(node.target)
+    assert list(found["drop_ins"]) == [  # type: ignore[call-overload]
+        "/etc/kubelet.d/10-more/50.conf", "/etc/kubelet.d/10.conf", "/etc/kubelet.d/20.conf",
+    ]  # fmt: skip
+    settings = tree_of(found, "fake://").settings
+    assert settings is not None
+    assert str(settings.system_reserved["memory"]) == "300Mi"
+    assert settings.pod_pids_limit == 77
+    assert settings.origin["systemReserved.memory"] == "fake:// /etc/kubelet.d/20.conf:3"
+    assert settings.origin["kubeReserved.memory"] == "fake:// /etc/kubelet.d/10.conf:5"
+    assert not [note for note in settings.notes if "config-dir" in note.field]
+
+
+def test_a_flag_and_a_field_on_top_win_over_drop_ins(node: LiveNode) -> None:
+    with_drop_ins(node, {"10.conf": "systemReserved: {memory: 200Mi}\nkubeReserved: {memory: 1Mi}\n"})
+    node.kubelet.append("--kube-reserved=memory=5Mi")
+    settings = tree_of(recorded(node.target), "fake://", ["systemReserved.memory=6Mi"]).settings
+    assert settings is not None
+    assert [str(one["memory"]) for one in (settings.kube_reserved, settings.system_reserved)] == ["5Mi", "6Mi"]
+
+
+def test_drop_ins_that_cannot_be_read_are_named(node: LiveNode) -> None:
+    with_drop_ins(node, {"10.conf": "systemReserved: {memory: 200Mi}\n"})
+    node.special.add("/etc/kubelet.d/20.conf")
+    node.target._plain._files["/etc/kubelet.d/30.conf"] = b"#" * ((1 << 20) + 1)
+    settings = tree_of(recorded(node.target), "fake://").settings
+    assert settings is not None
+    assert str(settings.system_reserved["memory"]) == "200Mi"
+    told = {note.field: note.what for note in settings.notes}
+    assert told["/etc/kubelet.d/20.conf"].startswith("it is not a plain file: what it sets is not known here")
+    assert told["/etc/kubelet.d/30.conf"].startswith("it has more than 1 MiB")
+
+
+def test_a_folder_of_drop_ins_that_is_gone_is_named(node: LiveNode) -> None:
+    node.kubelet.append("--config-dir=/etc/gone")
+    settings = tree_of(recorded(node.target), "fake://").settings
+    assert settings is not None
+    [note] = [one for one in settings.notes if one.field == "/etc/gone"]
+    assert note.what.startswith("there is no such folder any more")
+
+
+def test_a_broken_drop_in_is_named_with_its_line(node: LiveNode) -> None:
+    with_drop_ins(node, {"10.conf": "systemReserved: 5\n"})
+    with pytest.raises(ManifestError, match=r"/etc/kubelet\.d/10\.conf:3"):
+        tree_of(recorded(node.target), "fake://")
+
+
+def test_the_scripts_read_plain_files_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "a d"
+    (folder / "20.d").mkdir(parents=True)
+    (folder / "10.conf").write_text("ten")
+    (folder / "20.d" / "x.conf").symlink_to("../10.conf")
+    (folder / "30.yaml").write_text("skipped")
+    (folder / "40.conf").symlink_to("gone")
+    os.mkfifo(folder / "50.conf")
+    target, deadline = LocalTarget(), Deadline.after(60)
+    found = recording._drop_ins(target, str(folder), deadline)
+    assert found == {
+        "drop_ins": {f"{folder}/10.conf": "ten", f"{folder}/20.d/x.conf": "ten"},
+        "drop_ins_unread": {
+            f"{folder}/40.conf": "it is a link to nothing",
+            f"{folder}/50.conf": "it is not a plain file",
+        },
+    }
+    assert recording._drop_ins(target, f"{folder}/gone", deadline)["drop_ins"] == {}

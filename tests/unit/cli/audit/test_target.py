@@ -141,10 +141,31 @@ def test_the_kubelets_command_line_wins_over_its_file(
     assert code == 1
     assert "memory.max of kubepods" in out
     assert "kubeReserved" in out
-    assert "--config-dir: the drop-ins in /etc/kubernetes/conf.d are not read from here" in err
+    assert "/etc/kubernetes/conf.d: there is no such folder any more: what it sets is not known here" in err
     assert "node-ip" not in err
     assert run(["record", "--target", "ssh://node7"]) == 0
     (tmp_path / "node7.json").write_text(capsys.readouterr().out)
     config = data_root() / "fixtures/kubelet/v1.27.yaml"
     assert told("--tree", tmp_path / "node7.json", *PODS)[0] == 1
-    assert told("--tree", tmp_path / "node7.json", "--kubelet-config", config, *PODS)[2] == ""
+    code, _, err = told("--tree", tmp_path / "node7.json", "--kubelet-config", config, *PODS)
+    assert (code, err.count("memqos: note: ")) == (0, 1)
+    assert "--kubelet-config: it is used in place of the configuration" in err
+
+
+def test_drop_ins_of_the_node_are_judged_by_unless_an_option_gives_a_configuration(
+    node: LiveNode, told: Told, tmp_path: Path
+) -> None:
+    head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+    node.kubelet.append("--config-dir=/etc/kubelet.d")
+    node.target._plain._files["/etc/kubelet.d/10.conf"] = f"{head}kubeReserved: {{memory: 1Gi}}\n".encode()
+    code, out, err = told("--target", "ssh://node7", *PODS)
+    assert (code, err.count("memqos: note: ")) == (1, 1)
+    assert "the kubelet of 1.27 has no --config-dir" in err
+    assert "memory.max of kubepods" in out
+    assert "/etc/kubelet.d/10.conf:3" in out
+    own = data_root() / "fixtures/kubelet/v1.27.yaml"
+    code, out, err = told("--target", "ssh://node7", "--kubelet-config", own, *PODS)
+    assert code == 0
+    assert (
+        "--kubelet-config: it is used in place of the configuration, drop-ins and command line that the node has" in err
+    )
