@@ -226,9 +226,9 @@ def _told(target: Target, kubelet: _Kubelet, deadline: Deadline) -> dict[str, ob
         told |= _drop_ins(target, path, deadline)
     for name in _STATES:
         state = posixpath.join(kubelet.path("root-dir", "/var/lib/kubelet"), name)
-        if (text := target.read(state, deadline=deadline)) is not None:
+        if (kept := target.read(state, deadline=deadline)) is not None:
             with contextlib.suppress(ValueError):
-                told[name] = json.loads(text)
+                told[name] = json.loads(kept)
     return told
 
 
