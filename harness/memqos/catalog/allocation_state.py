@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memqos.catalog.json_fields import parse_json
+from memqos.engine.numa.checksum import fnv1a_32
 from memqos.errors import ManifestError
 from memqos.model.pod import ContainerStatus, Pod, PodStatus, ResourceList, Resources
 from memqos.model.quantity import Quantity, QuantityError
@@ -31,10 +32,17 @@ class Checkpointed:
 
 
 def checkpointed(document: object, *, file: str, name: str) -> dict[str, Checkpointed]:
-    """The pods of a checkpoint, by uid. Raises ManifestError for a form that no kubelet from 1.33 on writes."""
+    """The pods of a checkpoint, by uid.
+
+    Raises ManifestError for a form that no kubelet from 1.33 on writes, and for a checksum that does not fit: it is
+    FNV-1a (32 bits) over Go's picture of `data`, and no kubelet starts with another. A missing one is not checked.
+    """
     data = document.get("data") if isinstance(document, dict) else None
     if not isinstance(data, str):
         raise _error("expected an object with the text 'data'", file, name)
+    given = document.get("checksum") if isinstance(document, dict) else None
+    if given is not None and given != fnv1a_32(f"(string){data}".encode("utf-8", "surrogatepass")):
+        raise _error("the checksum does not fit its data: the file is damaged, or was edited", file, name)
     parsed = parse_json(data.encode(), file=f"{file} {name}", next_step=_STEP)
     entries = (parsed.get("entries") or {}) if isinstance(parsed, dict) else None
     if not isinstance(entries, dict):

@@ -18,7 +18,7 @@ LISTS = {"requests": SMALL, "limits": {"memory": "1Gi"}}
 
 
 def state(entries):
-    return {"data": json.dumps({"entries": entries}), "checksum": 1}
+    return {"data": json.dumps({"entries": entries})}
 
 
 def read(document):
@@ -48,6 +48,20 @@ def test_what_is_no_checkpoint(document, words):
         read(document)
     assert words in str(caught.value)
     assert "t.json" in str(caught.value)
+
+
+DATA = '{"allocationEntries":{"pod1":{"container1":{"requests":{"cpu":"1Ki","memory":"1Ki"}}}}}'
+"""With its checksum 1555601526. Source: kubelet `status/state/state_checkpoint_test.go`."""
+
+
+def test_the_checksum_of_a_kubelet_fits():
+    assert read({"data": DATA, "checksum": 1555601526}) == {}
+
+
+@pytest.mark.parametrize("wrong", [{"data": DATA + " "}, {"checksum": 1555601527}, {"checksum": "1"}])
+def test_a_damaged_checkpoint_is_refused(wrong):
+    with pytest.raises(ManifestError, match="the checksum does not fit its data: the file is damaged"):
+        read({"data": DATA, "checksum": 1555601526} | wrong)
 
 
 def of(requests, limits):
