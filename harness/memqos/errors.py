@@ -7,6 +7,7 @@
     │   └── UnknownNameError    … a release, profile, pod, claim, knob     exit 4
     ├── EnvironmentNotAbleError this host lacks what the work needs        exit 6
     │   ├── MissingProgramError … a program, or too old a version of it    exit 6
+    │   ├── EnactorNotAbleError … who resizes, steers or restarts here     exit 6
     │   └── NoSpaceError        … room on a disk                           exit 6
     ├── MachineryError          VM, ssh, image, runtime call, harness      exit 3
     │   ├── MachineError        … a virtual machine did not do its part    exit 3
@@ -36,6 +37,7 @@ __all__ = [
     "CgroupFileError",
     "DamagedOriginError",
     "DeadlineError",
+    "EnactorNotAbleError",
     "EnvironmentNotAbleError",
     "ExitCode",
     "ImageError",
@@ -181,6 +183,10 @@ class EnvironmentNotAbleError(MemqosError):
 
 class MissingProgramError(EnvironmentNotAbleError):
     """A program is missing or too old; next_step names the package."""
+
+
+class EnactorNotAbleError(EnvironmentNotAbleError):
+    """Who makes plans true on this place does not do this; data: ability. A test that asks for it observes nothing."""
 
 
 class NoSpaceError(EnvironmentNotAbleError):

@@ -7,10 +7,10 @@ import pytest
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
+from memqos.enactor.base import Order
 from memqos.enactor.contract import EnactorCase, check_enactor_contract
 from memqos.enactor.fake import FakeEnactment, FakeKubelet
 from memqos.enactor.nobody import Nobody, Seen
-from memqos.enactor.steering import Steering
 from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.verdict import judged_files
 from memqos.engine.resize import resize_pods
@@ -27,13 +27,12 @@ LARGER = dataclasses.replace(WEB, containers=pod("web", "64Mi", "96Mi").containe
 def case_on(bench, enactor, pods=(WEB, OTHER), **changes):
     """An enactor on the bench's cgroups. Its plans differ in all that memory QoS writes."""
     tree = CgroupTree(bench.target, bench.cgroups.hierarchy)
-    under = kubelet("1.36", **TIERED)
+    under, older = kubelet("1.36", **TIERED), kubelet("1.27")
     files = judged_files(tree.hierarchy.version)
     fields = {
         "enactor": enactor,
-        "pods": pods,
-        "plan": bench.node.plan(pods, under),
-        "other": bench.node.plan(pods, kubelet("1.27")),
+        "order": Order(kubelet=bench.node.kubelet(under), plan=bench.node.plan(pods, under), pods=pods),
+        "other": Order(kubelet=bench.node.kubelet(older), plan=bench.node.plan(pods, older), pods=pods),
         "resized": resize_pods(pods, [LARGER], bench.node.kubelet(under)),
         "desired": LARGER,
         "read": lambda: tree.read_cgroups(bench.cgroups.below([ROOT]), files, deadline=Deadline.after(10)),
@@ -67,8 +66,8 @@ def standing_already(bench, kind):
     """Nobody, on a place where these pods were started by a kubelet in memory."""
     case = case_on(bench, None, other=None)
     made = FakeKubelet(bench.cgroups).begin("before")
-    made.bring(case.plan)
-    made.admit(case.plan, case.pods, steering=Steering())
+    made.bring(case.order)
+    made.admit(case.order, appears=lambda _: None)
     enactor = kind(lambda: [one for admitted in made.pods.values() for one in admitted.containers.values()])
     yield dataclasses.replace(case, enactor=enactor)
     made.clear()
@@ -84,9 +83,12 @@ class Careless(FakeKubelet):
     fault = ""
 
     def begin(self, name):  # noqa: ARG002
-        enactment = _CarelessEnactment(self._cgroups, self._broken)
+        enactment = _CarelessEnactment(self, self._cgroups, self._broken)
         enactment.fault = self.fault
         return enactment
+
+    def why_not(self, ability):
+        return "it cannot" if self.fault == f"says that it cannot {ability}" else super().why_not(ability)
 
     def leftovers(self):
         return [ROOT] if self.fault == "leaves something over" else []
@@ -95,12 +97,16 @@ class Careless(FakeKubelet):
 class _CarelessEnactment(FakeEnactment):
     fault = ""
 
-    def bring(self, plan):
+    def bring(self, order):
         if self.fault != "keeps the first plan" or not self._made:
-            super().bring(plan)
+            super().bring(order)
 
-    def admit(self, plan, pods, *, steering):
-        admitted = super().admit(plan, pods, steering=steering)
+    def admit(self, order, *, appears):
+        told = {
+            "tells of no pod": lambda _: None,
+            "tells of pods twice": lambda pod: [appears(pod), appears(pod)],
+        }.get(self.fault, appears)
+        admitted = super().admit(order, appears=told)
         first = next(iter(admitted.values()))
         if self.fault == "forgets a pod":
             del admitted[first.planned.uid]
@@ -137,6 +143,10 @@ class _CarelessEnactment(FakeEnactment):
         ("keeps the first plan", "what was enacted shows as planned"),
         ("writes something else", "what was enacted shows as planned, and not memory.max of pod"),
         ("forgets a pod", "every pod of the plan is admitted"),
+        ("tells of no pod", "each pod that comes up appears, and once"),
+        ("tells of pods twice", "each pod that comes up appears, and once"),
+        ("says that it cannot resize", "an enactor that resizes does not say that it cannot"),
+        ("says that it cannot reconcile", "an enactor that reconciles does not say that it cannot"),
         ("forgets a container", "all containers that it was planned with"),
         ("forgets what it admitted", "it tells the pods that it admitted last"),
         ("resizes without a word", "every step of a resize is told"),
@@ -194,7 +204,7 @@ def test_nobody_who_resizes_half_breaks_a_promise():
 
     class Resizing(Nobody):
         def begin(self, name):  # noqa: ARG002
-            return Half(self._find)
+            return Half(self)
 
     with pytest.raises(AssertionError, match="does none of it"):
         check_enactor_contract(lambda: standing_already(bench, Resizing))

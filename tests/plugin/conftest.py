@@ -41,7 +41,7 @@ HEAD = """
 import pytest
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
-from memqos.errors import EnvironmentNotAbleError, MachineryError, RuntimeCallError, UsageError
+from memqos.errors import EnactorNotAbleError, EnvironmentNotAbleError, MachineryError, RuntimeCallError, UsageError
 
 def finding(verdict, **changes):
     fields = dict(

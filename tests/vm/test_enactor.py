@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from memqos.cgroupfs.tree import CgroupTree
+from memqos.enactor.base import Order
 from memqos.enactor.contract import EnactorCase, check_enactor_contract
 from memqos.enactor.kubelets_place import KubeletsPlace
 from memqos.enactor.nobody import Nobody
-from memqos.enactor.steering import Steering
 from memqos.engine.answer.verdict import judged_files
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
@@ -53,16 +53,15 @@ def case_of(target: Target, tree: CgroupTree, socket: Path, driver: CgroupDriver
         return Kubelet.of(node=facts, settings=settings, release=release, driver=driver, runtimes=RUNTIMES)
 
     facts = target_facts(target, deadline=soon()).node
-    tiered = kubelet("1.36", ReservationPolicy.TIERED)
+    tiered, older = kubelet("1.36", ReservationPolicy.TIERED), kubelet("1.27")
     plan = expect(PODS, tiered)
     handler = "runc" if driver is CgroupDriver.SYSTEMD else "runc-cgroupfs"
     files = judged_files(tree.hierarchy.version)
     with runtime_of(socket, handler) as runtime:
         yield EnactorCase(
             enactor=KubeletsPlace(runtime=runtime, tree=tree, layout=RUNTIMES.layout(driver), parallel=len(PODS)),
-            pods=PODS,
-            plan=plan,
-            other=expect(PODS, kubelet("1.27")),
+            order=Order(kubelet=tiered, plan=plan, pods=PODS),
+            other=Order(kubelet=older, plan=expect(PODS, older), pods=PODS),
             resized=resize_pods(PODS, [LARGER], tiered),
             desired=LARGER,
             read=lambda: read_below(tree, CgroupPath(plan.node.path.parts[:1]), files),
@@ -82,8 +81,8 @@ def test_nobody_keeps_it_beside_pods_that_run(target: Target, tree: CgroupTree, 
         with case_of(target, tree, socket, CgroupDriver.SYSTEMD) as case:
             made = case.enactor.begin("before nobody")
             try:
-                made.bring(case.plan)
-                made.admit(case.plan, case.pods, steering=Steering())
+                made.bring(case.order)
+                made.admit(case.order, appears=lambda _: None)
                 running = [one for admitted in made.pods.values() for one in admitted.containers.values()]
                 yield dataclasses.replace(case, enactor=Nobody(lambda: running), other=None)
             finally:

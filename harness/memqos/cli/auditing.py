@@ -12,6 +12,7 @@ from memqos.catalog.recorded_trees import RecordedTree
 from memqos.cli.audit_past import Was, of_the_past
 from memqos.cli.audited_pods import by_status, sorted_out, why_missing
 from memqos.cli.in_creation import unmade_unseen
+from memqos.enactor.base import Order
 from memqos.engine.admission.entry import admitted
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.setter import Setter
@@ -105,7 +106,9 @@ def judged(question: Question) -> Audit:
     nameless = [uid for uid in here if uid not in planned and uid not in question.tree.sandboxes]
     strangers = (*found.strangers, *(f"(uid {uid})" for uid in sorted(nameless)))
     plan = replace(plan, unmodelled={**plan.unmodelled, **doubts})
-    population = recorded_population(question.tree, plan, (*present, *absent), found.ids)
+    population = recorded_population(
+        question.tree, Order(kubelet=question.kubelet, plan=plan, pods=(*present, *absent)), found.ids
+    )
     unsure = _unsure(question, len(strangers), plan.unmodelled, sorted_pods.uncounted(missing))
     findings = by_status(population.judge(unsure=unsure), plan, present)
     findings = of_the_past(

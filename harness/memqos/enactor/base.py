@@ -8,20 +8,49 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 from memqos.enactor.steering import Steering
 from memqos.engine.answer.setter import Setter
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep
-from memqos.errors import MachineryError, RuntimeCallError
+from memqos.errors import EnactorNotAbleError, MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading
 from memqos.runtime.base import ContainerHandle, Mount, SandboxHandle
 
-__all__ = ["AdmittedPod", "Enactment", "Enactor", "RefusedRequest"]
+__all__ = ["Ability", "AdmittedPod", "Enactment", "Enactor", "Order", "RefusedRequest", "require"]
+
+
+class Ability(StrEnum):
+    """What an enactor may be able to do besides having the pods of a plan running.
+
+    STEER: start workloads that take commands. RESIZE: resize a pod in place. RECONCILE: write a pod's cgroup anew.
+    SUCCEED: come back with another configuration or release over pods that run on.
+    """
+
+    STEER = "steer"
+    RESIZE = "resize"
+    RECONCILE = "reconcile"
+    SUCCEED = "succeed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What an enactor is to make true: the plan, of these pods, under this kubelet.
+
+    kubelet: release, configuration and node; a real kubelet is started with them, and `plan` is what it should come to.
+    pods: all that the plan is about. steering: which of their workloads take commands.
+    """
+
+    kubelet: Kubelet
+    plan: Plan
+    pods: Sequence[Pod]
+    steering: Steering = field(default_factory=Steering)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,32 +100,34 @@ class Enactment(Protocol):
         """The pods of the last plan, by uid."""
         ...
 
-    def bring(self, plan: Plan) -> None:
-        """Have what is above containers as this plan says; MachineryError for what cannot be made so.
+    def bring(self, order: Order) -> None:
+        """Have what is above containers as the order says; MachineryError for what cannot be made so.
 
-        Of pods that stand already only those stay that have the same place in it.
+        Of pods that stand already only those stay that have the same place in it. Where pods stand, and the kubelet is
+        another one, it takes over from the one before: EnactorNotAbleError without Ability.SUCCEED.
         """
         ...
 
-    def admit(self, plan: Plan, pods: Sequence[Pod], *, steering: Steering) -> Mapping[str, AdmittedPod]:
-        """Have the pods of the plan running, by uid; all of `pods` that it is about are given.
+    def admit(self, order: Order, *, appears: Callable[[PlannedPod], None]) -> Mapping[str, AdmittedPod]:
+        """Have the pods of the order running, by uid.
 
-        A pod that does not come up has its failure, and does not keep the others from it. steering: which of their
-        workloads take commands; UsageError where nobody can give them any.
+        A pod that does not come up has its failure, and does not keep the others from it. appears: called once for each
+        pod when its cgroup is there and, where the enactor starts them, before its containers run; not for a pod that
+        gets no cgroup. EnactorNotAbleError for workloads that are to take commands, without Ability.STEER.
         """
         ...
 
     def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
         """Resize one of the pods in place, to what is desired. after: called after every step.
 
-        Raises UsageError where nobody resizes, MachineryError for a step that fails.
+        Raises EnactorNotAbleError without Ability.RESIZE, MachineryError for a step that fails.
         """
         ...
 
     def reconcile(self, plan: Plan) -> None:
         """Write anew what the cgroups of this plan's pods have to hold, whatever they hold now; it is in force already.
 
-        Raises UsageError where nobody writes, MachineryError for a value that is refused.
+        Raises EnactorNotAbleError without Ability.RECONCILE, MachineryError for a value that is refused.
         """
         ...
 
@@ -113,6 +144,10 @@ class Enactor(Protocol):
         """Who sets what is above containers."""
         ...
 
+    def why_not(self, ability: Ability) -> str:
+        """Why it does not do this, with who does instead; "" if it does."""
+        ...
+
     def begin(self, name: str) -> Enactment:
         """Begin with nothing standing. name: told to whoever finds something of it later."""
         ...
@@ -120,3 +155,9 @@ class Enactor(Protocol):
     def leftovers(self) -> Sequence[CgroupPath]:
         """What was made by such an enactor, at any time, and not removed: none on a place that is as it was."""
         ...
+
+
+def require(enactor: Enactor, ability: Ability) -> None:
+    """EnactorNotAbleError unless the enactor does this."""
+    if why := enactor.why_not(ability):
+        raise EnactorNotAbleError(why, data={"ability": ability.value})

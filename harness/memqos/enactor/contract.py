@@ -6,18 +6,17 @@ def test_my_enactor() -> None:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from memqos.enactor.base import Enactment, Enactor
-from memqos.enactor.steering import Steering
+from memqos.enactor.base import Ability, Enactment, Enactor, Order
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Verdict
 from memqos.engine.answer.setter import Setter
-from memqos.engine.plan import Plan
+from memqos.engine.plan import Plan, PlannedPod
 from memqos.engine.resize import ResizePlan, ResizeStep
-from memqos.errors import UsageError
+from memqos.errors import EnactorNotAbleError
 from memqos.model.pod import Pod
 from memqos.model.reading import Reading
 
@@ -31,18 +30,18 @@ _SETTERS = (Setter.MEMQOS, Setter.KUBELET)
 class EnactorCase:
     """An enactor on a place with what the contract needs.
 
-    plan: of these pods, two at least; one of them, `broken`, does not come up ("" for none: then all of them do).
-    other: a plan of the same pods that gives them other values; None for an enactor that changes nothing. resized: one
-    that resizes the first of the pods, to `desired`. read: all files of all cgroups of the place that may be concerned.
+    order: of two pods at least; one of them, `broken`, does not come up ("" for none: then all of them do).
+    other: an order of the same pods that gives them other values; None for an enactor that changes nothing. resized: a
+    plan that resizes the first of the pods, to `desired`. read: all files of all cgroups of the place that may be
+    concerned.
     """
 
     enactor: Enactor
-    pods: Sequence[Pod]
-    plan: Plan
+    order: Order
     resized: ResizePlan
     desired: Pod
     read: Callable[[], Reading]
-    other: Plan | None = None
+    other: Order | None = None
     broken: str = ""
 
 
@@ -54,10 +53,10 @@ def check_enactor_contract(factory: Callable[[], AbstractContextManager[EnactorC
         enactment = case.enactor.begin("contract")
         try:
             _promise(not enactment.pods, "it begins with no pods")
-            _makes_true(case, enactment, case.plan)
+            _makes_true(case, enactment, case.order)
             if case.other is not None:
                 _makes_true(case, enactment, case.other)
-                _makes_true(case, enactment, case.plan)
+                _makes_true(case, enactment, case.order)
             _reconciles_or_refuses(case, enactment)
             _resizes_or_refuses(case, enactment)
         finally:
@@ -68,9 +67,17 @@ def check_enactor_contract(factory: Callable[[], AbstractContextManager[EnactorC
         enactment.clear()
 
 
-def _makes_true(case: EnactorCase, enactment: Enactment, plan: Plan) -> None:
-    enactment.bring(plan)
-    admitted = enactment.admit(plan, case.pods, steering=Steering())
+def _makes_true(case: EnactorCase, enactment: Enactment, order: Order) -> None:
+    plan, appeared = order.plan, list[str]()
+
+    def appears(pod: PlannedPod) -> None:
+        _promise(pod.cgroup.path in case.read().cgroups, "a pod appears when its cgroup is there")
+        appeared.append(pod.uid)
+
+    enactment.bring(order)
+    admitted = enactment.admit(order, appears=appears)
+    up = {uid for uid, pod in admitted.items() if pod.failure is None}
+    _promise(len(appeared) == len({*appeared}) and up <= {*appeared}, "each pod that comes up appears, and once")
     _promise(set(admitted) == {pod.uid for pod in plan.pods}, "every pod of the plan is admitted, and no other")
     _promise(dict(enactment.pods) == dict(admitted), "it tells the pods that it admitted last")
     for pod in admitted.values():
@@ -97,11 +104,12 @@ def _holds(case: EnactorCase, enactment: Enactment, plan: Plan) -> None:
 def _reconciles_or_refuses(case: EnactorCase, enactment: Enactment) -> None:
     before = _texts(case.read())
     try:
-        enactment.reconcile(case.plan)
-    except UsageError:
-        pass
+        enactment.reconcile(case.order.plan)
+    except EnactorNotAbleError:
+        _promise(bool(case.enactor.why_not(Ability.RECONCILE)), "an enactor that refuses to reconcile says why")
     else:
-        _holds(case, enactment, case.plan)
+        _promise(not case.enactor.why_not(Ability.RECONCILE), "an enactor that reconciles does not say that it cannot")
+        _holds(case, enactment, case.order.plan)
     _promise(_texts(case.read()) == before, "reconciling what is right already changes nothing")
 
 
@@ -109,9 +117,11 @@ def _resizes_or_refuses(case: EnactorCase, enactment: Enactment) -> None:
     before, [resize], told = _texts(case.read()), case.resized.resizes, list[ResizeStep]()
     try:
         enactment.resize(case.resized, resize, case.desired, after=told.append)
-    except UsageError:
+    except EnactorNotAbleError:
+        _promise(bool(case.enactor.why_not(Ability.RESIZE)), "an enactor that refuses to resize says why")
         _promise(_texts(case.read()) == before and not told, "an enactor that refuses to resize does none of it")
         return
+    _promise(not case.enactor.why_not(Ability.RESIZE), "an enactor that resizes does not say that it cannot")
     _promise(tuple(told) == tuple(resize.steps), "every step of a resize is told after it was done")
     _promise(enactment.pods[resize.uid].pod == case.desired, "a pod that was resized is told as what it became")
     _holds(case, enactment, case.resized.after)

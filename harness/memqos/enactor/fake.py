@@ -8,12 +8,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from memqos.enactor.base import AdmittedPod
-from memqos.enactor.steering import Steering
+from memqos.enactor.base import Ability, AdmittedPod, Order, require
 from memqos.engine.answer.setter import Setter
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep
-from memqos.errors import TargetError, UsageError
+from memqos.errors import TargetError
 from memqos.model.knob import ABSENT
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
@@ -32,9 +31,13 @@ class FakeKubelet:
         self._cgroups = cgroups
         self._broken = broken
 
+    def why_not(self, ability: Ability) -> str:
+        """Nothing runs that could take commands."""
+        return "nothing runs here that could take commands." if ability is Ability.STEER else ""
+
     def begin(self, name: str) -> FakeEnactment:  # noqa: ARG002 - memory is not shared
         """Nothing yet."""
-        return FakeEnactment(self._cgroups, self._broken)
+        return FakeEnactment(self, self._cgroups, self._broken)
 
     def leftovers(self) -> Sequence[CgroupPath]:
         """None: what it makes is known to its enactment."""
@@ -44,7 +47,8 @@ class FakeKubelet:
 class FakeEnactment:
     """The cgroups of a plan, in memory; they are made anew for every plan."""
 
-    def __init__(self, cgroups: FakeCgroups, broken: Sequence[str]) -> None:
+    def __init__(self, kubelet: FakeKubelet, cgroups: FakeCgroups, broken: Sequence[str]) -> None:
+        self._kubelet = kubelet
         self._cgroups = cgroups
         self._broken = broken
         self._made: list[CgroupPath] = []
@@ -55,24 +59,26 @@ class FakeEnactment:
         """The pods of the last plan, by uid."""
         return self._pods
 
-    def bring(self, plan: Plan) -> None:
+    def bring(self, order: Order) -> None:
         """Make all anew."""
         self.clear()
+        plan = order.plan
         for cgroup in (*plan.reserved, plan.node, *plan.qos, *(pod.cgroup for pod in plan.pods)):
             self._make(cgroup, cgroup.path)
 
-    def admit(self, plan: Plan, pods: Sequence[Pod], *, steering: Steering) -> Mapping[str, AdmittedPod]:
+    def admit(self, order: Order, *, appears: Callable[[PlannedPod], None]) -> Mapping[str, AdmittedPod]:
         """Have every pod running at once; init containers are not told apart from the others."""
-        if steering.controls:
-            raise UsageError("nothing runs here that could take commands.", next_step="Watch without steering.")
-        by_uid = {pod.uid: pod for pod in pods}
-        for planned in plan.pods:
+        if order.steering.controls:
+            require(self._kubelet, Ability.STEER)
+        by_uid = {pod.uid: pod for pod in order.pods}
+        for planned in order.plan.pods:
+            appears(planned)
             admitted = AdmittedPod(pod=by_uid[planned.uid], planned=planned)
             if planned.name in self._broken:
                 admitted.failure = TargetError(f"the pod {planned.name} is broken.")
             else:
                 admitted.sandbox = SandboxHandle(id=f"sandbox-{planned.uid}", spec=_spec(planned))
-                admitted.containers = {one.name: one for one in self._run(plan, planned, admitted.sandbox)}
+                admitted.containers = {one.name: one for one in self._run(order.plan, planned, admitted.sandbox)}
             self._pods[planned.uid] = admitted
         return self._pods
 

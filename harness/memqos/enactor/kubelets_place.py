@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enactor.admission import Admission, patience_with_pods
+from memqos.enactor.base import Ability
 from memqos.enactor.patience import Patience
 from memqos.enactor.standing import Standing
 from memqos.enforce.apply import find_leftovers
@@ -42,6 +43,10 @@ class KubeletsPlace:
         self._admission = Admission(
             runtime=runtime, tree=tree, layout=layout, parallel=parallel, patience=patience or patience_with_pods()
         )
+
+    def why_not(self, ability: Ability) -> str:  # noqa: ARG002
+        """Nothing: it does all of it."""
+        return ""
 
     def begin(self, name: str) -> Standing:
         """Nothing yet; the cgroups that come are marked with this name."""

@@ -7,17 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from memqos.enactor.base import AdmittedPod
-from memqos.enactor.steering import Steering
+from memqos.enactor.base import Ability, AdmittedPod, Order, require
 from memqos.engine.answer.setter import Setter
-from memqos.engine.plan import Plan
+from memqos.engine.plan import Plan, PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep
-from memqos.errors import TargetError, UsageError
+from memqos.errors import TargetError
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.runtime.base import ContainerHandle
 
 __all__ = ["Nobody"]
+
+_WHY_NOT = {
+    Ability.STEER: "the workloads run already, and take no commands.",
+    Ability.RESIZE: "pods are only read here, and resized through their cluster.",
+    Ability.RECONCILE: "cgroups are only read here, and written by the kubelet.",
+    Ability.SUCCEED: "the kubelet is only observed here, and restarted by whoever runs it.",
+}
 
 
 class Nobody:
@@ -31,9 +37,17 @@ class Nobody:
     def __init__(self, find: Callable[[], Iterable[ContainerHandle]]) -> None:
         self._find = find
 
+    def why_not(self, ability: Ability) -> str:
+        """What is only read changes by others alone."""
+        return _WHY_NOT[ability]
+
     def begin(self, name: str) -> Seen:  # noqa: ARG002 - nobody leaves anything to be found
         """Nothing was looked for yet."""
-        return Seen(self._find)
+        return Seen(self)
+
+    def find(self) -> Iterable[ContainerHandle]:
+        """The containers that there are now."""
+        return self._find()
 
     def leftovers(self) -> Sequence[CgroupPath]:
         """None: nobody makes anything."""
@@ -43,8 +57,9 @@ class Nobody:
 class Seen:
     """The pods of one plan after another, as far as they are there."""
 
-    def __init__(self, find: Callable[[], Iterable[ContainerHandle]]) -> None:
-        self._find = find
+    def __init__(self, nobody: Nobody) -> None:
+        self._nobody = nobody
+        self._order: Order | None = None
         self._pods: Mapping[str, AdmittedPod] = {}
 
     @property
@@ -52,31 +67,32 @@ class Seen:
         """The pods of the last plan, by uid."""
         return self._pods
 
-    def bring(self, plan: Plan) -> None:
-        """Nothing: what the plan says is there already, or deviates."""
+    def bring(self, order: Order) -> None:
+        """Nothing: what the plan says is there already, or deviates. EnactorNotAbleError for another kubelet."""
+        if self._order is not None and self._pods and order.kubelet != self._order.kubelet:
+            require(self._nobody, Ability.SUCCEED)
+        self._order = order
 
-    def admit(self, plan: Plan, pods: Sequence[Pod], *, steering: Steering) -> Mapping[str, AdmittedPod]:
+    def admit(self, order: Order, *, appears: Callable[[PlannedPod], None]) -> Mapping[str, AdmittedPod]:
         """The pods of the plan with the containers that there are of them; one that has none has that as its failure.
 
-        UsageError for workloads that are to take commands: they run already, and take none.
+        EnactorNotAbleError for workloads that are to take commands: they run already, and take none.
         """
-        if steering.controls:
-            raise UsageError(
-                "the workloads run already, and take no commands.",
-                next_step="Watch them without steering, or let memqos start them.",
-            )
-        by_uid = {pod.uid: pod for pod in pods}
+        if order.steering.controls:
+            require(self._nobody, Ability.STEER)
+        by_uid = {pod.uid: pod for pod in order.pods}
         found: dict[str, dict[str, ContainerHandle]] = {}
-        for handle in self._find():
+        for handle in self._nobody.find():
             found.setdefault(handle.sandbox.spec.uid, {})[handle.name] = handle
         self._pods = {
             planned.uid: AdmittedPod(
                 pod=by_uid[planned.uid], planned=planned, containers=dict(found.get(planned.uid, {}))
             )
-            for planned in plan.pods
+            for planned in order.plan.pods
         }
         for admitted in self._pods.values():
             if admitted.containers:
+                appears(admitted.planned)
                 admitted.sandbox = next(iter(admitted.containers.values())).sandbox
             else:
                 admitted.failure = TargetError(
@@ -87,16 +103,12 @@ class Seen:
         return self._pods
 
     def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:  # noqa: ARG002
-        """UsageError: whoever made the pod resizes it."""
-        raise UsageError(
-            "nobody resizes pods here: they are only read.",
-            where=f"pod {resize.namespace}/{resize.name}",
-            next_step="Resize the pod through its cluster, and read it then.",
-        )
+        """EnactorNotAbleError: whoever made the pod resizes it."""
+        require(self._nobody, Ability.RESIZE)
 
     def reconcile(self, plan: Plan) -> None:  # noqa: ARG002
-        """UsageError: whoever made the pods reconciles them."""
-        raise UsageError("nobody writes here: cgroups are only read.", next_step="Have the kubelet write them anew.")
+        """EnactorNotAbleError: whoever made the pods reconciles them."""
+        require(self._nobody, Ability.RECONCILE)
 
     def clear(self) -> None:
         """Forget them."""

@@ -14,9 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enactor.admission import Admission
-from memqos.enactor.base import AdmittedPod
+from memqos.enactor.base import AdmittedPod, Order
 from memqos.enactor.resizing import Stepping
-from memqos.enactor.steering import Steering
 from memqos.enforce.apply import Enforcement
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep
@@ -38,12 +37,15 @@ class Standing:
         self._written: dict[CgroupPath, set[Knob]] = {}
         self._pods: dict[str, AdmittedPod] = {}
 
-    def bring(self, plan: Plan) -> None:
-        """Bring the node's cgroups to this plan.
+    def bring(self, order: Order) -> None:
+        """Bring the node's cgroups to the order's plan.
 
         Pods that did not come up or have no place in it are removed first, and the containers of those of which the
         plan asks something else.
         """
+        self._bring(order.plan)
+
+    def _bring(self, plan: Plan) -> None:
         planned = {pod.uid: pod for pod in plan.pods}
         self._remove({uid: pod for uid, pod in self._pods.items() if not _fits(pod, planned.get(uid))})
         self._admission.remove_containers(
@@ -54,11 +56,14 @@ class Standing:
         for cgroup in renewed.cgroups():
             self._written[cgroup.path] = self._written.get(cgroup.path, set()) | written_knobs(cgroup)
 
-    def admit(self, plan: Plan, pods: Sequence[Pod], *, steering: Steering) -> Mapping[str, AdmittedPod]:
+    def admit(self, order: Order, *, appears: Callable[[PlannedPod], None]) -> Mapping[str, AdmittedPod]:
         """Start every pod of the plan, in what stands of it already; see `Enactment.admit`."""
         started: dict[str, AdmittedPod] = {}
+        for pod in order.plan.pods:
+            # Their cgroups are there since `bring`.
+            appears(pod)
         try:
-            self._admission.start(plan, pods, standing=self._pods, into=started, steering=steering)
+            self._admission.start(order.plan, order.pods, standing=self._pods, into=started, steering=order.steering)
         finally:
             # Whatever there is of them has to be removed, and can be used again.
             self._pods = dict(started)
@@ -72,7 +77,7 @@ class Standing:
             stepping.do(step, admitted, desired)
             after(step)
         admitted.pod, admitted.planned = desired, plan.after.pod(resize.uid)
-        self.bring(plan.after)
+        self._bring(plan.after)
 
     def _rewrite(self, cgroup: PlannedCgroup, past_driver: bool) -> None:
         """Write these knobs of a pod's cgroup, as a resize does."""

@@ -9,13 +9,13 @@ from typing import TypeVar
 
 from memqos.catalog.kubelets import KubeletCase
 from memqos.clock import Deadline
-from memqos.enactor.base import AdmittedPod, Enactor
+from memqos.enactor.base import Ability, AdmittedPod, Enactor, Order, require
 from memqos.enactor.steering import Steering
 from memqos.enactor.steering import steering as steering_of
 from memqos.engine.answer.finding import Finding
 from memqos.engine.answer.setter import Setter
 from memqos.engine.answer.succession import succession
-from memqos.engine.plan import Plan
+from memqos.engine.plan import Plan, PlannedPod
 from memqos.engine.resize import resize_pods
 from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.model.knob import Knob
@@ -41,7 +41,7 @@ from memqos.node.requests.requesting import Requests
 from memqos.node.tidying import Tidying
 from memqos.node.vital import Vital
 from memqos.probe.facts import TargetFacts
-from memqos.probe.sampler import Sampler, Sampling
+from memqos.probe.sampler import Sampler
 from memqos.runtime.base import Mount, Runtime
 from memqos.target.base import Target
 
@@ -117,14 +117,14 @@ class NodeUnderTest(MachineUnderTest):
         kubelet: KubeletCase,
         *,
         steering: Steering | None = None,
-        beside: Callable[[], None] = lambda: None,
+        appears: Callable[[PlannedPod], None] = lambda _: None,
     ) -> Iterator[Population]:
-        """As `admitted`; beside: told when the cgroups are there and no pod has been started in them."""
+        """As `admitted`; appears: see `Enactment.admit`."""
         self._recorder.plan(plan)
         with self._occupancy.begun(f"memqos {kubelet.id}") as standing:
-            standing.bring(plan)
-            beside()
-            yield self._population(plan, standing.admit(plan, pods, steering=steering or Steering()), kubelet)
+            order = Order(kubelet=self.kubelet(kubelet), plan=plan, pods=pods, steering=steering or Steering())
+            standing.bring(order)
+            yield self._population(plan, standing.admit(order, appears=appears), kubelet)
 
     def _bound(self, plan: Plan, zone: Zones | None) -> Plan:
         return plan if zone is None else bound_to(plan, zone, self.facts)
@@ -172,10 +172,12 @@ class NodeUnderTest(MachineUnderTest):
         MachineryError if what is written is refused.
         """
         standing = self._occupancy.standing()
-        plan = succession(population.plan, self.plan([one.pod for one in population.pods.values()], kubelet))
+        require(self._enactor, Ability.SUCCEED)
+        pods = [one.pod for one in population.pods.values()]
+        plan = succession(population.plan, self.plan(pods, kubelet))
         self._recorder.plan(plan)
         with self._vital.guarded():
-            standing.bring(plan)
+            standing.bring(Order(kubelet=self.kubelet(kubelet), plan=plan, pods=pods))
             return self._population(plan, standing.pods, kubelet)
 
     def resize(self, population: Population, pod: Pod, kubelet: KubeletCase, *, to: Pod) -> Resized:
@@ -185,6 +187,7 @@ class NodeUnderTest(MachineUnderTest):
         kubelet would not carry out, MachineryError for a step that fails.
         """
         standing = self._occupancy.with_pod(pod)
+        require(self._enactor, Ability.RESIZE)
         desired = with_resources_of(pod, to)
         plan = resize_pods([one.pod for one in population.pods.values()], [desired], self.kubelet(kubelet))
         self._recorder.plan(plan.after)
@@ -198,6 +201,7 @@ class NodeUnderTest(MachineUnderTest):
         Raises UsageError for a pod that is not on the node, or whose cgroup has nothing of memory planned.
         """
         standing = self._occupancy.with_pod(pod)
+        require(self._enactor, Ability.RECONCILE)
         with self._vital.guarded():
             knob = write_over(self.tree, population.plan.pod(pod.uid).cgroup, page_size=self.facts.page_size)
             drifted = dataclasses.replace(population, reading=self._read_and_record(population)).judge_pod(pod)
@@ -280,15 +284,16 @@ class NodeUnderTest(MachineUnderTest):
             plan = halved_classes(plan, page_size=self.facts.page_size)
         premises, files = premises_of(plan, rests_on, self._enactor.setter), WATCHED_FILES[self.facts.cgroup_version]
         with contextlib.ExitStack() as stack:
+            if steered:
+                require(self._enactor, Ability.STEER)
             steering = stack.enter_context(steering_of(self.target, pods)) if steered else Steering()
             steering = dataclasses.replace(steering, volumes=tuple(volumes))
-            begun: list[Sampling] = []
+            sampling = stack.enter_context(self._sampler.open([], files))
 
-            def beside() -> None:
-                begun.append(stack.enter_context(self._sampler.open([one.cgroup.path for one in plan.pods], files)))
+            def appears(pod: PlannedPod) -> None:
+                sampling.watch([pod.cgroup.path])
 
-            population = stack.enter_context(self._admitted(plan, pods, kubelet, steering=steering, beside=beside))
-            [sampling] = begun
+            population = stack.enter_context(self._admitted(plan, pods, kubelet, steering=steering, appears=appears))
             # What they leave while they are removed says nothing about what they did.
             stack.callback(sampling.finish)
             hearing = Hearing(

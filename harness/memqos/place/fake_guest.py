@@ -93,12 +93,16 @@ class _FakeSampling:
         self._obeys = obeys
         self._cgroups = cgroups
         self._target = target
-        self._paths = paths
+        self._paths = tuple(paths)
         self._files = files
         self._known: dict[CgroupPath, dict[str, str | None]] = {}
         self._followed: dict[str, tuple[str, int]] = {}
         self.written: list[tuple[str, str]] = []
         self.failed: list[Said] = []
+
+    def watch(self, paths: Sequence[CgroupPath]) -> None:
+        """Watch these as well."""
+        self._paths = (*self._paths, *paths)
 
     def next(self, *, seconds: float) -> Sequence[Said]:  # noqa: ARG002 - nothing happens while one waits
         """What changed since the last call."""

@@ -37,6 +37,10 @@ _ENDS_SECONDS = 5.0
 class Sampling(Protocol):
     """A watch that goes on: everything since it began, in order."""
 
+    def watch(self, paths: Sequence[CgroupPath]) -> None:
+        """From now on, watch these cgroups, which are there, and all below them, as those that it was opened with."""
+        ...
+
     def next(self, *, seconds: float) -> Sequence[Said]:
         """What was said since the last call; waits up to so long for something, and may come back with nothing."""
         ...
@@ -84,11 +88,9 @@ class GuestSampler:
     def open(self, paths: Sequence[CgroupPath], files: Sequence[str]) -> Iterator[Sampling]:
         """See the port. Raises TargetError when memwatch ends, at the call that notices it."""
         process = self.target.open([self.program])
-        conversation = _Conversation(process, self.target.address)
+        conversation = _Conversation(process, self.target.address, self.hierarchy, files)
         try:
-            for path in paths:
-                for words in folders_of(self.hierarchy, path, files):
-                    conversation.tell("tree", *words)
+            conversation.watch(paths)
             yield conversation
         finally:
             conversation.finish()
@@ -108,12 +110,16 @@ def folders_of(hierarchy: Hierarchy, path: CgroupPath, files: Sequence[str]) -> 
 class _Conversation:
     """What is said to memwatch, and what it says."""
 
-    def __init__(self, process: subprocess.Popen[bytes], address: str) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], address: str, hierarchy: Hierarchy, files: Sequence[str]
+    ) -> None:
         assert process.stdin is not None  # noqa: S101 - both were asked for
         assert process.stdout is not None  # noqa: S101
         self._process = process
         self._input, self._output = process.stdin, process.stdout
         self._address = address
+        self._hierarchy = hierarchy
+        self._files = files
         self._rest = b""
         self._heard: list[Said] = []
         self._numbers = itertools.count(1)
@@ -127,6 +133,12 @@ class _Conversation:
             self._input.flush()
         except BrokenPipeError:
             raise self._ended() from None
+
+    def watch(self, paths: Sequence[CgroupPath]) -> None:
+        """See the port."""
+        for path in paths:
+            for words in folders_of(self._hierarchy, path, self._files):
+                self.tell("tree", *words)
 
     def next(self, *, seconds: float) -> Sequence[Said]:
         """See the port."""

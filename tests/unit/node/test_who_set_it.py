@@ -11,7 +11,7 @@ from memqos.enactor.nobody import Nobody
 from memqos.engine.answer.finding import Verdict, worst
 from memqos.engine.answer.setter import Setter
 from memqos.engine.translate.versions import Runtimes, traits_of
-from memqos.errors import MachineryError, UsageError
+from memqos.errors import EnactorNotAbleError, MachineryError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion
 from memqos.node import NodeUnderTest, ended
@@ -154,9 +154,14 @@ def test_nobody_watches_pods_that_run_and_neither_steers_nor_resizes_them():
             course = container.until(ended())
         assert {one.set_by for one in course.premises} == {Setter.KUBELET, Setter.RUNTIME}
         with (
-            pytest.raises(UsageError, match="the workloads run already"),
+            pytest.raises(EnactorNotAbleError, match="the workloads run already"),
             node.watched(WEB, under, rests_on=[Knob.MEMORY_MAX], steered=True),
         ):
             pass
-        with node.admitted([WEB], under) as read, pytest.raises(UsageError, match="nobody resizes pods here"):
-            node.resize(read, WEB, under, to=pod("web", "48Mi", "96Mi"))
+        with node.admitted([WEB], under) as read:
+            with pytest.raises(EnactorNotAbleError, match="pods are only read here"):
+                node.resize(read, WEB, under, to=pod("web", "48Mi", "96Mi"))
+            with pytest.raises(EnactorNotAbleError, match="the kubelet is only observed here"):
+                node.restart_kubelet(read, kubelet("1.27"))
+            with pytest.raises(EnactorNotAbleError, match="cgroups are only read here"):
+                node.drift_of_pod(read, WEB)

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from memqos.catalog.recorded_trees import RecordedTree
+from memqos.enactor.base import Order
 from memqos.enactor.nobody import Nobody
-from memqos.enactor.steering import Steering
 from memqos.engine.answer.verdict import ContainerIds
-from memqos.engine.plan import Plan
-from memqos.model.pod import Pod
 from memqos.node.pods.population import Population
 from memqos.runtime.base import ContainerHandle, SandboxHandle, SandboxSpec
 
 __all__ = ["recorded_population"]
 
 
-def recorded_population(tree: RecordedTree, plan: Plan, pods: Sequence[Pod], ids: ContainerIds) -> Population:
-    """What a tree has of a plan. pods: all that the plan is about. ids: the containers that the tree has of them."""
+def recorded_population(tree: RecordedTree, order: Order, ids: ContainerIds) -> Population:
+    """What a tree has of what a kubelet was to make true. ids: the containers that the tree has of the order's pods."""
     enactor = Nobody(lambda: _containers(ids))
     standing = enactor.begin(tree.source)
-    standing.bring(plan)
-    admitted = standing.admit(plan, pods, steering=Steering())
-    return Population(plan=plan, pods=admitted, reading=tree.reading, enacted_by=enactor.setter)
+    standing.bring(order)
+    admitted = standing.admit(order, appears=lambda _: None)
+    return Population(plan=order.plan, pods=admitted, reading=tree.reading, enacted_by=enactor.setter)
 
 
 def _containers(ids: ContainerIds) -> Iterator[ContainerHandle]:

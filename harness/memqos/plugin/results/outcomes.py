@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.errors import MachineryError, MemqosError, NonconformanceError, UsageError
+from memqos.errors import EnactorNotAbleError, MachineryError, MemqosError, NonconformanceError, UsageError
 from memqos.plugin.collection.citing import claim_of, needs_of
 from memqos.plugin.collection.collecting import system_of
 from memqos.plugin.keys import (
@@ -203,6 +203,11 @@ class Outcomes:
             return self._without_error(report, notes, cites_claim) if report.when == "call" else (None, None)
         error = call.excinfo.value
         if report.skipped:
+            return Outcome.NOT_OBSERVABLE, error
+        if isinstance(error, EnactorNotAbleError):
+            # To pytest it is what a skip is: nothing failed, and nothing was seen.
+            report.outcome = "skipped"
+            report.longrepr = (str(report.location[0]), report.location[1] or 0, str(error))
             return Outcome.NOT_OBSERVABLE, error
         if isinstance(error, UsageError):
             return Outcome.USAGE, error
