@@ -1,0 +1,1 @@
+"""Programs for those who work on memqos itself: nothing of this is in the wheel."""
