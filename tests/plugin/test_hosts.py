@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from memqos.version import __version__
 from tests.documents import assert_fits
 
 pytest_plugins = ["pytester"]
@@ -199,13 +200,13 @@ def test_a_host_with_another_memqos_is_named_with_both_versions_before_anything_
 
     assert result.ret == 4
     [said] = [line for line in result.stdout.lines + result.errlines if line.startswith("ERROR: --tx")]
-    assert "node2 has memqos 0.9.7; this host has memqos 0.1.0 on Python" in said
+    assert f"node2 has memqos 0.9.7; this host has memqos {__version__} on Python" in said
     assert not list((tmp_path / "hosts" / "node1").glob("**/test_demo.py"))
 
 
 @pytest.mark.parametrize(
     ("version", "said"),
-    [("0.1.0", "node2 has another build of memqos 0.1.0"), ("", "node2 has no memqos for its Python")],
+    [(__version__, f"node2 has another build of memqos {__version__}"), ("", "node2 has no memqos for its Python")],
 )
 def test_a_host_with_another_build_or_none_is_refused(run_on, tmp_path, version, said):
     """Without memqos a worker refused the options, and the run waited for ever."""

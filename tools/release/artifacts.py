@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import venv
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +28,14 @@ from packageurl import PackageURL
 from memqos.vm.image.mirror import find_mirror
 from tools.release.source import ReleaseError, Source
 
-__all__ = ["build_distributions", "build_image", "build_sbom", "sha256"]
+__all__ = ["build_backend", "build_distributions", "build_image", "build_sbom", "sha256"]
 
 _UPLOT = "harness/memqos/page/vendored/uPlot.iife.min.js"
 BASE_IMAGE = "docker.io/library/debian:trixie-slim"
+IMAGE_PYTHON = "3.13"
+"""The minor version of Python in Debian trixie."""
+_PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_28_x86_64", "manylinux_2_34_x86_64")
+"""Tags of wheels that trixie's glibc 2.41 runs."""
 
 
 def sha256(file: Path) -> str:
@@ -91,9 +96,19 @@ def _build_once(source: Source, folder: Path, surroundings: _Surroundings) -> li
         umask=surroundings.umask, SOURCE_DATE_EPOCH=str(source.epoch), **surroundings.environment,
     )  # fmt: skip
     built = sorted([*out.glob("*.whl"), *out.glob("*.tar.gz")])
-    if len(built) != len({".gz", ".whl"}):
+    if [one.suffix for one in built] != [".whl", ".gz"]:
         raise ReleaseError(f"expected one sdist and one wheel, got {[one.name for one in built]}")
     return built
+
+
+def build_backend(wheel: Path) -> tuple[str, str]:
+    """Name and version of the build backend that a wheel names as its generator."""
+    with zipfile.ZipFile(wheel) as opened:
+        [named] = [name for name in opened.namelist() if name.endswith(".dist-info/WHEEL")]
+        match = re.search(r"^Generator: (\S+) (\S+)$", opened.read(named).decode(), re.MULTILINE)
+    if not match:
+        raise ReleaseError(f"{wheel.name} names no build backend")
+    return match[1], match[2]
 
 
 def build_sbom(source: Source, wheel: Path, dist: Path) -> list[Path]:
@@ -116,7 +131,9 @@ def build_sbom(source: Source, wheel: Path, dist: Path) -> list[Path]:
         )  # fmt: skip
     bom = Bom.from_json(json.loads(said))  # type: ignore[attr-defined]
     _name_release(bom, version, wheel)
-    bom.components.add(_uplot(source))
+    uplot = _uplot(source)
+    bom.components.add(uplot)
+    bom.register_dependency(bom.metadata.component, [uplot])
     text = JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
     if (wrong := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)) is not None:
         raise ReleaseError(f"the SBOM is not valid CycloneDX 1.6: {wrong}")
@@ -157,7 +174,8 @@ def build_image(source: Source, wheel: Path, constraints: Path, dist: Path, *, b
     """An OCI archive of the image that Containerfile makes of the wheel, by buildah: no daemon and no registry.
 
     base: the image to build on, such as BASE_IMAGE, or "bootstrap": Debian trixie made by mmdebstrap from the mirror in
-    MEMQOS_DEBIAN_MIRROR or of the host's apt, where no registry can be reached. Needs root, as buildah's chroot isolation does.
+    MEMQOS_DEBIAN_MIRROR or of the host's apt, where no registry can be reached. Needs root, as buildah's chroot isolation
+    does. Requirements are downloaded here, with the release's versions, so the image needs the network for Debian alone.
     """
     for program in ("buildah", *(["mmdebstrap"] if base == "bootstrap" else [])):
         if not shutil.which(program):
@@ -175,8 +193,16 @@ def build_image(source: Source, wheel: Path, constraints: Path, dist: Path, *, b
         shutil.copyfile(constraints, context / "dist" / "constraints.txt")
         run(
             [
+                sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
+                "--python-version", IMAGE_PYTHON, *(word for tag in _PLATFORMS for word in ("--platform", tag)),
+                "--dest", str(context / "dist"), "--requirement", str(constraints),
+            ],
+            folder,
+        )  # fmt: skip
+        run(
+            [
                 "buildah", "build", "--isolation", "chroot", "--timestamp", epoch, "--layers=false",
-                "--build-arg", f"BASE={base}", "--tag", name, "--file", "Containerfile", ".",
+                "--build-arg", f"BASE={base}", "--build-arg", "PIP_NO_INDEX=1", "--tag", name, "--file", "Containerfile", ".",
             ],
             context,
         )  # fmt: skip
@@ -188,7 +214,7 @@ def build_image(source: Source, wheel: Path, constraints: Path, dist: Path, *, b
 def _bootstrapped(folder: Path, epoch: str) -> str:
     """The name of a base image that holds Debian trixie."""
     tree, name = folder / "debian.tar", "localhost/memqos-debian:trixie"
-    mirror = find_mirror(os.environ).url
+    mirror = find_mirror(os.environ).uri
     run(
         ["mmdebstrap", "--variant=minbase", "trixie", str(tree), *([mirror] if mirror else [])],
         folder, SOURCE_DATE_EPOCH=epoch,

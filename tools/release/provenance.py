@@ -21,7 +21,7 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import CryptoSigner, SSlibKey
 
-from tools.release.artifacts import sha256
+from tools.release.artifacts import build_backend, sha256
 from tools.release.source import ReleaseError, Source
 
 __all__ = ["check", "sign", "statement"]
@@ -32,6 +32,7 @@ BUILD_TYPE = "urn:memqos:release:1"
 """What the parameters mean: `python -m tools.release` at the commit, with these options."""
 
 _TOOLS = ("build", "cyclonedx-bom", "pip")
+"""Programs of the release environment; the build backend is named by the wheel itself."""
 
 
 def statement(source: Source, artifacts: Sequence[Path], *, image_base: str, builder: str) -> dict[str, Any]:
@@ -50,7 +51,8 @@ def statement(source: Source, artifacts: Sequence[Path], *, image_base: str, bui
             "internalParameters": {"SOURCE_DATE_EPOCH": str(source.epoch)},
             "resolvedDependencies": [
                 {"name": "memqos", "digest": {"gitCommit": source.commit}},
-                *(_tool(name) for name in _TOOLS),
+                *(_tool(name, importlib.metadata.version(name)) for name in _TOOLS),
+                *(_tool(*build_backend(one)) for one in artifacts if one.suffix == ".whl"),
                 {"name": "python", "uri": f"pkg:generic/python@{platform.python_version()}"},
             ],
         },
@@ -61,8 +63,8 @@ def statement(source: Source, artifacts: Sequence[Path], *, image_base: str, bui
     return {"_type": made.pb.type, **{key: value for key, value in MessageToDict(made.pb).items() if key != "type"}}
 
 
-def _tool(name: str) -> dict[str, str]:
-    return {"name": name, "uri": f"pkg:pypi/{name}@{importlib.metadata.version(name)}"}
+def _tool(name: str, version: str) -> dict[str, str]:
+    return {"name": name, "uri": f"pkg:pypi/{name}@{version}"}
 
 
 def sign(made: dict[str, Any], key: Path) -> dict[str, Any]:
