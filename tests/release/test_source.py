@@ -93,7 +93,7 @@ def test_missing_notes_are_named(repository):
 def test_a_section_ends_where_the_next_begins():
     assert changelog_section(CHANGELOG, "0.2.0") == ("2026-12-01", "- new")
     assert changelog_section(CHANGELOG, "0.1.0") == ("", "The first.")
-    with pytest.raises(ReleaseError, match="no section '## 0.3.0"):
+    with pytest.raises(ReleaseError, match=r"no section '## 0\.3\.0"):
         changelog_section(CHANGELOG, "0.3.0")
 
 

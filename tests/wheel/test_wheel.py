@@ -1,9 +1,6 @@
 """A wheel, installed alone into an empty environment in an empty folder, carries all that the commands need."""
 
 import os
-import subprocess
-import sys
-import venv
 import zipfile
 from pathlib import Path
 
@@ -11,10 +8,9 @@ import pytest
 
 from tests.docs import test_documentation as documentation
 from tests.docs.snippets import DOCS
+from tests.wheel.isolated import empty_environment, install, run
 
 pytestmark = pytest.mark.wheel
-
-TOP = Path(__file__).parents[2]
 
 POD = """\
 apiVersion: v1
@@ -31,27 +27,12 @@ spec:
 """
 
 
-def run(*argv: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    return subprocess.run(argv, cwd=cwd, env=clean, capture_output=True, text=True, check=False)
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    built = run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", str(folder), str(TOP), cwd=folder)
-    assert built.returncode == 0, built.stdout + built.stderr
-    return next(folder.glob("memqos-*.whl"))
-
-
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory) -> Path:
     """The `memqos` command of an environment that holds nothing but the wheel and what it depends on."""
-    folder = tmp_path_factory.mktemp("env")
-    venv.create(folder, with_pip=True)
-    done = run(str(folder / "bin" / "pip"), "install", "--quiet", str(wheel), cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "bin" / "memqos"
+    memqos = empty_environment(tmp_path_factory.mktemp("env"))
+    install(memqos, str(wheel))
+    return memqos
 
 
 def test_carries_suites_fixtures_and_machines(wheel):

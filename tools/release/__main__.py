@@ -44,15 +44,18 @@ def check(revision: str) -> None:
 @_DIST
 @click.option("--image", is_flag=True, help="Build the container image, too (needs buildah and root).")
 @click.option(
-    "--base", default=BASE_IMAGE, show_default=True,
+    "--base",
+    default=BASE_IMAGE,
+    show_default=True,
     help="Base image, or 'bootstrap' to make one with mmdebstrap where no registry can be reached.",
 )
 @click.option(
-    "--key", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    "--key",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Private key in PEM that signs the provenance; without it the provenance is unsigned.",
 )
 @click.option("--builder", default="urn:memqos:builder:local", show_default=True, help="URI of this builder.")
-def build(revision: str, dist: Path, image: bool, base: str, key: Path | None, builder: str) -> None:  # noqa: FBT001
+def build(*, revision: str, dist: Path, image: bool, base: str, key: Path | None, builder: str) -> None:
     """Build sdist, wheel, SBOM, provenance and checksums of a commit."""
     source = Source.of(TOP, revision)
     if dist.is_dir() and any(dist.iterdir()):

@@ -173,9 +173,9 @@ def _uplot(source: Source) -> Component:
 def build_image(source: Source, wheel: Path, constraints: Path, dist: Path, *, base: str) -> Path:
     """An OCI archive of the image that Containerfile makes of the wheel, by buildah: no daemon and no registry.
 
-    base: the image to build on, such as BASE_IMAGE, or "bootstrap": Debian trixie made by mmdebstrap from the mirror in
-    MEMQOS_DEBIAN_MIRROR or of the host's apt, where no registry can be reached. Needs root, as buildah's chroot isolation
-    does. Requirements are downloaded here, with the release's versions, so the image needs the network for Debian alone.
+    base: the image to build on, such as BASE_IMAGE. "bootstrap" makes one of Debian trixie with mmdebstrap, from the
+    mirror in MEMQOS_DEBIAN_MIRROR or of the host's apt, for hosts that reach no registry. buildah needs root.
+    The requirements are downloaded on this host, in the release's versions.
     """
     for program in ("buildah", *(["mmdebstrap"] if base == "bootstrap" else [])):
         if not shutil.which(program):
@@ -202,7 +202,8 @@ def build_image(source: Source, wheel: Path, constraints: Path, dist: Path, *, b
         run(
             [
                 "buildah", "build", "--isolation", "chroot", "--timestamp", epoch, "--layers=false",
-                "--build-arg", f"BASE={base}", "--build-arg", "PIP_NO_INDEX=1", "--tag", name, "--file", "Containerfile", ".",
+                "--build-arg", f"BASE={base}", "--build-arg", "PIP_NO_INDEX=1", "--tag", name,
+                "--file", "Containerfile", ".",
             ],
             context,
         )  # fmt: skip

@@ -50,7 +50,7 @@ class Source:
         """The version that version.py has in this commit."""
         match = _VERSION.search(self.text(VERSION_FILE))
         if not match:
-            raise ReleaseError(f"{VERSION_FILE} of {self.commit[:12]} has no line __version__ = \"…\"")
+            raise ReleaseError(f'{VERSION_FILE} of {self.commit[:12]} has no line __version__ = "…"')
         return match[1]
 
     @property
@@ -72,8 +72,8 @@ class Source:
     def previous(self) -> Source | None:
         """The release to upgrade from; None if the history has no other version.
 
-        The newest tag v* before this commit with another version. Without such a tag: the last commit in the first-parent
-        history that had another version. ReleaseError in a shallow clone, whose history ends too early to know.
+        The newest tag v* before this commit with another version. Without such a tag, the last commit with another
+        version in the first-parent history. ReleaseError in a shallow clone that ends before it.
         """
         own = self.version
         tags = git(self.top, "tag", "--list", "v[0-9]*", "--merged", self.commit, "--sort=-version:refname").decode()
