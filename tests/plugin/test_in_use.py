@@ -48,6 +48,7 @@ def in_use(says=None, versions=IMAGE, hugetlb=True, **given):
         (("", ""), {"runtime_version": "crun@1.21"}, f"crun 1.21 (a given file, {STATED})", LINEAR),
         (("crun", ""), {"runtime_version": "1.23"}, f"crun 1.23 (a given file in runc's place, {STATED})", QUADRATIC),
         (("mine", "2"), {"runtime_version": "1.1"}, f"runc 1.1 {OTHER}, {STATED}, itself it says mine 2)", LINEAR),
+        (None, {"runtime_version": "youki@0.6"}, f"youki 0.6 ({STATED}, itself it says runc 1.1.15+ds1)", None),
         (None, {"runtime_version": "1.3"}, f"runc 1.3 ({STATED}, itself it says runc 1.1.15+ds1)", None),
         (("runc", "1.3.6"), {"runtime_version": "1.3.6"}, f"runc 1.3.6 (a given file, {STATED})", QUADRATIC),
     ],
@@ -77,6 +78,18 @@ def test_a_program_that_is_not_modelled_is_judged_by_the_specification_and_that_
         "--runtime-version states it, if this is a build of runc or crun"
     )
     assert in_use(("youki", "0.5.3"), runtime_version="1.3.6").runtimes.oci.modelled is True
+
+
+def test_so_is_a_cri_server_by_the_name_that_it_gives():
+    said = RuntimeVersion(name="uxc-cri", version="0.3", api_version="v1")
+    place = VmPlace(SimpleNamespace(contents=Contents(versions=IMAGE, hugetlb=True), profile=None), None)
+    found = runtimes_in_use(said, place.runtimes["containerd+runc"], resolve({}, {}))
+    assert found.runtimes.cri.modelled is False
+    assert found.shown == ["uxc-cri 0.3", "runc 1.1.15+ds1"]
+    assert found.doubt == (
+        "uxc-cri 0.3: not modelled: its containers are judged by the fields of CRI alone (limits of memory and CPU and "
+        "sets of CPUs and nodes), all else is not observable"
+    )
 
 
 def test_a_package_whose_program_tells_no_version_is_not_taken_for_the_images_own():

@@ -225,8 +225,10 @@ def test_a_hook_amends_findings_before_they_are_judged(suite, run, pytester):
 
     result = run()
 
-    assert result.ret == 5
+    assert result.ret == 0
     result.stdout.fnmatch_lines(["*test_it: *known to be broken"])
+    counts = "0 cases observed, 1 observed in part, 0 deviate; *1 finding not observable"
+    result.stdout.fnmatch_lines([f"verdict: conforms as far as observed ({counts})"])
 
 
 def test_a_claim_about_the_runtime_is_not_proved_by_what_memqos_wrote_itself(suite, run, pytester):

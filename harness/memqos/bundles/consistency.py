@@ -28,6 +28,7 @@ _HIDING = {
     Outcome.NOT_OBSERVABLE: (Verdict.DEVIATES,),
 }
 """Verdicts that no case has which ended so: the worst of its findings decides."""
+_WHOLE = frozenset({Outcome.CONFORMS, Outcome.DEVIATES, Outcome.KNOWN})
 _SHOWN = 3
 
 
@@ -108,6 +109,9 @@ def _wrong_code(head: Mapping[str, Any], bundle: Bundle) -> Iterator[str]:
         possible -= {ExitCode.CONFORMS, ExitCode.NOTHING_OBSERVED} if in_the_way else set()
     if alone is ExitCode.CONFORMS and bundle.known_gone:
         possible.add(ExitCode.DEVIATES)
+    if not any(result.outcome in _WHOLE for result in bundle.results) and alone is ExitCode.CONFORMS:
+        # Older releases ended so where all that was observed was part of a case.
+        possible.add(ExitCode.NOTHING_OBSERVED)
     if code not in possible:
         yield f"its exit code is {code.value} ({_named(code)}), and its results make {alone.value} ({_named(alone)})."
 

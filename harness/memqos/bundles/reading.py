@@ -279,7 +279,20 @@ class _Told:
         return self._reasons[key]
 
 
-_TEXTS = ("id", "claim", "chapter", "reason", "text", "machine", "profile", "runtime", "driver", "host", "folder")
+_TEXTS = (
+    "id",
+    "claim",
+    "kind",
+    "chapter",
+    "reason",
+    "text",
+    "machine",
+    "profile",
+    "runtime",
+    "driver",
+    "host",
+    "folder",
+)
 
 
 def _bundle(head: Mapping[str, Any], results: tuple[TestResult, ...], folder: Path) -> Bundle:

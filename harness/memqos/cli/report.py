@@ -23,7 +23,7 @@ from memqos.cli.terminal import say, say_document
 from memqos.errors import ExitCode, UsageError
 from memqos.page.building import page_html
 from memqos.report import junit, markdown, summary
-from memqos.report.outcome import Outcome
+from memqos.report.outcome import observed_something
 from memqos.report.support import support_badges, support_markdown, support_of
 from memqos.report.verdict import CONTRADICTS_ITSELF
 
@@ -161,9 +161,6 @@ def support(results: tuple[Path, ...], output: str, *, badges: Path | None, as_j
                 write(badges / name, text)
 
 
-_OBSERVED = frozenset({Outcome.CONFORMS, Outcome.DEVIATES, Outcome.KNOWN})
-
-
 @command.command(name="compare")
 @click.argument("old", type=click.Path(path_type=Path))
 @click.argument("new", type=click.Path(path_type=Path))
@@ -197,8 +194,7 @@ def compare_runs(old: Path, new: Path, *, fail_on: str | None, as_json: bool) ->
         return ExitCode.DEVIATES
     if any(one.bundle.inconsistencies for one in read):
         return ExitCode.MACHINERY
-    seen = {result.outcome for result in read[1].bundle.results}
-    return ExitCode.CONFORMS if seen & _OBSERVED else ExitCode.NOTHING_OBSERVED
+    return ExitCode.CONFORMS if observed_something(read[1].bundle.results) else ExitCode.NOTHING_OBSERVED
 
 
 def _note(read: Iterable[Results]) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 from memqos.config.kinds import Kind, Setting
 from memqos.config.runtimes import RUNTIMES, offered_name
-from memqos.engine.translate.versions import DRIVEN_DIRECTLY
 from memqos.model.node import CgroupDriver, CgroupVersion
 
 __all__ = ["OTHER_VARIABLES", "SETTINGS"]
@@ -107,7 +106,6 @@ SETTINGS: tuple[Setting, ...] = (
         name="runtime-version",
         kind=Kind.RUNTIME,
         metavar="[NAME@]VERSION",
-        choices=tuple(map(str, DRIVEN_DIRECTLY)),
         help="expect the behaviour of this version of the OCI runtime, such as 1.3.6 or crun@1.21, regardless of the "
         "version that the runtime reports",
     ),

@@ -110,8 +110,8 @@ def _hierarchy(setting: Setting, text: str, origin: str) -> CgroupVersion:
 
 def _runtime(setting: Setting, text: str, origin: str) -> StatedRuntime:
     name, at, version = text.rpartition("@")
-    if at and name not in setting.choices:
-        raise UnknownNameError.of("OCI runtime", name, list(setting.choices), where=origin)
+    if at and not re.fullmatch(r"[A-Za-z][A-Za-z0-9._-]{0,62}", name, re.ASCII):
+        raise UsageError(f"'{text}' is not {setting.kind.value}.", where=origin)
     if not re.fullmatch(r"(?:v|release-)?\d[\w.+~-]*", version, re.ASCII):
         raise UsageError(f"'{text}' is not {setting.kind.value}.", where=origin)
     return StatedRuntime(name, version)

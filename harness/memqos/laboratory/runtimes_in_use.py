@@ -47,9 +47,12 @@ class RuntimesInUse:
     def doubt(self) -> str:
         """What is not known of them and therefore not expected, as a note with its remedy; "" if all is known."""
         runtimes = self.runtimes
+        unmodelled = [] if runtimes.cri.modelled else [f"{self.shown[0]}: {judged_by(runtimes.cri)}"]
         if not runtimes.oci.modelled:
             stated = "--runtime-version states it, if this is a build of runc or crun"
-            return f"{self.shown[-1]}: {judged_by(runtimes.oci)}; {stated}"
+            unmodelled.append(f"{self.shown[-1]}: {judged_by(runtimes.oci)}; {stated}")
+        if unmodelled:
+            return "; ".join(unmodelled)
         if not _PLANNED & (runtimes.cri.in_doubt | runtimes.oci.in_doubt):
             return ""
         return (

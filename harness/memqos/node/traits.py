@@ -11,8 +11,8 @@ def runtimes_of(*, cri: str, cri_version: str, oci: str, oci_version: str, huget
     """The runtimes, containerd or CRI-O over runc or crun, as the engine's one table of versions has them.
 
     hugetlb: whether the CRI runtime is configured to pass huge page limits on. What a version that is not understood
-    leaves open stays open; so does all that versions of containerd differ in, for a CRI runtime that the table does not
-    know. An OCI runtime that it does not know is not modelled. cri: "" for an OCI runtime that is driven directly.
+    leaves open stays open. A CRI server or an OCI runtime that the table does not have is not modelled. cri: "" for an
+    OCI runtime that is driven directly.
     """
     return Runtimes(
         cri=traits_of_program(cri, cri_version, CRI_RUNTIMES) if cri else BUNDLES,

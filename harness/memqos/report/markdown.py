@@ -135,8 +135,10 @@ def badge_json(bundle: Bundle, *, label: str = "memory QoS") -> str:
     code = ExitCode(bundle.exit_code)
     counts = bundle.outcomes
     observed = sum(counts[outcome.value] for outcome in (Outcome.CONFORMS, Outcome.DEVIATES, Outcome.KNOWN))
+    partly = sum(result.observed_in_part for result in bundle.results)
+    in_part = f"{observed}, {partly} in part" if partly else str(observed)
     message = {
-        ExitCode.CONFORMS: f"conforms ({observed})",
+        ExitCode.CONFORMS: f"conforms ({in_part})",
         ExitCode.DEVIATES: f"{counts[Outcome.DEVIATES.value]} of {observed} deviate",
         ExitCode.NOTHING_OBSERVED: "nothing observed",
     }.get(code, code.name.lower())

@@ -13,7 +13,7 @@ from memqos.engine.answer.finding import Finding, Verdict, worst
 from memqos.engine.answer.setter import Setter
 from memqos.errors import ExitCode
 
-__all__ = ["Attempt", "Outcome", "TestResult", "exit_code", "outcome_of"]
+__all__ = ["Attempt", "Outcome", "TestResult", "exit_code", "observed_something", "outcome_of"]
 
 
 class Outcome(StrEnum):
@@ -60,7 +60,8 @@ class Attempt:
 class TestResult:
     """One test of a run.
 
-    id: pytest's node id. claim: "" for a test that cites none. reason: one line for whatever is not "conforms".
+    id: pytest's node id. claim: "" for a test that cites none. kind: of the claim, as claims.ClaimKind.
+    reason: one line for whatever is not "conforms".
     text: the failure or error as a person reads it, "" if there is none. error_code: exit code of the error's class,
     0 without an error. seconds: setup, call and teardown together. machine: id in the bundle's machines, "" if the
     test needed none. profile, runtime, driver: the system under test, also of one that did not come up, "" as for
@@ -93,6 +94,7 @@ class TestResult:
     untried: bool = False
     earlier_attempts: tuple[Attempt, ...] = ()
     seconds_before: float | None = None
+    kind: str = ""
 
     @property
     def deviations(self) -> tuple[Finding, ...]:
@@ -103,6 +105,21 @@ class TestResult:
     def known(self) -> tuple[Finding, ...]:
         """The findings that deviate and are listed."""
         return tuple(finding for finding in self.findings if finding.verdict is Verdict.KNOWN)
+
+    @property
+    def observed_in_part(self) -> bool:
+        """Whether a case that is not observable still judged values that memqos did not set itself.
+
+        Never of a claim about behaviour: the values that a behaviour rests on say nothing of the behaviour.
+        """
+        return (
+            self.outcome is Outcome.NOT_OBSERVABLE
+            and self.kind in _OF_VALUES
+            and any(
+                finding.verdict in {Verdict.CONFORMS, Verdict.KNOWN} and finding.set_by is not Setter.MEMQOS
+                for finding in self.findings
+            )
+        )
 
     @property
     def set_by(self) -> Mapping[Setter, int]:
@@ -121,7 +138,8 @@ class TestResult:
         return {name: value for name, value in document.items() if name not in _MAY_BE_ABSENT or value not in _ABSENT}
 
 
-_MAY_BE_ABSENT = frozenset({"host", "earlier_attempts", "seconds_before"})
+_OF_VALUES = frozenset({"state", "refusal"})
+_MAY_BE_ABSENT = frozenset({"host", "earlier_attempts", "seconds_before", "kind"})
 _ABSENT: tuple[object, ...] = ("", [], None)
 
 
@@ -141,6 +159,7 @@ def exit_code(
 
     troubles: the codes of errors outside of any test.
     Among errors usage comes before this host's inability, and that before machinery: it is what to mend first.
+    A run conforms if a case conforms or is known, or if one that is not observable has findings that conform.
     """
     results, errors = tuple(results), set(troubles)
     outcomes = {result.outcome for result in results}
@@ -155,4 +174,10 @@ def exit_code(
         errors.add(ExitCode.ENVIRONMENT if unable else ExitCode.MACHINERY)
     if errors:
         return min(errors, key=_ORDER.index)
-    return ExitCode.CONFORMS if outcomes & {Outcome.CONFORMS, Outcome.KNOWN} else ExitCode.NOTHING_OBSERVED
+    return ExitCode.CONFORMS if observed_something(results) else ExitCode.NOTHING_OBSERVED
+
+
+def observed_something(results: Iterable[TestResult]) -> bool:
+    """Whether the results say anything about the system under test: a whole case, or findings of one."""
+    whole = {Outcome.CONFORMS, Outcome.DEVIATES, Outcome.KNOWN}
+    return any(result.outcome in whole or result.observed_in_part for result in results)

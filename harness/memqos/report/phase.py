@@ -36,6 +36,7 @@ class Phase:
     outcome: Outcome | None
     chapter: str
     claim: str = ""
+    kind: str = ""
     reason: str = ""
     text: str = ""
     error_code: int = 0
@@ -88,6 +89,7 @@ def result_of(nodeid: str, phases: Sequence[Phase], *, seconds: float) -> TestRe
     return TestResult(
         id=nodeid,
         claim=deciding.claim,
+        kind=deciding.kind,
         chapter=deciding.chapter,
         outcome=outcome,
         seconds=round(seconds, 3),

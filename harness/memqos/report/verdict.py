@@ -25,8 +25,9 @@ def verdict_line(bundle: Bundle) -> str:
     tests = bundle.outcomes
     known = tests[Outcome.KNOWN.value]
     observed = tests[Outcome.CONFORMS.value] + tests[Outcome.DEVIATES.value] + known
+    partly = sum(result.observed_in_part for result in bundle.results)
     said = {
-        ExitCode.CONFORMS: "conforms",
+        ExitCode.CONFORMS: "conforms" if observed or not partly else "conforms as far as observed",
         ExitCode.DEVIATES: "deviates" if tests[Outcome.DEVIATES.value] else "known deviations are not there any more",
         ExitCode.INTERRUPTED: "interrupted",
         ExitCode.MACHINERY: "machinery failed; this says nothing about the system under test",
@@ -37,13 +38,17 @@ def verdict_line(bundle: Bundle) -> str:
     }[ExitCode(bundle.exit_code)]
     if bundle.inconsistencies:
         said = f"{CONTRADICTS_ITSELF}; {said}" if tests[Outcome.DEVIATES.value] else CONTRADICTS_ITSELF
+    in_part = f", {partly} observed in part" if partly else ""
     untried = sum(result.untried for result in bundle.results)
     missing = f", {untried} given up without an attempt" if untried else ""
     missing += f", {bundle.not_run} not run" if bundle.not_run else ""
     cases = (
-        f"{how_many(observed, 'case')} observed, {tests[Outcome.DEVIATES.value]} deviate{known_count(known)}{missing}"
+        f"{how_many(observed, 'case')} observed{in_part}, {tests[Outcome.DEVIATES.value]} deviate"
+        f"{known_count(known)}{missing}"
     )
-    return f"verdict: {said} ({'; '.join([cases, *_told_apart(bundle)])})"
+    unseen = bundle.verdicts[Verdict.NOT_OBSERVABLE.value]
+    not_seen = [f"{how_many(unseen, 'finding')} not observable"] if partly else []
+    return f"verdict: {said} ({'; '.join([cases, *_told_apart(bundle), *not_seen])})"
 
 
 def _told_apart(bundle: Bundle) -> Iterator[str]:

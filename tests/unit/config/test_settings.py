@@ -152,14 +152,28 @@ def test_a_runtimes_version_is_stated_with_or_without_its_name():
     assert stated == StatedRuntime("runsc", "release-20240729.0")
 
 
+@pytest.mark.parametrize(("name", "version"), [("youki", "0.6"), ("uxc", "2025-01-01"), ("my_runtime.v2", "v1.0-rc.1")])
+def test_a_runtime_that_is_not_modelled_is_stated_by_its_name(name, version):
+    stated = resolve({"runtime_version": f"{name}@{version}"}, {}).runtime_version
+    assert stated == StatedRuntime(name, version)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("newest", "--runtime-version: 'newest' is not a version such as 1.3.6"),
         ("", "--runtime-version: '' is not a version"),
         ("runc@", "--runtime-version: 'runc@' is not a version"),
-        ("youki@0.5", "there is no OCI runtime 'youki'"),
-        ("@1.3", "there is no OCI runtime ''"),
+        ("@1.3", "'@1.3' is not a version"),
+        ("youki@", "'youki@' is not a version"),
+        ("youki@newest", "'youki@newest' is not a version"),
+        ("../youki@0.6", "is not a version"),
+        ("you ki@0.6", "is not a version"),
+        ("a@b@0.6", "is not a version"),
+        ("youki@0.6\n", "is not a version"),
+        ("runc@1.3.6;id", "is not a version"),
+        ("youki;id@0.6", "is not a version"),
+        ("yoükí@0.6", "is not a version"),
         ("1.3.6 or so", "'1.3.6 or so' is not a version"),
         ("1.3\x1b[31m", "is not a version"),
     ],

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from memqos.catalog.requests import RequestCase
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.translate.versions import TRIXIE
+from memqos.engine.translate.versions import CRI_RUNTIMES, TRIXIE, Runtimes, traits_of_program
 from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
@@ -85,11 +86,16 @@ class Lives(Asked):
 
 
 def asked(
-    verb: Verb, kind: type[Lives] = Lives, driver: CgroupDriver = CgroupDriver.SYSTEMD, *, parallel: int = 1
+    verb: Verb,
+    kind: type[Lives] = Lives,
+    driver: CgroupDriver = CgroupDriver.SYSTEMD,
+    *,
+    parallel: int = 1,
+    runtimes: Runtimes = TRIXIE,
 ) -> Sequence[Finding]:
     place = FakePlace(runtimes=TRIXIE)
     runtime: Any = kind(place, driver)
-    node = node_on(place, runtime, recorder=_NoRecorder(), driver=driver, runtimes=TRIXIE, parallel=parallel)
+    node = node_on(place, runtime, recorder=_NoRecorder(), driver=driver, runtimes=runtimes, parallel=parallel)
     with node.asking(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), Life) as life:
         return verb(life)
 
@@ -103,6 +109,20 @@ def test_a_right_runtime_conforms(name: str, driver: CgroupDriver) -> None:
     found = asked(VERBS[name], driver=driver)
     assert [one for one in found if one.verdict is not Verdict.CONFORMS] == []
     assert found
+
+
+class CannotBeRestarted(Lives):
+    def happened(self, words: Sequence[str]) -> None:
+        raise AssertionError(f"systemctl {words} of a daemon that is not known")
+
+
+def test_the_daemon_of_an_unknown_cri_server_is_not_restarted() -> None:
+    """Which service it has is not known: no other service is restarted in its place."""
+    unknown = dataclasses.replace(TRIXIE, cri=traits_of_program("uxc-cri", "0.3", CRI_RUNTIMES))
+    for name in ("runtime-restart", "update-after-runtime-restart"):
+        [found] = asked(VERBS[name], CannotBeRestarted, runtimes=unknown)
+        assert found.verdict is Verdict.NOT_OBSERVABLE
+        assert "which service is the daemon of" in found.why_not
 
 
 class GrowsWithEveryPod(Lives):

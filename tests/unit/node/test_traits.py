@@ -72,8 +72,10 @@ def test_an_oci_runtime_that_is_not_in_the_table_is_not_modelled():
     assert found.oci.in_doubt == frozenset()
 
 
-def test_nor_of_such_a_cri_runtime():
-    found = runtimes_of(cri="other", cri_version="9", oci="runc", oci_version="1.1.15", hugetlb=False)
+def test_nor_is_a_cri_server_that_is_not_in_the_table():
+    found = runtimes_of(cri="uxc-cri", cri_version="0.3", oci="runc", oci_version="1.1.15", hugetlb=False)
 
-    assert found.cri.known(Feature.SWAP_FOLLOWS_MEMORY) is None
-    assert str(found) == "other 9 with runc 1.1.15"
+    assert (found.cri.modelled, found.oci.modelled, found.modelled) == (False, True, False)
+    assert found.cri.in_doubt == frozenset()
+    assert found.layout(CgroupDriver.SYSTEMD).flavour is RuntimeFlavour.OTHER
+    assert str(found) == "uxc-cri 0.3 with runc 1.1.15"

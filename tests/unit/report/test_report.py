@@ -51,6 +51,23 @@ def test_exit_code(outcomes, code):
     assert exit_code(of(*outcomes)) is code
 
 
+@pytest.mark.parametrize(
+    ("kind", "verdict", "setter", "code"),
+    [
+        ("state", Verdict.CONFORMS, Setter.RUNTIME, ExitCode.CONFORMS),
+        ("refusal", Verdict.CONFORMS, Setter.RUNTIME, ExitCode.CONFORMS),
+        ("state", Verdict.KNOWN, Setter.RUNTIME, ExitCode.CONFORMS),
+        ("state", Verdict.CONFORMS, Setter.MEMQOS, ExitCode.NOTHING_OBSERVED),
+        ("state", Verdict.NOT_OBSERVABLE, Setter.RUNTIME, ExitCode.NOTHING_OBSERVED),
+        ("behaviour", Verdict.CONFORMS, Setter.RUNTIME, ExitCode.NOTHING_OBSERVED),
+        ("", Verdict.CONFORMS, Setter.RUNTIME, ExitCode.NOTHING_OBSERVED),
+    ],
+)
+def test_a_case_about_values_that_is_not_observable_may_be_observed_in_part(kind, verdict, setter, code):
+    findings = (finding(verdict, set_by=setter), finding(Verdict.NOT_OBSERVABLE))
+    assert exit_code([result("part", Outcome.NOT_OBSERVABLE, findings=findings, kind=kind)]) is code
+
+
 def test_an_interrupt_is_told_unless_something_deviates():
     assert exit_code(of(Outcome.CONFORMS, Outcome.MACHINERY), interrupted=True) is ExitCode.INTERRUPTED
     assert exit_code(of(Outcome.DEVIATES), interrupted=True) is ExitCode.DEVIATES

@@ -267,13 +267,13 @@ def traits_of(runtime: RuntimeName | str, version: str) -> Traits:
 def traits_of_program(name: str, version: str, known: tuple[RuntimeName, ...]) -> Traits:
     """The traits of what a machine says that it has. known: the CRI runtimes of the table, or its OCI runtimes.
 
-    An OCI runtime that is not among them is not modelled. Another CRI server, and a program without a name, is taken
-    for the first of the known: then all that its versions differ in is in doubt.
+    A program that is not among them is not modelled. One without a name is taken for the first of the known: then all
+    that its versions differ in is in doubt.
     """
     if name in known:
         return traits_of(name, version)
-    if name and RuntimeName.RUNC in known:
-        return unmodelled_traits(name, version)
+    if name:
+        return unmodelled_traits(name, version, cri=RuntimeName.RUNC not in known)
     return replace(traits_of(known[0], ""), called=f"{name} {version or UNKNOWN}")
 
 

@@ -18,7 +18,7 @@ from memqos.model.knob import Knob
 from memqos.node.pods.refusing import NAME, SUBJECT
 from memqos.node.requests.churning import Churning
 from memqos.node.requests.containers import observed, soon
-from memqos.node.requests.moment import Outcomes, Waiting, Within, anywhere, passed
+from memqos.node.requests.moment import Outcomes, Waiting, Within, anywhere, passed, settled
 from memqos.node.requests.verbs import together, verb
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.target.base import checked
@@ -57,6 +57,9 @@ class Life(Churning):
 
         The updates of a case are the first that are asked for after it: they change what they name, and nothing else.
         """
+        if not self.kubelet.runtimes.cri.modelled:
+            why = f"which service is the daemon of {self.runtime.name} is not known"
+            return {name: settled([observed("state", "", "", why_not=why)]) for name in cases}
         return self._together(Life._outlives, cases, self._restart, within)
 
     @verb

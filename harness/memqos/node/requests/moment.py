@@ -14,7 +14,7 @@ from typing import TypeAlias
 from memqos.engine.answer.finding import Finding
 from memqos.errors import DeadlineError, MemqosError, NonconformanceError
 
-__all__ = ["Outcomes", "Waiting", "Within", "anywhere", "passed"]
+__all__ = ["Outcomes", "Waiting", "Within", "anywhere", "passed", "settled"]
 
 Findings: TypeAlias = Sequence[Finding]
 Waiting: TypeAlias = Generator[None, None, Findings]
@@ -23,6 +23,13 @@ Outcomes: TypeAlias = Mapping[str, Future[Findings]]
 
 Within: TypeAlias = Callable[[str], contextlib.AbstractContextManager[None]]
 """In what is done whatever concerns the case of a name."""
+
+
+def settled(findings: Findings) -> Future[Findings]:
+    """The outcome of a case that waits for nothing."""
+    outcome: Future[Findings] = Future()
+    outcome.set_result(findings)
+    return outcome
 
 
 def anywhere(_name: str) -> contextlib.AbstractContextManager[None]:

@@ -13,7 +13,7 @@ import pytest
 
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import EnactorNotAbleError, MachineryError, MemqosError, NonconformanceError, UsageError
-from memqos.plugin.collection.citing import claim_of, needs_of
+from memqos.plugin.collection.citing import cited_by, claim_of, needs_of
 from memqos.plugin.collection.collecting import system_of
 from memqos.plugin.keys import (
     AGAIN,
@@ -76,6 +76,7 @@ class Outcomes:
             outcome=outcome,
             chapter=item.path.parent.name,
             claim=claim_of(item),
+            kind=claim.kind.value if (claim := cited_by(item)) is not None else "",
             error_code=int(error.exit_code) if isinstance(error, MemqosError) else 0,
             findings=tuple(notes.findings) if report.when == "call" else (),
             machine=notes.machine,

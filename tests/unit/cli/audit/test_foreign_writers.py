@@ -71,6 +71,15 @@ def test_a_writer_that_the_pod_asks_is_named(told, changed, annotation, name):
     assert one["evidence"][KEY] == (f"{name} is known to write this file: the pod has its annotation {annotation}")
 
 
+def test_crane_is_named_for_the_cpu_quota(told, changed):
+    def do(data):
+        deviating(data, knob="cpu.max", text="12345 100000\n")
+        data["containers"]["0a1b2c"] = ["crane-agent-x", "(sandbox)", "11111111-1111-1111-1111-111111111111"]
+
+    _, [one], _ = found(told, changed(do))
+    assert one["evidence"][KEY].startswith("crane-agent (Crane) is known to write this file: its pod crane-agent-x")
+
+
 def test_a_file_that_only_it_has_is_a_sign(told, changed):
     def do(data):
         deviating(data)
