@@ -1,0 +1,68 @@
+"""The wheel with the oldest requirements that pyproject.toml allows: it plans a pod and collects its cases.
+
+Those with compiled parts are left at their newest: their oldest have no wheels for newer versions of Python.
+"""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.wheel.isolated import empty_environment, install, run
+
+pytestmark = pytest.mark.wheel
+
+TOP = Path(__file__).parents[2]
+COMPILED = frozenset({"grpcio", "protobuf", "PyYAML"})
+
+
+def oldest() -> list[str]:
+    """Each requirement pinned to its lower bound."""
+    requirements = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]["dependencies"]
+    bounds = dict(re.fullmatch(r"([\w.-]+)>=([\d.]+)", one).groups() for one in requirements)
+    assert bounds["pytest"] == "8.0"
+    return [f"{name}=={version}" for name, version in bounds.items() if name not in COMPILED]
+
+
+@pytest.fixture(scope="module")
+def memqos(tmp_path_factory, wheel):
+    command = empty_environment(tmp_path_factory.mktemp("env"))
+    install(command, str(wheel), *oldest())
+    return command
+
+
+def test_collects_every_chapter(memqos, tmp_path):
+    """Before 8.4 pytest does not say in an item's id that it has no parameters: the run crashed."""
+    done = run(str(memqos), "run", "--all", "--collect-only", "-q", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    chapters = {line.partition("/")[0] for line in done.stdout.splitlines() if "::" in line}
+    assert {"values", "resize", "throttling", "limits", "protection"} <= chapters
+
+
+def test_default_run_has_the_same_cases_as_with_the_newest(memqos, tmp_path, tmp_path_factory, wheel):
+    newest = empty_environment(tmp_path_factory.mktemp("newest"))
+    install(newest, str(wheel))
+
+    [old, new] = [
+        {
+            line
+            for line in run(str(one), "run", "--collect-only", "-q", cwd=tmp_path).stdout.splitlines()
+            if "::" in line
+        }
+        for one in (memqos, newest)
+    ]
+
+    assert len(new) > 50
+    assert old == new
+
+
+def test_plans_a_pod(memqos, tmp_path):
+    pod = "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: app, image: app:1}]}}"
+    (tmp_path / "pod.yaml").write_text(pod)
+
+    done = run(str(memqos), "expect", "pod.yaml", "--kubernetes", "1.36", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "BestEffort" in done.stdout
