@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from memqos.engine.numa.checksum import checksum
+from memqos.engine.numa.state import checksum
 from memqos.engine.numa.zone_table import Blocks, ZoneState, ZoneTable
 
 

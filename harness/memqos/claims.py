@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.errors import ManifestError, UnknownNameError, UsageError
 
 __all__ = ["NEEDS", "About", "Asks", "Claim", "ClaimKind", "Claims", "is_suites_root", "load", "unproved"]

@@ -14,13 +14,11 @@ from memqos.catalog.workloads import Replicas
 from memqos.engine.answer.difference import Difference, differences
 from memqos.engine.answer.document import plan_document
 from memqos.engine.answer.explain import failure, knob_reasons, plan_tree, reason_lines
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.answer.verdict import ContainerIds, Unsure, judge
 from memqos.engine.cgroup.layout import Layout
-from memqos.engine.cgroup.protection import Effective, Protected, effective, settled
-from memqos.engine.cgroup.shelter import Sheltered, shelter
-from memqos.engine.cgroup.slowing import Slowed, slowing
+from memqos.engine.cgroup.protection import Effective, Protected, Sheltered, effective, settled, shelter
+from memqos.engine.cgroup.throttle import Slowed, slowing
 from memqos.engine.cgroup.usage import ContainerUsage
 from memqos.engine.cgroup.victims import Shortage, Victim, shortages
 from memqos.engine.expect import expect
@@ -51,14 +49,18 @@ from memqos.engine.resize.outcome import (
     StepKind,
     Usage,
 )
-from memqos.engine.translate.container import translate
+from memqos.engine.translate.container import ContainerTranslation, translate
 from memqos.engine.translate.docker import host_config
 from memqos.engine.translate.oci import oci_for_create, oci_for_update
-from memqos.engine.translate.resources import DockerTranslation, OciResources, OciTranslation
+from memqos.engine.translate.resources import (
+    DockerTranslation,
+    OciResources,
+    OciTranslation,
+    RuntimeHost,
+    RuntimeWrites,
+)
 from memqos.engine.translate.runtime_rules import files_held, held_after_reload, runtime_writes
-from memqos.engine.translate.translation import ContainerTranslation
 from memqos.engine.translate.versions import Feature, RuntimeName, Runtimes, Traits, traits_of
-from memqos.engine.translate.writes import RuntimeHost, RuntimeWrites
 from memqos.errors import (
     EnvironmentNotAbleError,
     ExitCode,

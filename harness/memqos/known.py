@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from memqos.config.lines import line_of
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
-from memqos.engine.resize.left import Leftover
+from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.resize.leftovers import Leftover
 from memqos.errors import ManifestError, UsageError
 from memqos.model.node import CgroupDriver
 from memqos.plain_file import read_plain

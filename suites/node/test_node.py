@@ -10,7 +10,7 @@
       pod greedy-guaranteed  -997                         248 Mi           nothing            what is left, and 16 Mi
 
 Nothing of it can be reclaimed, but for what a pod may swap: none of those that hold memory may. Who is killed is the
-model's word (`memqos.engine.cgroup.oom_killer`), from the planned scores and from what was in use before. It is held to
+model's word (`memqos.engine.cgroup.victims`), from the planned scores and from what was in use before. It is held to
 where the first is ahead by 8 Mi: page tables and what is in page cache are in nobody's own figure.
 
 Who outlives a kill lives off the victim's memory, which has to be given back in time for that. The kernel stops waiting

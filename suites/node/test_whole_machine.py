@@ -19,7 +19,7 @@
                                                                                            daemon's, where nothing
                                                                                            protects that
 
-Who is killed is the model's word (`memqos.engine.cgroup.oom_killer`), for the scores and the use at that time, and is
+Who is killed is the model's word (`memqos.engine.cgroup.victims`), for the scores and the use at that time, and is
 held to where the first is ahead by 8 Mi. What is protected of the daemon is that of protection, with the root as the
 root of reclaim; what is protected whole may miss a batch of 64 pages (MEMCG_CHARGE_BATCH) that each CPU had charged
 ahead for it. It reads all of its file for an answer, and has 20 s for it: nobody but a machine that stands still needs

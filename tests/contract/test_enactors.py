@@ -11,7 +11,7 @@ from memqos.enactor.base import Order
 from memqos.enactor.contract import EnactorCase, check_enactor_contract
 from memqos.enactor.fake import FakeEnactment, FakeKubelet
 from memqos.enactor.nobody import Nobody, Seen
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter
 from memqos.engine.answer.verdict import judged_files
 from memqos.engine.resize import resize_pods
 from memqos.model.knob import Knob

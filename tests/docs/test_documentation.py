@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from memqos.engine.answer.explain import failure
-from memqos.engine.answer.finding import Verdict
-from memqos.engine.answer.loss import Hop, HopHeld, first_lost
+from memqos.engine.answer.finding import Hop, HopHeld, Verdict, first_lost
 from memqos.node.fake import fake_node
 from memqos.plugin.collection.catalogue import Catalogue
 from tests.docs import claims_page, settings_page, soaked

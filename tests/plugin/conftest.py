@@ -40,7 +40,7 @@ needs = ["psi"]
 HEAD = """
 import pytest
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter
 from memqos.errors import EnactorNotAbleError, EnvironmentNotAbleError, MachineryError, RuntimeCallError, UsageError
 
 def finding(verdict, **changes):

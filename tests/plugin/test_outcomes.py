@@ -81,7 +81,7 @@ def test_who_lost_a_value_is_told_everywhere_and_what_shows_it_is_kept(suite, ru
     line = "first lost: the OCI runtime (config.json had 4096, memory.high has max)"
     documents = {"app-0.config.json": "{}"}
     loss = f"Loss(by='the OCI runtime', told='{line}', documents={documents})"
-    body = f"from memqos.engine.answer.loss import Loss\nqos_evidence.settle(finding('deviates', lost={loss}))"
+    body = f"from memqos.engine.answer.finding import Loss\nqos_evidence.settle(finding('deviates', lost={loss}))"
     suite(one_test(body))
 
     result = run()

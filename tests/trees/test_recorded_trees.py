@@ -5,8 +5,7 @@ What a tree cannot show is listed, with the reason, and nothing else may be miss
 
 import pytest
 
-from memqos.engine.answer.finding import Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, judge
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet

@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 
 from memqos.engine.numa.admit import is_placed
-from memqos.engine.numa.bitmask import Mask
-from memqos.engine.numa.hint import Hint
+from memqos.engine.numa.hints import NOTHING_REUSABLE
 from memqos.engine.numa.policies import Policies
-from memqos.engine.numa.reuse import NOTHING_REUSABLE
 from memqos.engine.numa.static import Rejection, allocate
+from memqos.engine.numa.topology_manager import Hint, Mask
 from memqos.engine.numa.zone_table import Block, ZoneMemory, ZoneState, ZoneTable
 from memqos.engine.releases.release import Release
 from memqos.model.node import KubeletSettings, NumaZone

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.engine.admission.limit_ranger import check_limits, with_limit_range_defaults
+from memqos.engine.admission.plugins import check_limits, with_limit_range_defaults
 from memqos.engine.kubelet import Kubelet
 from memqos.model.cluster import LimitRange, LimitRangeItem, LimitType
 from memqos.model.node import KubeletSettings, NodeFacts

@@ -15,17 +15,22 @@ import json
 
 import pytest
 
-from memqos.engine.numa.admit import container_hints, is_placed, pod_hints, pod_started, release
-from memqos.engine.numa.bitmask import Mask
-from memqos.engine.numa.first_table import empty_table, first_table
-from memqos.engine.numa.pod_level import EmptySharedPool, allocate_pod, pod_fault
+from memqos.engine.numa.admit import (
+    EmptySharedPool,
+    allocate_pod,
+    container_hints,
+    is_placed,
+    pod_fault,
+    pod_hints,
+    pod_started,
+    release,
+)
+from memqos.engine.numa.hints import NOTHING_REUSABLE, pod_request
 from memqos.engine.numa.policies import MemoryPolicy, Policies
-from memqos.engine.numa.requests import pod_request
-from memqos.engine.numa.reservation import by_zone, check_fields, check_sums
-from memqos.engine.numa.restore import StartRefusal, restore, table_differences
-from memqos.engine.numa.reuse import NOTHING_REUSABLE
-from memqos.engine.numa.state import CheckpointError, parse
+from memqos.engine.numa.reservation import by_zone, check_fields, check_sums, empty_table, first_table
+from memqos.engine.numa.state import CheckpointError, StartRefusal, parse, restore, table_differences
 from memqos.engine.numa.static import mixes_groups, remove_container
+from memqos.engine.numa.topology_manager import Mask
 from memqos.engine.numa.zone_table import Block, ZoneState, ZoneTable
 from memqos.engine.releases.release import Release
 from memqos.errors import ManifestError

@@ -10,8 +10,7 @@ import pytest
 
 from memqos.catalog.kubelet_config import settings_of
 from memqos.engine.expect import expect
-from memqos.engine.kubelet import Kubelet
-from memqos.engine.node.allocatable import allocatable
+from memqos.engine.kubelet import Kubelet, allocatable
 from memqos.engine.numa.reservation import node_reservation
 from memqos.errors import ManifestError
 from memqos.model.knob import ABSENT, Bytes, Knob, Number, Text

@@ -19,9 +19,9 @@ from memqos.engine.node.fit import status_allocatable
 from memqos.engine.pod.cgroup import pod_config
 from memqos.engine.pod.container import sandbox_resources
 from memqos.engine.pod.qos import pod_qos
+from memqos.engine.resize.actuation import without_overhead
 from memqos.engine.resize.allocation import increases_requests, kubelet_decision
 from memqos.engine.resize.changes import changes_of
-from memqos.engine.resize.held import without_overhead
 from memqos.model.cri import ContainerResources
 from memqos.model.node import KubeletSettings, NodeFacts, SwapBehavior
 from memqos.model.pod import Container, ContainerKind, Pod, ResizePolicy, Resources

@@ -11,12 +11,20 @@ Expected errors are of the Go program's making; here each must be a ManifestErro
 
 import pytest
 
-from memqos.engine.numa.bitmask import EMPTY, FULL, Mask, masks_of
-from memqos.engine.numa.first_table import first_table
-from memqos.engine.numa.hint import Hint
-from memqos.engine.numa.merge import Merger, filter_hints, neediest_width
 from memqos.engine.numa.policies import Policies, TopologyPolicy, option_available, topology_options
-from memqos.engine.numa.topology_manager import admits, single_zone_hints
+from memqos.engine.numa.reservation import first_table
+from memqos.engine.numa.topology_manager import (
+    EMPTY,
+    FULL,
+    Hint,
+    Mask,
+    Merger,
+    admits,
+    filter_hints,
+    masks_of,
+    neediest_width,
+    single_zone_hints,
+)
 from memqos.engine.releases.release import Release
 from memqos.errors import ManifestError
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone

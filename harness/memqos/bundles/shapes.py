@@ -11,9 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.loss import Hop, HopHeld, Loss
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Hop, HopHeld, Loss, Setter, Verdict
 from memqos.engine.plan import Input, Reason
 from memqos.report.bundle import Merged, Part
 from memqos.report.outcome import Attempt

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memqos.catalog.json_fields import parse_json
-from memqos.engine.numa.checksum import fnv1a_32
+from memqos.engine.numa.state import fnv1a_32
 from memqos.errors import ManifestError
 from memqos.model.pod import ContainerStatus, Pod, PodStatus, ResourceList, Resources
 from memqos.model.quantity import Quantity, QuantityError

@@ -16,7 +16,7 @@ from memqos.catalog.pod_placement import not_on_linux
 from memqos.catalog.pod_resources import ResourceReader
 from memqos.catalog.schema import FieldPath, quantity_of
 from memqos.catalog.yaml_nodes import MappingNode, ScalarNode, SequenceNode
-from memqos.engine.admission.priority import HIGHEST_USER_DEFINABLE, SYSTEM_CLASSES
+from memqos.engine.admission.plugins import HIGHEST_USER_DEFINABLE, SYSTEM_CLASSES
 from memqos.errors import ManifestError
 from memqos.model.cluster import (
     ClusterObjects,

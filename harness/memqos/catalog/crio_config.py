@@ -15,8 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from memqos.catalog.pods import read_text
-from memqos.engine.translate.allowance import Workload
-from memqos.engine.translate.crio_settings import CrioSettings
+from memqos.engine.translate.runtime_config import CrioSettings, Workload
 from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver
 

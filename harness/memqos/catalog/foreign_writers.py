@@ -14,8 +14,7 @@ from functools import cache
 
 from memqos.catalog.data import data_root
 from memqos.catalog.recorded_trees import RecordedTree
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.plan import Remark
 from memqos.model.pod import Pod
 from memqos.model.reading import NoFile

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from memqos.catalog.data import data_root
-from memqos.engine.translate.dockerd import HOST_CONFIG_FIELDS, HostConfig
-from memqos.engine.translate.oci_request import OciRequest, ToldBy
+from memqos.engine.translate.docker import HOST_CONFIG_FIELDS, HostConfig
+from memqos.engine.translate.requested import OciRequest, ToldBy
 from memqos.engine.translate.resources import OciResources
 from memqos.errors import ManifestError
 from memqos.model.cri import ContainerResources

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from math import isfinite
 
-from memqos.engine.cgroup.throttle_samples import Sample
+from memqos.engine.cgroup.throttle_series import Sample
 from memqos.errors import UsageError
 from memqos.model.quantity import Quantity, QuantityError
 

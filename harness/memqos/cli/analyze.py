@@ -15,10 +15,9 @@ from memqos.catalog.pods import read_text
 from memqos.catalog.series_files import MOST_BYTES, Choice, Column, Series, series_in
 from memqos.cli.node_options import size_of
 from memqos.cli.terminal import say
-from memqos.engine.answer.throttle_report import analysis_document, analysis_text
 from memqos.engine.cgroup.throttle import DEFAULT_HZ
-from memqos.engine.cgroup.throttle_analysis import Analysis, analyse
-from memqos.engine.cgroup.throttle_samples import Setup, levels_of
+from memqos.engine.cgroup.throttle_analysis import Analysis, analyse, analysis_document, analysis_text
+from memqos.engine.cgroup.throttle_series import Setup, levels_of
 from memqos.errors import ExitCode, UnknownNameError, UsageError
 from memqos.model.knob import Bytes
 from memqos.report.throttle_plot import throttle_plot

@@ -6,7 +6,7 @@ from memqos.cli.auditing import Audit, Question
 from memqos.engine.answer.document import FORMAT, finding_document, remark_document
 from memqos.engine.answer.explain import failure, one_line
 from memqos.engine.answer.finding import Verdict
-from memqos.engine.answer.inherited import LEFT
+from memqos.engine.answer.succession import LEFT
 from memqos.engine.releases.release import titled
 
 __all__ = ["answer_document", "answer_text"]

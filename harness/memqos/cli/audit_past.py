@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.inherited import Past, inherited
-from memqos.engine.answer.setter import Setter
-from memqos.engine.answer.succession import succession
+from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.answer.succession import Past, inherited, succession
 from memqos.engine.answer.verdict import subject
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet

@@ -14,8 +14,7 @@ from memqos.cli.audited_pods import by_status, sorted_out, why_missing
 from memqos.cli.in_creation import unmade_unseen
 from memqos.enactor.base import Order
 from memqos.engine.admission.entry import admitted
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, Unsure
 from memqos.engine.cgroup import layout
 from memqos.engine.expect import expect
@@ -24,7 +23,7 @@ from memqos.engine.node.cgroup_driver import disagreement
 from memqos.engine.node.remarks import BEFORE_START
 from memqos.engine.numa.admit import start
 from memqos.engine.numa.policies import MemoryPolicy, Policies
-from memqos.engine.numa.restore import StartRefusal, restore
+from memqos.engine.numa.state import StartRefusal, restore
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.plan import Plan, PlannedCgroup, RefusedBy, Remark
 from memqos.errors import ExitCode, UsageError

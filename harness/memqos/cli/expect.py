@@ -25,9 +25,8 @@ from memqos.cli.terminal import say, say_document, say_ignored
 from memqos.engine.answer.document import plan_parts
 from memqos.engine.answer.explain import knob_reasons, plan_tree, translations_text, with_pods
 from memqos.engine.answer.verdict import subject
-from memqos.engine.cgroup.shelter import Sheltered, shelter, shelter_document, shelter_text
-from memqos.engine.cgroup.slowing import Slowed, slowing, slowing_document, slowing_text
-from memqos.engine.cgroup.throttle import DEFAULT_HZ
+from memqos.engine.cgroup.protection import Sheltered, shelter, shelter_document, shelter_text
+from memqos.engine.cgroup.throttle import DEFAULT_HZ, Slowed, slowing, slowing_document, slowing_text
 from memqos.engine.cgroup.unanswered import Unanswered, unanswered
 from memqos.engine.cgroup.victims import Shortage, shortages, shortages_document, shortages_text
 from memqos.engine.expect import expect

@@ -10,8 +10,8 @@ import click
 
 from memqos.cli.runtime_names import oci_named, runtimes_named, runtimes_recorded
 from memqos.engine.cgroup.cpu import WeightConversion
-from memqos.engine.translate.allowance import Allowance
 from memqos.engine.translate.annotations import NEW_UNIFIED, OLD_UNIFIED
+from memqos.engine.translate.runtime_config import Allowance
 from memqos.engine.translate.systemd import SYSTEMD
 from memqos.engine.translate.versions import (
     CRI_RUNTIMES,

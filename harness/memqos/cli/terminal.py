@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from memqos.engine.answer.json_text import JsonText
+from memqos.engine.answer.document import JsonText
 from memqos.engine.plan import Plan
 from memqos.face.text import for_terminal, harmless, takes_colours
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from memqos.enactor.steering import Steering
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep

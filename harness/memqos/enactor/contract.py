@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from memqos.enactor.base import Ability, Enactment, Enactor, Order
 from memqos.engine.answer import verdict
-from memqos.engine.answer.finding import Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.plan import Plan, PlannedPod
 from memqos.engine.resize import ResizePlan, ResizeStep
 from memqos.errors import EnactorNotAbleError

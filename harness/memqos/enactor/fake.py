@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from memqos.enactor.base import Ability, AdmittedPod, Order, require
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep
 from memqos.errors import TargetError

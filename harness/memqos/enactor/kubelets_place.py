@@ -11,7 +11,7 @@ from memqos.enactor.base import Ability
 from memqos.enactor.patience import Patience
 from memqos.enactor.standing import Standing
 from memqos.enforce.apply import find_leftovers
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter
 from memqos.engine.cgroup.layout import Layout
 from memqos.model.path import CgroupPath
 from memqos.runtime.base import Runtime

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from memqos.enactor.base import Ability, AdmittedPod, Order, require
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter
 from memqos.engine.plan import Plan, PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep
 from memqos.errors import TargetError

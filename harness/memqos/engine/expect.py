@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from memqos.engine.admission.entry import admitted
 from memqos.engine.cgroup import layout
-from memqos.engine.cgroup.files import CgroupFiles
-from memqos.engine.cgroup.unavailable import unavailable
+from memqos.engine.cgroup.files import CgroupFiles, unavailable
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.cgroups import (
     Demand,
@@ -19,19 +18,16 @@ from memqos.engine.node.cgroups import (
     summed_knobs,
 )
 from memqos.engine.node.fit import node_room
-from memqos.engine.node.ignored import ignored, ignored_annotations
 from memqos.engine.node.placement import Placement, place
-from memqos.engine.node.remarks import remarks, runtime_remarks, unmodelled_pods
+from memqos.engine.node.remarks import ignored, ignored_annotations, remarks, runtime_remarks, unmodelled_pods
 from memqos.engine.node.validation import check_configuration
 from memqos.engine.numa.zone_table import ZoneTable
-from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod
+from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Rulings, unexplained
 from memqos.engine.pod.alike import Explained, ExplainedScore, Explanation, names_of
-from memqos.engine.pod.allocated import allocation
+from memqos.engine.pod.allocated import allocation, unsettled
 from memqos.engine.pod.draft import ContainerDraft, PodDraft, PodDrafts
 from memqos.engine.pod.sums import amount, pod_requests
-from memqos.engine.pod.unsettled import unsettled
 from memqos.engine.releases.defaulting import seen_by
-from memqos.engine.ruling import Rulings, unexplained
 from memqos.engine.translate.specification import not_modelled
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath

@@ -1,4 +1,13 @@
-"""A kubelet as the rules see it: a configuration and a node, resolved with the defaults of one release."""
+"""A kubelet as the rules see it.
+
+Capacity, reservations, and what is left of them: the "allocatable" that the kubelet's own rules use.
+
+Inside the rules allocatable is capacity minus system-reserved minus kube-reserved, never below zero. The hard
+eviction threshold is not subtracted, unlike in Node.status.allocatable. Source: kubelet
+`getNodeAllocatableInternalAbsolute`.
+
+A kubelet as the rules see it: a configuration and a node, resolved with the defaults of one release.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +18,14 @@ from typing import TypedDict
 
 from memqos.engine.cgroup.control_files import CONTROL_FILES, ControlFiles
 from memqos.engine.cgroup.layout import Layout
-from memqos.engine.node.allocatable import allocatable, node_capacity
 from memqos.engine.node.cgroup_driver import driver_of
 from memqos.engine.plan import Input
-from memqos.engine.releases.builds import before_release
+from memqos.engine.pod.sums import amount
 from memqos.engine.releases.gates import enabled
-from memqos.engine.releases.release import Release, Variant, revisions
+from memqos.engine.releases.release import Release, Variant, before_release, revisions
 from memqos.engine.releases.table import Family, Gate, Novelty
+from memqos.engine.translate.resources import RuntimeHost
 from memqos.engine.translate.versions import TRIXIE, Runtimes
-from memqos.engine.translate.writes import RuntimeHost
 from memqos.model.node import (
     CgroupDriver,
     CgroupVersion,
@@ -26,9 +34,30 @@ from memqos.model.node import (
     ReservationPolicy,
     SwapBehavior,
 )
-from memqos.model.quantity import Quantity
+from memqos.model.pod import ResourceList
+from memqos.model.quantity import ZERO, Quantity
 
-__all__ = ["Kubelet"]
+__all__ = ["Kubelet", "allocatable"]
+
+
+def node_capacity(node: NodeFacts) -> dict[str, Quantity]:
+    """What the machine has: memory in bytes, cpu in whole CPUs, pid in processes and threads where that is known."""
+    found = {"memory": Quantity.of_bytes(node.memory), "cpu": Quantity.of_bytes(node.cpus)}
+    return found if node.pids is None else {**found, "pid": Quantity.of_bytes(node.pids)}
+
+
+def allocatable(node: NodeFacts, settings: KubeletSettings) -> dict[str, Quantity]:
+    """What is left for pods after both reservations; zero where more is reserved than there is."""
+    left = {}
+    for name, whole in node_capacity(node).items():
+        rest = whole - _reserved(settings.system_reserved, name) - _reserved(settings.kube_reserved, name)
+        left[name] = rest if rest > ZERO else ZERO
+    return left
+
+
+def _reserved(reservation: ResourceList | None, name: str) -> Quantity:
+    return amount(reservation, name) if reservation else ZERO
+
 
 _NO_SETTINGS = KubeletSettings()
 

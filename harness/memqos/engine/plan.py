@@ -1,4 +1,13 @@
-"""The plan: the expected tree of cgroups, each knob with its value and the chain of reasons for it."""
+"""The plan, and the rulings that it is made of.
+
+The plan: the expected tree of cgroups, each knob with its value and the chain of reasons for it.
+
+A ruling: what is written into one control file, and how to say why.
+
+The reason is made on demand, so that a plan without reasons costs only the arithmetic. For the same purpose rulings,
+and the cases and requests that they are made from, are not frozen though nobody changes them: a container takes a
+dozen of these values, which never leave the engine, and freezing them took a tenth of the time.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +19,14 @@ from memqos.engine.cgroup.layout import Layout
 from memqos.engine.releases.release import Variant
 from memqos.engine.translate.versions import Runtimes
 from memqos.model.cri import ContainerResources
-from memqos.model.knob import Knob, KnobValue
+from memqos.model.knob import ABSENT, Knob, KnobValue
 from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.model.path import CgroupPath
 from memqos.model.pod import ContainerKind, QosClass
+from memqos.model.read_back import read_back
 
 __all__ = [
+    "UNEXPLAINED",
     "Expected",
     "Ignored",
     "Input",
@@ -28,6 +39,13 @@ __all__ = [
     "Refusal",
     "RefusedBy",
     "Remark",
+    "Ruling",
+    "Rulings",
+    "Why",
+    "expected",
+    "kernel_revision",
+    "unexplained",
+    "unified_entries",
 ]
 
 
@@ -272,3 +290,70 @@ class Plan:
             if pod.uid == uid:
                 return pod
         raise KeyError(uid)
+
+
+Why = Callable[[], Reason]
+
+UNEXPLAINED = Reason(rule="", revision="", source="")
+"""Stands in a plan that was asked for without reasons."""
+
+
+def unexplained() -> Reason:
+    """What a ruling says that was made for a plan without reasons."""
+    return UNEXPLAINED
+
+
+@dataclass(slots=True)
+class Ruling:
+    """The value that is written (ABSENT: the file is left alone), and the chain of reasons for it.
+
+    otherwise: what other versions of the runtime write, where it is not known which one runs. unasked: why nobody
+    could ask for what is wanted, "" if it was asked for. unmodelled: why nothing can be expected, "" if something can.
+    """
+
+    written: KnobValue
+    why: Why
+    otherwise: tuple[KnobValue, ...] = ()
+    unasked: str = ""
+    unmodelled: str = ""
+
+
+Rulings = Mapping[Knob, Ruling]
+
+
+def expected(
+    knob: Knob, ruling: Ruling, *, page_size: int, reasons: bool, default: KnobValue | None = None
+) -> Expected:
+    """The expectation that follows from a ruling: what the kernel shows afterwards in a cgroup that was new.
+
+    default: what a file shows that nobody wrote, where that is the node's and not the kernel's own default.
+    """
+    written = ruling.written
+    if default is None:
+        default = knob.kernel_default
+    value = read_back(knob, default if written is ABSENT else written, page_size)
+    undecided: tuple[KnobValue, ...] = ()
+    if ruling.otherwise:
+        others = [read_back(knob, default if one is ABSENT else one, page_size) for one in ruling.otherwise]
+        several = tuple(dict.fromkeys((value, *others)))
+        undecided = several if len(several) > 1 else ()
+    reason = ruling.why() if reasons else unexplained()
+    return Expected(
+        knob=knob,
+        written=written,
+        value=value,
+        reason=reason,
+        undecided=undecided,
+        unasked=ruling.unasked,
+        unmodelled=ruling.unmodelled,
+    )
+
+
+def unified_entries(rulings: Rulings) -> dict[str, str]:
+    """Rulings as entries of a unified map: control file to text, without those that leave their file alone."""
+    return {str(knob): str(ruling.written) for knob, ruling in rulings.items() if ruling.written is not ABSENT}
+
+
+def kernel_revision(version: CgroupVersion) -> str:
+    """The revision of what the kernel alone decides, whatever the release of Kubernetes."""
+    return f"kernel cgroup {version}"

@@ -12,8 +12,7 @@ from memqos.clock import Deadline
 from memqos.enactor.base import Ability, AdmittedPod, Enactor, Order, require
 from memqos.enactor.steering import Steering
 from memqos.enactor.steering import steering as steering_of
-from memqos.engine.answer.finding import Finding
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter
 from memqos.engine.answer.succession import succession
 from memqos.engine.plan import Plan, PlannedPod
 from memqos.engine.resize import resize_pods

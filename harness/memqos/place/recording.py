@@ -17,8 +17,7 @@ from memqos.catalog.kubelet_flags import flag_words
 from memqos.catalog.recorded_trees import SANDBOX
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.engine.answer.membership import EVENTS, PROCESSES
-from memqos.engine.answer.verdict import OOM_SCORE_ADJ
+from memqos.engine.answer.verdict import EVENTS, OOM_SCORE_ADJ, PROCESSES
 from memqos.engine.translate.versions import RuntimeName
 from memqos.errors import EnvironmentNotAbleError, TargetError
 from memqos.model.knob import knobs_of

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memqos.engine.answer.document import reason_document
-from memqos.engine.answer.finding import Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.plan import Reason
 from memqos.report.as_json import Json, as_json
 from memqos.report.matrix import Matrix, matrix_of

@@ -9,8 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from memqos.engine.answer.document import finding_document
-from memqos.engine.answer.finding import Finding, Verdict, worst
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict, worst
 from memqos.errors import ExitCode
 
 __all__ = ["Attempt", "Outcome", "TestResult", "exit_code", "observed_something", "outcome_of"]

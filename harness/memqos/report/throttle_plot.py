@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 from memqos.engine.cgroup.throttle_analysis import Analysis
-from memqos.engine.cgroup.throttle_segments import Course
+from memqos.engine.cgroup.throttle_series import Course
 
 __all__ = ["throttle_plot"]
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memqos.config.runtimes import DIRECTLY
-from memqos.engine.answer.finding import Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter, Verdict
 from memqos.errors import ExitCode
 from memqos.report.bundle import Bundle
 from memqos.report.outcome import Outcome

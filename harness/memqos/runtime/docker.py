@@ -1,7 +1,7 @@
 """The adapter of the Docker Engine: its SDK over a local UNIX socket; what is said is made in `docker_words`.
 
 The SDK is imported here and in `docker_errors` alone. Docker knows no pods: a pod is a cgroup parent and a label. What
-a CRI request says reaches Docker as `engine.translate.dockerd` puts it into a HostConfig; of what it has no word for,
+a CRI request says reaches Docker as `engine.translate.docker` puts it into a HostConfig; of what it has no word for,
 nothing is asked.
 """
 
@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 import docker
 from memqos.clock import Deadline
-from memqos.engine.translate import dockerd
-from memqos.engine.translate.dockerd import HostConfig
+from memqos.engine.translate import docker as dockerd
+from memqos.engine.translate.docker import HostConfig
 from memqos.engine.translate.resources import OciResources
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver

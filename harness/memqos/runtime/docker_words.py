@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memqos.engine.translate.dockerd import HostConfig
+from memqos.engine.translate.docker import HostConfig
 from memqos.errors import EnvironmentNotAbleError, MachineryError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob

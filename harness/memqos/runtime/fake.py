@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 from memqos.clock import Deadline
 from memqos.engine.translate import oci
-from memqos.engine.translate.resources import OciResources, OciTranslation
+from memqos.engine.translate.resources import OciResources, OciTranslation, RuntimeHost
 from memqos.engine.translate.runtime_rules import runtime_writes, scope_held
 from memqos.engine.translate.versions import TRIXIE, Runtimes
-from memqos.engine.translate.writes import RuntimeHost
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from memqos.clock import Deadline
-from memqos.engine.translate import dockerd
-from memqos.engine.translate.dockerd import DockerdAnswer, HostConfig
+from memqos.engine.translate import docker as dockerd
+from memqos.engine.translate.docker import DockerdAnswer, HostConfig
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.runtime.base import Capability, ContainerHandle, ContainerSpec, SandboxHandle

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memqos.clock import Deadline
-from memqos.engine.translate.oci_request import OciRequest
+from memqos.engine.translate.requested import OciRequest
 from memqos.engine.translate.systemd import files_of_properties
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from memqos.clock import Deadline
 from memqos.engine.translate import oci as translate
-from memqos.engine.translate.oci_request import OciRequest, ToldBy
+from memqos.engine.translate.requested import OciRequest, ToldBy
 from memqos.engine.translate.resources import OciResources, OciTranslation
 from memqos.engine.translate.runsc import as_read
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Traits

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from memqos.clock import Deadline
-from memqos.engine.translate.oci_request import OciRequest
+from memqos.engine.translate.requested import OciRequest
 from memqos.model.node import CgroupDriver
 from memqos.runtime.base import ContainerHandle, ContainerSpec, SandboxHandle
 

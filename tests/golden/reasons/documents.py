@@ -5,7 +5,7 @@ from typing import Any
 
 from memqos.engine.answer.difference import differences, differences_document
 from memqos.engine.answer.document import plan_document
-from memqos.engine.cgroup.shelter import shelter_document
+from memqos.engine.cgroup.protection import shelter_document
 from memqos.engine.releases.errata import errata_document
 from memqos.engine.resize.explain import resize_document
 from tests.golden.reasons.nodes import PODS

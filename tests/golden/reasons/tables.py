@@ -6,9 +6,8 @@ from typing import Any
 
 from memqos.engine.answer.difference import differences, differences_text
 from memqos.engine.answer.explain import failure, knob_reasons, plan_tree, translations_text
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
-from memqos.engine.cgroup.shelter import Sheltered, shelter, shelter_text
+from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.cgroup.protection import Sheltered, shelter, shelter_text
 from memqos.engine.plan import Plan
 from memqos.engine.releases.errata import errata_text
 from memqos.engine.translate.explain import Language

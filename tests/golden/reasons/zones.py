@@ -7,7 +7,7 @@ from dataclasses import replace
 from memqos.engine.answer.explain import reason_lines
 from memqos.engine.numa.admit import Admitted, admit, release
 from memqos.engine.numa.draft_2020 import draft_admit, draft_start
-from memqos.engine.numa.restore import StartRefusal, restore
+from memqos.engine.numa.state import StartRefusal, restore
 from memqos.engine.plan import Reason
 from memqos.model.node import NodeFacts, NumaZone
 from memqos.model.pod import QosClass

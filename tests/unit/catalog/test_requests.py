@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from memqos.catalog.requests import load_docker_requests, load_oci_requests, load_requests
-from memqos.engine.translate.oci_request import ToldBy
+from memqos.engine.translate.requested import ToldBy
 from memqos.engine.translate.resources import OciResources
 from memqos.errors import ManifestError
 

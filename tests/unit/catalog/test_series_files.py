@@ -3,7 +3,7 @@
 import pytest
 
 from memqos.catalog.series_files import Choice, Column, series_in
-from memqos.engine.cgroup.throttle_samples import Sample
+from memqos.engine.cgroup.throttle_series import Sample
 from memqos.errors import UsageError
 
 MIB = 1 << 20

@@ -89,7 +89,7 @@ import pytest
 @pytest.mark.parametrize("number", range(2))
 def test_it(qos_evidence, number):
     from memqos.engine.answer.finding import Finding, Verdict
-    from memqos.engine.answer.setter import Setter
+    from memqos.engine.answer.finding import Setter
     made = dict(set_by=Setter.RUNTIME, expected="1", observed="1")
     qos_evidence.settle(Finding(verdict=Verdict.CONFORMS, subject="s", cgroup="/c", knob="memory.max", **made))
 """

@@ -6,9 +6,8 @@ import json
 import pytest
 from hypothesis import given
 
-from memqos.engine.answer.document import cgroup_document, plan_document, plan_parts
+from memqos.engine.answer.document import JsonText, Slotted, Template, cgroup_document, plan_document, plan_parts
 from memqos.engine.answer.explain import plan_tree
-from memqos.engine.answer.json_text import JsonText, Slotted, Template
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.pod.alike import Explained, nameless, names_of, slot

@@ -3,7 +3,7 @@
 import pytest
 
 from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter
 from memqos.engine.plan import Expected, Reason
 from memqos.model.knob import Bytes, Knob
 

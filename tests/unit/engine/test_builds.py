@@ -4,7 +4,7 @@ import pytest
 
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.releases.builds import before_release
+from memqos.engine.releases.release import before_release
 from tests.unit.engine.pods import NODE
 
 HAS = "it has pull request 138139 (memory.high of containers without a limit)"

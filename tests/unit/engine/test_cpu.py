@@ -4,7 +4,7 @@ import pytest
 
 from memqos.engine.cgroup.control_files import cpu_limit
 from memqos.engine.cgroup.cpu import int64, milli_to_shares, shares_to_weight, systemd_quota
-from memqos.engine.ruling import UNEXPLAINED
+from memqos.engine.plan import UNEXPLAINED
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion
 

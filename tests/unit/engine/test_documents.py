@@ -5,8 +5,7 @@ import json
 import pytest
 
 from memqos.engine.answer.document import finding_document, finding_from
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.plan import Input, Reason
 
 REASON = Reason(

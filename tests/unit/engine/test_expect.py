@@ -8,8 +8,7 @@ import pytest
 from memqos.engine.cgroup.control_files import CONTROL_FILES
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.plan import Level
-from memqos.engine.ruling import UNEXPLAINED
+from memqos.engine.plan import UNEXPLAINED, Level
 from memqos.errors import UnknownNameError
 from memqos.model.knob import ABSENT, Bytes, Knob, Number
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings

@@ -3,8 +3,7 @@
 import pytest
 
 from memqos.engine.answer.document import expected_document
-from memqos.engine.answer.finding import Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.answer.verdict import judge_cgroup
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet

@@ -4,9 +4,17 @@ import pytest
 
 from memqos.engine.answer.document import finding_document, finding_from
 from memqos.engine.answer.explain import failure
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.loss import Hop, HopHeld, Loss, changed_later, first_lost, unseen_loss
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import (
+    Finding,
+    Hop,
+    HopHeld,
+    Loss,
+    Setter,
+    Verdict,
+    changed_later,
+    first_lost,
+    unseen_loss,
+)
 
 ASKED = "unified memory.high = 104857600"
 IN_UNIT = "MemoryHigh=104857600"

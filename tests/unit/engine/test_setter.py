@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.engine.answer.setter import Setter, setter_of
+from memqos.engine.answer.finding import Setter, setter_of
 from memqos.engine.plan import Expected, Level, Reason
 from memqos.model.knob import ABSENT, MAX, Bytes, Knob
 from memqos.model.path import CgroupPath

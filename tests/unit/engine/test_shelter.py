@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from memqos.engine.cgroup.shelter import shelter, shelter_document, shelter_text
+from memqos.engine.cgroup.protection import shelter, shelter_document, shelter_text
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import pytest
 
-from memqos.engine.cgroup.slowing import duration, slowing, slowing_document, slowing_text
+from memqos.engine.cgroup.throttle import duration, slowing, slowing_document, slowing_text
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.model.node import CgroupDriver

@@ -10,10 +10,8 @@ from fractions import Fraction
 
 import pytest
 
-from memqos.engine.answer.throttle_report import analysis_document, analysis_text
-from memqos.engine.cgroup.throttle_analysis import Ending, analyse
-from memqos.engine.cgroup.throttle_samples import Sample, Setup, levels_of, lives, spans
-from memqos.engine.cgroup.throttle_segments import Course, segments
+from memqos.engine.cgroup.throttle_analysis import Ending, analyse, analysis_document, analysis_text
+from memqos.engine.cgroup.throttle_series import Course, Sample, Setup, levels_of, lives, segments, spans
 from memqos.model.knob import Bytes
 
 MIB, PAGE = 1 << 20, 4096

@@ -5,8 +5,7 @@ from dataclasses import replace
 from memqos.engine.answer.difference import differences
 from memqos.engine.answer.document import plan_document
 from memqos.engine.answer.explain import knob_reasons, plan_tree
-from memqos.engine.answer.finding import Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.answer.verdict import judge
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet

@@ -2,8 +2,7 @@
 
 import pytest
 
-from memqos.engine.answer.finding import Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.answer.unnamed import UNNAMED, Unnamed, shown_of_asked, unnamed_findings
 from memqos.model.path import CgroupPath
 from memqos.model.reading import NoFile, Unreadable

@@ -3,8 +3,7 @@ from dataclasses import replace
 import pytest
 
 from memqos.engine.answer.explain import failure, knob_reasons, plan_tree, reason_lines, shown_amount
-from memqos.engine.answer.finding import Finding, Verdict, worst
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict, worst
 from memqos.engine.answer.verdict import judge, judge_node, judge_pod, judged_files
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet

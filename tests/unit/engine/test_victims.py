@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from memqos.engine.cgroup.oom_killer import badness, total_pages
-from memqos.engine.cgroup.victims import shortages, shortages_document, shortages_text
+from memqos.engine.cgroup.victims import badness, shortages, shortages_document, shortages_text, total_pages
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.model.knob import MAX, Bytes

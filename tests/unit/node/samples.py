@@ -2,7 +2,7 @@
 
 import json
 
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter
 from memqos.engine.plan import Expected, Level, PlannedCgroup, PlannedContainer, PlannedPod, Reason
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import MAX, Bytes, Knob, Text

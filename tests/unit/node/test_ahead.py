@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.errors import MachineryError
 from memqos.model.knob import Knob
 from memqos.node.fake import fake_node

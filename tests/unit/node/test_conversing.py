@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources

@@ -7,8 +7,7 @@ import dataclasses
 
 import pytest
 
-from memqos.engine.answer.finding import Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter, Verdict
 from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour.conditions import stalls
 from memqos.node.behaviour.course import Course

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from memqos.engine.answer.finding import Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter, Verdict
 from memqos.errors import DeadlineError, NonconformanceError
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath

@@ -12,8 +12,7 @@ import pytest
 
 from memqos import claims
 from memqos.catalog.kubelets import load_kubelets
-from memqos.engine.answer.finding import Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter, Verdict
 from memqos.errors import NonconformanceError, UsageError
 from memqos.laboratory.evidence import Folder
 from memqos.model.knob import MAX, Knob

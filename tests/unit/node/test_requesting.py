@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from memqos.catalog.requests import RequestCase
-from memqos.engine.answer.finding import Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
 from memqos.errors import DeadlineError, RuntimeCallError
 from memqos.model.cri import ContainerResources

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from memqos.catalog.requests import load_docker_requests
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from memqos.catalog.requests import load_oci_requests
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
-from memqos.engine.translate.oci_request import OciRequest, ToldBy
+from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.translate.requested import OciRequest, ToldBy
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
 from memqos.errors import UsageError

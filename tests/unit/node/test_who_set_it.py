@@ -8,8 +8,7 @@ from memqos.catalog.kubelets import load_kubelets
 from memqos.claims import About, unproved
 from memqos.enactor.fake import FakeKubelet
 from memqos.enactor.nobody import Nobody
-from memqos.engine.answer.finding import Verdict, worst
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter, Verdict, worst
 from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.errors import EnactorNotAbleError, MachineryError
 from memqos.model.knob import Knob

@@ -9,9 +9,7 @@ import execnet
 import pytest
 
 from memqos.engine.answer.document import finding_from
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.loss import Loss
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Loss, Setter, Verdict
 from memqos.errors import ExitCode
 from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob
 from memqos.model.path import CgroupPath

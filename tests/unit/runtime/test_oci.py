@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memqos.clock import Deadline
-from memqos.engine.translate.oci_request import OciRequest, ToldBy
+from memqos.engine.translate.requested import OciRequest, ToldBy
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.versions import TRIXIE, Traits, traits_of
 from memqos.errors import EnvironmentNotAbleError, MachineryError, RuntimeCallError

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memqos.engine.answer.setter import Setter
-from memqos.engine.plan import Expected, Reason
-from memqos.engine.ruling import kernel_revision
+from memqos.engine.answer.finding import Setter
+from memqos.engine.plan import Expected, Reason, kernel_revision
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memqos.engine.answer.document import cri_document, reason_document
+from memqos.engine.answer.document import reason_document
 from memqos.engine.answer.verdict import subject
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedPod, Reason
+from memqos.engine.translate.explain import cri_document
 from memqos.model.knob import ABSENT
 
 __all__ = ["Difference", "differences", "differences_document", "differences_text"]

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
-from memqos.engine.cgroup.setting_files import default_text, is_unknown_file, shows_default
+from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.cgroup.control_files import default_text, is_unknown_file, shows_default
 from memqos.engine.plan import Reason
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath

@@ -1,4 +1,8 @@
-"""The verdict: a plan held against a reading, knob by knob.
+"""The verdict: a plan held against a reading.
+
+Findings on whether a container's processes are in its cgroup: the kernel bounds and counts only what is in it.
+
+The verdict: a plan held against a reading, knob by knob.
 
 What could not be observed says why and never conforms; everything is judged, nothing is dropped.
 """
@@ -8,20 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.membership import processes_finding
-from memqos.engine.answer.setter import Setter, setter_of
-from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod
-from memqos.engine.pod.oom import BURSTABLE_SCORES
+from memqos.engine.answer.finding import Finding, Setter, Verdict, setter_of
+from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
+from memqos.engine.pod.qos import BURSTABLE_SCORES
 from memqos.model.knob import Knob, KnobValue, knobs_of
 from memqos.model.node import CgroupVersion
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText, NoFile, Reading, Unreadable
 
 __all__ = [
+    "EVENTS",
     "NOT_READ",
     "NOT_STARTED",
     "OOM_SCORE_ADJ",
+    "PROCESSES",
     "VERSION_UNKNOWN",
     "ContainerIds",
     "Unsure",
@@ -30,8 +34,59 @@ __all__ = [
     "judge_node",
     "judge_pod",
     "judged_files",
+    "outside_finding",
+    "processes_finding",
     "subject",
 ]
+
+PROCESSES, EVENTS = "cgroup.procs", "cgroup.events"
+
+_REASON = Reason(
+    rule="a container's processes are in its cgroup, where the kernel bounds and counts them",
+    revision="",
+    source="OCI runtime specification, config-linux.md, cgroupsPath; kernel cgroup-v2.rst, Processes",
+)
+
+
+def outside_finding(
+    path: CgroupPath, *, subject: str, knob: str = PROCESSES, state: str = "", where: str = ""
+) -> Finding:
+    """A started container has no cgroup below its pod's, where the kubelet looks, or no process in it.
+
+    knob: what of it is missing, "cgroup" itself or "cgroup.procs". state: what the runtime says of the container, "" if
+    it was not asked. where: the cgroup in which its processes run, "" if that is not known.
+    """
+    return Finding(
+        verdict=Verdict.DEVIATES,
+        subject=subject,
+        cgroup=str(path),
+        knob=knob,
+        set_by=Setter.RUNTIME,
+        expected="there",
+        observed=f"none, of a container that is {state}" if state else "none",
+        reason=_REASON,
+        evidence={"its processes run in": where} if where else {},
+    )
+
+
+def processes_finding(path: CgroupPath, files: Mapping[str, FileText], *, subject: str) -> Finding | None:
+    """What cgroup.procs and cgroup.events say of a container that runs; None if the first was not read."""
+    text, events = (files.get(name) for name in (PROCESSES, EVENTS))
+    if not isinstance(text, str):
+        return None
+    if not text.strip() and "populated 1" not in str(events):
+        return outside_finding(path, subject=subject)
+    return Finding(
+        verdict=Verdict.CONFORMS,
+        subject=subject,
+        cgroup=str(path),
+        knob=PROCESSES,
+        set_by=Setter.RUNTIME,
+        expected="there",
+        observed="there",
+        reason=_REASON,
+    )
+
 
 ContainerIds = Mapping[tuple[str, str], str]
 """(pod uid, container name) to the id that the runtime gave the container."""

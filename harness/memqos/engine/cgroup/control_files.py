@@ -1,19 +1,37 @@
-"""Which control files say a thing, on each version of cgroups.
+"""The control files of both versions of cgroups, and their initial values.
+
+Which control files say a thing, on each version of cgroups.
 
 cgroup v1 has a hierarchy for each controller, mounted below /sys/fs/cgroup/<controller>; a cgroup has the same path in
 all of them. Sources: kernel, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/; opencontainers/cgroups fs, fs2.
+
+Files of cgroup v2 that hold a setting, and what they show in a cgroup in which nothing wrote them.
+
+The other files of a cgroup count something, or act when they are written. A kernel may have settings that this module
+does not know. Sources: kernel, Documentation/admin-guide/cgroup-v2.rst, and the cftype tables of mm/memcontrol.c,
+mm/hugetlb_cgroup.c, kernel/cgroup/{cgroup,cpuset,pids,rdma,misc,dmem}.c, kernel/sched/core.c and block/ (6.1 to 7.2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from memqos.engine.ruling import Ruling, Why
-from memqos.model.knob import ABSENT, UNLIMITED, CpuMax, Knob, Number
+from memqos.engine.plan import Ruling, Why
+from memqos.model.knob import ABSENT, UNLIMITED, CpuMax, Knob, Number, knobs_of
 from memqos.model.node import CgroupVersion
 
-__all__ = ["CONTROL_FILES", "ControlFiles", "cpu_limit"]
+__all__ = [
+    "CONTROL_FILES",
+    "SUBTREE_CONTROL",
+    "ControlFiles",
+    "cpu_limit",
+    "default_text",
+    "is_unknown_file",
+    "setting_names",
+    "shows_default",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,3 +98,84 @@ def cpu_limit(version: CgroupVersion, quota: int, period: int, why: Why) -> dict
         Knob.CPU_CFS_QUOTA_US: Ruling(written, why),
         Knob.CPU_CFS_PERIOD_US: Ruling(Number(period) if period else ABSENT, why),
     }
+
+
+SUBTREE_CONTROL = "cgroup.subtree_control"
+"""The controllers that are on for the cgroups below: empty in a cgroup that has processes."""
+
+_DEFAULTS: Mapping[str, str] = {
+    **{str(knob): str(knob.kernel_default) for knob in knobs_of(CgroupVersion.V2)},
+    Knob.CPUSET_CPUS: "",
+    Knob.CPUSET_MEMS: "",
+    "memory.swap.high": "max",
+    "memory.zswap.max": "max",
+    "memory.zswap.writeback": "1",
+    "cpu.idle": "0",
+    "cpu.max.burst": "0",
+    "cpu.uclamp.min": "0.00",
+    "cpu.uclamp.max": "max",
+    "cpuset.cpus.exclusive": "",
+    "cpuset.cpus.partition": "member",
+    "io.weight": "default 100",
+    "io.bfq.weight": "default 100",
+    "io.max": "",
+    "io.low": "",
+    "io.latency": "",
+    "io.prio.class": "no-change",
+    "cgroup.type": "domain",
+    "cgroup.freeze": "0",
+    "cgroup.pressure": "1",
+    "cgroup.max.depth": "max",
+    "cgroup.max.descendants": "max",
+    SUBTREE_CONTROL: "",
+}
+_BY_DEVICE: Mapping[str, str] = {
+    "rdma.max": "max",
+    "misc.max": "max",
+    "dmem.max": "max",
+    "dmem.min": "0",
+    "dmem.low": "0",
+}
+"""A line for each device or resource, and every amount in it; no line without any."""
+
+_HUGE_PAGES = re.compile(r"hugetlb\.[0-9]+[KMG]B\.(rsvd\.)?max", re.ASCII)
+
+_DERIVED = frozenset({"cpu.weight.nice"})
+"""Settings that another file shows as well."""
+
+_COUNTS = re.compile(
+    r".*\.(current|stat|events|local|peak|pressure|numa_stat|effective|isolated|capacity|controllers|procs|threads|kill"
+    r"|reclaim)",
+    re.ASCII,
+)
+"""What a file's name ends with that counts, or acts when it is written."""
+
+_FILE = re.compile(r"[a-z][a-z0-9_]*(\.[A-Za-z0-9_]+)+", re.ASCII)
+_UNITS = (".slice", ".scope", ".service", ".mount", ".socket", ".swap")
+
+
+def default_text(name: str) -> str | None:
+    """What a setting shows that nothing wrote, each amount of it if it has a line for each device; None: not known."""
+    if _HUGE_PAGES.fullmatch(name):
+        return "max"
+    return _BY_DEVICE.get(name, _DEFAULTS.get(name))
+
+
+def shows_default(name: str, text: str) -> bool:
+    """Whether the text of a known setting is what a new cgroup shows."""
+    default = default_text(name)
+    if name in _BY_DEVICE:
+        amounts = (word.rpartition("=")[2] for line in text.splitlines() for word in line.split()[1:])
+        return all(amount == default for amount in amounts)
+    return text.strip() == default
+
+
+def is_unknown_file(name: str) -> bool:
+    """Whether a control file of this name may hold a setting of which nothing is known here."""
+    is_file = bool(_FILE.fullmatch(name)) and not name.endswith(_UNITS)
+    return is_file and default_text(name) is None and name not in _DERIVED and not _COUNTS.fullmatch(name)
+
+
+def setting_names(listed: Iterable[str]) -> list[str]:
+    """Of the names in a cgroup's folder those of files that hold a setting, known or not, without those derived."""
+    return [name for name in listed if default_text(name) is not None or is_unknown_file(name)]

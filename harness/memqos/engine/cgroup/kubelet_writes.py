@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from memqos.engine.cgroup.control_files import cpu_limit
 from memqos.engine.cgroup.cpu import shares_to_weight, systemd_quota
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.plan import Input, Reason
+from memqos.engine.plan import Input, Reason, Ruling, Why
 from memqos.engine.releases.table import Family, Novelty
-from memqos.engine.ruling import Ruling, Why
 from memqos.model.knob import Bytes, Knob, Number, Text
 from memqos.model.node import CgroupDriver
 

@@ -22,8 +22,7 @@ from memqos.engine.memory_qos.base import (
     reserved_minimum,
     top_input,
 )
-from memqos.engine.plan import Input, Reason
-from memqos.engine.ruling import Ruling, Rulings
+from memqos.engine.plan import Input, Reason, Ruling, Rulings
 from memqos.model.knob import ABSENT, Bytes, Knob
 
 __all__ = ["REVISION", "burstable", "container_minimum", "kubepods", "memory_high", "pod", "reserved"]

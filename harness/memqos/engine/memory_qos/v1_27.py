@@ -23,9 +23,8 @@ from memqos.engine.memory_qos.base import (
     top_input,
 )
 from memqos.engine.memory_qos.v1_22 import burstable, container_minimum, kubepods, pod, reserved
-from memqos.engine.plan import Reason
+from memqos.engine.plan import Reason, Ruling, Rulings
 from memqos.engine.releases.release import Variant
-from memqos.engine.ruling import Ruling, Rulings
 from memqos.model.knob import ABSENT, Bytes, Knob
 
 __all__ = ["REVISION", "ROUNDING", "container_high", "memory_high"]

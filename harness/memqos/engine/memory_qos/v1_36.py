@@ -19,9 +19,8 @@ from memqos.engine.memory_qos.base import (
 )
 from memqos.engine.memory_qos.v1_22 import reserved
 from memqos.engine.memory_qos.v1_27 import container_high
-from memqos.engine.plan import Input
+from memqos.engine.plan import Input, Ruling, Rulings
 from memqos.engine.releases.release import Variant
-from memqos.engine.ruling import Ruling, Rulings
 from memqos.model.knob import Bytes, Knob
 from memqos.model.node import ReservationPolicy
 from memqos.model.pod import QosClass

@@ -21,9 +21,8 @@ from memqos.engine.memory_qos.base import (
     nothing,
 )
 from memqos.engine.memory_qos.v1_22 import reserved
-from memqos.engine.plan import Input
+from memqos.engine.plan import Input, Ruling, Rulings
 from memqos.engine.pod.sums import amount
-from memqos.engine.ruling import Ruling, Rulings
 from memqos.model.knob import MAX, Knob
 from memqos.model.node import ReservationPolicy
 

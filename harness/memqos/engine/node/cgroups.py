@@ -14,12 +14,11 @@ from memqos.engine.cgroup.cpu import MIN_SHARES, milli_to_shares, quotient
 from memqos.engine.cgroup.kubelet_writes import cpuset_rulings, hugetlb_rulings, pids_rulings, share_rulings
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.memory_qos import NodeCase, ReservedCase, memory_qos
-from memqos.engine.plan import Input, Reason
+from memqos.engine.plan import Input, Reason, Ruling, Rulings
 from memqos.engine.pod.hugepages import UNBOUNDED, limits_by_size
 from memqos.engine.pod.sums import amount
 from memqos.engine.releases.gates import enabled
 from memqos.engine.releases.table import Family, Gate, Novelty
-from memqos.engine.ruling import Ruling, Rulings
 from memqos.model.knob import ABSENT, Bytes, Knob
 from memqos.model.pod import QosClass, ResourceList
 from memqos.model.quantity import Quantity

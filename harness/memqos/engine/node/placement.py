@@ -1,4 +1,13 @@
-"""Which pods the node admits, and which zones their containers' memory comes from, one pod after the other.
+"""Which pods the node admits, and to which NUMA nodes.
+
+Pods that a Linux kubelet never runs, whatever room it has: those for another operating system, and unscheduled ones.
+
+Source: kubelet lifecycle/predicate.go `rejectPodAdmissionBasedOnOSSelector`, `rejectPodAdmissionBasedOnOSField`,
+scheduler nodeaffinity; scheduler SchedulingGates. `spec.os` came with 1.23 behind the gate IdentifyPodOS, which is on
+from 1.24; schedulingGates with 1.26 behind PodSchedulingReadiness, which is on from 1.27. An API server with such a
+gate off drops the field.
+
+Which pods the node admits, and which zones their containers' memory comes from, one pod after the other.
 
 The rules are `engine.numa`'s; here they are applied to the pods of a plan.
 """
@@ -10,18 +19,89 @@ from dataclasses import dataclass, field, replace
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.fit import Room, pod_needs
-from memqos.engine.node.predicates import predicate_refusal, scheduling_refusal
 from memqos.engine.numa.admit import Admitted, admit, pod_started, release, start
 from memqos.engine.numa.draft_2020 import DraftAdmitted, draft_admit, draft_table
 from memqos.engine.numa.policies import MemoryPolicy, Policies
 from memqos.engine.numa.zone_table import ZoneTable
-from memqos.engine.plan import Refusal
+from memqos.engine.plan import Input, Reason, Refusal, RefusedBy
 from memqos.engine.pod.qos import pod_qos
+from memqos.engine.releases.gates import enabled, stage
 from memqos.engine.releases.release import Variant
+from memqos.engine.releases.table import Family, Gate
 from memqos.errors import UsageError
 from memqos.model.pod import Pod
 
 __all__ = ["Placement", "place", "table_after"]
+
+_LINUX = "linux"
+_PREDICATES = "kubelet lifecycle predicateAdmitHandler"
+
+
+def predicate_refusal(pod: Pod, kubelet: Kubelet) -> Refusal | None:
+    """Why the kubelet rejects a pod that is not for Linux; None for every other pod."""
+    if pod.os_label not in {"", _LINUX} and stage(Gate.IDENTIFY_POD_OS, kubelet.release):
+        return _rejected(
+            pod,
+            kubelet,
+            "PodOSSelectorNodeLabelDoesNotMatch",
+            "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
+            Input("metadata.labels[kubernetes.io/os]", pod.os_label, pod.file),
+        )
+    if pod.os not in {"", _LINUX} and _on(Gate.IDENTIFY_POD_OS, kubelet):
+        return _rejected(
+            pod,
+            kubelet,
+            "PodOSNotSupported",
+            "Failed to admit pod as the OS field doesn't match node OS",
+            Input("spec.os.name", pod.os, pod.origin.get("os", pod.file)),
+        )
+    if pod.not_on_linux:
+        return _rejected(
+            pod,
+            kubelet,
+            "NodeAffinity",
+            "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+            Input("node selector", pod.not_on_linux, pod.file),
+        )
+    return None
+
+
+def _on(gate: Gate, kubelet: Kubelet) -> bool:
+    return enabled(gate, kubelet.release, kubelet.settings.feature_gates)
+
+
+def _rejected(pod: Pod, kubelet: Kubelet, reason_name: str, message: str, given: Input) -> Refusal:
+    return Refusal(
+        pod=pod.uid,
+        name=f"{pod.namespace}/{pod.name}",
+        reason_name=reason_name,
+        message=message,
+        reason=Reason(
+            rule="a Linux kubelet runs no pod that is for another operating system",
+            revision=kubelet.revisions[Family.NODE],
+            source=_PREDICATES,
+            inputs=(given,),
+        ),
+    )
+
+
+def scheduling_refusal(pod: Pod, kubelet: Kubelet) -> Refusal | None:
+    """Why no kubelet has the pod: its scheduling gates; None without them, and for a static pod."""
+    if not pod.scheduling_gates or pod.static or not _on(Gate.SCHEDULING_READINESS, kubelet):
+        return None
+    return Refusal(
+        pod=pod.uid,
+        name=f"{pod.namespace}/{pod.name}",
+        reason_name="SchedulingGated",
+        message="Scheduling is blocked due to non-empty scheduling gates",
+        reason=Reason(
+            rule="a pod is bound to no node before all of its scheduling gates are removed",
+            revision="",
+            source="scheduler plugin SchedulingGates",
+            inputs=(Input("spec.schedulingGates", ", ".join(pod.scheduling_gates), pod.file),),
+        ),
+        by=RefusedBy.SCHEDULER,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """What the kubelet of a release refuses in its configuration, as far as the rules read it.
 
 Source: kubelet `validation.ValidateKubeletConfiguration`, `cm.NewContainerManager`. A field that a release does not
-know yet is no fault: `engine.node.ignored` says what its kubelet does about it.
+know yet is no fault: `engine.node.remarks` says what its kubelet does about it.
 """
 
 from __future__ import annotations

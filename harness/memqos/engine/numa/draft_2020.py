@@ -13,13 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from memqos.engine.numa.bitmask import Mask
-from memqos.engine.numa.first_table import numa_zones
-from memqos.engine.numa.hint import Hint
-from memqos.engine.numa.merge import Merger
 from memqos.engine.numa.policies import TopologyPolicy, configuration_error
-from memqos.engine.numa.reservation import check_fields, in_words, node_reservation
-from memqos.engine.numa.topology_manager import topology_decision
+from memqos.engine.numa.reservation import check_fields, in_words, node_reservation, numa_zones
+from memqos.engine.numa.topology_manager import Hint, Mask, Merger, topology_decision
 from memqos.engine.numa.zone_table import MEMORY
 from memqos.engine.plan import Input, Reason, Refusal
 from memqos.engine.pod.hugepages import PREFIX

@@ -1,4 +1,14 @@
-"""The Memory Manager's hints: which sets of zones could hold a request, and which are as small as can be.
+"""The Memory Manager's hints: requests, reuse by init containers, and sets of NUMA nodes.
+
+What the Memory Manager counts of a container's and of a pod's requests.
+
+Source: kubelet `policy_static.go` (getContainerRequestedResources, getPodRequestedResources).
+
+Memory of init containers that later containers of the same pod use again.
+
+Source: kubelet `policy_static.go` (updatePodReusableMemory, updateInitContainersMemoryBlocks). Since 1.22.
+
+The Memory Manager's hints: which sets of zones could hold a request, and which are as small as can be.
 
 Source: kubelet `policy_static.go` (calculateHints, regenerateHints).
 """
@@ -6,15 +16,173 @@ Source: kubelet `policy_static.go` (calculateHints, regenerateHints).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
-from memqos.engine.numa.bitmask import EMPTY, Mask, masks_of
-from memqos.engine.numa.hint import Hint
-from memqos.engine.numa.requests import Request
-from memqos.engine.numa.reuse import Reusable
-from memqos.engine.numa.zone_table import Blocks, ZoneState, ZoneTable
+from memqos.engine.numa.policies import PodLevel, Policies
+from memqos.engine.numa.topology_manager import EMPTY, Hint, Mask, masks_of
+from memqos.engine.numa.zone_table import MEMORY, Block, Blocks, ZoneState, ZoneTable
+from memqos.engine.pod.hugepages import PREFIX
+from memqos.engine.pod.sums import pod_level_set
+from memqos.engine.releases.table import Novelty
+from memqos.model.pod import Container, ContainerKind, Pod, ResourceList
+from memqos.model.quantity import ZERO
 
-__all__ = ["best", "calculate", "has_room", "regenerate"]
+__all__ = [
+    "NOTHING_REUSABLE",
+    "Request",
+    "Reusable",
+    "best",
+    "calculate",
+    "container_request",
+    "has_room",
+    "is_counted",
+    "is_reusable",
+    "managed_as_a_whole",
+    "pod_request",
+    "regenerate",
+    "shrink_init_containers",
+]
+
+Request = Mapping[str, int]
+"""Memory type to bytes, in the order memory, then huge pages by name."""
+
+
+def is_counted(resource: str) -> bool:
+    """Whether a resource is a type of memory: memory or hugepages-<size>."""
+    return resource == MEMORY or resource.startswith(PREFIX)
+
+
+def managed_as_a_whole(pod: Pod, policies: Policies) -> bool:
+    """Whether the pod has pod-level resources and the kubelet's managers go by them."""
+    return policies.pod_level is PodLevel.MANAGED and pod_level_set(pod)
+
+
+def is_reusable(pod: Pod, container: str, policies: Policies) -> bool:
+    """Whether later containers may use this one's memory again: a regular init container, not a sidecar from 1.29 on.
+
+    A kubelet that does not know sidecars takes one for a regular init container.
+    """
+    keeps = policies.sidecars and policies.release.has(Novelty.SIDECARS_KEEP_MEMORY)
+    return any(
+        one.name == container and not (keeps and one.kind is ContainerKind.SIDECAR) for one in pod.init_containers
+    )
+
+
+def container_request(container: Container, pod: Pod, policies: Policies) -> dict[str, int] | None:
+    """Bytes of each memory type that a container requests; None if an amount is not whole, which the kubelet refuses.
+
+    In a pod that is managed as a whole only a container with equal, non-zero requests and limits of cpu and memory
+    counts; any other gets an empty request, which stands for the pod's shared part.
+    """
+    if managed_as_a_whole(pod, policies) and not _guaranteed(container):
+        return {}
+    return _whole(container.resources.requests)
+
+
+def pod_request(pod: Pod, policies: Policies) -> dict[str, int] | None:
+    """Bytes of each memory type that a pod needs at once; None if an amount is not whole.
+
+    The larger of app containers plus sidecars, and of each init container plus the sidecars started before it; only
+    the types that an app container requests. A pod that is managed as a whole states it in `spec.resources`.
+    """
+    if pod.resources is not None and managed_as_a_whole(pod, policies):
+        stated = _whole(pod.resources.requests)
+        return None if stated is None else {kind: size for kind, size in stated.items() if size > 0}
+    init: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    for one in pod.init_containers:
+        request = container_request(one, pod, policies)
+        if request is None:
+            return None
+        for kind, size in request.items():
+            if policies.sidecars and one.kind is ContainerKind.SIDECAR:
+                sidecars[kind] = sidecars.get(kind, 0) + size
+            else:
+                init[kind] = max(init.get(kind, 0), sidecars.get(kind, 0) + size)
+    total: dict[str, int] = {}
+    for one in pod.containers:
+        request = container_request(one, pod, policies)
+        if request is None:
+            return None
+        for kind, size in request.items():
+            total[kind] = total.get(kind, 0) + size
+    return _ordered({kind: max(size + sidecars.get(kind, 0), init.get(kind, 0)) for kind, size in total.items()})
+
+
+def _guaranteed(container: Container) -> bool:
+    requests, limits = container.resources.requests, container.resources.limits
+    return all(not requests.get(name, ZERO).is_zero and requests[name] == limits.get(name) for name in ("cpu", MEMORY))
+
+
+def _whole(requests: ResourceList) -> dict[str, int] | None:
+    counted = {name: quantity for name, quantity in requests.items() if is_counted(name)}
+    if not all(quantity.is_whole for quantity in counted.values()):
+        return None
+    return _ordered({name: quantity.value for name, quantity in counted.items()})
+
+
+def _ordered(request: dict[str, int]) -> dict[str, int]:
+    return dict(sorted(request.items(), key=lambda item: (item[0] != MEMORY, item[0])))
+
+
+@dataclass(frozen=True, slots=True)
+class Reusable:
+    """What the containers placed so far leave for the next one of the same pod, in bytes.
+
+    amounts: (zones, memory type) to bytes. The zones are an exact set: memory of zone 0 is nothing to a container
+    that is placed on zones 0 and 1.
+    """
+
+    amounts: Mapping[tuple[tuple[int, ...], str], int] = field(default_factory=dict)
+
+    def of(self, zones: tuple[int, ...], kind: str) -> int:
+        """Bytes of a type that can be used again on exactly these zones."""
+        return self.amounts.get((zones, kind), 0)
+
+    def on(self, kind: str) -> dict[tuple[int, ...], int]:
+        """Bytes of a type by the zones that they are on; nothing where nothing is left."""
+        return {zones: amount for (zones, of), amount in self.amounts.items() if of == kind and amount}
+
+    def after(self, blocks: Blocks, *, left_over: bool) -> Reusable:
+        """With a container placed: it leaves its memory (a regular init container), or uses up what there is.
+
+        Init containers run one after the other, so the largest one counts.
+        """
+        amounts = dict(self.amounts)
+        for block in blocks:
+            key = (block.zones, block.kind)
+            known = amounts.get(key, 0)
+            amounts[key] = max(known, block.size) if left_over else max(known - block.size, 0)
+        return Reusable(amounts)
+
+
+NOTHING_REUSABLE = Reusable()
+
+
+def shrink_init_containers(table: ZoneTable, pod: Pod, container: str, blocks: Blocks, policies: Policies) -> ZoneTable:
+    """The table with earlier init containers' blocks smaller by what this container uses of them, down to 0.
+
+    So the sizes of a pod's blocks add up to what was taken for the pod. Sidecars keep theirs.
+    """
+    left = {block: block.size for block in blocks}
+    for earlier in pod.init_containers:
+        if earlier.name == container:
+            break
+        held = table.blocks(pod.uid, earlier.name)
+        if held and is_reusable(pod, earlier.name, policies):
+            table = table.holding(pod.uid, earlier.name, tuple(_shrunk(one, left) for one in held))
+    return table
+
+
+def _shrunk(held: Block, left: dict[Block, int]) -> Block:
+    """One block after its share is used; `left` is what the using container still has to find, and is updated."""
+    for block, size in left.items():
+        if block.kind == held.kind and block.zones == held.zones:
+            share = min(size, held.size)
+            left[block] = size - share
+            held = Block(held.zones, held.kind, held.size - share)
+    return held
 
 
 _Candidate = tuple[int, int, Mask, Hint, Hint]

@@ -1,20 +1,112 @@
-"""The kubelet's checkpoint memory_manager_state, read in its own format.
+"""The checkpoint memory_manager_state: its checksum, its format, and its restore.
+
+The checksum of a memory_manager_state file: FNV-1a (32 bits) over Go's own picture of the checkpoint.
+
+The kubelet hashes what the spew library prints for the structure ("%#v" with sorted keys, no addresses), so this
+module prints the same text: type names, field names and map order are Go's. It reproduces what kubelets wrote, byte
+for byte. Up to 1.35 and, with PodLevelResourceManagers off, in 1.36 the name in the picture is
+MemoryManagerCheckpoint without pod entries; with the gate on it has them.
+
+Sources: kubelet `checkpointmanager/checksum`, `cm/memorymanager/state/checkpoint.go`, k8s.io/utils `dump.ForHash`.
+
+The kubelet's checkpoint memory_manager_state, read in its own format.
 
 Source: kubelet `cm/memorymanager/state` (checkpoint.go, state_checkpoint.go). The newer format, with podEntries, is
 written with the gate PodLevelResourceManagers (1.36); a kubelet without the gate takes such a file for corrupted.
+
+What a kubelet does with a checkpoint when it starts: take it over, or refuse to start.
+
+Source: kubelet `policy_static.go` (validateState, areMachineStatesEqual), `state_checkpoint.go` (restoreState).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import cast
 
-from memqos.engine.numa.checksum import checksum
+from memqos.engine.numa.policies import MemoryPolicy, PodLevel, Policies
 from memqos.engine.numa.zone_table import Block, Blocks, ZoneMemory, ZoneState, ZoneTable
+from memqos.engine.plan import Input, Reason
 
-__all__ = ["CheckpointError", "MemoryManagerCheckpoint", "parse"]
+__all__ = [
+    "CheckpointError",
+    "MemoryManagerCheckpoint",
+    "StartRefusal",
+    "TableDifference",
+    "checksum",
+    "fnv1a_32",
+    "parse",
+    "picture",
+    "restore",
+    "table_differences",
+]
+
+_OFFSET = 0x811C9DC5
+_PRIME = 0x01000193
+
+
+def fnv1a_32(data: bytes) -> int:
+    """FNV-1a of 32 bits."""
+    value = _OFFSET
+    for byte in data:
+        value = (value ^ byte) * _PRIME & 0xFFFFFFFF
+    return value
+
+
+def checksum(policy: str, table: ZoneTable, *, with_pods: bool) -> int:
+    """The checksum that belongs into a file with this policy's name and table; with_pods: the newer format."""
+    return fnv1a_32(picture(policy, table, with_pods=with_pods).encode())
+
+
+def picture(policy: str, table: ZoneTable, *, with_pods: bool) -> str:
+    """The text that is hashed."""
+    zones = " ".join(f"{zone_id}:<*>{_zone_in_go(table.zones[zone_id])}" for zone_id in table.ids)
+    entries = " ".join(
+        f"{uid}:map[{' '.join(f'{name}:[{_blocks_in_go(blocks)}]' for name, blocks in sorted(names.items()))}]"
+        for uid, names in sorted(table.assignments.items())
+    )
+    pods = " ".join(
+        f"{uid}:{{MemoryBlocks:([]state.Block)[{_blocks_in_go(blocks)}]}}"
+        for uid, blocks in sorted(table.pod_blocks.items())
+    )
+    pod_entries = f"PodEntries:(state.PodMemoryAssignments)map[{pods}] " if with_pods else ""
+    return (
+        f"(*state.MemoryManagerCheckpoint){{PolicyName:(string){policy} "
+        f"MachineState:(state.NUMANodeMap)map[{zones}] "
+        f"Entries:(state.ContainerMemoryAssignments)map[{entries}] "
+        f"{pod_entries}Checksum:(checksum.Checksum)0}}"
+    )
+
+
+def _zone_in_go(zone: ZoneState) -> str:
+    memory = " ".join(f"{kind}:<*>{_memory_in_go(amounts)}" for kind, amounts in sorted(zone.memory.items()))
+    return (
+        f"{{NumberOfAssignments:(int){zone.assignments} "
+        f"MemoryMap:(map[v1.ResourceName]*state.MemoryTable)map[{memory}] "
+        f"Cells:([]int)[{_numbers_in_go(zone.cells)}]}}"
+    )
+
+
+def _memory_in_go(memory: ZoneMemory) -> str:
+    return (
+        f"{{TotalMemSize:(uint64){memory.total} SystemReserved:(uint64){memory.system_reserved} "
+        f"Allocatable:(uint64){memory.allocatable} Reserved:(uint64){memory.reserved} Free:(uint64){memory.free}}}"
+    )
+
+
+def _blocks_in_go(blocks: Iterable[Block]) -> str:
+    return " ".join(
+        f"{{NUMAAffinity:([]int)[{_numbers_in_go(one.zones)}] "
+        f"Type:(v1.ResourceName){one.kind} Size:(uint64){one.size}}}"
+        for one in blocks
+    )
+
+
+def _numbers_in_go(numbers: Iterable[int]) -> str:
+    return " ".join(map(str, numbers))
+
 
 # Field of ZoneMemory to its name in the file, in the file's order.
 _AMOUNTS: Mapping[str, str] = {
@@ -145,3 +237,156 @@ def _number(given: object, where: str) -> int:
     if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < 1 << 64:
         raise CheckpointError(f"{where} is not a whole number from 0 on")
     return given
+
+
+_DIFFERENT = "[memorymanager] the expected machine state is different from the real one"
+_EMPTY = "[memorymanager] machine state can not be empty when it has memory assignments"
+_ADVICE = "please drain this node and delete the memory manager checkpoint file"
+_SOURCE = "kubelet memorymanager policy_static.go, state_checkpoint.go"
+# What must be equal zone by zone; reserved and free bytes are compared over the zones of a group.
+_EQUAL = ("total", "system_reserved", "allocatable")
+_GROUPED = ("free", "reserved")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDifference:
+    """Where a recorded table is not the expected one. kind is "" for what is not of one memory type."""
+
+    zone: int
+    kind: str
+    field: str
+    recorded: object
+    expected: object
+
+    def __str__(self) -> str:
+        of = f" {self.kind}" if self.kind else ""
+        return f"zone {self.zone}{of} {self.field}: recorded {self.recorded}, expected {self.expected}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartRefusal:
+    """A kubelet that does not start with this checkpoint; message is its own, differences say where."""
+
+    message: str
+    differences: tuple[TableDifference, ...]
+    reason: Reason
+
+
+def restore(text: str | None, fresh: ZoneTable, policies: Policies) -> ZoneTable | StartRefusal:
+    """The table that a kubelet goes on with.
+
+    text: the checkpoint, None if there is no file. fresh: the node's table before any pod (`admit.start`). The policy
+    must be the recorded one, the checksum must fit, and the zones must be what `fresh` becomes with all recorded
+    blocks in it.
+    """
+    if text is None:
+        return fresh
+    with_pods = policies.pod_level is PodLevel.MANAGED
+    try:
+        checkpoint = parse(text)
+    except CheckpointError as error:
+        return _refusal(policies, f"could not restore state from checkpoint: {error}, {_ADVICE}")
+    if not checkpoint.intact(with_pods=with_pods):
+        return _refusal(policies, f"could not restore state from checkpoint: checkpoint is corrupted, {_ADVICE}")
+    if checkpoint.policy != policies.memory:
+        what = f"configured policy {_quoted(policies.memory)} differs from state checkpoint policy "
+        return _refusal(
+            policies,
+            f"could not restore state from checkpoint: [memorymanager] {what}{_quoted(checkpoint.policy)}, {_ADVICE}",
+        )
+    recorded = replace(checkpoint.table, distances=fresh.distances)
+    if not with_pods:  # the older format has no place for them, so that its reader never sees them
+        recorded = replace(recorded, pod_blocks={})
+    return recorded if policies.memory is MemoryPolicy.NONE else _validated(recorded, fresh, policies)
+
+
+def _validated(recorded: ZoneTable, fresh: ZoneTable, policies: Policies) -> ZoneTable | StartRefusal:
+    if not recorded.zones:
+        return _refusal(policies, _EMPTY) if recorded.assignments else fresh
+    expected = replayed(recorded, fresh)
+    if isinstance(expected, str):
+        return _refusal(policies, expected)
+    found = table_differences(recorded, expected)
+    return _refusal(policies, _DIFFERENT, found) if found else recorded
+
+
+def replayed(recorded: ZoneTable, fresh: ZoneTable) -> ZoneTable | str:
+    """The fresh table with all recorded blocks taken; the kubelet's words if a block's zone or type does not exist.
+
+    A pod that was placed as a whole counts once, with its own blocks.
+    """
+    table = fresh
+    for uid, names in recorded.assignments.items():
+        held: Mapping[str, Blocks] = {"": recorded.pod_blocks[uid]} if uid in recorded.pod_blocks else names
+        for name, blocks in held.items():
+            for block in blocks:
+                fault = _fault(block, fresh)
+                if fault:
+                    return f"[memorymanager] (pod: {uid}, container: {name}) the memory assignment uses {fault}"
+                table = table.taken(block.zones, block.kind, block.size)
+    return table
+
+
+def _fault(block: Block, fresh: ZoneTable) -> str:
+    if any(zone not in fresh.zones for zone in block.zones):
+        return "the NUMA that does not exist"
+    if any(block.kind not in fresh.zones[zone].memory for zone in block.zones):
+        return "memory resource that does not exist"
+    return ""
+
+
+def table_differences(recorded: ZoneTable, expected: ZoneTable) -> tuple[TableDifference, ...]:
+    """Every place where two tables are not the same to the kubelet; free and reserved as sums over a zone's group."""
+    found = [
+        TableDifference(zone=one, kind="", field="zone", recorded=one in recorded.zones, expected=one in expected.zones)
+        for one in sorted(recorded.zones.keys() ^ expected.zones.keys())
+    ]
+    for zone_id in sorted(recorded.zones.keys() & expected.zones.keys()):
+        found += _zone_differences(recorded, expected, zone_id)
+    return tuple(found)
+
+
+def _zone_differences(recorded: ZoneTable, expected: ZoneTable, zone_id: int) -> list[TableDifference]:
+    one, other = recorded.zones[zone_id], expected.zones[zone_id]
+    pairs: list[tuple[str, str, object, object]] = [
+        ("", "assignments", one.assignments, other.assignments),
+        ("", "cells", tuple(sorted(one.cells)), tuple(sorted(other.cells))),
+        ("", "memory types", tuple(sorted(one.memory)), tuple(sorted(other.memory))),
+    ]
+    for kind in sorted(one.memory.keys() & other.memory.keys()):
+        pairs += [(kind, name, getattr(one.memory[kind], name), getattr(other.memory[kind], name)) for name in _EQUAL]
+        group = [zone for zone in one.cells if zone in recorded.zones and zone in expected.zones]
+        pairs += [
+            (
+                kind,
+                f"{name} of the group",
+                _sum(recorded.zones, group, kind, name),
+                _sum(expected.zones, group, kind, name),
+            )
+            for name in _GROUPED
+        ]
+    return [
+        TableDifference(zone=zone_id, kind=kind, field=name, recorded=seen, expected=wanted)
+        for kind, name, seen, wanted in pairs
+        if seen != wanted
+    ]
+
+
+def _sum(zones: Mapping[int, ZoneState], group: list[int], kind: str, name: str) -> int:
+    return sum(getattr(zones[zone].of(kind), name) for zone in group)
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def _refusal(policies: Policies, message: str, found: tuple[TableDifference, ...] = ()) -> StartRefusal:
+    reason = Reason(
+        rule="A recorded table must be the one that the configuration and the recorded blocks make.",
+        revision=policies.memory_revision,
+        source=_SOURCE,
+        inputs=tuple(
+            Input(f"difference {count}", str(one), "memory_manager_state") for count, one in enumerate(found, 1)
+        ),
+    )
+    return StartRefusal(message=message, differences=found, reason=reason)

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from memqos.engine.numa.bitmask import EMPTY, Mask
-from memqos.engine.numa.hint import Hint
-from memqos.engine.numa.hints import best, calculate, has_room
+from memqos.engine.numa.hints import (
+    Request,
+    Reusable,
+    best,
+    calculate,
+    container_request,
+    has_room,
+    is_reusable,
+    shrink_init_containers,
+)
 from memqos.engine.numa.policies import Policies
-from memqos.engine.numa.requests import Request, container_request, is_reusable
-from memqos.engine.numa.reuse import Reusable, shrink_init_containers
+from memqos.engine.numa.topology_manager import EMPTY, Hint, Mask
 from memqos.engine.numa.zone_table import Block, Blocks, ZoneTable
 from memqos.engine.plan import Input, Reason
 from memqos.model.pod import Container, Pod

@@ -1,4 +1,6 @@
-"""Which resources a pod's cgroups follow: those that the kubelet has allocated, not those that are asked for.
+"""Resources that are allocated, and those that a container was started with.
+
+Which resources a pod's cgroups follow: those that the kubelet has allocated, not those that are asked for.
 
 From 1.27 on, with the gate InPlacePodVerticalScaling, a running pod's resources may change. What is asked for is in the
 spec; what the kubelet admitted (allocated) and what it has carried out (actuated) are in the status. Until a resize is
@@ -6,19 +8,42 @@ admitted nothing changes; while it is carried out a file may hold either value.
 
 Sources: KEP-1287, resource states; kubelet `convertToAPIContainerStatuses`, `UpdatePodFromAllocation` (1.32 and later),
 `handlePodResourcesResize` (1.27 to 1.31). The sums above pods are made from `GetActivePods`, which has the spec.
+
+What a container was started with: oom_score_adj is of that moment, whatever is resized in place later.
+
+Source: kubernetes#130657, opencontainers/runc#4669: no runtime changes oom_score_adj of a process that runs.
+
+A plan for pods whose resources change while they run: what two states of a pod have in common is expected.
+
+Where they differ a file may hold either value: the plan has both, and why, and what the file holds is not judged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from memqos.engine.kubelet import Kubelet
+from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, PlannedPod
+from memqos.engine.pod.alike import unexplained_files
+from memqos.engine.pod.qos import pod_qos
+from memqos.engine.pod.sums import pod_level_set
 from memqos.engine.releases.gates import enabled, stage
 from memqos.engine.releases.table import Gate, Novelty
-from memqos.model.pod import Container, ContainerStatus, Pod, PodStatus, ResourceList, Resources
+from memqos.model.knob import Knob
+from memqos.model.pod import (
+    Container,
+    ContainerKind,
+    ContainerStatus,
+    Pod,
+    PodStatus,
+    QosClass,
+    ResizePolicy,
+    ResourceList,
+    Resources,
+)
 
-__all__ = ["Allocation", "allocated", "allocation"]
+__all__ = ["Allocation", "allocated", "allocation", "never_resized", "unsettled"]
 
 _RESIZABLE = ("memory", "cpu")
 _Pick = Callable[[Container, ContainerStatus], Resources]
@@ -235,3 +260,139 @@ def _within(spec: ResourceList, reported: ResourceList | None, overhead: Resourc
         if name in spec and name in reported:
             found[name] = reported[name] - overhead[name] if name in overhead else reported[name]
     return found
+
+
+_NODE_CRITICAL = "system-node-critical"
+_FIRST = 1
+
+
+def score_unsure(allocation: Allocation, name: str, scores: Sequence[int], kubelet: Kubelet) -> str:
+    """Why the processes of a container may have another score than its resources give it; "" if they cannot.
+
+    scores: by the states of the allocation.
+    """
+    pod = allocation.desired
+    container = next(one for one in pod.all_containers if one.name == name)
+    if not _depends(pod, kubelet):
+        return ""
+    if len(set(scores)) > 1:
+        return f"{allocation.why}, and a process keeps the score that it was started with"
+    if not enabled(Gate.RESIZE, kubelet.release, kubelet.settings.feature_gates) or never_resized(pod):
+        return ""
+    if _restarts(pod, container):
+        return ""
+    return f"a process keeps the score that it was started with, and {_evidence(pod)}"
+
+
+def _depends(pod: Pod, kubelet: Kubelet) -> bool:
+    """Whether a score follows from requests: in other classes, and of node critical pods, it is fixed."""
+    if pod.is_critical and pod.priority_class_name == _NODE_CRITICAL:
+        return False
+    return pod_qos(pod, pod_level=kubelet.pod_level) is QosClass.BURSTABLE
+
+
+def never_resized(pod: Pod) -> bool:
+    """Whether no resize can have been carried out: the spec never changed, or only by the resize that waits."""
+    status = pod.status
+    if pod.generation == _FIRST or pod.static:
+        return True
+    waits = status is not None and status.pending and not status.in_progress
+    return bool(waits) and status is not None and status.pending_generation == pod.generation == _FIRST + 1
+
+
+def _restarts(pod: Pod, container: Container) -> bool:
+    """Whether a resize of memory makes the container again, and no other container's resize bears on its score."""
+    alone = container.kind is not ContainerKind.SIDECAR and not pod_level_set(pod)
+    return alone and container.resize_policy.get("memory") is ResizePolicy.RESTART_CONTAINER
+
+
+def _evidence(pod: Pod) -> str:
+    """What the manifest says of earlier resizes, and of the container's start."""
+    if pod.generation is None:
+        return "the pod may have been resized in place since: its generation is not given"
+    return f"the pod may have been resized in place since: its spec has changed (generation {pod.generation})"
+
+
+_SUMMED = "the kubelet makes it every minute from what the pods' specs ask for, and not all of that is allocated"
+_BY_RESOURCES = frozenset(
+    {
+        Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX, Knob.CPU_WEIGHT,
+        Knob.CPU_MAX, Knob.MEMORY_LIMIT_IN_BYTES, Knob.MEMORY_MEMSW_LIMIT_IN_BYTES, Knob.CPU_SHARES,
+        Knob.CPU_CFS_QUOTA_US,
+    }
+)  # fmt: skip
+"""The files whose values follow from requests and limits of cpu and memory."""
+
+_Planned = Callable[[Iterable[Pod]], Plan]
+
+
+def unsettled(plan: Plan, allocations: Sequence[Allocation], planned: _Planned, kubelet: Kubelet) -> Plan:
+    """The plan of the pods' first states, with what else may be.
+
+    planned: makes a plan of pods, as the plan of the first states was made.
+    """
+    most = max((len(one.states) for one in allocations), default=1)
+    others = [planned(one.states[min(number, len(one.states) - 1)] for one in allocations) for number in range(1, most)]
+    pending = any(one.pending for one in allocations)
+    summed = [*others, *([planned(one.desired for one in allocations)] if pending else [])]
+    by_uid = {one.desired.uid: one for one in allocations}
+    found: dict[str, list[PlannedPod]] = {}
+    for pod in (pod for other in others for pod in other.pods):
+        found.setdefault(pod.uid, []).append(pod)
+    return replace(
+        plan,
+        node=_above(plan.node, [one.node for one in summed]),
+        qos=tuple(_above(one, [other.qos[i] for other in summed]) for i, one in enumerate(plan.qos)),
+        pods=tuple(_pod(one, found.get(one.uid, ()), by_uid[one.uid], kubelet) for one in plan.pods),
+    )
+
+
+def _above(cgroup: PlannedCgroup, others: Iterable[PlannedCgroup]) -> PlannedCgroup:
+    return _either(cgroup, others, _SUMMED)
+
+
+def _either(cgroup: PlannedCgroup, others: Iterable[PlannedCgroup], why: str) -> PlannedCgroup:
+    """The cgroup in which a file may hold what any of these has."""
+    told: dict[Knob, Expected] = {}
+    plain = unexplained_files(cgroup.knobs)
+    # Most pods are not being resized: their reasons are not made for this.
+    for other in (one for one in others if unexplained_files(one.knobs) != plain):
+        for knob, one in cgroup.knobs.items():
+            now, also = told.get(knob, one), other.knobs.get(knob, one)
+            values = tuple(dict.fromkeys([*(now.undecided or (now.value,)), *(also.undecided or (also.value,))]))
+            if len(values) > len(now.undecided or (0,)):
+                told[knob] = replace(now, undecided=values, unsettled=f"{why}: {' or '.join(map(str, values))}")
+    return replace(cgroup, knobs={**cgroup.knobs, **told}) if told else cgroup
+
+
+def _unknown(cgroup: PlannedCgroup, why: str) -> PlannedCgroup:
+    """The cgroup whose files may hold values that nothing tells."""
+    told = {knob: replace(one, unsettled=why) for knob, one in cgroup.knobs.items() if knob in _BY_RESOURCES}
+    return replace(cgroup, knobs={**cgroup.knobs, **told})
+
+
+def _pod(pod: PlannedPod, others: Sequence[PlannedPod], allocation: Allocation, kubelet: Kubelet) -> PlannedPod:
+    if allocation.desired.status is None:
+        return pod
+    cgroup = _either(pod.cgroup, [one.cgroup for one in others], allocation.why)
+    return replace(
+        pod,
+        cgroup=_unknown(cgroup, allocation.why) if allocation.unknown or allocation.pod_unknown else cgroup,
+        containers=tuple(
+            _container(one, [other.containers[i] for other in others], allocation, kubelet)
+            for i, one in enumerate(pod.containers)
+        ),
+    )
+
+
+def _container(
+    container: PlannedContainer, others: Sequence[PlannedContainer], allocation: Allocation, kubelet: Kubelet
+) -> PlannedContainer:
+    cgroup = _either(container.cgroup, [one.cgroup for one in others], allocation.why)
+    return replace(
+        container,
+        cgroup=_unknown(cgroup, allocation.why) if allocation.unknown else cgroup,
+        oom_score_adj_unsure=score_unsure(
+            allocation, container.name, [one.oom_score_adj for one in (container, *others)], kubelet
+        ),
+    )

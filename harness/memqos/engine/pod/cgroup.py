@@ -12,12 +12,11 @@ from memqos.engine.cgroup.cpu import MIN_SHARES, milli_to_quota, milli_to_shares
 from memqos.engine.cgroup.kubelet_writes import hugetlb_rulings, pids_rulings, quota_rulings, share_rulings
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.memory_qos import PodCase, memory_qos
-from memqos.engine.plan import Input, Reason
+from memqos.engine.plan import Input, Reason, Ruling, Rulings, unified_entries
 from memqos.engine.pod.container import has_exclusive_cpus
 from memqos.engine.pod.hugepages import limits_by_size
 from memqos.engine.pod.sums import LimitsDeclared, PodSums, aggregate, amount, limits_declared, pod_sums
 from memqos.engine.releases.table import Family, Novelty
-from memqos.engine.ruling import Ruling, Rulings, unified_entries
 from memqos.model.knob import ABSENT, Bytes
 from memqos.model.pod import Pod, QosClass
 

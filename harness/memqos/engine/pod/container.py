@@ -14,12 +14,11 @@ from typing import TypedDict
 from memqos.engine.cgroup.cpu import milli_to_quota, milli_to_shares
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.memory_qos import ContainerCase, memory_qos
+from memqos.engine.plan import Ruling, Rulings, unified_entries
 from memqos.engine.pod.hugepages import container_limits
-from memqos.engine.pod.oom import OomScore, container_oom_score
-from memqos.engine.pod.qos import pod_qos
+from memqos.engine.pod.qos import OomScore, container_oom_score, pod_qos
 from memqos.engine.pod.sums import PodSums, amount, pod_level_set, pod_sums
 from memqos.engine.releases.table import Novelty
-from memqos.engine.ruling import Ruling, Rulings, unified_entries
 from memqos.engine.swap import SwapCase, SwapSetting, swap_rule
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Knob

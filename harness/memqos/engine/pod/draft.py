@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from memqos.engine.cgroup.files import CgroupFiles
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.placement import Placement
-from memqos.engine.plan import Expected, Level, Reason
+from memqos.engine.plan import UNEXPLAINED, Expected, Level, Reason, Ruling
 from memqos.engine.pod.alike import (
     Explanation,
     Likeness,
@@ -26,11 +26,9 @@ from memqos.engine.pod.alike import (
 )
 from memqos.engine.pod.cgroup import pod_config, pod_rulings
 from memqos.engine.pod.container import ContainerRequest, overhead_resources, request_container, sandbox_resources
-from memqos.engine.pod.oom import container_oom_score
-from memqos.engine.pod.qos import pod_qos
+from memqos.engine.pod.qos import container_oom_score, pod_qos
 from memqos.engine.pod.sums import PodSums, pod_sums
 from memqos.engine.releases.table import Family
-from memqos.engine.ruling import UNEXPLAINED, Ruling
 from memqos.engine.translate.annotations import pod_unmodelled, read_annotations
 from memqos.engine.translate.container import created
 from memqos.engine.translate.container_files import left_open, made_files

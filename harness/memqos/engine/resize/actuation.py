@@ -1,4 +1,14 @@
-"""The steps in which the kubelet carries a resize out.
+"""The steps in which the kubelet carries a resize out, and why they fail.
+
+What a pod's cgroup holds as the kubelet reads it back, and as it tells the runtime (UpdatePodSandboxResources).
+
+Source: kubelet `GetPodCgroupConfig`, `mergeResourceConfig`, `subtractOverheadFromResourceConfig`.
+
+Why the kubelet fails to carry out a resize that it has allocated: limits below what is used, or missing ones.
+
+Source: kubelet `doPodResizeAction` (up to 1.33), `validateMemoryResizeAction` (1.34 and later).
+
+The steps in which the kubelet carries a resize out.
 
 Memory first, then cpu. For each: the pod's limit and then its request where they grow, the containers (what is lowered
 before what is raised), the pod's request and then its limit where they shrink; so the containers' limits fit below the
@@ -22,26 +32,137 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from memqos.engine.cgroup.cpu import shares_to_weight, weight_to_shares
+from memqos.engine.cgroup.cpu import (
+    milli_to_quota,
+    milli_to_shares,
+    shares_to_milli,
+    shares_to_weight,
+    weight_to_shares,
+)
 from memqos.engine.cgroup.kubelet_writes import hugetlb_rulings, quota_rulings, share_rulings
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.plan import Expected, Input, PlannedPod, Reason
-from memqos.engine.pod.cgroup import pod_config
+from memqos.engine.plan import Expected, Input, PlannedPod, Reason, Ruling, Rulings, expected
+from memqos.engine.pod.cgroup import PodConfig, pod_config
 from memqos.engine.pod.container import request_container
+from memqos.engine.pod.sums import amount
 from memqos.engine.releases.release import Variant
 from memqos.engine.releases.table import Family, Novelty
 from memqos.engine.resize.changes import Amounts, Changes, ContainerResize, resources_of
-from memqos.engine.resize.held import NO_LIMIT, held_by, held_number, merged, without_overhead
-from memqos.engine.resize.outcome import ResizeStep, StepKind
-from memqos.engine.ruling import Ruling, Rulings, expected
+from memqos.engine.resize.outcome import ResizeStep, StepKind, Usage
 from memqos.engine.translate.container_files import made_files, updated_files
 from memqos.model.cri import ContainerResources
-from memqos.model.knob import ABSENT, Absent, Bytes, Knob, Number
+from memqos.model.knob import ABSENT, Absent, Bytes, CpuMax, Knob, KnobValue, Number
 from memqos.model.node import CgroupDriver
 from memqos.model.pod import Pod, QosClass
 from memqos.model.read_back import read_back
 
-__all__ = ["Actuation"]
+__all__ = ["Actuation", "hindrance", "without_overhead"]
+
+NO_LIMIT = -1
+"""What the kubelet makes of "max" in memory.max or cpu.max, and of -1 in cpu.cfs_quota_us."""
+
+
+def held_number(value: KnobValue) -> int:
+    """The number in a file: bytes, µs of quota, a weight; NO_LIMIT for the word "max" and for -1."""
+    match value:
+        case Bytes(count) | Number(count):
+            return count
+        case CpuMax(quota=int() as quota):
+            return quota
+        case _:
+            return NO_LIMIT
+
+
+def held_by(pod: PlannedPod) -> ContainerResources:
+    """The limits and shares of a pod's cgroup as a message; shares from a weight are not those they were made from."""
+    found = ContainerResources()
+    for knob, one in pod.cgroup.knobs.items():
+        found = _with(found, knob, one.value)
+    return found
+
+
+def merged(held: ContainerResources, rulings: Rulings, shares: int) -> ContainerResources:
+    """What is held once these files are written; shares: those behind a weight that is among them."""
+    for knob, ruling in rulings.items():
+        held = replace(held, cpu_shares=shares) if knob is Knob.CPU_WEIGHT else _with(held, knob, ruling.written)
+    return held
+
+
+def without_overhead(held: ContainerResources, pod: Pod) -> ContainerResources:
+    """What is left for the pod's containers; a limit that does not exist (-1) loses the overhead too.
+
+    Fields that are not specified (0) stay so.
+    """
+    if "cpu" in pod.overhead:
+        milli = amount(pod.overhead, "cpu").milli_value
+        if held.cpu_period:
+            held = replace(held, cpu_quota=held.cpu_quota - milli_to_quota(milli, held.cpu_period))
+        if held.cpu_shares:
+            held = replace(held, cpu_shares=milli_to_shares(shares_to_milli(held.cpu_shares) - milli))
+    if "memory" in pod.overhead and held.memory_limit_in_bytes:
+        left = held.memory_limit_in_bytes - amount(pod.overhead, "memory").value
+        held = replace(held, memory_limit_in_bytes=left)
+    return held
+
+
+def _with(held: ContainerResources, knob: Knob, value: KnobValue) -> ContainerResources:
+    number = held_number(value)
+    match knob:
+        case Knob.MEMORY_MAX | Knob.MEMORY_LIMIT_IN_BYTES:
+            held = replace(held, memory_limit_in_bytes=number)
+        case Knob.CPU_WEIGHT:
+            held = replace(held, cpu_shares=weight_to_shares(number))
+        case Knob.CPU_SHARES:
+            held = replace(held, cpu_shares=number)
+        case Knob.CPU_MAX | Knob.CPU_CFS_QUOTA_US:
+            held = replace(held, cpu_quota=number)
+        case Knob.CPU_CFS_PERIOD_US:
+            held = replace(held, cpu_period=number)
+        case _:
+            pass
+    return replace(held, cpu_period=value.period) if isinstance(value, CpuMax) else held
+
+
+def hindrance(new: Pod, *, qos: QosClass, before: PlannedPod, changes: Changes, usage: Usage, kubelet: Kubelet) -> str:
+    """Why the kubelet fails to carry the resize out, in its words; "" if nothing is known that speaks against it.
+
+    A use that is not given speaks against nothing.
+    """
+    config, name = pod_config(new, qos, kubelet), f'"{new.name}_{new.namespace}({new.uid})"'
+    release = kubelet.release
+    if not release.has(Novelty.RESIZE_WITHOUT_LIMITS):
+        if changes.touches("memory") and config.memory is None:
+            return f"podResources.Memory is nil for pod {new.name}"
+        if changes.touches("cpu") and config.cpu_quota is None:
+            return f"podResources.CPUQuota or podResources.CPUShares is nil for pod {new.name}"
+    if not changes.touches("memory"):
+        return ""
+    if release.has(Novelty.RESIZE_DECREASES):
+        return _decreases(config, before, changes, usage, kubelet)
+    if usage.pod is not None and config.memory is not None and usage.pod >= config.memory:
+        subject = name if release.has(Novelty.RESIZE_FULL_NAME) else new.name
+        return f"aborting attempt to set pod memory limit less than current memory usage for pod {subject}"
+    return ""
+
+
+def _decreases(config: PodConfig, before: PlannedPod, changes: Changes, usage: Usage, kubelet: Kubelet) -> str:
+    """1.34 and later: a limit that shrinks, or that a container gets, must be above what is used."""
+    found = []
+    now = held_number(before.cgroup.knobs[kubelet.files.memory_limit].value)
+    wanted = config.memory
+    if wanted is not None and wanted < now and usage.pod is not None and usage.pod >= wanted:
+        found.append(f"attempting to set pod memory limit ({wanted}) below current usage ({usage.pod})")
+    for change in changes.updated["memory"]:
+        name, new, old = change.container.name, change.desired.memory_limit, change.current.memory_limit
+        used = usage.containers.get(name)
+        if new and (old == 0 or new < old) and used is not None and used >= new:
+            # The kubelet prints the pod's use here, and means the container's.
+            shown = used if usage.pod is None else usage.pod
+            found.append(f'attempting to set container "{name}" memory limit ({new}) below current usage ({shown})')
+    if not found:
+        return ""
+    return "cannot decrease memory limits: " + (found[0] if len(found) == 1 else f"[{', '.join(found)}]")
+
 
 _SOURCE = "kubelet doPodResizeAction"
 _PROTECTS = (Knob.MEMORY_MIN, Knob.MEMORY_LOW)

@@ -13,7 +13,7 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.pod.sums import amount
 from memqos.engine.releases.gates import enabled
 from memqos.engine.releases.table import Gate, Novelty
-from memqos.engine.resize.forbidden import RESIZABLE
+from memqos.engine.resize.allocation import RESIZABLE
 from memqos.engine.resize.outcome import Activity
 from memqos.model.pod import Container, ContainerKind, Pod, ResizePolicy, Resources
 from memqos.model.quantity import Quantity

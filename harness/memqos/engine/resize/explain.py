@@ -14,10 +14,11 @@ from dataclasses import fields
 from typing import Any
 
 from memqos.engine.answer.difference import differences, differences_document, differences_text
-from memqos.engine.answer.document import FORMAT, cri_document, expected_document, reason_document
+from memqos.engine.answer.document import FORMAT, expected_document, reason_document
 from memqos.engine.answer.explain import reason_lines, shown_amount, written_text
 from memqos.engine.releases.release import titled
 from memqos.engine.resize.outcome import Resize, ResizePlan, ResizeStep
+from memqos.engine.translate.explain import cri_document
 from memqos.model.knob import Knob
 
 __all__ = ["resize_document", "resize_reasons", "resize_text"]

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.plan import Input, Reason
+from memqos.engine.plan import Input, Reason, Why
 from memqos.engine.pod.sums import amount
 from memqos.engine.releases.table import Family
-from memqos.engine.ruling import Why
 from memqos.model.pod import Container, Pod, QosClass
 
 __all__ = [

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memqos.engine.translate.allowance import Workload
+from memqos.engine.translate.runtime_config import Workload
 from memqos.engine.translate.systemd import PROPERTY_OF
 from memqos.engine.translate.versions import Feature, RuntimeName, Runtimes
 from memqos.model.cri import ContainerResources

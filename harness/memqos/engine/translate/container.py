@@ -1,4 +1,13 @@
-"""One container's CRI message, all the way: to OCI, to Docker, to the files of its cgroup, and what they then show.
+"""One container's CRI message, all the way to its files.
+
+What CRI LinuxContainerResources does not say of a container's plan.
+
+The message is the kubelet's own, so it is no translation; but zero and empty mean "not specified" in it, so some of
+what a container's files must hold is left to the runtime, and nothing that was said once can be taken back.
+
+One container's resources in every language at once: the value that a plan carries where runtimes were named.
+
+One container's CRI message, all the way: to OCI, to Docker, to the files of its cgroup, and what they then show.
 
 `created` and `updated` say what is written, for everything that asks: the plan, the translations, the fake runtime.
 """
@@ -6,20 +15,99 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from memqos.engine.translate import docker, oci
 from memqos.engine.translate.annotations import AnnotatedRequest, annotated
-from memqos.engine.translate.cri import unsaid
-from memqos.engine.translate.resources import OciResources, OciTranslation
+from memqos.engine.translate.resources import (
+    DockerTranslation,
+    OciResources,
+    OciTranslation,
+    RuntimeHost,
+    RuntimeWrites,
+    Unsayable,
+)
 from memqos.engine.translate.runsc import as_read
 from memqos.engine.translate.runtime_rules import files_held, held_after_reload, runtime_writes, scope_held
-from memqos.engine.translate.translation import ContainerTranslation, HeldFile
 from memqos.engine.translate.versions import Feature, Runtimes
-from memqos.engine.translate.writes import RuntimeHost, RuntimeWrites
 from memqos.model.cri import ContainerResources
+from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, CgroupVersion
 
-__all__ = ["created", "created_with", "translate", "updated"]
+__all__ = ["ContainerTranslation", "HeldFile", "created", "created_with", "translate", "updated"]
+
+_NO_SWAP_LIMIT = "the message has no swap limit: the runtime takes a memory limit alone as no swap."
+_WHY: Mapping[Knob, str] = {
+    Knob.MEMORY_SWAP_MAX: _NO_SWAP_LIMIT,
+    Knob.MEMORY_MEMSW_LIMIT_IN_BYTES: _NO_SWAP_LIMIT,
+}
+
+
+def unsaid(sent: ContainerResources, written: Mapping[str, str]) -> tuple[Unsayable, ...]:
+    """What is written into the container's files without being in the message: the runtime's own doing.
+
+    written: control file to text. Files that plans are not about are left out.
+    """
+    said = {
+        Knob.MEMORY_MAX: sent.memory_limit_in_bytes,
+        Knob.MEMORY_SWAP_MAX: sent.memory_swap_limit_in_bytes,
+        Knob.MEMORY_LIMIT_IN_BYTES: sent.memory_limit_in_bytes,
+        Knob.MEMORY_MEMSW_LIMIT_IN_BYTES: sent.memory_swap_limit_in_bytes,
+        Knob.CPU_WEIGHT: sent.cpu_shares,
+        Knob.CPU_SHARES: sent.cpu_shares,
+        Knob.CPU_MAX: sent.cpu_quota or sent.cpu_period,
+        Knob.CPU_CFS_QUOTA_US: sent.cpu_quota,
+        Knob.CPU_CFS_PERIOD_US: sent.cpu_period,
+        Knob.CPUSET_CPUS: sent.cpuset_cpus,
+        Knob.CPUSET_MEMS: sent.cpuset_mems,
+    }
+    huge = {f"hugetlb.{size}.{file}" for size, _ in sent.hugepage_limits for file in ("max", "limit_in_bytes")}
+    return tuple(
+        Unsayable(
+            knob=knob,
+            value=written[knob],
+            why=_WHY.get(knob, "the message has no word for it: the runtime decides."),
+        )
+        for knob in Knob
+        if knob in written and not said.get(knob) and knob not in sent.unified and knob not in huge
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldFile:
+    """One control file.
+
+    written: the text that the OCI runtime writes, "" if it writes none. shows: what the file then reads. reloaded:
+    what it reads after `systemctl daemon-reload`, "" where that is not modelled (systemd with cgroup v1).
+    """
+
+    name: str
+    written: str
+    shows: str
+    reloaded: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerTranslation:
+    """What became of one container's CRI message, for named versions of the runtimes.
+
+    cri, oci_runtime: the two runtimes with their versions. cri_unsaid: what the message leaves to the runtime;
+    cri_final: what an update cannot take back. oci: what reaches the OCI runtime. docker: the HostConfig that says the
+    same. writes: what the OCI runtime does. files: of the cgroup with the processes; scope: of the systemd scope above
+    it, where that is another one. refusal: why there is no container, "" if there is one; files are empty then.
+    """
+
+    cri: str
+    oci_runtime: str
+    cri_unsaid: tuple[Unsayable, ...]
+    cri_final: tuple[Unsayable, ...]
+    oci: OciTranslation
+    docker: DockerTranslation
+    writes: RuntimeWrites
+    files: tuple[HeldFile, ...] = ()
+    scope: tuple[HeldFile, ...] = ()
+    refusal: str = ""
+
 
 _NO_RESOURCES = ContainerResources()
 _NOTHING_STORED = OciResources()

@@ -10,17 +10,15 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.plan import Input, Reason
+from memqos.engine.plan import Input, Reason, Ruling, Rulings, Why
 from memqos.engine.pod.container import ContainerRequest
 from memqos.engine.releases.table import Family, Novelty
-from memqos.engine.ruling import Ruling, Rulings, Why
 from memqos.engine.translate.annotations import AnnotatedRequest
 from memqos.engine.translate.container import created_with, updated
-from memqos.engine.translate.resources import OciTranslation, Unsayable
+from memqos.engine.translate.resources import OciTranslation, RuntimeWrites, Unsayable
 from memqos.engine.translate.runtime_rules import source, values
 from memqos.engine.translate.specification import stand_in, unmodelled
 from memqos.engine.translate.versions import Feature, RuntimeName
-from memqos.engine.translate.writes import RuntimeWrites
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Knob, KnobValue
 from memqos.model.pod import Pod

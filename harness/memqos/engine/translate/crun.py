@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memqos.engine.cgroup.cpu import DEFAULT_PERIOD, shares_to_weight
-from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.resources import OciResources, Refused, RuntimeHost, RuntimeWrites, checked_unified
 from memqos.engine.translate.systemd import PROPERTY_OF, known_properties, property_number, quota_property
 from memqos.engine.translate.versions import Feature, Traits
-from memqos.engine.translate.writes import Refused, RuntimeHost, RuntimeWrites, checked_unified
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 

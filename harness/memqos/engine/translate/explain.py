@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
+from memqos.engine.translate.container import ContainerTranslation, HeldFile
 from memqos.engine.translate.resources import Unsayable
 from memqos.engine.translate.systemd import INFINITY, PROPERTY_OF
-from memqos.engine.translate.translation import ContainerTranslation, HeldFile
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from memqos.engine.answer.loss import Hop, HopHeld
+from memqos.engine.answer.finding import Hop, HopHeld
 from memqos.engine.translate.explain import flat_document, oci_names, property_text
 from memqos.engine.translate.requested import RequestedContainer, oom_score_adj_of
 from memqos.engine.translate.resources import OciResources

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from memqos.engine.translate import cri_dockerd, dockerd
+from memqos.engine.translate import docker
 from memqos.engine.translate.resources import OciResources, OciTranslation, Unsayable
 from memqos.engine.translate.versions import Feature, RuntimeName, Traits
 from memqos.model.cri import ContainerResources
@@ -45,9 +45,9 @@ def oci_for_create(
     if cri.runtime is RuntimeName.CRIO:
         return _crio_create(sent, swap_controller=swap_controller, oci=oci)
     if cri.runtime is RuntimeName.DOCKER:
-        return dockerd.translated(sent, swap_controller=swap_controller)
+        return docker.translated(sent, swap_controller=swap_controller)
     if cri.runtime is RuntimeName.CRI_DOCKERD:
-        return cri_dockerd.through_cri_dockerd(sent, update=False, swap_controller=swap_controller)
+        return docker.through_cri_dockerd(sent, update=False, swap_controller=swap_controller)
     resources, unsayable = _containerd_merge(
         _NOTHING_STORED, sent, cri, swap_controller=swap_controller, hugetlb=hugetlb
     )
@@ -71,9 +71,9 @@ def oci_for_update(
     if cri.runtime is RuntimeName.CRIO:
         found = _crio_update(sent, cri, swap_controller=swap_controller)
     elif cri.runtime is RuntimeName.CRI_DOCKERD:
-        found = cri_dockerd.through_cri_dockerd(sent, update=True, swap_controller=swap_controller)
+        found = docker.through_cri_dockerd(sent, update=True, swap_controller=swap_controller)
     elif cri.runtime is RuntimeName.DOCKER:
-        found = dockerd.translated(sent, stored=stored, swap_controller=swap_controller)
+        found = docker.translated(sent, stored=stored, swap_controller=swap_controller)
     else:
         resources, unsayable = _containerd_merge(stored, sent, cri, swap_controller=swap_controller, hugetlb=hugetlb)
         found = OciTranslation(resources=resources, unsayable=unsayable)

@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from memqos.engine.answer.unnamed import shown_of_asked
-from memqos.engine.plan import Expected, Input, Level, PlannedCgroup, Reason
-from memqos.engine.ruling import Ruling, expected, kernel_revision
-from memqos.engine.translate.oci_request import UNIT_PROPERTY, OciRequest
-from memqos.engine.translate.requested import AnyRequest, RequestedContainer
+from memqos.engine.plan import Expected, Input, Level, PlannedCgroup, Reason, Ruling, expected, kernel_revision
+from memqos.engine.translate.requested import UNIT_PROPERTY, AnyRequest, OciRequest, RequestedContainer
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.runtime_rules import source, values
 from memqos.engine.translate.specification import left_open_after

@@ -11,11 +11,10 @@ from dataclasses import replace
 from functools import lru_cache, partial
 
 from memqos.engine.cgroup.cpu import DEFAULT_PERIOD, shares_to_weight, systemd_quota
-from memqos.engine.translate.cpuset import listed, numbers, reversed_bytes
-from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.kernel_text import listed, numbers, reversed_bytes
+from memqos.engine.translate.resources import OciResources, Refused, RuntimeHost, RuntimeWrites, checked_unified
 from memqos.engine.translate.systemd import INFINITY, PROPERTY_OF, known_properties, property_number, quota_property
 from memqos.engine.translate.versions import Feature, RuntimeName, Traits
-from memqos.engine.translate.writes import Refused, RuntimeHost, RuntimeWrites, checked_unified
 from memqos.model.knob import MAX, Bytes, Knob, KnobValue
 from memqos.model.node import CgroupDriver
 

@@ -11,11 +11,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from memqos.engine.cgroup.cpu import DEFAULT_PERIOD, shares_to_weight
-from memqos.engine.translate.cpuset import reversed_bytes
-from memqos.engine.translate.resources import OciResources, OciTranslation, Unsayable
+from memqos.engine.translate.kernel_text import reversed_bytes
+from memqos.engine.translate.resources import (
+    OciResources,
+    OciTranslation,
+    Refused,
+    RuntimeHost,
+    RuntimeWrites,
+    Unsayable,
+    checked_unified,
+)
 from memqos.engine.translate.systemd import INFINITY, files_of_properties, quota_property
 from memqos.engine.translate.versions import Feature, RuntimeName, Traits
-from memqos.engine.translate.writes import Refused, RuntimeHost, RuntimeWrites, checked_unified
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 

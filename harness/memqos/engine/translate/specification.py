@@ -13,7 +13,7 @@ import difflib
 from collections.abc import Collection, Iterator, Mapping
 
 from memqos.engine.cgroup.cpu import DEFAULT_PERIOD
-from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.resources import OciResources, Refused, RuntimeHost, RuntimeWrites, checked_unified
 from memqos.engine.translate.versions import (
     CRI_RUNTIMES,
     DRIVEN_DIRECTLY,
@@ -23,7 +23,6 @@ from memqos.engine.translate.versions import (
     Traits,
     newer_than_modelled,
 )
-from memqos.engine.translate.writes import Refused, RuntimeHost, RuntimeWrites, checked_unified
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 

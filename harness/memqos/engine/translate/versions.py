@@ -15,8 +15,7 @@ from enum import StrEnum
 
 from memqos.engine.cgroup.cpu import WeightConversion
 from memqos.engine.cgroup.layout import CRUN_SUBGROUP, Layout
-from memqos.engine.translate.allowance import NOTHING_ALLOWED, Allowance
-from memqos.engine.translate.crio_settings import CrioSettings
+from memqos.engine.translate.runtime_config import NOTHING_ALLOWED, Allowance, CrioSettings
 from memqos.engine.translate.systemd import SYSTEMD
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 

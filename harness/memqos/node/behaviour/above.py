@@ -11,10 +11,8 @@ from memqos.cgroupfs.hierarchy import find_hierarchy
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.engine.answer import verdict
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
-from memqos.engine.plan import Reason
-from memqos.engine.ruling import kernel_revision
+from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.plan import Reason, kernel_revision
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion
 from memqos.model.path import ROOT

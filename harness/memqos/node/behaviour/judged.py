@@ -8,8 +8,7 @@ from functools import cached_property
 
 from memqos.engine.answer import verdict
 from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.loss import Loss
+from memqos.engine.answer.finding import Finding, Loss, Verdict
 from memqos.model.knob import Knob
 from memqos.node.behaviour.conditions import PEAKS, Sample, amounts_of
 from memqos.node.behaviour.premises import Premises, began, broken_of

@@ -10,9 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from memqos.engine.answer import verdict
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.loss import HELD
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import HELD, Finding, Setter, Verdict
 from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
 from memqos.errors import UsageError
 from memqos.model.knob import Knob

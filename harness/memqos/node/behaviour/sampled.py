@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from memqos.cgroupfs import parse
 from memqos.engine.answer.finding import Finding
-from memqos.engine.answer.membership import outside_finding
-from memqos.engine.answer.verdict import subject
+from memqos.engine.answer.verdict import outside_finding, subject
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText, NoFile, Reading
 from memqos.node.behaviour.conditions import Sample

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memqos.engine.answer import verdict
-from memqos.engine.cgroup.protection import Effective
-from memqos.engine.cgroup.shelter import shelter
+from memqos.engine.cgroup.protection import Effective, shelter
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.errors import UsageError

@@ -10,7 +10,7 @@ from math import comb
 
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding
-from memqos.engine.cgroup.throttle_samples import EVENTS_A_PASS
+from memqos.engine.cgroup.throttle_series import EVENTS_A_PASS
 from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour.conditions import stat_of
 from memqos.node.behaviour.entering import ENTRY, Entering, modelled_sleep, unseen

@@ -13,8 +13,7 @@ from memqos.cgroupfs import parse
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.engine.answer.behaviour import behaviour_reason
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.cgroup.protection import Effective, Protected, Shelter, effective
 from memqos.model.knob import MAX, Bytes, Max
 from memqos.model.path import CgroupPath

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
-from memqos.engine.plan import Reason
-from memqos.engine.ruling import kernel_revision
+from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.plan import Reason, kernel_revision
 from memqos.errors import TargetError
 from memqos.model.node import CgroupVersion
 

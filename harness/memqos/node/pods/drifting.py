@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.plan import PlannedCgroup
 from memqos.errors import UsageError
 from memqos.model.knob import MAX, Absent, Bytes, Knob

@@ -9,10 +9,8 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer import verdict
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.membership import outside_finding
-from memqos.engine.answer.setter import Setter
-from memqos.engine.answer.verdict import OOM_SCORE_ADJ, Unsure, judged_files
+from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ, Unsure, judged_files, outside_finding
 from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.errors import NonconformanceError
 from memqos.model.path import CgroupPath

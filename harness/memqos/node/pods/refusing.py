@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.answer.verdict import VERSION_UNKNOWN
 from memqos.engine.translate.requested import RequestedContainer
 from memqos.engine.translate.specification import without_update

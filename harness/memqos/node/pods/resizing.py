@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from memqos.clock import Deadline
 from memqos.enactor.base import AdmittedPod, Enactment
 from memqos.engine.answer import verdict
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.plan import PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep, StepKind, standing_after
 from memqos.errors import RuntimeCallError, UsageError

@@ -8,11 +8,10 @@ from functools import cached_property
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.engine.answer.finding import Finding
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter
 from memqos.engine.answer.unnamed import Unnamed, unnamed_findings
 from memqos.engine.answer.verdict import subject
-from memqos.engine.cgroup.setting_files import SUBTREE_CONTROL, setting_names
+from memqos.engine.cgroup.control_files import SUBTREE_CONTROL, setting_names
 from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.specification import not_modelled, what_is_unasked

@@ -13,9 +13,17 @@ from dataclasses import dataclass
 
 from memqos.clock import Deadline
 from memqos.enactor.base import AdmittedPod, RefusedRequest
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.loss import HELD, Hop, Loss, changed_later, first_lost, unseen_loss
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import (
+    HELD,
+    Finding,
+    Hop,
+    Loss,
+    Setter,
+    Verdict,
+    changed_later,
+    first_lost,
+    unseen_loss,
+)
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, subject
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.translate.hops import UNIT_PROPERTIES, ShownHops, held_at

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.plan import Plan
 from memqos.model.pod import Pod
 

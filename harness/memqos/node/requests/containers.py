@@ -12,10 +12,8 @@ from typing import Self
 
 from memqos.clock import SYSTEM_CLOCK, Deadline, wait
 from memqos.enactor.base import AdmittedPod
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.membership import PROCESSES
-from memqos.engine.answer.setter import Setter
-from memqos.engine.answer.verdict import OOM_SCORE_ADJ
+from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ, PROCESSES
 from memqos.errors import UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from memqos.cgroupfs import parse
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.model.reading import FileText
 
 __all__ = ["FIGURES", "FILES", "Figure", "figure_finding", "said", "stock_of"]

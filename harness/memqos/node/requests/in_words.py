@@ -5,8 +5,7 @@ from __future__ import annotations
 from memqos.clock import Deadline
 from memqos.enactor.asking import start_container
 from memqos.enactor.base import AdmittedPod
-from memqos.engine.translate.oci_request import OciRequest
-from memqos.engine.translate.requested import AnyRequest
+from memqos.engine.translate.requested import AnyRequest, OciRequest
 from memqos.errors import UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.pod import Container

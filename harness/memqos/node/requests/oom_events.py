@@ -6,8 +6,7 @@ import contextlib
 from collections.abc import Sequence
 
 from memqos.clock import Deadline, wait
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.errors import DeadlineError
 from memqos.node.pods.refusing import SUBJECT
 from memqos.node.requests.in_words import over_bundles

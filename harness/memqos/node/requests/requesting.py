@@ -14,16 +14,14 @@ from dataclasses import dataclass, field
 from memqos.catalog.requests import AnyRequestCase, OciRequestCase
 from memqos.clock import SYSTEM_CLOCK, Deadline, wait
 from memqos.enactor.base import AdmittedPod
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.membership import PROCESSES, outside_finding
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.answer.unnamed import Unnamed, unnamed_findings
-from memqos.engine.answer.verdict import OOM_SCORE_ADJ, judge_cgroup
-from memqos.engine.cgroup.setting_files import SUBTREE_CONTROL, is_unknown_file
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ, PROCESSES, judge_cgroup, outside_finding
+from memqos.engine.cgroup.control_files import SUBTREE_CONTROL, is_unknown_file
 from memqos.engine.plan import PlannedCgroup
-from memqos.engine.translate.oci_request import OciRequest
 from memqos.engine.translate.requested import (
     AnyRequest,
+    OciRequest,
     RequestedContainer,
     oom_score_adj_of,
     requested,

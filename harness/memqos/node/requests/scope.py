@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.plan import PlannedCgroup, Reason
 from memqos.engine.translate.requested_files import PROTECTION
 from memqos.model.knob import MAX, Bytes, Knob, KnobValue

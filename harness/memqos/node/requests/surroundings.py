@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
 from memqos.enactor.base import AdmittedPod
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.kubelet import Kubelet
 from memqos.errors import DeadlineError
 from memqos.model.knob import Knob

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from memqos.cgroupfs.parse import counters
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
-from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.errors import UsageError
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath

@@ -1,8 +1,8 @@
 """Short ways to say pods, machines and policies in these tests. Sizes are texts like "1Gi"; cpu is always 1."""
 
 from memqos.engine.numa.admit import Admitted, admit
-from memqos.engine.numa.first_table import empty_table
 from memqos.engine.numa.policies import MemoryPolicy, Policies, TopologyOptions, TopologyPolicy, TopologyScope
+from memqos.engine.numa.reservation import empty_table
 from memqos.engine.releases.release import Release
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
 from memqos.model.pod import Container, ContainerKind, Pod, Resources

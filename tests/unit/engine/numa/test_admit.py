@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from memqos.engine.numa.admit import Admitted, admit, container_hints, is_placed, pod_hints, pod_started, release, start
-from memqos.engine.numa.bitmask import Mask
-from memqos.engine.numa.hint import Hint
+from memqos.engine.numa.hints import NOTHING_REUSABLE
 from memqos.engine.numa.policies import Policies
-from memqos.engine.numa.reuse import NOTHING_REUSABLE
+from memqos.engine.numa.topology_manager import Hint, Mask
 from memqos.engine.plan import Refusal
 from memqos.engine.releases.release import Release
 from memqos.model.node import KubeletSettings, NodeFacts

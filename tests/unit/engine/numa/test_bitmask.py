@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.engine.numa.bitmask import EMPTY, FULL, Mask, masks_of
+from memqos.engine.numa.topology_manager import EMPTY, FULL, Mask, masks_of
 
 
 @pytest.mark.parametrize("zones", [[-1], [64], [0, 64]])

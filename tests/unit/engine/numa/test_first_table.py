@@ -2,8 +2,8 @@
 
 import pytest
 
-from memqos.engine.numa.first_table import empty_table, first_table
 from memqos.engine.numa.policies import Policies
+from memqos.engine.numa.reservation import empty_table, first_table
 from memqos.engine.numa.zone_table import ZoneMemory, ZoneState
 from memqos.engine.releases.release import Release
 from memqos.errors import ManifestError, UsageError

@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memqos.engine.numa.bitmask import Mask, masks_of
-from memqos.engine.numa.hint import Hint
-from memqos.engine.numa.hints import best, calculate, has_room, regenerate
-from memqos.engine.numa.reuse import NOTHING_REUSABLE, Reusable
+from memqos.engine.numa.hints import NOTHING_REUSABLE, Reusable, best, calculate, has_room, regenerate
+from memqos.engine.numa.topology_manager import Hint, Mask, masks_of
 from memqos.engine.numa.zone_table import Block, ZoneMemory, ZoneState, ZoneTable
 from tests.unit.engine.numa.builders import GIB, MIB, machine, placed, plain, policies
 

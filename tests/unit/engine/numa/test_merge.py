@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memqos.engine.numa.bitmask import EMPTY, Mask
-from memqos.engine.numa.hint import Hint
-from memqos.engine.numa.merge import Merger, filter_hints, neediest_width
+from memqos.engine.numa.topology_manager import EMPTY, Hint, Mask, Merger, filter_hints, neediest_width
 from tests.unit.engine.numa.walking import better, walked
 
 ZONES = Mask.of(range(4))

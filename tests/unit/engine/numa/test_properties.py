@@ -5,10 +5,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
 from memqos.engine.numa.admit import Admitted, admit, pod_started, release
-from memqos.engine.numa.bitmask import Mask
-from memqos.engine.numa.hint import Hint
 from memqos.engine.numa.policies import PodLevel, TopologyPolicy, TopologyScope
-from memqos.engine.numa.restore import restore
+from memqos.engine.numa.state import restore
+from memqos.engine.numa.topology_manager import Hint, Mask
 from memqos.engine.plan import Refusal
 from memqos.model.pod import ContainerKind
 from tests.checkpoints import checkpoint_text

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from memqos.engine.numa.admit import Admitted, admit, container_hints, pod_started, start
+from memqos.engine.numa.hints import NOTHING_REUSABLE
 from memqos.engine.numa.policies import Policies
-from memqos.engine.numa.restore import restore
-from memqos.engine.numa.reuse import NOTHING_REUSABLE
-from memqos.engine.numa.state import parse
+from memqos.engine.numa.state import parse, restore
 from memqos.engine.plan import Refusal
 from memqos.engine.releases.release import Release
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from memqos.engine.numa.policies import Policies
-from memqos.engine.numa.restore import StartRefusal, TableDifference, restore, table_differences
+from memqos.engine.numa.state import StartRefusal, TableDifference, restore, table_differences
 from memqos.engine.numa.zone_table import Block, ZoneTable
 from memqos.engine.releases.release import Release
 from memqos.model.node import KubeletSettings

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from memqos.engine.numa.checksum import fnv1a_32, picture
-from memqos.engine.numa.state import CheckpointError, parse
+from memqos.engine.numa.state import CheckpointError, fnv1a_32, parse, picture
 from memqos.engine.numa.zone_table import Block, ZoneMemory, ZoneState, ZoneTable
 from tests.checkpoints import checkpoint_text
 from tests.unit.engine.numa.builders import MANAGED, container, init, machine, placed, plain, pod, policies

@@ -2,9 +2,7 @@
 
 import pytest
 
-from memqos.engine.numa.bitmask import Mask
-from memqos.engine.numa.hint import NO_AFFINITY, Hint
-from memqos.engine.numa.reuse import NOTHING_REUSABLE, Reusable
+from memqos.engine.numa.hints import NOTHING_REUSABLE, Reusable
 from memqos.engine.numa.static import (
     NOT_WHOLE,
     Allocation,
@@ -14,6 +12,7 @@ from memqos.engine.numa.static import (
     mixes_groups,
     remove_container,
 )
+from memqos.engine.numa.topology_manager import NO_AFFINITY, Hint, Mask
 from memqos.engine.numa.zone_table import Block
 from memqos.model.pod import Container, Resources
 from tests.unit.engine.numa.builders import (

@@ -2,11 +2,8 @@
 
 import pytest
 
-from memqos.engine.numa.bitmask import Mask
-from memqos.engine.numa.hint import Hint
-from memqos.engine.numa.merge import Merger
 from memqos.engine.numa.policies import TopologyPolicy
-from memqos.engine.numa.topology_manager import TopologyDecision, topology_decision
+from memqos.engine.numa.topology_manager import Hint, Mask, Merger, TopologyDecision, topology_decision
 
 TWO = Merger(zones=Mask.of([0, 1]))
 ONE = Merger(zones=Mask.of([0]))

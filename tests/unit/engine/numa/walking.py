@@ -6,9 +6,7 @@ It tells the better one by where the engine's own merge ranks it, and shows that
 from functools import reduce
 from itertools import product
 
-from memqos.engine.numa.bitmask import Mask
-from memqos.engine.numa.hint import Hint
-from memqos.engine.numa.merge import neediest_width
+from memqos.engine.numa.topology_manager import Hint, Mask, neediest_width
 
 
 def permuted(zones, permutation):

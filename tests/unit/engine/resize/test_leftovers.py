@@ -4,14 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from memqos.engine.answer.finding import Verdict
-from memqos.engine.answer.inherited import LEFT, Past, inherited
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter, Verdict
+from memqos.engine.answer.succession import LEFT, Past, inherited
 from memqos.engine.answer.verdict import judge
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.resize.left import Leftover
-from memqos.engine.resize.leftovers import leftovers
+from memqos.engine.resize.leftovers import Leftover, leftovers
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, ReservationPolicy
 from memqos.model.pod import ContainerState, ContainerStatus, PodStatus

@@ -1,8 +1,7 @@
 """Versions of runtimes, and a typical linux.resources."""
 
-from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.resources import OciResources, RuntimeHost
 from memqos.engine.translate.versions import traits_of
-from memqos.engine.translate.writes import RuntimeHost
 from memqos.model.node import CgroupDriver
 
 MIB = 1 << 20

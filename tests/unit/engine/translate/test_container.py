@@ -7,15 +7,14 @@ import pytest
 from memqos.engine.answer.difference import differences
 from memqos.engine.answer.document import plan_document
 from memqos.engine.answer.explain import knob_reasons, plan_tree, translations_text
-from memqos.engine.answer.finding import Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.answer.verdict import judge_pod
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import Language, translation_lines
+from memqos.engine.translate.resources import RuntimeHost
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
-from memqos.engine.translate.writes import RuntimeHost
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memqos.engine.translate.cpuset import listed, numbers, reversed_bytes
+from memqos.engine.translate.kernel_text import listed, numbers, reversed_bytes
 
 
 @pytest.mark.parametrize(

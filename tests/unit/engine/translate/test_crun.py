@@ -2,11 +2,10 @@
 
 import pytest
 
-from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.resources import OciResources, RuntimeHost
 from memqos.engine.translate.runtime_rules import files_held, held_after_reload, runtime_writes, scope_held
 from memqos.engine.translate.systemd import INFINITY
 from memqos.engine.translate.versions import traits_of
-from memqos.engine.translate.writes import RuntimeHost
 from tests.unit.engine.translate.samples import CGROUPFS, CRUN_1_8_1, CRUN_1_21, CRUN_1_28, TYPICAL
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from memqos.engine.translate import dockerd, oci
+from memqos.engine.translate import docker as dockerd
+from memqos.engine.translate import oci
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.versions import RuntimeName, traits_of
 from memqos.model.cri import ContainerResources

@@ -2,9 +2,8 @@
 
 import pytest
 
-from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.resources import OciResources, RuntimeHost
 from memqos.engine.translate.runtime_rules import runtime_writes
-from memqos.engine.translate.writes import RuntimeHost
 from memqos.model.node import CgroupDriver, CgroupVersion
 from tests.unit.engine.translate.samples import CRUN_1_28, RUNC, RUNC_1_3_6
 

@@ -3,12 +3,10 @@
 import pytest
 
 from memqos.engine.plan import Input
-from memqos.engine.translate.oci_request import OciRequest, ToldBy
-from memqos.engine.translate.requested import oom_score_adj_of, requested, requested_again
+from memqos.engine.translate.requested import OciRequest, ToldBy, oom_score_adj_of, requested, requested_again
 from memqos.engine.translate.requested_files import requested_cgroup, scope_cgroup
-from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.resources import OciResources, RuntimeHost
 from memqos.engine.translate.versions import BUNDLES, OCI_RUNTIMES, Runtimes, traits_of, traits_of_program
-from memqos.engine.translate.writes import RuntimeHost
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver

@@ -2,13 +2,11 @@
 
 import pytest
 
-from memqos.engine.translate.oci_request import OciRequest
-from memqos.engine.translate.requested import requested, requested_again
+from memqos.engine.translate.requested import OciRequest, requested, requested_again
 from memqos.engine.translate.requested_files import asked_settings, requested_cgroup
-from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.resources import OciResources, RuntimeHost
 from memqos.engine.translate.runc import set_by_update
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
-from memqos.engine.translate.writes import RuntimeHost
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion

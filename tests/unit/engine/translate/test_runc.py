@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.resources import OciResources, RuntimeHost
 from memqos.engine.translate.runtime_rules import files_held, held_after_reload, runtime_writes, scope_held
 from memqos.engine.translate.systemd import INFINITY
 from memqos.engine.translate.versions import traits_of
-from memqos.engine.translate.writes import RuntimeHost
 from memqos.model.node import CgroupDriver
 from tests.unit.engine.translate.samples import (
     CGROUPFS,

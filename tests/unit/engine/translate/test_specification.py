@@ -4,12 +4,11 @@ import pytest
 
 from memqos.engine.answer.document import plan_document
 from memqos.engine.answer.explain import knob_reasons, plan_tree
-from memqos.engine.answer.finding import Verdict
-from memqos.engine.answer.setter import Setter
+from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.answer.verdict import judge_pod
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.resources import OciResources, RuntimeHost
 from memqos.engine.translate.specification import (
     not_modelled,
     runtime_notes,
@@ -27,7 +26,6 @@ from memqos.engine.translate.versions import (
     traits_of,
     unmodelled_traits,
 )
-from memqos.engine.translate.writes import RuntimeHost
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Bytes, CpuMax, Knob, Number
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts

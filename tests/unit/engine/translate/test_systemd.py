@@ -2,11 +2,10 @@
 
 import pytest
 
-from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.resources import OciResources, RuntimeHost
 from memqos.engine.translate.runtime_rules import files_held, held_after_reload, runtime_writes
 from memqos.engine.translate.systemd import INFINITY, Survival, property_number, quota_property, survival
 from memqos.engine.translate.versions import traits_of
-from memqos.engine.translate.writes import RuntimeHost
 from tests.unit.engine.translate.samples import CRUN_1_21, MIB, RUNC, TYPICAL
 
 
