@@ -4,6 +4,8 @@
 of an environment that has it, starts without the engine.
 """
 
+from memqos.audits.answer import Audit
+from memqos.audits.entry import audit
 from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.node_facts import load_facts
 from memqos.catalog.other_objects import Effect, OtherKind
@@ -119,6 +121,7 @@ __all__ = [
     "UNLIMITED",
     "Absent",
     "Activity",
+    "Audit",
     "Bench",
     "Bytes",
     "CgroupDriver",
@@ -224,6 +227,7 @@ __all__ = [
     "Victim",
     "ZoneTable",
     "__version__",
+    "audit",
     "differences",
     "effective",
     "expect",

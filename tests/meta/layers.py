@@ -111,6 +111,8 @@ LAYERS: dict[str, frozenset[str]] = {
             "target.base", "enactor", "catalog", "claims", "config", "known", "node", "place", "report",
         }
     ),
+    # The judgement of nodes that memqos did not set up
+    "audits": frozenset({"errors", "model", "engine", "catalog", "known", "enactor.base", "node.pods"}),
     # L6: what speaks to people and to pytest; nothing below imports it
     "plugin": frozenset(
         {
@@ -122,7 +124,7 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
     "cli": frozenset({"*", "third:click", "third:rich", "third:pytest"}),
     # What users import: names of what is made elsewhere
-    "facade": frozenset({"errors", "version", "model", "engine", "catalog", "laboratory", "node"}),
+    "facade": frozenset({"errors", "version", "model", "engine", "audits", "catalog", "laboratory", "node"}),
     "testing": frozenset({"catalog", "runtime.base", "enactor", "node", "workload", "plugin"}),
     "__init__": frozenset({"facade"}),
     "__main__": frozenset({"cli"}),

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import click
 
-from memqos.catalog.data import data_root
+from memqos.audits.entry import known_of_kubelets
+from memqos.audits.judgement import judged
+from memqos.audits.question import Given, Question, Required
 from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.recorded_trees import RecordedTree, load_tree, tree_of
-from memqos.cli.audit_answer import answer_document, answer_text
-from memqos.cli.audit_past import Was
-from memqos.cli.auditing import Question, judged
 from memqos.cli.kubelet_options import KubeletOptions, kubelet_options
 from memqos.cli.manifest_options import ManifestOptions, manifest_options
 from memqos.cli.node_options import NodeOptions, node_options
 from memqos.cli.runtime_options import RuntimeOptions, runtime_options
 from memqos.cli.terminal import say, say_document, say_ignored
-from memqos.engine.kubelet import Kubelet
 from memqos.errors import ExitCode, UsageError
-from memqos.known import KUBELET, load_known
-from memqos.model.node import KubeletSettings, SettingsNote
 
 __all__ = ["command"]
 
@@ -46,6 +42,12 @@ known. Exit codes: 0 nothing deviates, 1 something deviates, 5 nothing could be 
 _PODS = (
     "Give their manifests: kubectl get pods -A -o json --field-selector spec.nodeName=NAME | memqos audit … --pods -"
 )
+
+_STEPS = {
+    Required.PODS: "Give the pods' manifests with --pods.",
+    Required.RELEASE: "Give the release with --kubernetes.",
+    Required.NODE: "Give the facts of the node with --node, or at least --capacity-memory.",
+}
 
 
 @click.command(name="audit", help=HELP)
@@ -99,9 +101,9 @@ def command(*, as_json: bool, **given: Any) -> int:
     if answer.exit_code is ExitCode.NOTHING_OBSERVED and question.tree.driver is None:
         say("memqos: note: the cgroups show the names of both drivers, or of none: --driver says which.", err=True)
     if as_json:
-        say_document(answer_document(question, answer))
+        say_document(answer.document())
     else:
-        say(answer_text(question, answer))
+        say(answer.text())
     return answer.exit_code
 
 
@@ -133,58 +135,31 @@ class _Order:
             raise UsageError("a node does not record what its pods requested.", where="--target", next_step=_PODS)
         plain = KubeletOptions() if self.kubelet_config else self.kubelet
         tree = _tree(self.target, self.tree, plain, cri_socket=self.cri_socket)
-        pods = tree.pods if given is None else given
-        release = self.kubernetes or tree.release
-        if pods is None:
-            raise _missing("pods", tree.source, "Give the pods' manifests with --pods.")
-        if not release:
-            raise _missing("kubelet (its release)", tree.source, "Give the release with --kubernetes.")
-        if tree.node is None and self.node.capacity_memory is None and self.node.node_file is None:
-            step = "Give the facts of the node with --node, or at least --capacity-memory."
-            raise _missing("node", tree.source, step)
-        settings = tree.settings
-        if self.kubelet_config or settings is None:
-            settings = self.kubelet.settings(self.kubelet_config or None)
-            if tree.settings is not None:
-                what = "it is used in place of the configuration, drop-ins and command line that the node has"
-                note = SettingsNote("--kubelet-config", ", ".join(self.kubelet_config), what)
-                settings = replace(settings, notes=(*settings.notes, note))
-        return Question(
-            tree=tree,
-            kubelet=self._configured(settings, tree, release),
-            pods=pods,
-            static=self.static,
+        said = self.node.capacity_memory is not None or self.node.node_file is not None
+        own = self.kubelet_config or tree.settings is None
+        return Given(
+            runtimes=self.runtime.runtimes(tree.runtimes, hugetlb=tree.hugetlb),
+            pods=given,
+            settings=self.kubelet.settings(self.kubelet_config or None) if own else None,
+            config=", ".join(self.kubelet_config),
+            argument="--kubelet-config",
+            node=self.node.facts(tree.node) if said or tree.node is not None else None,
+            release=self.kubernetes,
             driver=self.kubelet.cgroup_driver,
-            version=release,
-            known=tuple(one for one in load_known(data_root() / "vm" / "known.toml") if one.runtime == KUBELET),
-            was=self._was(tree, release),
-        )
+            variant=self.kubelet.followed,
+            static=self.static,
+            known=known_of_kubelets(),
+            was_settings=load_settings(self.was_config) if self.was_config else None,
+            was_pods=self.manifests.load(self.was_pods).pods if self.was_pods else None,
+            was_config=", ".join(self.was_config),
+            was_manifests=", ".join(self.was_pods),
+        ).about(tree, steps=_STEPS)
 
     def _check_standard_input(self) -> None:
         configs = (*self.kubelet_config, *self.kubelet.flags, *self.was_config)
         read = [self.tree, *self.pods, *self.files, *configs, *self.was_pods, self.node.node_file]
         if read.count("-") > 1:
             raise UsageError("standard input (-) can be read once only.", where="memqos audit")
-
-    def _configured(self, settings: KubeletSettings, tree: RecordedTree, release: str) -> Kubelet:
-        return self.kubelet.kubelet(
-            settings,
-            node=self.node.facts(tree.node),
-            release=release,
-            shown=tree.driver,
-            runtimes=self.runtime.runtimes(tree.runtimes, hugetlb=tree.hugetlb),
-        )
-
-    def _was(self, tree: RecordedTree, release: str) -> Was | None:
-        """What the node had before; None if the command line does not say."""
-        if not (self.was_config or self.was_pods):
-            return None
-        return Was(
-            kubelet=self._configured(load_settings(self.was_config), tree, release) if self.was_config else None,
-            pods=self.manifests.load(self.was_pods).pods if self.was_pods else None,
-            config=", ".join(self.was_config),
-            manifests=", ".join(self.was_pods),
-        )
 
 
 def _tree(target: str | None, tree: str | None, kubelet: KubeletOptions, *, cri_socket: str) -> RecordedTree:
@@ -204,7 +179,3 @@ def _tree(target: str | None, tree: str | None, kubelet: KubeletOptions, *, cri_
 
     check_url(target, where="--target")
     return tree_of(recorded_at(target, cri_socket=cri_socket), target, kubelet.overrides, kubelet.flags)
-
-
-def _missing(what: str, where: str, next_step: str) -> UsageError:
-    return UsageError(f"it does not say '{what}'.", where=where, next_step=next_step)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from memqos.cli.runtime_names import oci_named, runtimes_named, runtimes_recorded
+from memqos.catalog.runtime_names import oci_named, runtimes_named, runtimes_recorded
 from memqos.engine.cgroup.cpu import WeightConversion
 from memqos.engine.translate.annotations import NEW_UNIFIED, OLD_UNIFIED
 from memqos.engine.translate.runtime_config import Allowance

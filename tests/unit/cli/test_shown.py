@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from memqos.catalog.runtime_names import runtimes_named
 from memqos.cli.main import run
-from memqos.cli.runtime_names import runtimes_named
 from memqos.engine.translate.versions import TRIXIE
 
 POD = """

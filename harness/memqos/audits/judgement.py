@@ -1,17 +1,18 @@
-"""The judgement behind `memqos audit`: which pods of the tree are planned, what is judged, and what cannot be."""
+"""The judgement of a recorded tree: which of its pods are planned, what is judged, and what is not observable."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from memqos.audits.answer import Audit
+from memqos.audits.past import of_the_past
+from memqos.audits.pods import by_status, sorted_out, why_missing
+from memqos.audits.question import Question
 from memqos.catalog.allocation_state import with_checkpoints
 from memqos.catalog.foreign_writers import killers, with_writers
 from memqos.catalog.recognising import recognise
-from memqos.catalog.recorded_trees import RecordedTree
-from memqos.cli.audit_past import Was, of_the_past
-from memqos.cli.audited_pods import by_status, sorted_out, why_missing
-from memqos.cli.in_creation import unmade_unseen
 from memqos.enactor.base import Order
 from memqos.engine.admission.entry import admitted
 from memqos.engine.answer.finding import Finding, Setter, Verdict
@@ -26,62 +27,19 @@ from memqos.engine.numa.policies import MemoryPolicy, Policies
 from memqos.engine.numa.state import StartRefusal, restore
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.plan import Plan, PlannedCgroup, RefusedBy, Remark
-from memqos.errors import ExitCode, UsageError
-from memqos.known import KnownDeviation
+from memqos.errors import UsageError
 from memqos.model.knob import ABSENT, Knob
-from memqos.model.node import CgroupDriver
 from memqos.model.pod import Pod
+from memqos.model.reading import FileText, Reading
 from memqos.node.pods.recorded import recorded_population
 
-__all__ = ["Audit", "Question", "judged"]
+__all__ = ["judged"]
 
 ADMISSION = "admission"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What is judged: the tree, and what the plan is made from.
-
-    static: all pods are read from files. driver: the cgroup driver that a person named, None for none. version: the
-    kubelet's release in full, "" if it is not told. known: what is known of kubelets. was: what the node had before;
-    None if that is not told.
-    """
-
-    tree: RecordedTree
-    kubelet: Kubelet
-    pods: tuple[Pod, ...]
-    static: bool
-    driver: CgroupDriver | None = None
-    version: str = ""
-    known: tuple[KnownDeviation, ...] = ()
-    was: Was | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Audit:
-    """The plan, the findings, and what was not judged.
-
-    strangers: the pods of the tree that nobody gave. elsewhere, ended: how many of the given pods are bound to another
-    node, or to none yet, and how many have come to their end.
-    """
-
-    plan: Plan
-    findings: tuple[Finding, ...]
-    strangers: tuple[str, ...]
-    elsewhere: int
-    ended: int
-
-    def of(self, verdict: Verdict) -> tuple[Finding, ...]:
-        """The findings with one verdict."""
-        return tuple(finding for finding in self.findings if finding.verdict is verdict)
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """Deviating outweighs conforming, known or not; a tree of which nothing was observed is not judged at all."""
-        if self.of(Verdict.DEVIATES):
-            return ExitCode.DEVIATES
-        observed = self.of(Verdict.CONFORMS) or self.of(Verdict.KNOWN)
-        return ExitCode.CONFORMS if observed else ExitCode.NOTHING_OBSERVED
+_KNOBS = frozenset(knob.value for knob in Knob)
+_RUNTIME_INIT = re.compile(r"\b(?:runc|crun)[\s\0]+(?:init|create)\b|\brunc:\[")
+"""A command line, and what the kernel calls the process meanwhile: runc:[2:INIT]."""
 
 
 def judged(question: Question) -> Audit:
@@ -111,7 +69,7 @@ def judged(question: Question) -> Audit:
     unsure = _unsure(question, len(strangers), plan.unmodelled, sorted_pods.uncounted(missing))
     findings = by_status(population.judge(unsure=unsure), plan, present)
     findings = of_the_past(
-        tuple(_without_rules(unmade_unseen(findings, population.reading), plan)),
+        tuple(_without_rules(_unmade_unseen(findings, population.reading), plan)),
         plan,
         [pod for pod in present if plan.has(pod.uid)],
         question.kubelet,
@@ -120,6 +78,7 @@ def judged(question: Question) -> Audit:
         version=question.version or str(question.kubelet.release),
     )
     return Audit(
+        question=question,
         plan=replace(plan, remarks=tuple(_remarks(question, plan))),
         findings=(
             *with_writers(findings, question.tree, (*present, *absent)),
@@ -274,3 +233,45 @@ def _admission(plan: Plan, running: Collection[str], *, unsure: str) -> Iterator
             reason=refusal.reason,
             why_not=unsure,
         )
+
+
+def _unmade_unseen(findings: Iterable[Finding], reading: Reading) -> Iterator[Finding]:
+    """The findings; those about a container that the runtime was still creating are not observable.
+
+    runc makes the cgroup, puts its own `runc init` into it, and only then writes the files and becomes the container's
+    process. A recording in between says nothing about any of these files.
+    """
+    files = {str(path): cgroup.files for path, cgroup in reading.cgroups.items()}
+    given = tuple(findings)
+    by_cgroup: dict[str, list[Finding]] = {}
+    for finding in given:
+        by_cgroup.setdefault(finding.cgroup, []).append(finding)
+    why = {cgroup: _why_unmade(own, files.get(cgroup, {})) for cgroup, own in by_cgroup.items()}
+    for finding in given:
+        if why[finding.cgroup] and finding.verdict is not Verdict.NOT_OBSERVABLE:
+            yield replace(finding, verdict=Verdict.NOT_OBSERVABLE, why_not=why[finding.cgroup])
+        else:
+            yield finding
+
+
+def _why_unmade(findings: Iterable[Finding], files: Mapping[str, FileText]) -> str:
+    """Why nothing of a cgroup is to be judged; "" where it is."""
+    for name, text in files.items():
+        if name not in _KNOBS and isinstance(text, str) and _RUNTIME_INIT.search(text):
+            return "the container was being made: its first process was still the runtime's"
+    own = tuple(findings)
+    deviating = {finding.knob for finding in own if finding.verdict is Verdict.DEVIATES}
+    if OOM_SCORE_ADJ in deviating and len(deviating) > 1 and all(map(_is_untouched, own)):
+        return (
+            "the container was being made, or nobody ever wrote its files: all of them hold the kernel's defaults, and "
+            "its first process does not have its oom_score_adj"
+        )
+    return ""
+
+
+def _is_untouched(finding: Finding) -> bool:
+    """Whether the file, if it was read at all, shows what the kernel puts there."""
+    if finding.knob not in _KNOBS or finding.verdict is Verdict.NOT_OBSERVABLE:
+        return True
+    knob = Knob(finding.knob)
+    return knob.is_default(knob.parse(finding.observed))

@@ -1,0 +1,123 @@
+"""What an audit judges: a recording, and what a person says in its place or beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from memqos.audits.past import Was
+from memqos.catalog.recorded_trees import RecordedTree
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.releases.release import Variant
+from memqos.engine.translate.versions import Runtimes
+from memqos.errors import UsageError
+from memqos.known import KnownDeviation
+from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts, SettingsNote
+from memqos.model.pod import Pod
+
+__all__ = ["Given", "Question", "Required"]
+
+
+class Required(StrEnum):
+    """What an audit needs from the recording or from a person."""
+
+    PODS = "pods"
+    RELEASE = "kubelet (its release)"
+    NODE = "node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is judged: the tree, and what the plan is made from.
+
+    static: all pods are read from files. driver: the cgroup driver that a person named, None for none. version: the
+    kubelet's release in full, "" if it is not told. known: what is known of kubelets. was: what the node had before;
+    None if that is not told.
+    """
+
+    tree: RecordedTree
+    kubelet: Kubelet
+    pods: tuple[Pod, ...]
+    static: bool
+    driver: CgroupDriver | None = None
+    version: str = ""
+    known: tuple[KnownDeviation, ...] = ()
+    was: Was | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What a person says about a recorded node; None: the recording says it.
+
+    config: what the files with the settings are called; argument: what a person gives them by. static: all pods are
+    read from files. was_settings, was_pods: the configuration and the pods that the node had
+    before; was_config, was_manifests: what the files with them are called.
+    """
+
+    runtimes: Runtimes
+    pods: tuple[Pod, ...] | None = None
+    settings: KubeletSettings | None = None
+    config: str = ""
+    argument: str = "kubelet_config"
+    node: NodeFacts | None = None
+    release: str | None = None
+    driver: CgroupDriver | None = None
+    variant: Variant = Variant.SHIPPED
+    static: bool = False
+    known: tuple[KnownDeviation, ...] = ()
+    was_settings: KubeletSettings | None = None
+    was_pods: tuple[Pod, ...] | None = None
+    was_config: str = ""
+    was_manifests: str = ""
+
+    def about(self, tree: RecordedTree, *, steps: Mapping[Required, str]) -> Question:
+        """The question about this recording.
+
+        steps: how a person gives what is missing, for the error. Raises UsageError naming what neither has, and
+        UnknownNameError for a release without rules.
+        """
+        pods = tree.pods if self.pods is None else self.pods
+        release = self.release or tree.release
+        node = self.node or tree.node
+        if pods is None:
+            raise _missing(Required.PODS, tree, steps)
+        if not release:
+            raise _missing(Required.RELEASE, tree, steps)
+        if node is None:
+            raise _missing(Required.NODE, tree, steps)
+        settings = self.settings or tree.settings or KubeletSettings()
+        if self.settings is not None and tree.settings is not None:
+            what = "it is used in place of the configuration, drop-ins and command line that the node has"
+            note = SettingsNote(self.argument, self.config, what)
+            settings = replace(settings, notes=(*settings.notes, note))
+        kubelet = self._kubelet(settings, tree, node, release)
+        was = None
+        if self.was_settings is not None or self.was_pods is not None:
+            before = None if self.was_settings is None else self._kubelet(self.was_settings, tree, node, release)
+            was = Was(kubelet=before, pods=self.was_pods, config=self.was_config, manifests=self.was_manifests)
+        return Question(
+            tree=tree,
+            kubelet=kubelet,
+            pods=pods,
+            static=self.static,
+            driver=self.driver,
+            version=release,
+            known=self.known,
+            was=was,
+        )
+
+    def _kubelet(self, settings: KubeletSettings, tree: RecordedTree, node: NodeFacts, release: str) -> Kubelet:
+        """The kubelet with these settings. No configuration outweighs the driver that the cgroups show."""
+        return Kubelet.of(
+            node=node,
+            settings=settings,
+            release=release,
+            driver=self.driver or tree.driver,
+            variant=self.variant,
+            runtimes=self.runtimes,
+        )
+
+
+def _missing(what: Required, tree: RecordedTree, steps: Mapping[Required, str]) -> UsageError:
+    return UsageError(f"it does not say '{what}'.", where=tree.source, next_step=steps[what])
