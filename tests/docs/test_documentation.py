@@ -82,8 +82,7 @@ def test_a_recorded_tree_is_judged_as_the_page_on_python_shows(tmp_path):
     )
     shutil.copy(TREES / "v1.36.3.tiered-0.9-systemd-reserved.json", tmp_path / "tree.json")
     done = subprocess.run([sys.executable, "-c", code[-1]], cwd=tmp_path, text=True, check=True, capture_output=True)
-    assert sum(line.startswith("conforms ") for line in done.stdout.splitlines()) == 349
-    assert not any(line.startswith("deviates") for line in done.stdout.splitlines())
+    assert done.stdout.splitlines()[-1] == "exit code 0, 349 conform"
 
 
 def test_the_readme_shows_a_deviation_as_it_is_told():

@@ -66,7 +66,9 @@ def test_the_configuration_before_explains_what_it_left(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("field", "step"), [("pods", "pods="), ("kubelet", "kubernetes="), ("node", "node=")], ids=["pods", "kubelet", "node"]
+    ("field", "step"),
+    [("pods", "pods="), ("kubelet", "kubernetes="), ("node", "node=")],
+    ids=["pods", "kubelet", "node"],
 )
 def test_what_is_missing_is_asked_for_in_pythons_words(field, step, tmp_path):
     data = json.loads(TIERED.read_text())
