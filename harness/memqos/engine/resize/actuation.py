@@ -50,6 +50,8 @@ from memqos.engine.releases.table import Family, Novelty
 from memqos.engine.resize.changes import Amounts, Changes, ContainerResize, resources_of
 from memqos.engine.resize.outcome import ResizeStep, StepKind, Usage
 from memqos.engine.translate.container_files import made_files, updated_files
+from memqos.engine.translate.specification import reach_of_update
+from memqos.engine.translate.versions import Runtimes
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Absent, Bytes, CpuMax, Knob, KnobValue, Number
 from memqos.model.node import CgroupDriver
@@ -181,6 +183,7 @@ class Actuation:
         self._revision = kubelet.revisions[Family.RESIZE]
         self._held = {one.container.name: one.current for one in (*changes.updated["memory"], *changes.updated["cpu"])}
         self._sandbox = held_by(before)
+        self._reach = _reach(kubelet.serving(new.runtime_class_name, new.runtime_handler).runtimes)
 
     def steps(self, *, pod_level: bool) -> Iterator[ResizeStep]:
         """Every step; pod_level: pod-level resources change too, so that both resources are looked at."""
@@ -381,7 +384,7 @@ class Actuation:
         )
         return ResizeStep(
             kind=StepKind.UPDATE_CONTAINER, resource=resource, path=self._before.cgroup.path, container=name,
-            message=message, knobs=knobs, reason=reason,
+            message=message, knobs=knobs, reason=reason, reach=self._reach,
         )  # fmt: skip
 
     def _container(self, name: str, amounts: Amounts, *, made: bool) -> tuple[ContainerResources, dict[Knob, Expected]]:
@@ -424,3 +427,8 @@ def _planned(rulings: Mapping[Knob, Ruling], kubelet: Kubelet) -> dict[Knob, Exp
     page = kubelet.node.page_size
     every = {knob: expected(knob, ruling, page_size=page, reasons=True) for knob, ruling in rulings.items()}
     return {knob: one for knob, one in every.items() if not isinstance(one.written, Absent)}
+
+
+def _reach(runtimes: Runtimes) -> str:
+    rule, source = reach_of_update(runtimes)
+    return f"{rule} ({source})" if rule else ""

@@ -97,6 +97,8 @@ def _said(step: ResizeStep) -> Iterator[str]:
     if step.knobs:
         written = [f"{knob}={one.shown if one.undecided else one.written}" for knob, one in step.knobs.items()]
         yield f"       writes {'; '.join(written)}"
+    if step.reach:
+        yield f"       {step.reach}"
 
 
 def _left(resize: Resize) -> Iterator[str]:
@@ -116,6 +118,7 @@ def _step(step: ResizeStep) -> dict[str, Any]:
         "container": step.container,
         "cri": cri_document(step.message) if step.message is not None else {},
         "knobs": {knob.value: expected_document(one) for knob, one in step.knobs.items()},
+        "reach": step.reach,
         "reason": reason_document(step.reason),
     }
     return {name: value for name, value in found.items() if value}

@@ -90,7 +90,8 @@ class ResizeStep:
     resource: "memory" or "cpu", "" for a container that is stopped or started. path: the pod's cgroup. container: ""
     for the pod. message: what is sent to the runtime, None for a write. knobs: what the files of the cgroup hold after
     the step, as far as it writes them; empty where it writes none. past_driver: whether a write goes to the files
-    alone, whatever the cgroup driver (up to 1.31).
+    alone, whatever the cgroup driver (up to 1.31). reach: what a message comes to where the OCI runtime writes no
+    control file for it, or where that is not known; "" where it writes those of the container.
     """
 
     kind: StepKind
@@ -101,6 +102,7 @@ class ResizeStep:
     message: ContainerResources | None = None
     knobs: Mapping[Knob, Expected] = field(default_factory=dict)
     past_driver: bool = False
+    reach: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

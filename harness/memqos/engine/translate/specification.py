@@ -83,6 +83,30 @@ def stand_in(runtimes: Runtimes) -> tuple[str, str]:
     return rule.format(runtime=runtimes.oci), source
 
 
+_UPDATED: Mapping[RuntimeName, tuple[str, str]] = {
+    RuntimeName.RUNSC: (
+        "{runtime} keeps the new resources in its own state and writes no control file: the pod's limit counts",
+        "gVisor runsc/container, Update (the sandbox's root container alone)",
+    ),
+    RuntimeName.KATA: (
+        "{runtime} passes the new resources on to the virtual machine of the pod; on the host the pod's limit counts",
+        "Kata Containers runtime/virtcontainers, Container.update",
+    ),
+}
+
+
+def reach_of_update(runtimes: Runtimes) -> tuple[str, str]:
+    """What UpdateContainerResources comes to where it does not come to the container's control files, and the source.
+
+    ("", "") for runtimes that write these files. Of one that is not modelled only that nothing certain is known.
+    """
+    oci = runtimes.oci
+    if runtimes.sandboxed:
+        rule, source = _UPDATED[oci.runtime]
+        return rule.format(runtime=oci), source
+    return ("", "") if oci.modelled else (without_update(oci), "OCI runtime specification, runtime.md")
+
+
 def unmodelled(knob: Knob, sent: ContainerResources, to_oci: OciResources, runtimes: Runtimes) -> str:
     """Why nothing is expected of a container's file, "" if something is.
 

@@ -3,10 +3,12 @@
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.resize import resize_pods
 from memqos.engine.resize.explain import resize_document, resize_reasons, resize_text
+from memqos.engine.translate.versions import DRIVEN_DIRECTLY, RuntimeName, Runtimes, traits_of, traits_of_program
 from memqos.model.knob import Knob
 from memqos.model.node import KubeletSettings
 from tests.unit.engine.pods import NODE, container, pod
 
+KNOWN = (*DRIVEN_DIRECTLY, RuntimeName.KATA)
 ON = KubeletSettings(feature_gates={"InPlacePodVerticalScaling": True})
 
 
@@ -45,6 +47,24 @@ def test_what_the_runtime_is_told_writes_nothing():
     at = lines.index("  1. UpdatePodSandboxResources (memory) of the pod")
     assert lines[at + 2].startswith("       sends  cpu_period=100000 cpu_quota=100000 cpu_shares=")
     assert lines[at + 3] == "  2. pod cgroup (memory) of the pod"
+
+
+def test_what_an_update_comes_to_in_a_sandbox():
+    """runsc writes no control file for a container that is not its sandbox's root (gVisor, container.Update)."""
+    old, new = (pod(container({"memory": "64Mi"}, {"memory": limit})) for limit in ("128Mi", "256Mi"))
+    for oci, version, reach in (
+        ("runsc", "20260817", "runsc 20260817 keeps the new resources in its own state and writes no control file"),
+        ("kata", "3.2", "kata 3.2 passes the new resources on to the virtual machine of the pod"),
+        ("youki", "0.6", "youki 0.6 is not modelled, and the OCI runtime specification has no update"),
+        ("runc", "1.3.6", ""),
+    ):
+        runtimes = Runtimes(cri=traits_of("containerd", "2.1.9"), oci=traits_of_program(oci, version, KNOWN))
+        plan = resize_pods([old], [new], Kubelet.of(node=NODE, settings=ON, release="1.37", runtimes=runtimes))
+        document = resize_document(plan)["resizes"][0]
+        [update] = [step for step in document["steps"] if step["kind"] == "UpdateContainerResources"]
+        assert update.get("reach", "").startswith(reach)
+        assert bool(update.get("reach")) is bool(reach)
+        assert reach in resize_text(plan)
 
 
 def test_text_of_a_refusal():
