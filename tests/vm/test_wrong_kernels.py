@@ -22,7 +22,7 @@ from memqos.place.base import Place
 from memqos.place.vm import opened_vm
 from memqos.vm.host.progress import SILENT
 from memqos.vm.options import BootOptions
-from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in, given_to, scene, scenes_of
+from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in, given_to, scene_for, scenes_of
 from tests.vm.test_place import node_of
 
 pytestmark = [pytest.mark.vm, pytest.mark.wrappers]
@@ -199,7 +199,7 @@ def meddled(place: Place, way: Meddling) -> Iterator[None]:
         run("sh", "-ec", way.undoes)
 
 
-def plugin_values(node: object, kubelet: object, evidence: object) -> dict[str, object]:
+def plugin_values(node: object, kubelet: object, evidence: object, scene: object) -> dict[str, object]:
     """What the plugin's fixtures would give to a test, by their names."""
     return {
         "qos_node": node,
@@ -216,7 +216,7 @@ def given(node: NodeUnderTest, way: Meddling, folder: Path) -> Iterator[tuple[di
     """What the chapter's fixtures would give to its test, and the findings that it settles."""
     function = getattr(chapter(way.chapter), way.test)
     evidence, notes = evidence_in(folder)
-    values = plugin_values(node, KUBELETS[way.kubelet], evidence)
+    values = plugin_values(node, KUBELETS[way.kubelet], evidence, scene_for(function))
     with contextlib.ExitStack() as stack:
         for name, fixture in scenes_of(function).items():
             if inspect.isgeneratorfunction(fixture):

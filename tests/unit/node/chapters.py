@@ -1,7 +1,6 @@
 """The chapters of behaviour as modules, so that their tests can be called on a kernel in miniature."""
 
 import contextlib
-import functools
 import importlib.util
 import inspect
 from pathlib import Path
@@ -55,7 +54,7 @@ def called(function, given):
 
     In its scenes only what its own claim looks at happens, as when it is the only test selected.
     """
-    given = {"qos_scene": functools.partial(_scene, _claims_of(function)), **given}
+    given = {"qos_scene": scene_for(function), **given}
     scenes = {name: called(scene, given) for name, scene in scenes_of(function).items() if name not in given}
     return function(**{name: value for name, value in {**given, **scenes}.items() if name in given_to(function)})
 
@@ -64,9 +63,11 @@ def _claims_of(function):
     return {mark.args[0] for mark in getattr(function, "pytestmark", []) if mark.name == "claim"}
 
 
-def _scene(claims, *_):
-    """In place of qos_scene: what happens there is nobody's evidence."""
-    return contextlib.nullcontext(SimpleNamespace(shows=lambda *asked: not claims.isdisjoint(asked)))
+def scene_for(function):
+    """In place of qos_scene for this test: it shows the test's own claim, and keeps no evidence."""
+    claims = _claims_of(function)
+    shown = SimpleNamespace(shows=lambda *asked: not claims.isdisjoint(asked))
+    return lambda *_: contextlib.nullcontext(shown)
 
 
 def pods(*names):
