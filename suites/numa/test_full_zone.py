@@ -1,16 +1,16 @@
-"""A zone that is full beside one that is empty: what can be reclaimed makes room, and what cannot has somebody killed.
+"""A full NUMA node beside an empty one: reclaimable memory is reclaimed, and without any the program is killed.
 
     cgroup                 cpuset.mems       program asks for           after: memory.numa_stat
-    pod fills-zone         a zone of 48 Mi   1 Gi anonymous, 16 Mi/s    killed; anon: that zone only
-    pod zone-cache         a zone of 48 Mi   384 Mi of page cache       gets through; file: that zone only, and less
+    pod fills-zone         a node of 48 Mi   1 Gi anonymous, 16 Mi/s    killed; anon: that node only
+    pod zone-cache         a node of 48 Mi   384 Mi of page cache       completes; file: that node only, and less
                                                                         of it than was written
 
-What the zone is short of, huge pages have taken, which nobody uses. What others have there may be swapped out or
-dropped, so that a program gets more of it: on a machine that has run for long more than 100 Mi, and once all of 384,
-which is why one asks for as much as the whole zone has. Where the other has room for all that it writes, and the kernel
-takes none of it, nothing is said of reclaim. What the program that is killed has cannot be swapped out, by its
-memory.swap.max. It may take memory anywhere until it is dead (kernel/cgroup/cpuset.c, cpuset_node_allowed), and has no
-more than one batch of 64 pages elsewhere then.
+Unused huge pages take up the rest of the NUMA node. Memory of other programs on it may be swapped out or dropped, so a
+program gets more than 48 Mi: over 100 Mi on a machine that has run for long, and once all of 384. So one program asks
+for as much as the whole NUMA node has. Reclaim is not judged if the other NUMA node has room for all the writes and the
+kernel takes none of it. The killed program's memory cannot be swapped out, by its memory.swap.max. It may take memory
+anywhere until it is dead (kernel/cgroup/cpuset.c, cpuset_node_allowed), and then has at most one batch of 64 pages
+elsewhere.
 """
 
 import pytest
@@ -24,7 +24,7 @@ NO_SWAP = [*MEMS, Knob.MEMORY_SWAP_MAX]
 
 @pytest.fixture(scope="module")
 def narrow_zone(qos_node):
-    """The last zone of the machine, with little memory."""
+    """The last NUMA node of the machine, with little free memory."""
     *_, zone = (zone.id for zone in qos_node.facts.zones)
     with qos_node.narrowed(zone):
         yield zone
@@ -34,7 +34,7 @@ def narrow_zone(qos_node):
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("numa/full-zone-kills")
 def test_a_full_zone_is_not_spilled_to_an_empty_one(qos_node, qos_kubelet, narrow_zone, qos_catalog, qos_evidence):
-    """The program is killed, though the other zone has room for all that it wants."""
+    """The program is killed, though the other NUMA node has room for all that it wants."""
     with qos_node.watched(qos_catalog.pod("fills-zone"), qos_kubelet, rests_on=NO_SWAP, zone=narrow_zone) as container:
         course = container.until(ended())
 
@@ -50,7 +50,7 @@ def test_a_full_zone_is_not_spilled_to_an_empty_one(qos_node, qos_kubelet, narro
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("numa/full-zone-reclaims")
 def test_page_cache_of_a_full_zone_makes_room(qos_node, qos_kubelet, narrow_zone, qos_catalog, qos_evidence):
-    """The program writes more than the zone can have for it, and none of it goes to the other one."""
+    """The program writes more than its NUMA node can hold, and none of it goes to the other one."""
     with qos_node.watched(qos_catalog.pod("zone-cache"), qos_kubelet, rests_on=MEMS, zone=narrow_zone) as container:
         course = container.until_done()
 

@@ -1,23 +1,23 @@
 """NUMA: where a container's memory is.
 
     cgroup                 cpuset.mems       program asks for           after: memory.numa_stat
-    pod one-zone           one zone          40 Mi anonymous            anon: that zone only
-    pod one-zone-cache     one zone          24 Mi of page cache        file: that zone only
-    pod one-zone-shared    one zone          24 Mi on a tmpfs           shmem: that zone only
-    pod zone-huge          one zone          8 Mi in huge pages         pages in use: that zone's only
-    pod init-then-app      its init's        40 Mi anonymous            anon: that zone only
-      by the draft of 2020 the other         40 Mi anonymous            anon: that zone only
-    pod zone-first         the first zone    16 Mi anonymous            anon: that zone only
-    pod zone-second        the next zone     16 Mi anonymous            anon: that zone only
-    pod zone-third         refused
-    pod zone-fourth        the freed zone    16 Mi anonymous            anon: that zone only
-    pod zone-group         several zones     16 Mi anonymous            anon: these zones only
+    pod one-zone           one node          40 Mi anonymous            anon: that node only
+    pod one-zone-cache     one node          24 Mi of page cache        file: that node only
+    pod one-zone-shared    one node          24 Mi on a tmpfs           shmem: that node only
+    pod zone-huge          one node          8 Mi in huge pages         pages in use: that node's only
+    pod init-then-app      its init's        40 Mi anonymous            anon: that node only
+      by the draft of 2020 the other         40 Mi anonymous            anon: that node only
+    pod zone-first         the first node    16 Mi anonymous            anon: that node only
+    pod zone-second        the next node     16 Mi anonymous            anon: that node only
+    pod zone-third         rejected
+    pod zone-fourth        the freed node    16 Mi anonymous            anon: that node only
+    pod zone-group         several nodes     16 Mi anonymous            anon: these nodes only
 
-Nothing is in use before. No tolerance: cpuset.mems binds every page of a program that starts inside (kernel
-cgroup-v2.rst, cpuset.mems). What the runtime's own program read to make the container is its page cache as well, of any
-zone: some pages, which are beyond what the container's program wrote.
+A node here is a NUMA node. Nothing is in use before. No tolerance: cpuset.mems binds every page of a program that
+starts inside (kernel cgroup-v2.rst, cpuset.mems). The container's page cache also includes what the runtime's own
+program read to make the container, on any NUMA node: some pages on top of what the container's program wrote.
 
-Which zones pods get is the word of the Memory Manager's model (`memqos.engine.numa`) for those that the machine has.
+The model of the Memory Manager (`memqos.engine.numa`) says which of the machine's NUMA nodes a pod gets.
 """
 
 import pytest
@@ -38,7 +38,7 @@ CLAIMS = {
 
 @pytest.fixture(scope="module")
 def bound(qos_node, qos_scene, qos_kubelet, qos_zone, qos_catalog):
-    """What became of a program of each kind, bound to one zone, once it had its memory: by the kind's name."""
+    """What a program of each kind, bound to one NUMA node, shows once it has its memory: by the kind's name."""
     with qos_scene(qos_kubelet, f"zone-{qos_zone}") as scene:
         pods = {kind: qos_catalog.pod(KINDS[kind]) for kind, claim in CLAIMS.items() if scene.shows(claim)}
         with qos_node.watched_pods([*pods.values()], qos_kubelet, rests_on=MEMS, zone=qos_zone) as watch:
@@ -49,7 +49,7 @@ def bound(qos_node, qos_scene, qos_kubelet, qos_zone, qos_catalog):
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("numa/mems-pins-anonymous-memory")
 def test_anonymous_memory_is_on_the_zone_of_cpuset_mems(bound, qos_zone, qos_evidence):
-    """All anonymous memory of a container is on the zone that CRI's cpuset_mems names."""
+    """All anonymous memory of a container is on the NUMA node that CRI's cpuset_mems names."""
     course = bound["anon"]
 
     qos_evidence.settle(course.premises, course.is_only_on(qos_zone))
@@ -61,9 +61,10 @@ def test_anonymous_memory_is_on_the_zone_of_cpuset_mems(bound, qos_zone, qos_evi
 def test_memory_is_where_the_policy_places_it_and_the_draft_places_it_elsewhere(
     qos_node, qos_kubelet, qos_catalog, qos_evidence
 ):
-    """A container's anonymous memory is on the zone that the Memory Manager in force gives it: the draft's is another.
+    """A container's anonymous memory is on the NUMA node that the Memory Manager in force gives it.
 
-    Kubelets use an init container's memory again, so that the app container fits on its zone; the draft does not.
+    Kubelets reuse an init container's memory, so the app container fits on the same NUMA node. The 2020 draft does not
+    and chooses another one.
     """
     pod, draft = qos_catalog.pod("init-then-app"), qos_catalog.kubelet("v1.36-static-draft")
     with qos_node.watched(pod, qos_kubelet, rests_on=MEMS) as container:
@@ -84,7 +85,7 @@ def test_memory_is_where_the_policy_places_it_and_the_draft_places_it_elsewhere(
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("numa/mems-pins-page-cache")
 def test_page_cache_is_on_the_zone_of_cpuset_mems(bound, qos_zone, qos_evidence):
-    """All page cache that a container's program makes is on the zone that CRI's cpuset_mems names."""
+    """All page cache of a container's program is on the NUMA node that CRI's cpuset_mems names."""
     course = bound["file"]
 
     qos_evidence.settle(course.premises, course.is_only_on(qos_zone, kind="file"))
@@ -94,7 +95,7 @@ def test_page_cache_is_on_the_zone_of_cpuset_mems(bound, qos_zone, qos_evidence)
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("numa/mems-pins-shared-memory")
 def test_shared_memory_is_on_the_zone_of_cpuset_mems(bound, qos_zone, qos_evidence):
-    """A file on a tmpfs is on the zone that CRI's cpuset_mems names."""
+    """A file on a tmpfs is on the NUMA node that CRI's cpuset_mems names."""
     course = bound["shmem"]
 
     qos_evidence.settle(course.premises, course.is_only_on(qos_zone, kind="shmem"))
@@ -104,7 +105,7 @@ def test_shared_memory_is_on_the_zone_of_cpuset_mems(bound, qos_zone, qos_eviden
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("numa/mems-pins-huge-pages")
 def test_huge_pages_are_of_the_zone_of_cpuset_mems(qos_node, qos_kubelet, qos_zone, qos_catalog, qos_evidence):
-    """Of the huge pages that each zone has, those of the zone that CRI's cpuset_mems names are taken."""
+    """Every NUMA node has huge pages; the program takes those of the one that CRI's cpuset_mems names."""
     pod = qos_catalog.pod("zone-huge")
     with (
         qos_node.huge_volume() as huge,
@@ -120,7 +121,7 @@ def test_huge_pages_are_of_the_zone_of_cpuset_mems(qos_node, qos_kubelet, qos_zo
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("numa/changed-mems-move-pages")
 def test_memory_moves_with_cpuset_mems(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The runtime is asked for another zone while the program holds its memory."""
+    """An update names another NUMA node while the program holds its memory."""
     here, *_, there = (zone.id for zone in qos_node.facts.zones)
     with qos_node.watched(qos_catalog.pod("one-zone"), qos_kubelet, rests_on=MEMS, zone=here) as container:
         before = container.until(counted("anon"))
@@ -138,9 +139,9 @@ def test_memory_moves_with_cpuset_mems(qos_node, qos_kubelet, qos_catalog, qos_e
 
 @pytest.fixture(scope="module")
 def in_order(qos_node, qos_scene, qos_kubelet, qos_catalog):
-    """What became of two pods that took most of a zone each, of a third one, and of a fourth one when the first ended.
+    """Two pods that take most of a NUMA node each, a third, and a fourth after the first has ended.
 
-    The courses of first and second, whether the third was refused, and the courses of second and fourth.
+    The courses of first and second, whether the third was rejected, and the courses of second and fourth.
     """
     first, second, third, fourth = (qos_catalog.pod(f"zone-{name}") for name in ORDER)
     with qos_scene(qos_kubelet, "in-order"), qos_node.keeping_pods():
@@ -155,10 +156,10 @@ def in_order(qos_node, qos_scene, qos_kubelet, qos_catalog):
 @pytest.mark.kubelet("v1.36-static")
 @pytest.mark.claim("numa/static-places-in-order")
 def test_pods_are_placed_in_order_until_no_zone_has_room(in_order, qos_evidence):
-    """Of three pods that take most of a zone each, on two zones, the last one is refused.
+    """Of three pods that take most of a NUMA node each, on two NUMA nodes, the last one is rejected.
 
-    Where no zones together have room either, the Memory Manager gives no hint, the Topology Manager has no objection,
-    and it is the allocation that fails. Where two free ones have, as with four zones, the Topology Manager refuses.
+    If the free NUMA nodes together have no room either, the Memory Manager gives no hint, the Topology Manager admits
+    the pod, and the allocation fails. If two free ones have room, as with four, the Topology Manager rejects the pod.
     """
     (one, other), refused, _ = in_order
 
@@ -176,7 +177,7 @@ def test_pods_are_placed_in_order_until_no_zone_has_room(in_order, qos_evidence)
 @pytest.mark.kubelet("v1.36-static")
 @pytest.mark.claim("numa/freed-zone-is-used-again")
 def test_the_zone_of_a_pod_that_has_ended_takes_the_next_one(in_order, qos_evidence):
-    """The first pod ends, the second one runs on where it is, and the next one takes the first one's zone."""
+    """The first pod ends, the second runs on where it is, and the next takes the first one's NUMA node."""
     (freed, stood), _, (stands, takes) = in_order
 
     qos_evidence.settle(
@@ -192,7 +193,7 @@ def test_the_zone_of_a_pod_that_has_ended_takes_the_next_one(in_order, qos_evide
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("numa/far-zone-holds-memory")
 def test_memory_is_on_a_zone_without_cpus(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The program runs on the CPUs of another zone than the one that it is bound to."""
+    """The program runs on the CPUs of a NUMA node other than the one that it is bound to."""
     far = next(zone.id for zone in qos_node.facts.zones if not zone.cpus)
     with qos_node.watched(qos_catalog.pod("one-zone"), qos_kubelet, rests_on=MEMS, zone=far) as container:
         course = container.until(counted("anon"))
@@ -204,7 +205,7 @@ def test_memory_is_on_a_zone_without_cpus(qos_node, qos_kubelet, qos_catalog, qo
 @pytest.mark.kubelet("v1.36-static-groups")
 @pytest.mark.claim("numa/group-holds-its-memory")
 def test_memory_is_on_the_group_of_zones_that_the_policy_gives(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The pod requests more than one zone has; the machine has zones that are not of its group."""
+    """The pod requests more than one NUMA node has; the machine has NUMA nodes outside its group."""
     with qos_node.watched(qos_catalog.pod("zone-group"), qos_kubelet, rests_on=MEMS) as container:
         course = container.until(counted("anon"))
 

@@ -1,13 +1,13 @@
-"""A zone that fills up while others are allowed: which of them the kernel turns to.
+"""A NUMA node fills up while others are allowed: which of them the kernel takes next.
 
     cgroup          cpuset.mems                     cpuset.cpus   program asks for    after: memory.numa_stat
-    pod spills      its own zone, of 48 Mi; the     its own       192 Mi anonymous    anon: its own, the nearest, and
-                    nearest; one farther away       zone's                            nothing of the one farther away
+    pod spills      its own node, of 48 Mi; the     its own       192 Mi anonymous    anon: its own, the nearest, and
+                    nearest; one farther away       node's                            nothing of the one farther away
 
-What the zone is short of, huge pages have taken, which nobody uses; narrow_zone leaves at most 144 Mi of it, and the
-nearest one has room for all that the program wants. The order is the word of the model for the distances that the
-machine has (`memqos.engine.cgroup.zonelist`): the farther zone has a lower number than the others, so that an order by
-number shows. "Nothing" is a batch of 64 pages, since what a runtime does to make the container may leave some.
+A node here is a NUMA node. Unused huge pages take up the rest of the program's own one: narrow_zone leaves at most
+144 Mi. The nearest has room for all that the program wants. The expected order is the model's for the machine's
+distances (`memqos.engine.cgroup.zonelist`). The farther NUMA node has a lower number than the others, so an order by
+number would show. "Nothing" allows a batch of 64 pages, since a runtime may leave some when it makes the container.
 """
 
 import pytest
@@ -22,7 +22,7 @@ MEMS = [Knob.CPUSET_MEMS]
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("numa/full-zone-spills-to-the-nearest")
 def test_what_a_full_zone_has_no_room_for_is_on_the_nearest_one(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The program runs on its own zone's CPUs and may use three zones, of which its own is nearly full."""
+    """The program runs on its own NUMA node's CPUs and may use three NUMA nodes, of which its own is nearly full."""
     order = qos_node.fallback()
     zones = [order.home, order.near, order.far]
     with (

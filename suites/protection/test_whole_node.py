@@ -33,14 +33,14 @@ PODS = ["kept-guaranteed", "kept-burstable", "unguarded", "aggressor"]
 
 @pytest.fixture(scope="module")
 def scarce_node(qos_node):
-    """A machine with little memory that is free."""
+    """A machine with little free memory."""
     with qos_node.scarce():
         yield qos_node
 
 
 @pytest.fixture(scope="module")
 def pressure(scarce_node, qos_scene, qos_kubelet, qos_catalog):
-    """What became of the pods when one of them took what the machine had left, and more; all tests look at it."""
+    """The pods after one of them took all that the machine had left, and more; all tests use it."""
     pods = [qos_catalog.pod(name) for name in PODS]
     with (
         qos_scene(qos_kubelet),
@@ -69,7 +69,7 @@ def test_guaranteed_keeps_all_when_the_machine_is_short(pressure, qos_evidence):
 @pytest.mark.kubelet("v1.36-tiered")
 @pytest.mark.claim("protection/node-low-needs-kubepods")
 def test_memory_low_has_no_effect_below_a_kubepods_without_it(pressure, qos_evidence):
-    """Burstable loses page cache that its memory.low covers, and no `low` is counted, since none counts."""
+    """Burstable loses page cache that its memory.low covers; `low` is not counted: its effective memory.low is 0."""
     qos_evidence.settle(
         *pressure.premises,
         pressure.gives_way("kept-burstable"),
@@ -81,7 +81,7 @@ def test_memory_low_has_no_effect_below_a_kubepods_without_it(pressure, qos_evid
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("protection/node-low-and-generations")
 def test_memory_low_counts_and_does_not_last_with_the_multi_generational_lru(pressure, qos_evidence):
-    """The same pod under the next release: what memory.low covers is taken all the same, and `low` is counted."""
+    """The same pod under the next release: page cache that memory.low covers is still reclaimed, and counts `low`."""
     qos_evidence.settle(
         *pressure.premises,
         *pressure.breaks_low("kept-burstable"),
@@ -114,7 +114,7 @@ def test_without_a_policy_every_class_makes_room_on_the_machine(pressure, qos_ev
 @pytest.mark.kubelet("v1.27", "v1.36-tiered", "v1.37-tiered", "v1.36-none")
 @pytest.mark.claim("protection/node-cache-is-no-reason-to-kill")
 def test_nothing_is_killed_while_page_cache_makes_room(pressure, qos_evidence):
-    """Whoever loses page cache for it runs on, and the neighbour has what it asked for."""
+    """Every pod that loses page cache runs on, and the neighbour gets all the memory it asked for."""
     qos_evidence.settle(
         *pressure.premises,
         *pressure.lives("kept-guaranteed"),
