@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from memqos.catalog.cluster_fields import CLUSTER_FIELDS
 from memqos.catalog.cluster_objects import CLUSTER_KINDS, ClusterObject, cluster_object
+from memqos.catalog.json_nodes import read_objects
 from memqos.catalog.node_values import mapping, strings, text, whole
 from memqos.catalog.object_names import Identity, controller_of, identity_of, out_of_a_cluster, uid_of
 from memqos.catalog.pod_containers import check_names, containers_of
@@ -27,7 +28,7 @@ from memqos.catalog.resource_claims import claim_names, claims_of
 from memqos.catalog.schema import FieldPath, check, parse_fields
 from memqos.catalog.workload_fields import WORKLOAD_FIELDS
 from memqos.catalog.workloads import Replicas, made_names, template_of
-from memqos.catalog.yaml_nodes import MappingNode, SequenceNode, parse_objects
+from memqos.catalog.yaml_nodes import MappingNode, SequenceNode
 from memqos.engine.releases.defaulting import in_whole_millis
 from memqos.model.pod import Controller, Pod, Submission
 
@@ -83,7 +84,7 @@ def manifests_in(
     Raises ManifestError naming file, line and field for whatever kubectl or the API server refuses, as far as it
     concerns the shape of a pod and its resources.
     """
-    for found in objects_in(parse_objects(stream, file), file, strict=strict):
+    for found in objects_in(read_objects(stream, file), file, strict=strict):
         if not found.is_read:
             yield PassedOver(found.kind, found.version)
             continue

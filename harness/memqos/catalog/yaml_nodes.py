@@ -12,18 +12,18 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import BinaryIO
 
 import yaml
 
 from memqos.catalog.yaml_scalars import ScalarValue, resolved
-from memqos.catalog.yaml_text import MAX_BYTES, YamlText
+from memqos.catalog.yaml_text import MAX_BYTES, Readable, YamlText
 from memqos.errors import ManifestError
 
 __all__ = [
     "MAX_BYTES",
     "MAX_DEPTH",
     "MAX_NODES",
+    "MAX_OBJECTS",
     "Item",
     "MappingEntry",
     "MappingNode",
@@ -37,6 +37,9 @@ __all__ = [
 
 MAX_DEPTH = 64
 MAX_NODES = 200_000
+MAX_OBJECTS = 500_000
+"""In one stream, documents without content too: Kubernetes supports 150,000 pods in a cluster."""
+
 _TOO_DEEP = f"the nesting is deeper than {MAX_DEPTH} levels, which no manifest needs."
 _TOO_DEEP_TO_SCAN = "exceeded maximum nesting depth"
 """libyaml's own words from 0.2.6 on: it looks ahead by a line, and may meet its bound before we come to ours."""
@@ -104,14 +107,19 @@ class Item:
     kind: str
 
 
-def parse_objects(stream: BinaryIO, file: str) -> Iterator[Item | Node]:
+def parse_objects(
+    stream: Readable, file: str, *, lead: str = "", passed: int = 0, index: int = 0
+) -> Iterator[Item | Node]:
     """The documents in a stream as they end, and before each the elements of its `items`, which it then lacks.
 
-    No more than one object is held at a time, so that the list may be as long as it likes.
+    No more than one object is held at a time; the bounds of all together are MAX_OBJECTS and MAX_STREAM_BYTES.
+
+    lead: text before that of the stream, in place of `passed` bytes that another reader has read. index: the number of
+    `items` among those.
 
     Raises ManifestError as `parse_documents` does, for an object as for a text there.
     """
-    yield from _Builder(YamlText(stream, file), file, lists=True).parts()
+    yield from _Builder(YamlText(stream, file, lead=lead, passed=passed), file, lists=True, index=index).parts()
 
 
 def parse_documents(data: bytes, file: str) -> tuple[Node, ...]:
@@ -147,12 +155,13 @@ class _Open:
 class _Builder:
     """Makes nodes from the parser's events, without recursion."""
 
-    def __init__(self, text: YamlText, file: str, *, lists: bool) -> None:
+    def __init__(self, text: YamlText, file: str, *, lists: bool, index: int = 0) -> None:
         self._text = text
         self._file = file
         self._lists = lists
         self._item: Item | None = None
-        self._index = 0
+        self._index = index
+        self._objects = index
         self._stack: list[_Open] = []
         self._anchors: dict[str, tuple[Node, int]] = {}
         self._total = 0
@@ -164,10 +173,10 @@ class _Builder:
             if isinstance(event, yaml.ScalarEvent):
                 self._scalar(event)
             elif isinstance(event, yaml.DocumentStartEvent):
-                self._anchors, self._root, self._index = {}, None, 0
+                self._anchors, self._root = {}, None
                 self._begin()
             elif isinstance(event, yaml.DocumentEndEvent):
-                root = self._root
+                root, self._index = self._root, 0
                 if root is not None and not (isinstance(root, ScalarNode) and root.value is None):
                     yield root
             else:
@@ -179,6 +188,13 @@ class _Builder:
     def _begin(self) -> None:
         """Count anew: another object begins."""
         self._total = 0
+        self._objects += 1
+        if self._objects > MAX_OBJECTS:
+            raise ManifestError.at(
+                f"there are more than {MAX_OBJECTS} objects and documents in it.",
+                file=self._file,
+                next_step="Split it into several files.",
+            )
         self._text.begin()
 
     def _events(self) -> Iterator[yaml.Event]:

@@ -7,7 +7,7 @@ import re
 
 import yaml
 
-__all__ = ["ScalarValue", "resolved"]
+__all__ = ["ScalarValue", "plain_number", "resolved"]
 
 ScalarValue = None | bool | int | float | str
 
@@ -28,10 +28,13 @@ def resolved(event: yaml.ScalarEvent) -> ScalarValue:
         return None
     if text in _TRUE or text in _FALSE:
         return text in _TRUE
-    return _number(text) if text[0] in "+-.0123456789" and len(text) <= _LONGEST_NUMBER else text
+    return plain_number(text) if text[0] in "+-.0123456789" else text
 
 
-def _number(written: str) -> int | float | str:
+def plain_number(written: str) -> int | float | str:
+    """The number that a plain scalar with a digit, a sign or a point at its begin is, or the text."""
+    if len(written) > _LONGEST_NUMBER:
+        return written
     # Underscores may stand between the digits of a number, and belong to any other text: 1_000Mi is one.
     text = written if written[0] == "." else written.replace("_", "")
     if _INT.fullmatch(text):

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import codecs
 import re
-from typing import BinaryIO
+from typing import Protocol
 
 from memqos.errors import ManifestError
 
-__all__ = ["MAX_BYTES", "YamlText"]
+__all__ = ["MAX_BYTES", "MAX_STREAM_BYTES", "Readable", "YamlText"]
 
 MAX_BYTES = 3 << 20
 """The API server's own limit of one request."""
 
+MAX_STREAM_BYTES = 8 << 30
+"""Of all objects together: a cluster's 150,000 pods, as kubectl prints them, take about 3 GiB."""
+
 
 _JSON_AFTER_JSON = re.compile(r"(?<=\})(\s{0,100}\n)\{")
 _END_OF_JSON = re.compile(r"\}\s{0,100}\Z")
+
+
+class Readable(Protocol):
+    """What gives bytes, b"" at the end."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to so many bytes."""
+        ...
 
 
 class YamlText:
@@ -24,15 +35,18 @@ class YamlText:
     JSON objects that follow one another, as `jq -c` prints them, are documents to kubectl and not to YAML: they get the
     mark that YAML asks for, in the same line.
 
+    A text may have been read in part: `lead` stands for those `passed` bytes.
+
     Beside the piece that was read last it keeps the one before it, for what an error says of a line.
     """
 
-    def __init__(self, stream: BinaryIO, file: str) -> None:
+    def __init__(self, stream: Readable, file: str, *, lead: str = "", passed: int = 0) -> None:
         self._stream = stream
         self._file = file
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
-        self._bytes = 0
-        self._since = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8" if passed else "utf-8-sig")()
+        self._lead = lead
+        self._bytes = passed
+        self._since = passed
         self._held = ""
         self._pieces = ("", "")
         self._line = 1
@@ -54,7 +68,7 @@ class YamlText:
 
     def read(self, size: int = 1 << 14, /) -> str:
         """The next piece, "" at the end, and from the first problem on."""
-        text = ""
+        text, self._lead = self._lead, ""
         ended = False
         # A piece may end in the midst of a character.
         while not (text or ended or self._problem):
@@ -62,6 +76,13 @@ class YamlText:
             ended = not data
             if self._bytes + len(data) - self._since > MAX_BYTES + size:
                 self._problem = self._too_large()
+                break
+            if self._bytes + len(data) > MAX_STREAM_BYTES:
+                self._problem = ManifestError.at(
+                    f"there are more than {MAX_STREAM_BYTES >> 30} GiB in it.",
+                    file=self._file,
+                    next_step="Split it into several files.",
+                )
                 break
             try:
                 text = self._decoder.decode(data, final=ended)
