@@ -33,7 +33,7 @@ from memqos.catalog.yaml_scalars import ScalarValue, plain_number
 __all__ = ["read_objects"]
 
 _BEGIN = 1 << 14
-_PIECE = 1 << 20
+_PIECE = 1 << 16
 _LARGEST = MAX_BYTES - (1 << 16)
 """In bytes. The YAML reader counts what it has read ahead, too, and says from where on an object is too large."""
 
