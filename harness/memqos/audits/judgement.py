@@ -81,7 +81,7 @@ def judged(question: Question) -> Audit:
         question=question,
         plan=replace(plan, remarks=tuple(_remarks(question, plan))),
         findings=(
-            *with_writers(findings, question.tree, (*present, *absent)),
+            *with_writers(_unless_unknown(findings, question.unknown), question.tree, (*present, *absent)),
             *_admission(plan, {pod.uid for pod in present}, unsure=_zones_unknown(question, len(strangers))),
             *(
                 _missing_pod(pod, why_missing(pod, several=pod.name in found.ambiguous))
@@ -104,6 +104,13 @@ def _remarks(question: Question, plan: Plan) -> Iterator[Remark]:
         yield Remark(about, kubelet.settings.origin.get(about, ""), what)
     yield from (one for one in plan.remarks if one.about not in BEFORE_START)
     yield from killers(question.tree)
+
+
+def _unless_unknown(findings: Iterable[Finding], why: str) -> Iterator[Finding]:
+    """The findings; none deviates where the plan was made without something that the kubelet goes by."""
+    for finding in findings:
+        deviates = why and finding.verdict is Verdict.DEVIATES
+        yield replace(finding, verdict=Verdict.NOT_OBSERVABLE, why_not=why) if deviates else finding
 
 
 def _without_rules(findings: Iterable[Finding], plan: Plan) -> Iterator[Finding]:

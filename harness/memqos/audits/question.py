@@ -33,7 +33,8 @@ class Question:
 
     static: all pods are read from files. driver: the cgroup driver that a person named, None for none. version: the
     kubelet's release in full, "" if it is not told. known: what is known of kubelets. was: what the node had before;
-    None if that is not told.
+    None if that is not told. unknown: why
+    what the kubelet goes by is not known whole; "" if it is.
     """
 
     tree: RecordedTree
@@ -44,6 +45,7 @@ class Question:
     version: str = ""
     known: tuple[KnownDeviation, ...] = ()
     was: Was | None = None
+    unknown: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +107,18 @@ class Given:
             version=release,
             known=self.known,
             was=was,
+            unknown=self._unknown(tree),
         )
+
+    def _unknown(self, tree: RecordedTree) -> str:
+        """Why a value may be another one than the recording explains."""
+        if self.settings is None and tree.drop_ins_unread:
+            path, why = next(iter(tree.drop_ins_unread.items()))
+            return f"the kubelet's configuration is not known whole: {path}: {why}"
+        if tree.checkpoints_unread:
+            name, why = next(iter(tree.checkpoints_unread.items()))
+            return f"the resources that the kubelet has allocated are not known: {name}: {why}"
+        return ""
 
     def _kubelet(self, settings: KubeletSettings, tree: RecordedTree, node: NodeFacts, release: str) -> Kubelet:
         """The kubelet with these settings. No configuration outweighs the driver that the cgroups show."""

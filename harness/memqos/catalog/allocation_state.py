@@ -44,7 +44,9 @@ def checkpointed(document: object, *, file: str, name: str) -> dict[str, Checkpo
     if given is not None and given != fnv1a_32(f"(string){data}".encode("utf-8", "surrogatepass")):
         raise _error("the checksum does not fit its data: the file is damaged, or was edited", file, name)
     parsed = parse_json(data.encode(), file=f"{file} {name}", next_step=_STEP)
-    entries = (parsed.get("entries") or {}) if isinstance(parsed, dict) else None
+    # The form before 1.33 has other entries, of requests alone: what it leaves open is not filled up here.
+    older = isinstance(parsed, dict) and "allocationEntries" in parsed
+    entries = (parsed.get("entries") or {}) if isinstance(parsed, dict) and not older else None
     if not isinstance(entries, dict):
         raise _error("expected 'entries' in its data", file, name)
     return {str(uid): _pod(entry, file, f"{name}.{str(uid)[:80]}") for uid, entry in entries.items()}

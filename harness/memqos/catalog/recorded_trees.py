@@ -70,7 +70,9 @@ class RecordedTree:
     their versions, as far as the file says, "" for one whose version it does not; of two OCI runtimes the one that the
     containers' cgroups show; name and version of one that is not modelled, by `RuntimeName.OTHER_CRI` or OTHER_OCI.
     hugetlb: whether containerd passes huge page limits on.
-    unread: options of the kubelet's command line that win over its configuration; `settings` has them.
+    unread: options of the kubelet's command line that win over its configuration; `settings` has them. drop_ins_unread:
+    files and folders of drop-ins that the recording lacks, with the reason; `settings` is without them.
+    checkpoints_unread: the same of the kubelet's checkpoints, as far as they were there.
     """
 
     source: str
@@ -87,6 +89,8 @@ class RecordedTree:
     runtimes: Mapping[str, str] = field(default_factory=dict)
     hugetlb: bool = False
     unread: tuple[str, ...] = ()
+    drop_ins_unread: Mapping[str, str] = field(default_factory=dict)
+    checkpoints_unread: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def driver(self) -> CgroupDriver | None:
@@ -119,6 +123,7 @@ def tree_of(
     state = data.get("memory_manager_state")
     if state is not None:
         _typed(data, "memory_manager_state", dict, file)
+    checkpoints, damaged = _checkpoints(data, file)
     unread = tuple(map(str, _typed(data, "unread", list, file))) if "unread" in data else ()
     static = isinstance(state, dict) and state.get("policyName") == "Static"
     node = _typed(data, "node", dict, file) if "node" in data else None
@@ -133,24 +138,31 @@ def tree_of(
         settings=_settings(data, file, overrides, flags, unread),
         pods=None if manifests is None else distinct(_manifests(data, file)),
         checkpoint=json.dumps(state) if static else None,
-        allocated=_checkpoint(data, ALLOCATED, file),
-        actuated=_checkpoint(data, ACTUATED, file),
+        allocated=checkpoints.get(ALLOCATED, {}),
+        actuated=checkpoints.get(ACTUATED, {}),
         runtimes=_runtimes(node or {}, cgroups, file),
         hugetlb=(node or {}).get("hugetlb") is True,
         unread=unread,
+        drop_ins_unread=_missing_drop_ins(data, file),
+        checkpoints_unread=damaged,
     )
+
+
+def _missing_drop_ins(data: Mapping[str, Any], file: str) -> dict[str, str]:
+    """The drop-ins that the recording names and lacks, with the reason."""
+    if "drop_ins_unread" not in data:
+        return {}
+    return {str(name): str(why) for name, why in _typed(data, "drop_ins_unread", dict, file).items()}
 
 
 def _settings(
     data: Mapping[str, Any], file: str, overrides: Sequence[str], flags: Sequence[str], unread: Sequence[str]
 ) -> KubeletSettings | None:
     """The kubelet's configuration, its drop-ins and its command line; None if the recording has none of them."""
-    config, drop_ins, missing = data.get("config"), None, {}
+    config, drop_ins, missing = data.get("config"), None, _missing_drop_ins(data, file)
     if "drop_ins" in data:
         given = _typed(data, "drop_ins", dict, file)
         drop_ins = [(f"{file} {name}", _text(text)) for name, text in given.items()]
-    if "drop_ins_unread" in data:
-        missing = {str(name): str(why) for name, why in _typed(data, "drop_ins_unread", dict, file).items()}
     if config is None and not unread and not drop_ins and not missing:
         return None
     return settings_of(
@@ -164,8 +176,22 @@ def _settings(
     )
 
 
-def _checkpoint(data: Mapping[str, Any], name: str, file: str) -> dict[str, Checkpointed]:
-    return checkpointed(data[name], file=file, name=name) if data.get(name) is not None else {}
+def _checkpoints(data: Mapping[str, Any], file: str) -> tuple[dict[str, dict[str, Checkpointed]], dict[str, str]]:
+    """The checkpoints of pods' resources by name, and those that cannot be used, with the reason.
+
+    A node whose checkpoint is damaged has pods to be judged all the same: what rests on it is left open.
+    """
+    found: dict[str, dict[str, Checkpointed]] = {}
+    damaged: dict[str, str] = {}
+    if "checkpoints_unread" in data:
+        damaged = {str(name): str(why) for name, why in _typed(data, "checkpoints_unread", dict, file).items()}
+    for name in (ALLOCATED, ACTUATED):
+        if data.get(name) is not None:
+            try:
+                found[name] = checkpointed(data[name], file=file, name=name)
+            except ManifestError as error:
+                damaged[name] = error.what.rstrip(".")
+    return found, damaged
 
 
 def _text(document: object) -> bytes:

@@ -6,7 +6,6 @@ command line and the files that it names. docs/reference/recorded-trees.md says 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import posixpath
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -223,12 +222,15 @@ def _told(target: Target, kubelet: _Kubelet, deadline: Deadline) -> dict[str, ob
         told["config"] = text
     if path := kubelet.path("config-dir"):
         told |= _drop_ins(target, path, deadline)
+    damaged: dict[str, str] = {}
     for name in _STATES:
         state = posixpath.join(kubelet.path("root-dir", "/var/lib/kubelet"), name)
         if (kept := target.read(state, deadline=deadline)) is not None:
-            with contextlib.suppress(ValueError):
+            try:
                 told[name] = json.loads(kept)
-    return told
+            except ValueError:
+                damaged[name] = "the file is not JSON"
+    return {**told, **({"checkpoints_unread": damaged} if damaged else {})}
 
 
 def _plain(target: Target, path: str, deadline: Deadline) -> tuple[str, str]:

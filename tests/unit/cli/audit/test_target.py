@@ -136,12 +136,11 @@ def test_a_containerd_that_passes_huge_page_limits_on_is_judged_by_that(node: Li
 def test_the_kubelets_command_line_wins_over_its_file(
     node: LiveNode, told: Told, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    node.kubelet += ["--kube-reserved=memory=1Gi", "--node-ip=10.0.0.7", "--config-dir", "/etc/kubernetes/conf.d"]
+    node.kubelet += ["--kube-reserved=memory=1Gi", "--node-ip=10.0.0.7"]
     code, out, err = told("--target", "ssh://node7", *PODS)
     assert code == 1
     assert "memory.max of kubepods" in out
     assert "kubeReserved" in out
-    assert "/etc/kubernetes/conf.d: there is no such folder any more: what it sets is not known here" in err
     assert "node-ip" not in err
     assert run(["record", "--target", "ssh://node7"]) == 0
     (tmp_path / "node7.json").write_text(capsys.readouterr().out)
@@ -150,6 +149,29 @@ def test_the_kubelets_command_line_wins_over_its_file(
     code, _, err = told("--tree", tmp_path / "node7.json", "--kubelet-config", config, *PODS)
     assert (code, err.count("memqos: note: ")) == (0, 1)
     assert "--kubelet-config: it is used in place of the configuration" in err
+
+
+def test_what_an_unread_drop_in_may_explain_is_not_observable(node: LiveNode, told: Told) -> None:
+    """The node has other values than without the drop-ins, and which it has with them is not known."""
+    node.kubelet += ["--kube-reserved=memory=1Gi", "--config-dir", "/etc/kubernetes/conf.d"]
+    code, out, err = told("--target", "ssh://node7", *PODS)
+    assert code == 0
+    assert "/etc/kubernetes/conf.d: there is no such folder any more: what it sets is not known here" in err
+    assert "the kubelet's configuration is not known whole: /etc/kubernetes/conf.d" in out
+    config = data_root() / "fixtures/kubelet/v1.22.yaml"
+    code, out, _ = told("--target", "ssh://node7", "--kubelet-config", config, *PODS)
+    assert "is not known whole" not in out
+
+
+def test_damaged_checkpoints_leave_open_what_deviates(node: LiveNode, told: Told) -> None:
+    node.kubelet += ["--kube-reserved=memory=1Gi"]
+    state = node.target._plain._files
+    for name, text in (("allocated_pods_state", b"{"), ("actuated_pods_state", b'{"data": "{}", "checksum": 7}')):
+        state[f"/var/lib/kubelet/{name}"] = text
+        code, out, _ = told("--target", "ssh://node7", *PODS)
+        assert code == 0
+        assert f"the resources that the kubelet has allocated are not known: {name}: " in out
+        del state[f"/var/lib/kubelet/{name}"]
 
 
 def test_drop_ins_of_the_node_are_judged_by_unless_an_option_gives_a_configuration(
