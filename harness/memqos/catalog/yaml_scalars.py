@@ -14,6 +14,8 @@ ScalarValue = None | bool | int | float | str
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUE = frozenset({"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})
 _FALSE = frozenset({"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})
+_INFINITE = (".inf", ".Inf", ".INF")
+_NO_JSON = frozenset({*(f"{sign}{word}" for sign in ("", "+", "-") for word in _INFINITE), ".nan", ".NaN", ".NAN"})
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
 _INT = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|[1-9][0-9]*|0)", re.ASCII)
 _LONGEST_NUMBER = 64
@@ -28,6 +30,9 @@ def resolved(event: yaml.ScalarEvent) -> ScalarValue:
         return None
     if text in _TRUE or text in _FALSE:
         return text in _TRUE
+    if text in _NO_JSON:
+        # A float, which JSON has not: where a text is expected it is refused, as the API server refuses it.
+        return math.nan if text[1] in "nN" else math.inf
     return plain_number(text) if text[0] in "+-.0123456789" else text
 
 

@@ -208,7 +208,7 @@ LONG = "1" * 10_000
         (resources('requests: {memory: "\\t128Mi"}'), "p.yaml:9", "is not a quantity"),
         (resources('requests: {memory: "128Mi\\u2028"}'), "p.yaml:9", "is not a quantity"),
         (resources("requests: {memory: 1:30}"), "p.yaml:9", "'1:30' is not a quantity"),
-        (resources("requests: {memory: .inf}"), "p.yaml:9", "'.inf' is not a quantity"),
+        (resources("requests: {memory: .inf}"), "p.yaml:9", "'inf' is not a quantity"),
         (resources("requests: {memory: 2001-12-14}"), "p.yaml:9", "is not a quantity"),
         (resources("requests: {memory: on}"), "p.yaml:9", "expected a quantity, got 'on'"),
         (resources("requests: {memory: 1٢Mi}"), "p.yaml:9", "is not a quantity"),

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from memqos.catalog.yaml_nodes import MAX_BYTES, MappingNode, ScalarNode, SequenceNode, parse_documents
@@ -52,13 +54,20 @@ def plain(node):
             "a: 1:30\nb: 190:20:30\nc: 2001-12-14\nd: 1:30.5",
             {"a": "1:30", "b": "190:20:30", "c": "2001-12-14", "d": "1:30.5"},
         ),
-        ("a: .inf\nb: -.inf\nc: .nan\nd: 1e999", {"a": ".inf", "b": "-.inf", "c": ".nan", "d": "1e999"}),
+        ("a: 1e999\nb: '.inf'\nc: .infinity", {"a": "1e999", "b": ".inf", "c": ".infinity"}),
+        ("a: .inf\nb: -.Inf\nc: +.INF", {"a": math.inf, "b": math.inf, "c": math.inf}),
         ("a: +1\nb: -0\nc: 0b11\nd: +0x1f\ne: 08\nf: 1.", {"a": 1, "b": 0, "c": 3, "d": 31, "e": 8.0, "f": 1.0}),
     ],
 )
 def test_values(text, value):
     (document,) = parse(text)
     assert plain(document) == value
+
+
+@pytest.mark.parametrize("written", [".nan", ".NaN", ".NAN"])
+def test_what_is_no_number_is_no_text_either(written):
+    (document,) = parse(f"a: {written}")
+    assert math.isnan(plain(document)["a"])
 
 
 def test_several_documents_without_the_empty_ones():

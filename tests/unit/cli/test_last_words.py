@@ -34,7 +34,10 @@ def test_only_an_interrupted_command_has_nothing_to_say_of_what_it_tore_down(ans
     assert ("memqos: interrupted." in done.stderr) is not told
 
 
-def test_an_interrupt_while_memqos_is_being_imported_has_no_traceback():
+@pytest.mark.parametrize(
+    "begin", ["runpy.run_module('memqos', run_name='__main__')", "from memqos.__main__ import console; console()"]
+)
+def test_an_interrupt_while_memqos_is_being_imported_has_no_traceback(begin):
     program = (
         "import runpy, sys\n"
         "class Interrupts:\n"
@@ -42,7 +45,7 @@ def test_an_interrupt_while_memqos_is_being_imported_has_no_traceback():
         "        if name == 'memqos.cli':\n"
         "            raise KeyboardInterrupt\n"
         "sys.meta_path.insert(0, Interrupts())\n"
-        "runpy.run_module('memqos', run_name='__main__')\n"
+        f"{begin}\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.strip()) == (2, "memqos: interrupted.")
