@@ -1,17 +1,12 @@
-"""Admission of new pods: the plugins in their order, then validation.
-
-Validation of a new pod, once admission has changed it: what defaults can make wrong.
-
-What a manifest says itself is checked when it is read; a LimitRange's default or a recommendation may then put a
-request above a limit. Source: pkg/apis/core/validation `validateResourceRequirements`,
-`validatePodResourceConsistency`.
-
-The entry: new pods as the API server stores them, those that it refuses, and what cannot be known of either.
+"""Admission of new pods: as the API server stores them, those that it refuses, and what cannot be known of either.
 
 The order is that of the API server: plugins that change a pod (LimitRanger, Priority, RuntimeClass, webhooks), then
 validation, then plugins that only refuse (LimitRanger again, ResourceQuota last). NamespaceLifecycle is the first of
 all. Plugins that concern neither resources nor priority (ServiceAccount, DefaultTolerationSeconds, PodSecurity …)
 change no value and are left out. Source: pkg/kubeapiserver/options `AllOrderedPlugins`; apiserver `Store.Create`.
+
+Validation finds what defaults make wrong: a LimitRange's default or a recommendation may put a request above a limit.
+Source: pkg/apis/core/validation `validateResourceRequirements`, `validatePodResourceConsistency`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Plans, reasons and findings as JSON, and JSON as text.
+"""Plans, reasons and findings as JSON: the one form that they have in every answer, and in results.
 
-JSON as indented text, quick for the long documents of plans: what many cgroups share is written once.
-
-The text is what `json.dumps(value, indent=1)` makes of the same values.
-
-Plans, reasons and findings as JSON: the one form that they have in every answer, and in results.
+The text is what `json.dumps(value, indent=1)` makes of the same values; what many cgroups share is written once.
 
 A plan is what `memqos expect --json` prints and what is kept as plan.json.
 

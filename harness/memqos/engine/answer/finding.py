@@ -1,16 +1,10 @@
-"""Findings: what was expected, what was observed, who set it, and where a value was lost.
+"""Findings: what was expected, what was observed, which program set it, and where on its way a value was lost.
 
-Who set it: who made the value that a finding observed, so that nobody's work is taken for somebody else's.
+Setter: a runtime writes containers' files; a kubelet, or memqos in its place, writes those above. What memqos wrote
+itself and reads back says nothing about a runtime.
 
-A plan is made true by several: a runtime writes containers' files, a kubelet, or memqos in its place, those above.
-What memqos wrote itself and reads back says that the plan was enacted, and nothing about a runtime.
-
-Where on its way a container's value was first lost: what each hop holds of it, from the daemon to the file.
-
-A request becomes a stored specification, that a bundle's config.json, that the OCI runtime's own state and the
-properties of a systemd unit, and that the text of a control file. Each hop is another program's work.
-
-Findings: a plan held against a reading, knob by knob or behaviour by behaviour, each with a verdict.
+Hops: a request becomes a stored specification, a bundle's config.json, the OCI runtime's own state, the properties of
+a systemd unit, and the text of a control file. Each hop is another program's work.
 """
 
 from __future__ import annotations

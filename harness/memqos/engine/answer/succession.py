@@ -1,11 +1,7 @@
-"""What a node keeps from an earlier configuration of its kubelet.
+"""What a node keeps from an earlier configuration or release of its kubelet, its pods still running.
 
-What a node has from an earlier configuration, or its pods from an earlier size, and what no kubelet sent.
-
-The plan of now is what a node has that is made anew. A pod that has run through a change keeps what nothing writes
-again (`engine.answer.succession`, `engine.resize`): such a value conforms, and says where it comes from.
-
-What a node holds after its kubelet came back with another configuration or release, its pods still running.
+A pod that has run through a change keeps what nothing writes again (here, and in `engine.resize`): such a value
+conforms, and says where it comes from.
 
 The kubelet writes the levels above pods when it starts and every minute; a pod's cgroup when it makes it, and a
 container's when the container is made. Where the new rules write nothing, the old value stays: nothing is reset,

@@ -1,10 +1,6 @@
-"""The verdict: a plan held against a reading.
+"""The verdict: a plan held against a reading, knob by knob, and whether containers' processes are in their cgroups.
 
-Findings on whether a container's processes are in its cgroup: the kernel bounds and counts only what is in it.
-
-The verdict: a plan held against a reading, knob by knob.
-
-What could not be observed says why and never conforms; everything is judged, nothing is dropped.
+What could not be observed says why and never conforms. Everything is judged, nothing is dropped.
 """
 
 from __future__ import annotations

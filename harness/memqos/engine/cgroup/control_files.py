@@ -1,14 +1,11 @@
 """The control files of both versions of cgroups, and their initial values.
 
-Which control files say a thing, on each version of cgroups.
-
 cgroup v1 has a hierarchy for each controller, mounted below /sys/fs/cgroup/<controller>; a cgroup has the same path in
 all of them. Sources: kernel, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/; opencontainers/cgroups fs, fs2.
 
-Files of cgroup v2 that hold a setting, and what they show in a cgroup in which nothing wrote them.
-
-The other files of a cgroup count something, or act when they are written. A kernel may have settings that this module
-does not know. Sources: kernel, Documentation/admin-guide/cgroup-v2.rst, and the cftype tables of mm/memcontrol.c,
+The settings are of cgroup v2, with what they show in a cgroup in which nothing wrote them. The other files of a cgroup
+count something, or act when they are written. A kernel may have settings that this module does not know.
+Sources: kernel, Documentation/admin-guide/cgroup-v2.rst, and the cftype tables of mm/memcontrol.c,
 mm/hugetlb_cgroup.c, kernel/cgroup/{cgroup,cpuset,pids,rdma,misc,dmem}.c, kernel/sched/core.c and block/ (6.1 to 7.2).
 """
 

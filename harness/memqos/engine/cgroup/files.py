@@ -1,11 +1,4 @@
-"""The files of planned cgroups: written, unwritten and unavailable.
-
-Files that nobody writes: what they show on a node, and the reason for that.
-
-Why a control file is in no cgroup of a plan: it is the other version's of cgroups, or nothing rules it here.
-
-The files of planned cgroups: what each shows, for those that something was ruled on and for those left alone.
-"""
+"""The files of planned cgroups: what each shows, those that nothing writes too, and why a file is unavailable."""
 
 from __future__ import annotations
 

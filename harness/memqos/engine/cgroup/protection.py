@@ -5,8 +5,8 @@ kernel hands protection down from the cgroup at which reclaim began. All arithme
 and 64-bit unsigned integers. Source: mm/page_counter.c `page_counter_calculate_protection`, mm/vmscan.c
 `get_scan_count`; the same from Linux 6.1 to 7.2.
 
-Of a planned tree: the plan says what each cgroup asks for; how much of that counts depends on what its ancestors have
-and on what it and its siblings use. Use that nobody gave is assumed, and each answer says which it was.
+Of a planned tree: how much of what a cgroup asks for counts depends on its ancestors, its own use and its siblings'.
+Use that was not given is assumed, and each answer says which it was.
 """
 
 from __future__ import annotations

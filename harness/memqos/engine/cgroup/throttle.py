@@ -1,6 +1,4 @@
-"""How memory.high slows programs: the kernel's formula, and a plan's containers.
-
-How long the kernel lets a program sleep for what it charges above memory.high, and so how fast it can still grow.
+"""How memory.high slows programs: how long the kernel lets one sleep, and where a plan's containers stall and end.
 
 A model for claims about behaviour, with the kernel's own arithmetic: whole pages, whole jiffies, 64-bit unsigned
 integers. Each time a task was charged a batch while its cgroup, or one above it, was over memory.high, it reclaims; if
@@ -15,9 +13,7 @@ and from 17.68 % on it has come to the cap, where it grows by 256 KiB in 2 s. So
 `MEMCG_CHARGE_BATCH`; the same from Linux 6.1 to 7.2. Before 6.1 a batch was of 32 pages. Delays for memory.swap.high
 come on top in the kernel; nothing in Kubernetes sets it.
 
-What a plan's memory.high does to programs that cannot give memory back: where they sleep, stall, and end.
-
-The model is `engine.cgroup.throttle`. It is about one task that grows and of which nothing can be reclaimed; page cache
+Of a plan, the model is about one task that grows and of which nothing can be reclaimed; page cache
 of data that makes room is not slowed. How long it takes to memory.max is a range: each sleep pays for a batch of 64
 pages, of which the task keeps between all and one, since the rest is given back when another task charges on its CPU.
 Measured: 38 pages down to 1, and 1 in every run that took minutes. A task whose own text is the only page cache that

@@ -1,12 +1,8 @@
-"""The analysis of a container above its memory.high, and its text.
+"""How a container above its memory.high ended, or whether it could have: an analysis of samples, as text and JSON.
 
-How a container above its memory.high ended, or whether it could have: an analysis of a series of samples.
-
-The model is `engine.cgroup.throttle`; `throttle_segments` has what it did on the way. A series that stops says nothing
+The model is `engine.cgroup.throttle`; `throttle_series` has what it did on the way. A series that stops says nothing
 about why. What can be said is whether memory.max was in reach when it stopped: within the time between two samples a
 task takes no more than the model lets it take.
-
-The analysis of a series of samples above memory.high, as text for people and as JSON.
 """
 
 from __future__ import annotations

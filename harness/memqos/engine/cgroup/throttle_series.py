@@ -1,13 +1,9 @@
-"""A series of samples above memory.high, and its stretches.
-
-A series of samples of one container above its memory.high, and what its counters say before any judgement.
+"""A series of samples of one container above its memory.high, and its stretches: it slept, thrashed, or neither.
 
 `high` of memory.events counts 17 for each pass that reclaims nothing (the first try and 16 retries), once for each
 cgroup from the task's own upwards that is over its memory.high: mm/memcontrol.c, `mem_cgroup_handle_over_high`
 (MAX_RECLAIM_RETRIES), `reclaim_high`. Where a pass reclaims something it tries again without using up a retry, so steps
 are then no multiples of 17, and passes are an estimate.
-
-What a container did above its memory.high, stretch by stretch: it slept, it thrashed its text, or neither.
 
 Sleeping and thrashing both count `high` and both go on for long. What tells them apart is growth: a task that sleeps
 keeps between 64 pages and one of each pass, a task that thrashes keeps none. So a stretch thrashes where memory stands

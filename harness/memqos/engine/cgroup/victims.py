@@ -1,6 +1,4 @@
-"""OOM kills: the kernel's choice, and the order for a plan.
-
-Whom the kernel kills when a cgroup, or the machine, has run out of memory.
+"""OOM kills: which process the kernel kills when a cgroup or the machine is out of memory, and the order for a plan.
 
 A model for claims about behaviour, with the kernel's own arithmetic: whole pages, signed. Of the processes below what
 ran out, the one with the highest badness is chosen:
@@ -16,9 +14,7 @@ Source: mm/oom_kill.c `oom_badness` (since Linux 5.9 without rounding to thousan
 mm/memcontrol.c `mem_cgroup_get_max`, `mem_cgroup_get_oom_group`. A task that is dying already, and one that is marked
 as the origin of the shortage (swapoff), are left out.
 
-In which order a plan's containers are killed when the machine, or a limit above several of them, runs out of memory.
-
-The model is `engine.cgroup.victims`. Each container counts as one process that uses all of what the container uses
+Of a plan, each container counts as one process that uses all of what the container uses
 and is none of the kernel's own; its page tables, below 0.2 % of that, are left out. Sandboxes are too: a pause program
 is small, and has -998.
 """
