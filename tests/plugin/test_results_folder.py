@@ -287,3 +287,36 @@ def test_a_folder_that_is_removed_in_mid_run_is_made_again(suite, run, pytester)
     assert run().ret == 0
     assert json.loads((pytester.path / "out/bundle.json").read_text())["counts"]["tests"]["conforms"] == 3
     shutil.rmtree(pytester.path / "out")
+
+
+MASKED = """
+import contextlib, os, sys
+from pathlib import Path
+from types import SimpleNamespace
+from memqos.errors import MemqosError
+from memqos.plugin.results.results_folder import make_folder
+
+named, place = sys.argv[1] == "named", Path(sys.argv[2])
+if os.geteuid() == 0:
+    os.chmod(place, 0o777)
+    os.setgid(65534)
+    os.setuid(65534)
+os.umask(0o777)
+settings = SimpleNamespace(results=place / "r" if named else None, origins={"results": "--results"})
+with contextlib.ExitStack() as held:
+    try:
+        make_folder(place / "r", settings, held=held)
+    except MemqosError as error:
+        print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize("how", ["named", "unnamed"])
+def test_a_folder_that_its_mask_makes_unusable_does_not_stay(pytester, how):
+    place = pytester.mkdir("place")
+    for folder in (place, *list(place.parents)[:3]):
+        folder.chmod(0o755)
+    words = [sys.executable, "-c", MASKED, how, str(place)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("EnvironmentNotAbleError"), done.stderr
+    assert list(place.iterdir()) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -32,17 +34,23 @@ Stamp = tuple[int, int, int] | None
 
 
 def watched(
-    files: Sequence[Path], run: Callable[[bool], int], *, clock: Clock = SYSTEM_CLOCK, rounds: int | None = None
+    files: Sequence[Path],
+    run: Callable[[bool], int],
+    *,
+    is_refused: Callable[[], bool] = lambda: False,
+    clock: Clock = SYSTEM_CLOCK,
+    rounds: int | None = None,
 ) -> int:
     """Run at once, and after each change of one of the files; the last exit code.
 
-    run: runs everything, or what failed last time if it is given True. rounds: how many changes to wait for, None for
+    run: runs everything, or what failed last time if it is given True. is_refused: whether the run is a usage error
+    whatever the files hold; then it is not run again. rounds: how many changes to wait for, None for
     as many as come. A file that is being written is let be until it stays the same from one look to the next; one that
     is not there is waited for.
     """
     seen = [_stamp(file) for file in files]
     code = run(False)
-    while rounds is None or rounds > 0:
+    while (rounds is None or rounds > 0) and not (code == ExitCode.USAGE and is_refused()):
         rounds = None if rounds is None else rounds - 1
         say(f"memqos: waiting for a change of {', '.join(map(str, files))} (Ctrl-C ends it)", err=True)
         seen = _changed(files, seen, clock)
@@ -82,7 +90,18 @@ def _watch(*, words: Sequence[str], **given: str | None) -> int:
         if not file.is_file():
             raise UsageError(f"there is no file '{file}'.", where="memqos watch")
     options = [word for key, value in given.items() if value is not None for word in (_OPTIONS[key], value)]
-    return watched(files, lambda again: run_alone([*options, *words, *(["--last-failed"] if again else [])]))
+    return watched(
+        files,
+        lambda again: run_alone([*options, *words, *(["--last-failed"] if again else [])]),
+        is_refused=lambda: _is_refused(words),
+    )
+
+
+def _is_refused(words: Sequence[str]) -> bool:
+    """Whether `memqos run` refuses these words, without the files that are watched."""
+    collect = [sys.executable, "-m", "memqos", "run", *words, "--collect-only", "-q"]
+    done = subprocess.run(collect, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    return done.returncode == ExitCode.USAGE
 
 
 command = click.Command(

@@ -50,6 +50,21 @@ def binary(tmp_path):
     return file
 
 
+@pytest.mark.parametrize(("is_refused", "runs_made"), [(True, ["all"]), (False, ["all", "all"])])
+def test_a_usage_error_that_no_change_mends_ends_it(binary, is_refused, runs_made):
+    """One about the file, which may be half written, waits for the next change."""
+    asked, run = runs(ExitCode.USAGE, ExitCode.CONFORMS)
+    looks = Looks(lambda: binary.write_text("two"), nothing, nothing)
+    code = watched([binary], run, is_refused=lambda: is_refused, clock=looks, rounds=1)
+    assert (code, asked) == (ExitCode.USAGE if is_refused else ExitCode.CONFORMS, runs_made)
+
+
+def test_words_that_run_refuses_are_found_without_the_file(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert watch._is_refused(["--no-such-driver=x", "--driver", "nothing"])
+    assert not watch._is_refused(["limits"])
+
+
 def test_what_failed_is_run_again_and_then_everything(binary):
     asked, run = runs(ExitCode.DEVIATES, ExitCode.DEVIATES, ExitCode.CONFORMS, ExitCode.CONFORMS)
     change = iter(["three", "four!"])

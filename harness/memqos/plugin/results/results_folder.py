@@ -81,9 +81,11 @@ def make_folder(folder: Path, settings: Settings, *, held: contextlib.ExitStack)
     Raises UsageError for a place where there can be no folder, or where another run writes just now,
     NoSpaceError if there is less room than a run may need, EnvironmentNotAbleError if it cannot be written.
     """
+    was_there = folder.exists()
     try:
         if settings.results is None:
             folder = _new(folder)
+            was_there = False
         else:
             folder.mkdir(parents=True, exist_ok=True)
             _hold(folder, settings, held)
@@ -93,6 +95,10 @@ def make_folder(folder: Path, settings: Settings, *, held: contextlib.ExitStack)
         probe.write_text("")
         probe.unlink()
     except OSError as error:
+        if not was_there:
+            with contextlib.suppress(OSError):
+                # By a mask of 777, say, it can be made and not be used.
+                folder.rmdir()
         raise _refused(error, folder, settings) from error
     return folder
 
