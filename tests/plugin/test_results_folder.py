@@ -5,8 +5,10 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 
@@ -289,19 +291,19 @@ def test_a_folder_that_is_removed_in_mid_run_is_made_again(suite, run, pytester)
     shutil.rmtree(pytester.path / "out")
 
 
-MASKED = """
+ORDINARY = """
 import contextlib, os, sys
 from pathlib import Path
 from types import SimpleNamespace
 from memqos.errors import MemqosError
 from memqos.plugin.results.results_folder import make_folder
 
-named, place = sys.argv[1] == "named", Path(sys.argv[2])
+named, place, mask = sys.argv[1] == "named", Path(sys.argv[2]), sys.argv[3]
 if os.geteuid() == 0:
     os.chmod(place, 0o777)
     os.setgid(65534)
     os.setuid(65534)
-os.umask(0o777)
+os.umask(int(mask, 8))
 settings = SimpleNamespace(results=place / "r" if named else None, origins={"results": "--results"})
 with contextlib.ExitStack() as held:
     try:
@@ -311,12 +313,61 @@ with contextlib.ExitStack() as held:
 """
 
 
+def made_by_an_ordinary_user(how, place, mask):
+    """What make_folder says to a user who is not root, in a folder that they may write to."""
+    words = [sys.executable, "-c", ORDINARY, how, str(place), mask]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def open_place():
+    """A folder that every user reaches, whatever the mode of pytest's own folders."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        place = Path(folder) / "place"
+        place.mkdir()
+        yield place
+
+
 @pytest.mark.parametrize("how", ["named", "unnamed"])
-def test_a_folder_that_its_mask_makes_unusable_does_not_stay(pytester, how):
-    place = pytester.mkdir("place")
-    for folder in (place, *list(place.parents)[:3]):
-        folder.chmod(0o755)
-    words = [sys.executable, "-c", MASKED, how, str(place)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+def test_a_folder_that_its_mask_makes_unusable_does_not_stay(open_place, how):
+    done = made_by_an_ordinary_user(how, open_place, "777")
     assert done.stdout.startswith("EnvironmentNotAbleError"), done.stderr
-    assert list(place.iterdir()) == []
+    assert list(open_place.iterdir()) == []
+
+
+@pytest.mark.parametrize("how", ["named", "unnamed"])
+def test_a_folder_below_one_that_cannot_be_read_is_refused_in_one_line(open_place, how):
+    closed = open_place / "closed"
+    closed.mkdir(mode=0o700)
+    below = closed / "place"
+    below.mkdir()
+    closed.chmod(0o000)
+    done = made_by_an_ordinary_user(how, below, "022")
+    closed.chmod(0o700)
+    assert done.stdout.startswith("EnvironmentNotAbleError"), done.stderr
+
+
+# Once pytest is loaded: only root may be able to read the interpreter's folders.
+BECOMES_NOBODY = """
+import os, pytest
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config):
+    os.setgid(65534)
+    os.setuid(65534)
+"""
+
+
+@needs_root
+def test_a_run_whose_results_cannot_be_looked_for_ends_in_one_line(open_place):
+    """As somebody who is not root, since root reads every folder."""
+    (open_place / "conftest.py").write_text(BECOMES_NOBODY)
+    closed = open_place / "closed"
+    closed.mkdir(mode=0o700)
+    words = [sys.executable, "-m", "pytest", "--rootdir=.", "-p", "no:cacheprovider", f"--memqos-results={closed}/r"]
+    done = subprocess.run(words, cwd=open_place, capture_output=True, text=True, check=False)
+    assert done.returncode == 6, done.stderr
+    assert (
+        done.stderr == f"Exit: {closed}/r: Permission denied. Name a folder that can be written (--memqos-results).\n"
+    )

@@ -13,7 +13,7 @@ import pytest
 from memqos import frame, streams
 from memqos.config.kinds import Kind
 from memqos.config.table import SETTINGS
-from memqos.errors import UsageError
+from memqos.errors import MemqosError, UsageError
 from memqos.plugin import asking, fixtures, hooks
 from memqos.plugin.budget import Budget
 from memqos.plugin.collection import collecting
@@ -115,6 +115,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[RESULTS] = chosen_folder(config, settings)
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None
+    except MemqosError as error:
+        # No session has begun: what pytest did not expect here, it shows with its traceback.
+        pytest.exit(str(error), returncode=error.exit_code)
     manager = config.pluginmanager
     manager.register(collecting, "memqos-collecting")
     manager.register(outcomes.Outcomes(config), "memqos-outcomes")

@@ -49,7 +49,7 @@ def chosen_folder(config: pytest.Config, settings: Settings) -> Path:
     folder = config.invocation_params.dir / settings.results
     where = settings.origins["results"]
     try:
-        if folder.exists() and not folder.is_dir():
+        if os.path.exists(folder) and not os.path.isdir(folder):  # noqa: PTH110, PTH112 - as in make_folder
             raise UsageError(f"'{folder}' is not a folder.", where=where)
         # A run that was killed while it wrote a file leaves it as .NAME.new.
         found = {path.name: path.name.removeprefix(".").removesuffix(".new") for path in folder.glob("*")}
@@ -81,7 +81,7 @@ def make_folder(folder: Path, settings: Settings, *, held: contextlib.ExitStack)
     Raises UsageError for a place where there can be no folder, or where another run writes just now,
     NoSpaceError if there is less room than a run may need, EnvironmentNotAbleError if it cannot be written.
     """
-    was_there = folder.exists()
+    was_there = os.path.exists(folder)  # noqa: PTH110 - Path.exists raises where a parent cannot be read
     try:
         if settings.results is None:
             folder = _new(folder)
