@@ -348,26 +348,30 @@ def test_a_folder_below_one_that_cannot_be_read_is_refused_in_one_line(open_plac
     assert done.stdout.startswith("EnvironmentNotAbleError"), done.stderr
 
 
-# Once pytest is loaded: only root may be able to read the interpreter's folders.
-BECOMES_NOBODY = """
-import os, pytest
+# No sooner: only root may be able to read the interpreter's folders.
+LOOKS_AS_NOBODY = """
+import os
+import memqos.plugin.entry
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_configure(config):
+chosen_folder = memqos.plugin.entry.chosen_folder
+
+def chosen_by_nobody(config, settings):
     os.setgid(65534)
     os.setuid(65534)
+    return chosen_folder(config, settings)
+
+memqos.plugin.entry.chosen_folder = chosen_by_nobody
 """
 
 
 @needs_root
 def test_a_run_whose_results_cannot_be_looked_for_ends_in_one_line(open_place):
     """As somebody who is not root, since root reads every folder."""
-    (open_place / "conftest.py").write_text(BECOMES_NOBODY)
+    (open_place / "conftest.py").write_text(LOOKS_AS_NOBODY)
     closed = open_place / "closed"
     closed.mkdir(mode=0o700)
     words = [sys.executable, "-m", "pytest", "--rootdir=.", "-p", "no:cacheprovider", f"--memqos-results={closed}/r"]
     done = subprocess.run(words, cwd=open_place, capture_output=True, text=True, check=False)
     assert done.returncode == 6, done.stderr
-    assert (
-        done.stderr == f"Exit: {closed}/r: Permission denied. Name a folder that can be written (--memqos-results).\n"
-    )
+    advice = "Name a folder that can be written (--memqos-results)."
+    assert done.stderr == f"Exit: {closed}/r: Permission denied. {advice}\n"
