@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ POD_SECONDS = 180.0
 
 REMOVAL_SECONDS = 120.0
 HEARING_SECONDS = 30.0
-"""How long a runtime may take to notice that a container was killed, before it is asked to end it."""
+"""How long a runtime may take to notice that containers were killed together, before it is asked to end them."""
 
 LOGS = "/var/log/pods"
 """Where the kubelet lets a runtime keep containers' output."""
@@ -92,19 +93,20 @@ class Admission:
 
     def remove_pods(self, pods: Mapping[str, AdmittedPod]) -> None:
         """Kill and remove these pods with their sandboxes; the first error is raised when all were tried."""
-        self._kill(pods, with_sandboxes=True)
-        self._each_tried(pods, self._remove_pod)
+        hearing = self._kill(pods, with_sandboxes=True)
+        self._each_tried(pods, functools.partial(self._remove_pod, hearing=hearing))
 
     def remove_containers(self, pods: Mapping[str, AdmittedPod]) -> None:
         """Kill and remove the containers of these pods, and leave the sandboxes; errors as above."""
-        self._kill(pods)
-        self._each_tried(pods, self._remove_containers)
+        hearing = self._kill(pods)
+        self._each_tried(pods, functools.partial(self._remove_containers, hearing=hearing))
 
-    def _kill(self, pods: Mapping[str, AdmittedPod], *, with_sandboxes: bool = False) -> None:
+    def _kill(self, pods: Mapping[str, AdmittedPod], *, with_sandboxes: bool = False) -> Deadline:
         """Kill all containers at once: asking the runtime for one after the other would wait for each.
 
         A sandbox may be a process of its own; what the runtime does about its end and the containers' goes on side by
         side then.
+        Returns by when the runtime is to have noticed all of it.
         """
         while self.unfinished:
             self.unfinished.pop().shutdown()
@@ -116,6 +118,7 @@ class Admission:
         ]
         if paths:
             self.tree.kill(paths, deadline=Deadline.after(REMOVAL_SECONDS))
+        return Deadline.after(HEARING_SECONDS)
 
     def _each_tried(self, pods: Mapping[str, AdmittedPod], work: Callable[[AdmittedPod, Deadline], None]) -> None:
         errors: list[MachineryError] = []
@@ -203,10 +206,10 @@ class Admission:
                 data={"exit_code": status.exit_code, "reason": status.reason},
             )
 
-    def _remove_pod(self, admitted: AdmittedPod, deadline: Deadline) -> None:
+    def _remove_pod(self, admitted: AdmittedPod, deadline: Deadline, *, hearing: Deadline) -> None:
         trouble: MachineryError | None = None
         try:
-            self._remove_containers(admitted, deadline.sooner(deadline.remaining / 2))
+            self._remove_containers(admitted, deadline.sooner(deadline.remaining / 2), hearing=hearing)
         except MachineryError as error:
             # Removing the sandbox takes its containers along; what was wrong with them is told all the same.
             trouble = error
@@ -215,11 +218,11 @@ class Admission:
         if trouble is not None:
             raise trouble
 
-    def _remove_containers(self, admitted: AdmittedPod, deadline: Deadline) -> None:
+    def _remove_containers(self, admitted: AdmittedPod, deadline: Deadline, *, hearing: Deadline) -> None:
         for name, handle in list(admitted.containers.items()):
             # A container that was killed and of which the runtime has not heard yet cannot be removed in peace.
             try:
-                self._heard_of_its_end(name, handle, deadline.sooner(HEARING_SECONDS))
+                self._heard_of_its_end(name, handle, deadline.sooner(hearing.remaining))
             except DeadlineError:
                 # What is not in its cgroup was not killed there: only the runtime knows where it is.
                 self.runtime.stop(handle, grace=0, deadline=deadline)

@@ -6,10 +6,12 @@ from concurrent.futures import Future
 
 import pytest
 
-from memqos.errors import RuntimeCallError, TargetError
+from memqos.enactor import admission
+from memqos.errors import DeadlineError, RuntimeCallError, TargetError
 from memqos.node import NodeUnderTest
 from memqos.node.tidying import Tidying
 from memqos.place.fake_guest import FakeSampler
+from memqos.runtime.fake import FakeRuntime
 from tests.unit.node.fakes import Bench, kubelet, pod
 
 
@@ -68,6 +70,37 @@ def test_removing_is_not_tried_for_ever_either(monkeypatch):
     ):
         monkeypatch.setattr(bench.runtime, "remove_sandbox", hang)
     assert len(asked) == 3
+
+
+def test_pods_that_are_killed_in_vain_are_waited_for_together(monkeypatch):
+    """One after the other would leave a pod no time in which the runtime could end its containers."""
+    bench = Bench()
+    in_vain, stopped = [], []
+    real = admission.wait
+
+    def wait(condition, observe, *, deadline, until):
+        had = deadline.remaining
+        try:
+            return real(condition, observe, deadline=deadline, until=until)
+        except DeadlineError:
+            in_vain.append(had)
+            raise
+
+    def stop(container, *, grace, deadline):
+        stopped.append(container.id)
+        FakeRuntime.finish(bench.runtime, container, exit_code=137)
+
+    monkeypatch.setattr(admission, "HEARING_SECONDS", 0.05)
+    with bench.node.admitted([pod(name) for name in ("one", "two", "three", "four")], kubelet()):
+        # Their processes are not in their cgroups, where they are killed.
+        monkeypatch.setattr(bench.runtime, "finish", lambda *_, **__: None)
+        monkeypatch.setattr(bench.runtime, "stop", stop)
+        monkeypatch.setattr(admission, "wait", wait)
+
+    assert sorted(stopped) == sorted(bench.runtime.handles)
+    # Two are removed at a time.
+    assert [had == 0.0 for had in in_vain] == [False, False, True, True]
+    assert bench.planned_cgroups == []
 
 
 def test_an_error_in_the_test_removes_everything_and_stays_the_error():
