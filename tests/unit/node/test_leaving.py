@@ -98,8 +98,8 @@ def test_pods_that_are_killed_in_vain_are_waited_for_together(monkeypatch):
         monkeypatch.setattr(admission, "wait", wait)
 
     assert sorted(stopped) == sorted(bench.runtime.handles)
-    # Two are removed at a time.
-    assert [had == 0.0 for had in in_vain] == [False, False, True, True]
+    # At most two are removed at a time; the time for all is spent when the third begins.
+    assert [had == 0.0 for had in in_vain[2:]] == [True, True]
     assert bench.planned_cgroups == []
 
 
