@@ -8,27 +8,40 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from memqos.catalog.kubelets import KubeletCase
+from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enactor.base import Ability, AdmittedPod, Enactor, Order, require
 from memqos.enactor.steering import Steering
 from memqos.enactor.steering import steering as steering_of
 from memqos.engine.answer.finding import Finding, Setter
 from memqos.engine.answer.succession import succession
+from memqos.engine.cgroup.zonelist import Fallback, fallback
+from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.node.placement import table_after
 from memqos.engine.plan import Plan, PlannedPod
 from memqos.engine.resize import resize_pods
-from memqos.engine.translate.versions import TRIXIE, Runtimes
+from memqos.engine.translate.versions import TRIXIE, Feature, Runtimes
+from memqos.errors import UsageError
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupDriver
+from memqos.model.node import CgroupDriver, NodeFacts
+from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import Reading
 from memqos.node.behaviour.conditions import WATCHED_FILES
 from memqos.node.behaviour.hearing import Hearing
 from memqos.node.behaviour.premises import premises_of
+from memqos.node.behaviour.scarce import reclaiming, scarce
 from memqos.node.behaviour.watched import WatchedContainer
 from memqos.node.behaviour.watching import Watch
-from memqos.node.machine.under_test import READ_SECONDS, MachineUnderTest
+from memqos.node.machine.daemon import Daemon, daemon_beside
+from memqos.node.machine.mounting import mounted
+from memqos.node.machine.needs import lacking
+from memqos.node.machine.shortage import narrow_zone, tight
+from memqos.node.machine.swap import SWAPS, Zswap, order_finding, zswap_on
+from memqos.node.machine.volumes import HugeVolume, huge_volume, memory_volume
 from memqos.node.occupying import Occupancy
-from memqos.node.pods.binding import Zones, another, bound_to, halved_classes
+from memqos.node.pods.binding import Zones, another, beside_each_other, bound_to, halved_classes
 from memqos.node.pods.drifting import drift_finding, write_over
 from memqos.node.pods.population import Population, read_population
 from memqos.node.pods.recorder import Recorder
@@ -42,14 +55,16 @@ from memqos.node.vital import Vital
 from memqos.probe.facts import TargetFacts
 from memqos.probe.sampler import Sampler
 from memqos.runtime.base import Mount, Runtime
-from memqos.target.base import Target
+from memqos.target.base import Target, checked
 
 __all__ = ["NodeUnderTest"]
+
+READ_SECONDS = 60.0
 
 Asking = TypeVar("Asking", bound=Requests)
 
 
-class NodeUnderTest(MachineUnderTest):
+class NodeUnderTest:
     """A node: what it has, and the verbs of tests.
 
     Nothing of an earlier population is left on it when the next one is admitted. `enactor`: who makes plans true on it.
@@ -72,24 +87,128 @@ class NodeUnderTest(MachineUnderTest):
         vital: Vital | None = None,
         parallel: int = 1,
     ) -> None:
-        self._parallel = parallel
+        self.target = target
+        self.runtime = runtime
+        self.facts: NodeFacts = facts.node
+        self._facts = facts
+        self.driver = driver
+        self.tree = CgroupTree(target, facts.hierarchy)
+        # A run starts every pod with the runtime under test, whatever its RuntimeClass.
+        self._runtimes = dataclasses.replace(runtimes, every_class=True)
         self._tidying = tidying or Tidying()
         self._vital = vital or Vital()
-        super().__init__(
-            target=target,
-            runtime=runtime,
-            facts=facts,
-            driver=driver,
-            runtimes=runtimes,
-            is_own=self._tidying.disposable,
-            vital=self._vital,
-        )
+        self._parallel = parallel
         self._sampler = sampler
         self._recorder = recorder
         self._enactor = enactor
         self._occupancy = Occupancy(enactor, tidying=self._tidying, vital=self._vital)
         self._weighed = False
         self._settings = SettingFiles(self.tree)
+
+    def why_not(self, need: str) -> str:
+        """Why the node lacks what a claim needs, "" if it has it; the names are those of `claims.NEEDS`."""
+        oci = self._runtimes.oci
+        bare = self.driver is CgroupDriver.SYSTEMD and oci.subgroup and not oci.has(Feature.SCOPE_HAS_PROTECTION)
+        return lacking(
+            need, facts=self._facts, runtime=self.runtime, is_own=self._tidying.disposable, bare_scope=bool(bare)
+        )
+
+    def plan(
+        self,
+        pods: Sequence[Pod],
+        kubelet: KubeletCase,
+        *,
+        ended: Sequence[Pod] = (),
+        others: Mapping[str, KubeletCase] | None = None,
+    ) -> Plan:
+        """What this node must hold for these pods under this kubelet.
+
+        ended: pods that were admitted before these, and whose memory the Memory Manager has back; those of these that
+        it had placed beside them stay where they are. Empty is a node on which nothing ever ran. others: kubelets that
+        have some of these pods, by uid, in its place; UsageError for one that has something else above pods.
+        """
+        case = self.kubelet(kubelet)
+        table = table_after([*ended, *pods], case, ended=[pod.uid for pod in ended]) if ended else None
+        plans = {uid: expect(pods, self.kubelet(other)) for uid, other in (others or {}).items()}
+        return beside_each_other(expect(pods, case, table=table), plans)
+
+    def kubelet(self, case: KubeletCase) -> Kubelet:
+        """The kubelet of a case on this node, as the engine's rules see it."""
+        return Kubelet.of(
+            node=self.facts,
+            settings=case.settings,
+            release=case.release,
+            driver=self.driver,
+            variant=case.variant,
+            runtimes=self._runtimes,
+        )
+
+    def narrowed(self, zone: int) -> contextlib.AbstractContextManager[None]:
+        """While the context lasts, a NUMA zone has 48 MiB free; see `node.machine.shortage`."""
+        return narrow_zone(self.target, zone)
+
+    def memory_volume(self, *, noswap: bool) -> contextlib.AbstractContextManager[Mount]:
+        """A memory-backed volume, which watched pods may be given; see `node.machine.volumes`."""
+        return memory_volume(self.target, noswap=noswap)
+
+    def huge_volume(self) -> contextlib.AbstractContextManager[HugeVolume]:
+        """A volume of huge pages, some on each zone, which watched pods may be given; see `node.machine.volumes`."""
+        return huge_volume(self.target)
+
+    def swaps_in_order(self) -> Finding:
+        """Now, nothing is on a swap device while one of a higher priority has room; see `node.machine.swap`."""
+        result = self.target.run(["cat", SWAPS], deadline=Deadline.after(READ_SECONDS))
+        return order_finding(checked(result, where=self.target.address).text, where=self.target.address)
+
+    def zswap(self) -> contextlib.AbstractContextManager[Zswap]:
+        """While the context lasts, what is swapped out is compressed in memory first; see `node.machine.swap`."""
+        return zswap_on(self.tree)
+
+    def fallback(self) -> Fallback:
+        """Three zones of which the order shows in which the kernel turns to them; UsageError where there are none."""
+        if (order := fallback(self.facts.zones)) is None:
+            raise UsageError(
+                "no NUMA zone of the machine has one that is nearer to it than another one.",
+                next_step="Let the claim need 'distances'.",
+            )
+        return order
+
+    def tight(self, kubelet: KubeletCase, pods: Sequence[Pod] = ()) -> KubeletCase:
+        """The same kubelet with so much reserved that its pods have 256 MiB together; see `node.machine.shortage`.
+
+        pods: have no more than their programs take at first, and 64 MiB, which is faster.
+        """
+        return tight(kubelet, self.facts, pods)
+
+    @contextlib.contextmanager
+    def scarce(self) -> Iterator[None]:
+        """Until the context ends, the machine is short of memory as a whole, and only pods can make room.
+
+        EnvironmentNotAbleError for a kernel without huge pages; see `node.behaviour.scarce`.
+        """
+        with self._vital.guarded(), scarce(self.target, self.tree.hierarchy):
+            yield
+
+    def daemon(self, cgroup: str, *, shared: bool = False) -> contextlib.AbstractContextManager[Daemon]:
+        """A daemon below this cgroup of the node ("/memqossys.slice"), beside its pods; see `node.machine.daemon`."""
+        return daemon_beside(self.tree, CgroupPath.parse(cgroup), shared=shared, cpus=self.facts.cpus)
+
+    @contextlib.contextmanager
+    def mounted(self, *, recursive: bool) -> Iterator[None]:
+        """Until the context ends, cgroups are mounted with memory_recursiveprot, or without it."""
+        known = self.tree
+        with self._vital.guarded(), mounted(self.target, known.hierarchy, recursive=recursive) as hierarchy:
+            self.tree = CgroupTree(self.target, hierarchy)
+            try:
+                yield
+            finally:
+                self.tree = known
+
+    @contextlib.contextmanager
+    def reclaiming(self, *, generations: bool) -> Iterator[None]:
+        """Until the context ends, the kernel reclaims by the multi-generational LRU if it has it, or by the classic."""
+        with self._vital.guarded(), reclaiming(self.target, generations=generations):
+            yield
 
     @contextlib.contextmanager
     def keeping_pods(self) -> Iterator[None]:

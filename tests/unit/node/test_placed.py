@@ -7,7 +7,7 @@ import pytest
 
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import MachineryError, NonconformanceError, UsageError
-from memqos.node.machine.narrowing import narrow_zone
+from memqos.node.machine.shortage import narrow_zone
 from memqos.target.fake import FakeTarget
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in, pods
 from tests.unit.node.fakes import FACTS, FAR, FOUR

@@ -9,7 +9,7 @@ from memqos.engine.answer.finding import Verdict
 from memqos.errors import EnvironmentNotAbleError, NonconformanceError, TargetError, UsageError
 from memqos.node.behaviour.conditions import ended
 from memqos.node.behaviour.crowding import growth_of
-from memqos.node.machine.swap_devices import order_finding
+from memqos.node.machine.swap import order_finding
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in, pods
 from tests.unit.node.compressing import ZSWAP
 from tests.unit.node.crowded import CrowdedBench

@@ -1,4 +1,4 @@
-"""Zswap of a machine, switched on for a while, and how much of it a container may use."""
+"""Swap of a node's machine: how much of each swap device is in use, by priority, and zswap for a while."""
 
 from __future__ import annotations
 
@@ -8,13 +8,67 @@ from dataclasses import dataclass
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.errors import EnvironmentNotAbleError, UsageError
+from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.plan import Reason, kernel_revision
+from memqos.errors import EnvironmentNotAbleError, TargetError, UsageError
 from memqos.model.knob import Knob
+from memqos.model.node import CgroupVersion
 from memqos.node.behaviour.watched import WatchedContainer
 from memqos.probe.facts import ZSWAP_ENABLED
 from memqos.workload.command import Anon
 
-__all__ = ["POOL", "Zswap", "zswap_on"]
+__all__ = ["SWAPS", "Zswap", "order_finding", "zswap_on"]
+
+SWAPS = "/proc/swaps"
+
+_FIELDS = 5
+_REASON = Reason(
+    rule="swap goes to the device with the highest priority that has room, and to no other",
+    revision=kernel_revision(CgroupVersion.V2),
+    source="swapon(2), Priority; mm/swapfile.c, get_swap_pages",
+)
+
+
+def order_finding(text: str, *, where: str) -> Finding:
+    """By /proc/swaps, nothing is on a device while one before it, by priority, has room for it.
+
+    Not observable with one device, with several of one priority, and while nothing is in swap. TargetError for a text
+    that is not understood.
+    """
+    rows = sorted((_row(line, where) for line in text.splitlines()[1:]), reverse=True)
+    used = [(priority, size, in_use) for priority, _, size, in_use in rows]
+    first = next(iter(used), (0, 0, 0))
+    after = used[1:]
+    why = ""
+    if not after or any(priority == first[0] for priority, _, _ in after):
+        why = "the machine has no two swap devices of different priority: --topology small-swaps has them"
+    elif not first[2]:
+        why = "nothing is in swap"
+    elif first[2] >= first[1]:
+        why = "the first device is full"
+    shown = ", ".join(f"{name} with priority {priority}: {in_use} KiB" for priority, name, _, in_use in rows)
+    holds = all(not in_use for _, _, in_use in after)
+    return Finding(
+        verdict=Verdict.NOT_OBSERVABLE if why else Verdict.CONFORMS if holds else Verdict.DEVIATES,
+        subject="the swap devices",
+        cgroup="/",
+        knob=SWAPS,
+        set_by=Setter.KERNEL,
+        expected="all on the first by priority",
+        observed="" if why else shown,
+        reason=_REASON,
+        why_not=why,
+    )
+
+
+def _row(line: str, where: str) -> tuple[int, str, int, int]:
+    """Priority, name, size and use in KiB."""
+    words = line.split()
+    if len(words) != _FIELDS or not all(word.lstrip("-").isdigit() for word in words[2:]):
+        raise TargetError(f"'{line[:80]}' of {SWAPS} is not understood.", where=where)
+    size, used, priority = map(int, words[2:])
+    return priority, words[0], size, used
+
 
 POOL = 256 << 10
 """Bytes of a small pool: what a program fills with far less than its share of the swap, and a batch of charges."""

@@ -1,4 +1,4 @@
-"""A volume of huge pages, as the kubelet mounts one for an emptyDir with medium HugePages, with some on each zone."""
+"""Volumes of the node as the kubelet mounts them for an emptyDir: a tmpfs (Memory), and huge pages (HugePages)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,39 @@ from memqos.errors import MachineryError
 from memqos.runtime.base import Mount
 from memqos.target.base import Target, checked
 
-__all__ = ["HugeVolume", "huge_volume"]
+__all__ = ["HugeVolume", "huge_volume", "memory_volume"]
 
-FOLDER = "/run/memqos/huge"
-INSIDE = "/huge"
+FOLDER = "/run/memqos/volume"
+INSIDE = "/volume"
+SECONDS = 30.0
+
+_MOUNT = 'mkdir -p -- "$1" && mount -t tmpfs -o "$2" memqos "$1" && chmod 0777 -- "$1"'
+_UNMOUNT = 'umount -- "$1" && rmdir -- "$1"'
+
+
+@contextlib.contextmanager
+def memory_volume(target: Target, *, noswap: bool) -> Iterator[Mount]:
+    """A tmpfs on the target until the context ends, which containers see at /volume.
+
+    noswap: whether its pages may never be swapped out (the mount option of kernels from 6.4 on), as the kubelet wants
+    it on a node with swap. Raises TargetError on a kernel that does not know it.
+    """
+    options = "noswap,mode=0777" if noswap else "mode=0777"
+    argv = ["sh", "-ec", _MOUNT, "memqos-volume", FOLDER, options]
+    checked(target.run(argv, deadline=Deadline.after(SECONDS)), where=target.address)
+    try:
+        yield Mount(container_path=INSIDE, host_path=FOLDER)
+    finally:
+        argv = ["sh", "-ec", _UNMOUNT, "memqos-unmount", FOLDER]
+        checked(target.run(argv, deadline=Deadline.after(SECONDS)), where=target.address)
+
+
+HUGE_FOLDER = "/run/memqos/huge"
+HUGE_INSIDE = "/huge"
 PAGES = 16
 """Of 2 MiB, that each zone has beside those that it had: twice what a program takes."""
 
-SECONDS = 120.0
+HUGE_SECONDS = 120.0
 KNOB = "huge pages in use"
 
 _COUNT = """\
@@ -29,7 +54,7 @@ for zone in /sys/devices/system/node/node*; do
   echo "${zone##*node} $(cat "$pages/nr_hugepages") $(cat "$pages/free_hugepages")"
 done
 """
-_MOUNT = """\
+_MOUNT_HUGE = """\
 echo 1 >/proc/sys/vm/compact_memory
 for pages in /sys/devices/system/node/node*/hugepages/hugepages-2048kB/nr_hugepages; do
   echo $(($(cat "$pages") + $2)) >"$pages"
@@ -37,7 +62,7 @@ done
 mkdir -p -- "$1"
 mount -t hugetlbfs -o pagesize=2M,mode=0777 memqos "$1"
 """
-_UNMOUNT = """\
+_UNMOUNT_HUGE = """\
 umount -- "$1"
 rmdir -- "$1"
 shift
@@ -81,8 +106,8 @@ def huge_volume(target: Target) -> Iterator[HugeVolume]:
     MachineryError if a zone has no room for them in one piece.
     """
     before = _counted(target)
-    argv = ["sh", "-ec", _MOUNT, "memqos-huge", FOLDER, str(PAGES)]
-    checked(target.run(argv, deadline=Deadline.after(SECONDS)), where=target.address)
+    argv = ["sh", "-ec", _MOUNT_HUGE, "memqos-huge", HUGE_FOLDER, str(PAGES)]
+    checked(target.run(argv, deadline=Deadline.after(HUGE_SECONDS)), where=target.address)
     try:
         short = [zone for zone, (total, _) in _counted(target).items() if total < before[zone][0] + PAGES // 2]
         if short:
@@ -92,19 +117,20 @@ def huge_volume(target: Target) -> Iterator[HugeVolume]:
             )
         yield HugeVolume(
             target=target,
-            mount=Mount(container_path=INSIDE, host_path=FOLDER),
+            mount=Mount(container_path=HUGE_INSIDE, host_path=HUGE_FOLDER),
             before={zone: total - free for zone, (total, free) in before.items()},
         )
     finally:
         zones = [f"{zone}={total}" for zone, (total, _) in before.items()]
-        argv = ["sh", "-ec", _UNMOUNT, "memqos-unhuge", FOLDER, *zones]
-        checked(target.run(argv, deadline=Deadline.after(SECONDS)), where=target.address)
+        argv = ["sh", "-ec", _UNMOUNT_HUGE, "memqos-unhuge", HUGE_FOLDER, *zones]
+        checked(target.run(argv, deadline=Deadline.after(HUGE_SECONDS)), where=target.address)
 
 
 def _counted(target: Target) -> dict[int, tuple[int, int]]:
     """Pages that there are and that are free, by zone."""
     said = checked(
-        target.run(["sh", "-ec", _COUNT, "memqos-huge-pages"], deadline=Deadline.after(SECONDS)), where=target.address
+        target.run(["sh", "-ec", _COUNT, "memqos-huge-pages"], deadline=Deadline.after(HUGE_SECONDS)),
+        where=target.address,
     ).text
     rows = (line.split() for line in said.splitlines())
     return {int(zone): (int(total), int(free)) for zone, total, free in rows}
