@@ -84,10 +84,11 @@ def has_stalled(watch, name):
 def was_entered(watch, name):
     """What became of a container that was entered, the second program in it, and the one in the container beside it."""
     app, beside = watch.container(name, "app"), watch.container(name, "beside")
-    app.until(either(stalls(), ended()))
+    app.exceed_high()
+    app.until_done()
     undisturbed = beside.enter()
     entry = app.enter()
-    return app.until(stalls()), entry, undisturbed
+    return app.until_done(), entry, undisturbed
 
 
 HAPPENS = {
