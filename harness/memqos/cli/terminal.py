@@ -16,6 +16,9 @@ from memqos.face.text import for_terminal, harmless, takes_colours
 
 __all__ = ["say", "say_document", "say_ignored"]
 
+_ALIKE = 3
+"""So many notes that say the same are printed one by one."""
+
 _AT_ONCE = 1 << 16
 """Characters of a JSON document that are written at once."""
 
@@ -62,10 +65,20 @@ def _pieces(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def say_ignored(*plans: Plan) -> None:
-    """A note on standard error for what was given and has no effect, and for each remark of the plans; once."""
+    """A note on standard error for what was given and has no effect, and for each remark of the plans; once.
+
+    Of more than three notes that say the same of different pods or fields the first stands for all: a cluster may have
+    thousands. The JSON document has each.
+    """
     told = [(one.origin, one.field, one.what) for plan in plans for one in plan.ignored]
     told += [(one.origin, one.about, one.what) for plan in plans for one in plan.remarks]
+    alike: dict[str, list[tuple[str, str]]] = {}
     for origin, about, what in dict.fromkeys(told):
-        # An option stands for itself: its place is its name.
-        place = f"{origin}: " if origin and not about.startswith("--") else ""
-        say(f"memqos: note: {place}{about}: {what}{'' if what.endswith('?') else '.'}", err=True)
+        alike.setdefault(what, []).append((origin, about))
+    for what, where in alike.items():
+        shown = where if len(where) <= _ALIKE else where[:1]
+        more = f" The same holds for {len(where) - 1} more; --json lists them." if len(where) > _ALIKE else ""
+        for origin, about in shown:
+            # An option stands for itself: its place is its name.
+            place = f"{origin}: " if origin and not about.startswith("--") else ""
+            say(f"memqos: note: {place}{about}: {what}{'' if what.endswith('?') else '.'}{more}", err=True)

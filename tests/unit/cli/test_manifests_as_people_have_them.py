@@ -130,3 +130,32 @@ def test_many_kinds_are_one_note(told, web, tmp_path):
     assert unknown.endswith(
         ", Widget11 (1) and 8 more kinds: memqos does not know it: it may make pods, or change what pods ask for."
     )
+
+
+SMALL = """\
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}}}
+spec: {{containers: [{{name: app, image: i, resources: {{limits: {{memory: 128Ki}}}}}}]}}
+"""
+
+
+@pytest.mark.parametrize("pods", [3, 4, 2000])
+def test_notes_that_say_the_same_of_many_pods_are_one(told, tmp_path, pods):
+    file = tmp_path / "many.yaml"
+    file.write_text("".join(SMALL.format(name=f"p{number}") for number in range(pods)))
+
+    code, out, err = told("expect", "--kubernetes", "1.36", "--json", str(file))
+
+    first = f"memqos: note: {file}:5: limits.memory of container app of pod default/p0: 128Ki is 131072 bytes: "
+    assert code == 0
+    assert err.startswith(first)
+    if pods == 3:
+        assert err.count("\n") == 3
+    else:
+        assert (
+            err
+            == f"{first}no container starts with so little. The same holds for {pods - 1} more; --json lists them.\n"
+        )
+    assert len(json.loads(out)["remarks"]) == pods
