@@ -72,15 +72,14 @@ LAYERS: dict[str, frozenset[str]] = {
         {"errors", "clock", "model", "place.base", "place.guard", "probe", "runtime", "target.base", "catalog", "vm"}
     ),
     "place.there": frozenset(
-        {"errors", "clock", "ownership", "model", "place", "probe", "runtime.base", "target"}
+        {"errors", "clock", "ownership", "model", "cgroupfs", "place", "probe", "runtime", "target"}
     ),
     "place.vm": frozenset(
         {
             "errors", "clock", "model", "engine", "place.base", "place.bringing", "place.connecting",
-            "place.discovery", "place.sources", "probe", "runtime.base", "target.base", "catalog", "vm",
+            "place.discovery", "probe", "runtime.base", "target.base", "catalog", "vm",
         }
     ),
-    "place.cached": frozenset({"vm"}),
     "place.recording": frozenset(
         {"errors", "clock", "model", "engine", "cgroupfs", "place", "probe", "runtime", "target", "catalog"}
     ),

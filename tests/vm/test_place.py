@@ -12,10 +12,10 @@ from memqos.catalog.kubelets import load_kubelets
 from memqos.catalog.pods import load_pod_catalog
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Verdict
+from memqos.laboratory.runtimes_in_use import runtimes_of
 from memqos.model.node import CgroupDriver
 from memqos.node import NodeUnderTest
 from memqos.node.on_place import node_on
-from memqos.node.traits import runtimes_of
 from memqos.place.base import Place
 from memqos.place.contract import PlaceCase, check_place_contract
 from memqos.place.there import PlaceThere, opened_there

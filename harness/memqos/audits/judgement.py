@@ -31,7 +31,7 @@ from memqos.errors import UsageError
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.pod import Pod
 from memqos.model.reading import FileText, Reading
-from memqos.node.pods.recorded import recorded_population
+from memqos.node.pods.population import recorded_population
 
 __all__ = ["judged"]
 

@@ -2,21 +2,234 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enactor.admission import Admission, patience_with_pods
-from memqos.enactor.base import Ability
+from memqos.enactor.asking import refused_request, start_container, update_container
+from memqos.enactor.base import Ability, AdmittedPod, Order
 from memqos.enactor.patience import Patience
-from memqos.enactor.standing import Standing
-from memqos.enforce.apply import find_leftovers
+from memqos.enforce.apply import Enforcement, find_leftovers
 from memqos.engine.answer.finding import Setter
 from memqos.engine.cgroup.layout import Layout
+from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedPod
+from memqos.engine.resize import Resize, ResizePlan, ResizeStep, StepKind
+from memqos.errors import RuntimeCallError
+from memqos.model.knob import Absent, Knob
 from memqos.model.path import CgroupPath
+from memqos.model.pod import Container, Pod
 from memqos.runtime.base import Runtime
 
 __all__ = ["KubeletsPlace"]
+
+STEP_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stepping:
+    """Does one step after another. rewrite: writes these knobs of a pod's cgroup, past systemd if so."""
+
+    runtime: Runtime
+    rewrite: Callable[[PlannedCgroup, bool], None]
+
+    def do(self, step: ResizeStep, admitted: AdmittedPod, desired: Pod) -> None:
+        """One step; what the pod is to become is told by `desired`. MachineryError for one that fails.
+
+        Where it is the runtime's refusal of a container's request, the pod has that as `refused`.
+        """
+        try:
+            self._do(step, admitted, desired)
+        except RuntimeCallError as error:
+            update = step.kind is StepKind.UPDATE_CONTAINER
+            if step.message is not None and (update or step.kind is StepKind.START_CONTAINER):
+                admitted.refused = refused_request(
+                    self.runtime,
+                    admitted,
+                    _container(desired, step),
+                    step.message,
+                    error,
+                    update=update,
+                    deadline=Deadline.after(STEP_SECONDS),
+                )
+            raise
+
+    def _do(self, step: ResizeStep, admitted: AdmittedPod, desired: Pod) -> None:
+        deadline = Deadline.after(STEP_SECONDS)
+        match step.kind:
+            case StepKind.POD_CGROUP:
+                cgroup = dataclasses.replace(admitted.planned.cgroup, knobs=step.knobs)
+                self.rewrite(cgroup, step.past_driver)
+            case StepKind.UPDATE_CONTAINER:
+                assert step.message is not None  # noqa: S101 - an update is a message
+                update_container(self.runtime, admitted, step.container, step.message, deadline=deadline)
+            case StepKind.UPDATE_SANDBOX:
+                self._tell(step, admitted, deadline)
+            case StepKind.STOP_CONTAINER:
+                handle = admitted.containers[step.container]
+                self.runtime.stop(handle, grace=0, deadline=deadline)
+                self.runtime.remove(handle, deadline=deadline)
+            case StepKind.START_CONTAINER:
+                assert step.message is not None  # noqa: S101 - what it is started with
+                start_container(self.runtime, admitted, _container(desired, step), step.message, deadline=deadline)
+
+    def _tell(self, step: ResizeStep, admitted: AdmittedPod, deadline: Deadline) -> None:
+        """Tell the runtime of the pod's size; one that does not know the call is no obstacle, as to the kubelet."""
+        assert step.message is not None  # noqa: S101
+        assert admitted.sandbox is not None  # noqa: S101
+        overhead = admitted.planned.sandbox_overhead
+        try:
+            self.runtime.update_sandbox(admitted.sandbox, overhead=overhead, resources=step.message, deadline=deadline)
+        except RuntimeCallError as error:
+            if error.data.get("code") != "UNIMPLEMENTED":
+                raise
+
+
+def _container(pod: Pod, step: ResizeStep) -> Container:
+    """The container of the pod that a step is about."""
+    return next(one for one in pod.all_containers if one.name == step.container)
+
+
+ENFORCE_SECONDS = 120.0
+
+
+class Standing:
+    """The cgroups and sandboxes of one plan after another.
+
+    A suite puts the same pods on the node under one kubelet after another, and making sandboxes and containers is most
+    of its time. So it may be kept: pod cgroups then get the next plan's values and, unlike a kubelet's, the kernel's
+    defaults for what the next plan leaves alone, so that nothing of the earlier plan is left in them. Sandboxes stay.
+    Containers are made anew, unless the runtime would be asked for exactly the same again for all of their pod.
+    """
+
+    def __init__(self, *, tree: CgroupTree, admission: Admission, name: str) -> None:
+        self._admission = admission
+        self._enforcement = Enforcement(tree, name=name)
+        self._written: dict[CgroupPath, set[Knob]] = {}
+        self._pods: dict[str, AdmittedPod] = {}
+
+    def bring(self, order: Order) -> None:
+        """Bring the node's cgroups to the order's plan.
+
+        Pods that did not come up or have no place in it are removed first, and the containers of those of which the
+        plan asks something else.
+        """
+        self._bring(order.plan)
+
+    def _bring(self, plan: Plan) -> None:
+        planned = {pod.uid: pod for pod in plan.pods}
+        self._remove({uid: pod for uid, pod in self._pods.items() if not _fits(pod, planned.get(uid))})
+        self._admission.remove_containers(
+            {uid: pod for uid, pod in self._pods.items() if not _asks_the_same(pod.planned, planned[uid])}
+        )
+        renewed = renewing(plan, self._written)
+        self._enforcement.apply(renewed, deadline=Deadline.after(ENFORCE_SECONDS))
+        for cgroup in renewed.cgroups():
+            self._written[cgroup.path] = self._written.get(cgroup.path, set()) | written_knobs(cgroup)
+
+    def admit(self, order: Order, *, appears: Callable[[PlannedPod], None]) -> Mapping[str, AdmittedPod]:
+        """Start every pod of the plan, in what stands of it already; see `Enactment.admit`."""
+        started: dict[str, AdmittedPod] = {}
+        for pod in order.plan.pods:
+            # Their cgroups are there since `bring`.
+            appears(pod)
+        try:
+            self._admission.start(order.plan, order.pods, standing=self._pods, into=started, steering=order.steering)
+        finally:
+            # Whatever there is of them has to be removed, and can be used again.
+            self._pods = dict(started)
+        return started
+
+    def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
+        """Every step in its order, as this kubelet does them."""
+        admitted = self._pods[resize.uid].require()
+        stepping = Stepping(runtime=self._admission.runtime, rewrite=self._rewrite)
+        for step in resize.steps:
+            stepping.do(step, admitted, desired)
+            after(step)
+        admitted.pod, admitted.planned = desired, plan.after.pod(resize.uid)
+        self._bring(plan.after)
+
+    def _rewrite(self, cgroup: PlannedCgroup, past_driver: bool) -> None:
+        """Write these knobs of a pod's cgroup, as a resize does."""
+        self._enforcement.rewrite(cgroup, past_driver=past_driver, deadline=Deadline.after(ENFORCE_SECONDS))
+        self._written[cgroup.path] = self._written.get(cgroup.path, set()) | written_knobs(cgroup)
+
+    def reconcile(self, plan: Plan) -> None:
+        """Every pod's cgroup, through the driver."""
+        for pod in plan.pods:
+            self._rewrite(pod.cgroup, past_driver=False)
+
+    @property
+    def pods(self) -> Mapping[str, AdmittedPod]:
+        """The pods of the last population, by uid."""
+        return self._pods
+
+    def clear(self) -> None:
+        """Remove everything; the first error is raised when all has been tried."""
+        try:
+            self._remove(dict(self._pods))
+        finally:
+            self._written.clear()
+            self._enforcement.withdraw(deadline=Deadline.after(ENFORCE_SECONDS))
+
+    def _remove(self, pods: Mapping[str, AdmittedPod]) -> None:
+        if not pods:
+            return
+        try:
+            self._admission.remove_pods(pods)
+        finally:
+            for uid in pods:
+                self._pods.pop(uid, None)
+
+
+def _fits(pod: AdmittedPod, planned: PlannedPod | None) -> bool:
+    return pod.failure is None and planned is not None and pod.planned.cgroup.path == planned.cgroup.path
+
+
+def _asks_the_same(before: PlannedPod, after: PlannedPod) -> bool:
+    """Whether the runtime was asked for these very containers."""
+    return [(one.name, one.resources) for one in before.containers] == [
+        (one.name, one.resources) for one in after.containers
+    ]
+
+
+def renewing(plan: Plan, written: Mapping[CgroupPath, Sequence[Knob] | set[Knob]]) -> Plan:
+    """The plan that, enforced, leaves nothing of what was written before.
+
+    A knob that the plan leaves absent and that was written earlier is written with what the plan expects to see there:
+    the kernel's default.
+    """
+
+    def renewed(cgroup: PlannedCgroup) -> PlannedCgroup:
+        stale = written.get(cgroup.path, ())
+        knobs = {
+            knob: dataclasses.replace(expected, written=expected.value)
+            if _left(expected) and knob in stale
+            else expected
+            for knob, expected in cgroup.knobs.items()
+        }
+        return dataclasses.replace(cgroup, knobs=knobs)
+
+    return dataclasses.replace(
+        plan,
+        node=renewed(plan.node),
+        qos=tuple(map(renewed, plan.qos)),
+        reserved=tuple(map(renewed, plan.reserved)),
+        pods=tuple(dataclasses.replace(pod, cgroup=renewed(pod.cgroup)) for pod in plan.pods),
+    )
+
+
+def written_knobs(cgroup: PlannedCgroup) -> set[Knob]:
+    """The knobs of a planned cgroup that are written."""
+    return {knob for knob, expected in cgroup.knobs.items() if not _left(expected)}
+
+
+def _left(expected: Expected) -> bool:
+    return isinstance(expected.written, Absent)
+
 
 LOOKING_SECONDS = 60.0
 

@@ -7,12 +7,34 @@ from dataclasses import dataclass
 from memqos.config.runtimes import oci_runtime
 from memqos.config.settings import Settings
 from memqos.engine.translate.specification import judged_by
-from memqos.engine.translate.versions import DRIVEN_DIRECTLY, UNKNOWN, Feature, Runtimes
-from memqos.node.traits import runtimes_of
+from memqos.engine.translate.versions import (
+    BUNDLES,
+    CRI_RUNTIMES,
+    DRIVEN_DIRECTLY,
+    UNKNOWN,
+    Feature,
+    Runtimes,
+    traits_of_program,
+)
 from memqos.place.base import OfferedRuntime
 from memqos.runtime.base import RuntimeVersion
 
-__all__ = ["RuntimesInUse", "runtimes_in_use"]
+__all__ = ["RuntimesInUse", "runtimes_in_use", "runtimes_of"]
+
+
+def runtimes_of(*, cri: str, cri_version: str, oci: str, oci_version: str, hugetlb: bool) -> Runtimes:
+    """The runtimes, containerd or CRI-O over runc or crun, as the engine's one table of versions has them.
+
+    hugetlb: whether the CRI runtime is configured to pass huge page limits on. What a version that is not understood
+    leaves open stays open. A CRI server or an OCI runtime that the table does not have is not modelled. cri: "" for an
+    OCI runtime that is driven directly.
+    """
+    return Runtimes(
+        cri=traits_of_program(cri, cri_version, CRI_RUNTIMES) if cri else BUNDLES,
+        oci=traits_of_program(oci, oci_version, DRIVEN_DIRECTLY),
+        hugetlb=hugetlb,
+    )
+
 
 # What every plan of containers rests on; of the rest only messages and nodes of a kind that is seldom met.
 _PLANNED = {Feature.QUADRATIC_WEIGHT, Feature.SWAP_FOLLOWS_MEMORY, Feature.ROUNDED_QUOTA_IN_FILE}

@@ -10,8 +10,8 @@ from memqos.enactor.kubelets_place import KubeletsPlace
 from memqos.enactor.patience import Patience
 from memqos.engine.translate.versions import Runtimes
 from memqos.model.node import CgroupDriver, NodeFacts
+from memqos.node.occupying import Tidying
 from memqos.node.pods.recorder import Recorder
-from memqos.node.tidying import Tidying
 from memqos.node.under_test import NodeUnderTest
 from memqos.node.vital import Vital
 from memqos.place.base import Place

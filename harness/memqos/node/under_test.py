@@ -40,7 +40,7 @@ from memqos.node.machine.needs import lacking
 from memqos.node.machine.shortage import narrow_zone, tight
 from memqos.node.machine.swap import SWAPS, Zswap, order_finding, zswap_on
 from memqos.node.machine.volumes import HugeVolume, huge_volume, memory_volume
-from memqos.node.occupying import Occupancy
+from memqos.node.occupying import Occupancy, Tidying
 from memqos.node.pods.binding import Zones, another, beside_each_other, bound_to, halved_classes
 from memqos.node.pods.drifting import drift_finding, write_over
 from memqos.node.pods.population import Population, read_population
@@ -50,7 +50,6 @@ from memqos.node.pods.setting_files import SettingFiles
 from memqos.node.pods.tracing import Tracing
 from memqos.node.pods.weighing import weight_of
 from memqos.node.requests.requesting import Requests
-from memqos.node.tidying import Tidying
 from memqos.node.vital import Vital
 from memqos.probe.facts import TargetFacts
 from memqos.probe.sampler import Sampler

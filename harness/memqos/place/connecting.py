@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from memqos.clock import Deadline
 from memqos.engine.translate.versions import DRIVEN_DIRECTLY, RuntimeName, traits_of_program
@@ -17,7 +17,21 @@ from memqos.runtime.oci_commands import ROOTS
 from memqos.target.attended import attended
 from memqos.target.base import Target, checked
 
-__all__ = ["CONTAINERD_SOCKET", "runtime_connected"]
+__all__ = ["CONTAINERD_SOCKET", "MACHINE_LOGS", "runtime_connected"]
+
+_CGROUP_DUMP = """\
+cd /sys/fs/cgroup && grep -rsH '' --include='memory.*' --include='cpu.weight' --include='cpu.max' \
+  --include='cpu.shares' --include='cpu.cfs_*' --include='pids.max' --include='cpuset.*' --include='cgroup.procs' \
+  -- */ | head -c 2000000
+"""
+
+MACHINE_LOGS: Mapping[str, tuple[str, ...]] = {
+    "dmesg.txt": ("sh", "-c", "dmesg | tail -n 200"),
+    "containerd.txt": ("journalctl", "--no-pager", "--unit", "containerd", "--lines", "200"),
+    "docker.txt": ("journalctl", "--no-pager", "--unit", "memqos-docker@*", "--unit", "docker", "--lines", "200"),
+    "cgroups.txt": ("sh", "-c", _CGROUP_DUMP),
+}
+
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 

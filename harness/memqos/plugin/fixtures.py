@@ -110,7 +110,7 @@ def qos_expect(qos_node: NodeUnderTest, qos_kubelet: KubeletCase) -> Callable[..
 
 @pytest.fixture(scope="module")
 def qos_standing(qos_node: NodeUnderTest) -> Iterator[None]:
-    """What stands on the node between the populations of a module: see memqos.enactor.standing."""
+    """What stands on the node between the populations of a module: see memqos.enactor.kubelets_place."""
     with qos_node.keeping_pods():
         yield
 

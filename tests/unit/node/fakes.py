@@ -22,9 +22,9 @@ from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity
 from memqos.model.reading import Reading
 from memqos.node import NodeUnderTest
+from memqos.node.occupying import Tidying
 from memqos.node.pods.weighing import Weight
-from memqos.node.tidying import Tidying
-from memqos.place.fake_guest import FakeAgent, FakeSampler
+from memqos.place.fake import FakeAgent, FakeSampler
 from memqos.probe.facts import TargetFacts
 from memqos.probe.looks import Look, Spoken
 from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerStatus, SandboxHandle, SandboxSpec

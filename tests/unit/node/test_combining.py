@@ -7,8 +7,8 @@ from memqos.model.knob import Knob
 from memqos.node import after, both, either, ended, rises
 from memqos.node.behaviour import watching
 from memqos.node.behaviour.combining import Unfinished
-from memqos.node.behaviour.waiting import Waiting
 from memqos.node.behaviour.watched import Sees
+from memqos.node.behaviour.watching import Waiting
 from tests.unit.node.fakes import Bench, kubelet, pod
 from tests.unit.node.samples import EVENTS, events, sample
 

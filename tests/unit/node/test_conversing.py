@@ -331,7 +331,7 @@ class OtherCode(Speaks):
 def test_a_wrong_runtime_is_found_by_what_is_wrong(
     kind: type[Asked], name: str, knobs: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memqos.node.requests.surroundings.REMOVED_SECONDS", 0.1)
+    monkeypatch.setattr("memqos.node.requests.requesting.REMOVED_SECONDS", 0.1)
     found = deviating(asked(VERBS[name], kind))
     assert knobs <= found
     assert found <= knobs | {one for one in found if one.startswith("ContainerStatus.")}

@@ -21,9 +21,8 @@ from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.node.fake import _NoRecorder
 from memqos.node.on_place import node_on
-from memqos.node.requests import inventory
-from memqos.node.requests.inventory import Inventory, anonymous_memory_of, inventory_of
-from memqos.node.requests.living import Life
+from memqos.node.requests import living
+from memqos.node.requests.living import Inventory, Life, anonymous_memory_of, inventory_of
 from memqos.node.requests.moment import Outcomes
 from memqos.place.fake import FakePlace
 from memqos.target.local import LocalTarget
@@ -140,7 +139,7 @@ class HasNoProcess(Lives):
 def fewer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pods in memory are not worth the time of fifty."""
     for name, value in (("MANY", 7), ("SETTLING", 3), ("LAST", 2)):
-        monkeypatch.setattr(f"memqos.node.requests.churning.{name}", value)
+        monkeypatch.setattr(f"memqos.node.requests.living.{name}", value)
 
 
 @pytest.mark.usefixtures("fewer")
@@ -174,7 +173,7 @@ class NeedsTwoAtATime(Lives):
 
 
 def test_pods_come_and_go_as_many_at_a_time_as_are_started_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memqos.node.requests.churning.FEW", 4)
+    monkeypatch.setattr("memqos.node.requests.living.FEW", 4)
     found = asked(lambda it: it.left_by_few("cgroups"), NeedsTwoAtATime, parallel=2)
     assert [(one.verdict, one.observed) for one in found] == [(Verdict.CONFORMS, "nothing left")]
 
@@ -345,7 +344,7 @@ def test_the_few_pods_that_came_and_went_are_the_first_of_the_many() -> None:
 
 @pytest.mark.usefixtures("fewer")
 def test_what_the_few_left_is_left_by_the_many_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memqos.node.requests.churning.GONE_SECONDS", 0.1)
+    monkeypatch.setattr("memqos.node.requests.living.GONE_SECONDS", 0.1)
     few, many = asked(lambda it: [*it.left_by_few("processes"), *it.left_by_many("processes")], Leaves)
     assert few.observed.split(", ") == ["containerd-shim"] * 3
     assert many.observed.split(", ") == ["containerd-shim"] * 7
@@ -462,7 +461,7 @@ OF_UPDATES = {
 def test_a_wrong_runtime_is_found_by_its_knob(
     kind: type[Lives], name: str, knobs: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memqos.node.requests.churning.GONE_SECONDS", 0.1)
+    monkeypatch.setattr("memqos.node.requests.living.GONE_SECONDS", 0.1)
     assert deviating(asked(VERBS[name], kind)) == knobs
 
 
@@ -477,7 +476,7 @@ def test_a_container_that_was_wrong_before_says_nothing_of_what_happened() -> No
 
 
 def test_many_pods_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memqos.node.requests.churning.GONE_SECONDS", 0.1)
+    monkeypatch.setattr("memqos.node.requests.living.GONE_SECONDS", 0.1)
     [found] = asked(lambda it: it.left_by_many("processes"), Leaves)
     assert found.observed.split(", ") == ["containerd-shim"] * 50
 
@@ -498,8 +497,8 @@ def test_what_a_machine_has_is_read_with_its_own_tools(tmp_path: Any) -> None:
 
 def test_a_process_that_ends_while_all_are_looked_at_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no process 0: it is one that was there when they were listed."""
-    listed = inventory._WEIGH.replace("/proc/[0-9]*/status", "/proc/0/status /proc/[0-9]*/status")
-    monkeypatch.setattr(inventory, "_WEIGH", listed)
+    listed = living._WEIGH.replace("/proc/[0-9]*/status", "/proc/0/status /proc/[0-9]*/status")
+    monkeypatch.setattr(living, "_WEIGH", listed)
 
     assert anonymous_memory_of(LocalTarget(), [Path("/proc/self/comm").read_text().strip()]) >= 1 << 20
 

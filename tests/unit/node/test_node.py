@@ -11,7 +11,7 @@ from memqos.model.pod import QosClass
 from memqos.model.quantity import Quantity
 from memqos.node import NodeUnderTest
 from memqos.node.vital import Vital
-from memqos.place.fake_guest import FakeSampler
+from memqos.place.fake import FakeSampler
 from tests.unit.node.fakes import Bench, kubelet, pod
 
 

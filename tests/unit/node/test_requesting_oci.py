@@ -235,7 +235,7 @@ class EndsByItself(IsKilled):
 def test_whether_an_oom_kill_is_told(
     kind: type[Bundles], expected: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memqos.node.requests.oom_events.TOLD_SECONDS", 0.2)
+    monkeypatch.setattr("memqos.node.requests.reported.TOLD_SECONDS", 0.2)
     program = CATALOGUE.pod("over-limit").containers[0]
     found = judged(lambda requests: requests.judge_oom_event(ALL["bundle-no-swap"], program), kind)
     assert {one.knob: one.observed for one in found if one.verdict is Verdict.DEVIATES} == expected

@@ -200,7 +200,7 @@ def test_what_was_left_once_is_not_waited_for_so_long_again(monkeypatch: pytest.
             granted.append(seconds)
             return Deadline.after(min(seconds, 0.1) if seconds in {10.0, 1.0} else seconds, clock)
 
-    monkeypatch.setattr("memqos.node.requests.surroundings.Deadline", Recorded)
+    monkeypatch.setattr("memqos.node.requests.requesting.Deadline", Recorded)
     place = FakePlace(runtimes=TRIXIE)
     runtime = LeavesAnotherCgroup(place, CgroupDriver.SYSTEMD)
     node = node_on(place, runtime, recorder=_NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)  # type: ignore[arg-type]
@@ -211,7 +211,7 @@ def test_what_was_left_once_is_not_waited_for_so_long_again(monkeypatch: pytest.
 
 
 def test_what_is_left_is_told_beside_a_word_that_is_the_same_for_every_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memqos.node.requests.surroundings.REMOVED_SECONDS", 0.1)
+    monkeypatch.setattr("memqos.node.requests.requesting.REMOVED_SECONDS", 0.1)
     [left] = [one for one in findings("refuses-swap-below-limit", LeavesItsCgroup) if one.verdict is Verdict.DEVIATES]
     assert (left.observed, left.evidence) == ("a cgroup is left", {"left": "cri-containerd-left.scope"})
 
@@ -220,7 +220,7 @@ def test_what_is_left_is_told_beside_a_word_that_is_the_same_for_every_runtime(m
 def test_a_refusal_that_leaves_something_deviates(
     kind: type[Asked], knob: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memqos.node.requests.surroundings.REMOVED_SECONDS", 0.1)
+    monkeypatch.setattr("memqos.node.requests.requesting.REMOVED_SECONDS", 0.1)
     assert deviating(findings("refuses-swap-below-limit", kind)) == {knob}
 
 

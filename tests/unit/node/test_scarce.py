@@ -36,7 +36,7 @@ def findings_of(function, kubelet, folder, node):
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("memqos.node.behaviour.waiting.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.behaviour.watching.SETTLE_SECONDS", 0.0)
     monkeypatch.setattr(watching, "WATCH_SECONDS", 5.0)
 
 
@@ -189,7 +189,7 @@ def test_what_is_taken_before_kswapd_came_says_nothing_of_protection(ignores, by
 
 def test_pages_that_the_kernel_counts_late_are_waited_for(monkeypatch, tmp_path):
     """It brings memory.stat up to date every 2 s, however little there is to count."""
-    monkeypatch.setattr("memqos.node.behaviour.waiting.SETTLE_SECONDS", 60.0)
+    monkeypatch.setattr("memqos.node.behaviour.watching.SETTLE_SECONDS", 60.0)
     late = bench(generations=True)
     count, status, stolen = late._count_stolen, late.runtime.status, []
     late._count_stolen = lambda *taken: stolen.append(taken)

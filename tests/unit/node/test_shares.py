@@ -20,7 +20,7 @@ ALONE = MODULE.test_a_container_is_not_kept_by_its_pod_without_recursiveprot
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("memqos.node.behaviour.waiting.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.behaviour.watching.SETTLE_SECONDS", 0.0)
 
 
 def remounts(bench):

@@ -14,7 +14,7 @@ from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
-from memqos.node.requests.told_stats import stats_findings
+from memqos.node.requests.reported import stats_findings
 from memqos.place.fake import FakePlace
 from memqos.runtime.base import ContainerHandle, ContainerSpec, SandboxSpec
 from memqos.runtime.fake_docker import FakeDockerRuntime

@@ -4,8 +4,8 @@ import pytest
 
 from memqos.engine.cgroup.cpu import WeightConversion
 from memqos.engine.translate.versions import Feature
+from memqos.laboratory.runtimes_in_use import runtimes_of
 from memqos.model.node import CgroupDriver, RuntimeFlavour
-from memqos.node.traits import runtimes_of
 
 
 @pytest.mark.parametrize(

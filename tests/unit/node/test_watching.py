@@ -11,7 +11,7 @@ from memqos.errors import DeadlineError, MachineryError, UsageError
 from memqos.model.knob import Knob
 from memqos.node import ended, reaches, rises
 from memqos.node.behaviour import watching
-from memqos.place import fake_guest
+from memqos.place import fake
 from memqos.probe.looks import Failed
 from memqos.workload.command import Anon, Touch
 from tests.unit.node.fakes import Bench, kubelet, pod
@@ -55,7 +55,7 @@ def test_kubelets_that_differ_above_pods_have_none_beside_each_other():
 
 def test_nothing_is_seen_of_pods_that_are_being_removed(monkeypatch):
     bench, stood = Bench(), []
-    monkeypatch.setattr(fake_guest._FakeSampling, "finish", lambda _: stood.extend(bench.cgroups.below([path])))
+    monkeypatch.setattr(fake._FakeSampling, "finish", lambda _: stood.extend(bench.cgroups.below([path])))
     with bench.node.watched(pod("web"), kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
         path = container.path
 
@@ -94,7 +94,7 @@ def test_a_container_that_only_works_on_gives_nothing_to_judge(monkeypatch):
 
 
 def test_a_workload_that_is_done_is_watched_a_little_longer_and_no_more(monkeypatch):
-    monkeypatch.setattr("memqos.node.behaviour.waiting.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.behaviour.watching.SETTLE_SECONDS", 0.0)
     bench, web = Bench(), pod("web")
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
         course = container.until(rises("memory.events", "high"))

@@ -14,7 +14,7 @@ from memqos.errors import EnactorNotAbleError, MachineryError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion
 from memqos.node import NodeUnderTest, ended
-from memqos.place.fake_guest import FakeSampler
+from memqos.place.fake import FakeSampler
 from memqos.plugin.collection.catalogue import Catalogue
 from tests.unit.node.fakes import Bench, kubelet, pod
 

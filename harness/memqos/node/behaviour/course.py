@@ -8,7 +8,6 @@ from dataclasses import replace
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.cgroup.throttle import CHARGE_BATCH
 from memqos.model.knob import Knob
-from memqos.node.behaviour.compressed import Compressed
 from memqos.node.behaviour.conditions import SLACK, THROTTLE_US
 from memqos.node.behaviour.growth import looks_at
 from memqos.node.behaviour.placed import Placed
@@ -22,7 +21,7 @@ OOM_EXIT_CODE = 137
 """128 + SIGKILL, which is how a runtime tells that the kernel killed the container's first process."""
 
 
-class Course(Throttled, Swapped, Compressed, Placed):
+class Course(Throttled, Swapped, Placed):
     """What happened to a container; see `Judged`."""
 
     def rises(self, file: str, key: str, *, why_not: str = "") -> Finding:

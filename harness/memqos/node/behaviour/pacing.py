@@ -24,8 +24,7 @@ from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.cgroup.protection import Effective
 from memqos.errors import UsageError
-from memqos.node.behaviour.exposure import exposed, gave_way_meanwhile
-from memqos.node.behaviour.refaulting import Refaulting
+from memqos.node.behaviour.pressing import Refaulting, exposed, gave_way_meanwhile
 from memqos.node.behaviour.squeezing import Squeeze
 from memqos.node.behaviour.watched import WatchedContainer, container_of
 from memqos.workload.command import Anon, Command, File, Free, Hold, Read

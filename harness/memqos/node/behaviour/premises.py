@@ -6,19 +6,25 @@ did then says nothing about the limit that was planned; that the limit is not th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from memqos.cgroupfs.hierarchy import find_hierarchy
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import HELD, Finding, Setter, Verdict
-from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
+from memqos.engine.plan import Plan, PlannedContainer, PlannedPod, Reason, kernel_revision
 from memqos.errors import UsageError
 from memqos.model.knob import Knob
+from memqos.model.node import CgroupVersion
+from memqos.model.path import ROOT
 from memqos.model.pod import ContainerKind
-from memqos.model.reading import FileText
+from memqos.model.reading import FileText, Reading
 from memqos.node.behaviour.conditions import Sample
+from memqos.node.pods.population import Population
 
-__all__ = ["Premises", "began", "broken_of", "is_there", "premises_of"]
+__all__ = ["Premises", "began", "broken_of", "is_there", "premises_above", "premises_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,3 +151,56 @@ def _over_time(findings: Sequence[Finding], seconds: Sequence[float]) -> Finding
         if finding.verdict is Verdict.CONFORMS:
             held = finding
     return held or findings[0]
+
+
+MOUNT_OPTION = "memory_recursiveprot"
+
+_REASON = Reason(
+    rule="cgroups stay mounted as they were when the node was looked at, which the model of protection goes by",
+    revision=kernel_revision(CgroupVersion.V2),
+    source="kernel cgroup-v2.rst, memory_recursiveprot; kernel/cgroup/cgroup.c, cgroup_reconfigure",
+)
+
+
+def premises_above(
+    population: Population, tree: CgroupTree, knobs: Collection[Knob], *, deadline: Deadline
+) -> tuple[Finding, ...]:
+    """These knobs of kubepods and of each QoS class, when the pods had been started and now; and the mount option.
+
+    Of each knob the first deviation stands for both times. tree: as the node was known when its pods were admitted.
+    """
+    above = [cgroup for cgroup in (population.plan.node, *population.plan.qos) if cgroup.path != ROOT]
+    now = tree.read_cgroups([one.path for one in above], [str(knob) for knob in knobs], deadline=deadline)
+    readings = (population.reading, now)
+    founds = [list(_judged(population, reading, knobs)) for reading in readings]
+    files = tuple(_first_deviation(both) for both in zip(*founds, strict=True))
+    return files if tree.hierarchy.version is CgroupVersion.V1 else (*files, _mounted(tree, deadline))
+
+
+def _judged(population: Population, reading: Reading, knobs: Collection[Knob]) -> Iterator[Finding]:
+    plan = population.plan
+    for cgroup in (plan.node, *plan.qos):
+        if cgroup.path != ROOT:
+            name = verdict.subject(cgroup)
+            found = verdict.judge_cgroup(cgroup, cgroup.path, name, reading, enacted_by=population.enacted_by)
+            yield from (one for one in found if one.knob in knobs)
+
+
+def _first_deviation(found: Sequence[Finding]) -> Finding:
+    return next((one for one in found if one.verdict is Verdict.DEVIATES), found[-1])
+
+
+def _mounted(tree: CgroupTree, deadline: Deadline) -> Finding:
+    known = tree.hierarchy.is_recursive
+    seen = find_hierarchy(tree.target, deadline=deadline).is_recursive
+    words = {True: "on", False: "off"}
+    return Finding(
+        verdict=Verdict.CONFORMS if seen is known else Verdict.DEVIATES,
+        subject="the cgroup file system",
+        cgroup=str(ROOT),
+        knob=MOUNT_OPTION,
+        set_by=Setter.KERNEL if seen is known else Setter.OTHER,
+        expected=words[known],
+        observed=words[seen],
+        reason=_REASON,
+    )

@@ -2,26 +2,156 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.cgroup.protection import Effective, Shelter
 from memqos.model.knob import Bytes
-from memqos.node.behaviour.conditions import SLACK
-from memqos.node.behaviour.exposure import (
-    charged_ahead,
-    exposed,
-    gave_way_meanwhile,
-    mostly_protected,
-    taken_unweighed,
-    too_young,
-    what_counts,
-)
-from memqos.node.behaviour.refaulting import Refaulting
+from memqos.node.behaviour.conditions import SLACK, Sample, numa_of
+from memqos.node.behaviour.squeezing import Squeeze
+from memqos.node.behaviour.together import Together
 from memqos.node.behaviour.watched import WatchedContainer
+from memqos.workload.command import Read, Touch
+from memqos.workload.report import Done
 
-__all__ = ["Pressed"]
+__all__ = ["Pressed", "Refaulting", "exposed", "gave_way_meanwhile"]
+
+
+def exposed(counts: Effective) -> str:
+    """Why a container of whose protection so much counts may lose memory, "" for one that is protected whole."""
+    whole = counts.shelter in {Shelter.HARD, Shelter.SOFT}
+    return "" if whole else f"not all of it is protected: {what_counts(counts)}"
+
+
+def mostly_protected(counts: Effective) -> str:
+    """Why such a container need not lose memory, "" for one of which no more than half is protected."""
+    return "" if 2 * counts.exposed >= counts.usage else f"more than half of it is protected: {what_counts(counts)}"
+
+
+def charged_ahead(counts: Effective, cpus: int) -> str:
+    """Why what a container lost cannot be told where so many CPUs may have charged ahead for it; "" if it can be."""
+    ahead = cpus * SLACK
+    why = f"of {counts.usage} bytes in use {cpus} CPUs may have charged {ahead} ahead"
+    return why if 2 * ahead > counts.usage else ""
+
+
+def gave_way_meanwhile(container: WatchedContainer, counts: Effective) -> str:
+    """Why what memory.low alone protects may have been taken where others write files; "" if it cannot have been.
+
+    Reclaim that gets nowhere until the disk has what they wrote takes what memory.low covers, and counts `low` for it
+    (mm/vmscan.c, do_try_to_free_pages, memcg_low_skipped).
+    """
+    low = container.samples[-1].counter("memory.events", "low")
+    if counts.shelter is not Shelter.SOFT or not low:
+        return ""
+    return f"nothing else could make room while what others wrote waited for the disk: low {low}"
+
+
+def taken_unweighed(container: WatchedContainer) -> str:
+    """Why what a container lost to the multi-generational LRU says nothing of its protection; "" if it does.
+
+    From Linux 6.11 on kswapd alone works out what counts of memory.min and memory.low for the whole machine
+    (mm/vmscan.c, lru_gen_age_node). Whoever else reclaims, as khugepaged does for a huge page on a zone that is full
+    while another one is not, goes by what kswapd found last (shrink_one): nothing, if it has not been there.
+    """
+    last = container.samples[-1]
+    kswapd, direct, khugepaged = (
+        last.counter("memory.stat", f"pgsteal_{who}") or 0 for who in ("kswapd", "direct", "khugepaged")
+    )
+    if kswapd or not (direct or khugepaged):
+        return ""
+    taken = f"pgsteal_direct {direct}, pgsteal_khugepaged {khugepaged}, pgsteal_kswapd 0"
+    return f"its pages were taken before kswapd had worked out what protects them: {taken}"
+
+
+def too_young(container: WatchedContainer) -> str:
+    """Why no page of it may have been taken though its memory.low was passed over; "" if some were, or it was not."""
+    last = container.samples[-1]
+    low, taken = last.counter("memory.events", "low"), last.counter("memory.stat", "pgsteal")
+    return f"reclaim came for it and took nothing: low {low}, pgsteal {taken}" if low and not taken else ""
+
+
+def what_counts(counts: Effective) -> str:
+    """How much of its protection counts, and of how much."""
+    return f"of {counts.usage} bytes in use {counts.min} count for memory.min and {counts.low} for memory.low"
+
+
+_REFAULTS = "workingset_refault_file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refaulting(Together):
+    """Containers from which a neighbour took memory. squeeze: what there was before, and how much was to be short.
+
+    Refaults are pages of page cache that were taken from a container and that it read again, as memory.stat counts them
+    (mm/workingset.c, workingset_refault). The multi-generational LRU counts none that comes back on another NUMA node
+    than it was taken from (lru_gen_refault), as where the program runs on another CPU by then. So no number of them is
+    expected of a container that lost memory, only that there are some; and none where its files came to other nodes.
+    """
+
+    squeeze: Squeeze
+
+    def refaults(self, pod: str) -> Finding:
+        """It read again what was taken from it since the pressure began.
+
+        Not observable of one of which more than half is protected, nor of one that has read nothing since then (see
+        `Watch.read_again`), nor where all of that came back on other zones.
+        """
+        container, counts = self._counted(pod)
+        why = self._broken(mostly_protected(counts) or self._unread(container))
+        if not self._read_again(container):
+            why = why or self._elsewhere(container, at_most=0)
+        return container.course.rises("memory.stat", _REFAULTS, why_not=why)
+
+    def _hardly_refaults(self, container: WatchedContainer, *, at_most: int, why_not: str) -> Finding:
+        """It read nothing again but so many batches of pages, which it may have missed.
+
+        Not observable of one that has read nothing, nor where no more is counted, and more of its files has come to
+        other zones. why_not: why it may have lost more, "" if it may not.
+        """
+        why = self._broken(why_not or self._unread(container))
+        found = container.course.rises_by_batches("memory.stat", _REFAULTS, at_most=at_most, why_not=why)
+        uncounted = self._elsewhere(container, at_most=at_most)
+        if not uncounted or found.verdict is not Verdict.CONFORMS:
+            return found
+        return replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=uncounted)
+
+    def _counted(self, pod: str) -> tuple[WatchedContainer, Effective]:
+        container = self._container(pod)
+        return container, self.squeeze.counts[container.key]
+
+    def _read_again(self, container: WatchedContainer) -> int:
+        """Pages of its files that were taken from it and that it read again, as far as the kernel counts them."""
+        return container.samples[-1].counter("memory.stat", _REFAULTS) or 0
+
+    def _unread(self, container: WatchedContainer) -> str:
+        """Why nothing can have come back; "" if it has reported since then that it read what it had."""
+        read = _readings(container.samples[-1]) > max(map(_readings, self._before(container)), default=0)
+        return "" if read else "it has not read its memory again"
+
+    def _elsewhere(self, container: WatchedContainer, *, at_most: int) -> str:
+        """Why pages may have come back uncounted: there are more on a zone, by more than so many batches; or ""."""
+        before, now = _files(self._before(container)), _files(container.samples)
+        more = {zone: size - before.get(zone, 0) for zone, size in now.items() if size > before.get(zone, 0)}
+        if sum(more.values()) <= at_most * SLACK:
+            return ""
+        told = " and ".join(f"{size} bytes more on N{zone}" for zone, size in sorted(more.items()))
+        return f"a page that comes back on another zone need not be counted: there are {told}"
+
+    def _before(self, container: WatchedContainer) -> Sequence[Sample]:
+        return [sample for sample in container.samples if sample.reading.at <= self.squeeze.since]
+
+
+def _readings(sample: Sample) -> int:
+    """How often its workload had read all that it had by then."""
+    return sum(isinstance(one, Done) and one.verb in {Read.verb, Touch.verb} for one in sample.report)
+
+
+def _files(samples: Sequence[Sample]) -> Mapping[int, int]:
+    """Bytes of its files by zone as these saw them last; none if they never did."""
+    seen = (numa_of(sample, "file") for sample in reversed(samples))
+    return next((spread for spread in seen if spread is not None), {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,22 @@ from memqos.node.behaviour.conditions import stat_of
 from memqos.node.behaviour.entering import ENTRY, Entering, modelled_sleep, unseen
 from memqos.node.behaviour.growth import Used, furthest, looks_at, slowed
 from memqos.node.behaviour.judged import Judged
-from memqos.node.behaviour.threads import THREAD_US, waits_of
+from memqos.workload.report import ReportLine, StepLine
 
 __all__ = ["Throttled"]
+
+THREAD_US = 1_000_000
+"""What one thread waits that sleeps for its charges, in µs: half of the longest sleep, and more than a CPU is busy."""
+
+
+def waits_of(report: tuple[ReportLine, ...]) -> dict[int, float]:
+    """How long each of a program's threads waited at least, in µs, by its number: its longest wait of each step."""
+    waits: dict[int, float] = {}
+    for line in report:
+        if isinstance(line, StepLine) and line.thread:
+            waits[line.thread] = waits.get(line.thread, 0.0) + line.max_us
+    return waits
+
 
 STILL = 16 << 10
 """Bytes that anonymous memory may move by and yet stand still: four pages of 4 KiB, for STILL_FAULTS major faults."""

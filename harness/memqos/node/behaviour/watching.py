@@ -8,36 +8,176 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.cgroup.protection import Shelter
 from memqos.engine.kubelet import Kubelet
-from memqos.errors import UsageError
+from memqos.engine.plan import Plan
+from memqos.errors import DeadlineError, UsageError
+from memqos.model.knob import Bytes, Knob
+from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
-from memqos.node.behaviour.above import premises_above
-from memqos.node.behaviour.combining import both, either
-from memqos.node.behaviour.conditions import ended, rises, work_done
+from memqos.node.behaviour.combining import Combined, Unfinished, both, either
+from memqos.node.behaviour.conditions import Sample, ended, rises, work_done
 from memqos.node.behaviour.course import Course
-from memqos.node.behaviour.crowding import Crowded, crowding, growth_of
 from memqos.node.behaviour.exhausting import Exhausted, exhaustion_of, scores_of
 from memqos.node.behaviour.hearing import CALL_SECONDS, WATCH_SECONDS, Hearing
 from memqos.node.behaviour.pacing import Paces, Taking, taking_of, turns_of
-from memqos.node.behaviour.premises import Premises
+from memqos.node.behaviour.premises import Premises, premises_above
 from memqos.node.behaviour.pressing import Pressed
 from memqos.node.behaviour.scarce import by_generations, spare
 from memqos.node.behaviour.squeezing import Aim, Before, squeeze_of
-from memqos.node.behaviour.waiting import IDLE_SECONDS, Waiting
-from memqos.node.behaviour.watched import Awaited, WatchedContainer, container_of
+from memqos.node.behaviour.together import Together
+from memqos.node.behaviour.watched import Awaited, Sees, WatchedContainer, container_of
 from memqos.node.pods.population import Population
-from memqos.node.pods.turned_away import refusal_finding
 from memqos.target.base import Target
 from memqos.workload.command import Anon, Read
 from memqos.workload.control import Control
 
-__all__ = ["Watch"]
+__all__ = ["Waiting", "Watch", "growth_of"]
+
+SETTLE_SECONDS = 5.0
+"""How long counters may lag behind a workload that is done: the kernel refreshes its statistics every 2 s."""
+
+IDLE_SECONDS = 1.0
+"""How long to wait for something to happen before the runtime is asked how its containers are."""
+
+
+class Waiting:
+    """What is still waited for, and when there is nothing left to wait for."""
+
+    def __init__(self, awaited: Sequence[Awaited]) -> None:
+        self._awaited: Combined[Sees] = both(*awaited)
+        self.containers = list(dict.fromkeys(_container(one) for one in self._awaited.leaves()))
+        self._progress = Unfinished(self._awaited)
+        self._judged = {container.key: 0 for container in self.containers}
+        self._settled: Deadline | None = None
+        self._next = Deadline.after(IDLE_SECONDS)
+
+    def is_due(self) -> bool:
+        """Whether the runtime should be asked again, however much happens."""
+        if self._next.expired:
+            self._next = Deadline.after(IDLE_SECONDS)
+            return True
+        return False
+
+    def is_over(self) -> bool:
+        """Judge the samples that came since the last time; whether that was enough."""
+        for container, sample in self._news():
+            self._progress.see(lambda one: one.container is container and one.condition.holds(sample))  # noqa: B023
+        if self._progress.is_seen or any(
+            container.was_broken or container.was_outside for container in self.containers
+        ):
+            return True
+        if all(container.has_ended for container in self.containers):
+            return True
+        if self._settled is None and all(one.work_is_done or one.has_ended for one in self.containers):
+            self._settled = Deadline.after(SETTLE_SECONDS)
+        return self._settled is not None and self._settled.expired
+
+    def _news(self) -> Sequence[tuple[WatchedContainer, Sample]]:
+        """The samples that came since the last time, as they came: of several containers the earlier ones first."""
+        news = [
+            (container, sample)
+            for container in self.containers
+            for sample in container.samples[self._judged[container.key] :]
+        ]
+        self._judged = {container.key: len(container.samples) for container in self.containers}
+        return sorted(news, key=lambda one: one[1].reading.at)
+
+    def in_vain(self, deadline: Deadline) -> DeadlineError:
+        """What was waited for, and what was seen last of what did not come."""
+        names = self._awaited.told(lambda one: one.condition.name)
+        last = "; ".join(
+            one.condition.shows(one.container.samples[-1]) for one in self._progress.unseen() if one.container.samples
+        )
+        return DeadlineError(
+            f"waited {deadline.elapsed:.1f} s for '{names}'; the last observation was {last}.",
+            data={"condition": names, "last": last, "elapsed": deadline.elapsed},
+        )
+
+
+def _container(sees: Sees) -> WatchedContainer:
+    """Whose condition it is; UsageError for a condition of nobody's."""
+    if isinstance(sees, Sees):
+        return sees.container
+    raise UsageError(
+        f"of which container '{getattr(sees, 'name', sees)}' is to be seen is not said.",
+        next_step="Say it of one of those that are watched: container.sees(condition).",
+    )
+
+
+TO_DISK = 32 << 20
+"""Bytes a second, a fraction of what a program can take: slow enough for a disk of a machine under emulation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crowded(Together):
+    """What a neighbour's growth made others swap."""
+
+    def stays_within_its_share(self, pod: str) -> Finding:
+        """It never had more in swap than its planned memory.swap.max."""
+        return self._course(pod).stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX)
+
+
+def growth_of(free: int, more: int) -> Sequence[Anon]:
+    """What a neighbour takes: what is free at once, and then more, for which others have to write theirs to the disk.
+
+    free, more: bytes; below zero counts as none. It goes on no faster than the disk. What is on its way there cannot
+    make room yet, and counts as swapped already: who outruns the disk is killed though there is enough for all, or the
+    kernel takes what it would have left.
+    """
+    at_once = [Anon(size=free)] if free > 0 else []
+    return [*at_once, Anon(size=more, step=TO_DISK // 64, rate=TO_DISK)] if more > 0 else at_once
+
+
+def crowding(plan: Plan, containers: Sequence[WatchedContainer], neighbour: WatchedContainer) -> tuple[int, int]:
+    """Bytes: what kubepods has left, and half of what the others have in use and may swap out.
+
+    UsageError if kubepods has no limit, or if no other container may swap.
+    """
+    limit = plan.node.knobs.get(Knob.MEMORY_MAX)
+    others = [one for one in containers if one.key != neighbour.key]
+    swappable = sum(min(one.last_usage(one.path), _share(one)) for one in others)
+    if limit is None or not isinstance(limit.value, Bytes) or not swappable:
+        raise UsageError(
+            "kubepods has no memory.max under this kubelet, or no pod beside the neighbour may swap.",
+            next_step="Take a kubelet with LimitedSwap that enforces allocatable memory, as tight() makes one.",
+        )
+    pods: dict[CgroupPath, WatchedContainer] = {one.pod: one for one in containers}
+    used = sum(one.last_usage(path) for path, one in pods.items())
+    return limit.value.count - used, swappable // 2
+
+
+def _share(one: WatchedContainer) -> int:
+    """Bytes that the plan lets a container have in swap; a container without a limit counts with none."""
+    planned = one.premises.planned.cgroup.knobs.get(Knob.MEMORY_SWAP_MAX)
+    return planned.value.count if planned is not None and isinstance(planned.value, Bytes) else 0
+
+
+def refusal_finding(plan: Plan, pod: Pod, *reason_names: str) -> Finding:
+    """The plan refuses this pod for a reason that bears one of these names, and has no cgroup for it.
+
+    It is the rules' own word on the zones that this machine really has; set_by is memqos, which obeys it.
+    """
+    refusal = next((one for one in plan.refusals if one.pod == pod.uid), None)
+    observed = "admitted" if refusal is None else f"refused: {refusal.reason_name}"
+    return Finding(
+        verdict=Verdict.CONFORMS if refusal is not None and refusal.reason_name in reason_names else Verdict.DEVIATES,
+        subject=f"pod {pod.namespace}/{pod.name}",
+        cgroup=str(plan.node.path),
+        knob="admission",
+        set_by=Setter.MEMQOS,
+        expected=f"refused: {' or '.join(reason_names)}",
+        observed=observed,
+        reason=None if refusal is None else refusal.reason,
+        evidence={} if refusal is None else {"message": refusal.message},
+    )
+
 
 ENDING_SECONDS = 0.1
 """The same while a container is known to end, of which the runtime hears a moment later."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from memqos.catalog.recorded_trees import RecordedTree
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.enactor.base import AdmittedPod
+from memqos.enactor.base import AdmittedPod, Order
+from memqos.enactor.nobody import Nobody
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding, Setter, Verdict
-from memqos.engine.answer.verdict import OOM_SCORE_ADJ, Unsure, judged_files, outside_finding
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ, ContainerIds, Unsure, judged_files, outside_finding
 from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.errors import NonconformanceError
 from memqos.model.path import CgroupPath
@@ -18,8 +20,9 @@ from memqos.model.pod import Pod, QosClass
 from memqos.model.reading import CgroupReading, Reading
 from memqos.node.pods.setting_files import SettingFiles, unnamed_of_pod
 from memqos.node.pods.tracing import Tracing
+from memqos.runtime.base import ContainerHandle, SandboxHandle, SandboxSpec
 
-__all__ = ["Population", "read_population"]
+__all__ = ["Population", "read_population", "recorded_population"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,3 +166,19 @@ def _settings_of(population: Population) -> Sequence[str]:
         return ()
     several = (population.settings.names(admitted.planned.cgroup.path) for admitted in population.pods.values())
     return next((names for names in several if names), ())
+
+
+def recorded_population(tree: RecordedTree, order: Order, ids: ContainerIds) -> Population:
+    """What a tree has of what a kubelet was to make true. ids: the containers that the tree has of the order's pods."""
+    enactor = Nobody(lambda: _containers(ids))
+    standing = enactor.begin(tree.source)
+    standing.bring(order)
+    admitted = standing.admit(order, appears=lambda _: None)
+    return Population(plan=order.plan, pods=admitted, reading=tree.reading, enacted_by=enactor.setter)
+
+
+def _containers(ids: ContainerIds) -> Iterator[ContainerHandle]:
+    """The containers as far as a tree knows them: by id, name and the uid of their pod."""
+    for (uid, name), container_id in ids.items():
+        spec = SandboxSpec(name="", namespace="", uid=uid, cgroup_parent="", log_directory="")
+        yield ContainerHandle(id=container_id, name=name, sandbox=SandboxHandle(id="", spec=spec), log_path="")

@@ -4,31 +4,217 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from memqos.catalog.requests import RequestCase
+from memqos.cgroupfs import parse
+from memqos.clock import wait
 from memqos.engine.answer.finding import Finding
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.engine.translate.requested import requested, requested_again
 from memqos.engine.translate.versions import RuntimeName
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
-from memqos.node.pods.refusing import NAME
-from memqos.node.requests.consuming import Consumption
-from memqos.node.requests.containers import observed, soon
+from memqos.model.path import CgroupPath
+from memqos.node.pods.refusing import NAME, SUBJECT
+from memqos.node.requests.containers import Containers, observed, soon
+from memqos.node.requests.reported import FILES, figure_finding, stock_of
 from memqos.node.requests.verbs import verb
-from memqos.runtime.base import ContainerHandle
+from memqos.runtime.base import ContainerHandle, ContainerState
+from memqos.workload.command import PROGRAM, Anon, Hold, arguments
 
 __all__ = ["Conversation"]
 
+KILLED = 137
+"""128 and SIGKILL: how a container ends that the kernel killed."""
+
 _MIB = 1 << 20
+LIMIT = 48 * _MIB
+"""Of a container in which programs use memory, without swap."""
+HELD = 16 * _MIB
+"""What a program uses that has room there."""
+TOO_MUCH = 64 * _MIB
+SCORE = 500
+"""An oom_score_adj that no process has by itself."""
+GONE = "its cgroup is gone"
+LIMITED = ContainerResources(memory_limit_in_bytes=LIMIT, memory_swap_limit_in_bytes=LIMIT)
+_LOOKS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """Findings on a program that ExecSync started: whether it was charged, and whether it is like its container."""
+
+    charged: Sequence[Finding]
+    alike: Sequence[Finding]
+
+
+def _argv(program: Anon) -> tuple[str, ...]:
+    """The words with which a program is started in a container that runs."""
+    return (PROGRAM, *arguments([program]))
+
+
 _SANDBOX = ContainerResources(cpu_shares=2)
 """What CRI runtimes give a sandbox's own process, and no more: the pod's cgroup is the kubelet's."""
 _POD = ContainerResources(memory_limit_in_bytes=96 * _MIB, cpu_shares=512, cpu_quota=50000, cpu_period=100000)
 
 
-class Conversation(Consumption):
+class Conversation(Containers):
     """The verbs of suites about CRI alone; each gives the findings of one claim."""
+
+    @verb
+    def uses(self, *names: str) -> Sequence[Finding]:
+        """ContainerStats of a container at rest. names: of figures."""
+        with self._running(LIMITED, Anon(size=HELD), Hold()) as handle:
+            self._settled(handle)
+            return self._asked_of_stats(names, handle)
+
+    @verb
+    def uses_under_load(self, *names: str) -> Sequence[Finding]:
+        """ContainerStats of a container while it takes more and more memory."""
+        with self._running(LIMITED, Anon(size=HELD, rate=HELD // 8), Hold()) as handle:
+            several = [self._asked_of_stats(names, handle) for _ in range(_LOOKS)]
+        return [finding for findings in several for finding in findings]
+
+    @verb
+    def pod_uses(self, *names: str) -> Sequence[Finding]:
+        """PodSandboxStats of the pod with a container at rest in it, held against the pod's own cgroup."""
+        pod = self._pod
+        with self._running(LIMITED, Anon(size=HELD), Hold()) as handle:
+            self._settled(handle)
+            path = pod.planned.cgroup.path
+
+            def ask() -> Mapping[str, object]:
+                linux = self._cri.sandbox_stats(self._sandbox, deadline=soon()).get("linux", {})
+                return linux if isinstance(linux, Mapping) else {}
+
+            return self._figures(names, path, ask, subject=f"pod {pod.pod.name}")
+
+    def _asked_of_stats(self, names: Sequence[str], handle: ContainerHandle) -> Sequence[Finding]:
+        return self._figures(
+            names, self._cgroup_of(handle), lambda: self._cri.stats(handle, deadline=soon()), subject=SUBJECT
+        )
+
+    def _figures(
+        self, names: Sequence[str], path: CgroupPath, ask: Callable[[], Mapping[str, object]], *, subject: str
+    ) -> Sequence[Finding]:
+        before = self._read([path], FILES).cgroups[path].files
+        answer = ask()
+        after = self._read([path], FILES).cgroups[path].files
+        stock = stock_of(self.kubelet.node.cpus, self.kubelet.host.page_size)
+        return [
+            figure_finding(name, answer, before, after, subject=subject, cgroup=str(path), stock=stock)
+            for name in names
+        ]
+
+    # ---- what is killed
+
+    @verb
+    def hog_is_told(self) -> Sequence[Finding]:
+        """A container whose only program takes more than its limit ends with 137 and the reason OOMKilled."""
+        with self._running(LIMITED, Anon(size=TOO_MUCH), Hold()) as handle:
+            status = self._ended(handle)
+        return [
+            observed("exit code", str(KILLED), str(status.exit_code)),
+            observed("reason", "OOMKilled", status.reason),
+        ]
+
+    @verb
+    def exec_is_charged(self) -> Sequence[Finding]:
+        """What a program uses that ExecSync starts is charged to the container."""
+        return self._executed.charged
+
+    @verb
+    def exec_is_alike(self) -> Sequence[Finding]:
+        """A program that ExecSync starts is in the container's cgroup, with the container's oom_score_adj."""
+        return self._executed.alike
+
+    @functools.cached_property
+    def _executed(self) -> Executed:
+        """A program is started in a container that has an oom_score_adj, and looked at while it runs; once for both."""
+        scored = dataclasses.replace(LIMITED, oom_score_adj=SCORE)
+        with self._running(scored) as handle:
+            path = self._cgroup_of(handle)
+            code, alike = self._entered(handle, SCORE, Anon(size=HELD, rate=HELD // 2))
+            peak = self._files(path, ("memory.peak",))["memory.peak"]
+        if not isinstance(peak, str):
+            return Executed([observed("memory.peak", "", "", why_not="the kernel has no memory.peak")], alike)
+        charged = "charged" if int(peak) >= HELD else f"a peak of {peak.strip()} after a program used {HELD}"
+        seen = observed("memory.peak", "charged", charged, cgroup=str(path))
+        return Executed([observed("exec", "0", str(code)), seen], alike)
+
+    @verb
+    def exec_is_bound(self) -> Sequence[Finding]:
+        """A program that ExecSync starts and that takes more than the limit is killed, and the container lives."""
+        with self._running(LIMITED) as handle:
+            return [*self._hog_in(handle), self._lives(handle)]
+
+    @verb
+    def group_is_killed(self) -> Sequence[Finding]:
+        """With memory.oom.group a program that takes too much takes all of the container with it."""
+        group = dataclasses.replace(LIMITED, unified={"memory.oom.group": "1"})
+        with self._running(group) as handle:
+            with contextlib.suppress(RuntimeCallError):
+                # A container that is killed in the middle of the call may end it with an error.
+                self.runtime.exec(handle, _argv(Anon(size=TOO_MUCH)), deadline=soon())
+            status = self._ended(handle)
+        return [observed("exit code", str(KILLED), str(status.exit_code))]
+
+    @verb
+    def limited_below_use(self) -> Sequence[Finding]:
+        """An update below what a container uses is refused and nothing happens, or carried out and the kill is told."""
+        less = ContainerResources(memory_limit_in_bytes=HELD // 2, memory_swap_limit_in_bytes=HELD // 2)
+        with self._running(LIMITED, Anon(size=HELD), Hold()) as handle:
+            self._settled(handle)
+            path = self._cgroup_of(handle)
+            try:
+                self.runtime.update(handle, less, deadline=soon())
+            except RuntimeCallError:
+                limit = self._files(path, ("memory.max",))["memory.max"]
+                return [
+                    self._lives(handle),
+                    observed("memory.max", str(LIMIT), str(limit).strip(), cgroup=str(path)),
+                ]
+            status = self._ended(handle)
+        return [
+            observed("exit code", str(KILLED), str(status.exit_code)),
+            observed("reason", "OOMKilled", status.reason),
+        ]
+
+    def _hog_in(self, handle: ContainerHandle) -> list[Finding]:
+        path = self._cgroup_of(handle)
+        before = self._kills(path)
+        code, _, _ = self.runtime.exec(handle, _argv(Anon(size=TOO_MUCH)), deadline=soon())
+        # A container that was killed itself may have no cgroup any more.
+        seen = self._kills(path) if self.tree.exists(path, deadline=soon()) else GONE
+        return [
+            observed("exec", str(KILLED), str(code)),
+            observed("memory.events oom_kill", str(int(before) + 1), seen, cgroup=str(path)),
+        ]
+
+    def _kills(self, path: CgroupPath) -> str:
+        text = self._files(path, ("memory.events",))["memory.events"]
+        where = str(path)
+        return str(parse.entry(parse.counters(parse.present(text, path=where), path=where), "oom_kill", path=where))
+
+    def _lives(self, handle: ContainerHandle) -> Finding:
+        """Whether it runs on. A runtime may learn of its end late, and its cgroup may be gone by then."""
+        path = self._cgroup_of(handle)
+        is_there = self.tree.exists(path, deadline=soon())
+        state = self.runtime.status(handle, deadline=soon()).state.value if is_there else GONE
+        return observed("state", ContainerState.RUNNING.value, state, cgroup=str(path))
+
+    def _settled(self, handle: ContainerHandle) -> None:
+        """Wait until the program has what it asks for."""
+        path = self._cgroup_of(handle)
+        wait(
+            "the program has its memory",
+            lambda: self._files(path, ("memory.current",))["memory.current"],
+            until=lambda text: isinstance(text, str) and int(text) >= HELD,
+            deadline=soon(),
+        )
 
     # ---- sandboxes
 

@@ -5,26 +5,136 @@ Every file must hold afterwards what was asked for, as before.
 
 from __future__ import annotations
 
+import re
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from memqos.catalog.requests import RequestCase
 from memqos.clock import SYSTEM_CLOCK, Deadline, wait
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.requested import RequestedContainer, requested, requested_again
-from memqos.errors import MachineryError
+from memqos.engine.translate.versions import RuntimeName
+from memqos.errors import DeadlineError, MachineryError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.node.pods.refusing import NAME, SUBJECT
-from memqos.node.requests.churning import Churning
-from memqos.node.requests.containers import observed, soon
+from memqos.node.requests.containers import Containers, observed, soon
 from memqos.node.requests.moment import Outcomes, Waiting, Within, anywhere, passed, settled
 from memqos.node.requests.verbs import together, verb
 from memqos.runtime.base import ContainerHandle, ContainerState
-from memqos.target.base import checked
+from memqos.target.base import Target, checked
 from memqos.workload.command import Anon
 
-__all__ = ["Life"]
+__all__ = ["Inventory", "Life", "anonymous_memory_of", "inventory_of"]
+
+LOOKING_SECONDS = 60.0
+
+_LOOK = """
+find "$1" -mindepth 1 -type d -printf 'cgroups %p\\n'
+cut -d ' ' -f 5 /proc/self/mountinfo | sed 's/^/mounts /'
+systemctl list-units --all --plain --no-legend --type=scope,slice,mount 2>/dev/null |
+    sed 's/^/units /' | cut -d ' ' -f 1,2
+cat /proc/[0-9]*/comm 2>/dev/null | sed 's/^/processes /'
+true
+"""
+# A process that has ended since it was listed is no error to cat; it ends an awk that is to open its file.
+_WEIGH = """
+cat /proc/[0-9]*/status 2>/dev/null |
+awk -v names=" $1 " '/^Name:/ { name = " " $2 " " } /^RssAnon:/ && index(names, name) { kib += $2 }
+                    END { print kib * 1024 }'
+"""
+_OF_CONTAINERS = re.compile(r"shim|conmon|runc|crun|runsc|youki|pause|memload")
+"""Processes that belong to pods; others come and go on a machine by themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """By kind the names that are there; one that is there several times is named as often."""
+
+    cgroups: tuple[str, ...] = ()
+    mounts: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
+    processes: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return any((self.cgroups, self.mounts, self.units, self.processes))
+
+    def beyond(self, before: Inventory) -> Inventory:
+        """What is there now and was not then."""
+        return Inventory(
+            cgroups=_more(self.cgroups, before.cgroups),
+            mounts=_more(self.mounts, before.mounts),
+            units=_more(self.units, before.units),
+            processes=_more(self.processes, before.processes),
+        )
+
+
+def inventory_of(target: Target, folder: str) -> Inventory:
+    """What is there now, with one command. folder: of the cgroup below which pods leave theirs.
+
+    Raises MachineryError if it cannot be looked at.
+    """
+    deadline = Deadline.after(LOOKING_SECONDS)
+    result = checked(target.run(["sh", "-c", _LOOK, "sh", folder], deadline=deadline), where=target.address)
+    pairs = [line.partition(" ")[::2] for line in result.text.splitlines()]
+    kinds = {kind: tuple(name for found, name in pairs if found == kind) for kind in ("cgroups", "mounts", "units")}
+    programs = (name for found, name in pairs if found == "processes" and _OF_CONTAINERS.search(name))
+    return Inventory(**kinds, processes=tuple(programs))
+
+
+def anonymous_memory_of(target: Target, programs: Sequence[str]) -> int:
+    """Bytes of anonymous memory that all processes with these names have together; 0 if there is none.
+
+    Raises MachineryError if they cannot be looked at.
+    """
+    deadline = Deadline.after(LOOKING_SECONDS)
+    argv = ["sh", "-c", _WEIGH, "sh", " ".join(programs)]
+    return int(checked(target.run(argv, deadline=deadline), where=target.address).text)
+
+
+def _more(now: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted((Counter(now) - Counter(before)).elements()))
+
+
+GONE_SECONDS = 15.0
+FEW, MANY = 3, 50
+"""Pods that come and go, as many at a time as are started at a time."""
+SETTLING, LAST = 20, 5
+"""During how many of the first a daemon comes to have all that it keeps, and how many of the last show what is more."""
+GROWTH = 8 << 20
+"""Bytes that it may have more at the end: a collector of garbage is not always of one mind."""
+
+DAEMONS: Mapping[RuntimeName, Sequence[str]] = {
+    RuntimeName.CONTAINERD: ("containerd",),
+    RuntimeName.CRIO: ("crio",),
+    RuntimeName.DOCKER: ("dockerd", "containerd"),
+}
+"""The processes of a daemon, by the names that the kernel has for them."""
+
+_NOTHING = ContainerResources()
+
+
+@dataclass
+class _Churn:
+    """Pods that came and went. before: what was there. gone: how many. left: by how many what was left of them.
+
+    sizes: the daemon's by the number of the pod that went last.
+    """
+
+    before: Inventory
+    gone: int = 0
+    left: dict[int, Inventory] = field(default_factory=dict)
+    sizes: dict[int, int] = field(default_factory=dict)
+
+
+def _grown(seen: str, why_not: str = "") -> Finding:
+    expected = f"no, or by {GROWTH >> 20} MiB at most"
+    return observed("growth of the daemon", expected, expected if seen == "no" else seen, why_not=why_not)
+
 
 RESTART_SECONDS = 120.0
 UNASKED_SECONDS = 6.0
@@ -35,8 +145,81 @@ ASKED_OFTEN = 20
 """How many times stats are asked for in a row."""
 
 
-class Life(Churning):
+class Life(Containers):
     """The verbs of suites about what a container lives through; each gives the findings of one claim."""
+
+    @verb
+    def left_by_few(self, kind: str) -> Sequence[Finding]:
+        """What a few pods with a container each leave that came and went. kind: a field of Inventory."""
+        return [self._left_over(kind, FEW)]
+
+    @verb
+    def left_by_many(self, kind: str) -> Sequence[Finding]:
+        """The same of many, of which those few are the first if they came and went."""
+        return [self._left_over(kind, MANY)]
+
+    @verb
+    def daemon_after_many(self) -> Sequence[Finding]:
+        """The daemon's anonymous memory while many pods came and went: it does not grow with them."""
+        cri = self.kubelet.runtimes.cri
+        if cri.called or cri.runtime not in DAEMONS:
+            return [_grown("", f"which processes are the daemon of {self.runtime.name} is not known")]
+        self._churned(MANY)
+        sizes = self._churn.sizes
+        before = max(size for number, size in sizes.items() if number < SETTLING)
+        after = min(size for number, size in sizes.items() if number >= MANY - LAST)
+        if not before:
+            return [_grown("", f"no process is called {' or '.join(DAEMONS[cri.runtime])}")]
+        return [_grown("no" if after <= before + GROWTH else f"from {before} to {after} bytes")]
+
+    def _left_over(self, kind: str, times: int) -> Finding:
+        return observed(kind, "nothing left", ", ".join(getattr(self._churned(times), kind)) or "nothing left")
+
+    @cached_property
+    def _churn(self) -> _Churn:
+        return _Churn(before=self._inventory())
+
+    def _churned(self, times: int) -> Inventory:
+        """What so many sandboxes and containers left behind, of which some may have come and gone already."""
+        churn = self._churn
+        if times not in churn.left:
+            self._come_and_go(range(churn.gone, times))
+            churn.gone = max(churn.gone, times)
+            churn.left[times] = self._left_since(churn.before)
+        return churn.left[times]
+
+    def _come_and_go(self, numbers: range) -> None:
+        """Pods with these numbers; of the first and last of many the daemon's size is kept."""
+        programs = DAEMONS.get(self.kubelet.runtimes.cri.runtime, ())
+
+        def comes_and_goes(number: int) -> None:
+            with self._second_sandbox(f"churn-{number}") as sandbox, self._running(_NOTHING, sandbox=sandbox):
+                pass
+            if programs and not SETTLING <= number < MANY - LAST:
+                self._churn.sizes[number] = anonymous_memory_of(self.tree.target, programs)
+
+        with ThreadPoolExecutor(max_workers=self.parallel, thread_name_prefix="churn") as pool:
+            try:
+                for one in [pool.submit(comes_and_goes, number) for number in numbers]:
+                    one.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _left_since(self, before: Inventory) -> Inventory:
+        """What is left after some time that is given it."""
+        try:
+            return wait(
+                "nothing is left of pods that are gone",
+                lambda: self._inventory().beyond(before),
+                until=lambda left: not left,
+                deadline=Deadline.after(GONE_SECONDS),
+            )
+        except DeadlineError:
+            return self._inventory().beyond(before)
+
+    def _inventory(self) -> Inventory:
+        return inventory_of(self.tree.target, self.tree.hierarchy.folder(self._pod.planned.cgroup.path))
 
     @together
     def systemd_reloaded(self, cases: Mapping[str, RequestCase], within: Within = anywhere) -> Outcomes:

@@ -12,12 +12,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memqos.catalog.requests import AnyRequestCase, OciRequestCase
+from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import SYSTEM_CLOCK, Deadline, wait
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.answer.unnamed import Unnamed, unnamed_findings
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, PROCESSES, judge_cgroup, outside_finding
 from memqos.engine.cgroup.control_files import SUBTREE_CONTROL, is_unknown_file
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import PlannedCgroup
 from memqos.engine.translate.requested import (
     AnyRequest,
@@ -31,15 +33,18 @@ from memqos.engine.translate.requested_files import asked_settings, requested_cg
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.specification import what_is_unasked
 from memqos.engine.translate.versions import Feature
-from memqos.errors import MachineryError, NonconformanceError, RuntimeCallError
+from memqos.errors import DeadlineError, MachineryError, NonconformanceError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Container
-from memqos.model.reading import FileText, NoFile
+from memqos.model.reading import FileText, NoFile, Reading
 from memqos.node.pods.membership import place_outside, still_runs
+from memqos.node.pods.population import Population
+from memqos.node.pods.recorder import Recorder
 from memqos.node.pods.refusing import (
     NAME,
+    SUBJECT,
     no_update,
     refused_finding,
     refused_next,
@@ -48,19 +53,18 @@ from memqos.node.pods.refusing import (
     taken_next,
     unchecked_update,
 )
-from memqos.node.pods.setting_files import huge_pages_of
+from memqos.node.pods.setting_files import SettingFiles, huge_pages_of
 from memqos.node.requests.beside import (
     CONTROLLERS,
     is_absent,
+    kept_findings,
     score_finding,
     uncounted_findings,
     written_by_others,
 )
 from memqos.node.requests.in_words import ask_for_container, ask_for_update
-from memqos.node.requests.oom_events import oom_event_findings
+from memqos.node.requests.reported import oom_event_findings, stats_findings
 from memqos.node.requests.scope import SCOPE_FILES, scope_findings
-from memqos.node.requests.surroundings import CPUSETS, Surroundings
-from memqos.node.requests.told_stats import stats_findings
 from memqos.runtime.base import (
     Capability,
     ContainerHandle,
@@ -69,6 +73,14 @@ from memqos.runtime.base import (
 )
 
 __all__ = ["Requests"]
+
+CPUSETS = (Knob.CPUSET_CPUS, Knob.CPUSET_MEMS)
+REMOVED_SECONDS = 10.0
+"""What a refused container had is gone by then; whoever left something once does not get so long again."""
+REMOVED_AGAIN_SECONDS = 1.0
+
+READ_SECONDS = 60.0
+
 
 REQUEST_SECONDS = 60.0
 BESIDE, UPDATED = "beside", "updated"
@@ -99,17 +111,81 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Requests(Surroundings):
+class Requests:
     """The verb of suites that ask the runtime itself. parallel: pods that are made at the same time (>= 1).
 
-    kubelet: the node's, of which only what concerns runtimes is used. baseline: the settings of a container that was
-    asked for nothing, once they were needed. standing: what stands until it is judged, by the names of cases.
+    What surrounds a container is read before and after a request, and must hold what it held: the pod of `population`,
+    whose first container is the neighbour, and the cgroups above. kubelet: the node's, of which only what concerns
+    runtimes is used. recorder: told what is judged, and by what. settings: of the machine. left: what was found to be
+    left by refusals. baseline: the settings of a container that was asked for nothing, once they were needed. standing:
+    what stands until it is judged, by the names of cases.
     """
 
+    tree: CgroupTree
+    kubelet: Kubelet
+    population: Population
+    recorder: Recorder
+    settings: SettingFiles
+    left: list[str] = field(default_factory=list)
     runtime: Runtime
     parallel: int = 1
     baseline: dict[str, FileText] = field(default_factory=dict)
     standing: dict[str, Standing] = field(default_factory=dict)
+
+    def _left(self, pod: AdmittedPod, below: frozenset[str]) -> Finding:
+        """After a refusal the pod's cgroup has what it had before; systemd takes a moment to remove a scope."""
+        try:
+            now = wait(
+                "nothing is left below the pod's cgroup",
+                lambda: self._below(pod),
+                until=lambda names: names <= below,
+                deadline=Deadline.after(REMOVED_AGAIN_SECONDS if self.left else REMOVED_SECONDS),
+            )
+        except DeadlineError:
+            now = self._below(pod)
+        left = sorted(now - below)
+        self.left.extend(left)
+        return Finding(
+            verdict=Verdict.DEVIATES if left else Verdict.CONFORMS,
+            subject=SUBJECT,
+            cgroup=str(pod.planned.cgroup.path),
+            knob="cgroup",
+            set_by=Setter.RUNTIME,
+            expected="nothing left",
+            # Names of containers are never the same: what is left is told beside it.
+            observed="a cgroup is left" if left else "nothing left",
+            evidence={"left": ", ".join(left)} if left else {},
+        )
+
+    def _below(self, pod: AdmittedPod) -> frozenset[str]:
+        """The names in the pod's cgroup."""
+        folder = self.tree.hierarchy.folder(pod.planned.cgroup.path)
+        return frozenset(self.tree.target.list(folder, deadline=Deadline.after(READ_SECONDS)) or ())
+
+    def _neighbours(
+        self, pod: AdmittedPod, above: Sequence[CgroupPath] = ()
+    ) -> Mapping[CgroupPath, Mapping[str, FileText]]:
+        """What the pod's cgroup and its own containers' hold, and these above it."""
+        names = [container.name for container in pod.pod.containers]
+        containers = (self.population.path_of(pod.pod, name) for name in names)
+        paths = [pod.planned.cgroup.path, *containers, *above]
+        files = [knob.value for knob in (*self.kubelet.files.planned, *CPUSETS)]
+        settings = self.settings.names(pod.planned.cgroup.path)
+        return {path: seen.files for path, seen in self._read(paths, [*files, *settings]).cgroups.items()}
+
+    def _read(self, paths: Sequence[CgroupPath], names: Sequence[str]) -> Reading:
+        """Files that something is judged by."""
+        reading = self.tree.read_cgroups(paths, names, deadline=Deadline.after(READ_SECONDS))
+        self.recorder.reading(reading)
+        return reading
+
+    def _kept(
+        self,
+        before: Mapping[CgroupPath, Mapping[str, FileText]],
+        after: Mapping[CgroupPath, Mapping[str, FileText]],
+    ) -> list[Finding]:
+        """One finding for each neighbour, or for each of its files that changed."""
+        return [*self.population.traced(kept_findings(before, after))]
 
     def judge(self, case: AnyRequestCase) -> Sequence[Finding]:
         """Make these requests for a new container, read everything, remove it, and judge what was read.

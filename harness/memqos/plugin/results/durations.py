@@ -19,7 +19,7 @@ from memqos.catalog.profiles import profile_names
 from memqos.clock import utc_now
 from memqos.config.runtimes import BY_HANDLER, RUNTIMES
 from memqos.model.node import CgroupDriver
-from memqos.place.cached import cache_root
+from memqos.place.room import cache_root
 from memqos.report.outcome import Outcome, TestResult
 
 __all__ = [

@@ -1,0 +1,287 @@
+"""What runtimes report of a container, held against the kernel's own files: stats, and OOM kills.
+
+For CRI the files are read before and after the runtime is asked, so a right answer lies between the two readings, or
+beyond them by no more than what a kernel keeps for its CPUs in stock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from memqos.cgroupfs import parse
+from memqos.cgroupfs.parse import counters
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline, wait
+from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.errors import DeadlineError, UsageError
+from memqos.model.knob import Knob
+from memqos.model.path import CgroupPath
+from memqos.model.reading import FileText
+from memqos.node.pods.refusing import SUBJECT
+from memqos.node.requests.in_words import over_bundles
+from memqos.runtime.base import ContainerHandle, ContainerState, Runtime
+from memqos.runtime.speaking import SpeaksDocker, SpeaksOci
+
+__all__ = ["FILES", "figure_finding", "oom_event_findings", "stats_findings", "stock_of"]
+
+FILES = ("memory.current", "memory.stat", "memory.max", "memory.swap.current", "memory.pressure")
+
+_STOCK_PAGES = 64
+"""MEMCG_CHARGE_BATCH: what each CPU may have charged to a cgroup ahead of use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One number of CRI's stats. field: where it is in the answer. kernel: what the files of that moment make of it.
+
+    charged: whether it moves with memory.current, and so by what CPUs have in stock.
+    """
+
+    field: tuple[str, ...]
+    kernel: Callable[[Mapping[str, str]], int]
+    charged: bool = False
+
+
+def _stat(key: str) -> Callable[[Mapping[str, str]], int]:
+    return lambda files: parse.entry(parse.counters(files["memory.stat"], path="memory.stat"), key, path="memory.stat")
+
+
+def _number(name: str) -> Callable[[Mapping[str, str]], int]:
+    return lambda files: parse.number(files[name], path=name)
+
+
+def _working_set(files: Mapping[str, str]) -> int:
+    return max(0, _number("memory.current")(files) - _stat("inactive_file")(files))
+
+
+def _available(files: Mapping[str, str]) -> int:
+    return _number("memory.max")(files) - _working_set(files)
+
+
+def _waited(files: Mapping[str, str]) -> int:
+    return parse.pressure(files["memory.pressure"], path="memory.pressure").some.total
+
+
+FIGURES: Mapping[str, Figure] = {
+    "usage": Figure(field=("memory", "usage_bytes", "value"), kernel=_number("memory.current"), charged=True),
+    "working set": Figure(field=("memory", "working_set_bytes", "value"), kernel=_working_set, charged=True),
+    "available": Figure(field=("memory", "available_bytes", "value"), kernel=_available, charged=True),
+    "rss": Figure(field=("memory", "rss_bytes", "value"), kernel=_stat("anon"), charged=True),
+    "page faults": Figure(field=("memory", "page_faults", "value"), kernel=_stat("pgfault")),
+    "major page faults": Figure(field=("memory", "major_page_faults", "value"), kernel=_stat("pgmajfault")),
+    "swap": Figure(field=("swap", "swap_usage_bytes", "value"), kernel=_number("memory.swap.current")),
+    "pressure": Figure(field=("memory", "psi", "Some", "Total"), kernel=_waited),
+}
+"""By the names that suites use. Sources: CRI MemoryUsage and SwapUsage; containerd metrics.go; kernel cgroup-v2.rst."""
+
+
+def said(answer: object, field: tuple[str, ...]) -> int | None:
+    """The number in an answer; None for one that is left out, which is not zero."""
+    for name in field:
+        answer = answer.get(name) if isinstance(answer, Mapping) else None
+    return int(answer) if isinstance(answer, str | int) else None
+
+
+def figure_finding(
+    name: str,
+    answer: Mapping[str, object],
+    before: Mapping[str, FileText],
+    after: Mapping[str, FileText],
+    *,
+    subject: str,
+    cgroup: str,
+    stock: int,
+) -> Finding:
+    """Whether the answer is between what the files said before and after. stock: bytes that CPUs may have charged."""
+    figure = FIGURES[name]
+    seen = said(answer, figure.field)
+    texts = [{file: text for file, text in files.items() if isinstance(text, str)} for files in (before, after)]
+    why_not = f"the runtime's answer has no {'.'.join(figure.field[:2])}" if seen is None else ""
+    try:
+        bounds = sorted(figure.kernel(files) for files in texts)
+    except KeyError as missing:
+        bounds, why_not = [], why_not or f"the kernel has no {missing.args[0]} there"
+    slack = stock if figure.charged else 0
+    least, most = (max(0, bounds[0] - slack), bounds[-1] + slack) if bounds else (0, 0)
+    right = seen is not None and least <= seen <= most
+    return Finding(
+        verdict=Verdict.NOT_OBSERVABLE if why_not else Verdict.CONFORMS if right else Verdict.DEVIATES,
+        subject=subject,
+        cgroup=cgroup,
+        knob=name,
+        set_by=Setter.RUNTIME,
+        expected=f"{least} to {most}" if bounds else "",
+        observed="" if seen is None else str(seen),
+        why_not=why_not,
+        measured=True,
+    )
+
+
+def stock_of(cpus: int, page_size: int) -> int:
+    """Bytes that all CPUs together may have charged ahead."""
+    return _STOCK_PAGES * cpus * page_size
+
+
+SLACK_PAGES = 64
+"""The batch in which the kernel charges memory, and counts it in memory.stat."""
+
+APART = 0.2
+"""Seconds between two looks that tell whether memory has settled."""
+
+_FILES = ("memory.current", Knob.MEMORY_MAX.value, "memory.stat")
+_COUNTED = ("anon", "file", "kernel_stack")
+
+
+def stats_findings(
+    runtime: Runtime, tree: CgroupTree, handle: ContainerHandle, path: CgroupPath, *, page_size: int, deadline: Deadline
+) -> Sequence[Finding]:
+    """Usage, limit and the parts of the memory that are told of a running container with a limit.
+
+    The runtime is asked when the anonymous memory has settled above 64 pages. Each conforms if it is no further than
+    that from what lies between the file before and after the question.
+    UsageError for a runtime that tells none, DeadlineError for memory that does not settle.
+    """
+    slack = SLACK_PAGES * page_size
+    before = _settled(tree, path, above=slack, deadline=deadline)
+    told = _told(runtime, handle, deadline)
+    after = _shown(tree, path, deadline)
+
+    def agrees(name: str, value: object, file: str) -> Finding:
+        exact = file == Knob.MEMORY_MAX
+        return _agrees(name, value, before[file], after[file], path, slack=0 if exact else slack, subject=told.who)
+
+    return [
+        agrees("stats usage", told.usage, "memory.current"),
+        agrees("stats limit", told.limit, Knob.MEMORY_MAX.value),
+        *(agrees(f"stats {name}", told.parts.get(name), name) for name in _COUNTED),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What a runtime says of a container's memory. parts: by the names of memory.stat."""
+
+    who: str
+    usage: object
+    limit: object
+    parts: Mapping[str, object]
+
+
+def _told(runtime: Runtime, handle: ContainerHandle, deadline: Deadline) -> _Told:
+    if isinstance(runtime, SpeaksOci):
+        memory = _section(runtime.stats_event(handle, deadline=deadline), "memory")
+        usage = _section(memory, "usage")
+        return _Told(who="events", usage=usage.get("usage"), limit=usage.get("limit"), parts=_section(memory, "raw"))
+    if isinstance(runtime, SpeaksDocker):
+        memory = _section(runtime.stats(handle, deadline=deadline), "memory_stats")
+        return _Told(
+            who="Docker", usage=memory.get("usage"), limit=memory.get("limit"), parts=_section(memory, "stats")
+        )
+    raise UsageError(
+        f"{runtime.name} tells no stats in words of its own.", next_step="Let the claim need docker or oci."
+    )
+
+
+def _section(document: Mapping[str, object], name: str) -> Mapping[str, object]:
+    found = document.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _agrees(
+    name: str, told: object, before: int | None, after: int | None, path: CgroupPath, *, slack: int, subject: str
+) -> Finding:
+    verdict, expected, why_not = Verdict.NOT_OBSERVABLE, "what the file shows", "the file holds no number"
+    if before is not None and after is not None:
+        least, most = min(before, after) - slack, max(before, after) + slack
+        verdict = Verdict.CONFORMS if isinstance(told, int) and least <= told <= most else Verdict.DEVIATES
+        expected, why_not = str(before) if least == most else f"from {least} to {most}", ""
+    return Finding(
+        verdict=verdict,
+        subject=subject,
+        cgroup=str(path),
+        knob=name,
+        set_by=Setter.RUNTIME,
+        expected=expected,
+        observed="nothing" if told is None else str(told),
+        why_not=why_not,
+        measured=True,
+    )
+
+
+def _settled(tree: CgroupTree, path: CgroupPath, *, above: int, deadline: Deadline) -> dict[str, int | None]:
+    """What the files show once the anonymous memory is the same twice; at once where it cannot be read."""
+    looks = [_shown(tree, path, deadline)]
+
+    def look() -> dict[str, int | None]:
+        looks.append(_shown(tree, path, deadline))
+        return looks[-1]
+
+    def is_settled(now: dict[str, int | None]) -> bool:
+        anon = now["anon"]
+        return anon is None or (anon > above and anon == looks[-2]["anon"])
+
+    return wait("the container's anonymous memory has settled", look, until=is_settled, deadline=deadline, every=APART)
+
+
+def _shown(tree: CgroupTree, path: CgroupPath, deadline: Deadline) -> dict[str, int | None]:
+    """What the files show: memory.stat by its keys."""
+    reading = tree.read_cgroups([path], _FILES, deadline=deadline)
+    current, limit, stat = (reading.file(path, name) for name in _FILES)
+    counted = counters(stat, path=f"{path}/memory.stat") if isinstance(stat, str) else {}
+    return {
+        "memory.current": _number_at(current),
+        Knob.MEMORY_MAX.value: _number_at(limit),
+        **{name: counted.get(name) for name in _COUNTED},
+    }
+
+
+def _number_at(text: object) -> int | None:
+    return int(text) if isinstance(text, str) and text.strip().isdecimal() else None
+
+
+_KILLED = 137
+TOLD_SECONDS = 10.0
+"""Within which the end of a container, and a kill in it, are told."""
+
+
+def oom_event_findings(runtime: Runtime, handle: ContainerHandle, *, deadline: Deadline) -> Sequence[Finding]:
+    """One for how the container ended, and one for whether an event of the type "oom" was told of it.
+
+    handle: of a container that `events` follow, whose program uses more than its limit. DeadlineError if it does not
+    end.
+    """
+    status = wait(
+        "the container has ended",
+        lambda: runtime.status(handle, deadline=deadline),
+        until=lambda status: status.state is ContainerState.EXITED,
+        deadline=deadline,
+    )
+    told: Sequence[str] = ()
+
+    def look() -> Sequence[str]:
+        nonlocal told
+        told = over_bundles(runtime).followed(handle, deadline=deadline)
+        return told
+
+    # What was told until then is judged.
+    with contextlib.suppress(DeadlineError):
+        wait("an event is told", look, until=lambda types: "oom" in types, deadline=Deadline.after(TOLD_SECONDS))
+    code = "" if status.exit_code is None else str(status.exit_code)
+    return [
+        _finding("exit code", str(_KILLED), code, Setter.KERNEL),
+        _finding("events", "oom", "oom" if "oom" in told else ", ".join(told) or "none", Setter.RUNTIME),
+    ]
+
+
+def _finding(knob: str, expected: str, observed: str, set_by: Setter) -> Finding:
+    return Finding(
+        verdict=Verdict.CONFORMS if observed == expected else Verdict.DEVIATES,
+        subject=SUBJECT,
+        cgroup="",
+        knob=knob,
+        set_by=set_by,
+        expected=expected,
+        observed=observed,
+    )
