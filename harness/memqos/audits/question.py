@@ -18,6 +18,8 @@ from memqos.model.pod import Pod
 
 __all__ = ["Given", "Question", "Required"]
 
+_CONFIGZ = "`kubectl get --raw /api/v1/nodes/NAME/proxy/configz`"
+
 
 class Required(StrEnum):
     """What an audit needs from the recording or from a person."""
@@ -83,11 +85,11 @@ class Given:
         release = self.release or tree.release
         node = self.node or tree.node
         if pods is None:
-            raise _missing(Required.PODS, tree, steps)
+            raise _missing(Required.PODS, tree, steps, argument=self.argument)
         if not release:
-            raise _missing(Required.RELEASE, tree, steps)
+            raise _missing(Required.RELEASE, tree, steps, argument=self.argument)
         if node is None:
-            raise _missing(Required.NODE, tree, steps)
+            raise _missing(Required.NODE, tree, steps, argument=self.argument)
         settings = self.settings or tree.settings or KubeletSettings()
         if self.settings is not None and tree.settings is not None:
             what = "it is used in place of the configuration, drop-ins and command line that the node has"
@@ -112,6 +114,11 @@ class Given:
 
     def _unknown(self, tree: RecordedTree) -> str:
         """Why a value may be another one than the recording explains."""
+        if not self.config and tree.kubelet_inside:
+            return (
+                f"the kubelet's configuration is not known: the kubelet is part of {tree.kubelet_inside}, which sets "
+                f"its flags; {_CONFIGZ} prints it for {self.argument}"
+            )
         if self.settings is None and tree.drop_ins_unread:
             path, why = next(iter(tree.drop_ins_unread.items()))
             return f"the kubelet's configuration is not known whole: {path}: {why}"
@@ -132,5 +139,9 @@ class Given:
         )
 
 
-def _missing(what: Required, tree: RecordedTree, steps: Mapping[Required, str]) -> UsageError:
-    return UsageError(f"it does not say '{what}'.", where=tree.source, next_step=steps[what])
+def _missing(what: Required, tree: RecordedTree, steps: Mapping[Required, str], *, argument: str) -> UsageError:
+    step, said = steps[what], f"the recording does not contain '{what}'"
+    if what is Required.RELEASE and tree.kubelet_inside:
+        said += f": the kubelet is part of {tree.kubelet_inside}"
+        step += f" {_CONFIGZ} prints its configuration for {argument}."
+    return UsageError(f"{said}.", where=tree.source, next_step=step)

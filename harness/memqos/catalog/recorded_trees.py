@@ -72,7 +72,8 @@ class RecordedTree:
     hugetlb: whether containerd passes huge page limits on.
     unread: options of the kubelet's command line that win over its configuration; `settings` has them. drop_ins_unread:
     files and folders of drop-ins that the recording lacks, with the reason; `settings` is without them.
-    checkpoints_unread: the same of the kubelet's checkpoints, as far as they were there.
+    checkpoints_unread: the same of the kubelet's checkpoints, as far as they were there. kubelet_inside: the program
+    that the kubelet is part of, such as k3s-server, whose own flags and files set what it goes by; "" for none.
     """
 
     source: str
@@ -91,6 +92,7 @@ class RecordedTree:
     unread: tuple[str, ...] = ()
     drop_ins_unread: Mapping[str, str] = field(default_factory=dict)
     checkpoints_unread: Mapping[str, str] = field(default_factory=dict)
+    kubelet_inside: str = ""
 
     @property
     def driver(self) -> CgroupDriver | None:
@@ -145,6 +147,7 @@ def tree_of(
         unread=unread,
         drop_ins_unread=_missing_drop_ins(data, file),
         checkpoints_unread=damaged,
+        kubelet_inside=_typed(data, "kubelet_inside", str, file) if "kubelet_inside" in data else "",
     )
 
 

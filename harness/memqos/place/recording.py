@@ -44,17 +44,27 @@ _SOCKETS = (
 )
 
 _KUBELET = """\
+inside=
 for process in /proc/[0-9]*; do
-  [ "$(cat "$process/comm" 2>/dev/null)" = kubelet ] || continue
+  name=$(cat "$process/comm" 2>/dev/null)
+  case "$name" in
+    kubelet) ;;
+    k3s | k3s-server | k3s-agent | kubelite) inside=$name; continue ;;
+    *) continue ;;
+  esac
   [ "$(readlink "$process/ns/mnt")" = "$(readlink /proc/self/ns/mnt)" ] || continue
   "$process/exe" --version | head -n 1
   readlink "$process/cwd"
   tr '\\0' '\\n' < "$process/cmdline"
-  break
+  exit 0
 done
+[ -z "$inside" ] || echo "inside $inside"
 exit 0
 """
-"""The first kubelet that sees the same files as we do; those of kind's nodes are in file systems of their own."""
+"""The first kubelet that sees the same files as we do; those of kind's nodes are in file systems of their own.
+
+Without one, the program of another name that a kubelet is part of: k3s, or kubelite of MicroK8s.
+"""
 
 _RULING = frozenset({*FIELD_FLAGS, "config-dir", "experimental-allocatable-ignore-eviction"})
 """What a kubelet's command line may say of what its rules are about: it wins over the file."""
@@ -98,13 +108,15 @@ _COUNTS = (PROCESSES, EVENTS, "pids.current")
 class _Kubelet:
     """A kubelet's process. version: what it prints, "" where none runs. options: those of its command line.
 
-    ruling: the flags among them that win over its configuration, in their order.
+    ruling: the flags among them that win over its configuration, in their order. inside: the program that it is part
+    of, which has flags and files of its own; "" for none.
     """
 
     version: str = ""
     folder: str = "/"
     options: Mapping[str, str] = field(default_factory=dict)
     ruling: tuple[str, ...] = ()
+    inside: str = ""
 
     def path(self, option: str, default: str = "") -> str:
         """A file that an option names, "" for none."""
@@ -189,6 +201,8 @@ def _kubelet(target: Target, deadline: Deadline) -> _Kubelet:
     lines = checked(target.run(["sh", "-c", _KUBELET], deadline=deadline), where=target.address).text.splitlines()
     if not lines:
         return _Kubelet()
+    if lines[0].startswith("inside "):
+        return _Kubelet(inside=lines[0].partition(" ")[2])
     version, folder, *words = lines
     flags, _ = flag_words(words, "")
     ruling = tuple(
@@ -207,6 +221,8 @@ _STATES = ("memory_manager_state", "allocated_pods_state", "actuated_pods_state"
 def _told(target: Target, kubelet: _Kubelet, deadline: Deadline) -> dict[str, object]:
     """What the node's kubelet says of itself, and the files that it was given or keeps."""
     told: dict[str, object] = {}
+    if kubelet.inside:
+        return {"kubelet_inside": kubelet.inside, **_checkpoints(target, kubelet, deadline)}
     if not kubelet.version:
         return told
     told["kubelet"] = kubelet.version
@@ -222,6 +238,12 @@ def _told(target: Target, kubelet: _Kubelet, deadline: Deadline) -> dict[str, ob
         told["config"] = text
     if path := kubelet.path("config-dir"):
         told |= _drop_ins(target, path, deadline)
+    return told | _checkpoints(target, kubelet, deadline)
+
+
+def _checkpoints(target: Target, kubelet: _Kubelet, deadline: Deadline) -> dict[str, object]:
+    """The kubelet's own files, and the names of those that are damaged, with the reason."""
+    told: dict[str, object] = {}
     damaged: dict[str, str] = {}
     for name in _STATES:
         state = posixpath.join(kubelet.path("root-dir", "/var/lib/kubelet"), name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -85,6 +86,45 @@ def test_without_a_kubelet_its_release_and_configuration_are_left_out(node: Live
     node.kubelet = []
     tree = tree_of(recorded(node.target), "fake://")
     assert (tree.release, tree.settings) == ("", None)
+
+
+def test_a_kubelet_that_is_part_of_another_program_is_named_by_that(
+    node: LiveNode,
+) -> None:
+    node.kubelet = ["inside k3s-server"]
+    node.target._plain._files["/var/lib/kubelet/memory_manager_state"] = b'{"policyName": "None"}'
+    document = recorded(node.target)
+    tree = tree_of(document, "fake://")
+    assert (tree.kubelet_inside, tree.release, tree.settings) == ("k3s-server", "", None)
+    assert document["memory_manager_state"] == {"policyName": "None"}
+
+
+PROCESSES = [
+    (["kubelet"], "Kubernetes v1.36.0"),
+    (["k3s-server"], "inside k3s-server"),
+    (["kubelite", "containerd"], "inside kubelite"),
+    (["k3s-agent", "kubelet"], "Kubernetes v1.36.0"),
+    (["containerd", "kubelet-wrapper"], ""),
+]
+
+
+@pytest.mark.parametrize(("names", "first"), PROCESSES)
+def test_the_script_finds_a_kubelet_and_programs_that_contain_one(tmp_path: Path, names: list[str], first: str) -> None:
+    """The script itself, over a folder in the place of /proc."""
+    program = tmp_path / "kubelet"
+    program.write_text("#!/bin/sh\necho Kubernetes v1.36.0\n")
+    program.chmod(0o755)
+    for number, name in enumerate([*names, "self"]):
+        process = tmp_path / "proc" / ("self" if name == "self" else str(number + 1))
+        (process / "ns").mkdir(parents=True)
+        (process / "ns/mnt").symlink_to("mnt:[1]")
+        (process / "comm").write_text(f"{name}\n")
+        (process / "cmdline").write_bytes(b"kubelet\0--v=2\0")
+        (process / "cwd").symlink_to("/")
+        (process / "exe").symlink_to(program)
+    script = recording._KUBELET.replace("/proc/", f"{tmp_path}/proc/")
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert next(iter(done.stdout.splitlines()), "") == first
 
 
 def test_an_option_of_the_kubelet_may_have_its_value_behind_it(node: LiveNode) -> None:

@@ -120,6 +120,23 @@ def test_a_kubelet_that_is_not_found_has_to_be_told_of(node: LiveNode, told: Tol
     assert told("--target", "ssh://node7", "--kubernetes", "1.27", "--kubelet-config", config, *PODS)[0] == 0
 
 
+def test_a_kubelet_inside_k3s_is_named_and_nothing_is_judged_by_defaults_that_it_may_not_have(
+    node: LiveNode, told: Told
+) -> None:
+    node.kubelet = ["inside k3s-server"]
+    code, _, err = told("--target", "ssh://node7", *PODS)
+    assert code == 4
+    assert "the kubelet is part of k3s-server." in err
+    assert "`kubectl get --raw /api/v1/nodes/NAME/proxy/configz` prints its configuration for --kubelet-config." in err
+
+    node.place._cgroups.show(CgroupPath.parse("/kubepods.slice"), "memory.max", "4096\n")
+    code, out, _ = told("--target", "ssh://node7", "--kubernetes", "1.27", *PODS)
+    assert code == 0, out
+    assert "the kubelet's configuration is not known: the kubelet is part of k3s-server, which sets its flags" in out
+    config = data_root() / "fixtures/kubelet/v1.27.yaml"
+    assert told("--target", "ssh://node7", "--kubernetes", "1.27", "--kubelet-config", config, *PODS)[0] == 1
+
+
 def test_options_win_over_what_the_node_says(node: LiveNode, told: Told) -> None:
     code, out, _ = told("--target", "ssh://node7", "--set", "memoryThrottlingFactor=0.5", *PODS)
     assert code == 1
