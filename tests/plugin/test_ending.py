@@ -290,7 +290,7 @@ def test_a_folder_that_is_gone_is_the_callers_to_mend(tmp_path):
     command = f"cd gone; rmdir ../gone; exec {sys.executable} -m memqos run"
     done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 4
-    assert "memqos: error: the folder that memqos was called in is gone." in done.stderr
+    assert "memqos: error: the current folder does not exist any more." in done.stderr
 
 
 def test_what_a_killed_run_left_half_written_is_of_a_memqos_run(suite, run, pytester):

@@ -159,7 +159,7 @@ def test_a_bundle_beyond_what_any_run_writes_is_not_read(tmp_path, monkeypatch):
 
 def test_a_day_that_is_over_accepts_nothing(capsys, tmp_path):
     assert run(["baseline", str(TRIXIE), "--until", "2020-02-29", "--reason", "r"]) == 4
-    assert "--until: 2020-02-29 is over: nothing would be accepted." in capsys.readouterr().err
+    assert "--until: 2020-02-29 is over: the baseline would accept nothing." in capsys.readouterr().err
 
 
 def test_what_a_folder_holds_beside_manifests_is_named(capsys, tmp_path):

@@ -1,1 +1,1 @@
-"""The command line, a page per verb; nothing imports it."""
+"""The command line, one page per verb; no other package imports it."""

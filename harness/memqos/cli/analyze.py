@@ -26,13 +26,13 @@ __all__ = ["command"]
 
 HELP = """Analyse a container above its memory.high from a benchmark's samples in SERIES, a CSV file.
 
-SERIES (- for standard input) has a time, memory.current and the counter high of memory.events. anon, file, pgmajfault,
-oom_kill, memory.high and memory.max are used if they are there. Columns are known by their headers, with units such as
-_bytes or _mi; --column names one that is not. `memqos analyse` is the same command.
+SERIES (- for standard input) needs a time, memory.current and the counter high of memory.events. anon, file,
+pgmajfault, oom_kill, memory.high and memory.max are used if present. Columns are found by their headers, with units
+such as _bytes or _mi; --column names a column with another header. `memqos analyse` is the same command.
 
-For each stretch it prints the passes through the kernel's throttling, the seconds and the pages kept a pass, the sleep
-that the kernel's formula has for it, and whether the program sleeps or thrashes its own text. At the end it prints
-whether the container was killed at memory.max, ended otherwise, or cannot be told.
+For each stretch it prints the passes through the kernel's throttling, the seconds and the pages kept per pass, the
+sleep that the kernel's formula gives, and whether the program sleeps or thrashes its own text. At the end it prints
+how the container ended: killed at memory.max, otherwise, or not known.
 
 \b
   memqos analyze throttle.csv
@@ -46,21 +46,20 @@ whether the container was killed at memory.max, ended otherwise, or cannot be to
 @click.command(name="analyze", help=HELP)
 @click.argument("series", metavar="SERIES")
 @click.option(
-    "--memory-high", metavar="SIZE|max", help="The container's memory.high, if the series has no column of it."
+    "--memory-high", metavar="SIZE|max", help="The container's memory.high, if the series has no such column."
 )
-@click.option("--memory-max", metavar="SIZE|max", help="Its memory.max, if the series has no column of it.")
+@click.option("--memory-max", metavar="SIZE|max", help="Its memory.max, if the series has no such column.")
 @click.option(
     "--levels",
     type=click.IntRange(1, 16),
-    help="How many cgroups above each other are over memory.high: 2 for crun below CRI-O. Found from the steps of high "
-    "unless given.",
+    help="How many nested cgroups are over memory.high: 2 for crun below CRI-O. Default: found from the steps of high.",
 )
 @click.option(
     "--hz",
     type=click.IntRange(24, 1200),
     default=DEFAULT_HZ,
     show_default=True,
-    help="Jiffies in a second of the node's kernel (CONFIG_HZ); 1000 on Fedora and RHEL.",
+    help="Jiffies per second of the node's kernel (CONFIG_HZ); 1000 on Fedora and RHEL.",
 )
 @click.option(
     "--page-size",
@@ -77,8 +76,8 @@ whether the container was killed at memory.max, ended otherwise, or cannot be to
     metavar="NAME=HEADER",
     help=f"The header of a column: NAME is one of {', '.join(Column)}. May be repeated.",
 )
-@click.option("--from", "since", type=float, metavar="SECONDS", help="Leave out what is before.")
-@click.option("--to", "until", type=float, metavar="SECONDS", help="Leave out what is after.")
+@click.option("--from", "since", type=float, metavar="SECONDS", help="Ignore samples before this time.")
+@click.option("--to", "until", type=float, metavar="SECONDS", help="Ignore samples after this time.")
 @click.option("--ended", is_flag=True, help="The container ended after the last sample, whatever ended it.")
 @click.option("--plot", metavar="FILE", help="Write a plot as SVG.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -89,7 +88,7 @@ def command(**options: Any) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Order:
-    """What was asked for, as click gives it."""
+    """The options and arguments, as click gives them."""
 
     series: str
     memory_high: str | None
@@ -134,18 +133,18 @@ class _Order:
         return series_in(text, where=self.series, choice=choice)
 
     def _setup(self, series: Series) -> tuple[Setup, list[str]]:
-        """The setup, and what was assumed of it."""
+        """The setup, and a note for each assumption."""
         notes = list(series.notes)
         high = _knob("--memory-high", self.memory_high, series.high, "memory.high")
         if high is None:
             raise UsageError(
-                "the series has no column of memory.high.",
+                "the series has no column for memory.high.",
                 where=self.series,
                 next_step="Give it with --memory-high SIZE.",
             )
         limit = _knob("--memory-max", self.memory_max, series.limit, "memory.max")
         if limit is None:
-            notes.append("memory.max is not given: how far the end was is not known (--memory-max SIZE)")
+            notes.append("memory.max is not given: the distance to it is not known (--memory-max SIZE)")
         setup = Setup(
             high=Bytes(high) if high else None,
             limit=Bytes(limit) if limit else None,
@@ -170,7 +169,7 @@ class _Order:
 def _with_levels(setup: Setup, series: Series, notes: list[str]) -> tuple[Setup, list[str]]:
     levels = levels_of(series.samples, setup)
     if levels is None:
-        said = "1 level is assumed: too few steps of 'high' are multiples of 17 to tell (--levels)"
+        said = "1 level is assumed: too few steps of 'high' are multiples of 17 (--levels sets it)"
         return setup, [*notes, said]
     return Setup(
         high=setup.high,
@@ -195,7 +194,7 @@ def _headers(given: tuple[str, ...]) -> Mapping[Column, str]:
 
 
 def _knob(option: str, text: str | None, in_series: int | None, file: str) -> int | None:
-    """Bytes of memory.high or memory.max, 0 for max; None if neither the option nor the series says it."""
+    """Bytes of memory.high or memory.max, 0 for max; None if neither the option nor the series has it."""
     if text is None:
         return in_series
     given = 0 if text == "max" else size_of(option, text, least=1)

@@ -1,4 +1,4 @@
-"""`memqos audit`: a node that a kubelet has, there or recorded, held against the plan; nothing is changed on it."""
+"""`memqos audit`: compares a live or recorded node with the plan for its kubelet; it only reads the node."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from memqos.errors import ExitCode, UsageError
 
 __all__ = ["command"]
 
-HELP = """Judge a node on which a kubelet runs pods: does every control file hold what the kubelet's rules say?
+HELP = """Judge a node on which a kubelet runs pods: does every control file hold what the kubelet's rules require?
 
---target names the node. It is read, and nothing is written on it. --tree names a JSON file with the control files of
-one node instead (docs/reference/recorded-trees.md), as `memqos record` writes it. Configuration, node facts, runtimes
-and release are those of the node, unless an option gives others; so are pods, if the file keeps them.
+--target names a node; memqos only reads it. --tree names a recording instead: a JSON file with the control files of
+one node (docs/reference/recorded-trees.md), as `memqos record` writes it. Configuration, node facts, runtimes and
+release come from the node or the recording, unless an option overrides them. So do the pods, if the recording has them.
 
 \b
   kubectl get pods -A -o json --field-selector spec.nodeName=node7 | memqos audit --target ssh://root@node7 --pods -
@@ -34,9 +34,9 @@ and release are those of the node, unless an option gives others; so are pods, i
   memqos audit --tree node7.json --runtime crun@1.21 --set memoryThrottlingFactor=0.8
   memqos audit --tree node7.json --was-config before.yaml --was-pods pods-before.yaml
 
-Pods of a cluster are judged by what their kubelet has allocated (status), not by what they ask for. Every file that
-deviates is named with the reasons for what was expected; a fault that is known of the kubelet's release is reported as
-known. Exit codes: 0 nothing deviates, 1 something deviates, 5 nothing could be observed.
+Pods of a cluster are judged by what their kubelet has allocated (status), not by their spec. The output names every
+file that deviates, with the reasons for the expected value. A known bug of the kubelet's release is reported as known.
+Exit codes: 0 nothing deviates, 1 something deviates, 5 nothing could be observed.
 """
 
 _PODS = (
@@ -53,21 +53,21 @@ _STEPS = {
 @click.command(name="audit", help=HELP)
 @click.option("--target", metavar="URL", help="The node: ssh://[USER@]HOST, local://, docker://NAME, kubectl://POD.")
 @click.option("--cri-socket", default="", metavar="PATH", help="Where the node's runtime listens; see record.")
-@click.option("--tree", metavar="FILE", help="A recorded tree (JSON) in the place of a node.")
-@click.option("--kubernetes", metavar="X.Y", help="The Kubernetes release; else that of the node's kubelet.")
+@click.option("--tree", metavar="FILE", help="A recorded tree (JSON) instead of a node.")
+@click.option("--kubernetes", metavar="X.Y", help="The Kubernetes release. Default: that of the node's kubelet.")
 @click.option(
     "--pods",
     multiple=True,
     metavar="FILE",
     help="Manifests, or folders of them, as for expect, or what `kubectl get pods -o json` or the kubelet's /pods "
-    "print; may be repeated. Else the recorded ones.",
+    "print; may be repeated. Default: the recorded pods.",
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option(
     "--kubelet-config",
     multiple=True,
     metavar="FILE|FOLDER",
-    help="The kubelet's configuration, as for expect; may be repeated. Else the node's, with its command line.",
+    help="The kubelet's configuration, as for expect; may be repeated. Default: the node's, with its command line.",
 )
 @kubelet_options
 @manifest_options
@@ -77,19 +77,21 @@ _STEPS = {
     "--was-config",
     multiple=True,
     metavar="FILE",
-    help="The KubeletConfiguration that the node had when its pods were made, as for --kubelet-config: what it left "
-    "behind is not held against the runtime or the kubelet.",
+    help="The KubeletConfiguration that the node had when its pods were created, as for --kubelet-config: values that "
+    "it explains are not findings about the runtime or the kubelet.",
 )
 @click.option(
     "--was-pods",
     multiple=True,
     metavar="FILE",
-    help="The pods as they were before they were resized in place; may be repeated.",
+    help="The pods before they were resized in place; may be repeated.",
 )
-@click.option("--static", is_flag=True, help="All pods are static: read from files by the kubelet, hence critical.")
+@click.option(
+    "--static", is_flag=True, help="All pods are static: the kubelet reads them from files, so they are critical."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print every finding as JSON.")
 def command(*, as_json: bool, **given: Any) -> int:
-    """The page of `memqos audit`. Further FILEs are pods too, so that `--pods *.yaml` does what it seems to."""
+    """The page of `memqos audit`. Further FILEs are pods too, so that `--pods *.yaml` works."""
     runtime = RuntimeOptions(**{field.name: given.pop(field.name) for field in fields(RuntimeOptions)})
     kubelet = KubeletOptions(**{field.name: given.pop(field.name) for field in fields(KubeletOptions)})
     manifests = ManifestOptions(**{field.name: given.pop(field.name) for field in fields(ManifestOptions)})
@@ -99,7 +101,7 @@ def command(*, as_json: bool, **given: Any) -> int:
     answer = judged(question)
     say_ignored(answer.plan)
     if answer.exit_code is ExitCode.NOTHING_OBSERVED and question.tree.driver is None:
-        say("memqos: note: the cgroups show the names of both drivers, or of none: --driver says which.", err=True)
+        say("memqos: note: the cgroups have the names of both drivers, or of neither: give --driver.", err=True)
     if as_json:
         say_document(answer.document())
     else:
@@ -109,7 +111,7 @@ def command(*, as_json: bool, **given: Any) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Order:
-    """The command line of an audit, and the question that it asks."""
+    """The command line of an audit, and its question."""
 
     target: str | None
     cri_socket: str
@@ -127,7 +129,7 @@ class _Order:
     node: NodeOptions
 
     def question(self) -> Question:
-        """What is judged; UsageError where the command line and the recording together leave something open."""
+        """What is judged. Raises UsageError if the command line and the recording together lack something."""
         self._check_standard_input()
         paths = (*self.pods, *self.files)
         given = self.manifests.load(paths).pods if paths else None
@@ -163,10 +165,10 @@ class _Order:
 
 
 def _tree(target: str | None, tree: str | None, kubelet: KubeletOptions, *, cri_socket: str) -> RecordedTree:
-    """The node that is named, read now, or the recording of one."""
+    """The named node, read now, or a recording."""
     if (target is None) is (tree is None):
         raise UsageError(
-            "one node is judged: one that is there, or a recording.",
+            "an audit needs exactly one node: a live one or a recording.",
             where="memqos audit",
             next_step="Give --target URL or --tree FILE.",
         )

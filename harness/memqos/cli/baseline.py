@@ -1,4 +1,4 @@
-"""`memqos baseline`: a file that accepts what deviated in a run, for a while."""
+"""`memqos baseline`: writes a file that accepts a run's deviations until a day."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from memqos.errors import UsageError
 
 __all__ = ["command"]
 
-HELP = """Write a baseline: what deviated in a run, accepted until a day.
+HELP = """Write a baseline: accept the deviations of a run until a day.
 
-`memqos run --baseline FILE` then tells these as known, and does not fail for them until that day is over.
+`memqos run --baseline FILE` then reports them as known. They do not fail a run until that day is over.
 
 \b
 Example:
@@ -33,7 +33,7 @@ def _baseline(*, results: str, until: str, reason: str) -> int:
     today = utc_now().date()
     if day < today:
         raise UsageError(
-            f"{day} is over: nothing would be accepted.",
+            f"{day} is over: the baseline would accept nothing.",
             where="--until",
             next_step=f"Name {today} or a later day (UTC).",
         )
@@ -56,7 +56,9 @@ command = click.Command(
     callback=_baseline,
     params=[
         click.Argument(["results"], metavar="RESULTS"),
-        click.Option(["--until"], required=True, metavar="DAY", help="The last day on which it counts, YYYY-MM-DD."),
-        click.Option(["--reason"], required=True, metavar="TEXT", help="Why it is accepted."),
+        click.Option(
+            ["--until"], required=True, metavar="DAY", help="The last day on which the baseline applies, YYYY-MM-DD."
+        ),
+        click.Option(["--reason"], required=True, metavar="TEXT", help="Why the deviations are accepted."),
     ],
 )

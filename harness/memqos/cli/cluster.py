@@ -1,4 +1,4 @@
-"""Which of the pods that an API server lists are on the node that is planned."""
+"""Selects the pods on the planned node from those that an API server lists."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["pods_of_one_node"]
 
 
 def pods_of_one_node(pods: Sequence[Pod], node: str | None) -> tuple[Pod, ...]:
-    """The pods that have cgroups on the node of this name; None: on the one that all of them are taken to be on.
+    """The pods that have cgroups on the node of this name. None: all pods are taken to be on one node.
 
-    Pods that have ended are left out, and where others are bound to nodes, so are those that wait for one; notes say
-    so. Raises UnknownNameError for a node that no pod is bound to, UsageError where no pod is left.
+    Pods that have ended are left out. If any pod is bound to a node, unbound pods are left out too. Notes report both.
+    Raises UnknownNameError for a node without bound pods, UsageError if no pod is left.
     """
     nodes = sorted({pod.node for pod in pods if pod.node})
     if node is not None and node not in nodes:
@@ -25,13 +25,13 @@ def pods_of_one_node(pods: Sequence[Pod], node: str | None) -> tuple[Pod, ...]:
     _note(len(pods) - len(running), "ended (status.phase Succeeded or Failed)")
     _note(len(running) - len(placed), "not been bound to a node yet")
     if not placed:
-        raise UsageError("no pod is left that has cgroups.", next_step="Give pods that run, or that are to run.")
+        raise UsageError("none of the pods has cgroups.", next_step="Give pods that are running or pending.")
     if node is not None:
         return tuple(pod for pod in placed if pod.node == node)
     if len(nodes) > 1:
         say(
-            f"memqos: note: these pods are bound to {len(nodes)} nodes, and are planned as if they were on one: "
-            "--node-name chooses.",
+            f"memqos: note: these pods are bound to {len(nodes)} nodes and are planned as if they were on one; "
+            "--node-name selects one.",
             err=True,
         )
     return tuple(placed)

@@ -1,4 +1,4 @@
-"""`memqos run --compare NAME`: the same cases with another runtime first, and what got worse from that to this one."""
+"""`memqos run --compare NAME`: the same cases with another runtime first, then what is worse with this one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["OPTION", "run_compared"]
 OPTION = "--compare"
 _OWN_BUILD = ".dist"
 _BROUGHT = ("runtime_binary", "runtime_deb", "runtime_version")
-"""What says that the runtime under test is not the machine's own."""
+"""Settings that replace the machine's own runtime."""
 _UNDER_TEST = "under-test"
 _JUDGED = frozenset({ExitCode.CONFORMS, ExitCode.DEVIATES})
 
@@ -32,14 +32,14 @@ _JUDGED = frozenset({ExitCode.CONFORMS, ExitCode.DEVIATES})
 def run_compared(settings: Settings, words: Sequence[str], *, against: str, as_json: bool) -> int:
     """Run twice, and compare. words: the arguments of `memqos run`. against: runc.dist, or a runtime's name.
 
-    The answer is 1 only for what deviates with the runtime under test and not with the other; that of a run which
-    could not be judged is handed on. `--last-failed` chooses nothing here. Raises UsageError for a name that no run can
-    be compared with.
+    The exit code is 1 only for deviations of the runtime under test that the other does not have. If a run could not be
+    judged, its exit code is returned. `--last-failed` has no effect. Raises UsageError for a runtime that cannot be
+    compared with.
     """
     other = _other(settings, against)
     base = settings.results or Path("results") / utc_now().strftime("%Y-%m-%dT%H-%M-%SZ")
     folders = {against: base / against.replace(":", "-"), _UNDER_TEST: base / _UNDER_TEST}
-    # What failed in one of the two runs is no measure for both: a comparison is of the same cases.
+    # Failures of one of the two runs must not select the cases of both: a comparison needs the same cases.
     plain = list(_without([word for word in words if word != "--last-failed"], {OPTION, "--results"}))
     dropped = [*_BROUGHT, *(["runtime"] if other else [])]
     apart = list(_without(plain, {f"--{name.replace('_', '-')}" for name in dropped}))
@@ -53,28 +53,28 @@ def run_compared(settings: Settings, words: Sequence[str], *, against: str, as_j
         words_of = ["--results", str(folders[name]), *arguments]
         code = run_alone(words_of, environment=variables, on_stderr=as_json)
         if code not in _JUDGED:
-            say(f"memqos: note: the run with {name} was not judged, so that nothing is compared", err=True)
+            say(f"memqos: note: the run with {name} was not judged, so nothing is compared", err=True)
             return code
     return _compared(folders, base, as_json=as_json)
 
 
 def _other(settings: Settings, against: str) -> str:
-    """The runtime to name in the other run; "" where it has the same name, and is the machine's own build."""
+    """The runtime to name in the other run; "" if it has the same name and is the machine's own build."""
     name = against.removesuffix(_OWN_BUILD)
     if name not in RUNTIMES:
         raise UnknownNameError.of("runtime", against, [f"{name}{_OWN_BUILD}", *RUNTIMES], where=OPTION)
     if len(settings.runtime) != 1:
         raise UsageError(
-            f"one runtime is compared with another, and {len(settings.runtime)} are to be tested.",
+            f"a comparison tests one runtime, not {len(settings.runtime)}.",
             where=settings.origins["runtime"],
-            next_step="Name one; several runtimes in one run have a matrix of their own.",
+            next_step="Name one; a run of several runtimes prints a matrix.",
         )
     [tested] = settings.runtime
     brought = [key for key in _BROUGHT[:2] if getattr(settings, key)]
     same = offered_name(name) == offered_name(tested) or (against != name and oci_runtime(tested) == name)
     if same and not brought:
         raise UsageError(
-            f"{against} is what is tested: nothing takes its place.",
+            f"{against} is already the runtime under test.",
             where=OPTION,
             next_step="Bring another build with --runtime-binary, or name another runtime.",
         )
@@ -82,9 +82,9 @@ def _other(settings: Settings, against: str) -> str:
         origin = settings.origins[key]
         if not origin.startswith("--") and origin != _variable(key):
             raise UsageError(
-                f"the file says that the machine's own runtime is replaced, and so it would be in both runs: {origin}.",
+                f"the file replaces the machine's own runtime in both runs: {origin}.",
                 where=OPTION,
-                next_step=f"Say --{key.replace('_', '-')} on the command line instead.",
+                next_step=f"Give --{key.replace('_', '-')} on the command line instead.",
             )
     return "" if same else name
 

@@ -1,4 +1,4 @@
-"""What containers use, as --usage says it."""
+"""What containers use, from --usage."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def usage_of(
 ) -> dict[tuple[str, str], int]:
     """What containers use, from texts like "web/app=200Mi".
 
-    is_known: whether the size of the node is known: then all together have room on it, else each of them.
-    Raises UnknownNameError for a container that the plan does not have, UsageError for one that is named twice, and for
+    is_known: whether the size of the node is known. If so, all together must fit on it, else each alone.
+    Raises UnknownNameError for a container that the plan does not have, UsageError for a container named twice and for
     more than the node's memory and swap.
     """
     room = node.memory + node.swap
@@ -27,19 +27,19 @@ def usage_of(
         found[key] = size_of("--usage", text, least=0)
         used = sum(found.values()) if is_known else found[key]
         if used > room:
-            together = "with those before it they use" if used > found[key] else "it uses"
+            together = "with the containers before it" if used > found[key] else "it"
             raise UsageError(
-                f"'{text}': {together} {used} bytes, and the node has {room} of memory and swap.",
+                f"'{text}': {together} uses {used} bytes, but the node has {room} of memory and swap.",
                 where="--usage",
-                next_step="--capacity-memory and --swap say how much the node has.",
+                next_step="Set the node's size with --capacity-memory and --swap.",
             )
     return found
 
 
 def said_of_containers(texts: tuple[str, ...], plan: Plan, option: str) -> Iterator[tuple[tuple[str, str], str]]:
-    """(pod uid, container name) of each container that is named, and what is said of it.
+    """(pod uid, container name) of each named container, and its value.
 
-    Raises UnknownNameError for a container that the plan does not have, UsageError for one that is named twice.
+    Raises UnknownNameError for a container that the plan does not have, UsageError for a container named twice.
     """
     known = {
         f"{pod.namespace}/{pod.name}/{container.name}": (pod.uid, container.name)
@@ -53,6 +53,6 @@ def said_of_containers(texts: tuple[str, ...], plan: Plan, option: str) -> Itera
         if full not in known:
             raise UnknownNameError.of("container", name, list(known), where=option)
         if full in seen:
-            raise UsageError(f"'{name}' is there twice.", where=option)
+            raise UsageError(f"'{name}' is given twice.", where=option)
         seen.add(full)
         yield known[full], said

@@ -1,4 +1,4 @@
-"""`memqos doctor`: can this host run memqos, and what to install if it cannot."""
+"""`memqos doctor`: whether this host can run memqos, and what to install if it cannot."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ from memqos.vm.qemu.spec import Accelerator
 __all__ = ["command"]
 
 RESTORES = 3
-"""How many restores --bench takes the median of."""
+"""Restores of which --bench reports the median."""
 
 QEMU_BYTES = 512 << 20
-"""Host memory that a machine takes beside its own while it boots."""
+"""Host memory that a machine takes on top of its own while it boots."""
 
 CHECKPOINT_BYTES = 512 << 20
-"""What a checkpoint of the default topology takes."""
+"""Size of a checkpoint of the default topology."""
 
 GIB = 1 << 30
 MACHINES_CPU = "x86_64"
-"""What `uname -m` prints in the machines that are booted."""
+"""What `uname -m` prints in the machines that memqos boots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One line of the diagnosis. A check that is not ok has the way to mend it; one that is ok may have advice.
+    """One line of the diagnosis. A failed check says how to fix it; a passed check may give advice.
 
-    slow: it will do, at a price that `found` names.
+    slow: it passes, at a cost that `found` names.
     """
 
     name: str
@@ -71,17 +71,18 @@ class Check:
 @click.option(
     "--bench",
     is_flag=True,
-    help="Also measure a boot, restores and a first container, of the first profile; takes a minute.",
+    help="Also measure a boot, restores and a first container of the first profile; takes a minute.",
 )
 def command(as_json: bool, bench: bool, **given: Any) -> int:
-    """Say whether this host can run memqos: programs, emulation, memory, disk. Exit code 6 if something is missing.
+    """Check whether this host can run memqos: programs, emulation, memory, disk. Exit code 6 if something is missing.
 
-    Begin with it on a new host. It looks, and installs nothing; from a checkout, `./memqos run` installs what it needs.
+    Start with it on a new host. It only checks and installs nothing; from a checkout, `./memqos run` installs what it
+    needs.
 
     \b
     Examples:
-      memqos doctor             what is there, what is missing, and how to get it
-      memqos doctor --bench     how long machines take here, those of the first profile
+      memqos doctor             what is installed, what is missing, and how to get it
+      memqos doctor --bench     how long machines of the first profile take here
     """
     settings = settings_from(given)
     profiles, topology = [load_profile(name) for name in settings.profile], load_topology(settings.topology)
@@ -101,10 +102,10 @@ def command(as_json: bool, bench: bool, **given: Any) -> int:
 
 
 def measured(cache: Cache, profile: Profile, topology: Topology) -> dict[str, float]:
-    """Seconds by milestone: a boot, medians of some restores, the host's load at the end."""
+    """Seconds by milestone: a boot, medians of the restores, the host's load at the end."""
     with shown_progress() as progress:
         bench = Bench(profile=profile, topology=topology, cache=cache, progress=progress)
-        # The first restore may have to make image and checkpoint: it only makes sure that they are there.
+        # The first restore may have to build the image and the checkpoint, so it is not measured.
         bench.restore(container=False)
         with step(progress, "boot without a checkpoint"):
             boot = bench.cold_boot().seconds["first CRI answer"]
@@ -115,7 +116,7 @@ def measured(cache: Cache, profile: Profile, topology: Topology) -> dict[str, fl
 
 
 def expectations(figures: Mapping[str, float]) -> Iterator[str]:
-    """What the figures mean for a run; nothing if there are none."""
+    """What the figures mean for a run; empty without figures."""
     if not figures:
         return
     boot, restored = figures["boot"], figures["first command"]
@@ -124,27 +125,27 @@ def expectations(figures: Mapping[str, float]) -> Iterator[str]:
         f"          restore to the guest running: {figures['running']:.2f} s, to its first command: {restored:.2f} s, "
         f"to the runtime's first answer: {figures['first CRI answer']:.2f} s"
     )
-    yield f"          first container: {figures['first container']:.1f} s after its machine was asked for"
+    yield f"          first container: {figures['first container']:.1f} s after the request for its machine"
     yield (
-        f"expect    {boot + restored:.0f} s more in the first run, for the checkpoint, and {restored:.0f} s for each "
-        f"new machine after that; measured under a load of {figures['load']:.1f}"
+        f"expect    {boot + restored:.0f} s more in the first run, for the checkpoint, then {restored:.0f} s for each "
+        f"new machine; measured under a load of {figures['load']:.1f}"
     )
 
 
 def is_able(checks: list[Check]) -> bool:
-    """Whether everything that is needed is there."""
+    """Whether every check passed."""
     return all(check.ok for check in checks)
 
 
 def check_line(check: Check) -> str:
-    """A check as a person reads it."""
+    """A check as one line of text."""
     state = "missing" if not check.ok else "slow   " if check.slow else "ok     "
     fix = f"\n         {check.fix}" if check.fix else ""
     return f"{state}  {check.name}: {check.found}{fix}"
 
 
 def diagnose(cache: Cache, topology: Topology) -> Iterator[Check]:
-    """All checks, in the order in which a run needs what they look at."""
+    """All checks, in the order in which a run needs what they check."""
     yield Check(name="Python", ok=True, found=f"{platform.python_version()} ({sys.executable})")
     yield check_processor(platform.machine(), compilers_found())
     yield program_check("QEMU", qemu_found)
@@ -160,27 +161,27 @@ def diagnose(cache: Cache, topology: Topology) -> Iterator[Check]:
 
 
 def check_processor(machine: str, others: Sequence[str]) -> Check:
-    """Whether this host's CPU is that of the VMs; others: CPUs of --target machines that it can compile for."""
+    """Whether this host's CPU is that of the VMs. others: CPUs of --target machines for which it can compile."""
     also = f"; --target also for {', '.join(others)}" if others else f"; --target for {machine} alone"
     if machine == MACHINES_CPU:
         return Check(name="CPU", ok=True, found=f"{machine}{also}")
     return Check(
         name="CPU",
         ok=False,
-        found=f"{machine}, and the machines that memqos boots are {MACHINES_CPU}",
+        found=f"{machine}, but the machines that memqos boots are {MACHINES_CPU}",
         fix=f"Use a host with {MACHINES_CPU}, or test an existing machine with --target.",
     )
 
 
 def compilers_found() -> tuple[str, ...]:
-    """The CPUs, as `uname -m` prints them, for which a cross compiler is here."""
+    """The CPUs, as `uname -m` prints them, for which this host has a cross compiler."""
     path = search_path(os.environ)
     others = {machine: cross for machine, (_, cross) in COMPILERS.items() if machine != platform.machine()}
     return tuple(machine for machine, cross in others.items() if shutil.which(cross, path=path))
 
 
 def looked_at(name: str, check: Callable[[], Check]) -> Check:
-    """A check whose object may not even let itself be looked at; the others still say what they see."""
+    """A check that may raise: it then fails, and the other checks still run."""
     try:
         return check()
     except (EnvironmentNotAbleError, OSError) as error:
@@ -192,13 +193,13 @@ def looked_at(name: str, check: Callable[[], Check]) -> Check:
 
 
 def namespaces_found() -> str:
-    """That this user can build images; raises EnvironmentNotAbleError if not."""
+    """A line if this user can build images; raises EnvironmentNotAbleError if not."""
     need_namespaces()
-    return "this user can make one with further ids, as building an image needs it"
+    return "this user can create one with subordinate ids, as image builds need it"
 
 
 def program_check(name: str, find: Callable[[], str]) -> Check:
-    """A program that must be there, found by a function that raises if it is not."""
+    """A required program; the function raises if it is missing."""
     try:
         return Check(name=name, ok=True, found=find())
     except EnvironmentNotAbleError as error:
@@ -206,35 +207,35 @@ def program_check(name: str, find: Callable[[], str]) -> Check:
 
 
 def program_found(name: str) -> str:
-    """A program's place."""
+    """A program's path."""
     return str(find_program(name))
 
 
 def qemu_found() -> str:
-    """QEMU's version and place."""
+    """QEMU's version and path."""
     qemu = find_qemu()
     return f"{qemu.version_text} ({qemu.program})"
 
 
 def check_acceleration(cache: Cache) -> Check:
-    """What machines run on: KVM, or software emulation, which is slower and does as well."""
+    """What machines run on: KVM, or software emulation, which is slower and also works."""
 
     def emulated(obstacle: str) -> Check:
         found = f"machines run under software emulation (TCG), ten to thirty times slower than with KVM: {obstacle}"
         return Check(name="acceleration", ok=True, slow=True, found=found)
 
     def perhaps(until: str) -> Check:
-        return Check(name="acceleration", ok=True, found=f"the KVM device is there; {until}")
+        return Check(name="acceleration", ok=True, found=f"the KVM device exists; {until}")
 
     if obstacle := kvm_device_obstacle():
         return emulated(obstacle)
     try:
         qemu = find_qemu()
     except EnvironmentNotAbleError:
-        return perhaps("whether it runs a guest needs QEMU to tell")
+        return perhaps("without QEMU it cannot be tested with a guest")
     image = next(iter(list_images(cache)), None)
     if image is None:
-        return perhaps("whether it runs a guest is seen when the first image is built")
+        return perhaps("it is tested with a guest when the first image is built")
     choice = choose_accelerator(qemu, image.kernel, cache=cache)
     if choice.accelerator is Accelerator.TCG:
         return emulated(choice.obstacle)
@@ -246,24 +247,24 @@ def check_disk(cache: Cache) -> Check:
     root = next(folder for folder in (cache.root, *cache.root.parents) if folder.exists())
     free = shutil.disk_usage(root).free
     found = f"{free / GIB:.1f} GiB free in {root}, {BUILD_BYTES / GIB:.1f} GiB needed to build an image"
-    fix = "" if free >= BUILD_BYTES else "Free some space, or name another folder in MEMQOS_CACHE."
+    fix = "" if free >= BUILD_BYTES else "Free some space, or set MEMQOS_CACHE to another folder."
     return Check(name="disk", ok=not fix, found=found, fix=fix)
 
 
 def check_memory(topology: Topology) -> Check:
-    """Memory for one machine of this topology, and how many it would do for."""
+    """Memory for one machine of this topology, and how many machines fit."""
     host, needed = read_host(), topology.memory_bytes + QEMU_BYTES
     most = capacity(host, memory_bytes=topology.memory_bytes, checkpoint_bytes=CHECKPOINT_BYTES)
     found = (
         f"{host.available / GIB:.1f} GiB available, {needed / GIB:.1f} GiB needed to boot a machine; "
         f"{most.machines} at a time (-n): {most.reason}"
     )
-    fix = "" if host.available >= needed else "Free some, or use a smaller topology (--topology)."
+    fix = "" if host.available >= needed else "Free some memory, or use a smaller topology (--topology)."
     return Check(name="memory", ok=not fix, found=found, fix=fix)
 
 
 def check_cache(cache: Cache) -> Check:
-    """Whether the cache can be written, and which images it has."""
+    """Whether the cache is writable, and which images it has."""
     names = [image.name for image in list_images(cache)]
     images = ", ".join(names) or "no image yet: the first run builds one, which takes a minute or two"
     return Check(name="cache", ok=True, found=f"{cache.root}: {images}")

@@ -1,7 +1,6 @@
 """`memqos expect`: what every control file must hold for these pods, and why.
 
-Answers that are seldom asked for, about changes and resizes, are imported when they are: most of the time that the
-command takes is spent on imports.
+The seldom-used answers, about changes and resizes, are imported late: imports take most of the command's time.
 """
 
 from __future__ import annotations
@@ -47,11 +46,11 @@ _ALL = "all"
 
 HELP = """Print what every control file must hold for the pods in FILE… under a kubelet of one release.
 
-FILE is what kubectl takes, in YAML or JSON: Pods, and objects that make pods (Deployment, StatefulSet, DaemonSet,
+FILE is what kubectl takes, in YAML or JSON: Pods, and objects that create pods (Deployment, StatefulSet, DaemonSet,
 ReplicaSet, ReplicationController, Job, CronJob, PodTemplate), one or several, in a List or not; a folder of such files;
 or - for standard input. New pods are planned as the API server stores them: PriorityClass, LimitRange, RuntimeClass,
-ResourceQuota, Namespace and VerticalPodAutoscaler objects beside them are applied; notes name objects that are not.
-Nothing is run: the values come from the reference engine, each with its reasons.
+ResourceQuota, Namespace and VerticalPodAutoscaler objects in the same input are applied; notes list other objects.
+The command runs no containers: the reference engine computes each value, with its reasons.
 
 \b
   memqos expect pod.yaml --kubernetes 1.36
@@ -82,8 +81,8 @@ Nothing is run: the values come from the reference engine, each with its reasons
 @click.option(
     "--kubernetes",
     metavar="X.Y",
-    help=f"The Kubernetes release, 1.{RELEASES[0]} to 1.{RELEASES[-1]}, or 1.{PREVIEW}-preview for what is "
-    "public of the next; else that of the Node object in --node, or of kubeadm's ClusterConfiguration.",
+    help=f"The Kubernetes release, 1.{RELEASES[0]} to 1.{RELEASES[-1]}, or 1.{PREVIEW}-preview for the published "
+    "part of the next. Default: that of the Node object in --node, or of kubeadm's ClusterConfiguration.",
 )
 @click.option(
     "--kubelet-config",
@@ -95,66 +94,71 @@ Nothing is run: the values come from the reference engine, each with its reasons
 @kubelet_options
 @click.option("--why", metavar="KNOB", help="Print the reason chain of one control file, like memory.high.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--diff", nargs=2, metavar="A B", help="Print what changes from one release to another.")
+@click.option("--diff", nargs=2, metavar="A B", help="Print what changes from release A to release B.")
 @click.option(
     "--diff-config",
     multiple=True,
     metavar="FILE|FOLDER",
-    help="Print what changes from --kubelet-config to this one; may be repeated.",
+    help="Print what changes from --kubelet-config to this configuration; may be repeated.",
 )
-@click.option("--running", is_flag=True, help="The pods run through the change of --diff or --diff-config.")
-@click.option("--resize", metavar="FILE", help="Print how the pods become those of this manifest, in place.")
+@click.option("--running", is_flag=True, help="With --diff or --diff-config: the pods keep running during the change.")
+@click.option("--resize", metavar="FILE", help="Print how an in-place resize to this manifest's resources proceeds.")
 @click.option(
     "--state",
     multiple=True,
     metavar="[NAMESPACE/]POD/CONTAINER=STATE",
-    help="What a container does when --resize comes: running (the default, unless the pod's status says otherwise), "
+    help="A container's state when --resize arrives: running (default, unless the pod's status reports another), "
     "exited, or crash-looping. May be repeated.",
 )
-@click.option("--errata", is_flag=True, help="Print where texts and tables of the enhancements are wrong.")
-@click.option("--pod", multiple=True, metavar="[NAMESPACE/]NAME", help="Show this pod alone; * and ? are wildcards.")
-@click.option("--container", multiple=True, metavar="NAME", help="Show the containers of this name alone.")
+@click.option(
+    "--errata", is_flag=True, help="Print the known errors in the texts and tables of the enhancement proposals."
+)
+@click.option("--pod", multiple=True, metavar="[NAMESPACE/]NAME", help="Show only this pod; * and ? are wildcards.")
+@click.option("--container", multiple=True, metavar="NAME", help="Show only containers of this name.")
 @click.option(
     "--node-name",
     metavar="NAME",
-    help="Of a cluster's pods, plan those that are bound to this node (spec.nodeName).",
+    help="Plan only the pods that are bound to this node (spec.nodeName).",
 )
-@click.option("--static", is_flag=True, help="The pods are static: read from files by the kubelet, hence critical.")
+@click.option(
+    "--static", is_flag=True, help="The pods are static: the kubelet reads them from files, so they are critical."
+)
 @click.option(
     "--translate",
     multiple=True,
     type=click.Choice([*(language.value for language in Language), _ALL]),
-    help="Print each container's resources in this language, and what it cannot say; may be repeated. files: what "
-    "the OCI runtime writes.",
+    help="Print each container's resources in this format, and what the format cannot express; may be repeated. files: "
+    "what the OCI runtime writes.",
 )
 @click.option(
     "--protection",
     is_flag=True,
-    help="Print how much of each memory.min and memory.low counts, with and without memory_recursiveprot.",
+    help="Print the effective protection of each memory.min and memory.low, with and without memory_recursiveprot.",
 )
 @click.option(
     "--throttling",
     is_flag=True,
-    help="Print where each memory.high slows a program down, where it stalls, and how long it takes to memory.max, "
-    "at least and at most.",
+    help="Print at which usage each memory.high slows a program down, where it stalls, and the least and greatest time "
+    "to memory.max.",
 )
 @click.option(
     "--hz",
     type=click.IntRange(24, 1200),
     metavar="N",
-    help="For --throttling: jiffies in a second of the node's kernel (CONFIG_HZ); 250, and 1000 on Fedora and RHEL.",
+    help="For --throttling: jiffies per second of the node's kernel (CONFIG_HZ). Default: 250; 1000 on Fedora and "
+    "RHEL.",
 )
 @click.option(
     "--oom",
     is_flag=True,
-    help="Print which containers are killed first when the machine, or a limit above them, runs out of memory.",
+    help="Print which containers are killed first if the machine, or a cgroup above them, runs out of memory.",
 )
 @click.option(
     "--usage",
     multiple=True,
     metavar="[NAMESPACE/]POD/CONTAINER=SIZE",
-    help="What a container uses, for --protection and --oom (else all of its memory.max) and --resize (else nothing is "
-    "in the way of a lower limit). May be repeated.",
+    help="What a container uses. Default: all of its memory.max for --protection and --oom; with --resize, little "
+    "enough for any lower limit. May be repeated.",
 )
 @manifest_options
 @node_options
@@ -184,10 +188,10 @@ def command(files: tuple[str, ...], *, errata: bool, as_json: bool, **options: A
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Order(Asked):
-    """What was asked for, and the answers to it."""
+    """The options and arguments, and the answers to them."""
 
     def plan_text(self) -> str:
-        """The answer about one plan, for people."""
+        """The answer about one plan, as text."""
         knob = _knob(self.why)
         whole, plan, sheltered, kubelet = self._one_plan(self._manifests())
         if knob is not None:
@@ -216,7 +220,7 @@ class _Order(Asked):
         return document
 
     def _one_plan(self, found: Manifests) -> tuple[Plan, Plan, tuple[Sheltered, ...], Kubelet]:
-        """The whole plan, what was chosen of it, and the kubelet that made it."""
+        """The whole plan, the chosen part of it, and its kubelet."""
         pods = self._pods(found)
         kubelet = self._kubelet()
         if self._translated(kubelet) is not None:
@@ -233,25 +237,27 @@ class _Order(Asked):
         return narrowed(plan, self.pod, self.container)
 
     def _translated(self, kubelet: Kubelet) -> Kubelet | None:
-        """The kubelet whose requests are shown translated; None where nobody asked for that."""
+        """The kubelet whose requests are translated; None without --translate."""
         return kubelet if self.translate or self.protection else None
 
     def _shelter(self, plan: Plan, kubelet: Kubelet) -> tuple[Sheltered, ...]:
         if not self.protection:
             return ()
         if not kubelet.v2:
-            raise UsageError("memory.min and memory.low are cgroup v2's, and this is cgroup v1.", where="--protection")
+            raise UsageError("cgroup v1 has no memory.min and memory.low.", where="--protection")
         return shelter(plan, kubelet, usage_of(self.usage, plan, kubelet.node, is_known=self.node.said))
 
     def _slowing(self, plan: Plan, kubelet: Kubelet) -> tuple[tuple[Slowed, ...], tuple[Unanswered, ...]]:
         if not kubelet.v2:
-            raise UsageError("memory.high is cgroup v2's, and this is cgroup v1.", where="--throttling")
+            raise UsageError("cgroup v1 has no memory.high.", where="--throttling")
         found = slowing(plan, page_size=kubelet.node.page_size, hz=self.hz or DEFAULT_HZ)
         return found, unanswered(plan, kubelet, (Knob.MEMORY_HIGH,))
 
     def _shortages(self, plan: Plan, kubelet: Kubelet) -> tuple[Shortage, ...]:
         if not kubelet.v2:
-            raise UsageError("the order of kills is that of cgroup v2, and this is cgroup v1.", where="--oom")
+            raise UsageError(
+                "the order of kills is modelled for cgroup v2 only, and this node has cgroup v1.", where="--oom"
+            )
         return shortages(plan, kubelet, usage_of(self.usage, plan, kubelet.node, is_known=self.node.said))
 
     def _languages(self) -> tuple[Language, ...]:
@@ -288,7 +294,7 @@ class _Order(Asked):
         return changes_text(plans, names, running=self.running, as_json=self.as_json)
 
     def _two_kubelets(self) -> tuple[tuple[Kubelet, ...], tuple[str, ...]]:
-        """Those before and after the change, and what they are called."""
+        """The kubelets before and after the change, and their names in the output."""
         configs = (self.kubelet_config, self.diff_config or self.kubelet_config)
         settings = {config: self.kubelet.settings(config or None) for config in dict.fromkeys(configs)}
         node = self.node.facts()
@@ -307,7 +313,7 @@ class _Order(Asked):
         return kubelets, names
 
     def _planned(self, pods: tuple[Pod, ...], kubelet: Kubelet) -> Plan:
-        """The plan; ManifestError for a pod whose cgroups the rules cannot tell: no plan leaves its values out."""
+        """The plan. Raises ManifestError for a pod that the rules do not model: a plan never leaves values out."""
         plan = expect(pods, kubelet, fit=self.node.said)
         for pod in pods:
             if pod.uid in plan.unmodelled:
@@ -324,7 +330,7 @@ class _Order(Asked):
         return tuple(replace(pod, static=True) for pod in pods) if self.static else pods
 
     def _kubelet(self) -> Kubelet:
-        """The kubelet that is asked, where it is one."""
+        """The kubelet, for an answer about one."""
         settings, node = self.kubelet.settings(self.kubelet_config or None), self.node.facts()
         return self.kubelet.kubelet(
             settings,
@@ -334,7 +340,7 @@ class _Order(Asked):
         )
 
     def _release(self, node: NodeFacts, settings: KubeletSettings) -> str:
-        """The release: as a person says, else the Node's kubelet's, else the one that kubeadm's file names."""
+        """The release: the option's, else that of the Node's kubelet, else the one in kubeadm's file."""
         found = self.kubernetes or node.kubelet or settings.kubernetes
         if not found and not self.diff:
             raise click.UsageError("Missing option '--kubernetes': the release, such as 1.36.")
@@ -342,11 +348,11 @@ class _Order(Asked):
 
 
 def _need_releases(runtimes: Runtimes) -> None:
-    """Raise UsageError for a version that leaves open what the runtime does: a translation is of one release."""
+    """Raise UsageError for a version that is not exact enough: a translation needs one release."""
     for one in (runtimes.cri, runtimes.oci):
         if one.in_doubt:
             raise UsageError(
-                f"not every release that '{one}' may mean {sorted(one.in_doubt)[0]}.",
+                f"not every release that '{one}' can mean {sorted(one.in_doubt)[0]}.",
                 where="--runtime",
                 next_step="Name one release in full, such as runc@1.1.15.",
             )

@@ -1,4 +1,4 @@
-"""What `memqos expect --diff` and `--diff-config` answer: how two plans for the same pods differ."""
+"""The answer of `memqos expect --diff` and `--diff-config`: how two plans for the same pods differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["changes_text"]
 
 
 def changes_text(plans: Sequence[Plan], names: Sequence[str], *, running: bool, as_json: bool) -> str:
-    """The answer about two plans, called by these names; running: the pods run through the change."""
+    """The answer about two plans with these names. running: the pods run through the change."""
     before, after = plans
     found = differences(before, succession(before, after) if running else after)
     if as_json:

@@ -1,4 +1,4 @@
-"""What `memqos expect --resize` answers: what becomes of pods whose resources change while they run."""
+"""The answer of `memqos expect --resize`: pods whose resources change while they run."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ __all__ = ["ResizeQuestion", "resizes_text"]
 class ResizeQuestion:
     """Pods that change while they run, under this kubelet.
 
-    plans: what it plans for them; before that the plan of the kubelet that made them, if that was another one. names:
-    what the two kubelets are called. usage, states: as the options say them.
+    plans: this kubelet's plan; before it the plan of the kubelet that created them, if that was another. names: those
+    of the two kubelets. usage, states: the options' texts.
     """
 
     pods: tuple[Pod, ...]
@@ -38,9 +38,9 @@ class ResizeQuestion:
 
 
 def resizes_text(question: ResizeQuestion, *, knob: Knob | None, as_json: bool) -> str:
-    """The answer; knob: the one that is explained, None for all of it.
+    """The answer. knob: explain only this file; None for the whole answer.
 
-    Raises UnknownNameError for a container or a state that is none.
+    Raises UnknownNameError for an unknown container or state.
     """
     pods = question.pods
     first, *later = question.plans
@@ -66,7 +66,7 @@ def resizes_text(question: ResizeQuestion, *, knob: Knob | None, as_json: bool) 
 
 
 def _activities(texts: tuple[str, ...], plan: Plan) -> dict[str, dict[str, Activity]]:
-    """What containers do, by pod uid and name."""
+    """The states of containers, by pod uid and name."""
     found: dict[str, dict[str, Activity]] = {}
     for (uid, name), word in said_of_containers(texts, plan, "--state"):
         if word not in list(Activity):
@@ -76,7 +76,7 @@ def _activities(texts: tuple[str, ...], plan: Plan) -> dict[str, dict[str, Activ
 
 
 def _pod_usage(used: Mapping[tuple[str, str], int], pods: tuple[Pod, ...]) -> dict[str, Usage]:
-    """By pod: what its containers use, and the pod as a whole where each of its containers was named."""
+    """By pod: what its containers use, and the pod as a whole if each of its containers was named."""
     found = {}
     for pod in pods:
         own = {name: size for (uid, name), size in used.items() if uid == pod.uid}

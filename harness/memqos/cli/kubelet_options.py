@@ -1,4 +1,4 @@
-"""The options that say what a kubelet is like, beside its release and configuration: shared by the pages that plan."""
+"""The options about a kubelet, other than its release and configuration; shared by the pages that plan."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _OPTIONS = (
         "overrides",
         multiple=True,
         metavar="KEY=VALUE",
-        help="A field on top of the configuration, such as featureGates.MemoryQoS=true; may be repeated.",
+        help="Override a field of the configuration, such as featureGates.MemoryQoS=true; may be repeated.",
     ),
     click.option(
         "--kubelet-flags",
         "flags",
         multiple=True,
         metavar="FILE|FLAGS",
-        help="The kubelet's command line flags, which win over its configuration: a systemd unit or drop-in, a file "
+        help="The kubelet's command line flags, which override its configuration: a systemd unit or drop-in, a file "
         "with KUBELET_EXTRA_ARGS=…, /proc/PID/cmdline, or the flags themselves; may be repeated.",
     ),
     click.option(
         "--driver",
         type=click.Choice([driver.value for driver in CgroupDriver]),
-        help="The cgroup driver. Default: the one that the runtime reports where the release asks it (CRI-O: systemd), "
+        help="The cgroup driver. Default: the one that the runtime reports, if the release asks it (CRI-O: systemd), "
         "else the configured one, else cgroupfs.",
     ),
     click.option(
@@ -44,16 +44,16 @@ _OPTIONS = (
         type=click.Choice([variant.value for variant in Variant]),
         default=Variant.SHIPPED.value,
         show_default=True,
-        help="Where several rules exist: the release's own code (shipped), that code with the fixes that came after "
-        "it (mended: memory QoS in a resize under 1.37), the text of the enhancement (documented), or the Memory "
-        "Manager's draft of 2020, which differs in NUMA nodes only (draft).",
+        help="Which rules apply where several exist: the release's own code (shipped), that code with later fixes "
+        "(mended: memory QoS in a resize under 1.37), the text of the enhancement proposal (documented), or the Memory "
+        "Manager's draft of 2020, which differs only for NUMA nodes (draft).",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletOptions:
-    """What was said about the kubelet; a driver of None is the configured one."""
+    """The options about the kubelet; a driver of None is the configured one."""
 
     overrides: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
@@ -62,16 +62,16 @@ class KubeletOptions:
 
     @property
     def cgroup_driver(self) -> CgroupDriver | None:
-        """The driver that was said, None if none was."""
+        """The given driver, None without one."""
         return CgroupDriver(self.driver) if self.driver else None
 
     @property
     def followed(self) -> Variant:
-        """Whether the code or the text is followed."""
+        """Which rules apply: the code's or the text's."""
         return Variant(self.variant)
 
     def settings(self, config: str | Sequence[str] | None) -> KubeletSettings:
-        """The configuration in these files and folders (None: an empty one) with flags, and what was set, on top.
+        """The configuration in these files and folders (None: an empty one), overridden by flags and --set.
 
         Errors as `load_settings`.
         """
@@ -88,7 +88,8 @@ class KubeletOptions:
     ) -> Kubelet:
         """The kubelet of this release with these settings; UnknownNameError for a release without rules.
 
-        shown: the driver that its cgroups show, which no configuration outweighs: the runtime may have reported it.
+        shown: the driver by the names of its cgroups. It overrides any configuration, since the runtime may have
+        reported it.
         """
         return Kubelet.of(
             node=node,

@@ -1,6 +1,6 @@
-"""The command line: finds a verb's page, and turns every error into a sentence and an exit code.
+"""The command line: loads a verb's page, and turns every error into a message and an exit code.
 
-Pages are loaded when their verb is used, so that `memqos expect` does not pay for gRPC or QEMU.
+A page is imported when its verb is used, so `memqos expect` loads neither gRPC nor QEMU.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ __all__ = ["cli", "main"]
 
 PAGES: dict[str, str] = {
     "run": "Boot a machine, run the conformance suites in it, print the verdict.",
-    "watch": "Run, and run again whenever the runtime's file changes.",
-    "baseline": "Write a file that accepts what deviated in a run, until a day.",
+    "watch": "Run, and rerun whenever the runtime's binary changes.",
+    "baseline": "Write a file that accepts a run's deviations until a day.",
     "expect": "Print what every control file must hold for these pods, and why.",
-    "audit": "Judge a node that runs pods, or a recorded one: which control file deviates, and why.",
+    "audit": "Judge a node that runs pods, live or recorded: which control file deviates, and why.",
     "analyze": "Analyse a benchmark's series above memory.high: sleeps, thrashes, killed, or ended otherwise.",
-    "record": "Read a node that runs pods into a file, to be judged by audit.",
-    "report": "Make a report of a run's results: one file to look at.",
+    "record": "Record a node that runs pods into a file for audit.",
+    "report": "Render, compare, merge and verify the results of runs.",
     "vm": "Build, list, enter and remove the virtual machines' images.",
-    "settings": "Show every setting, its value, and where that came from.",
-    "doctor": "Say whether this host can run memqos, and what to install.",
+    "settings": "Show every setting, its value and its origin.",
+    "doctor": "Check whether this host can run memqos, and what to install.",
 }
-"""Verb to the line that `--help` shows; `_page` has its command."""
+"""Verb to its line in `--help`; `_page` has its command."""
 
 _PURE = (["expect"], ["audit"])
-"""Verbs that read, answer and end. What they make has no cycles, and looking for some took half of their time."""
+"""Verbs that read, answer and end. Their objects have no cycles, and the garbage collector took half of their time."""
 
 OTHER_SPELLINGS = {"analyse": "analyze"}
-"""Verbs that are also known by another spelling."""
+"""Other spellings of verbs."""
 
 
 def _page(verb: str) -> click.Command:  # noqa: C901 - one case for each verb
@@ -78,26 +78,26 @@ def _page(verb: str) -> click.Command:  # noqa: C901 - one case for each verb
 
 HELP = """Test and prove Kubernetes memory QoS on cgroup v2.
 
-memqos boots real Linux machines, runs real containers in them through a real runtime, applies the kubelet's rules
-and judges what the kernel then holds and does.
+memqos boots Linux machines, runs containers in them through a real runtime, applies the kubelet's rules, and judges
+the values and the behaviour of the kernel.
 
 \b
 Begin with:
-  memqos doctor                                  can this host run it?
-  memqos run                                     the default conformance, with a verdict
-  memqos expect pod.yaml --kubernetes 1.36       what must every control file hold, and why?
+  memqos doctor                                  check whether this host can run memqos
+  memqos run                                     run the default conformance cases and print a verdict
+  memqos expect pod.yaml --kubernetes 1.36       print what every control file must hold, and why
 """
 
 
 class Verbs(KnownVerbs):
-    """A group whose verbs are imported on use; their one-line helps are known without importing them."""
+    """A group that imports its verbs on use; their one-line helps need no import."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the signature is click's
-        """The verbs, in the order a newcomer meets them."""
+        """The verbs, in the order in which a newcomer needs them."""
         return list(PAGES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
-        """The page of a verb, or None for a word that is none."""
+        """The page of a verb; None for another word."""
         verb = OTHER_SPELLINGS.get(cmd_name, cmd_name)
         if verb not in PAGES:
             return None
@@ -106,7 +106,7 @@ class Verbs(KnownVerbs):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
-        """The verbs with their lines, without importing their pages."""
+        """The verbs with their help lines, without importing their pages."""
         with formatter.section("Verbs"):
             formatter.write_dl(list(PAGES.items()))
 
@@ -117,13 +117,13 @@ def _show_tracebacks(ctx: click.Context, parameter: click.Parameter, value: bool
 
 
 def _with_debug(command: click.Command) -> None:
-    """Give a page, and the verbs below it, the option --debug, unless it has it."""
+    """Give a page and the verbs below it the option --debug, unless present."""
     if any("--debug" in parameter.opts for parameter in command.params):
         return
     command.params.append(
         click.Option(
             ["--debug"], is_flag=True, is_eager=True, expose_value=False, callback=_show_tracebacks,
-            help="Show the traceback of an error, too.",
+            help="Show the traceback of an error.",
         )
     )  # fmt: skip
     if isinstance(command, click.Group):
@@ -136,7 +136,7 @@ def _with_debug(command: click.Command) -> None:
     help=HELP,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 conforms, 1 deviates, 2 interrupted, 3 machinery failed, 4 usage, 5 nothing observed, "
-    "6 this host is not able, 141 the reader of the output went away.",
+    "6 this host is not able, 141 the reader of the output closed it.",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="memqos", message="%(prog)s %(version)s")
 def cli() -> None:
@@ -147,11 +147,11 @@ _with_debug(cli)
 
 
 def terminal_text(error: MemqosError) -> str:
-    """An error as a person reads it: what happened and where, then the next step on a line of its own."""
+    """An error as text: what happened and where, then the next step on its own line."""
     kind = "finding" if error.exit_code is ExitCode.DEVIATES else "error"
     head = f"{error.where}: {error.what}" if error.where else error.what
     if isinstance(error, UsageError):
-        # What a person gave has no business on a line of its own.
+        # User input must not start a line.
         head = head.replace("\n", "\\n")
     lines = [f"memqos: {kind}: {head}"]
     if error.next_step:
@@ -160,13 +160,13 @@ def terminal_text(error: MemqosError) -> str:
 
 
 def run(arguments: list[str]) -> int:
-    """The exit code for these arguments; whatever has to be said about an error is on standard error.
+    """The exit code for these arguments; errors go to standard error.
 
-    Nothing leaves this function but an exit code, so no mistake of ours can be read as a deviation.
+    It raises nothing, so a bug of memqos cannot exit like a deviation.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A name out of a file may hold what the terminal's encoding cannot say.
+            # A name from a file may hold characters that the terminal's encoding lacks.
             stream.reconfigure(errors="backslashreplace")
     shown = {DEBUG: False}
     with Interruption() as interruption:
@@ -186,8 +186,8 @@ def _answer(arguments: list[str], shown: dict[str, bool]) -> int:
     try:
         Path.cwd()
     except FileNotFoundError:
-        raise UsageError("the folder that memqos was called in is gone.", next_step="Change to another one.") from None
-    if arguments[:1] != ["run"]:  # a run says it in its header
+        raise UsageError("the current folder does not exist any more.", next_step="Change to another one.") from None
+    if arguments[:1] != ["run"]:  # a run prints them in its header
         for note in unknown_variables(os.environ):
             say(f"memqos: {note}", err=True)
     answer = cli.main(args=arguments, prog_name="memqos", standalone_mode=False, obj=shown)
@@ -195,7 +195,7 @@ def _answer(arguments: list[str], shown: dict[str, bool]) -> int:
 
 
 def _end(error: BaseException, *, debug: bool = False) -> int:
-    """Say what happened, if anybody can hear it; the exit code for it."""
+    """Print the error, if standard error is open; its exit code."""
     if frame.is_closed_pipe(error):
         return ExitCode.CLOSED_PIPE
     if isinstance(error, click.Abort | KeyboardInterrupt):
@@ -203,7 +203,7 @@ def _end(error: BaseException, *, debug: bool = False) -> int:
     else:
         told = in_tree(error)
         code, text = told.exit_code, terminal_text(told)
-    with contextlib.suppress(OSError):  # there may be nobody left to be told
+    with contextlib.suppress(OSError):  # standard error may be closed
         if debug:
             say("".join(traceback.format_exception(error)), err=True, end="")
         say(text, err=True)
@@ -211,7 +211,7 @@ def _end(error: BaseException, *, debug: bool = False) -> int:
 
 
 def in_tree(error: BaseException) -> MemqosError:
-    """Any exception of a page as an error of the tree."""
+    """Any exception of a page as a MemqosError."""
     if isinstance(error, click.UsageError):
         return in_our_words(error)
     if isinstance(error, click.ClickException):
@@ -228,12 +228,12 @@ def main() -> NoReturn:
     streams.write_whole()
     code = run(sys.argv[1:])
     if frame.flush() is not None:
-        # Python would try again, complain, and end with a code of its own.
+        # Python would flush again, complain, and exit with another code.
         frame.lead_nowhere(sys.stdout)
         frame.lead_nowhere(sys.stderr)
     if code == ExitCode.INTERRUPTED:
-        # What was torn down in the middle of a call complains at Python's very end.
+        # Objects that were torn down in the middle of a call complain when Python exits.
         frame.lead_nowhere(sys.stderr)
     if pure:
-        gc.freeze()  # Python looks through all objects once more at its end
+        gc.freeze()  # else Python collects all objects once more at exit
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""The options about the manifests of pods, and what is said of those that were read: shared by the pages that plan."""
+"""The options about pod manifests, and the notes on those that were read; shared by the pages that plan."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ _OPTIONS = (
         multiple=True,
         metavar="[[NAMESPACE/]NAME=]N",
         help="How many pods each Deployment, ReplicaSet, ReplicationController, StatefulSet, or the one of this name, "
-        "has on the node; else all of its spec.replicas. May be repeated. A DaemonSet has one pod per node, a Job or "
-        "CronJob as many as run at a time.",
+        "has on the node. Default: all of its spec.replicas. May be repeated. A DaemonSet has one pod per node, a Job "
+        "or CronJob as many as run at a time.",
     ),
     click.option(
         "-n",
         "--namespace",
         default="",
         metavar="NAME",
-        help="The namespace of objects that name none, as for kubectl; else default.",
+        help="The namespace of objects without one, as for kubectl. Default: default.",
     ),
     click.option(
         "--vpa",
         is_flag=True,
-        help="Give new pods what a VerticalPodAutoscaler beside them recommends in its status, as its webhook does.",
+        help="Apply the recommendation in the status of a VerticalPodAutoscaler to new pods, as its webhook does.",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestOptions:
-    """What was said about manifests."""
+    """The options about manifests."""
 
     recursive: bool = False
     replicas: tuple[str, ...] = ()
@@ -59,9 +59,9 @@ class ManifestOptions:
     vpa: bool = False
 
     def load(self, paths: Iterable[str], beside: ClusterObjects = NO_OBJECTS) -> Manifests:
-        """What these files and folders hold; errors as `load_manifests`. Notes say what was passed over.
+        """The contents of these files and folders; errors as `load_manifests`. Notes list ignored objects.
 
-        beside: objects for admission out of other files.
+        beside: objects for admission from other files.
         """
         found = load_manifests(
             paths,
@@ -79,13 +79,13 @@ class ManifestOptions:
 
 
 def _replicas(texts: Iterable[str]) -> Replicas:
-    """What texts like "3" and "team/web=2" say; UsageError for another text."""
+    """Replicas from texts like "3" and "team/web=2". Raises UsageError for another text."""
     every: int | None = None
     named: dict[tuple[str, str], int] = {}
     for text in texts:
         parts = _REPLICAS.fullmatch(text)
         if parts is None or int(parts[3]) > MOST_PODS:
-            what = f"'{text[:80]}' does not say a number of pods from 0 to {MOST_PODS}."
+            what = f"'{text[:80]}' is not a number of pods from 0 to {MOST_PODS}."
             raise UsageError(what, where="--replicas", next_step="Write 3, or web=3, or team/web=3.")
         if parts[2] is None:
             every = int(parts[3])
@@ -102,18 +102,18 @@ def _say_skipped(files: Sequence[str]) -> None:
 
 
 _HEADS = {
-    Effect.NONE: "passed over, since they make no pods and change none",
-    Effect.CHANGES_PODS: "not applied, though pods may be changed by it",
-    Effect.MAKES_PODS: "passed over, though it may make pods",
-    Effect.COUNTS_PODS: "passed over, though it may change how many pods there are",
-    Effect.REFUSES_PODS: "passed over, though it may refuse pods",
-    Effect.SETS_NODE: "passed over, since it is about nodes",
-    Effect.UNKNOWN: "passed over, though it may make or change pods",
+    Effect.NONE: "ignored, since they neither create nor change pods",
+    Effect.CHANGES_PODS: "not applied, though it may change pods",
+    Effect.MAKES_PODS: "ignored, though it may create pods",
+    Effect.COUNTS_PODS: "ignored, though it may change the number of pods",
+    Effect.REFUSES_PODS: "ignored, though it may reject pods",
+    Effect.SETS_NODE: "ignored, since it is about nodes",
+    Effect.UNKNOWN: "ignored, though it may create or change pods",
 }
 
 
 def _say_others(others: Iterable[OtherKind]) -> None:
-    """A note for each effect, and why the kinds have it."""
+    """A note for each effect, with the reason."""
 
     def rank(one: OtherKind) -> tuple[int, str]:
         return list(Effect).index(one.effect), one.why
@@ -132,7 +132,7 @@ def others_document(others: Iterable[OtherKind]) -> list[dict[str, object]]:
 
 
 def _say_of_pods(found: Manifests) -> None:
-    """Notes on pods that are being deleted, and on namespaces that are not among those given."""
+    """Notes on pods that are being deleted, and on namespaces without a Namespace object."""
     deleting = [f"{pod.namespace}/{pod.name}" for pod in found.pods if pod.deleted and not pod.has_ended]
     if deleting:
         what = "planned: a pod that is being deleted keeps its cgroups until its containers have stopped"
@@ -140,19 +140,19 @@ def _say_of_pods(found: Manifests) -> None:
     known = {one.name for one in found.beside.namespaces}
     strange = sorted({pod.namespace for pod in found.pods if pod.submission is not None} - known - _BUILT_IN)
     if known and strange:
-        what = "not among the Namespaces that were given: the API server refuses pods of a namespace that is not there"
+        what = "not among the given Namespaces: the API server rejects pods of a namespace that does not exist"
         say(f"memqos: note: namespace {', '.join(strange[:_MOST_NAMED])}: {what}.", err=True)
 
 
 def _say_idle(found: Manifests) -> None:
-    """A note on workloads that have no pods here; UsageError where nothing else was given."""
+    """A note on workloads without pods. Raises UsageError if the input has nothing else."""
     if not found.idle:
         return
     names = ", ".join(map(str, found.idle[:_MOST_NAMED]))
     more = f" and {len(found.idle) - _MOST_NAMED} more" if len(found.idle) > _MOST_NAMED else ""
     if not found.pods:
-        step = "--replicas says how many of their pods are on the node."
-        raise UsageError(f"there is nothing to plan: no pods of {names}{more}.", next_step=step)
+        step = "Set how many of their pods are on the node with --replicas."
+        raise UsageError(f"nothing to plan: no pods of {names}{more}.", next_step=step)
     say(f"memqos: note: no pods of {names}{more}.", err=True)
 
 

@@ -1,4 +1,4 @@
-"""What machines take here: seconds from asking for one to its first answers, and the memory that clones share."""
+"""Measures machines on this host: seconds from request to first answers, and the memory that clones share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PARENT = "/memqos-bench"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """One machine's seconds, by milestone in the order they came, each counted from the beginning; and the load."""
+    """One machine's seconds from the beginning by milestone, in order, and the load."""
 
     seconds: Mapping[str, float]
     load: float = field(default_factory=lambda: os.getloadavg()[0])
@@ -56,7 +56,7 @@ class Bench:
                 return Figures(seconds={"ready": ready, "first CRI answer": SYSTEM_CLOCK.now() - began})
 
     def restore(self, *, container: bool = True) -> Figures:
-        """From the beginning of a restore to the guest running, its first command, CRI answer and container.
+        """From the start of a restore to the guest running, its first command, CRI answer and container.
 
         "asked" is the whole call: it also finds QEMU and verifies image and checkpoint.
         """
@@ -65,7 +65,7 @@ class Bench:
             ready = SYSTEM_CLOCK.now()
             told: Any = machine.provenance["restore_seconds"]
             seconds = {"running": told["running"], "first command": told["answered"]}
-            # The rest is counted on from the moment at which the machine was handed out.
+            # The later milestones count from the moment at which `boot` returned the machine.
             with _runtime(machine) as runtime:
                 seconds["first CRI answer"] = told["answered"] + SYSTEM_CLOCK.now() - ready
                 if container:
@@ -90,16 +90,16 @@ class Bench:
             yield machine
 
     def clones(self, count: int) -> Sequence[int]:
-        """What `count` clones side by side hold of the host's memory, in bytes: see `clones_memory`."""
+        """The host memory of `count` clones side by side, in bytes: see `clones_memory`."""
         with contextlib.ExitStack() as stack:
             machines = [stack.enter_context(self._machine(checkpoint=True)) for _ in range(count)]
             return clones_memory([machine.pid for machine in machines if machine.pid is not None])
 
 
 def clones_memory(pids: Iterable[int]) -> Sequence[int]:
-    """Anonymous memory of each process, then what all of them map of files, counted once; in bytes.
+    """Anonymous memory of each process, then the file pages that all of them map, counted once; in bytes.
 
-    The kernel's Pss divides what is shared by those who share it, so the sum over all of them is the whole.
+    The kernel's Pss divides shared memory by the number of processes that share it, so the sum over all is the whole.
     """
     own, files = [], 0
     for pid in pids:

@@ -1,4 +1,4 @@
-"""A plan of which only some pods and containers are looked at; everything was planned all the same."""
+"""Narrows a plan to some pods and containers; everything is planned all the same."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["narrowed"]
 
 
 def narrowed(plan: Plan, pods: Sequence[str], containers: Sequence[str]) -> Plan:
-    """The plan with these pods and containers alone.
+    """The plan with only these pods and containers.
 
-    pods: "name" or "namespace/name", containers: names; both may hold the wildcards * ? [, and none is all of them.
-    The cgroups above pods are left out, and with containers named, those of pods are there without their files. Raises
-    UnknownNameError for a name that nothing has.
+    pods: "name" or "namespace/name", containers: names; both may have the wildcards * ? [, and none means all. The
+    cgroups above pods are left out. If containers are named, the cgroups of pods have no files. Raises UnknownNameError
+    for a name without a match.
     """
     if not pods and not containers:
         return plan
@@ -42,7 +42,7 @@ def _check(kind: str, patterns: Sequence[str], known: list[str]) -> None:
 
 
 def _is_named(full: str, patterns: Sequence[str]) -> bool:
-    """Whether a name, of a pod with its namespace before a slash, is one of these; no pattern takes every name."""
+    """Whether a name (a pod's is namespace/name) matches one of these; without patterns every name matches."""
     name = full.rpartition("/")[2]
     return not patterns or any(fnmatchcase(full if "/" in one else name, one) for one in patterns)
 

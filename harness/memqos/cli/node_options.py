@@ -1,4 +1,4 @@
-"""The options that say what a node is: shared by the pages that plan."""
+"""The options that describe a node; shared by the pages that plan."""
 
 from __future__ import annotations
 
@@ -20,26 +20,31 @@ _DEFAULT = NodeFacts(memory=8 << 30, cpus=4, origin="node (options)")
 
 _OPTIONS = (
     click.option(
-        "--node", "node_file", metavar="FILE", help="Facts of the node: memory, swap, cpus, pageSize, zones …"
+        "--node",
+        "node_file",
+        metavar="FILE",
+        help="Facts of the node: memory, swap, cpus, pageSize, zones (NUMA nodes) …",
     ),
-    click.option("--capacity-memory", metavar="SIZE", help="The node's memory (MemTotal); 8Gi unless told."),
-    click.option("--swap", metavar="SIZE", help="The node's swap (SwapTotal); none unless told."),
-    click.option("--cpus", type=click.IntRange(1, 8192), help="The node's CPUs; 4 unless told."),
+    click.option("--capacity-memory", metavar="SIZE", help="The node's memory (MemTotal). Default: 8Gi."),
+    click.option("--swap", metavar="SIZE", help="The node's swap (SwapTotal). Default: none."),
+    click.option("--cpus", type=click.IntRange(1, 8192), help="The node's CPUs. Default: 4."),
     click.option(
-        "--page-size", type=click.Choice([str(size) for size in PAGE_SIZES]), help="Bytes of a memory page; 4096."
+        "--page-size",
+        type=click.Choice([str(size) for size in PAGE_SIZES]),
+        help="Bytes of a memory page. Default: 4096.",
     ),
-    click.option("--zones", metavar="SIZE,…", help="The memory of each NUMA zone, such as 4Gi,4Gi."),
+    click.option("--zones", metavar="SIZE,…", help="The memory of each NUMA node, such as 4Gi,4Gi."),
     click.option(
         "--cgroup",
         type=click.Choice([version.value for version in CgroupVersion]),
-        help="The cgroup version that the node mounts; v2 unless told.",
+        help="The cgroup version that the node mounts. Default: v2.",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
-    """What was said about the node; None where nothing was."""
+    """The options about the node; None for one that is not given."""
 
     node_file: str | None = None
     capacity_memory: str | None = None
@@ -51,11 +56,11 @@ class NodeOptions:
 
     @property
     def said(self) -> bool:
-        """Whether anything was said about how large the node is: one that is only assumed has room for every pod."""
+        """Whether the node's size is given: a node of assumed size has room for every pod."""
         return any((self.node_file, self.capacity_memory, self.cpus, self.zones))
 
     def facts(self, recorded: NodeFacts | None = None) -> NodeFacts:
-        """The node: an option wins over the file, the file over what is `recorded`, that over the defaults.
+        """The node: options override the file, the file overrides `recorded`, and that overrides the defaults.
 
         Raises UsageError for a wrong size, ManifestError for a wrong file.
         """
@@ -78,10 +83,10 @@ class NodeOptions:
         facts = replace(facts, **changes)
         if sum(zone.memory for zone in facts.zones) > facts.memory or facts.memory < 1:
             raise UsageError(
-                f"the zones have {sum(zone.memory for zone in facts.zones)} bytes of memory together, "
-                f"the node has {facts.memory}.",
+                f"the NUMA nodes together have {sum(zone.memory for zone in facts.zones)} bytes of memory, "
+                f"but the machine has {facts.memory}.",
                 where="--zones",
-                next_step="Give the node at least as much memory as its zones, and at least one byte.",
+                next_step="Give the machine at least as much memory as its NUMA nodes, and at least one byte.",
             )
         return facts
 
@@ -94,7 +99,7 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def size_of(option: str, text: str, *, least: int) -> int:
-    """The bytes that an option says; UsageError for a text that is no quantity, or for less than `least`."""
+    """An option's bytes. Raises UsageError for a text that is no quantity, and for less than `least`."""
     try:
         size = Quantity.parse(text).value
     except QuantityError as error:

@@ -1,4 +1,4 @@
-"""`memqos run` in a process of its own, for verbs that run several times."""
+"""`memqos run` in a child process, for verbs that run several times."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["run_alone"]
 def run_alone(
     arguments: Sequence[str], *, environment: Mapping[str, str] | None = None, on_stderr: bool = False
 ) -> int:
-    """Its exit code, as it would be alone; an interrupt is handed on to it, and raised when it has ended.
+    """The child's exit code. An interrupt is passed to the child, and raised after it has ended.
 
-    environment: None is this process's own. on_stderr: what it prints goes to standard error.
+    environment: None is this process's own. on_stderr: its output goes to standard error.
     """
-    # In a group of its own Ctrl-C does not reach it a second time beside ours.
+    # In its own process group it gets Ctrl-C from us only, not a second time from the terminal.
     process = subprocess.Popen(
         [sys.executable, "-m", "memqos", "run", *arguments],
         process_group=0,

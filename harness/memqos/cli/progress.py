@@ -1,4 +1,4 @@
-"""How the command line shows progress: a spinner where there is a terminal, one plain line a step elsewhere."""
+"""Progress of the command line: a spinner on a terminal, one plain line per step elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ShownProgress", "shown_progress"]
 
 
 class ShownProgress(Progress, Protocol):
-    """Progress that is shown for as long as its context lives."""
+    """Progress that is shown until its context ends."""
 
     def __enter__(self) -> Progress: ...
 
@@ -26,13 +26,13 @@ class ShownProgress(Progress, Protocol):
 
 
 def shown_progress() -> ShownProgress:
-    """Progress on standard error, in the way that fits it."""
+    """Progress on standard error, in the form that fits it."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     return _Spinner(console) if console.is_terminal else _Lines(console)
 
 
 class _Steps:
-    """When each step began, and the notes that were told."""
+    """When each step began, and the notes already printed."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -46,14 +46,14 @@ class _Steps:
         return f"{SYSTEM_CLOCK.now() - self._started.pop(name):.1f} s"
 
     def _is_new(self, text: str) -> bool:
-        """Whether a note is told for the first time, however many machines it is true of."""
+        """Whether a note is new: one that is true of several machines is printed once."""
         told = text in self._told
         self._told.add(text)
         return not told
 
 
 class _Lines(_Steps):
-    """One line when a step begins, one with its time when it ends."""
+    """One line when a step begins, and one with its time when it ends."""
 
     def __enter__(self) -> Progress:
         return self
@@ -61,19 +61,19 @@ class _Lines(_Steps):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing is left to do."""
+        """Does nothing."""
 
     def start(self, name: str) -> None:
-        """The step's line."""
+        """Print the step's line."""
         self._begin(name)
         self._say(f"{name} ...")
 
     def done(self, name: str) -> None:
-        """How long it took."""
+        """Print how long it took."""
         self._say(f"{name}: done in {self._seconds(name)}")
 
     def note(self, text: str) -> None:
-        """The sentence, once."""
+        """Print the sentence, once."""
         if self._is_new(text):
             self._say(text)
 
@@ -82,7 +82,7 @@ class _Lines(_Steps):
 
 
 class _Spinner(_Steps):
-    """The step that is being done, live; the ones that ended as lines above it."""
+    """The current step as a live line, with the ended ones as lines above it."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
@@ -108,6 +108,6 @@ class _Spinner(_Steps):
         self._console.print(f"[green]✓[/green] {name} [dim]{self._seconds(name)}[/dim]")
 
     def note(self, text: str) -> None:
-        """The sentence, above the live line; once."""
+        """Print the sentence above the live line, once."""
         if self._is_new(text):
             self._console.print(harmless(text), markup=False, style="yellow")

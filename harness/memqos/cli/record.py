@@ -1,4 +1,4 @@
-"""`memqos record`: a node on which a kubelet runs, read into a file that `memqos audit` judges."""
+"""`memqos record`: reads a node on which a kubelet runs into a file that `memqos audit` judges."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from memqos.target.opening import check_url
 
 __all__ = ["command"]
 
-HELP = """Record a node: what its control files hold now, its containers, and what its kubelet was told.
+HELP = """Record a node: the values of its control files, its containers, and its kubelet's configuration.
 
-The node is read and nothing is written on it: it is asked for the files of its cgroups, for the runtime's lists of
-pods and containers, and for its kubelet's release and configuration. The recording goes to standard output.
-docs/reference/recorded-trees.md says what it holds. The pods' manifests are given to the audit.
+It only reads the node: the files of its cgroups, the runtime's lists of pods and containers, and the kubelet's release
+and configuration. It prints the recording; docs/reference/recorded-trees.md describes it. Manifests are not part of it:
+give them to the audit.
 
 \b
   memqos record --target ssh://root@node7 > node7.json
@@ -33,7 +33,10 @@ docs/reference/recorded-trees.md says what it holds. The pods' manifests are giv
     help="The node: ssh://[USER@]HOST, local://, docker://NAME for one of kind, kubectl://POD.",
 )
 @click.option(
-    "--cri-socket", default="", metavar="PATH", help="Where its runtime listens, if its kubelet does not say."
+    "--cri-socket",
+    default="",
+    metavar="PATH",
+    help="The runtime's socket, if the kubelet's configuration does not name it.",
 )
 def command(*, target: str, cri_socket: str) -> int:
     """The page of `memqos record`."""

@@ -1,4 +1,4 @@
-"""`memqos report`: what is made of results folders alone, long after their runs."""
+"""`memqos report`: everything that needs only results folders."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from memqos.report.verdict import CONTRADICTS_ITSELF
 
 __all__ = ["command"]
 
-HELP = """Make reports of the folders that runs left, also of a run that was killed. Several folders are read as one.
+HELP = """Report on results folders, also on that of a killed run. Several folders are read as one.
 
 \b
-  memqos report html results/TIME -o report.html     one file to look at, which needs nothing else
-  memqos report show results/TIME                    what the run said at its end
-  memqos report compare results/OLD results/NEW      what got better, and what worse
-  memqos report support results/*                    claims by runtimes and their versions
-  memqos report merge shard-1 shard-2 -o results     one folder of several
-  memqos report verify results/TIME                  is it as the run left it?
+  memqos report html results/TIME -o report.html     write one HTML file that needs nothing else
+  memqos report show results/TIME                    print the summary of the run again
+  memqos report compare results/OLD results/NEW      print what got better, and what got worse
+  memqos report support results/*                    write a table of claims by runtime and version
+  memqos report merge shard-1 shard-2 -o results     merge several folders into one
+  memqos report verify results/TIME                  check that the folder is unchanged since its run
 """
 
 _NO_REPORTS = frozenset({BUNDLE, FINDINGS, f"{FINDINGS}{COMPRESSED}", RUN, SUMS, SIGNATURE})
@@ -49,7 +49,12 @@ _results = click.argument("results", nargs=-1, required=True, metavar="RESULTS..
 
 def _output(default: str) -> Callable[[_Command], _Command]:
     return click.option(
-        "-o", "--output", default=default, show_default=True, metavar="FILE", help="The file; - is standard output."
+        "-o",
+        "--output",
+        default=default,
+        show_default=True,
+        metavar="FILE",
+        help="The file to write; - is standard output.",
     )
 
 
@@ -62,9 +67,9 @@ def command() -> None:
 @_results
 @_output("report.html")
 def html(results: tuple[Path, ...], output: str) -> None:
-    """Write one HTML file to look at: overview, matrix, cases with their reasons and charts.
+    """Write one HTML file: overview, matrix, and cases with their reasons and charts.
 
-    It opens without a network, and holds no more than what is in RESULTS, folders that runs wrote.
+    It opens without a network. Everything in it comes from RESULTS, folders that runs wrote.
 
     \b
     Examples:
@@ -77,7 +82,7 @@ def html(results: tuple[Path, ...], output: str) -> None:
 @command.command(name="show")
 @_results
 def show(results: tuple[Path, ...]) -> None:
-    """Print what a run says at its end: the table, what went wrong and why, and the verdict.
+    """Print the summary of a run: the table, what went wrong and why, and the verdict.
 
     \b
     Examples:
@@ -123,9 +128,9 @@ def as_markdown(results: tuple[Path, ...], output: str) -> None:
 @command.command(name="badge")
 @_results
 @_output("-")
-@click.option("--label", default="memory QoS", show_default=True, metavar="TEXT", help="What the badge is about.")
+@click.option("--label", default="memory QoS", show_default=True, metavar="TEXT", help="The badge's label.")
 def badge(results: tuple[Path, ...], output: str, label: str) -> None:
-    """Write one line of JSON that shields.io draws a badge of.
+    """Write one line of JSON from which shields.io draws a badge.
 
     \b
     Examples:
@@ -139,12 +144,12 @@ def badge(results: tuple[Path, ...], output: str, label: str) -> None:
 @command.command(name="support")
 @_results
 @_output("-")
-@click.option("--badges", metavar="FOLDER", type=click.Path(path_type=Path), help="Write a badge for each column too.")
+@click.option("--badges", metavar="FOLDER", type=click.Path(path_type=Path), help="Also write a badge for each column.")
 @click.option("--json", "as_json", is_flag=True, help="Write the table as JSON.")
 def support(results: tuple[Path, ...], output: str, *, badges: Path | None, as_json: bool) -> None:
-    """Write what each runtime supports, in the versions that were judged: claims by runtimes, as Markdown.
+    """Write what each runtime supports, in the judged versions: claims by runtimes, as Markdown.
 
-    Each of RESULTS may be of another runtime, or another version of it; cases of the same count together.
+    RESULTS may have different runtimes and versions; cases of the same runtime and version count together.
 
     \b
     Examples:
@@ -167,12 +172,12 @@ def support(results: tuple[Path, ...], output: str, *, badges: Path | None, as_j
 @click.option(
     "--fail-on",
     type=click.Choice(["new-deviations"]),
-    help="Answer 1 if something deviates in NEW that did not in OLD, 3 if one of them contradicts itself, and 5 if "
-    "nothing was observed in NEW; else the answer is 0 whatever differs.",
+    help="Exit with 1 if something deviates in NEW that did not in OLD, 3 if OLD or NEW contradicts itself, and 5 if "
+    "nothing was observed in NEW. Without this option, differences exit with 0.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print all that differs as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print all differences as JSON.")
 def compare_runs(old: Path, new: Path, *, fail_on: str | None, as_json: bool) -> int:
-    """Say what differs between two runs: findings by claim and system, settings, versions, hashes, and timing.
+    """Print what differs between two runs: findings by claim and system, settings, versions, hashes, and timing.
 
     \b
     Examples:
@@ -198,7 +203,7 @@ def compare_runs(old: Path, new: Path, *, fail_on: str | None, as_json: bool) ->
 
 
 def _note(read: Iterable[Results]) -> None:
-    """What cannot be said of runs that stand beside one another."""
+    """Print what is missing in the runs, and where their results contradict themselves."""
     for results in read:
         for one in results.missing:
             say(f"memqos: note: {results.name}: {one}", err=True)
@@ -207,12 +212,12 @@ def _note(read: Iterable[Results]) -> None:
 
 
 def _verified(read: Iterable[Results]) -> Iterator[tuple[str, str]]:
-    """Whether OLD and NEW are as their runs left them; a note on each that is not."""
+    """The state of OLD and NEW by their hashes; prints a note for each that was changed."""
     for name, results in zip(("old", "new"), read, strict=True):
         found = verify(results.folder)
         faults = tuple(found.faults())
         if faults:
-            what = f"{results.name}: it is not as its run left it (memqos report verify): {first_few(faults)}."
+            what = f"{results.name}: changed since its run (memqos report verify): {first_few(faults)}."
             say(f"memqos: note: {what}", err=True)
         yield name, found.state
 
@@ -229,20 +234,20 @@ def _read(places: tuple[Path, ...]) -> Iterator[Results]:
 
 
 def _put(text: str, output: str) -> None:
-    """Write a report, and say where it is."""
+    """Write a report, and print its path."""
     if output == "-":
         sys.stdout.write(text)
         return
     place = Path(output)
     if place.name in _NO_REPORTS and any((place.parent / name).is_file() for name in (BUNDLE, RUN, FINDINGS)):
         raise UsageError(
-            f"'{output}' is what a run wrote, and no report takes its place.",
+            f"a run wrote '{output}', and a report must not replace it.",
             where="--output",
             next_step="Name another file.",
         )
     with written(output):
         if place.exists() and not place.is_file():
-            # A device or a pipe is written to; anything else would put a file into its place.
+            # Write into a device or a pipe; replacing it would leave a file in its place.
             place.write_text(text, encoding="utf-8", errors="backslashreplace")
         else:
             write(place.resolve(), text)

@@ -1,4 +1,4 @@
-"""The verbs of `memqos report` that make folders of results of others, or look whether one is as it was left."""
+"""The verbs of `memqos report` that merge results folders, and that verify one."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ __all__ = ["merge_runs", "verify_run", "written"]
 @click.argument("results", nargs=-1, required=True, metavar="RESULTS...", type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, metavar="FOLDER", type=click.Path(path_type=Path), help="A new folder.")
 def merge_runs(results: tuple[Path, ...], output: Path) -> None:
-    """Put shards, workers, hosts or kernels into one results folder, with its own bundle, JUnit and report.
+    """Merge shards, workers, hosts or kernels into one results folder, with its own bundle, JUnit and report.
 
-    A case that several have for the same system is there once if they agree; if not, all are, and it is named.
+    If several folders have a case for the same system, the merged folder has it once if they agree. If they do not, it
+    has all of them, and the command reports a contradiction.
 
     \b
     Examples:
@@ -56,16 +57,19 @@ def merge_runs(results: tuple[Path, ...], output: Path) -> None:
 @click.command(name="verify")
 @click.argument("results", type=click.Path(path_type=Path))
 @click.option(
-    "--sign-with", metavar="KEY", type=click.Path(path_type=Path), help="Sign with this ssh key, if all is whole."
+    "--sign-with",
+    metavar="KEY",
+    type=click.Path(path_type=Path),
+    help="Sign with this ssh key, if every file is unchanged.",
 )
 @click.option(
-    "--allowed-signers", metavar="FILE", type=click.Path(path_type=Path), help="Who may have signed (ssh-keygen(1))."
+    "--allowed-signers", metavar="FILE", type=click.Path(path_type=Path), help="The accepted signers (ssh-keygen(1))."
 )
-@click.option("--signer", default="", metavar="NAME", help="By which name of that file it must be signed.")
+@click.option("--signer", default="", metavar="NAME", help="The name in that file that the signature must have.")
 def verify_run(results: Path, *, sign_with: Path | None, allowed_signers: Path | None, signer: str) -> int:
-    """Say whether every file is as the run left it, by SHA256SUMS, and who signed that.
+    """Check by SHA256SUMS whether every file is unchanged since the run, and print who signed it.
 
-    Answers 0 if so, and 1 if a file was changed, is missing or was added, or a signature does not hold.
+    Exits with 0 if so, and with 1 if a file was changed, removed or added, or if a signature is not valid.
 
     \b
     Examples:
@@ -74,11 +78,11 @@ def verify_run(results: Path, *, sign_with: Path | None, allowed_signers: Path |
     """
     if (allowed_signers is None) != (not signer):
         raise UsageError(
-            "one says who may sign, and the other as whom it must be signed: neither says anything alone.",
+            "one lists the accepted signers, the other selects one of them; both are needed.",
             where="--allowed-signers, --signer",
             next_step="Give both.",
         )
-    # Where there are hashes they say what is missing, be it every result.
+    # With hashes, verification reports what is missing, even if that is every result.
     folder = results if (results / SUMS).is_file() else read_results(results).folder
     found = verify(folder)
     for line in _verification_lines(found):
@@ -101,14 +105,14 @@ def verify_run(results: Path, *, sign_with: Path | None, allowed_signers: Path |
 
 def _verification_lines(found: Verification) -> Iterator[str]:
     if not found.sealed:
-        yield "not sealed: the run wrote no SHA256SUMS, as one that was killed"
+        yield "not sealed: the run wrote no SHA256SUMS; a killed run does not"
         return
     yield from found.faults()
-    yield f"{found.checked} files are as the run left them"
+    yield f"{found.checked} files are unchanged since the run"
 
 
 def _finish(made: Results, folder: Path) -> None:
-    """The files that a run writes at its end, of results that were made of others."""
+    """Write the files that a run writes at its end, for merged results."""
     write(folder / "junit_01.xml", junit.junit_xml(made.bundle))
     for name, text in prow.files_of(made.bundle).items():
         write(folder / name, text)
@@ -126,7 +130,7 @@ def _inconsistencies(read: Results) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _whole_or_nothing(folder: Path) -> Iterator[None]:
-    """Remove what was made of a new folder if it does not become whole; one that was there before is let be."""
+    """Remove a new folder if it does not get complete; a folder that existed before stays."""
     was_there = folder.exists()
     is_ours = not was_there or (folder.is_dir() and not any(folder.iterdir()))
     try:
@@ -144,7 +148,7 @@ def _whole_or_nothing(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def written(output: str) -> Iterator[None]:
-    """What the host refuses to write is told as that."""
+    """Turn a write that the host refuses into an error of the tree."""
     try:
         yield
     except OSError as error:

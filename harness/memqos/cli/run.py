@@ -25,7 +25,7 @@ from memqos.place.opening import check_host, check_places, prepare_places
 
 __all__ = ["command", "pytest_arguments"]
 
-HELP = """Boot a machine, run real containers in it by the kubelet's rules, and check what the kernel holds and does.
+HELP = """Boot a machine, run containers in it by the kubelet's rules, and check the kernel's values and behaviour.
 
 The first run builds the VM image, which takes minutes; later runs restore it. Each case conforms, deviates (a finding
 about the system under test), is not observable (with the reason), or ends in a machinery error. The results are in
@@ -91,23 +91,23 @@ def _run(
 
 
 def _check(settings: Settings) -> None:
-    """Every name and file is there: asked before anything is built."""
+    """Raise an error for an unknown name or a missing file, before anything is built."""
     check_places(settings)
     known = kubelets.load_kubelets(on=settings.cgroup)
     kubelets.select_kubelets(known, settings.kubernetes, where=settings.origins["kubernetes"])
 
 
 def _check_workers(asked: str | None) -> None:
-    """-n takes what pytest-xdist takes; its own error comes after the images, and -1 means nothing to it."""
+    """Check -n as pytest-xdist does: its own check comes after the image builds, and it accepts -1."""
     if asked is not None and asked not in {"auto", "logical"} and not (asked.isascii() and asked.isdigit()):
         raise UsageError(f"'{asked}' is not a number of machines.", where="-n", next_step="Give 1 or more, or auto.")
 
 
 class Running:
-    """What `memqos run` does in pytest's run beside the plugin.
+    """What `memqos run` adds to pytest's run, beside the plugin.
 
-    memqos_settings: read by the plugin, so that errors and bundles name the option or variable that was given.
-    results: the folder of the run, once it is over.
+    memqos_settings: the plugin reads it, so errors and bundles name the given option or variable. results: the folder
+    of the run, set at its end.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -116,7 +116,7 @@ class Running:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_load_initial_conftests(self, parser: pytest.Parser, args: list[str]) -> Generator[None, object, object]:
-        """Words that pytest does not know as options either are mistyped ones of ours, mostly."""
+        """Report options that pytest does not know: most of them are misspelled options of memqos."""
         result = yield
         _, unknown = parser.parse_known_and_unknown_args(args)
         for word in unknown:
@@ -127,7 +127,7 @@ class Running:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Find out before the first case whether this host can run a machine, and make the images it needs.
+        """Check before the first case whether this host can run a machine, and build the images that the cases need.
 
         Under xdist only the workers know the cases. Machines come from the plugin's fixture qos_lane alone.
         """
@@ -140,17 +140,17 @@ class Running:
             prepare_places(self.memqos_settings, progress=progress)
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
-        """Remember where the results are."""
+        """Record the results folder."""
         recording = config.pluginmanager.get_plugin("memqos-recording")
         self.results = recording.folder if recording is not None else None
 
 
 def pytest_arguments(chosen: Selection, settings: Settings, *, selection: Sequence[str] = ()) -> list[str]:
-    """The arguments with which pytest runs what was chosen. selection: options with their values."""
+    """The arguments with which pytest runs the chosen suites. selection: options with their values."""
     return [
         *("-c", str(chosen.configuration), f"--rootdir={chosen.root}", f"--confcutdir={chosen.conftest_root}"),
         *("-p", "no:cacheprovider", "-r", "N"),
-        # The plugin is loaded already, since this command is part of the same package.
+        # The plugin is loaded explicitly, since this command is part of the same package.
         *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
         *_settings_arguments(settings),
         *selection,
@@ -184,7 +184,7 @@ _PYTEST_OPTIONS: Mapping[str, click.Option] = {
     "workers": click.Option(
         ["-n", "workers"],
         metavar="N",
-        help="Machines at a time, each with its own memory; auto is the fastest number on this host.",
+        help="Number of machines at a time, each with its own memory; auto is the fastest number on this host.",
     ),
     "overrides": click.Option(
         ["-o", "--override-ini", "overrides"],
@@ -196,7 +196,7 @@ _PYTEST_OPTIONS: Mapping[str, click.Option] = {
 
 
 class _Command(click.Command):
-    """Remembers its arguments as they were written."""
+    """A command that keeps its arguments as typed."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click's."""
@@ -219,10 +219,12 @@ command: click.Command = _Command(
         click.Option(
             [OPTION, "against"],
             metavar="NAME",
-            help="Run with this runtime first, and answer 1 only for what got worse: runc.dist is the machine's own "
-            "build beside that of --runtime-binary, crun another runtime.",
+            help="Run with this runtime first, and exit with 1 only for what got worse. runc.dist is the machine's own "
+            "build of the runtime given with --runtime-binary; crun is another runtime.",
         ),
-        click.Option(["--json", "as_json"], is_flag=True, help="Print the bundle; everything else goes to stderr."),
+        click.Option(
+            ["--json", "as_json"], is_flag=True, help="Print the bundle to stdout and everything else to stderr."
+        ),
         click.Argument(["words"], nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST ARGS]..."),
     ],
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True},

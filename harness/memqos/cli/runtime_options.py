@@ -1,4 +1,4 @@
-"""The options that say what runs the containers of a node: shared by the pages that plan."""
+"""The options that describe the runtimes of a node; shared by the pages that plan."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _OPTIONS = (
     click.option(
         "--runtime",
         metavar="NAME@VERSION",
-        help="What runs the containers, such as runc@1.3.6, cri-o@1.36+crun@1.21, containerd@2.1.9+runsc@20260817, or "
-        "oci:runc@1.3.6 without a CRI runtime; else containerd 1.7.24 with runc 1.1.15. A runtime that is not modelled "
-        "(youki, sysbox-runc …) is taken by the OCI runtime specification alone.",
+        help="The container runtimes, such as runc@1.3.6, cri-o@1.36+crun@1.21, containerd@2.1.9+runsc@20260817, or "
+        "oci:runc@1.3.6 without a CRI runtime. Default: containerd 1.7.24 with runc 1.1.15. A runtime that is not "
+        "modelled (youki, sysbox-runc …) follows the OCI runtime specification alone.",
     ),
     click.option(
         "--runtime-class",
@@ -51,35 +51,38 @@ _OPTIONS = (
         "crio_config",
         multiple=True,
         metavar="FILE",
-        help="CRI-O's configuration (crio.conf, or a folder of drop-ins): handlers, the annotations that they allow, "
-        "workloads, and cgroup_manager, the driver from 1.31 on. May be repeated; later files win.",
+        help="CRI-O's configuration (crio.conf, or a folder of drop-ins): handlers, their allowed annotations, "
+        "workloads, and cgroup_manager, the driver from 1.31 on. May be repeated; later files override earlier ones.",
     ),
     click.option(
         "--allowed-annotation",
         "allowed_annotation",
         multiple=True,
         metavar="NAME",
-        help="An annotation that the CRI runtime is configured to act on, such as unified-cgroup.crio.io (CRI-O's "
+        help="An annotation that the CRI runtime's configuration allows, such as unified-cgroup.crio.io (CRI-O's "
         "allowed_annotations) or org.systemd.property.* (containerd's pod_annotations). May be repeated.",
     ),
     click.option(
         "--systemd",
         type=click.IntRange(_OLDEST_SYSTEMD),
         metavar="VERSION",
-        help=f"The version of systemd; {SYSTEMD} unless told.",
+        help=f"The version of systemd. Default: {SYSTEMD}.",
     ),
-    click.option("--hugetlb", is_flag=True, help="containerd passes huge page limits on (by default it does not)."),
+    click.option(
+        "--hugetlb", is_flag=True, help="containerd is configured to pass huge page limits on (by default it is not)."
+    ),
     click.option(
         "--weight",
         type=click.Choice([conversion.value for conversion in WeightConversion]),
-        help="How the OCI runtime makes cpu.weight, without naming one: quadratic from runc 1.3.2 and crun 1.23 on.",
+        help="How the OCI runtime computes cpu.weight, without naming a runtime: quadratic from runc 1.3.2 and crun "
+        "1.23 on.",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeOptions:
-    """What was said about the runtimes; None, or empty, where nothing was."""
+    """The options about the runtimes; None or empty for those that are not given."""
 
     runtime: str | None = None
     runtime_class: tuple[str, ...] = ()
@@ -90,16 +93,18 @@ class RuntimeOptions:
     weight: str | None = None
 
     def runtimes(self, recorded: Mapping[str, str] | None = None, *, hugetlb: bool = False) -> Runtimes:
-        """The runtimes: an option wins over what is `recorded` (name to version, "" for one that is not known).
+        """The runtimes: an option overrides `recorded` (name to version, "" for an unknown one).
 
-        hugetlb: whether the recorded containerd passes huge page limits on. What neither says is Debian trixie's, and
-        of a recorded node not known: then nor is which annotations it acts on.
+        hugetlb: whether the recorded containerd passes huge page limits on. The default is Debian trixie's runtimes.
+        For a recorded node, what the recording lacks is unknown, also which annotations its runtime acts on.
 
-        Raises UsageError for something that is no name and version, for --weight beside --runtime, and for a
-        configuration of CRI-O that cannot be read or belongs to no CRI-O.
+        Raises UsageError for a malformed name and version, for --weight together with --runtime, and for a
+        configuration of CRI-O that cannot be read or is given for another runtime.
         """
         if self.weight is not None and self.runtime is not None:
-            raise UsageError("--weight is for a runtime without a name: --runtime says it already.", where="--weight")
+            raise UsageError(
+                "--weight describes an unnamed runtime: --runtime already determines it.", where="--weight"
+            )
         found = TRIXIE if recorded is None else runtimes_recorded(recorded)
         if self.runtime is not None:
             found = runtimes_named(self.runtime, found)
@@ -116,12 +121,14 @@ class RuntimeOptions:
         return replace(found, allowance=allowance, handlers={**handlers, **dict(map(_class, self.runtime_class))})
 
     def _configured(self, found: Runtimes) -> Runtimes:
-        """With what CRI-O's own configuration says."""
+        """The runtimes with CRI-O's own configuration."""
         from memqos.catalog.crio_config import load_crio_config
 
         if found.cri.runtime is not RuntimeName.CRIO:
             if self.runtime is not None and "+" in self.runtime:
-                raise UsageError(f"{found.cri} does not read it.", where="--crio-config", next_step="Name cri-o.")
+                raise UsageError(
+                    f"{found.cri} does not read CRI-O's configuration.", where="--crio-config", next_step="Name cri-o."
+                )
             found = replace(found, cri=traits_of(RuntimeName.CRIO, ""))
         config = load_crio_config(self.crio_config)
         default = config.default or (found.oci.runtime.value if found.oci.runtime.value in config.handlers else "")
@@ -141,9 +148,9 @@ class RuntimeOptions:
 
 
 def runtime_told(node: NodeFacts) -> dict[str, str] | None:
-    """The CRI runtime that a Node object names ("containerd://2.1.4"), None where nothing does.
+    """The CRI runtime in a Node object ("containerd://2.1.4"), None if it has none.
 
-    The OCI runtime below it is in no Node: its version is not known then.
+    A Node object does not name the OCI runtime, so its version is unknown.
     """
     name, found, version = node.runtime.partition("://")
     if not (found and name):
@@ -166,30 +173,30 @@ def _allowing(handler: Handler, names: tuple[str, ...]) -> Handler:
 
 
 def _class(text: str) -> tuple[str, Handler]:
-    """What "gvisor=runsc@20240729" says; UsageError for another form."""
+    """The class and its handler from "gvisor=runsc@20240729". Raises UsageError for another form."""
     name, mark, runtime = text.partition("=")
     if not (name and mark and runtime):
-        raise UsageError(f"'{text[:80]}' is no NAME=RUNTIME.", where="--runtime-class", next_step=_CLASS_EXAMPLE)
+        raise UsageError(f"'{text[:80]}' is not NAME=RUNTIME.", where="--runtime-class", next_step=_CLASS_EXAMPLE)
     return name, Handler(oci=oci_named(runtime, where="--runtime-class"))
 
 
 def _known_name(name: str, cri: Traits) -> str:
-    """An annotation by the name that this version of CRI-O has for it: before 1.35 the older one.
+    """An annotation by its name in this version of CRI-O: before 1.35 the older name.
 
-    UsageError for the name of a pod's own annotation, which CRI-O takes for no name at all.
+    Raises UsageError for the full name of a pod's annotation, which CRI-O does not accept here.
     """
     for base in (OLD_UNIFIED, NEW_UNIFIED):
         if name.startswith((f"{base}.", f"{base}/")):
             step = f"Give {base}: it allows the annotation for every container."
             raise UsageError(
-                f"'{name[:120]}' is no name that CRI-O allows.", where="--allowed-annotation", next_step=step
+                f"CRI-O accepts no annotation name '{name[:120]}'.", where="--allowed-annotation", next_step=step
             )
     older = cri.runtime is RuntimeName.CRIO and cri.known(Feature.NEW_ANNOTATIONS) is False
     return OLD_UNIFIED if name == NEW_UNIFIED and older else name
 
 
 def _weighing(oci: Traits, conversion: WeightConversion) -> Traits:
-    """The OCI runtime that makes weights in this way, whatever its version."""
+    """The OCI runtime with this conversion of weights, whatever its version."""
     weight = {Feature.QUADRATIC_WEIGHT}
     features = oci.features | weight if conversion is WeightConversion.QUADRATIC else oci.features - weight
     return replace(

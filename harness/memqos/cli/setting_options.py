@@ -1,4 +1,4 @@
-"""The command line's options that are settings: one each, from the one table, the same for every verb that has them."""
+"""The options that are settings: one per setting, from one table, the same for every verb."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MACHINE = (
     "kernel-deb",
     "no-checkpoint",
 )
-"""The settings that say what a machine is made of, beside its profile, and whether it is booted for that."""
+"""The settings that describe a machine, beside its profile, and whether it is booted."""
 
 
 def setting_option(setting: Setting) -> click.Option:
@@ -68,8 +68,8 @@ def settings_from(
 ) -> Settings:
     """All settings: what these parameters give, then the environment, then the project's files, then the defaults.
 
-    configuration: a file of pytest's that is read too; overrides: what is said in its place ("memqos_driver=cgroupfs").
-    Raises UsageError for a value that its setting does not take.
+    configuration: a pytest configuration file to read too; overrides: replacements of its values
+    ("memqos_driver=cgroupfs"). Raises UsageError for a value that its setting does not accept.
     """
     values = {setting.key: given.get(f"setting_{setting.key}") for setting in SETTINGS}
     # An option that may be given several times, and was not, is an empty tuple.

@@ -1,4 +1,4 @@
-"""`memqos settings`: every setting, its value, and where that came from."""
+"""`memqos settings`: every setting, its value and its origin."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["command", "lines"]
 
 FORMAT = 1
 
-HELP = """Show every setting that a run would have here, and where it came from.
+HELP = """Show every setting that a run here would use, and its origin.
 
 A setting is an option of `memqos run`, a variable MEMQOS_NAME, a key of [tool.memqos] in pyproject.toml, or memqos_NAME
-in pytest's own file; the first of them that says something wins. Options that are given here are shown as `memqos run`
-would take them.
+in pytest's own file; the first of these that is set wins. The command shows options given here as `memqos run` would
+apply them.
 
 \b
 Examples:

@@ -1,4 +1,4 @@
-"""Which suites a run is about: those that memqos brings, or the folders, files and tests that a person names."""
+"""The suites of a run: memqos's own, or the folders, files and tests on the command line."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from memqos.errors import UnknownNameError, UsageError
 
 __all__ = ["Selection", "select_suites"]
 
-_LISTED = "memqos run --collect-only -q lists every test there is."
+_LISTED = "memqos run --collect-only -q lists every test."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What pytest gets: words, of which some are places, and the folder of suites that node ids are relative to.
+    """pytest's arguments: words, some of which are places, and the folder of suites to which node ids are relative.
 
-    conftest_root: the folder down from which conftest.py files count.
+    conftest_root: the topmost folder whose conftest.py counts.
     """
 
     words: tuple[str, ...]
@@ -29,12 +29,11 @@ class Selection:
 
 
 def select_suites(words: Sequence[str], *, brought: Path, here: Path) -> Selection:
-    """Find out what the words mean that a person gave beside the options of `memqos run`.
+    """Resolve the words on the command line of `memqos run` that are not its options.
 
-    A word that names a place, which may be a chapter of memqos's own suites, is made to mean it wherever the command is
-    given; others are pytest's. The whole of memqos's own suites is run only if no place was named.
-    brought: the folder of memqos's own suites. here: the current folder.
-    Raises UsageError for a place that is not there, or is not in a folder of suites.
+    A word may name a place, or a chapter of memqos's own suites, from any current folder; pytest gets other words
+    unchanged. Without a place, all of memqos's own suites run. brought: the folder of memqos's own suites. here: the
+    current folder. Raises UsageError for a place that does not exist or is not in a folder of suites.
     """
     found: list[str] = []
     roots: list[Path] = []
@@ -59,12 +58,12 @@ def select_suites(words: Sequence[str], *, brought: Path, here: Path) -> Selecti
 
 
 def _place(word: str, brought: Path, here: Path) -> tuple[Path, Path] | None:
-    """The path that a word means, and its folder of suites; None if it means none."""
+    """The path that a word names, and its folder of suites; None for other words."""
     path = word.partition("::")[0]
     if not path:
         return None
     for place in (Path(path), Path("suites", path)):
-        # Without symbolic links resolved: what a person sees is where they are.
+        # Symbolic links stay unresolved, so paths read as typed.
         absolute = Path(os.path.normpath(here / place))
         if absolute.exists():
             for folder in (absolute, *absolute.parents):
@@ -80,11 +79,11 @@ def _unknown(word: str, brought: Path, here: Path) -> UsageError:
     path = word.partition("::")[0]
     if (here / path).exists():
         return UsageError(
-            f"'{path}' is not in a folder of suites: there is no chapter with a {claims.FILE_NAME} in it or above it.",
+            f"'{path}' is not in a folder of suites: no chapter with a {claims.FILE_NAME} in it or above it.",
             next_step="Name a folder of suites, or a file or test in one.",
         )
     if "::" in word or word.endswith(".py"):
-        return UsageError(f"there is no test file '{path}'.", next_step=_LISTED)
+        return UsageError(f"test file '{path}' does not exist.", next_step=_LISTED)
     return UnknownNameError.of("suite", word, sorted(_chapters(brought)))
 
 

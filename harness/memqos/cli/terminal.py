@@ -1,4 +1,4 @@
-"""The one way of the command line to a person: text goes out through `say`, and none of it can harm a terminal."""
+"""Output of the command line: all text goes through `say`, which writes control characters out."""
 
 from __future__ import annotations
 

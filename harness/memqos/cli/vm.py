@@ -1,4 +1,4 @@
-"""`memqos vm`: the machines: build their images, list, enter and remove what is there."""
+"""`memqos vm`: builds images of machines, and lists, enters and removes images and machines."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from memqos.vm.kept import list_kept
 
 __all__ = ["command"]
 
-HELP = """The virtual machines: build their images, enter them, list and remove what is there.
+HELP = """Build the images of virtual machines, enter machines, list and remove both.
 
 An image is a whole Linux system with a container runtime, built once from the host's own Debian mirror and kept in
-the cache ($MEMQOS_CACHE, else ~/.cache/memqos). A checkpoint is a booted machine, saved so that the next one is there
-in a second. Machines never write to either: each gets a layer of its own, which is thrown away with it.
+the cache ($MEMQOS_CACHE, else ~/.cache/memqos). A checkpoint is a snapshot of a booted machine, which restores in a
+second. Machines never write to either: each has its own layer, which is deleted with it.
 
 \b
-Begin with:
+Start with:
   memqos vm build            build the default image now, instead of in the next run
-  memqos vm shell            look around in the machine that a test would get
-  memqos vm list             what is there, how old it is, and how much room it takes
+  memqos vm shell            open a shell in a machine like that of a test
+  memqos vm list             list images, checkpoints and kept machines, with age and size
   memqos vm prune            remove what no run would use any more
 """
 
@@ -63,8 +63,8 @@ command.add_command(vm_removing.prune)
 def build(profiles: tuple[str, ...], everything: bool, **given: Any) -> None:
     """Build the images of these PROFILEs, unless the cache has them; print their folders.
 
-    Without a name, those of the setting `profile`. Each has what the runtimes of a run need beside its profile, such as
-    the Docker Engine. It takes a minute or two each, and some 400 MiB.
+    Default: those of the setting `profile`. Each image also has what the runtimes of a run need, such as the Docker
+    Engine. A build takes a minute or two and some 400 MiB.
 
     \b
     Examples:
@@ -87,9 +87,9 @@ def build(profiles: tuple[str, ...], everything: bool, **given: Any) -> None:
 @command.command(name="list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table; sizes in bytes, ages in seconds.")
 def list_(as_json: bool) -> None:
-    """List what is in the cache, the machines that were kept, and the profiles and topologies there are.
+    """List the images and checkpoints in the cache, the kept machines, and all profiles and topologies.
 
-    An image that is "outdated" belongs to an older recipe or to a profile that is gone; `memqos vm prune` removes it.
+    An "outdated" image belongs to an older recipe or to a removed profile; `memqos vm prune` removes it.
 
     \b
     Examples:
@@ -106,7 +106,7 @@ def list_(as_json: bool) -> None:
 
 
 def collected(cache: Cache) -> dict[str, list[dict[str, object]] | list[str] | str]:
-    """What `list` says, as JSON can say it."""
+    """The document of `list --json`."""
     current = vm_removing.current_images(cache)
     images: list[dict[str, object]] = [
         {
@@ -148,7 +148,7 @@ def collected(cache: Cache) -> dict[str, list[dict[str, object]] | list[str] | s
 
 
 def listing(facts: dict[str, list[dict[str, object]] | list[str] | str], cache: Cache) -> Iterator[str]:
-    """The same for a person."""
+    """The same as text."""
     images, checkpoints, kept, profiles = (_rows(facts, name) for name in ("images", "checkpoints", "kept", "profiles"))
     yield f"Images in {cache.images}: {len(images) or 'none; `memqos vm build` makes one'}"
     for image in images:

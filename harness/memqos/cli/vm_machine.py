@@ -1,4 +1,4 @@
-"""`memqos vm shell`, `exec` and `ssh-config`: into a machine, a fresh one or one that was kept."""
+"""`memqos vm shell`, `exec` and `ssh-config`: into a fresh or a kept machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KEEP = click.Option(["--keep"], is_flag=True, help="Leave it running; `memqos vm
 
 
 def of_machines(command: click.Command) -> click.Command:
-    """Give a command every option that says what a machine is made of."""
+    """Give a command every option that describes a machine."""
     command = setting_options(MACHINE)(command)
     command.params += [KEEP]
     return command
@@ -43,9 +43,9 @@ def of_machines(command: click.Command) -> click.Command:
 @click.command()
 @click.argument("name", required=False, metavar="[PROFILE|KEPT]")
 def shell(name: str | None, **given: Any) -> int:
-    """Open a root shell in a fresh machine of PROFILE, or in one that was KEPT; a fresh one is gone afterwards.
+    """Open a root shell in a fresh machine of PROFILE, or in the machine KEPT; a fresh one ends with its shell.
 
-    Without a name, the machine is of the setting `profile`, the first if it names several.
+    Default: a fresh machine of the setting `profile`, the first if it names several.
 
     \b
     Examples:
@@ -62,9 +62,9 @@ def shell(name: str | None, **given: Any) -> int:
 @click.argument("name", metavar="PROFILE|KEPT")
 @click.argument("words", nargs=-1, required=True, metavar="COMMAND...", type=click.UNPROCESSED)
 def exec_(name: str, words: tuple[str, ...], **given: Any) -> int:
-    """Run COMMAND as root in a fresh machine of PROFILE, or in one that was KEPT, and end with its status.
+    """Run COMMAND as root in a fresh machine of PROFILE, or in the machine KEPT, and exit with its status.
 
-    Options of memqos stand before PROFILE; all that follows it is the command's.
+    Options of memqos go before PROFILE; everything after it belongs to the command.
 
     \b
     Examples:
@@ -76,7 +76,7 @@ def exec_(name: str, words: tuple[str, ...], **given: Any) -> int:
         words = words[1:]
     if not words or words[0].startswith("-"):
         raise UsageError(
-            f"'{words[0] if words else '--'}' is no command.", next_step=f"Options of memqos stand before '{name}'."
+            f"'{words[0] if words else '--'}' is not a command.", next_step=f"Put options of memqos before '{name}'."
         )
     return into(name, words, given)
 
@@ -84,7 +84,7 @@ def exec_(name: str, words: tuple[str, ...], **given: Any) -> int:
 @click.command(name="ssh-config")
 @click.argument("name", required=False, metavar="[KEPT]")
 def print_ssh_config(name: str | None) -> None:
-    """Print the ssh_config of a machine that was kept, for ssh, scp or rsync; KEPT may be left out if one is.
+    """Print the ssh_config of a kept machine, for ssh, scp or rsync. KEPT is optional if only one machine is kept.
 
     \b
     Example:
@@ -103,18 +103,18 @@ def print_ssh_config(name: str | None) -> None:
 
 
 def config_file(kept: KeptMachine) -> Path:
-    """The ssh_config that a kept machine's shell command names."""
+    """The ssh_config in a kept machine's shell command."""
     words = shlex.split(kept.shell)
     return Path(words[words.index("-F") + 1])
 
 
 def into(name: str, words: Sequence[str], given: Mapping[str, Any]) -> int:
-    """Run words, or a shell without any, in the machine of this name; their exit status."""
+    """Run words, or a shell without words, in the machine of this name; the exit status."""
     kept = {one.name: one for one in list_kept(os.environ)}
     if name in kept:
         argv = shlex.split(kept[name].shell)
         if words:
-            # The shell's command asks for a terminal; a command does without.
+            # The kept command asks for a terminal, which only a shell needs.
             argv = [word for word in argv if word != "-t"]
             argv[-1] = shlex.join(words)
         return subprocess.run(argv, check=False).returncode
@@ -134,7 +134,7 @@ def into(name: str, words: Sequence[str], given: Mapping[str, Any]) -> int:
 
 @contextlib.contextmanager
 def fresh(profile: str, given: Mapping[str, Any]) -> Iterator[Machine]:
-    """A machine of this profile with what the options say."""
+    """A machine of this profile with these options."""
     settings = settings_from(given)
     options = boot_options(settings)
     logs = Path(tempfile.mkdtemp(prefix="memqos-log-"))
@@ -155,6 +155,6 @@ def fresh(profile: str, given: Mapping[str, Any]) -> Iterator[Machine]:
         ):
             yield machine
     finally:
-        # A kept machine goes on writing its console.
+        # A kept machine keeps writing its console.
         if machine is None or not machine.is_kept:
             shutil.rmtree(logs, ignore_errors=True)

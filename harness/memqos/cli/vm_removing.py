@@ -1,4 +1,4 @@
-"""`memqos vm rm` and `prune`: what a person names, and what no run would use any more."""
+"""`memqos vm rm` removes what is named, `prune` what no run would use any more."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ __all__ = ["current_images", "mib", "prune", "rm"]
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--all", "everything", is_flag=True, help="Remove every image and checkpoint; kept machines stay.")
 def rm(names: tuple[str, ...], everything: bool) -> None:
-    """Remove what these NAMEs are: a profile's images, one image or checkpoint, or a machine that was kept.
+    """Remove a profile's images, one image or checkpoint, or a kept machine, by NAME.
 
-    The next run makes again what it needs. A checkpoint goes with its image.
+    The next run rebuilds what it needs. Removing an image removes its checkpoints.
 
     \b
     Examples:
@@ -41,7 +41,7 @@ def rm(names: tuple[str, ...], everything: bool) -> None:
       memqos vm rm --all
     """
     if bool(names) == everything:
-        raise click.UsageError("Name a profile or what `memqos vm list` shows, or give --all.")
+        raise click.UsageError("Name a profile or anything that `memqos vm list` lists, or give --all.")
     cache = default_cache(os.environ)
     kept = {one.name for one in list_kept(os.environ)}
     images = {path.name for path in cache.images.iterdir() if not path.name.startswith(".")}
@@ -63,13 +63,13 @@ def rm(names: tuple[str, ...], everything: bool) -> None:
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 def prune(dry_run: bool) -> None:
-    """Remove what no run would use any more: outdated and damaged images, checkpoints without their image, leftovers.
+    """Remove what no run would use any more: outdated and damaged images, checkpoints without image, leftovers.
 
-    Images of the present recipe and their checkpoints stay, and so does everything that a process is using now.
-    Where checkpoints take more than 12 GiB together, those go as well that were not used for longest. Leftovers are
-    what a run that was killed left of machines, and of what it was making.
+    Images of the present recipe and their checkpoints stay, and so does everything that a process is using. If
+    checkpoints take more than 12 GiB together, the least recently used are removed too. Leftovers are the machines and
+    unfinished builds of killed runs.
 
     \b
     Examples:
@@ -95,7 +95,7 @@ def prune(dry_run: bool) -> None:
         for folder in (*checkpoints, *images, *rest):
             say(f"would remove {folder}  {mib(_used(folder))}")
         return
-    # Checkpoints first: an image would take its own along.
+    # Checkpoints first: removing an image removes its checkpoints.
     for folder in checkpoints:
         _remove(folder)
     for folder in images:
@@ -107,7 +107,7 @@ def prune(dry_run: bool) -> None:
 
 
 def current_images(cache: Cache) -> set[str]:
-    """The names of the images that the profiles have by the present recipe; none where nothing was built yet."""
+    """The names of the profiles' images by the present recipe; none if nothing was built yet."""
     if not any(cache.images.iterdir()):
         return set()
     names = addition_names()
@@ -118,17 +118,17 @@ def current_images(cache: Cache) -> set[str]:
 
 
 def mib(count: object) -> str:
-    """A number of bytes as a person reads it."""
+    """A number of bytes as text."""
     return f"{int(str(count)) >> 20} MiB"
 
 
 def _remove_image(cache: Cache, folder: Path) -> None:
-    """Remove an image once nobody is building it, with the checkpoints that need it."""
+    """Remove an image and the checkpoints that need it, after waiting for a running build of it."""
     profile = folder.name.rpartition("-with-")[0] or folder.name
     lock = f"image-{profile.rpartition('-')[0]}"
     image = load_image(folder)
     with shown_progress() as progress:
-        waiting = f"waiting for another process that builds the image '{folder.name}'"
+        waiting = f"waiting for another process that is building the image '{folder.name}'"
         with cache.lock(lock, progress=progress, waiting=waiting):
             _remove(folder)
     for checkpoint in list_checkpoints(cache):
@@ -144,7 +144,7 @@ def _remove(folder: Path) -> None:
 
 
 def _used(folder: Path) -> int:
-    """What a folder's files take of the disk, in bytes; 0 if it has just gone."""
+    """The disk space of a folder's files, in bytes; 0 if it was just removed."""
     try:
         return disk_bytes(folder)
     except FileNotFoundError:

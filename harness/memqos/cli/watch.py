@@ -1,4 +1,4 @@
-"""`memqos watch`: run, and whenever the runtime's file changes, run what failed again."""
+"""`memqos watch`: runs, and reruns the failed cases whenever the runtime's binary changes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from memqos.errors import ExitCode, UsageError
 
 __all__ = ["command", "watched"]
 
-HELP = """Run, and run again whenever the file of a runtime changes, until Ctrl-C.
+HELP = """Run, and rerun whenever the binary of a runtime changes, until Ctrl-C.
 
-The first run has every case that is asked for. After a change those that failed are run again, and once none of them
-fails any more, everything. The options are those of `memqos run`.
+The first run runs every selected case. A change reruns the failed cases; once none of them fails, all cases run again.
+The options are those of `memqos run`.
 
 \b
 Examples:
-  memqos watch --runtime-binary ./my-runc                     while you mend it
-  memqos watch --runtime-binary ./my-runc -k memory.high      some cases of it
+  memqos watch --runtime-binary ./my-runc                     all default cases
+  memqos watch --runtime-binary ./my-runc -k memory.high      cases whose name matches
 """
 
 _LOOKS_SECONDS = 0.5
@@ -41,12 +41,11 @@ def watched(
     clock: Clock = SYSTEM_CLOCK,
     rounds: int | None = None,
 ) -> int:
-    """Run at once, and after each change of one of the files; the last exit code.
+    """Run at once, and after each change of a file; the last exit code.
 
-    run: runs everything, or what failed last time if it is given True. is_refused: whether the run is a usage error
-    whatever the files hold; then it is not run again. rounds: how many changes to wait for, None for
-    as many as come. A file that is being written is let be until it stays the same from one look to the next; one that
-    is not there is waited for.
+    run: runs everything, or with True the cases that failed last. is_refused: whether the run is a usage error whatever
+    the files hold; then the watch ends. rounds: how many changes to wait for, None for no limit. A file that is being
+    written counts once two looks in a row find it unchanged; a missing file is waited for.
     """
     seen = [_stamp(file) for file in files]
     code = run(False)
@@ -62,7 +61,7 @@ def watched(
 
 
 def _changed(files: Sequence[Path], seen: Sequence[Stamp], clock: Clock) -> list[Stamp]:
-    """Wait until the files are others than those that were seen, whole, and at rest."""
+    """Wait until the files differ from `seen`, and are complete and unchanged between two looks."""
     before = list(seen)
     while True:
         clock.sleep(_LOOKS_SECONDS)
@@ -83,12 +82,10 @@ def _stamp(file: Path) -> Stamp:
 def _watch(*, words: Sequence[str], **given: str | None) -> int:
     files = [Path(value) for value in given.values() if value is not None]
     if not files:
-        raise UsageError(
-            "there is no file to watch.", where="memqos watch", next_step=f"Give {' or '.join(_OPTIONS.values())}."
-        )
+        raise UsageError("no file to watch.", where="memqos watch", next_step=f"Give {' or '.join(_OPTIONS.values())}.")
     for file in files:
         if not file.is_file():
-            raise UsageError(f"there is no file '{file}'.", where="memqos watch")
+            raise UsageError(f"'{file}' is not a file.", where="memqos watch")
     options = [word for key, value in given.items() if value is not None for word in (_OPTIONS[key], value)]
     return watched(
         files,
@@ -98,7 +95,7 @@ def _watch(*, words: Sequence[str], **given: str | None) -> int:
 
 
 def _is_refused(words: Sequence[str]) -> bool:
-    """Whether `memqos run` refuses these words, without the files that are watched."""
+    """Whether `memqos run` rejects these words, without the watched files."""
     collect = [sys.executable, "-m", "memqos", "run", *words, "--collect-only", "-q"]
     done = subprocess.run(collect, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     return done.returncode == ExitCode.USAGE

@@ -224,7 +224,7 @@ def test_compare_says_which_of_the_two_is_not_as_it_was_left(capsys, tmp_path):
     document = json.loads(streams.out)
     assert document["verified"] == {"old": "verified", "new": "failed"}
     assert misfits(document, "comparison") == []
-    assert "new: it is not as its run left it (memqos report verify): changed: tests/" in streams.err
+    assert "new: changed since its run (memqos report verify): changed: tests/" in streams.err
 
 
 def test_a_gate_is_not_passed_by_results_that_contradict_themselves(capsys, tmp_path):

@@ -94,5 +94,5 @@ def test_a_signature_outlives_a_key_that_cannot_sign(capsys, tmp_path, sealed, k
 def test_no_report_takes_the_place_of_what_a_run_wrote(capsys, sealed, verb, name):
     before = (sealed / "bundle.json").read_bytes()
     assert run(["report", verb, str(sealed), "-o", str(sealed / name)]) == 4
-    assert f"--output: '{sealed / name}' is what a run wrote, and no report takes its place." in capsys.readouterr().err
+    assert f"--output: a run wrote '{sealed / name}', and a report must not replace it." in capsys.readouterr().err
     assert (sealed / "bundle.json").read_bytes() == before

@@ -149,7 +149,7 @@ def test_standard_input(told, monkeypatch):
         (
             "time,current,high_events\n1,2,3\n",
             (),
-            "the series has no column of memory.high. Give it with --memory-high",
+            "the series has no column for memory.high. Give it with --memory-high",
         ),
         ("time,current,high_events\n1,2,3\n", ("--memory-high", "x"), "--memory-high: 'x' is not a quantity"),
         (

@@ -80,8 +80,9 @@ STATIC = "memoryManagerPolicy: Static\nsystemReserved: {memory: 100Mi}\neviction
 
 
 @pytest.mark.parametrize(("config", "arguments", "says"), [
-    ("", ("--zones", "0,0"), ["--zones: the zones have 0 bytes of memory together", "at least one byte"]),
-    ("", ("--zones", "4Gi,4Gi", "--capacity-memory", "2Gi"), ["the zones have 8589934592", "the node has 2147483648"]),
+    ("", ("--zones", "0,0"), ["--zones: the NUMA nodes together have 0 bytes of memory", "at least one byte"]),
+    ("", ("--zones", "4Gi,4Gi", "--capacity-memory", "2Gi"),
+     ["the NUMA nodes together have 8589934592", "the machine has 2147483648"]),
     ("", ("--zones", "1Gi,"), ["--zones: '' is not a quantity", "Write sizes such as 4Gi,4Gi"]),
     (STATIC + "reservedMemory:\n- numaNode: 0\n  limits: {memory: 60Mi}\n- numaNode: 1\n  limits: {memory: 39Mi}\n",
      ("--zones", "1Gi,2Gi"),

@@ -136,9 +136,9 @@ def test_json_is_the_comparison_alone(
     ("words", "says"),
     [
         (["--compare", "runk.dist"], "there is no runtime 'runk.dist'"),
-        (["--compare", "runc.dist"], "nothing takes its place"),
-        (["--compare", "runc"], "nothing takes its place"),
-        (["--compare", "crun.dist", "--runtime", "runc,crun"], "one runtime is compared with another"),
+        (["--compare", "runc.dist"], "is already the runtime under test"),
+        (["--compare", "runc"], "is already the runtime under test"),
+        (["--compare", "crun.dist", "--runtime", "runc,crun"], "a comparison tests one runtime, not 2"),
     ],
 )
 def test_what_cannot_be_compared_is_told_before_anything_runs(

@@ -60,7 +60,7 @@ def weight(out):
 def test_replicas_count_for_the_sums_of_the_node(told, web, more, value, pods):
     code, out, err = told("expect", web, "--kubernetes", "1.36", "--json", "--weight", "linear", *more)
     assert code == 0
-    assert err == "memqos: note: passed over, since they make no pods and change none: ConfigMap (1), Service (1).\n"
+    assert err == "memqos: note: ignored, since they neither create nor change pods: ConfigMap (1), Service (1).\n"
     assert weight(out) == str(value)
     assert out.count('"container": "app"') == pods
 
@@ -87,11 +87,11 @@ def test_a_resize_of_a_deployment(told, web, tmp_path):
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
-    (("--replicas", "many"), "--replicas: 'many' does not say a number of pods from 0 to 10000."),
-    (("--replicas", "10001"), "does not say a number"),
-    (("--replicas", "web=-1"), "does not say a number"),
+    (("--replicas", "many"), "--replicas: 'many' is not a number of pods from 0 to 10000."),
+    (("--replicas", "10001"), "is not a number"),
+    (("--replicas", "web=-1"), "is not a number"),
     (("--replicas", "api=1"), "there is no workload with replicas 'default/api'."),
-    (("--replicas", "0"), "there is nothing to plan: no pods of Deployment default/web."),
+    (("--replicas", "0"), "nothing to plan: no pods of Deployment default/web."),
 ])  # fmt: skip
 def test_replicas_that_cannot_be(told, web, arguments, says):
     code, out, err = told("expect", web, "--kubernetes", "1.36", *arguments)
@@ -126,7 +126,7 @@ def test_many_kinds_are_one_note(told, web, tmp_path):
     (tmp_path / "widgets.yaml").write_text(kinds)
     _, _, err = told("expect", web, "--kubernetes", "1.36")
     harmless, unknown = err.splitlines()
-    assert harmless.endswith("since they make no pods and change none: ConfigMap (1), Service (1).")
+    assert harmless.endswith("since they neither create nor change pods: ConfigMap (1), Service (1).")
     assert unknown.endswith(
         ", Widget11 (1) and 8 more kinds: memqos does not know it: it may make pods, or change what pods ask for."
     )

@@ -120,7 +120,7 @@ def test_results_without_hashes_do_not_verify(said):
     code, out, _ = said("verify", TRIXIE)
 
     assert code == 1
-    assert out == "not sealed: the run wrote no SHA256SUMS, as one that was killed\n"
+    assert out == "not sealed: the run wrote no SHA256SUMS; a killed run does not\n"
 
 
 @pytest.fixture

@@ -92,8 +92,8 @@ def test_an_unknown_topology_is_refused_before_anything_is_built(cache):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["rm"], "Name a profile or what `memqos vm list` shows, or give --all."),
-        (["rm", "trixie", "--all"], "Name a profile or what `memqos vm list` shows, or give --all."),
+        (["rm"], "Name a profile or anything that `memqos vm list` lists, or give --all."),
+        (["rm", "trixie", "--all"], "Name a profile or anything that `memqos vm list` lists, or give --all."),
         (["build", "trixie", "--all"], "Name profiles, or give --all."),
         (["exec", "trixie"], "Missing argument 'COMMAND...'"),
     ],
@@ -122,7 +122,7 @@ def test_a_machine_with_options_that_do_not_fit_is_refused_before_anything_is_bu
 
 def test_an_option_in_the_place_of_a_command_is_refused_before_anything_is_built(cache):
     """It went to ssh, which complained of it when the machine was there."""
-    with pytest.raises(UsageError, match=r"'--keep' is no command\. Options of memqos stand before 'trixie'\."):
+    with pytest.raises(UsageError, match=r"'--keep' is not a command\. Put options of memqos before 'trixie'\."):
         invoke(vm.command, "exec", "trixie", "--keep", "true")
     assert not (cache / "images").exists()
 
@@ -265,7 +265,7 @@ def test_doctor_as_json_says_whether_this_host_is_able(cache):
 def test_doctor_says_that_machines_have_another_cpu_than_this_host():
     told = doctor.check_processor("aarch64", ())
     assert not told.ok
-    assert told.found == "aarch64, and the machines that memqos boots are x86_64"
+    assert told.found == "aarch64, but the machines that memqos boots are x86_64"
     assert "--target" in told.fix
     assert doctor.check_processor("x86_64", ("aarch64",)).found == "x86_64; --target also for aarch64"
     assert doctor.check_processor("x86_64", ()).found == "x86_64; --target for x86_64 alone"
@@ -302,7 +302,7 @@ def test_doctor_without_a_device_says_so_and_that_it_will_do(cache, monkeypatch)
 
 def test_doctors_help_promises_no_installing():
     told = " ".join(invoke(doctor.command, "--help").output.split())
-    assert "It looks, and installs nothing" in told
+    assert "It only checks and installs nothing" in told
 
 
 def test_a_check_that_fails_makes_the_host_not_able():
@@ -326,8 +326,8 @@ def test_the_bench_says_what_to_expect():
         "measured  boot to the runtime's first answer: 21.4 s\n"
         "          restore to the guest running: 0.08 s, to its first command: 0.91 s, "
         "to the runtime's first answer: 1.31 s\n"
-        "          first container: 4.2 s after its machine was asked for\n"
-        "expect    22 s more in the first run, for the checkpoint, and 1 s for each new machine after that; "
+        "          first container: 4.2 s after the request for its machine\n"
+        "expect    22 s more in the first run, for the checkpoint, then 1 s for each new machine; "
         "measured under a load of 0.4"
     )
     assert list(doctor.expectations({})) == []

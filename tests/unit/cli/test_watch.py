@@ -126,7 +126,7 @@ def test_options_go_to_the_run_as_they_are(binary, monkeypatch):
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [([], "there is no file to watch"), (["--runtime-binary", "./none"], "there is no file 'none'")],
+    [([], "no file to watch"), (["--runtime-binary", "./none"], "'none' is not a file")],
 )
 def test_without_a_file_there_is_nothing_to_watch(words, says, capsys):
     assert main.run(["watch", *words]) == 4

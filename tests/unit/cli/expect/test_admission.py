@@ -238,12 +238,12 @@ def test_what_is_passed_over_is_told_with_its_effect(told, planned, file):
         )
     )
     _, _, err = told(path, "--kubernetes", "1.36")
-    assert "passed over, since they make no pods and change none: Service (1).\n" in err
-    assert "not applied, though pods may be changed by it: MutatingWebhookConfiguration (1): a webhook may set" in err
-    assert "may change how many pods there are: HorizontalPodAutoscaler (1): it changes the number" in err
-    assert "passed over, though it may make pods: Rollout (1), Service (1): its controller makes pods" in err
-    assert "passed over, since it is about nodes: NodePool (1)" in err
-    assert "passed over, though it may make or change pods: Thing (1): memqos does not know it" in err
+    assert "ignored, since they neither create nor change pods: Service (1).\n" in err
+    assert "not applied, though it may change pods: MutatingWebhookConfiguration (1): a webhook may set" in err
+    assert "may change the number of pods: HorizontalPodAutoscaler (1): it changes the number" in err
+    assert "ignored, though it may create pods: Rollout (1), Service (1): its controller makes pods" in err
+    assert "ignored, since it is about nodes: NodePool (1)" in err
+    assert "ignored, though it may create or change pods: Thing (1): memqos does not know it" in err
     effects = {(one["kind"], one["effect"]) for one in planned(path, "--kubernetes", "1.36")["passed_over"]}
     assert effects >= {("Service", "none"), ("Service", "may make pods"), ("Thing", "unknown")}
 

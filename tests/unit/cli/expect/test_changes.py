@@ -88,4 +88,4 @@ def test_resize_below_what_is_used(told, resizing, used, outcome):
 def test_resize_is_an_answer_of_its_own(told, resizing, more):
     code, _, err = told(*resizing, "--kubernetes", "1.36", *more)
     assert code == 4
-    assert "--resize is an answer of its own" in err
+    assert "--resize cannot be combined with" in err

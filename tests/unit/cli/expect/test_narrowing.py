@@ -35,7 +35,7 @@ def test_the_pods_of_one_node_out_of_a_cluster(told, tmp_path):
     code, out, err = told(path, "--kubernetes", "1.36", "--json")
     assert (code, [pod["name"] for pod in json.loads(out)["pods"]]) == (0, ["a", "b", "f"])
     assert err.splitlines()[-1] == (
-        "memqos: note: these pods are bound to 2 nodes, and are planned as if they were on one: --node-name chooses."
+        "memqos: note: these pods are bound to 2 nodes and are planned as if they were on one; --node-name selects one."
     )
 
 
@@ -45,7 +45,7 @@ def test_a_node_without_pods_is_none(told, tmp_path):
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
     (tmp_path / "done.json").write_text(json.dumps({**pod, "status": {"phase": "Failed"}}))
     code, _, err = told(str(tmp_path / "done.json"), "--kubernetes", "1.36")
-    assert (code, "no pod is left that has cgroups" in err) == (4, True)
+    assert (code, "none of the pods has cgroups" in err) == (4, True)
 
 
 def namesakes(tmp_path):
@@ -116,4 +116,4 @@ def test_names_that_nothing_has(told, tmp_path, chosen, says):
 def test_a_resize_is_not_narrowed(told, tmp_path):
     path = namesakes(tmp_path)
     code, _, err = told(path, "--kubernetes", "1.36", "--resize", path, "--pod", "web-1")
-    assert (code, "leave --pod and --container out" in err) == (4, True)
+    assert (code, "leave out --pod and --container" in err) == (4, True)

@@ -21,7 +21,7 @@ def test_facts_of_a_node_from_a_file(told, tmp_path):
     # An option wins over the file.
     assert kubepods_max(told(*common, "--capacity-memory", "4Gi")[1]) == 4 << 30
     code, _, err = told(*common, "--capacity-memory", "2Gi")
-    assert (code, "the zones have 3221225472 bytes" in err) == (4, True)
+    assert (code, "the NUMA nodes together have 3221225472 bytes" in err) == (4, True)
 
 
 def test_zones_make_the_nodes_memory(told):

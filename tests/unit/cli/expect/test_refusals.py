@@ -39,7 +39,7 @@ from tests.unit.cli.expect.asking import BURSTABLE, EMPTY_CONFIG, TIERED
             "",
             ("--kubernetes", "1.36", "--oom", "--usage", "p/c=9Gi"),
             [
-                "'9Gi': it uses 9663676416 bytes, and the node has 8589934592 of memory and swap",
+                "'9Gi': it uses 9663676416 bytes, but the node has 8589934592 of memory and swap",
                 "--capacity-memory",
             ],
         ),
@@ -47,13 +47,13 @@ from tests.unit.cli.expect.asking import BURSTABLE, EMPTY_CONFIG, TIERED
             "",
             "",
             ("--kubernetes", "1.36", "--protection", "--capacity-memory", "4Gi", "--usage", "p/c=5Gi"),
-            ["and the node has 4294967296 of memory and swap"],
+            ["but the node has 4294967296 of memory and swap"],
         ),
         (
             "",
             "",
             ("--kubernetes", "1.36", "--oom", "--usage", "p/c=1Gi", "--usage", "default/p/c=1Gi"),
-            ["'default/p/c' is there twice"],
+            ["'default/p/c' is given twice"],
         ),
         ("", "", ("--kubernetes", "1.36", "--kubelet-config", "missing.yaml"), ["missing.yaml", "no such file"]),
         ("", "", ("--kubernetes", "1.36", "missing.yaml"), ["missing.yaml", "no such file"]),
@@ -101,7 +101,7 @@ def test_hostile_files_are_refused_at_once(told, tmp_path):
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
-    ((BURSTABLE, "--kubernetes", "1.36", "--running"), "--running is about a change"),
+    ((BURSTABLE, "--kubernetes", "1.36", "--running"), "--running needs a change"),
     ((BURSTABLE,), "Missing option '--kubernetes'"),
     (("--kubernetes", "1.36"), "Missing argument 'FILE...'"),
     ((BURSTABLE, "--diff", "1.22", "1.23", "--kubernetes", "1.36"), "leave --kubernetes out"),

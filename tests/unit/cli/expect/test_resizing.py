@@ -40,8 +40,8 @@ def test_a_container_that_does_not_run(told, files):
 @pytest.mark.parametrize(("more", "said"), [
     (("--resize", "new.yaml", "--state", "web/app=dead"), "there is no state of a container 'dead'"),
     (("--resize", "new.yaml", "--state", "web/ap=exited"), "there is no container 'web/ap'"),
-    (("--state", "web/app=exited"), "--state is for --resize."),
-    (("--resize", "new.yaml", "--diff-config", "old.yaml"), "--resize after --diff or --diff-config needs --running"),
+    (("--state", "web/app=exited"), "--state needs --resize."),
+    (("--resize", "new.yaml", "--diff-config", "old.yaml"), "--resize with --diff or --diff-config needs --running"),
 ])  # fmt: skip
 def test_what_cannot_be_asked(told, files, more, said):
     files(old=web("175Mi", "175Mi"), new=web("1536Mi", "1536Mi"))

@@ -258,7 +258,7 @@ def test_a_crio_conf_of_another_form_is_refused(told, tmp_path, text, said):
 @pytest.mark.parametrize(("arguments", "said"), [
     (("--crio-config", "nowhere.conf"), "cannot be read"),
     (("--allowed-annotation", "io.kubernetes.cri-o.UnifiedCgroup.app"), "Give io.kubernetes.cri-o.UnifiedCgroup"),
-    (("--runtime-class", "gvisor"), "is no NAME=RUNTIME"),
+    (("--runtime-class", "gvisor"), "is not NAME=RUNTIME"),
     (("--runtime-class", "x=containerd@2.1"), "is no OCI runtime"),
     (("--runtime-class", "x=a b"), "there is no runtime 'a b'"),
 ])  # fmt: skip
@@ -270,7 +270,7 @@ def test_wrong_words_about_runtimes(told, arguments, said):
 
 def test_crio_conf_belongs_to_cri_o(told, crio_conf):
     code, _, err = told(ANNOTATED, "--kubernetes", "1.34", "--runtime", "containerd@2.1.9+runc@1.3.6", *crio_conf)
-    assert (int(code), "containerd 2.1.9 does not read it" in err) == (4, True)
+    assert (int(code), "containerd 2.1.9 does not read CRI-O's configuration" in err) == (4, True)
 
 
 def test_a_runtime_class_is_served_by_its_own_runtime(told, tmp_path):
