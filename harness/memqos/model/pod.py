@@ -121,6 +121,7 @@ class PodStatus:
     status, and of PodResizePending; None if missing.
     containers: by name, those of init and ephemeral containers too. allocated, resources: those of the pod as a whole
     (1.35 and later), overhead included, None if they are missing.
+    checkpoint: the kubelet's file that the containers' allocated amounts come from, "" if they are the status's own.
     """
 
     reason: str = ""
@@ -134,6 +135,7 @@ class PodStatus:
     containers: Mapping[str, ContainerStatus] = field(default_factory=dict)
     allocated: ResourceList | None = None
     resources: Resources | None = None
+    checkpoint: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,8 +105,55 @@ def test_the_gate_is_off_and_the_status_has_no_resources():
 
 def test_what_waits_without_its_allocated_limits_is_not_known():
     found = maximum(planned(resized(status(SMALL, resources_=None), pending="Deferred")))
-    why = "the resize is deferred, and the status does not say what is allocated"
+    why = "the resize is deferred, and the status does not say which limits are allocated"
     assert found == [("4294967296", why), ("4294967296", why)]
+
+
+LIMITS_UNSAID = "neither k.json nor the pod's status says which limits are allocated"
+
+
+def test_nothing_that_waits_is_known_without_its_allocated_requests():
+    why = "the resize is deferred, and the status does not say what is allocated"
+    found = planned(resized(status(resources_=None), pending="Deferred")).pods[0].containers[0].cgroup.knobs
+    assert [found[knob].unsettled for knob in (Knob.MEMORY_MAX, Knob.CPU_WEIGHT)] == [why, why]
+
+
+# A kubelet's checkpoint up to 1.31 has the allocated requests alone (kubelet `status/state/checkpoint.go`).
+def test_limits_that_nothing_says_leave_open_what_follows_from_them():
+    one = resized(status(SMALL, resources_=None), resize="Infeasible", checkpoint="k.json")
+    found = planned(one, release="1.31").pods[0]
+    for cgroup in (found.cgroup, found.containers[0].cgroup):
+        open_ = {knob for knob, expected in cgroup.knobs.items() if expected.unsettled}
+        assert open_ == {Knob.MEMORY_MAX, Knob.MEMORY_HIGH, Knob.MEMORY_SWAP_MAX, Knob.CPU_MAX}
+        assert cgroup.knobs[Knob.MEMORY_MAX].unsettled == f"the resize is infeasible, and {LIMITS_UNSAID}"
+    assert found.containers[0].oom_score_adj == 938
+    seen = planned(resized(status(SMALL, resources_=None), checkpoint="k.json"), release="1.31")
+    assert maximum(seen)[1][1] == (
+        f"other requests are asked for than allocated, and {LIMITS_UNSAID}, a resize is asked for that the kubelet had "
+        "not taken up when this was read"
+    )
+    off = planned(resized(status(SMALL, resources_=None), checkpoint="k.json"), release="1.31", gates={})
+    assert maximum(off)[1][1].endswith(f": the status has other resources than the spec, and {LIMITS_UNSAID}")
+
+
+@pytest.mark.parametrize(("asked", "limits", "allocated_", "qos", "shown"), [
+    # 1Gi and 1 CPU were allocated, so they are the limits, too.
+    ({"cpu": "1", "memory": "4Gi"}, {"cpu": "1", "memory": "4Gi"}, {"cpu": "1", "memory": "1Gi"}, "Guaranteed",
+     [("1073741824", "")] * 2),
+    ({"cpu": "1", "memory": "1Gi"}, {"cpu": "2", "memory": "2Gi"}, {"cpu": "2", "memory": "2Gi"}, "Burstable",
+     [("max", f"the resize is deferred, and {LIMITS_UNSAID}")] * 2),
+])  # fmt: skip
+def test_no_resize_changes_the_class(asked, limits, allocated_, qos, shown):
+    told = PodStatus(resize="Deferred", checkpoint="k.json", containers={"c": status(allocated_, resources_=None)})
+    plan = planned(pod(container(asked, limits), status=told), release="1.31")
+    assert (plan.pods[0].qos, maximum(plan)) == (qos, shown)
+
+
+def test_what_containers_have_during_a_resize_is_in_the_status_alone():
+    why = "a resize is in progress, and the status does not say what the containers have"
+    found = planned(resized(status(LARGE, resources_=None), resize="InProgress"), release="1.31")
+    assert maximum(found) == [("4294967296", why)] * 2
+    assert found.pods[0].containers[0].cgroup.knobs[Knob.CPU_WEIGHT].unsettled == why
 
 
 def test_limits_wait_with_requests_that_are_allocated_elsewhere():
@@ -319,7 +366,7 @@ def test_a_plan_says_what_is_not_certain():
     assert knob_reasons(plan, Knob.MEMORY_MAX).count(f"memory.max of pod default/p: {shown}") == 1
     assert plan_tree(plan).count(shown) == 2
     unknown = planned(resized(status(SMALL, resources_=None), pending="Deferred"))
-    text = "max; not certain: the resize is deferred, and the status does not say what is allocated"
+    text = "max; not certain: the resize is deferred, and the status does not say which limits are allocated"
     assert f"memory.high of pod default/p: absent, reads {text}" in knob_reasons(unknown, Knob.MEMORY_HIGH)
     [knob] = [one["knobs"]["memory.max"] for one in plan_document(plan)["cgroups"] if one["level"] == "pod"]
     assert (knob["undecided"], knob["unsettled"]) == (["4294967296", "1073741824"], why)

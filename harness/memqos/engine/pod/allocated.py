@@ -56,7 +56,8 @@ class Allocation:
     states: the pod with the resources that its cgroups may have, the allocated ones first; one where that is certain.
     desired: the pod as its spec asks for it. why: which of the states holds is not certain, or values that the status
     does not say are possible, and why; "" where it is certain. unknown: whether there may be such values, of the pod's
-    own cgroup and of all of its containers; pod_unknown: of the pod's own cgroup alone.
+    own cgroup and of all of its containers; pod_unknown: of the pod's own cgroup alone; limits_unknown: of all of them,
+    as far as they follow from limits.
     """
 
     states: tuple[Pod, ...]
@@ -64,6 +65,7 @@ class Allocation:
     why: str = ""
     unknown: bool = False
     pod_unknown: bool = False
+    limits_unknown: bool = False
 
     @property
     def pending(self) -> bool:
@@ -110,6 +112,8 @@ class _Case:
         self._waits = status.pending or (status.resize if status.resize in {"Deferred", "Infeasible"} else "")
         self._proposed = status.resize == "Proposed" or self._is_unseen()
         self._in_progress = status.in_progress or status.resize == "InProgress"
+        # Requests and limits of a pod are allocated together.
+        self._limits_wait = bool(self._waits) or any(map(self._differs, (*pod.init_containers, *pod.containers)))
 
     def _is_unseen(self) -> bool:
         """Whether the spec has changed since the kubelet last reported."""
@@ -121,7 +125,9 @@ class _Case:
         pod, gate = self._pod, f"the gate {Gate.RESIZE} is off, so that cgroups keep what they were made with"
         states = _distinct(pod, self._of(self._admitted), self._of(self._actual))
         if len(states) > 1:
-            return Allocation(states=states, desired=pod, why=f"{gate}: the status has other resources than the spec")
+            limits = self._limits_unsaid()
+            why = f"{gate}: the status has other resources than the spec{f', and {limits}' if limits else ''}"
+            return Allocation(states=states, desired=pod, why=why, limits_unknown=bool(limits))
         if self._waits:
             why = f"{gate}: the spec asks for other resources than these, which are not in the status"
             return Allocation(states=states, desired=pod, why=why, unknown=True)
@@ -131,9 +137,15 @@ class _Case:
         """The gate is on."""
         pod, states, why = self._pod, [self._of(self._admitted)], []
         unknown = pod_unknown = False
-        if self._waits and not all(one.resources is not None for one in self._resizable()):
+        limits = self._limits_unsaid()
+        if self._waits and any(one.resources is None and one.allocated is None for one in self._resizable()):
             unknown = True
             why.append(f"the resize is {self._waits.lower()}, and the status does not say what is allocated")
+        elif limits:
+            asks = (
+                f"the resize is {self._waits.lower()}" if self._waits else "other requests are asked for than allocated"
+            )
+            why.append(f"{asks}, and {limits}")
         if self._waits and self._outlived():
             # Up to 1.31 a container that is made again gets what the spec asks for (kubernetes#126033).
             states.append(pod)
@@ -142,21 +154,53 @@ class _Case:
             states.append(self._of(self._actual))
             pod_unknown = len(_distinct(*states)) == 1
             why.append(f"a resize is in progress{f' ({self._status.error})' if self._status.error else ''}")
-            if self._waits and any(one.allocated_limits is None for one in self._resizable()):
+            if any(one.resources is None for one in self._resizable()):
+                unknown = True
+                why.append("and the status does not say what the containers have")
+            elif self._waits and any(one.allocated_limits is None for one in self._resizable()):
                 states.append(pod)
                 why.append("and another one waits, so that the status does not tell which limits are allocated")
         if self._proposed or (not self._waits and not _same(pod, states[0])):
             states += [pod, self._of(self._actual)]
             why.append("a resize is asked for that the kubelet had not taken up when this was read")
         found = _distinct(*states)
-        if len(found) == 1 and not (unknown or pod_unknown):
+        if len(found) == 1 and not (unknown or pod_unknown or limits):
             why = []
-        return Allocation(states=found, desired=pod, why=", ".join(why), unknown=unknown, pod_unknown=pod_unknown)
+        return Allocation(
+            states=found,
+            desired=pod,
+            why=", ".join(why),
+            unknown=unknown,
+            pod_unknown=pod_unknown,
+            limits_unknown=bool(limits),
+        )
 
     def _resizable(self) -> list[ContainerStatus]:
         """The statuses of containers that a resize can be about."""
         statuses = self._status.containers
         return [statuses.get(one.name, ContainerStatus(name=one.name)) for one in self._pod.containers]
+
+    def _limits_unsaid(self) -> str:
+        """Why the allocated limits are not known, though the requests are; "" if they are known.
+
+        Those of a Guaranteed pod are its requests: no resize changes the class.
+        """
+        if not self._limits_wait or self._is_guaranteed():
+            return ""
+        if all(one.resources is not None or one.allocated_limits is not None for one in self._resizable()):
+            return ""
+        if self._status.checkpoint:
+            return f"neither {self._status.checkpoint} nor the pod's status says which limits are allocated"
+        return "the status does not say which limits are allocated"
+
+    def _differs(self, container: Container) -> bool:
+        """Whether the allocated requests of a container are others than the spec's."""
+        status = self._status.containers.get(container.name)
+        asked, given = container.resources.requests, None if status is None else status.allocated
+        return given is not None and any(asked.get(name) != given.get(name) for name in _RESIZABLE)
+
+    def _is_guaranteed(self) -> bool:
+        return pod_qos(self._pod, pod_level=self._kubelet.pod_level) is QosClass.GUARANTEED
 
     def _outlived(self) -> bool:
         """Whether a container was made again under a kubelet that makes it by the spec."""
@@ -191,16 +235,18 @@ class _Case:
         if requests is None and self._waits and reported is not None:
             requests = reported.requests
         limits = status.allocated_limits
-        if limits is None and self._limits_wait(container, status) and reported is not None:
-            limits = reported.limits
+        if limits is None and self._limits_wait:
+            limits = reported.limits if reported is not None else self._likely_limits(container, requests)
         return Resources(requests=_over(spec.requests, requests), limits=_over(spec.limits, limits))
 
-    def _limits_wait(self, container: Container, status: ContainerStatus) -> bool:
-        """Whether the spec's limits are not allocated: requests and limits of a pod are allocated together."""
-        if self._waits:
-            return True
-        asked, given = container.resources.requests, status.allocated
-        return given is not None and any(asked.get(name) != given.get(name) for name in _RESIZABLE)
+    def _likely_limits(self, container: Container, requests: ResourceList | None) -> ResourceList | None:
+        """The limits of a container whose allocated requests alone are known, such that the pod keeps its class."""
+        if requests is None:
+            return None
+        if self._is_guaranteed():
+            return requests
+        spec = container.resources.limits
+        return {} if all(spec.get(name) == requests.get(name) for name in _RESIZABLE) else None
 
     def _actual(self, container: Container, status: ContainerStatus) -> Resources:
         """What a running container has, as its runtime reports it; the allocated resources if it reports nothing."""
@@ -322,6 +368,8 @@ _BY_RESOURCES = frozenset(
     }
 )  # fmt: skip
 """The files whose values follow from requests and limits of cpu and memory."""
+_BY_REQUESTS = frozenset({Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.CPU_WEIGHT, Knob.CPU_SHARES})
+"""Those of them that follow from requests alone."""
 
 _Planned = Callable[[Iterable[Pod]], Plan]
 
@@ -365,9 +413,12 @@ def _either(cgroup: PlannedCgroup, others: Iterable[PlannedCgroup], why: str) ->
     return replace(cgroup, knobs={**cgroup.knobs, **told}) if told else cgroup
 
 
-def _unknown(cgroup: PlannedCgroup, why: str) -> PlannedCgroup:
-    """The cgroup whose files may hold values that nothing tells."""
-    told = {knob: replace(one, unsettled=why) for knob, one in cgroup.knobs.items() if knob in _BY_RESOURCES}
+def _unknown(cgroup: PlannedCgroup, allocation: Allocation, *, whole: bool) -> PlannedCgroup:
+    """The cgroup whose files may hold values that nothing tells; whole: whatever follows from requests, too."""
+    if not (whole or allocation.limits_unknown):
+        return cgroup
+    open_ = _BY_RESOURCES if whole else _BY_RESOURCES - _BY_REQUESTS
+    told = {knob: replace(one, unsettled=allocation.why) for knob, one in cgroup.knobs.items() if knob in open_}
     return replace(cgroup, knobs={**cgroup.knobs, **told})
 
 
@@ -377,7 +428,7 @@ def _pod(pod: PlannedPod, others: Sequence[PlannedPod], allocation: Allocation, 
     cgroup = _either(pod.cgroup, [one.cgroup for one in others], allocation.why)
     return replace(
         pod,
-        cgroup=_unknown(cgroup, allocation.why) if allocation.unknown or allocation.pod_unknown else cgroup,
+        cgroup=_unknown(cgroup, allocation, whole=allocation.unknown or allocation.pod_unknown),
         containers=tuple(
             _container(one, [other.containers[i] for other in others], allocation, kubelet)
             for i, one in enumerate(pod.containers)
@@ -391,7 +442,7 @@ def _container(
     cgroup = _either(container.cgroup, [one.cgroup for one in others], allocation.why)
     return replace(
         container,
-        cgroup=_unknown(cgroup, allocation.why) if allocation.unknown else cgroup,
+        cgroup=_unknown(cgroup, allocation, whole=allocation.unknown),
         oom_score_adj_unsure=score_unsure(
             allocation, container.name, [one.oom_score_adj for one in (container, *others)], kubelet
         ),
