@@ -10,7 +10,7 @@ from memqos.audits.answer import Audit
 from memqos.audits.past import of_the_past
 from memqos.audits.pods import by_status, sorted_out, why_missing
 from memqos.audits.question import Question
-from memqos.catalog.allocation_state import with_checkpoints
+from memqos.catalog.allocation_state import STATUS_MANAGER, checkpoints_of, with_checkpoints, with_status_manager_state
 from memqos.catalog.foreign_writers import killers, with_writers
 from memqos.catalog.recognising import recognise
 from memqos.enactor.base import Order
@@ -46,9 +46,7 @@ def judged(question: Question) -> Audit:
     """Hold the tree against the plan; UsageError for a state that no kubelet of this configuration goes on from."""
     found = recognise(question.pods, question.tree, static=question.static)
     here = frozenset(_pod_cgroups(question))
-    tree = question.tree
-    told = tuple(with_checkpoints(pod, tree.allocated, tree.actuated) for pod in found.present)
-    found = replace(found, present=told)
+    found = replace(found, present=tuple(_allocated(pod, question) for pod in found.present))
     sorted_pods = sorted_out(found, here)
     doubts = _doubts(sorted_pods.present, question.kubelet)
     present = [replace(pod, submission=None) if pod.uid in doubts else pod for pod in sorted_pods.present]
@@ -92,6 +90,14 @@ def judged(question: Question) -> Audit:
         elsewhere=sorted_pods.elsewhere,
         ended=sorted_pods.ended,
     )
+
+
+def _allocated(pod: Pod, question: Question) -> Pod:
+    """The pod as the checkpoints have it that a kubelet of this release reads."""
+    tree, read = question.tree, checkpoints_of(question.kubelet.release)
+    if STATUS_MANAGER in read:
+        return with_status_manager_state(pod, tree.status_manager)
+    return with_checkpoints(pod, tree.allocated, tree.actuated) if read else pod
 
 
 def _remarks(question: Question, plan: Plan) -> Iterator[Remark]:

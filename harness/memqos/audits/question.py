@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from memqos.audits.past import Was
+from memqos.catalog.allocation_state import CHECKPOINTS, checkpoints_of
 from memqos.catalog.recorded_trees import RecordedTree
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.releases.release import Variant
@@ -109,11 +110,12 @@ class Given:
             version=release,
             known=self.known,
             was=was,
-            unknown=self._unknown(tree),
+            unknown=self._unknown(tree, kubelet),
         )
 
-    def _unknown(self, tree: RecordedTree) -> str:
+    def _unknown(self, tree: RecordedTree, kubelet: Kubelet) -> str:
         """Why a value may be another one than the recording explains."""
+        read = checkpoints_of(kubelet.release)
         if not self.config and tree.kubelet_inside:
             return (
                 f"the kubelet's configuration is not known: the kubelet is part of {tree.kubelet_inside}, which sets "
@@ -122,8 +124,9 @@ class Given:
         if self.settings is None and tree.drop_ins_unread:
             path, why = next(iter(tree.drop_ins_unread.items()))
             return f"the kubelet's configuration is not known whole: {path}: {why}"
-        if tree.checkpoints_unread:
-            name, why = next(iter(tree.checkpoints_unread.items()))
+        for name, why in tree.checkpoints_unread.items():
+            if name in CHECKPOINTS and name not in read:
+                continue
             return f"the resources that the kubelet has allocated are not known: {name}: {why}"
         return ""
 

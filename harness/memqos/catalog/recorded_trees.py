@@ -13,7 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from memqos.catalog.allocation_state import ACTUATED, ALLOCATED, Checkpointed, checkpointed
+from memqos.catalog.allocation_state import (
+    ACTUATED,
+    ALLOCATED,
+    CHECKPOINTS,
+    STATUS_MANAGER,
+    Checkpointed,
+    checkpointed,
+    status_manager_state,
+)
 from memqos.catalog.distinct_pods import distinct
 from memqos.catalog.json_fields import parse_json
 from memqos.catalog.kubelet_config import settings_of
@@ -66,9 +74,10 @@ class RecordedTree:
     pods: the manifests as they were given, which says nothing about admission. containers: without sandboxes;
     sandboxes: the uids of all pods that have one, or a container, with their names. checkpoint: the Memory Manager's
     state file under the policy Static, None otherwise. allocated, actuated: by pod uid, the resources in the kubelet's
-    checkpoints; empty without them. runtimes: containerd or cri-o, runc or crun, and systemd to
-    their versions, as far as the file says, "" for one whose version it does not; of two OCI runtimes the one that the
-    containers' cgroups show; name and version of one that is not modelled, by `RuntimeName.OTHER_CRI` or OTHER_OCI.
+    checkpoints of 1.33 and later, status_manager: those in that of 1.27 to 1.32; empty without them. runtimes:
+    containerd or cri-o, runc or crun, and systemd to their versions, as far as the file says, "" for one whose version
+    it does not; of two OCI runtimes the one that the containers' cgroups show; name and version of one that is not
+    modelled, by `RuntimeName.OTHER_CRI` or OTHER_OCI.
     hugetlb: whether containerd passes huge page limits on.
     unread: options of the kubelet's command line that win over its configuration; `settings` has them. drop_ins_unread:
     files and folders of drop-ins that the recording lacks, with the reason; `settings` is without them.
@@ -87,6 +96,7 @@ class RecordedTree:
     checkpoint: str | None = None
     allocated: Mapping[str, Checkpointed] = field(default_factory=dict)
     actuated: Mapping[str, Checkpointed] = field(default_factory=dict)
+    status_manager: Mapping[str, Checkpointed] = field(default_factory=dict)
     runtimes: Mapping[str, str] = field(default_factory=dict)
     hugetlb: bool = False
     unread: tuple[str, ...] = ()
@@ -142,6 +152,7 @@ def tree_of(
         checkpoint=json.dumps(state) if static else None,
         allocated=checkpoints.get(ALLOCATED, {}),
         actuated=checkpoints.get(ACTUATED, {}),
+        status_manager=checkpoints.get(STATUS_MANAGER, {}),
         runtimes=_runtimes(node or {}, cgroups, file),
         hugetlb=(node or {}).get("hugetlb") is True,
         unread=unread,
@@ -188,10 +199,13 @@ def _checkpoints(data: Mapping[str, Any], file: str) -> tuple[dict[str, dict[str
     damaged: dict[str, str] = {}
     if "checkpoints_unread" in data:
         damaged = {str(name): str(why) for name, why in _typed(data, "checkpoints_unread", dict, file).items()}
-    for name in (ALLOCATED, ACTUATED):
+    for name in CHECKPOINTS:
         if data.get(name) is not None:
             try:
-                found[name] = checkpointed(data[name], file=file, name=name)
+                if name == STATUS_MANAGER:
+                    found[name] = status_manager_state(data[name], file=file)
+                else:
+                    found[name] = checkpointed(data[name], file=file, name=name)
             except ManifestError as error:
                 damaged[name] = error.what.rstrip(".")
     return found, damaged

@@ -11,6 +11,7 @@ import posixpath
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from memqos.catalog.allocation_state import CHECKPOINTS
 from memqos.catalog.kubelet_flag_names import FIELD_FLAGS
 from memqos.catalog.kubelet_flags import flag_words
 from memqos.catalog.recorded_trees import SANDBOX
@@ -214,7 +215,7 @@ def _kubelet(target: Target, deadline: Deadline) -> _Kubelet:
     return _Kubelet(version=version.rpartition(" ")[2], folder=folder, options=options, ruling=ruling)
 
 
-_STATES = ("memory_manager_state", "allocated_pods_state", "actuated_pods_state")
+_STATES = ("memory_manager_state", *CHECKPOINTS)
 """The kubelet's own files that are kept: zones, and the resources that it has admitted and carried out."""
 
 

@@ -218,7 +218,7 @@ def test_the_state_of_the_memory_manager_is_taken_along(node: LiveNode) -> None:
 
 
 def test_what_the_kubelet_has_allocated_is_taken_along(node: LiveNode) -> None:
-    for name in ("allocated_pods_state", "actuated_pods_state"):
+    for name in ("allocated_pods_state", "actuated_pods_state", "pod_status_manager_state"):
         node.target._plain._files[f"/var/lib/kubelet/{name}"] = b'{"data": "{}", "checksum": 1}'
         assert recorded(node.target)[name] == {"data": "{}", "checksum": 1}
 

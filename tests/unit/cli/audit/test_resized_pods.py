@@ -72,3 +72,55 @@ def test_a_checkpoint_wins_over_the_status(told, tmp_path):
     file.write_text(json.dumps(tree))
     code, out, _ = told("--tree", file)
     assert (code, " 0 deviate, " in out) == (0, True)
+
+
+UID = "aaaaaaaa-0000-0000-0000-000000000001"
+REQUESTS = {"cpu": "100m", "memory": "1Gi"}
+LISTS = {"allocationEntries": {UID: {"app": REQUESTS}}, "resizeStatusEntries": {UID: "Deferred"}}
+WHOLE = {**LISTS, "allocationEntries": {UID: {"app": {"requests": REQUESTS, "limits": {"memory": "1Gi"}}}}}
+
+
+def resized_node(folder, release, checkpoint, status=()):
+    """The tree of the deferred resize under another release. status: the fields of its container's that are kept."""
+    tree = json.loads((CASES / "deferred-resize" / "tree.json").read_text())
+    pods = json.loads((CASES / "deferred-resize" / "pods.json").read_text())
+    given = pods["items"][0]["status"]["containerStatuses"][0]
+    del pods["items"][0]["status"]
+    if status:
+        kept = {name: given[name] for name in ("name", *status)}
+        pods["items"][0]["status"] = {"phase": "Running", "containerStatuses": [kept]}
+    tree |= {"kubelet": release, "pods": pods, "pod_status_manager_state": checkpoint}
+    tree["config"]["featureGates"] = {"InPlacePodVerticalScaling": True}
+    (folder / "t.json").write_text(json.dumps(tree))
+    return folder / "t.json"
+
+
+NEITHER = "neither {} pod_status_manager_state nor the pod's status says which limits are allocated"
+
+
+@pytest.mark.parametrize(("node", "counts"), [
+    (("v1.32.3", {"data": json.dumps(WHOLE)}), "52 conform, 0 deviate, 0 not observable"),
+    (("v1.31.4", {**LISTS, "checksum": 1}, ("resources",)), "51 conform, 0 deviate, 0 not observable"),
+    (("v1.31.4", {**LISTS, "checksum": 1}), "43 conform, 0 deviate, 8 not observable"),
+    (("v1.32.0", {"data": json.dumps(LISTS)}), "44 conform, 0 deviate, 8 not observable"),
+    # Damaged: whatever deviates from the spec may be what was allocated.
+    (("v1.31.4", {"allocationEntries": 1}), "48 conform, 0 deviate, 3 not observable"),
+])  # fmt: skip
+def test_the_checkpoint_before_1_33_wins_over_the_spec(told, tmp_path, node, counts):
+    release, checkpoint, *status = node
+    assert told("--tree", resized_node(tmp_path, release, None, *status))[0] == 1
+    file = resized_node(tmp_path, release, checkpoint, *status)
+    code, out, _ = told("--tree", file)
+    assert (code, counts in out) == (0, True)
+    assert (NEITHER.format(file) in out) is (" 8 not observable" in counts)
+    # A kubelet of a later release does not read the file, which stays where it is.
+    assert told("--tree", resized_node(tmp_path, "v1.33.0", checkpoint))[0] == 1
+
+
+def test_the_reason_names_the_checkpoint(told, tmp_path):
+    file = resized_node(tmp_path, "v1.32.3", {"data": json.dumps(WHOLE)})
+    found = json.loads(told("--tree", file, "--json")[1])["findings"]
+    [limit] = [one for one in found if one["knob"] == "memory.max" and one["subject"].startswith("container app")]
+    assert limit["reason"]["inputs"][0]["origin"] == (
+        f"{file} pod_status_manager_state: allocated 1Gi; 12Gi is asked for and deferred"
+    )

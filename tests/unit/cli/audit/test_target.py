@@ -180,15 +180,33 @@ def test_what_an_unread_drop_in_may_explain_is_not_observable(node: LiveNode, to
     assert "is not known whole" not in out
 
 
-def test_damaged_checkpoints_leave_open_what_deviates(node: LiveNode, told: Told) -> None:
+DAMAGED = b'{"data": "{}", "checksum": 7}'
+
+
+@pytest.mark.parametrize(("release", "name", "text"), [
+    ("1.27", "pod_status_manager_state", b"{"), ("1.32", "pod_status_manager_state", DAMAGED),
+    ("1.33", "allocated_pods_state", b"{"), ("1.35", "actuated_pods_state", DAMAGED),
+])  # fmt: skip
+def test_damaged_checkpoints_leave_open_what_deviates(
+    node: LiveNode, told: Told, release: str, name: str, text: bytes
+) -> None:
     node.kubelet += ["--kube-reserved=memory=1Gi"]
-    state = node.target._plain._files
-    for name, text in (("allocated_pods_state", b"{"), ("actuated_pods_state", b'{"data": "{}", "checksum": 7}')):
-        state[f"/var/lib/kubelet/{name}"] = text
-        code, out, _ = told("--target", "ssh://node7", *PODS)
-        assert code == 0
-        assert f"the resources that the kubelet has allocated are not known: {name}: " in out
-        del state[f"/var/lib/kubelet/{name}"]
+    node.target._plain._files[f"/var/lib/kubelet/{name}"] = text
+    code, out, _ = told("--target", "ssh://node7", "--kubernetes", release, *PODS)
+    assert code == 0
+    assert f"the resources that the kubelet has allocated are not known: {name}: " in out
+
+
+@pytest.mark.parametrize(("release", "name"), [
+    ("1.26", "pod_status_manager_state"), ("1.33", "pod_status_manager_state"), ("1.32", "allocated_pods_state"),
+])  # fmt: skip
+def test_a_checkpoint_that_no_kubelet_of_this_release_reads_explains_nothing(
+    node: LiveNode, told: Told, release: str, name: str
+) -> None:
+    node.kubelet += ["--kube-reserved=memory=1Gi"]
+    node.target._plain._files[f"/var/lib/kubelet/{name}"] = DAMAGED
+    code, out, _ = told("--target", "ssh://node7", "--kubernetes", release, *PODS)
+    assert (code, name in out) == (1, False)
 
 
 def test_drop_ins_of_the_node_are_judged_by_unless_an_option_gives_a_configuration(
