@@ -119,7 +119,7 @@ class LiveNode:
         return f"{self.listens}\n".encode()
 
     def _folders(self) -> bytes:
-        cgroups = self.place._cgroups
+        cgroups = self.place.cgroups
         paths = [CgroupPath(), *cgroups.below([CgroupPath()])]
         return "".join(f"{cgroups.hierarchy.folder(path)}\0" for path in paths).encode()
 

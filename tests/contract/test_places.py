@@ -63,7 +63,7 @@ class Mistaken(FakeRuntime):
 
 class ConnectsToAnother(FakePlace):
     def runtime(self, driver):  # type: ignore[no-untyped-def]
-        return Mistaken(self._cgroups, driver=driver)
+        return Mistaken(self.cgroups, driver=driver)
 
 
 class TakesAnyName(FakePlace):

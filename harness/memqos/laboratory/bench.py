@@ -15,6 +15,7 @@ from memqos.catalog.pods import load_pods
 from memqos.config.settings import Settings, resolve
 from memqos.config.systems import systems_of
 from memqos.config.table import SETTINGS
+from memqos.enactor.registry import MEMQOS, require_enactor
 from memqos.engine.answer.finding import Finding
 from memqos.engine.releases.release import Release, Variant
 from memqos.errors import UnknownNameError, UsageError
@@ -113,20 +114,23 @@ def lab(
     *,
     profile: str = "trixie",
     runtime: str = "containerd+runc",
+    enactor: str = MEMQOS,
     results: str | Path | None = None,
     notices: Notices | None = None,
     **settings: object,
 ) -> Iterator[Bench]:
     """Boot a machine of this profile with this runtime, and lend it as a bench; all is gone when the context ends.
 
-    results: a folder for the evidence; None keeps none after the context. notices: receives progress; None prints to
-    standard error. settings: those of `memqos run` that describe the machine, in Python's spelling, such as
-    `driver="cgroupfs"`, `topology="big"`, `runtime_binary="./my-runc"` or `target="ssh://root@node7"`. Environment
-    variables and settings files are not read.
+    enactor: the name of what carries out plans; "memqos" writes what a kubelet would. results: a folder for the
+    evidence; None keeps none after the context. notices: receives progress; None prints to standard error. settings:
+    those of `memqos run` that describe the machine, in Python's spelling, such as `driver="cgroupfs"`,
+    `topology="big"`, `runtime_binary="./my-runc"` or `target="ssh://root@node7"`. Environment variables and settings
+    files are not read.
 
     Raises UsageError for a wrong setting, EnvironmentNotAbleError for what this host lacks, MachineryError for what
     failed. An interrupt ends the context as any exception does.
     """
+    require_enactor(enactor)
     chosen = _settings({**settings, "profile": profile, "runtime": runtime})
     shown = notices or _Printed()
     builds = check_places(chosen)
@@ -144,7 +148,7 @@ def lab(
         else:
             folder = Path(results)
         owner = _Disposes()
-        stations = Stations(chosen, results=folder, notices=shown, owner=owner, builds=builds)
+        stations = Stations(chosen, results=folder, notices=shown, owner=owner, builds=builds, enactor=enactor)
         bench = Bench(stack.enter_context(stations.opened(system)), chosen, results=folder)
         stack.callback(bench.clear)
         try:

@@ -17,6 +17,7 @@ from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey
 from memqos.enactor.admission import patience_with_pods
 from memqos.enactor.patience import Patience
+from memqos.enactor.registry import MEMQOS
 from memqos.laboratory.evidence import Folder, MachineLog, capture
 from memqos.laboratory.host import host
 from memqos.laboratory.runtimes_in_use import RuntimesInUse, runtimes_in_use
@@ -108,7 +109,7 @@ class Stations:
 
     builds: the SHA-256, when the run began, of each file that the user gave, by its path. worker: the prefix of station
     ids. address: the host's name where it is another than the run's, else "". facts: corrects what a machine reports
-    about itself.
+    about itself. enactor: the name of what carries out plans, see `enactor.registry`.
     """
 
     def __init__(
@@ -122,8 +123,10 @@ class Stations:
         worker: str = "main",
         address: str = "",
         facts: Callable[[NodeFacts], NodeFacts] = lambda facts: facts,
+        enactor: str = MEMQOS,
     ) -> None:
         self._settings = settings
+        self._enactor = enactor
         self._results = results
         self._notices = notices
         self._owner = owner
@@ -216,6 +219,7 @@ class Stations:
             leaves=lambda: self._owner.leaves(place),
             lingers=self._owner.lingers,
             patience=self._patience.setdefault(key, patience_with_pods()),
+            enactor=self._enactor,
         )
 
     def _folder(self, station_id: str) -> Folder:

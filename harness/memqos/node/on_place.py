@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Callable
 
 from memqos.cgroupfs.tree import CgroupTree
-from memqos.enactor.kubelets_place import KubeletsPlace
 from memqos.enactor.patience import Patience
+from memqos.enactor.registry import MEMQOS, Site, make_enactor
 from memqos.engine.translate.versions import Runtimes
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.node.occupying import Tidying
@@ -34,22 +34,25 @@ def node_on(
     leaves: Callable[[], bool] = lambda: False,
     lingers: Callable[[], bool] = lambda: False,
     patience: Patience | None = None,
+    enactor: str = MEMQOS,
 ) -> NodeUnderTest:
-    """A place with one of its runtimes as the node of tests, and memqos in the kubelet's place.
+    """A place with one of its runtimes, and the enactor of this name, as the node of tests.
 
-    target: the place's own, with an attendant for example. facts: where somebody knows better than the place.
+    target: reaches the place, with an attendant for example; None is the place's own. facts: corrects the place's.
+    enactor: a name of `enactor.registry.ENACTORS`; UnknownNameError, which lists them, for any other.
     """
     target = target or place.target
+    site = Site(
+        runtime=runtime,
+        tree=CgroupTree(target, place.facts.hierarchy),
+        layout=runtimes.layout(driver),
+        parallel=parallel,
+        patience=patience,
+    )
     return NodeUnderTest(
         target=target,
         runtime=runtime,
-        enactor=KubeletsPlace(
-            runtime=runtime,
-            tree=CgroupTree(target, place.facts.hierarchy),
-            layout=runtimes.layout(driver),
-            parallel=parallel,
-            patience=patience,
-        ),
+        enactor=make_enactor(enactor, site),
         sampler=place.sampler,
         facts=place.facts if facts is None else dataclasses.replace(place.facts, node=facts),
         recorder=recorder,

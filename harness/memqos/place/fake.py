@@ -189,6 +189,8 @@ FAKE_RUNTIME = "fake"
 class FakePlace:
     """The Place port in memory. runtimes: of which CRI and OCI runtime its runtime is the likeness.
 
+    cgroups: its cgroups, for tests that change them or put another enactor there.
+
     Pods with init containers never come up on it: nothing runs, so none ends.
     """
 
@@ -196,15 +198,15 @@ class FakePlace:
         legacy = facts.cgroup_version is CgroupVersion.V1
         hierarchy = FAKE_LEGACY if legacy else FAKE_HIERARCHY
         zones = str(read_back(Knob.CPUSET_MEMS, Text(",".join(str(zone.id) for zone in facts.zones)), facts.page_size))
-        self._cgroups = FakeCgroups(page_size=facts.page_size, hierarchy=hierarchy, zones=zones)
+        self.cgroups = FakeCgroups(page_size=facts.page_size, hierarchy=hierarchy, zones=zones)
         self._engines = runtimes
         self._runtimes: dict[CgroupDriver, FakeRuntime] = {}
         self._target = FakeTarget(
             files={"/proc/sys/kernel/osrelease": f"{facts.kernel}\n".encode()},
-            mounts=self._cgroups.mounts,
+            mounts=self.cgroups.mounts,
             commands={
-                **self._cgroups.commands(),
-                **FakeAgent(self._cgroups).commands(),
+                **self.cgroups.commands(),
+                **FakeAgent(self.cgroups).commands(),
                 ("sh", "-c"): self._end_containers,
                 ("systemctl", "show", "--property=DefaultTasksMax"): lambda *_: (0, b"DefaultTasksMax=2354\n", b""),
             },
@@ -212,7 +214,7 @@ class FakePlace:
         self.facts = TargetFacts(
             node=facts, hierarchy=hierarchy, controllers=frozenset({"memory"}), pressure=not legacy
         )
-        self.sampler = FakeSampler(self._cgroups, self._target)
+        self.sampler = FakeSampler(self.cgroups, self._target)
         self.is_disposable = False
         self.origin = ""
         self.evidence = Sources()
@@ -240,7 +242,7 @@ class FakePlace:
         """The runtime under this driver: one and the same for as long as the place is there."""
         if driver not in self._runtimes:
             kind = _KINDS.get(self._engines.cri.runtime, FakeRuntime)
-            self._runtimes[driver] = kind(self._cgroups, driver=driver, runtimes=self._engines)
+            self._runtimes[driver] = kind(self.cgroups, driver=driver, runtimes=self._engines)
         return self._runtimes[driver]
 
     @contextlib.contextmanager

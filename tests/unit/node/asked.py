@@ -46,7 +46,7 @@ class Asked:
 
     def __init__(self, place: FakePlace, driver: CgroupDriver) -> None:
         self.fake = place.runtime(driver)
-        self.cgroups = place._cgroups
+        self.cgroups = place.cgroups
         self.handles: list[Any] = []
 
     def __getattr__(self, name: str) -> Any:

@@ -29,7 +29,7 @@ def judged(change: Change, driver: CgroupDriver = CgroupDriver.SYSTEMD, *, besid
     with node.admitted(pods, CATALOGUE.kubelet("v1.36-tiered")) as population:
         paths = {CONTAINER: population.path_of(POD, "app"), OF_POD: population.pods[POD.uid].planned.cgroup.path}
         paths |= {OTHER: population.path_of(pods[-1], "app")}
-        change(place._cgroups, paths)
+        change(place.cgroups, paths)
         return dataclasses.replace(population, reading=node.read(population)).judge_pod(POD)
 
 

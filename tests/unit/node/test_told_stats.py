@@ -48,7 +48,7 @@ def soon() -> Deadline:
 
 def judged(told: Mapping[str, Any], *, stat: str = STAT) -> Sequence[Finding]:
     place = FakePlace(runtimes=RUNTIMES)
-    cgroups = place._cgroups
+    cgroups = place.cgroups
     cgroups.make(POD)
     runtime = Telling(cgroups, driver=CgroupDriver.CGROUPFS, runtimes=RUNTIMES)
     runtime.told = told
@@ -104,7 +104,7 @@ def test_another_runtime_has_none() -> None:
     with pytest.raises(UsageError, match="fake tells no stats"):
         stats_findings(
             place.runtime(CgroupDriver.CGROUPFS),
-            CgroupTree(place.target, place._cgroups.hierarchy),
+            CgroupTree(place.target, place.cgroups.hierarchy),
             ContainerHandle(id="a", name="a", sandbox=None, log_path=""),  # type: ignore[arg-type]
             POD,
             page_size=4096,

@@ -47,7 +47,7 @@ class Runtime:
         self.unit = b"LoadState=loaded\nMemoryHigh=50331648\nMemoryMin=8388608\nMemoryMax=67108864\n"
         self.update_is_done = True
         self.shown: Mapping[str, str] = {}
-        self.cgroups = place._cgroups
+        self.cgroups = place.cgroups
         place.target.on(("head",), self._print)
         place.target.on(("tail",), self._print)
         place.target.on(("systemctl", "show"), lambda *_: (0, self.unit, b""))

@@ -43,7 +43,7 @@ def weighed(current: dict[str, str], said: str) -> list[Weight]:
             ("peak", path, "memory.peak"),
         ):
             if name in current:
-                place._cgroups.show(where, file, current[name])
+                place.cgroups.show(where, file, current[name])
 
     runtime.start = start
     node = node_on(place, runtime, recorder=keeps, driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)

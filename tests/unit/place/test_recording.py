@@ -50,10 +50,10 @@ def test_nothing_is_written(node: LiveNode, monkeypatch: pytest.MonkeyPatch) -> 
     def refused(*_: Any, **__: Any) -> None:
         raise AssertionError("written")
 
-    before = {path: dict(files) for path, files in node.place._cgroups._cgroups.items()}
+    before = {path: dict(files) for path, files in node.place.cgroups._cgroups.items()}
     monkeypatch.setattr(node.target, "write", refused)
     recorded(node.target)
-    assert node.place._cgroups._cgroups == before
+    assert node.place.cgroups._cgroups == before
 
 
 def test_a_write_to_a_machine_that_is_only_read_raises_before_it_is_tried(node: LiveNode) -> None:
@@ -65,7 +65,7 @@ def test_a_write_to_a_machine_that_is_only_read_raises_before_it_is_tried(node: 
 
 
 def test_a_node_without_pods_of_a_kubelet_is_told(node: LiveNode) -> None:
-    node.place._cgroups.remove(CgroupPath(("kubepods.slice",)))
+    node.place.cgroups.remove(CgroupPath(("kubepods.slice",)))
     with pytest.raises(EnvironmentNotAbleError, match="no kubelet's pods are there"):
         recorded(node.target)
 
@@ -149,8 +149,8 @@ def test_containers_that_have_ended_have_nothing_to_read(node: LiveNode) -> None
 def without_processes(node: LiveNode, number: int = 0) -> str:
     """The id of a container that has no process in its cgroup."""
     id_: str = node.lists.containers[number].id
-    [path] = [path for path in node.place._cgroups._cgroups if id_ in str(path)]
-    node.place._cgroups.show(path, "cgroup.procs", "")
+    [path] = [path for path in node.place.cgroups._cgroups if id_ in str(path)]
+    node.place.cgroups.show(path, "cgroup.procs", "")
     return id_
 
 
@@ -182,14 +182,14 @@ def test_of_a_container_that_ends_while_it_is_looked_at_nothing_is_said_of_proce
 
 def test_a_node_inside_a_container_of_this_one_is_passed_over(node: LiveNode) -> None:
     inner = CgroupPath(("system.slice", "docker-1.scope", "kubelet.slice", "kubelet-kubepods.slice"))
-    node.place._cgroups.make(inner)
+    node.place.cgroups.make(inner)
     found = {str(path) for path in tree_of(recorded(node.target), "fake://").reading.cgroups}
     assert "/system.slice" in found
     assert not any("docker-1" in path for path in found)
 
 
 def test_a_node_that_is_one_inside_a_container_has_its_own_parent(node: LiveNode) -> None:
-    cgroups = node.place._cgroups
+    cgroups = node.place.cgroups
     cgroups.remove(CgroupPath(("kubepods.slice",)))
     cgroups.make(CgroupPath(("kubelet.slice", "kubelet-kubepods.slice", "kubelet-kubepods-besteffort.slice")))
     found = {str(path) for path in tree_of(recorded(node.target), "fake://").reading.cgroups}

@@ -38,8 +38,8 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveNode]:
 
 def test_a_container_whose_processes_are_elsewhere_deviates(node: LiveNode, told: Told) -> None:
     id_ = node.lists.containers[0].id
-    [path] = [path for path in node.place._cgroups._cgroups if id_ in str(path)]
-    node.place._cgroups.show(path, "cgroup.procs", "")
+    [path] = [path for path in node.place.cgroups._cgroups if id_ in str(path)]
+    node.place.cgroups.show(path, "cgroup.procs", "")
     code, out, _ = told("--target", "ssh://node7", *PODS)
     assert code == 1
     assert "cgroup.procs of container app" in out
@@ -53,7 +53,7 @@ def test_a_right_node_conforms(node: LiveNode, told: Told) -> None:
 
 
 def test_a_file_that_somebody_wrote_deviates_and_is_told_as_the_kubelets(node: LiveNode, told: Told) -> None:
-    cgroups = node.place._cgroups
+    cgroups = node.place.cgroups
     [pod] = [path for path in cgroups.below([CgroupPath(("kubepods.slice",))]) if "burstable-pod" in path.name]
     cgroups.show(pod, "memory.min", "4096\n")
     code, out, _ = told("--target", "ssh://node7", *PODS)
@@ -129,7 +129,7 @@ def test_a_kubelet_inside_k3s_is_named_and_nothing_is_judged_by_defaults_that_it
     assert "the kubelet is part of k3s-server." in err
     assert "`kubectl get --raw /api/v1/nodes/NAME/proxy/configz` prints its configuration for --kubelet-config." in err
 
-    node.place._cgroups.show(CgroupPath.parse("/kubepods.slice"), "memory.max", "4096\n")
+    node.place.cgroups.show(CgroupPath.parse("/kubepods.slice"), "memory.max", "4096\n")
     code, out, _ = told("--target", "ssh://node7", "--kubernetes", "1.27", *PODS)
     assert code == 0, out
     assert "the kubelet's configuration is not known: the kubelet is part of k3s-server, which sets its flags" in out
