@@ -18,7 +18,7 @@ from memqos.clock import Deadline
 from memqos.engine.translate.versions import TRIXIE
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.path import CgroupPath
-from memqos.node.fake import _NoRecorder
+from memqos.node.fake import NoRecorder
 from memqos.node.on_place import node_on
 from memqos.place import discovery, recording
 from memqos.place.fake import FAKE_FACTS, FakePlace
@@ -95,7 +95,7 @@ class LiveNode:
         self._on(first_process_command("comm", ()), lambda: b"")
         self.target.on(("sh", "-c", recording._PLAIN), self._plain)
         self.target.on(("sh", "-c", recording._DROP_INS), self._drop_ins)
-        self.target._plain._files[CONFIG] = (data_root() / "fixtures/kubelet/v1.27.yaml").read_bytes()
+        self.target.put(CONFIG, (data_root() / "fixtures/kubelet/v1.27.yaml").read_bytes())
 
     def _on(self, argv: tuple[str, ...], says: Any) -> None:
         def answer(_: Sequence[str], __: bytes, ___: Deadline) -> FakeAnswer:
@@ -108,11 +108,11 @@ class LiveNode:
         path, most = argv[-2:]
         if path in self.special:
             return 4, b"", b""
-        text = self.target._plain._files.get(path)
+        text = self.target.file(path)
         return (3, b"", b"") if text is None else (0, text[: int(most)], b"")
 
     def _drop_ins(self, argv: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:
-        paths = [path for path in (*self.target._plain._files, *self.special) if path.startswith(f"{argv[-2]}/")]
+        paths = [path for path in (*self.target.paths, *self.special) if path.startswith(f"{argv[-2]}/")]
         return (0, "".join(f"{one}\0" for one in reversed(paths)).encode(), b"") if paths else (3, b"", b"")
 
     def _listening(self) -> bytes:
@@ -149,7 +149,7 @@ def live_node(
 ) -> Iterator[LiveNode]:
     """Pods of the catalogue, put there by memqos in the place of one of its kubelets: a right node."""
     catalogue, place, lists = Catalogue(), FakePlace(facts=node, runtimes=TRIXIE), Lists()
-    on = node_on(place, place.runtime(driver), recorder=_NoRecorder(), driver=driver, runtimes=TRIXIE)  # type: ignore[arg-type]
+    on = node_on(place, place.runtime(driver), recorder=NoRecorder(), driver=driver, runtimes=TRIXIE)  # type: ignore[arg-type]
     server = grpc.server(ThreadPoolExecutor(2))
     cri_pb2_grpc.add_RuntimeServiceServicer_to_server(lists, server)  # type: ignore[no-untyped-call]
     server.add_insecure_port(f"unix:{socket}")

@@ -12,7 +12,7 @@ from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import RuntimeCallError
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
-from memqos.node.fake import _NoRecorder
+from memqos.node.fake import NoRecorder
 from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from memqos.runtime.fake_cgroups import FakeCgroups
@@ -64,7 +64,7 @@ class Cgroup:
 
 def make_wrong(runtime: Asked, way: Way) -> None:
     """Let the OCI runtime below the fake's CRI runtime be wrong in this way."""
-    right, run_in = runtime.fake._write, runtime.cgroups.run_in
+    right, run_in = runtime.fake.write_as_oci, runtime.cgroups.run_in
     changes: Mapping[str, Callable[[Any], object] | None] = {"start": way.create, "update": way.update}
     updates: Counter[CgroupPath] = Counter()
 
@@ -93,7 +93,7 @@ def make_wrong(runtime: Asked, way: Way) -> None:
             way.process(process)
         run_in(path, process.get("oomScoreAdj", 0))
 
-    runtime.fake._write = write  # type: ignore[method-assign]
+    runtime.fake.write_as_oci = write  # type: ignore[method-assign]
     runtime.cgroups.run_in = run  # type: ignore[method-assign]
 
 
@@ -102,6 +102,6 @@ def judged(way: str, claim: str, driver: CgroupDriver = CgroupDriver.SYSTEMD) ->
     place = FakePlace(runtimes=TRIXIE)
     runtime: Any = KIND_OF.get(claim.partition("/")[0], Asked)(place, driver)
     make_wrong(runtime, WAYS[way])
-    node = node_on(place, runtime, recorder=_NoRecorder(), driver=driver, runtimes=TRIXIE)
+    node = node_on(place, runtime, recorder=NoRecorder(), driver=driver, runtimes=TRIXIE)
     with asked_on(node) as asking:
         return asking.find(claim)

@@ -12,10 +12,10 @@ from memqos.node.under_test import NodeUnderTest
 from memqos.place.fake import FAKE_FACTS, FakePlace
 from memqos.probe.looks import Look, Spoken
 
-__all__ = ["FAKE_FACTS", "fake_node"]
+__all__ = ["FAKE_FACTS", "NoRecorder", "fake_node"]
 
 
-class _NoRecorder:
+class NoRecorder:
     """Keeps nothing."""
 
     def plan(self, plan: Plan, *, requested: PlannedCgroup | None = None) -> None:
@@ -42,4 +42,4 @@ def fake_node(
 ) -> NodeUnderTest:
     """A node without anything behind it. Pods with init containers never come up on it: nothing runs, so none ends."""
     place = FakePlace(facts=facts, runtimes=runtimes)
-    return node_on(place, place.runtime(driver), recorder=_NoRecorder(), driver=driver, runtimes=runtimes)
+    return node_on(place, place.runtime(driver), recorder=NoRecorder(), driver=driver, runtimes=runtimes)

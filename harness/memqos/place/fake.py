@@ -187,7 +187,7 @@ FAKE_RUNTIME = "fake"
 
 
 class FakePlace:
-    """The Place port in memory. runtimes: of which CRI and OCI runtime its runtime is the likeness.
+    """The Place port in memory. runtimes: the CRI and OCI runtime that its runtime imitates; versions: the same.
 
     cgroups: its cgroups, for tests that change them or put another enactor there.
 
@@ -199,7 +199,7 @@ class FakePlace:
         hierarchy = FAKE_LEGACY if legacy else FAKE_HIERARCHY
         zones = str(read_back(Knob.CPUSET_MEMS, Text(",".join(str(zone.id) for zone in facts.zones)), facts.page_size))
         self.cgroups = FakeCgroups(page_size=facts.page_size, hierarchy=hierarchy, zones=zones)
-        self._engines = runtimes
+        self.versions = runtimes
         self._runtimes: dict[CgroupDriver, FakeRuntime] = {}
         self._target = FakeTarget(
             files={"/proc/sys/kernel/osrelease": f"{facts.kernel}\n".encode()},
@@ -241,8 +241,8 @@ class FakePlace:
     def runtime(self, driver: CgroupDriver) -> FakeRuntime:
         """The runtime under this driver: one and the same for as long as the place is there."""
         if driver not in self._runtimes:
-            kind = _KINDS.get(self._engines.cri.runtime, FakeRuntime)
-            self._runtimes[driver] = kind(self.cgroups, driver=driver, runtimes=self._engines)
+            kind = _KINDS.get(self.versions.cri.runtime, FakeRuntime)
+            self._runtimes[driver] = kind(self.cgroups, driver=driver, runtimes=self.versions)
         return self._runtimes[driver]
 
     @contextlib.contextmanager

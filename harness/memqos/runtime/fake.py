@@ -63,6 +63,9 @@ class FakeRuntime:
 
     driver: how cgroups are named. runtimes: of which CRI runtime and OCI runtime it is the likeness; what they make of
     resources is the engine's translation, which it takes over.
+
+    What a test changes: exec_score, the oom_score_adj of processes that `exec` starts, None for the container's;
+    keeps_cgroups, whether the cgroup of an ended container stays until it is removed.
     """
 
     def __init__(
@@ -82,6 +85,8 @@ class FakeRuntime:
             systemd=runtimes.systemd,
             hugetlb_reservations=False,
         )
+        self.exec_score: int | None = None
+        self.keeps_cgroups = False
         self._numbers = itertools.count(1)
         self._sandboxes: dict[str, CgroupPath] = {}
         self._containers: dict[str, _Container] = {}
@@ -108,7 +113,7 @@ class FakeRuntime:
             raise _error("RunPodSandbox", f"the cgroup parent '{parent}' does not exist")
         sandbox_id = self._new_id()
         self._sandboxes[sandbox_id] = self._layout.whole(parent, sandbox_id)
-        holder = self._write("RunPodSandbox", self._sandboxes[sandbox_id], _SANDBOX)
+        holder = self.write_as_oci("RunPodSandbox", self._sandboxes[sandbox_id], _SANDBOX)
         self._cgroups.run_in(holder, _SANDBOX_SCORE)
         return SandboxHandle(id=sandbox_id, spec=spec)
 
@@ -140,7 +145,7 @@ class FakeRuntime:
         known = self._known(container, "StartContainer")
         if known.state is not ContainerState.CREATED:
             raise _error("StartContainer", f"the container is {known.state}")
-        holder = self._write("StartContainer", known.cgroup, known.specification)
+        holder = self.write_as_oci("StartContainer", known.cgroup, known.specification)
         self._cgroups.run_in(holder, known.resources.oom_score_adj)
         known.state = ContainerState.RUNNING
 
@@ -155,7 +160,7 @@ class FakeRuntime:
         )
         asked = _accepted("UpdateContainerResources", sent_on)
         if known.state is ContainerState.RUNNING:
-            self._write("UpdateContainerResources", known.cgroup, asked, known.specification)
+            self.write_as_oci("UpdateContainerResources", known.cgroup, asked, known.specification)
         known.specification = asked
         known.resources = _merged(known.resources, resources)
 
@@ -213,12 +218,9 @@ class FakeRuntime:
         if known.state is not ContainerState.RUNNING:
             raise _error("ExecSync", "the container does not run")
         holder = self._layout.container(known.cgroup.parent, container.id)
-        self._cgroups.run_beside(holder, self._score_of_exec(known.resources))
+        score = known.resources.oom_score_adj if self.exec_score is None else self.exec_score
+        self._cgroups.run_beside(holder, score)
         return 0, b"", b""
-
-    def _score_of_exec(self, resources: ContainerResources) -> int:
-        """What it gives a further process of a container that was asked for so."""
-        return resources.oom_score_adj
 
     def stop(self, container: ContainerHandle, *, grace: int, deadline: Deadline) -> None:  # noqa: ARG002
         """End it by TERM, or by KILL without grace."""
@@ -251,7 +253,47 @@ class FakeRuntime:
         container.state = ContainerState.EXITED
         container.exit_code = exit_code
         container.reason = reason or ("Error" if exit_code else "Completed")
-        self._cgroups.remove(container.cgroup)
+        if self.keeps_cgroups:
+            self._cgroups.lose_process(container.cgroup)
+        else:
+            self._cgroups.remove(container.cgroup)
+
+    @property
+    def container_ids(self) -> frozenset[str]:
+        """The containers that were made and not removed."""
+        return frozenset(self._containers)
+
+    @property
+    def sandbox_ids(self) -> frozenset[str]:
+        """The sandboxes that were made and not removed."""
+        return frozenset(self._sandboxes)
+
+    def cgroup_of(self, container: ContainerHandle) -> CgroupPath:
+        """Where the runtime has this container; RuntimeCallError if there is none."""
+        return self._known(container, "cgroup_of").cgroup
+
+    def sandbox_cgroup_of(self, sandbox: SandboxHandle) -> CgroupPath:
+        """Where the runtime has this sandbox; KeyError if there is none."""
+        return self._sandboxes[sandbox.id]
+
+    def state_of(self, container: ContainerHandle) -> ContainerState:
+        """How a container is, without a request; RuntimeCallError if there is none."""
+        return self._known(container, "state_of").state
+
+    def resources_of(self, container: ContainerHandle) -> ContainerResources:
+        """What was requested of a container until now; RuntimeCallError if there is none."""
+        return self._known(container, "resources_of").resources
+
+    def misplace(self, container: ContainerHandle, cgroup: CgroupPath) -> None:
+        """Let the runtime have a container in this cgroup from now on; makes, moves and removes nothing."""
+        self._known(container, "misplace").cgroup = cgroup
+
+    def remember_unified(self, container: ContainerHandle, unified: Mapping[str, str]) -> None:
+        """Store these unified values in a container's spec without writing them."""
+        known = self._known(container, "remember_unified")
+        known.specification = dataclasses.replace(
+            known.specification, unified={**known.specification.unified, **unified}
+        )
 
     def finish_all(self, folders: Collection[str] | None = None) -> None:
         """End whatever runs as a kill does; folders: of the cgroups in which it does, None is everywhere."""
@@ -268,7 +310,7 @@ class FakeRuntime:
     def _new_id(self) -> str:
         return hashlib.sha256(str(next(self._numbers)).encode()).hexdigest()
 
-    def _write(
+    def write_as_oci(
         self, method: str, cgroup: CgroupPath, asked: OciResources, stored: OciResources | None = None
     ) -> CgroupPath:
         """Let the OCI runtime write, and say where."""

@@ -122,6 +122,12 @@ class FakeCgroups:
         """Let a second process with this oom_score_adj come to a cgroup, in the place of the last that came."""
         self._beside[path] = (next(self._numbers), oom_score_adj)
 
+    def lose_process(self, path: CgroupPath) -> None:
+        """Let the first process of a cgroup be gone from it; a cgroup without one stays as it is."""
+        self._scores.pop(path, None)
+        if path in self._cgroups:
+            self._cgroups[path]["cgroup.procs"] = ""
+
     def make(self, path: CgroupPath) -> None:
         """Make a cgroup and those above it; one that is there stays as it is."""
         for cgroup in (*reversed(path.ancestors), path):
@@ -168,6 +174,14 @@ class FakeCgroups:
     def show(self, path: CgroupPath, name: str, text: str) -> None:
         """Let a file show this text, as if the kernel had counted something."""
         self._cgroups[path][name] = text
+
+    def lose_file(self, path: CgroupPath, name: str) -> None:
+        """Let a cgroup be without this file, as on a kernel that does not have it; KeyError if it is missing."""
+        del self._cgroups[path][name]
+
+    def snapshot(self) -> dict[CgroupPath, dict[str, str]]:
+        """The texts of all files of all cgroups, as they are now."""
+        return {path: dict(files) for path, files in self._cgroups.items()}
 
     def put(self, path: CgroupPath, name: str, text: str) -> None:
         """Write to a control file as the kernel takes it: amounts are rounded down to pages, wrong ones refused.

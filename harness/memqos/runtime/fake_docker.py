@@ -48,7 +48,7 @@ class FakeDockerRuntime(FakeRuntime):
         """Write what is named; the daemon keeps it beside what it was told before."""
         known = self._known(container, "ContainerUpdate")
         answer = _accepted("ContainerUpdate", dockerd.docker_updated(self._kept[container.id], config))
-        self._write("ContainerUpdate", known.cgroup, answer.resources, known.specification)
+        self.write_as_oci("ContainerUpdate", known.cgroup, answer.resources, known.specification)
         known.specification = answer.resources.over(known.specification)
         self._kept[container.id] = answer.held
 

@@ -62,7 +62,7 @@ class FakeOciRuntime(FakeRuntime):
             details = f"rejecting memory limit {asked.memory_limit} <= usage {used}"
             data = {"method": "update", "code": "status 1", "details": details}
             raise RuntimeCallError(f"fake answered: {details}", where="update", data=data)
-        self._write("update", known.cgroup, asked, known.specification)
+        self.write_as_oci("update", known.cgroup, asked, known.specification)
         known.specification = asked.over(known.specification)
 
     def stats_event(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:  # noqa: ARG002

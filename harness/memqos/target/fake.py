@@ -49,27 +49,27 @@ class _Dictionary:
     """Plain files: what was written is what is read, and a folder is there while something is in it."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
-        self._files = dict(files)
+        self.files = dict(files)
 
     def read(self, path: str) -> bytes | None:
         """A file's bytes, None if there is none; RefusedError for a folder."""
-        if path not in self._files and self.list(path) is not None:
+        if path not in self.files and self.list(path) is not None:
             raise RefusedError("Is a directory")
-        return self._files.get(path)
+        return self.files.get(path)
 
     def write(self, path: str, data: bytes) -> None:
         """Make or replace a file; RefusedError for a folder, or where its own is not there."""
         folder = posixpath.dirname(path)
-        if path not in self._files and self.list(folder) is None:
+        if path not in self.files and self.list(folder) is None:
             raise RefusedError("No such file or directory")
         if self.list(path) is not None:
             raise RefusedError("Is a directory")
-        self._files[path] = data
+        self.files[path] = data
 
     def list(self, path: str) -> tuple[str, ...] | None:
         """The names in a folder, sorted; None if nothing is in it."""
         prefix = path.rstrip("/") + "/"
-        inside = {name.removeprefix(prefix).split("/")[0] for name in self._files if name.startswith(prefix)}
+        inside = {name.removeprefix(prefix).split("/")[0] for name in self.files if name.startswith(prefix)}
         return tuple(sorted(inside)) if inside else None
 
 
@@ -103,6 +103,31 @@ class FakeTarget:
     def on(self, argv: tuple[str, ...], handler: Handler) -> None:
         """Script a command: every argument list that begins like this one."""
         self._commands[argv] = handler
+
+    def script(self, argv: tuple[str, ...]) -> Handler:
+        """The script of exactly this beginning, for one that takes its place; KeyError if it has none."""
+        return self._commands[argv]
+
+    def put(self, path: str, content: bytes) -> None:
+        """Make or replace a plain file and its folders, also below a mount that hides it."""
+        self._plain.files[path] = content
+
+    def append(self, path: str, content: bytes) -> None:
+        """Append to a plain file; one that is missing counts as empty."""
+        self._plain.files[path] = self._plain.files.get(path, b"") + content
+
+    def take(self, path: str) -> bytes:
+        """Remove a plain file and return its content; KeyError if it is missing."""
+        return self._plain.files.pop(path)
+
+    def file(self, path: str) -> bytes | None:
+        """A plain file's content, None if it is missing."""
+        return self._plain.files.get(path)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of all plain files, sorted."""
+        return tuple(sorted(self._plain.files))
 
     def run(self, argv: Sequence[str], *, deadline: Deadline, stdin: bytes = b"") -> CommandResult:
         """Do what the command's script says; a command without one has status 127, as a shell would say."""

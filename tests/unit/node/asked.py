@@ -14,7 +14,7 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
-from memqos.node.fake import _NoRecorder
+from memqos.node.fake import NoRecorder
 from memqos.node.on_place import node_on
 from memqos.node.requests.requesting import Requests
 from memqos.node.requests.verbs import perform, verbs_of
@@ -58,7 +58,7 @@ class Asked:
         return handle
 
     def path(self, handle: Any) -> CgroupPath:
-        return self.fake._containers[handle.id].cgroup
+        return self.fake.cgroup_of(handle)
 
 
 def findings(
@@ -68,7 +68,7 @@ def findings(
     driver: CgroupDriver = CgroupDriver.SYSTEMD,
 ) -> Sequence[Finding]:
     place = FakePlace(runtimes=runtimes)
-    node = node_on(place, kind(place, driver), recorder=_NoRecorder(), driver=driver, runtimes=runtimes)  # type: ignore[arg-type]
+    node = node_on(place, kind(place, driver), recorder=NoRecorder(), driver=driver, runtimes=runtimes)  # type: ignore[arg-type]
     with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
         return requests.judge(CATALOGUE.request(request) if isinstance(request, str) else request)
 

@@ -19,7 +19,7 @@ class Compressing:
         bound, share = self._amount(path, "memory.max"), self._amount(path, "memory.swap.max")
         pool = self._amount(path, "memory.zswap.max") if self.ignores != "memory.zswap.max" else 1 << 40
         may_write = self.ignores == "memory.zswap.writeback" or self._kernel_says(path, "memory.zswap.writeback") == "1"
-        is_on = self.ignores != "zswap" and self.target._plain._files[ZSWAP] == b"Y\n"
+        is_on = self.ignores != "zswap" and self.target.file(ZSWAP) == b"Y\n"
         over = max(0, held - bound)
         inside = min(over, pool * SMALLER) if is_on else 0
         past = over - inside if may_write and self.ignores != "shrinking" else 0

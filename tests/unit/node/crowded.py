@@ -23,7 +23,7 @@ class CrowdedBench(PressedBench):
         MemoryBench._run(self, container)
         held = re.findall(r"(?:anon|file \S+) (\S+)", " ".join(self.args[container.id]))
         if not held:
-            self.target._plain._files[container.log_path] = b""
+            self.target.put(container.log_path, b"")
         self._use(self._path(container), sum(map(amount, held)))
 
     def _obey(self, fifo, line):

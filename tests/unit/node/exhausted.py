@@ -22,7 +22,7 @@ class ExhaustedBench(PressedBench):
         MemoryBench._run(self, container)
         anon = re.search(r"anon (\S+)", " ".join(self.args[container.id]))
         if anon is None:
-            self.target._plain._files[container.log_path] = b""
+            self.target.put(container.log_path, b"")
         self._use(self._path(container), amount(anon[1]) if anon else 0)
 
     def _obey(self, fifo, line):
@@ -44,6 +44,6 @@ class ExhaustedBench(PressedBench):
             self._say_done(greedy, "anon")
 
     def _score(self, container, usage, total):
-        adj = self.runtime._containers[container].resources.oom_score_adj
+        adj = self.runtime.resources_of(self.runtime.handles[container]).oom_score_adj
         points = Fraction(0 if self.ignores == "oom_score_adj" else adj, 1000)
         return points + (0 if self.ignores == "size" else Fraction(usage, total))

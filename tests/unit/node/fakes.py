@@ -134,6 +134,7 @@ class Bench:
             "controllers": frozenset({"memory"}),
             "pressure": True,
         }
+        self.facts = TargetFacts(**{**fields, **facts})
         self.enactor = KubeletsPlace(
             runtime=self.runtime,
             tree=CgroupTree(self.target, self.cgroups.hierarchy),
@@ -146,7 +147,7 @@ class Bench:
             runtime=self.runtime,
             enactor=self.enactor,
             sampler=self.sampler,
-            facts=TargetFacts(**{**fields, **facts}),
+            facts=self.facts,
             recorder=self.log,
             driver=CgroupDriver.SYSTEMD,
             runtimes=runtimes,

@@ -81,7 +81,7 @@ class MemoryBench(Zoned, Compressing, Bench):
             if looks is not None and seen.state is ContainerState.RUNNING:
                 self.doomed[container.id] = looks + 1
                 if looks > 0:
-                    self._count_kill(self.runtime._known(container, "test").cgroup)
+                    self._count_kill(self.runtime.cgroup_of(container))
                     self.runtime.finish(container, exit_code=137, reason="OOMKilled")
             return seen
 
@@ -91,7 +91,7 @@ class MemoryBench(Zoned, Compressing, Bench):
         self.narrow = {}
         self.noswap = False
         self.huge = 0
-        self.target._plain._files[ZSWAP] = b"N\n"
+        self.target.put(ZSWAP, b"N\n")
         self.target.on(("cat", "/proc/swaps"), lambda *_: (0, SWAPS[self.ignores == "priority"].encode(), b""))
         self.target.on(("sh", "-ec"), self._narrow)
 
@@ -128,7 +128,7 @@ class MemoryBench(Zoned, Compressing, Bench):
     def _obey(self, fifo, line):
         """A program that takes memory, frees all that it holds, or ends with it."""
         container = self.steered[fifo]
-        path = self.runtime._known(container, "test").cgroup
+        path = self.runtime.cgroup_of(container)
         verb, *words = line.split()
         number, held = self.held.get(
             container.id, (len(commands_of(self.args[container.id])), self.holds[container.id][0])
@@ -145,7 +145,7 @@ class MemoryBench(Zoned, Compressing, Bench):
         if "fill=runs" in words and not self._compress(container, path, held):
             return
         done = {"event": "done", "ms": 2, "command": number + 1, "verb": verb, "id": 1, "bytes": 1, "max_us": 1}
-        self.target._plain._files[container.log_path] += f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode()
+        self.target.append(container.log_path, f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode())
 
     def _narrow(self, argv, *_):
         """A zone gets narrow, or wide again."""
@@ -166,15 +166,15 @@ class MemoryBench(Zoned, Compressing, Bench):
 
     def _move(self, container, resources, *, deadline):
         self._update(container, resources, deadline=deadline)
-        limit = self._amount(path := self.runtime._known(container, "test").cgroup, "memory.max")
+        limit = self._amount(path := self.runtime.cgroup_of(container), "memory.max")
         if self.ignores != "lowering" and self._amount(path, "memory.current") > limit:
             self._show_use(path, limit)
         if self.ignores != "moving":
-            self._spread(self.runtime._known(container, "test").cgroup, *self.holds[container.id])
+            self._spread(self.runtime.cgroup_of(container), *self.holds[container.id])
 
     def _run_beside(self, container, argv, *, deadline):
         self._exec(container, argv, deadline=deadline)
-        path = self.runtime._known(container, "test").cgroup
+        path = self.runtime.cgroup_of(container)
         if sum(asked(argv[1:])) <= self._amount(path, "memory.max"):
             used = self._amount(path, "memory.current") + sum(asked(argv[1:]))
             self._peak(path, used)
@@ -201,7 +201,7 @@ class MemoryBench(Zoned, Compressing, Bench):
         return 0, b"", b""
 
     def _run(self, container):
-        path = self.runtime._known(container, "test").cgroup
+        path = self.runtime.cgroup_of(container)
         if self.breaks is not None:
             self.cgroups.show(path, *self.breaks)
         anon, file = asked(self.args[container.id])
@@ -232,7 +232,7 @@ class MemoryBench(Zoned, Compressing, Bench):
                 for number, words in enumerate(used, start=1)
             ]
         report = "".join(f"2026-01-01T00:00:00Z stdout F {json.dumps(one)}\n" for one in lines)
-        self.target._plain._files[container.log_path] = report.encode()
+        self.target.put(container.log_path, report.encode())
 
     def _count_high(self, path):
         for cgroup in (path, path.parent):

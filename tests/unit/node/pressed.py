@@ -39,28 +39,26 @@ class PressedBench(MemoryBench):
         self.in_turn, self.first = in_turn, iter
         self.taken = 0
         self.lost, self.again = {}, {}
-        self.target._plain._files |= {
-            "/proc/mounts": MOUNTED,
-            "/proc/sys/vm/nr_hugepages": b"0\n",
-            "/sys/kernel/mm/lru_gen/enabled": b"0x0007\n" if generations else b"0x0000\n",
-        }
+        self.target.put("/proc/mounts", MOUNTED)
+        self.target.put("/proc/sys/vm/nr_hugepages", b"0\n")
+        self.target.put("/sys/kernel/mm/lru_gen/enabled", b"0x0007\n" if generations else b"0x0000\n")
         self._leave(spare or 0)
 
     def _leave(self, spare):
         """The machine has so much left that can be taken before reclaim begins."""
-        self.target._plain._files["/proc/zoneinfo"] = ZONEINFO.format(free=spare // 4096 + 500).encode()
+        self.target.put("/proc/zoneinfo", ZONEINFO.format(free=spare // 4096 + 500).encode())
 
     def _run(self, container):
         super()._run(container)
         path = self._path(container)
         cache = re.search(r"file \S+ (\S+)", " ".join(self.args[container.id]))
         if cache is None:
-            self.target._plain._files[container.log_path] = b""
+            self.target.put(container.log_path, b"")
         self._use(path, amount(cache[1]) if cache else 0)
         self._count_stolen(path, 0)
 
     def _path(self, container):
-        return self.runtime._known(container, "test").cgroup
+        return self.runtime.cgroup_of(container)
 
     def _use(self, path, usage):
         self.cgroups.show(path, "memory.current", f"{usage}\n")
@@ -75,10 +73,9 @@ class PressedBench(MemoryBench):
         self._say_done(container, verb)
 
     def _say_done(self, container, verb, ms=1):
-        plain = self.target._plain._files
-        number = len(plain[container.log_path].splitlines()) + 1
+        number = len(self.target.file(container.log_path).splitlines()) + 1
         done = {"event": "done", "ms": ms, "command": number, "verb": verb, "id": 1, "bytes": 1, "max_us": 1}
-        plain[container.log_path] += f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode()
+        self.target.append(container.log_path, f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode())
 
     def _read_again(self, path):
         """It reads its file: what was taken comes back, and makes no more room for it."""
@@ -118,7 +115,7 @@ class PressedBench(MemoryBench):
 
     def _asked(self, path, knob):
         """What a container asks for, or with memory_recursiveprot what its pod asks for, if that is all there is."""
-        recursive = b"recursiveprot" in self.target._plain._files["/proc/mounts"] and self.ignores != "recursiveprot"
+        recursive = b"recursiveprot" in self.target.file("/proc/mounts") and self.ignores != "recursiveprot"
         own = self._amount(path, knob)
         return self._amount(path.parent, knob) if recursive and not own else own
 

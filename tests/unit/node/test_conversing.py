@@ -16,7 +16,7 @@ from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
-from memqos.node.fake import _NoRecorder
+from memqos.node.fake import NoRecorder
 from memqos.node.on_place import node_on
 from memqos.node.requests.conversing import Conversation
 from memqos.place.fake import FakePlace
@@ -75,7 +75,7 @@ class Speaks(Asked):
 def asked(verb: Verb, kind: type[Asked] = Speaks, driver: CgroupDriver = CgroupDriver.SYSTEMD) -> Sequence[Finding]:
     place = FakePlace(runtimes=TRIXIE)
     runtime: Any = kind(place, driver)
-    node = node_on(place, runtime, recorder=_NoRecorder(), driver=driver, runtimes=TRIXIE)
+    node = node_on(place, runtime, recorder=NoRecorder(), driver=driver, runtimes=TRIXIE)
     with node.asking(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), Conversation) as conversation:
         return verb(conversation)
 
@@ -110,14 +110,14 @@ class WrongDriver(Speaks):
 class PutsTheSandboxElsewhere(Speaks):
     def run_sandbox(self, spec: Any, *, deadline: Any) -> Any:
         handle = self.fake.run_sandbox(spec, deadline=deadline)
-        self.cgroups.remove(self.fake._sandboxes[handle.id])
+        self.cgroups.remove(self.fake.sandbox_cgroup_of(handle))
         return handle
 
 
 class LimitsTheSandbox(Speaks):
     def run_sandbox(self, spec: Any, *, deadline: Any) -> Any:
         handle = self.fake.run_sandbox(spec, deadline=deadline)
-        self.cgroups.put(self.fake._sandboxes[handle.id], "memory.max", "1048576")
+        self.cgroups.put(self.fake.sandbox_cgroup_of(handle), "memory.max", "1048576")
         return handle
 
 
@@ -142,13 +142,13 @@ class DropsEarlyUpdates(Speaks):
     """It takes updates of a container that was not started, and forgets them."""
 
     def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
-        if self.fake._containers[handle.id].state == "running":
+        if self.fake.state_of(handle) == "running":
             self.fake.update(handle, resources, deadline=deadline)
 
 
 class RefusesLateUpdates(Speaks):
     def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
-        if self.fake._containers[handle.id].state == "exited":
+        if self.fake.state_of(handle) == "exited":
             raise RuntimeCallError("no.", data={"method": "update", "code": "UNKNOWN", "details": "not running"})
         self.fake.update(handle, resources, deadline=deadline)
 
@@ -163,13 +163,7 @@ class KeepsCgroupsOfTheDead(Speaks):
 
     def __init__(self, place: Any, driver: Any) -> None:
         super().__init__(place, driver)
-        end = self.fake._end
-
-        def keep(container: Any, exit_code: int, reason: str) -> None:
-            end(container, exit_code, reason)
-            self.cgroups.make(container.cgroup)
-
-        self.fake._end = keep  # type: ignore[method-assign]
+        self.fake.keeps_cgroups = True
 
 
 class SaysTheOldLimit(Speaks):
@@ -232,7 +226,7 @@ class ScoresExecs(Speaks):
     """What it starts in a container has a score of its own."""
 
     def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
-        self.fake._score_of_exec = lambda _: 0  # type: ignore[method-assign]
+        self.fake.exec_score = 0
         return super().exec(handle, argv, deadline=deadline)
 
 
@@ -355,7 +349,7 @@ def test_a_runtime_names_its_driver() -> None:
 def test_what_needs_cri_is_not_asked_of_others() -> None:
     place = FakePlace()
     runtime: Any = Speaks(place, CgroupDriver.SYSTEMD)
-    node = node_on(place, runtime, recorder=_NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)
+    node = node_on(place, runtime, recorder=NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)
     assert node.why_not("CRI") == ""
     runtime.capabilities = frozenset(Capability) - {Capability.CRI}
     assert node.why_not("CRI") == "fake is not spoken to over CRI"

@@ -14,7 +14,7 @@ from memqos.errors import UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 from memqos.node import under_test
-from memqos.node.fake import _NoRecorder
+from memqos.node.fake import NoRecorder
 from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from tests.unit.node.asked import CATALOGUE
@@ -22,7 +22,7 @@ from tests.unit.node.asked import CATALOGUE
 
 def node(driver: CgroupDriver) -> Any:
     place = FakePlace(runtimes=TRIXIE)
-    return node_on(place, place.runtime(driver), recorder=_NoRecorder(), driver=driver, runtimes=TRIXIE)
+    return node_on(place, place.runtime(driver), recorder=NoRecorder(), driver=driver, runtimes=TRIXIE)
 
 
 def drift(driver: CgroupDriver = CgroupDriver.SYSTEMD, pod: str = "burstable", **broken: Any) -> Sequence[Finding]:

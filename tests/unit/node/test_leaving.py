@@ -121,7 +121,7 @@ def test_what_is_left_as_it_is_is_not_touched_and_fails_nobody(is_broken, monkey
         runtime=bench.runtime,
         enactor=bench.enactor,
         sampler=FakeSampler(bench.cgroups, bench.target),
-        facts=bench.node._facts,
+        facts=bench.facts,
         recorder=bench.log,
         tidying=Tidying(leaves=lambda: is_broken),
     )
@@ -148,14 +148,14 @@ class Wish:
             runtime=self.bench.runtime,
             enactor=self.bench.enactor,
             sampler=FakeSampler(self.bench.cgroups, self.bench.target),
-            facts=self.bench.node._facts,
+            facts=self.bench.facts,
             recorder=self.bench.log,
             tidying=Tidying(leaves=lambda: self.does, lingers=lambda: self.may),
         )
 
     @property
     def pods(self):
-        return len(self.bench.runtime._sandboxes)
+        return len(self.bench.runtime.sandbox_ids)
 
 
 def test_pods_linger_until_the_node_is_used_again():

@@ -19,7 +19,7 @@ from memqos.engine.translate.versions import CRI_RUNTIMES, TRIXIE, Runtimes, tra
 from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
-from memqos.node.fake import _NoRecorder
+from memqos.node.fake import NoRecorder
 from memqos.node.on_place import node_on
 from memqos.node.requests import living
 from memqos.node.requests.living import Inventory, Life, anonymous_memory_of, inventory_of
@@ -48,13 +48,16 @@ class Lives(Asked):
         self.looks = 0
         self.down = 0
         place.target.on(("systemctl",), self.systemctl)
-        ends = place.target._commands[("sh", "-c")]
-        place.target._commands[("sh", "-c")] = lambda words, stdin, deadline: (
-            self.look()
-            if "mountinfo" in words[2]
-            else self.daemon(words[4])
-            if "RssAnon" in words[2] and len(words) > 4
-            else ends(words, stdin, deadline)
+        ends = place.target.script(("sh", "-c"))
+        place.target.on(
+            ("sh", "-c"),
+            lambda words, stdin, deadline: (
+                self.look()
+                if "mountinfo" in words[2]
+                else self.daemon(words[4])
+                if "RssAnon" in words[2] and len(words) > 4
+                else ends(words, stdin, deadline)
+            ),
         )
 
     def systemctl(self, words: Sequence[str], _: bytes, __: Deadline) -> tuple[int, bytes, bytes]:
@@ -94,7 +97,7 @@ def asked(
 ) -> Sequence[Finding]:
     place = FakePlace(runtimes=TRIXIE)
     runtime: Any = kind(place, driver)
-    node = node_on(place, runtime, recorder=_NoRecorder(), driver=driver, runtimes=runtimes, parallel=parallel)
+    node = node_on(place, runtime, recorder=NoRecorder(), driver=driver, runtimes=runtimes, parallel=parallel)
     with node.asking(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), Life) as life:
         return verb(life)
 
@@ -292,7 +295,7 @@ class ForgetsWhenAnotherGoes(Lives):
 
     def remove(self, handle: Any, *, deadline: Any) -> None:
         self.fake.remove(handle, deadline=deadline)
-        for path in {self.path(other) for other in self.handles[1:] if other.id in self.fake._containers}:
+        for path in {self.path(other) for other in self.handles[1:] if other.id in self.fake.container_ids}:
             self.cgroups.put(path, "memory.min", "0")
 
 
@@ -380,7 +383,7 @@ class ResetsOnExec(Lives):
 
 class ScoresExecs(Lives):
     def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> Any:
-        self.fake._score_of_exec = lambda _: 0  # type: ignore[method-assign]
+        self.fake.exec_score = 0
         return self.fake.exec(handle, argv, deadline=deadline)
 
 
@@ -397,7 +400,7 @@ class LeavesItsCgroup(Lives):
 
     def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
         self.fake.update(handle, resources, deadline=deadline)
-        self.cgroups._scores.pop(self.path(handle), None)
+        self.cgroups.lose_process(self.path(handle))
 
 
 class ResetsOnStats(Lives):

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from memqos.engine.answer.finding import Setter, Verdict
+from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import DeadlineError, NonconformanceError
 from memqos.model.knob import Knob
+from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.node import rises
 from memqos.node.pods.membership import place_outside
@@ -39,7 +41,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_process_is_outside_where_it_runs_in_another_cgroup(cgroup: bytes | None, where: str) -> None:
     bench = Bench()
     if cgroup is not None:
-        bench.target._plain._files["/proc/7/cgroup"] = cgroup
+        bench.target.put("/proc/7/cgroup", cgroup)
     assert place_outside(bench.node.tree, CgroupPath.parse("/kubepods/pod1/c"), [6, 7]) == where
 
 
@@ -49,7 +51,7 @@ def test_a_process_is_outside_where_it_runs_in_another_cgroup(cgroup: bytes | No
 def leaves(bench: Bench, container: Any) -> None:
     """The container's process goes to the root's cgroup."""
     bench.cgroups.show(container.path, "cgroup.events", EMPTY)
-    bench.target._plain._files["/proc/1/cgroup"] = b"0::/\n"
+    bench.target.put("/proc/1/cgroup", b"0::/\n")
 
 
 def test_a_container_that_left_its_cgroup_is_a_finding_and_no_behaviour_is_judged() -> None:
@@ -96,7 +98,7 @@ def test_a_container_of_a_pod_without_a_process_is_found() -> None:
     bench, web = Bench(), pod("web")
     with bench.node.admitted([web], kubelet()) as population:
         path = population.path_of(web, "app")
-        bench.cgroups._scores.pop(path)
+        bench.cgroups.lose_process(path)
         reading = bench.node.read(population)
         found = dataclasses.replace(population, reading=reading).judge_pod(web)
     [one] = [one for one in found if one.knob == "cgroup.procs"]
@@ -112,11 +114,10 @@ class Stays(Asked):
         self.fake.start(handle, deadline=deadline)
         if handle.name == "requested":
             self.cgroups.show(self.path(handle), "cgroup.procs", self.procs)
-            known = self.fake._containers[handle.id]
-            known.cgroup = known.cgroup.parent.child("elsewhere")
+            self.fake.misplace(handle, self.path(handle).parent.child("elsewhere"))
 
     def path(self, handle: Any) -> Any:
-        return self.fake._layout.whole(super().path(handle).parent, handle.id)
+        return TRIXIE.layout(CgroupDriver.SYSTEMD).whole(super().path(handle).parent, handle.id)
 
 
 def test_a_container_that_is_not_killed_in_its_cgroup_is_found_and_ended_by_the_runtime() -> None:

@@ -180,7 +180,7 @@ def test_a_broken_machine_is_told_instead_of_what_follows_from_it():
         runtime=bench.runtime,
         enactor=bench.enactor,
         sampler=FakeSampler(bench.cgroups, bench.target),
-        facts=Bench().node._facts,
+        facts=Bench().facts,
         recorder=bench.log,
         vital=Vital(check=check_alive),
     )

@@ -283,7 +283,7 @@ def test_a_mount_that_loses_its_option_on_the_way_is_the_deviation(function, kub
     obey = bench.sampler.obeys
 
     def remount_and_obey(fifo, line):
-        bench.target._plain._files["/proc/mounts"] = MOUNTED.replace(b",memory_recursiveprot", b"")
+        bench.target.put("/proc/mounts", MOUNTED.replace(b",memory_recursiveprot", b""))
         obey(fifo, line)
 
     bench.sampler.obeys = remount_and_obey

@@ -164,7 +164,7 @@ class TakesSwapForTheWhole(Asked):
 
     def start(self, handle: Any, *, deadline: Any) -> None:
         self.fake.start(handle, deadline=deadline)
-        both = self.fake._containers[handle.id].resources.memory_swap_limit_in_bytes
+        both = self.fake.resources_of(handle).memory_swap_limit_in_bytes
         if both > 0:
             self.cgroups.put(self.path(handle), "memory.swap.max", str(both))
 
@@ -229,7 +229,7 @@ class PutsItElsewhere(Asked):
             self.cgroups.remove(self.path(handle))
             other = CgroupPath.parse("/elsewhere").child(handle.id)
             self.cgroups.make(other)
-            self.fake._containers[handle.id].cgroup = other
+            self.fake.misplace(handle, other)
 
 
 class EndsAtOnce(Asked):
@@ -245,7 +245,7 @@ class LetsItOut(Asked):
     def start(self, handle: Any, *, deadline: Any) -> None:
         self.fake.start(handle, deadline=deadline)
         if handle.name == "requested":
-            del self.cgroups._scores[self.path(handle)]
+            self.cgroups.lose_process(self.path(handle))
 
 
 class CountsNoMemory(Asked):
@@ -255,8 +255,8 @@ class CountsNoMemory(Asked):
         self.fake.start(handle, deadline=deadline)
         path = self.path(handle)
         self.cgroups.show(path, "cgroup.controllers", "cpuset cpu pids\n")
-        for name in [name for name in self.cgroups._cgroups[path] if name.startswith("memory.")]:
-            del self.cgroups._cgroups[path][name]
+        for name in [name for name in self.cgroups.snapshot()[path] if name.startswith("memory.")]:
+            self.cgroups.lose_file(path, name)
 
 
 def test_a_container_whose_memory_nobody_counts_is_found() -> None:
@@ -286,7 +286,7 @@ class HasANewFile(Asked):
 
     def start(self, handle: Any, *, deadline: Any) -> None:
         self.fake.start(handle, deadline=deadline)
-        asked = self.fake._containers[handle.id].resources
+        asked = self.fake.resources_of(handle)
         for name, text in self.gives.items():
             written = any(getattr(asked, field) for field in self.of)
             self.cgroups.show(self.path(handle), name, "0\n" if written else text)

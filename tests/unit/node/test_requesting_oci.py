@@ -15,7 +15,7 @@ from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
 from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver
-from memqos.node.fake import _NoRecorder
+from memqos.node.fake import NoRecorder
 from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from memqos.runtime.base import ContainerState
@@ -192,7 +192,7 @@ def test_a_property_that_crun_drops_is_missed_in_the_scope(name: str) -> None:
 def judged(verb: Callable[[Any], Sequence[Finding]], kind: type[Bundles]) -> Sequence[Finding]:
     place = FakePlace(runtimes=RUNC)
     driver = CgroupDriver.SYSTEMD
-    node = node_on(place, kind(place, driver), recorder=_NoRecorder(), driver=driver, runtimes=RUNC)  # type: ignore[arg-type]
+    node = node_on(place, kind(place, driver), recorder=NoRecorder(), driver=driver, runtimes=RUNC)  # type: ignore[arg-type]
     with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
         return verb(requests)
 

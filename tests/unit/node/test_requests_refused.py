@@ -15,7 +15,7 @@ from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
-from memqos.node.fake import _NoRecorder
+from memqos.node.fake import NoRecorder
 from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from tests.unit.node.asked import (
@@ -203,7 +203,7 @@ def test_what_was_left_once_is_not_waited_for_so_long_again(monkeypatch: pytest.
     monkeypatch.setattr("memqos.node.requests.requesting.Deadline", Recorded)
     place = FakePlace(runtimes=TRIXIE)
     runtime = LeavesAnotherCgroup(place, CgroupDriver.SYSTEMD)
-    node = node_on(place, runtime, recorder=_NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)  # type: ignore[arg-type]
+    node = node_on(place, runtime, recorder=NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)  # type: ignore[arg-type]
     with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
         for _ in range(3):
             assert deviating(requests.judge(CATALOGUE.request("refuses-swap-below-limit"))) == {"cgroup"}

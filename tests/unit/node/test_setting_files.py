@@ -9,7 +9,7 @@ from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.translate.versions import TRIXIE
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
-from memqos.node.fake import _NoRecorder
+from memqos.node.fake import NoRecorder
 from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from memqos.runtime.fake_cgroups import FakeCgroups
@@ -24,7 +24,7 @@ Change = Callable[[FakeCgroups, dict[str, CgroupPath]], None]
 def judged(change: Change, driver: CgroupDriver = CgroupDriver.SYSTEMD, *, beside: bool = True) -> Sequence[Finding]:
     """What is found of the pod after this change, with a BestEffort pod beside it or not."""
     place = FakePlace()
-    node = node_on(place, place.runtime(driver), recorder=_NoRecorder(), driver=driver, runtimes=place._engines)
+    node = node_on(place, place.runtime(driver), recorder=NoRecorder(), driver=driver, runtimes=place.versions)
     pods = [POD, *([CATALOGUE.pod("best-effort")] if beside else [])]
     with node.admitted(pods, CATALOGUE.kubelet("v1.36-tiered")) as population:
         paths = {CONTAINER: population.path_of(POD, "app"), OF_POD: population.pods[POD.uid].planned.cgroup.path}
@@ -100,7 +100,7 @@ def test_without_such_a_container_it_is_told_as_not_judged() -> None:
 def test_a_pod_with_a_runtime_class_runs_on_the_runtime_under_test() -> None:
     """A run starts every pod with it, and holds the container to all that this runtime does."""
     place, driver = FakePlace(), CgroupDriver.SYSTEMD
-    node = node_on(place, place.runtime(driver), recorder=_NoRecorder(), driver=driver, runtimes=TRIXIE)
+    node = node_on(place, place.runtime(driver), recorder=NoRecorder(), driver=driver, runtimes=TRIXIE)
     pods = [CATALOGUE.pod("with-overhead"), CATALOGUE.pod("burstable")]
     assert pods[0].runtime_class_name == "with-overhead"
     with node.admitted(pods, CATALOGUE.kubelet("v1.36-tiered")) as population:

@@ -28,7 +28,7 @@ def remounts(bench):
 
     def mount(argv, *_):
         options = argv[4].removeprefix("remount,")
-        bench.target._plain._files["/proc/mounts"] = f"cgroup2 {argv[-1]} cgroup2 {options} 0 0\n".encode()
+        bench.target.put("/proc/mounts", f"cgroup2 {argv[-1]} cgroup2 {options} 0 0\n".encode())
         return 0, b"", b""
 
     bench.target.on(("mount", "-t"), mount)
@@ -136,7 +136,7 @@ def test_the_mount_is_what_it_was_afterwards():
         assert not bench.node.tree.hierarchy.is_recursive
 
     assert bench.node.tree.hierarchy.is_recursive
-    assert bench.target._plain._files["/proc/mounts"] == MOUNTED.replace(b"rw,nsdelegate", b"nsdelegate,rw")
+    assert bench.target.file("/proc/mounts") == MOUNTED.replace(b"rw,nsdelegate", b"nsdelegate,rw")
 
 
 def test_a_mount_that_stays_as_it_was_is_machinery():
@@ -151,7 +151,7 @@ def test_a_mount_that_stays_as_it_was_is_machinery():
 
 def test_a_machine_on_cgroup_v1_cannot_be_mounted_otherwise():
     bench = PressedBench()
-    bench.target._plain._files["/proc/mounts"] = b"cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n"
+    bench.target.put("/proc/mounts", b"cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n")
     with (
         pytest.raises(EnvironmentNotAbleError, match="cgroup v2 is mounted 0 times"),
         bench.node.mounted(recursive=False),

@@ -256,15 +256,14 @@ def test_a_machine_of_our_own_without_zswap_is_told_of_one_that_has_it():
 
 def test_zswap_is_as_it_was_when_it_is_over():
     bench = MemoryBench()
-    enabled = bench.target._plain._files
     with bench.node.zswap():
-        assert enabled[ZSWAP] == b"Y\n"
-    assert enabled[ZSWAP] == b"N\n"
+        assert bench.target.file(ZSWAP) == b"Y\n"
+    assert bench.target.file(ZSWAP) == b"N\n"
 
 
 def test_a_kernel_without_zswap_cannot_be_told_to_have_it_on():
     bench = MemoryBench()
-    del bench.target._plain._files[ZSWAP]
+    bench.target.take(ZSWAP)
     with pytest.raises(EnvironmentNotAbleError, match="kernel has none"), bench.node.zswap():
         raise AssertionError
 

@@ -32,7 +32,7 @@ class CountsAlways(MemoryBench):
 
     def _obey(self, fifo, line):
         super()._obey(fifo, line)
-        self._count_high(self.runtime._known(self.steered[fifo], "test").cgroup)
+        self._count_high(self.runtime.cgroup_of(self.steered[fifo]))
 
 
 class Unswapping(MemoryBench):
@@ -207,7 +207,7 @@ class KillsForWhatIsDirty(MemoryBench):
             super()._move(container, resources, deadline=deadline)
             return
         if self.dies:
-            self._count_kill(self.runtime._known(container, "test").cgroup)
+            self._count_kill(self.runtime.cgroup_of(container))
             self.runtime.finish(container, exit_code=137, reason="OOMKilled")
         raise RuntimeCallError("no such file or directory.")
 
@@ -276,7 +276,7 @@ class EnteredBench(MemoryBench):
         if ms == "late":
             raise DeadlineError("no answer.", data={})
         if ms == "kills":
-            self._count_kill(self.runtime._known(container, "test").cgroup)
+            self._count_kill(self.runtime.cgroup_of(container))
             ms = "0"
         if ms == "refused":
             raise RuntimeCallError("no such process.")

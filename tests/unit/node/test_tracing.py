@@ -18,7 +18,7 @@ from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.node import NodeUnderTest, ended
-from memqos.node.fake import _NoRecorder
+from memqos.node.fake import NoRecorder
 from memqos.node.on_place import node_on
 from memqos.place.fake import FAKE_FACTS, FakePlace
 from memqos.plugin.collection.catalogue import Catalogue
@@ -61,12 +61,11 @@ class Runtime:
 
     def start(self, handle: ContainerHandle, *, deadline: Deadline) -> None:
         self.fake.start(handle, deadline=deadline)
-        known = self.fake._containers[handle.id]
         for name, text in self.shown.items():
-            self.cgroups.put(known.cgroup, name, text)
+            self.cgroups.put(self.fake.cgroup_of(handle), name, text)
         spec = json.loads(json.dumps(self.fake.traces(handle, deadline=deadline).spec))
         self.config(spec["linux"]["resources"])
-        state = {"memory": 67108864, "unified": dict(known.resources.unified)}
+        state = {"memory": 67108864, "unified": dict(self.fake.resources_of(handle).unified)}
         self.state(state)
         self.files[f"/run/{handle.id}/config.json"] = json.dumps(spec)
         self.files[f"/run/{handle.id}/state.json"] = json.dumps({"config": {"cgroups": state}})
@@ -76,10 +75,7 @@ class Runtime:
         if self.update_is_done:
             self.fake.update(handle, resources, deadline=deadline)
             return
-        known = self.fake._containers[handle.id]
-        known.specification = dataclasses.replace(
-            known.specification, unified={**known.specification.unified, **resources.unified}
-        )
+        self.fake.remember_unified(handle, resources.unified)
 
     def traces(self, handle: ContainerHandle, *, deadline: Deadline) -> Traces:
         spec = self.fake.traces(handle, deadline=deadline).spec
@@ -102,7 +98,7 @@ def asked(
     place = FakePlace(runtimes=runtimes)
     runtime = Runtime(place, driver)
     change(runtime)
-    node = node_on(place, runtime, recorder=_NoRecorder(), driver=driver, runtimes=place._engines)  # type: ignore[arg-type]
+    node = node_on(place, runtime, recorder=NoRecorder(), driver=driver, runtimes=place.versions)  # type: ignore[arg-type]
     with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
         found = requests.judge(CATALOGUE.request(request))
     [one] = [finding for finding in found if finding.verdict is Verdict.DEVIATES]
@@ -173,9 +169,9 @@ def test_a_value_that_the_stored_spec_has_not_was_lost_by_the_daemon() -> None:
     node = node_on(
         place,
         Drops(place),  # type: ignore[arg-type]
-        recorder=_NoRecorder(),
+        recorder=NoRecorder(),
         driver=CgroupDriver.SYSTEMD,
-        runtimes=place._engines,
+        runtimes=place.versions,
     )
     with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
         found = requests.judge(CATALOGUE.request("unified-high"))
@@ -230,7 +226,7 @@ def test_a_document_that_does_not_parse_is_left_out_with_its_reason(text: str, w
     place = FakePlace()
     runtime = Breaks(place)
     shows_no_high(runtime)
-    node = node_on(place, runtime, recorder=_NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=place._engines)  # type: ignore[arg-type]
+    node = node_on(place, runtime, recorder=NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=place.versions)  # type: ignore[arg-type]
     with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
         found = requests.judge(CATALOGUE.request("unified-high"))
     [finding] = [one for one in found if one.verdict is Verdict.DEVIATES]
@@ -331,7 +327,7 @@ def test_a_premise_that_does_not_hold_says_it_too() -> None:
 def test_a_resize_says_it_of_what_its_steps_left() -> None:
     place = FakePlace()
     runtime = Runtime(place)
-    node = node_on(place, runtime, recorder=_NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=place._engines)  # type: ignore[arg-type]
+    node = node_on(place, runtime, recorder=NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=place.versions)  # type: ignore[arg-type]
     before, case = CATALOGUE.pod("resizable"), CATALOGUE.kubelet("v1.36-tiered")
     with node.admitted([before], case) as population:
         runtime.update_is_done = False
@@ -345,7 +341,7 @@ def test_on_cgroup_v1_the_bundle_tells_and_no_unit_is_looked_at() -> None:
     place = FakePlace(facts=dataclasses.replace(FAKE_FACTS, cgroup_version=CgroupVersion.V1))
     runtime = Runtime(place)
     runtime.shown = {"memory.limit_in_bytes": "-1"}
-    node = node_on(place, runtime, recorder=_NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=place._engines)  # type: ignore[arg-type]
+    node = node_on(place, runtime, recorder=NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=place.versions)  # type: ignore[arg-type]
     with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.27")) as requests:
         found = requests.judge(CATALOGUE.request("limit"))
     [finding] = [one for one in deviating(found) if one.knob == "memory.limit_in_bytes" and one.lost]

@@ -13,7 +13,7 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.versions import BUNDLES, Runtimes, traits_of, unmodelled_traits
 from memqos.errors import RuntimeCallError
 from memqos.model.node import CgroupDriver
-from memqos.node.fake import _NoRecorder
+from memqos.node.fake import NoRecorder
 from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from tests.unit.node.asked import CATALOGUE, MODELLED, Asked, DropsUnified, deviating, findings
@@ -98,7 +98,7 @@ def test_a_refused_update_is_not_observable() -> None:
 def test_pods_are_judged_alike(runtimes: Runtimes, verdict: Verdict) -> None:
     driver = CgroupDriver.SYSTEMD
     place = FakePlace(runtimes=runtimes)
-    node = node_on(place, place.runtime(driver), recorder=_NoRecorder(), driver=driver, runtimes=runtimes)
+    node = node_on(place, place.runtime(driver), recorder=NoRecorder(), driver=driver, runtimes=runtimes)
     pod = CATALOGUE.pod("burstable")
     with node.admitted([pod], CATALOGUE.kubelet("v1.36-none")) as population:
         found = [one for one in population.judge_pod(pod) if one.subject.startswith("container")]

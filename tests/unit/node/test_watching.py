@@ -175,7 +175,7 @@ def test_what_a_workload_is_told_and_says_is_kept(monkeypatch):
         seen = container.now
         done = {"event": "done", "ms": 1, "command": 1, "verb": "touch", "id": 1, "bytes": 1, "max_us": 1}
         log = f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode()
-        bench.target._plain._files[container.handle.log_path] = log
+        bench.target.put(container.handle.log_path, log)
         container.until_done()
 
     told, said = bench.log.spoken_to
@@ -192,7 +192,7 @@ def test_between_two_commands_nobody_looks_or_asks(monkeypatch):
         container.do(Touch())
         done = {"event": "done", "ms": 1, "command": 1, "verb": "touch", "id": 1, "bytes": 1, "max_us": 1}
         log = f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode()
-        bench.target._plain._files[container.handle.log_path] = log
+        bench.target.put(container.handle.log_path, log)
         looks = []
         monkeypatch.setattr(sampling, "look", lambda **_: looks.append("look") or [])
         monkeypatch.setattr(bench.runtime, "status", lambda *_, **__: pytest.fail("it is asked for a status"))

@@ -8,7 +8,7 @@ import pytest
 
 from memqos.engine.translate.versions import TRIXIE
 from memqos.model.node import CgroupDriver
-from memqos.node.fake import _NoRecorder
+from memqos.node.fake import NoRecorder
 from memqos.node.on_place import node_on
 from memqos.node.pods.weighing import Weight
 from memqos.node.requests.requesting import Requests
@@ -16,7 +16,7 @@ from memqos.place.fake import FakePlace
 from tests.unit.node.asked import CATALOGUE
 
 
-class Keeps(_NoRecorder):
+class Keeps(NoRecorder):
     def __init__(self) -> None:
         self.weights: list[Weight] = []
 
@@ -27,7 +27,7 @@ class Keeps(_NoRecorder):
 def weighed(current: dict[str, str], said: str) -> list[Weight]:
     """A pod is asked for something twice. current: memory.current of "pod" and "container", and memory.peak."""
     place, keeps = FakePlace(runtimes=TRIXIE), Keeps()
-    ends = place.target._commands[("sh", "-c")]
+    ends = place.target.script(("sh", "-c"))
     place.target.on(
         ("sh", "-c"), lambda words, *more: (0, said.encode(), b"") if "RssAnon" in words[2] else ends(words, *more)
     )
@@ -36,7 +36,7 @@ def weighed(current: dict[str, str], said: str) -> list[Weight]:
 
     def start(handle: Any, *, deadline: Any) -> None:
         started(handle, deadline=deadline)
-        path = runtime._containers[handle.id].cgroup
+        path = runtime.cgroup_of(handle)
         for name, where, file in (
             ("pod", path.parent, "memory.current"),
             ("container", path, "memory.current"),

@@ -37,7 +37,7 @@ def node_with(bench, enactor):
         runtime=bench.runtime,
         enactor=enactor,
         sampler=FakeSampler(bench.cgroups, bench.target),
-        facts=bench.node._facts,
+        facts=bench.facts,
         recorder=bench.log,
     )
 
@@ -73,7 +73,7 @@ def test_a_runtime_that_writes_above_its_containers_makes_no_value_of_memqos():
 
     def clobbering(container, *, deadline):
         start(container, deadline=deadline)
-        parent = bench.runtime._known(container, "test").cgroup.parent
+        parent = bench.runtime.cgroup_of(container).parent
         bench.cgroups.put(parent, Knob.MEMORY_MAX, "4096")
         bench.cgroups.put(parent, Knob.MEMORY_HIGH, "8192")
 
@@ -92,7 +92,7 @@ def test_a_file_that_a_runtime_writes_unasked_is_its_own_doing():
 
     def generous(container, *, deadline):
         start(container, deadline=deadline)
-        bench.cgroups.put(bench.runtime._known(container, "test").cgroup, Knob.MEMORY_LOW, "4096")
+        bench.cgroups.put(bench.runtime.cgroup_of(container), Knob.MEMORY_LOW, "4096")
 
     bench.runtime.start = generous
     [wrong] = [one for one in judged(bench) if one.verdict is Verdict.DEVIATES]

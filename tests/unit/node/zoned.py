@@ -13,7 +13,7 @@ class Zoned:
         used = {}
         for container, args in self.args.items():
             words = next((words for words in commands_of(args) if "/huge/pages" in words), None)
-            path = self.runtime._known(self.runtime.handles[container], "test").cgroup if words else None
+            path = self.runtime.cgroup_of(self.runtime.handles[container]) if words else None
             if path in self.cgroups:
                 mems = self.cgroups.text(path, "cpuset.mems").strip()
                 first = int(mems[:1] or 0) - (1 if self.ignores == "cpuset.mems" else 0)

@@ -50,10 +50,10 @@ def test_nothing_is_written(node: LiveNode, monkeypatch: pytest.MonkeyPatch) -> 
     def refused(*_: Any, **__: Any) -> None:
         raise AssertionError("written")
 
-    before = {path: dict(files) for path, files in node.place.cgroups._cgroups.items()}
+    before = node.place.cgroups.snapshot()
     monkeypatch.setattr(node.target, "write", refused)
     recorded(node.target)
-    assert node.place.cgroups._cgroups == before
+    assert node.place.cgroups.snapshot() == before
 
 
 def test_a_write_to_a_machine_that_is_only_read_raises_before_it_is_tried(node: LiveNode) -> None:
@@ -92,7 +92,7 @@ def test_a_kubelet_that_is_part_of_another_program_is_named_by_that(
     node: LiveNode,
 ) -> None:
     node.kubelet = ["inside k3s-server"]
-    node.target._plain._files["/var/lib/kubelet/memory_manager_state"] = b'{"policyName": "None"}'
+    node.target.put("/var/lib/kubelet/memory_manager_state", b'{"policyName": "None"}')
     document = recorded(node.target)
     tree = tree_of(document, "fake://")
     assert (tree.kubelet_inside, tree.release, tree.settings) == ("k3s-server", "", None)
@@ -149,8 +149,8 @@ def test_containers_that_have_ended_have_nothing_to_read(node: LiveNode) -> None
 def without_processes(node: LiveNode, number: int = 0) -> str:
     """The id of a container that has no process in its cgroup."""
     id_: str = node.lists.containers[number].id
-    [path] = [path for path in node.place.cgroups._cgroups if id_ in str(path)]
-    node.place.cgroups.show(path, "cgroup.procs", "")
+    [path] = [path for path in node.place.cgroups.snapshot() if id_ in str(path)]
+    node.place.cgroups.lose_process(path)
     return id_
 
 
@@ -213,13 +213,13 @@ def test_the_files_of_every_hierarchy_of_cgroup_v1_are_under_one_path(tmp_path: 
 
 def test_the_state_of_the_memory_manager_is_taken_along(node: LiveNode) -> None:
     node.kubelet.append("--root-dir=/data/kubelet")
-    node.target._plain._files["/data/kubelet/memory_manager_state"] = b'{"policyName": "Static", "checksum": 1}'
+    node.target.put("/data/kubelet/memory_manager_state", b'{"policyName": "Static", "checksum": 1}')
     assert recorded(node.target)["memory_manager_state"] == {"policyName": "Static", "checksum": 1}
 
 
 def test_what_the_kubelet_has_allocated_is_taken_along(node: LiveNode) -> None:
     for name in ("allocated_pods_state", "actuated_pods_state", "pod_status_manager_state"):
-        node.target._plain._files[f"/var/lib/kubelet/{name}"] = b'{"data": "{}", "checksum": 1}'
+        node.target.put(f"/var/lib/kubelet/{name}", b'{"data": "{}", "checksum": 1}')
         assert recorded(node.target)[name] == {"data": "{}", "checksum": 1}
 
 
@@ -235,7 +235,7 @@ HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 def with_drop_ins(node: LiveNode, texts: dict[str, str]) -> None:
     node.kubelet.append("--config-dir=/etc/kubelet.d")
     for name, text in texts.items():
-        node.target._plain._files[f"/etc/kubelet.d/{name}"] = (HEAD + text).encode()
+        node.target.put(f"/etc/kubelet.d/{name}", (HEAD + text).encode())
 
 
 def test_the_drop_ins_of_the_node_are_merged_onto_its_configuration(node: LiveNode) -> None:
@@ -271,7 +271,7 @@ def test_a_flag_and_a_field_on_top_win_over_drop_ins(node: LiveNode) -> None:
 def test_drop_ins_that_cannot_be_read_are_named(node: LiveNode) -> None:
     with_drop_ins(node, {"10.conf": "systemReserved: {memory: 200Mi}\n"})
     node.special.add("/etc/kubelet.d/20.conf")
-    node.target._plain._files["/etc/kubelet.d/30.conf"] = b"#" * ((1 << 20) + 1)
+    node.target.put("/etc/kubelet.d/30.conf", b"#" * ((1 << 20) + 1))
     settings = tree_of(recorded(node.target), "fake://").settings
     assert settings is not None
     assert str(settings.system_reserved["memory"]) == "200Mi"

@@ -38,12 +38,12 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveNode]:
 
 def test_a_container_whose_processes_are_elsewhere_deviates(node: LiveNode, told: Told) -> None:
     id_ = node.lists.containers[0].id
-    [path] = [path for path in node.place.cgroups._cgroups if id_ in str(path)]
-    node.place.cgroups.show(path, "cgroup.procs", "")
+    [path] = [path for path in node.place.cgroups.snapshot() if id_ in str(path)]
+    node.place.cgroups.lose_process(path)
     code, out, _ = told("--target", "ssh://node7", *PODS)
     assert code == 1
     assert "cgroup.procs of container app" in out
-    assert out.endswith("ssh://node7: Kubernetes 1.27: 127 conform, 1 deviate, 0 not observable\n")
+    assert out.endswith("ssh://node7: Kubernetes 1.27: 126 conform, 1 deviate, 0 not observable\n")
 
 
 def test_a_right_node_conforms(node: LiveNode, told: Told) -> None:
@@ -191,7 +191,7 @@ def test_damaged_checkpoints_leave_open_what_deviates(
     node: LiveNode, told: Told, release: str, name: str, text: bytes
 ) -> None:
     node.kubelet += ["--kube-reserved=memory=1Gi"]
-    node.target._plain._files[f"/var/lib/kubelet/{name}"] = text
+    node.target.put(f"/var/lib/kubelet/{name}", text)
     code, out, _ = told("--target", "ssh://node7", "--kubernetes", release, *PODS)
     assert code == 0
     assert f"the resources that the kubelet has allocated are not known: {name}: " in out
@@ -204,7 +204,7 @@ def test_a_checkpoint_that_no_kubelet_of_this_release_reads_explains_nothing(
     node: LiveNode, told: Told, release: str, name: str
 ) -> None:
     node.kubelet += ["--kube-reserved=memory=1Gi"]
-    node.target._plain._files[f"/var/lib/kubelet/{name}"] = DAMAGED
+    node.target.put(f"/var/lib/kubelet/{name}", DAMAGED)
     code, out, _ = told("--target", "ssh://node7", "--kubernetes", release, *PODS)
     assert (code, name in out) == (1, False)
 
@@ -214,7 +214,7 @@ def test_drop_ins_of_the_node_are_judged_by_unless_an_option_gives_a_configurati
 ) -> None:
     head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
     node.kubelet.append("--config-dir=/etc/kubelet.d")
-    node.target._plain._files["/etc/kubelet.d/10.conf"] = f"{head}kubeReserved: {{memory: 1Gi}}\n".encode()
+    node.target.put("/etc/kubelet.d/10.conf", f"{head}kubeReserved: {{memory: 1Gi}}\n".encode())
     code, out, err = told("--target", "ssh://node7", *PODS)
     assert (code, err.count("memqos: note: ")) == (1, 1)
     assert "the kubelet of 1.27 has no --config-dir" in err
