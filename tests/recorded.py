@@ -35,7 +35,7 @@ def of_these(bundle: dict[str, Any], cases: list[dict[str, Any]]) -> dict[str, A
     outcomes = Counter(case["outcome"] for case in cases)
     findings = [finding for case in cases for finding in case["findings"]]
     verdicts = Counter(finding["verdict"] for finding in findings)
-    by_setter = Counter((finding.get("set_by", "somebody else"), finding["verdict"]) for finding in findings)
+    by_setter = Counter((finding.get("set_by", "unknown writer"), finding["verdict"]) for finding in findings)
     counts = bundle["counts"]
     observed = outcomes["conforms"] + outcomes["known"]
     return {

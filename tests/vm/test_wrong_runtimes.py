@@ -112,7 +112,7 @@ def test_a_right_runtime_is_clean_ten_times_of_ten(pod: OnePod) -> None:
         ("drops unified", "unified-high", "the daemon, or a runtime that changed its config.json"),
         ("edits config.json and puts it back", "unified-high", "the OCI runtime"),
         ("ignores updates", "update-unified-high", "the OCI runtime"),
-        ("changes the unit", "unified-high", "the OCI runtime, or whoever changed the systemd unit"),
+        ("changes the unit", "unified-high", "the OCI runtime, or another writer of the systemd unit"),
     ],
 )
 def test_the_hop_that_lost_a_value_is_named(

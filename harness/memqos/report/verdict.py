@@ -68,7 +68,7 @@ _NOT_THE_RUNTIMES = {
     Setter.MEMQOS: "of memqos' own writes read back",
     Setter.SYSTEMD: "of what systemd writes unasked",
     Setter.KERNEL: "about the kernel",
-    Setter.OTHER: "where somebody else wrote",
+    Setter.OTHER: "from an unknown writer",
 }
 
 

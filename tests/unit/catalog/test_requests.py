@@ -115,11 +115,11 @@ annotations = { "org.systemd.property.MemoryHigh" = "uint64 8192", "other" = "x"
         ("updates = [{ told_by = true }]", r"one.updates\[0\].told_by: it is one of document, file, options"),
         (
             'create = { annotations = { "org.systemd.property.MemoryHigh" = "8192" } }',
-            "one.create.annotations: the annotation org.systemd.property.MemoryHigh is none of a number",
+            "one.create.annotations: the annotation org.systemd.property.MemoryHigh is not a number",
         ),
         (
             'create = { annotations = { "org.systemd.property.MemoryHigh" = "uint64 much" } }',
-            "is none of a number",
+            "is not a number such as",
         ),
     ],
 )

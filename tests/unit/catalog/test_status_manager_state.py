@@ -109,8 +109,8 @@ def test_a_kubelet_reads_the_files_of_its_release(release, names):
 SMALL, LARGE = {"cpu": "100m", "memory": "1Gi"}, {"cpu": "100m", "memory": "4Gi"}
 ASKED = pod(container(LARGE, {"memory": "4Gi"}))
 HAS_SMALL = ContainerStatus(name="c", allocated=amounts(SMALL), resources=resources(SMALL, {"memory": "1Gi"}))
-NEITHER = "neither t.json pod_status_manager_state nor the pod's status says which limits are allocated"
-NOT_TAKEN_UP = "a resize is asked for that the kubelet had not taken up when this was read"
+NEITHER = "neither t.json pod_status_manager_state nor the pod's status reports which limits are allocated"
+NOT_TAKEN_UP = "the spec requests a resize that the kubelet had not accepted when this was read"
 
 
 def state(requests=None, limits=None, resize=""):
@@ -142,13 +142,13 @@ def test_limits_of_the_checkpoint_hold():
     one = with_status_manager_state(ASKED, state(SMALL, {"memory": "1Gi"}, "Deferred"))
     assert told(one, release="1.32") == ("1073741824", "")
     [given] = planned(one, "1.32").containers[0].cgroup.knobs[Knob.MEMORY_MAX].reason.inputs
-    assert given.origin == "t.json pod_status_manager_state: allocated 1Gi; 4Gi is asked for and deferred"
+    assert given.origin == "t.json pod_status_manager_state: allocated 1Gi; 4Gi is requested and deferred"
 
 
 @pytest.mark.parametrize(("resize", "why"), [
     ("Deferred", f"the resize is deferred, and {NEITHER}"),
     ("Infeasible", f"the resize is infeasible, and {NEITHER}"),
-    ("", f"other requests are asked for than allocated, and {NEITHER}, {NOT_TAKEN_UP}"),
+    ("", f"the spec has other requests than the allocated ones, and {NEITHER}, {NOT_TAKEN_UP}"),
 ])  # fmt: skip
 def test_requests_alone_leave_limits_open(resize, why):
     one = with_status_manager_state(ASKED, state(SMALL, resize=resize))
@@ -201,7 +201,7 @@ def test_nothing_is_open_where_all_is_allocated():
 
 # What containers have is in the status alone.
 def test_a_resize_in_progress():
-    unsaid = "a resize is in progress, and the status does not say what the containers have"
+    unsaid = "a resize is in progress, and the status does not report what the containers have"
     one = with_status_manager_state(ASKED, state(LARGE, {"memory": "4Gi"}, "InProgress"))
     assert [told(one, knob)[1] for knob in (Knob.MEMORY_MAX, Knob.CPU_WEIGHT)] == [unsaid, unsaid]
     known = with_status_manager_state(reporting(), state(LARGE, {"memory": "4Gi"}, "InProgress"))

@@ -125,7 +125,7 @@ def test_text_plot_and_the_other_spelling(told, tmp_path, capsys):
     plot = tmp_path / "plot.svg"
     code, out, err = told(CASES / "factor-0.9-no-end.csv", "--plot", plot)
     assert (code, err) == (0, "")
-    assert "\n\nthrashes: it stood still to the last sample, and nothing is killed for that.\n" in out
+    assert "\n\nthrashes: usage stood still to the last sample, and the kernel kills nothing for that.\n" in out
     svg = plot.read_text()
     assert svg.startswith("<svg ")
     assert svg.count("<polyline") == 1
@@ -194,5 +194,5 @@ def test_one_sample_says_nothing(told, tmp_path):
     path = tmp_path / "series.csv"
     path.write_text("time,current,high_events\n1,2,3\n")
     code, out, _ = told(path, "--memory-high", "1Mi", "--plot", tmp_path / "plot.svg")
-    assert (code, out.splitlines()[-1]) == (5, "There are fewer than two samples of a container: nothing can be said.")
+    assert (code, out.splitlines()[-1]) == (5, "Fewer than two samples of a container: no verdict.")
     assert not (tmp_path / "plot.svg").exists()

@@ -43,7 +43,7 @@ def test_one_language_takes_the_trees_place(told):
     assert (code, err) == (0, "")
     assert out.splitlines()[:4] == [
         "container app of pod shop/web",
-        "  Docker HostConfig that says the same",
+        "  the equivalent Docker HostConfig",
         "    Memory 268435456",
         "    MemorySwap 268435456",
     ]
@@ -57,7 +57,7 @@ def test_all_languages_with_named_runtimes(told):
     assert titles == [
         "  CRI LinuxContainerResources, as the kubelet sends them",
         "  OCI linux.resources, as cri-o 1.36 makes them",
-        "  Docker HostConfig that says the same",
+        "  the equivalent Docker HostConfig",
         "  control files, as crun 1.21 writes them",
     ]
     assert "    hugetlb.2MB.max   0\n" in out

@@ -76,7 +76,7 @@ def test_what_waits_is_not_in_any_cgroup(release, more):
     assert plan.pods[0].containers[0].oom_score_adj == 938
     word = next(iter(more.values())).lower()
     reason = plan.pods[0].containers[0].cgroup.knobs[Knob.MEMORY_MAX].reason
-    assert reason.inputs[0].origin == f"p.json:9: allocated 1Gi; 4Gi is asked for and {word}"
+    assert reason.inputs[0].origin == f"p.json:9: allocated 1Gi; 4Gi is requested and {word}"
 
 
 def test_a_pod_of_a_release_without_resizes_follows_its_spec():
@@ -99,21 +99,21 @@ def test_the_gate_is_off_and_the_status_has_no_resources():
     one, off = resized(status(resources_=None), pending="Infeasible"), {"InPlacePodVerticalScaling": False}
     found = planned(one, release="1.33", gates=off)
     (shown, why), _ = maximum(found)
-    assert (shown, "which are not in the status" in why) == ("4294967296", True)
+    assert (shown, "which the status does not report" in why) == ("4294967296", True)
     assert found.pods[0].containers[0].oom_score_adj_unsure == ""
 
 
 def test_what_waits_without_its_allocated_limits_is_not_known():
     found = maximum(planned(resized(status(SMALL, resources_=None), pending="Deferred")))
-    why = "the resize is deferred, and the status does not say which limits are allocated"
+    why = "the resize is deferred, and the status does not report which limits are allocated"
     assert found == [("4294967296", why), ("4294967296", why)]
 
 
-LIMITS_UNSAID = "neither k.json nor the pod's status says which limits are allocated"
+LIMITS_UNSAID = "neither k.json nor the pod's status reports which limits are allocated"
 
 
 def test_nothing_that_waits_is_known_without_its_allocated_requests():
-    why = "the resize is deferred, and the status does not say what is allocated"
+    why = "the resize is deferred, and the status does not report what is allocated"
     found = planned(resized(status(resources_=None), pending="Deferred")).pods[0].containers[0].cgroup.knobs
     assert [found[knob].unsettled for knob in (Knob.MEMORY_MAX, Knob.CPU_WEIGHT)] == [why, why]
 
@@ -129,8 +129,8 @@ def test_limits_that_nothing_says_leave_open_what_follows_from_them():
     assert found.containers[0].oom_score_adj == 938
     seen = planned(resized(status(SMALL, resources_=None), checkpoint="k.json"), release="1.31")
     assert maximum(seen)[1][1] == (
-        f"other requests are asked for than allocated, and {LIMITS_UNSAID}, a resize is asked for that the kubelet had "
-        "not taken up when this was read"
+        f"the spec has other requests than the allocated ones, and {LIMITS_UNSAID}, the spec requests a resize "
+        "that the kubelet had not accepted when this was read"
     )
     off = planned(resized(status(SMALL, resources_=None), checkpoint="k.json"), release="1.31", gates={})
     assert maximum(off)[1][1].endswith(f": the status has other resources than the spec, and {LIMITS_UNSAID}")
@@ -150,7 +150,7 @@ def test_no_resize_changes_the_class(asked, limits, allocated_, qos, shown):
 
 
 def test_what_containers_have_during_a_resize_is_in_the_status_alone():
-    why = "a resize is in progress, and the status does not say what the containers have"
+    why = "a resize is in progress, and the status does not report what the containers have"
     found = planned(resized(status(LARGE, resources_=None), resize="InProgress"), release="1.31")
     assert maximum(found) == [("4294967296", why)] * 2
     assert found.pods[0].containers[0].cgroup.knobs[Knob.CPU_WEIGHT].unsettled == why
@@ -206,7 +206,7 @@ def test_a_resize_in_progress_and_another_that_waits():
     one = resized(status({"cpu": "100m", "memory": "2Gi"}, {"memory": "1Gi"}), in_progress=True, pending="Deferred")
     (shown, why), _ = maximum(planned(one))
     assert shown == "1073741824 or 4294967296"
-    assert why.startswith("a resize is in progress, and another one waits, so that the status does not tell which ")
+    assert why.startswith("a resize is in progress, and another one waits, so the status does not show which ")
 
 
 # A checkpoint of the kubelet has the allocated limits, too: then nothing is left open behind what is carried out.
@@ -230,7 +230,7 @@ def test_limits_of_a_checkpoint():
 def test_a_spec_that_the_kubelet_has_not_seen_yet(one):
     (shown, why), _ = maximum(planned(one))
     assert set(shown.split(" or ")) == {"1073741824", "4294967296"}
-    assert why.startswith("a resize is asked for that the kubelet had not taken up when this was read: ")
+    assert why.startswith("the spec requests a resize that the kubelet had not accepted when this was read: ")
 
 
 @pytest.mark.parametrize("one", [
@@ -248,7 +248,7 @@ def test_sums_above_pods_may_have_what_waits():
     low = [cgroup.knobs[Knob.MEMORY_LOW] for cgroup in plan.cgroups() if cgroup.level in {Level.QOS, Level.POD}]
     assert [one.shown for one in low] == ["1073741824 or 4294967296", "0", "1073741824"]
     assert low[0].unsettled == (
-        "the kubelet makes it every minute from what the pods' specs ask for, and not all of that is allocated: "
+        "the kubelet recomputes it every minute from the pods' specs, and not all of their requests are allocated: "
         "1073741824 or 4294967296"
     )
 
@@ -286,7 +286,7 @@ def test_init_containers_are_allocated_too():
 def test_an_amount_that_is_taken_away_says_so():
     one = pod(Container(name="c"), status=PodStatus(pending="Infeasible", containers={"c": OLD}))
     state = allocated(one, kubelet())
-    assert state.containers[0].origin["limits.memory"] == "p.json:9: allocated 1Gi; none is asked for and infeasible"
+    assert state.containers[0].origin["limits.memory"] == "p.json:9: allocated 1Gi; none is requested and infeasible"
 
 
 def score(one, observed, **more):
@@ -366,7 +366,7 @@ def test_a_plan_says_what_is_not_certain():
     assert knob_reasons(plan, Knob.MEMORY_MAX).count(f"memory.max of pod default/p: {shown}") == 1
     assert plan_tree(plan).count(shown) == 2
     unknown = planned(resized(status(SMALL, resources_=None), pending="Deferred"))
-    text = "max; not certain: the resize is deferred, and the status does not say which limits are allocated"
+    text = "max; not certain: the resize is deferred, and the status does not report which limits are allocated"
     assert f"memory.high of pod default/p: absent, reads {text}" in knob_reasons(unknown, Knob.MEMORY_HIGH)
     [knob] = [one["knobs"]["memory.max"] for one in plan_document(plan)["cgroups"] if one["level"] == "pod"]
     assert (knob["undecided"], knob["unsettled"]) == (["4294967296", "1073741824"], why)

@@ -16,7 +16,7 @@ PLANNED = {
 def test_a_rule_has_the_planned_reasons_of_its_knobs_behind_it():
     reason = behaviour_reason("memory.events", "high", PLANNED)
 
-    assert reason.rule == "`high` is counted each time a cgroup uses more than memory.high, and only then"
+    assert reason.rule == "`high` counts each time a cgroup uses more than memory.high, and only then"
     assert reason.source.startswith("kernel cgroup-v2.rst, memory.high and memory.events")
     assert reason.because == (WHY,)
 

@@ -12,7 +12,7 @@ LACKS = "it does not have pull request 140267 (memory.low of kubepods)"
 
 
 def judged(release):
-    return f"it is a build before {release} and judged as that release: it may lack what was merged after it"
+    return f"it is a build before {release} and judged as that release: it may lack later changes"
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_the_plan_says_so():
     (("1.35", "2.1.4"), CGROUPFS, SYSTEMD, None, ("cgroupDriver", "ignores cgroupDriver (KEP-4033)")),
     (("1.35", "1.7.24"), CGROUPFS, SYSTEMD, None, ("cgroupDriver", "or with --cgroup-driver")),
     (("1.30", "2.1.4"), SYSTEMD, CGROUPFS, None, ("cgroupDriver", "or with --cgroup-driver")),
-    (("1.35", "2.1.4"), CGROUPFS, SYSTEMD, CGROUPFS, ("--driver", "cgroupfs is said, and the cgroups")),
+    (("1.35", "2.1.4"), CGROUPFS, SYSTEMD, CGROUPFS, ("--driver", "cgroupfs is given, but the cgroups")),
     (("1.35", "2.1.4"), CGROUPFS, SYSTEMD, SYSTEMD, ("", "")),
     (("1.35", "2.1.4"), SYSTEMD, SYSTEMD, None, ("", "")),
     (("1.35", "2.1.4"), None, SYSTEMD, None, ("", "")),

@@ -187,7 +187,7 @@ def test_every_knob_is_planned_or_explained():
         assert there | {*plan.unavailable} == {*Knob}
         assert not there & {*plan.unavailable}
     assert knob_reasons(planned(), Knob.CPU_WEIGHT).splitlines()[0] == (
-        "cpu.weight does not exist on cgroup v1: cpu.shares is there, as the kubelet computes them"
+        "cpu.weight does not exist on cgroup v1: cpu.shares exists instead, as the kubelet computes it"
     )
 
 

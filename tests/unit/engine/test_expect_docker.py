@@ -38,11 +38,11 @@ def test_what_docker_has_no_word_for_is_unasked(runtimes):
 def test_the_reason_says_what_should_be_there_and_why_it_is_not():
     reason = planned().knobs[Knob.MEMORY_HIGH].reason
     assert reason.rule == (
-        "memory.high should be 255012864, and is left alone: HostConfig has no field for memory.high"
+        "memory.high should be 255012864, but is not written: HostConfig has no field for memory.high"
     )
     assert reason.revision == "docker 26.1.5 with runc 1.1.15"
     [wanted] = reason.because
-    assert wanted.rule.startswith("memory.high lies the throttling factor's share")
+    assert wanted.rule.startswith("memory.high is the request plus the throttling factor's share")
     assert "moby" in planned().knobs[Knob.MEMORY_SWAP_MAX].reason.source
 
 

@@ -102,7 +102,7 @@ def test_a_critical_pod_yields_to_critical_ones_alone(more):
     ]
     other = pod(container({"memory": "1900Mi"}), name="first", **more)
     plan = planned(other, pod(container({"memory": "512Mi"}), name="critical", **more))
-    assert "where only critical pods count for a critical one" in plan.refusals[0].reason.rule
+    assert "for a critical pod only critical pods count" in plan.refusals[0].reason.rule
 
 
 def test_the_reason_shows_the_sum():

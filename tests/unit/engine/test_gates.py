@@ -70,7 +70,7 @@ def test_stages_only_go_forward(gate):
 @pytest.mark.parametrize(("release", "gates", "says"), [
     ("1.31", {"PodLevelResources": True}, 'does not start ("unrecognized feature gate: PodLevelResources")'),
     ("1.31", {"PodLevelResources": True}, "it came with 1.32"),
-    ("1.30", {"TopologyManager": True}, "the kubelet of 1.30 has no gate TopologyManager any more"),
+    ("1.30", {"TopologyManager": True}, "the kubelet of 1.30 no longer has the gate TopologyManager"),
     ("1.30", {"TopologyManager": True}, "it was removed in 1.29"),
     ("1.34", {"NodeSwap": False}, '"cannot set feature gate NodeSwap to false, feature is locked to true"'),
     ("1.28", {"TopologyManager": False}, "feature is locked to true"),

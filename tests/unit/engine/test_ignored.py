@@ -29,7 +29,7 @@ def test_a_field_of_the_configuration_that_came_later():
         "kubelet.yaml:5",
         (
             "the kubelet of 1.27 does not know this field, which came with 1.36: it logs "
-            '"Using lenient decoding as strict decoding failed" and goes on without it'
+            '"Using lenient decoding as strict decoding failed" and ignores it'
         ),
     )]  # fmt: skip
     assert ignored(release="1.36", settings=TIERED) == []
@@ -75,7 +75,7 @@ def test_a_zone_that_no_machine_has_is_passed_over_unless_zones_are_looked_at():
     reserved = ((0, {}), (-1, {}))
     (told,) = ignored(release="1.36", settings=KubeletSettings(reserved_memory=reserved))
     assert told[0] == "reservedMemory"
-    assert told[2].startswith("no machine has a zone -1;")
+    assert told[2].startswith("no machine has a NUMA node -1;")
     static = KubeletSettings(reserved_memory=reserved, memory_manager_policy="Static")
-    with pytest.raises(ManifestError, match="there is no zone -1 on this machine"):
+    with pytest.raises(ManifestError, match="there is no NUMA node -1 on this machine"):
         ignored(release="1.36", settings=static)

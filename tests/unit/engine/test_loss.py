@@ -22,7 +22,7 @@ HOPS = (Hop.SPEC, Hop.CONFIG, Hop.STATE, Hop.UNIT)
 
 
 def hops(**held):
-    """Every hop, holding what it has to; "" says nothing of it, None could not be seen."""
+    """Every hop, holding what it has to; "" does not set it, None could not be seen."""
     found = []
     for hop in HOPS:
         asked = IN_UNIT if hop is Hop.UNIT else ASKED
@@ -43,7 +43,7 @@ def told(*, own_bundle=False, **held):
             "the daemon",
             (
                 "first lost: the daemon (the request had unified memory.high = 104857600, "
-                "the daemon's stored spec says nothing of it)"
+                "the daemon's stored spec does not set it)"
             ),
         ),
         (
@@ -51,7 +51,7 @@ def told(*, own_bundle=False, **held):
             "the daemon, or a runtime that changed its config.json",
             (
                 "first lost: the daemon, or a runtime that changed its config.json "
-                "(the daemon's stored spec had unified memory.high = 104857600, config.json says nothing of it)"
+                "(the daemon's stored spec had unified memory.high = 104857600, config.json does not set it)"
             ),
         ),
         (
@@ -59,7 +59,7 @@ def told(*, own_bundle=False, **held):
             "the OCI runtime, which changed its config.json",
             (
                 "first lost: the OCI runtime, which changed its config.json "
-                "(the request had unified memory.high = 104857600, config.json says nothing of it)"
+                "(the request had unified memory.high = 104857600, config.json does not set it)"
             ),
         ),
         (
@@ -72,19 +72,16 @@ def told(*, own_bundle=False, **held):
         ),
         (
             {"unit": "MemoryHigh=infinity"},
-            "the OCI runtime, or whoever changed the systemd unit",
+            "the OCI runtime, or another writer of the systemd unit",
             (
-                "first lost: the OCI runtime, or whoever changed the systemd unit (the OCI runtime's state.json had "
+                "first lost: the OCI runtime, or another writer of the systemd unit (the OCI runtime's state.json had "
                 "unified memory.high = 104857600, the systemd unit has MemoryHigh=infinity)"
             ),
         ),
         (
             {},
-            "whoever wrote the file after systemd",
-            (
-                "first lost: whoever wrote the file after systemd (the systemd unit had MemoryHigh=104857600, "
-                "memory.high has max)"
-            ),
+            "a writer after systemd",
+            ("first lost: a writer after systemd (the systemd unit had MemoryHigh=104857600, memory.high has max)"),
         ),
         (
             {"state": None, "unit": None},
@@ -102,12 +99,12 @@ def test_the_first_hop_that_does_not_hold_it_lost_it(held, by, line):
 def test_a_unit_that_is_gone_may_have_held_what_the_file_has_not():
     gone = HopHeld(hop=Hop.UNIT, why_not="systemd says that it is not-found", is_gone=True)
     loss = first_lost([*hops()[:2], gone], knob="memory.high", observed="max")
-    assert loss.by == "the OCI runtime, or whoever wrote the file after it"
+    assert loss.by == "the OCI runtime, or a writer after it"
 
 
 def test_what_a_file_held_was_lost_by_no_hop_before_it():
     assert changed_later(hops(), knob="memory.high", held="104857600", observed="max").told == (
-        "first lost: whoever wrote the file while the container ran (memory.high had 104857600, and has max)"
+        "first lost: a writer while the container ran (memory.high had 104857600, and has max)"
     )
 
 
@@ -118,7 +115,7 @@ def test_a_daemon_that_does_not_tell_may_have_lost_it_before_config_json():
 def test_what_nobody_asked_for_is_set_and_not_lost():
     silent = [HopHeld(hop=Hop.CONFIG, asked=("",)), HopHeld(hop=Hop.STATE, asked=("",), held="memory.swap = 5")]
     assert first_lost(silent, knob="memory.swap.max", observed="5").told == (
-        "first set: the OCI runtime (config.json said nothing of it, the OCI runtime's state.json has memory.swap = 5)"
+        "first set: the OCI runtime (config.json did not set it, the OCI runtime's state.json has memory.swap = 5)"
     )
 
 
@@ -132,12 +129,10 @@ def test_where_no_hop_can_be_seen_the_reasons_are_told():
     loss = told(spec=None, config=None, state=None, unit=None)
     assert loss.by == ""
     assert loss.told == (
-        "who lost it could not be seen: the daemon's stored spec: there is none; config.json: there is none; "
+        "first lost: not observable: the daemon's stored spec: there is none; config.json: there is none; "
         "the OCI runtime's state.json: there is none; the systemd unit: there is none"
     )
-    assert first_lost([], knob="memory.high", observed="max").told == (
-        "who lost it could not be seen: there is none to look at"
-    )
+    assert first_lost([], knob="memory.high", observed="max").told == ("first lost: not observable: no hop can be read")
 
 
 FINDING = Finding(
@@ -173,4 +168,4 @@ def test_a_failure_tells_who_lost_it_below_who_was_to_set_it():
 
 
 def test_an_unseen_loss_says_so():
-    assert unseen_loss("the daemon hangs").told == "who lost it could not be seen: the daemon hangs"
+    assert unseen_loss("the daemon hangs").told == "first lost: not observable: the daemon hangs"

@@ -53,7 +53,7 @@ def test_containers_of_guaranteed_pods_are_pinned_and_others_left_alone():
     assert left.reason.rule.startswith("cpuset.mems is left alone")
     pinned = first.cgroup.knobs[Knob.CPUSET_MEMS].reason
     assert (pinned.rule, pinned.revision) == (
-        "cpuset.mems lists the zones of the container's memory blocks, ascending.", "memory-manager v1.36",
+        "cpuset.mems lists the NUMA nodes of the container's memory blocks, ascending.", "memory-manager v1.36",
     )  # fmt: skip
 
 
@@ -140,5 +140,5 @@ def test_cgroup_v1_copies_the_parents_zones():
 
 
 def test_a_reservation_that_does_not_add_up():
-    with pytest.raises(ManifestError, match=r"the zones reserve 100Mi .* the node reserves 200Mi"):
+    with pytest.raises(ManifestError, match=r"the NUMA nodes reserve 100Mi .* the node reserves 200Mi"):
         planned(settings=replace(STATIC, kube_reserved={"memory": Quantity.parse("100Mi")}))

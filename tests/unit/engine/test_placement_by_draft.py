@@ -62,8 +62,8 @@ def test_an_init_containers_memory_is_not_used_again():
     reason = placed.containers[1].cgroup.knobs[Knob.CPUSET_MEMS].reason
     assert reason.revision == "memory-manager draft 2020"
     assert reason.arithmetic == (
-        "zone 0: 937426944 - 524288000 > 524288000 of memory does not hold; "
-        "zone 1: 937426944 - 0 > 524288000 of memory holds"
+        "NUMA node 0: 937426944 - 524288000 > 524288000 of memory does not hold; "
+        "NUMA node 1: 937426944 - 0 > 524288000 of memory holds"
     )
 
 
@@ -105,7 +105,9 @@ def test_other_pods_are_left_alone_and_say_so():
     [own] = planned(pod(container({"memory": "100Mi"}), name="b")).pods
     left = own.containers[0].cgroup.knobs[Knob.CPUSET_MEMS]
     assert left.written is ABSENT
-    assert left.reason.rule == "cpuset.mems is left alone: only containers of Guaranteed pods are placed on a zone."
+    assert (
+        left.reason.rule == "cpuset.mems is left alone: only containers of Guaranteed pods are placed on a NUMA node."
+    )
 
 
 def test_without_the_policy_static_nothing_is_placed():
@@ -125,12 +127,12 @@ def test_there_need_not_be_a_safety_zone():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"reserved_memory": LIKE[:1]}, "is the same in every zone, not 130Mi in zone 0, 0 in zone 1"),
-        ({"reserved_memory": ((7, {"memory": Quantity.parse("1Mi")}),)}, "there is no zone 7"),
+        ({"reserved_memory": LIKE[:1]}, "is the same in every NUMA node, not 130Mi in NUMA node 0, 0 in NUMA node 1"),
+        ({"reserved_memory": ((7, {"memory": Quantity.parse("1Mi")}),)}, "there is no NUMA node 7"),
         ({"reserved_memory": ((0, {"hugepages-2Mi": Quantity.parse("2Mi")}),)}, "has no huge pages"),
-        ({"reserved_memory": ((0, {"cpu": Quantity.parse("1")}),)}, "'cpu' of zone 0 is no type of memory"),
-        ({"topology_manager_scope": "pod"}, "container by container, and knows no scope 'pod'"),
-        ({"topology_manager_policy": "restricted"}, "rests on single-numa-node, and knows no 'restricted'"),
+        ({"reserved_memory": ((0, {"cpu": Quantity.parse("1")}),)}, "'cpu' of NUMA node 0 is not a type of memory"),
+        ({"topology_manager_scope": "pod"}, "container by container, and has no scope 'pod'"),
+        ({"topology_manager_policy": "restricted"}, "requires single-numa-node, not 'restricted'"),
     ],
 )
 def test_configurations_that_the_draft_does_not_know(changes, says):
@@ -150,7 +152,7 @@ def test_a_safety_zone_beyond_what_the_node_reserves_is_refused():
 
 def test_a_kubelets_table_is_none_of_the_drafts():
     table = start(NODE, STATIC, Policies.of(STATIC, Release.parse("1.36")))
-    with pytest.raises(UsageError, match="is none of the draft's"):
+    with pytest.raises(UsageError, match="cannot start from a kubelet's table"):
         planned(alone("a", "1Mi"), table=table)
 
 

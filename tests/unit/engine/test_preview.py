@@ -47,7 +47,7 @@ def test_its_name(text):
 def test_the_release_itself_is_not_there_yet(text):
     with pytest.raises(UnknownNameError, match="there is no Kubernetes release") as caught:
         Release.parse(text)
-    assert "1.38-preview plans by what is public of it." in str(caught.value)
+    assert "1.38-preview plans by its public texts." in str(caught.value)
 
 
 def test_every_output_says_that_it_is_not_released():
@@ -101,7 +101,7 @@ def test_other_behaviours_pass_the_limit_over(behavior):
         KubeletSettings(
             feature_gates={"MemoryManagerDriftTolerance": True}, origin={"memoryManagerPolicyOptions": "k.yaml:3"}
         ),
-        "for memoryManagerPolicy Static alone",
+        "require memoryManagerPolicy Static",
     ),
 ])  # fmt: skip
 def test_what_has_no_text_is_refused(settings, says):

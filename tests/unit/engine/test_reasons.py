@@ -22,7 +22,7 @@ def reason(one, release="1.36", settings=ON, knob=Knob.MEMORY_HIGH, *, level="co
     ("one", "release", "settings", "says"),
     [
         (pod(equal("1", "1Gi")), "1.27", ON, "the request equals the limit"),
-        (pod(), "1.27", ON, "no request and no limit count as equal"),
+        (pod(), "1.27", ON, "a missing request and a missing limit count as equal"),
         (pod(container({"memory": "1Gi"}, {"memory": "1073745920"})), "1.36", ON, "not above the request"),
         (pod(container({"memory": "9Gi"})), "1.36", ON, "not above the request"),
         (pod(equal("1", "1Gi")), "1.22", ON, "not above the request"),
@@ -38,7 +38,7 @@ def test_nothing_to_take_a_share_of():
     full = KubeletSettings(
         feature_gates={"MemoryQoS": True}, system_reserved=amounts({"memory": "8Gi"}), eviction_hard={}
     )
-    assert "nothing to take a share of" in reason(pod(), "1.22", full).rule
+    assert "no throttling factor, or no amount to apply it to" in reason(pod(), "1.22", full).rule
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_nothing_to_take_a_share_of():
         (pod(equal("1", "1Gi")), Knob.MEMORY_MAX, "of a Guaranteed pod"),
         (pod(container(None, {"memory": "1Gi"})), Knob.MEMORY_MAX, "the whole pod counts as limited"),
         (pod(equal("500m", "1Gi")), Knob.CPU_MAX, "quota per period"),
-        (pod(equal("500m", "1Gi")), Knob.CPU_WEIGHT, "linear image of cpu.shares"),
+        (pod(equal("500m", "1Gi")), Knob.CPU_WEIGHT, "cpu.shares converted by the linear formula"),
         (pod(), Knob.CPU_WEIGHT, "2 for a BestEffort pod"),
         (pod(), Knob.HUGETLB_2MB_MAX, "every page size of the node"),
     ],
@@ -113,7 +113,7 @@ def test_swap(settings, release, says):
     found = reason(one, release, settings, Knob.MEMORY_SWAP_MAX)
     assert says in found.rule
     if release == "1.22" and not settings.feature_gates:
-        assert "says nothing about swap" in found.because[0].rule
+        assert "sends nothing about swap" in found.because[0].rule
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_a_node_that_runs_with_this_configuration():
 def test_a_node_that_runs_with_another_configuration():
     [(about, origin, what)] = told(node=node_of(cpu="4", memory="6888564Ki"), kube_reserved=amounts({"memory": "1Gi"}))
     assert (about, origin) == ("status.allocatable.memory", "node.json")
-    assert what.startswith("the Node says 6888564Ki, this configuration leaves 7054151680: the node runs with another")
+    assert what.startswith("the Node reports 6888564Ki, this configuration leaves 7054151680: the node runs with")
 
 
 def claiming(*names):

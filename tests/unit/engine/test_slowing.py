@@ -80,7 +80,7 @@ def test_a_batch_is_of_64_pages_whatever_their_size():
 
 def test_the_third_way_has_no_end():
     text = slowing_text(found(WEB, release="1.22"))
-    assert "A third way has no end" in text
+    assert "A third course has no end" in text
     assert "Then anon stands still, pgmajfault grows, and\nnothing is killed." in text
 
 
@@ -88,7 +88,7 @@ def test_without_a_memory_max_it_stalls_and_never_ends():
     """BestEffort containers have a memory.high and no limit as the enhancement of 1.27 documents, and from 1.37 on."""
     [bare] = found(BARE, release="1.22")
     assert (bare.end, bare.least_seconds, bare.stalls) == (None, None, True)
-    assert "  no end of its own: there is no memory.max" in slowing_text((bare,)).splitlines()
+    assert "  no end of its own: memory.max is not set" in slowing_text((bare,)).splitlines()
     assert slowing_document((bare,))[0]["leastMilliseconds"] is None
     assert slowing_document((bare,))[0]["mostMilliseconds"] is None
 

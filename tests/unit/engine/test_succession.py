@@ -116,11 +116,11 @@ def test_what_stays_says_why():
     before, after = planned(TIERED, "1.36"), planned(OFF, "1.36")
     node = succession(before, after).node.knobs[Knob.MEMORY_MIN]
     assert (node.written, node.value) == (ABSENT, Bytes(128 * MI))
-    assert node.reason.rule == "the kubelet writes no other value over the one that it wrote before"
+    assert node.reason.rule == "the kubelet does not overwrite the value that it wrote before"
     assert node.reason.because == (before.node.knobs[Knob.MEMORY_MIN].reason,)
     upgraded = succession(planned(ON, "1.35"), planned(TIERED, "1.36")).pods[0].cgroup.knobs[Knob.MEMORY_LOW]
     assert upgraded.reason.revision == "memory-qos v1.36 shipped"
-    assert upgraded.reason.rule.startswith("the kubelet writes a pod's cgroup when it makes it")
+    assert upgraded.reason.rule.startswith("the kubelet writes a pod's cgroup when it creates it")
     bare = succession(planned(TIERED, "1.36", reasons=False), planned(OFF, "1.36", reasons=False))
     assert (bare.node.knobs[Knob.MEMORY_MIN].value, bare.node.knobs[Knob.MEMORY_MIN].reason.rule) == (
         Bytes(128 * MI),
@@ -154,9 +154,7 @@ def test_reserved_cgroups_that_are_enforced_no_more_keep_what_they_had():
         ("reserved", "sys", "hugetlb.1GB.max"): "0",
     }
     [kept] = succession(planned(enforced, "1.36"), planned(free, "1.36")).reserved
-    assert (
-        kept.knobs[Knob.MEMORY_MAX].reason.rule == "the kubelet writes no other value over the one that it wrote before"
-    )
+    assert kept.knobs[Knob.MEMORY_MAX].reason.rule == "the kubelet does not overwrite the value that it wrote before"
     assert left(planned(free, "1.36"), planned(enforced, "1.36")) == {}
     fresh = planned(enforced, "1.36").reserved
     assert succession(planned(free, "1.36"), planned(enforced, "1.36")).reserved == fresh

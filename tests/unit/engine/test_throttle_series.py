@@ -46,7 +46,7 @@ def test_a_pass_of_a_task_that_sleeps_takes_what_the_model_says():
     assert (part.passes, round(part.kept, 6), part.majfaults) == (58, 1, None)
     assert (round(part.seconds_a_pass, 6), round(part.model, 3), round(part.ratio, 2)) == (0.65, 0.654, 0.99)
     assert round(part.over, 3) == 0.101
-    assert part.why == "each pass takes 0.99 of what the kernel has it sleep"
+    assert part.why == "each pass takes 0.99 of the sleep that the kernel imposes"
 
 
 def test_a_stretch_of_sleep_ends_where_the_sleep_has_doubled():
@@ -68,9 +68,9 @@ def test_a_stretch_of_sleep_ends_where_the_sleep_has_doubled():
         (
             0.9,
             Course.UNKNOWN,
-            "a pass takes 0.69 of what the model has one task sleep: several tasks sleep side by side",
+            "a pass takes 0.69 of the sleep that the model gives one task: several tasks sleep in parallel",
         ),
-        (2.6, Course.SLEEPS, "each pass takes 1.99 of its sleep: the program also does or awaits other things"),
+        (2.6, Course.SLEEPS, "each pass takes 1.99 of its sleep: the program also works or waits"),
     ],
 )
 def test_passes_that_come_faster_than_one_task_can_sleep_are_not_judged(every, course, why):
@@ -82,7 +82,7 @@ def test_passes_that_come_faster_than_one_task_can_sleep_are_not_judged(every, c
 def test_few_passes_are_not_held_against_the_model():
     [part] = of(rows(count=3)).segments
     assert (part.course, part.ratio, part.kept) == (Course.SLEEPS, None, None)
-    assert part.why == "fewer than 5 passes: too few to be held against the model"
+    assert part.why == "fewer than 5 passes: too few to compare with the model"
 
 
 def test_below_idle_and_too_little_for_a_sleep():
@@ -126,7 +126,7 @@ def test_anon_that_stands_still_while_pgmajfault_grows_is_text_that_is_thrashed(
     assert found.segments[0].why == "anon stands still to the byte while pgmajfault grows by 10.0 a second"
     assert found.segments[0].kept == 0
     assert (found.end.ending, found.end.likely) == (Ending.THRASHES, None)
-    assert found.end.why == "it stood still to the last sample, and nothing is killed for that"
+    assert found.end.why == "usage stood still to the last sample, and the kernel kills nothing for that"
 
 
 def test_a_few_pages_of_anon_are_told():
@@ -150,7 +150,7 @@ def test_without_pgmajfault_it_is_a_reading():
 def test_what_stands_still_without_major_faults_is_not_the_text():
     [part] = of(still(anon=lambda _: 102 * MIB, majfault=0)).segments
     assert part.course is Course.UNKNOWN
-    assert part.why.endswith("pgmajfault does not grow: it is not the text")
+    assert part.why.endswith("pgmajfault does not grow: the program text is not read again")
 
 
 def test_page_cache_that_is_reclaimed_stands_still_where_no_sleep_is_due():
@@ -237,7 +237,7 @@ def test_below_the_floor_what_it_grew_by_at_most_says_what_was_in_reach():
 def test_without_a_memory_max_no_end_can_be_told():
     found = of(rows(), replace(SETUP, limit=None))
     assert found.end.ending is Ending.UNKNOWN
-    assert found.end.why == "there is no memory.max: what ends the container is not in the series"
+    assert found.end.why == "memory.max is not set: the series does not show what ends the container"
     assert found.way is None
 
 
@@ -275,7 +275,7 @@ def test_a_new_cgroup_begins_where_the_counter_falls_or_after_it_was_gone():
 def test_fewer_than_two_samples_say_nothing():
     assert analyse(rows(count=1), SETUP) == ()
     assert analyse([], SETUP) == ()
-    assert analysis_text(()) == "There are fewer than two samples of a container: nothing can be said."
+    assert analysis_text(()) == "Fewer than two samples of a container: no verdict."
 
 
 def test_times_rise():
@@ -341,7 +341,7 @@ def test_text_and_document_say_the_same():
         "-",
         "sleeps",
     ]
-    assert "1: each pass takes 0.99 of what the kernel has it sleep" in text
+    assert "1: each pass takes 0.99 of the sleep that the kernel imposes" in text
     assert text[-2].startswith("  From 115343360 bytes to memory.max it is ")
     assert text[-1] == "  No kill at memory.max can be seen within that time: none was seen, and one may still come."
     document = analysis_document(found, ["a remark"])
@@ -357,7 +357,7 @@ def test_text_of_what_was_never_throttled():
     free = Setup(high=None, limit=None, levels=2)
     text = analysis_text(analyse(rows(), free))
     assert "30 samples; memory.high max, memory.max max; 2 levels, HZ 250" in text
-    assert text.endswith("\nnot observable: there is no memory.max: what ends the container is not in the series.")
+    assert text.endswith("\nnot observable: memory.max is not set: the series does not show what ends the container.")
     [run] = analysis_document(analyse(rows(), free))["runs"]
     assert (run["setup"]["high"], run["setup"]["max"], run["end"]["left"], run["leastMilliseconds"]) == (None,) * 4
 

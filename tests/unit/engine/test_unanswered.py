@@ -30,8 +30,8 @@ ONE_SANDBOX = (
     "runsc 20240729 runs all containers of a pod in one sandbox: the container's own cgroup is empty and limits "
     "nothing, the pod's limit counts"
 )
-BY_OCI = "youki 0.6 is not modelled, and the OCI runtime specification leaves open what this file holds"
-BY_CRI = "pouch 1 is not modelled, and CRI leaves open what a server does about this file"
+BY_OCI = "youki 0.6 is not modelled, and the OCI runtime specification does not specify this file"
+BY_CRI = "pouch 1 is not modelled, and CRI does not specify this file"
 
 
 def planned(runtimes, *pods, release="1.35", settings=ON):
@@ -78,7 +78,7 @@ def test_the_use_of_a_container_in_a_sandbox_is_its_limit_and_counts_for_its_pod
     rows = {one.subject: one for one in shelter(*planned(RUNSC))}
     above = rows["pod default/web"]
     assert (above.asked.usage, rows[NAMES[0]].use) == (209715200, "assumed: all of its memory limit")
-    assert above.unsure.startswith("what the sandbox itself uses comes on top")
+    assert above.unsure.startswith("the sandbox's own usage comes on top")
     assert f"  not certain: {above.unsure}" in shelter_text(tuple(rows.values()))
 
 
@@ -117,7 +117,7 @@ def test_protection_beside_a_container_that_is_not_modelled_is_not_certain():
     app, side = (rows[name] for name in NAMES)
     assert (app.not_modelled, app.unsure) == (f"memory.min: {BY_OCI}", "")
     assert (side.not_modelled, str(side.asked.low)) == ("", "0")
-    assert side.unsure == "taken as if app of its pod claimed nothing, which is not modelled"
+    assert side.unsure == "computed as if app of its pod claimed nothing, which is not modelled"
     assert [one["unsure"] for one in shelter_document((app, side)) if "unsure" in one] == [side.unsure]
     assert f"  not certain: {side.unsure}" in shelter_text((side,))
 
@@ -143,7 +143,7 @@ def test_a_limit_that_is_not_modelled_is_no_missing_limit():
     assert (row["end"], row["endNotModelled"]) == (None, f"memory.max: {BY_OCI}")
     text = slowing_text(found)
     assert f"  not modelled: memory.max: {BY_OCI}" in text
-    assert "there is no memory.max" not in text
+    assert "memory.max is not set" not in text
 
 
 def test_a_group_that_is_not_modelled_is_null():

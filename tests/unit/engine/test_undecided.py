@@ -80,7 +80,7 @@ def test_whatever_the_file_holds_it_is_not_observable():
         }
         found = findings["cpu.weight"]
         assert (found.verdict, found.expected, found.observed) == (Verdict.NOT_OBSERVABLE, "100 or 39", weight)
-        assert found.why_not == "versions of the runtime differ here, and which one this is is not known"
+        assert found.why_not == "versions of the runtime differ here, and this one's version is not known"
         assert findings["memory.max"].verdict is Verdict.CONFORMS
 
 

@@ -37,7 +37,7 @@ def test_each_that_does_not_is_a_finding_of_its_own():
     )
     assert deviating(several) == {"cgroup.pressure": ("1", "0"), "memory.zswap.max": ("max", "0")}
     assert [one.set_by for one in several] == [Setter.OTHER, Setter.OTHER, Setter.KERNEL]
-    assert several[0].reason.rule == "no request named cgroup.pressure: the kernel's default shows"
+    assert several[0].reason.rule == "no request names cgroup.pressure: the kernel's default applies"
 
 
 def test_what_a_plan_judges_and_what_could_not_be_read_is_left_alone():
@@ -86,7 +86,7 @@ def test_what_a_request_named_as_it_is_has_to_be_there():
     asked = {"memory.swap.high": "8192", "memory.zswap.max": "0", "io.weight": None}
     several = found({"memory.swap.high": "max\n", "memory.zswap.max": "0\n", "io.weight": "default 5\n"}, asked=asked)
     assert deviating(several) == {"memory.swap.high": ("8192", "max")}
-    assert several[0].reason.rule == "a request named memory.swap.high"
+    assert several[0].reason.rule == "a request names memory.swap.high"
     assert several[1].evidence == {"files": "memory.zswap.max", "not judged": "io.weight"}
 
 

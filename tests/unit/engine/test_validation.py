@@ -26,7 +26,7 @@ NODE = NodeFacts(memory=8 << 30)
 @pytest.mark.parametrize(
     ("release", "given", "field", "says"),
     [
-        ("1.27", {"throttling_factor": Fraction(3, 2)}, "memoryThrottlingFactor", "factor 1.5 is not in the range"),
+        ("1.27", {"throttling_factor": Fraction(3, 2)}, "memoryThrottlingFactor", "1.5 is outside the kubelet's range"),
         ("1.27", {"throttling_factor": Fraction(0)}, "memoryThrottlingFactor", "above 0, at most 1"),
         ("1.37", {"throttling_factor": Fraction(-1)}, "memoryThrottlingFactor", "factor -1"),
         (
@@ -51,7 +51,7 @@ NODE = NodeFacts(memory=8 << 30)
             "featureGates.PodLevelResources",
             "the kubelet of 1.31 does not know the gate PodLevelResources, and does not start",
         ),
-        ("1.36", {"feature_gates": {"memoryqos": True}}, "featureGates.memoryqos", "there is no feature gate"),
+        ("1.36", {"feature_gates": {"memoryqos": True}}, "featureGates.memoryqos", "unknown feature gate"),
         (
             "1.31",
             {"enforce_node_allocatable": ("system-reserved-compressible",)},
@@ -94,13 +94,13 @@ NODE = NodeFacts(memory=8 << 30)
         ("1.36", {"kube_reserved": amounts({"cpu": "2"})}, "kubeReserved", "more cpu is reserved"),
         ("1.36", {"qos_reserved": {"memory": 50}}, "qosReserved", "gate QOSReserved"),
         ("1.36", {"cpu_cfs_quota_period_us": 500}, "cpuCFSQuotaPeriod", "between 1ms and 1s"),
-        ("1.36", {"cgroup_root": "/a/../b"}, "cgroupRoot", "is no cgroup for the cgroupfs driver"),
-        ("1.36", {"system_reserved_cgroup": "/.."}, "systemReservedCgroup", "is no cgroup"),
+        ("1.36", {"cgroup_root": "/a/../b"}, "cgroupRoot", "is not a valid cgroup for the cgroupfs driver"),
+        ("1.36", {"system_reserved_cgroup": "/.."}, "systemReservedCgroup", "is not a valid cgroup"),
         (
             "1.36",
             {"kube_reserved_cgroup": "/a--b", "cgroup_driver": CgroupDriver.SYSTEMD},
             "kubeReservedCgroup",
-            "is no cgroup for the systemd driver",
+            "is not a valid cgroup for the systemd driver",
         ),
         ("1.35", {"cpu_cfs_quota_period_us": 5000}, "cpuCFSQuotaPeriod", "CustomCPUCFSQuotaPeriod"),
     ],

@@ -146,7 +146,7 @@ def test_a_finding_names_subject_cgroup_and_knob_whatever_was_seen():
             Verdict.NOT_OBSERVABLE,
             "0",
             "",
-            "there is no such file: the controller is missing or not enabled there",
+            "no such file: the controller is missing or not enabled there",
         ),
         ("memory.high", Verdict.NOT_OBSERVABLE, "195452928", "", "the file could not be read: permission denied"),
         (
@@ -270,7 +270,7 @@ def test_a_failure_reads_well():
         "memory.high of container c of pod default/p is max, expected 195452928\n"
         "  cgroup   /kubepods/burstable/poduid-p/0a1b\n"
         "  set by   the runtime under test\n"
-        "  memory.high lies the throttling factor's share of the way from the request to the memory limit\n"
+        "  memory.high is the request plus the throttling factor's share of the distance to the memory limit\n"
         "    source   memory-qos v1.27 shipped; KEP-2570 (2023), container level; "
         "kubelet 1.27 generateLinuxContainerResources\n"
         "    given    requests.memory = 67108864  [given]\n"
@@ -327,7 +327,7 @@ def test_reasons_of_one_knob():
     assert "memory.max of container c of pod default/p: 209715200 (200 MiB)" in text
     assert "memory.max of burstable: not written, reads max" in text
     assert "limits add up over the containers" in text
-    assert knob_reasons(planned(), Knob.CPUSET_MEMS).startswith("cpuset.mems is not planned: zones are the Memory")
+    assert knob_reasons(planned(), Knob.CPUSET_MEMS).startswith("cpuset.mems is not planned: the Memory Manager ")
     assert knob_reasons(expect([], Kubelet.of(node=NODE, release="1.27"), reasons=False), Knob.CPUSET_MEMS) == ""
 
 

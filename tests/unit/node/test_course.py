@@ -300,7 +300,7 @@ def test_findings_on_what_a_runtime_says_name_the_cgroup_and_the_rule():
     finding = course(sample(files())).still_runs()
 
     assert finding.cgroup == "/pod/app"
-    assert finding.reason.rule.startswith("a container runs on")
+    assert finding.reason.rule.startswith("a container runs until")
     assert "look " not in failure(dataclasses.replace(finding, verdict=Verdict.DEVIATES))
 
 

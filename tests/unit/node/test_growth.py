@@ -38,7 +38,7 @@ def test_a_program_that_sleeps_as_the_kernel_says_conforms():
     assert finding.verdict is Verdict.CONFORMS
     assert finding.expected == f"at most {121 * MIB + 256 * 1024}, 8.0 s after {120 * MIB}"
     assert finding.set_by is Setter.KERNEL
-    assert "sleeps for what it is charged" in finding.reason.rule
+    assert "sleeps for its charges" in finding.reason.rule
 
 
 @pytest.mark.parametrize("usage", [122 * MIB, 140 * MIB])

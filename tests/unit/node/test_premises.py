@@ -211,7 +211,7 @@ def test_a_premise_that_was_never_read_is_not_observable():
     [finding] = course(sample(None)).premises
 
     assert finding.verdict is Verdict.NOT_OBSERVABLE
-    assert finding.why_not == "there is no such file: the controller is missing or not enabled there"
+    assert finding.why_not == "no such file: the controller is missing or not enabled there"
 
 
 def test_a_premise_of_a_container_that_is_gone_was_seen_while_it_ran():

@@ -69,7 +69,7 @@ def test_a_refused_creation_is_a_finding_of_its_pod() -> None:
         assert told(found) == CREATE
     assert {one.why_not for one in found if one.subject.startswith("container") and one.knob != "create"} <= {
         "no container of this name was started", "the reading has no such cgroup",
-        "there is no such file: the controller is missing or not enabled there",
+        "no such file: the controller is missing or not enabled there",
     }  # fmt: skip
     assert any(one.verdict is Verdict.CONFORMS for one in found if one.subject.startswith("pod"))
 

@@ -35,7 +35,7 @@ def test_what_a_request_is_judged_by_is_kept() -> None:
 
     [planned] = kept.requested
     assert str(planned.knobs[Knob.MEMORY_HIGH].value) == "58720256"
-    assert planned.knobs[Knob.MEMORY_HIGH].reason.rule == "memory.high is what an update asked for"
+    assert planned.knobs[Knob.MEMORY_HIGH].reason.rule == "memory.high is as an update requests"
     before, of_container, after = kept.readings
     assert before.cgroups.keys() == after.cgroups.keys()
     [(path, seen)] = of_container.cgroups.items()

@@ -116,7 +116,7 @@ def shows_no_high(runtime: Runtime) -> None:
 
 def test_a_value_that_every_hop_had_was_lost_after_systemd() -> None:
     finding = asked("unified-high", shows_no_high)
-    assert lost(finding) == ("memory.high", "whoever wrote the file after systemd")
+    assert lost(finding) == ("memory.high", "a writer after systemd")
 
 
 def test_a_value_that_the_unit_has_not_was_lost_on_the_way_to_it() -> None:
@@ -125,7 +125,7 @@ def test_a_value_that_the_unit_has_not_was_lost_on_the_way_to_it() -> None:
         runtime.unit = b"LoadState=loaded\nMemoryHigh=infinity\n"
 
     finding = asked("unified-high", reloaded)
-    assert lost(finding) == ("memory.high", "the OCI runtime, or whoever changed the systemd unit")
+    assert lost(finding) == ("memory.high", "the OCI runtime, or another writer of the systemd unit")
 
 
 def test_a_value_that_the_state_has_not_was_lost_by_the_oci_runtime() -> None:
@@ -230,7 +230,7 @@ def test_a_document_that_does_not_parse_is_left_out_with_its_reason(text: str, w
     with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
         found = requests.judge(CATALOGUE.request("unified-high"))
     [finding] = [one for one in found if one.verdict is Verdict.DEVIATES]
-    assert lost(finding) == ("memory.high", "whoever wrote the file after systemd")
+    assert lost(finding) == ("memory.high", "a writer after systemd")
     assert finding.lost is not None
     assert finding.lost.hops[2].why_not.startswith(why_not)
 
@@ -241,7 +241,7 @@ def test_a_document_that_does_not_parse_is_left_out_with_its_reason(text: str, w
         (
             b"LoadState=not-found\nMemoryHigh=infinity\n",
             "not-found",
-            "the OCI runtime, or whoever wrote the file after it",
+            "the OCI runtime, or a writer after it",
         ),
         (b"", "unknown", "the OCI runtime"),
     ],
@@ -300,14 +300,14 @@ def test_what_comes_in_the_way_of_looking_is_told_and_the_deviation_stands(error
     [finding] = judged(wrong_bench(error).node, kubelet(), "web")
     assert (finding.knob, finding.observed) == ("memory.high", "max")
     assert finding.lost is not None
-    assert (finding.lost.by, finding.lost.told) == ("", f"who lost it could not be seen: {error}")
+    assert (finding.lost.by, finding.lost.told) == ("", f"first lost: not observable: {error}")
 
 
 def test_a_daemon_that_hangs_is_asked_once() -> None:
     hangs = DeadlineError("waited 20 s.", data={"condition": "an answer", "last": None, "elapsed": 20.0})
     bench = wrong_bench(hangs)
     found = judged(bench.node, kubelet(), "web", "api", "db")
-    assert {one.lost.told for one in found if one.lost} == {"who lost it could not be seen: waited 20 s."}
+    assert {one.lost.told for one in found if one.lost} == {"first lost: not observable: waited 20 s."}
     assert (len(found), type(bench.runtime).looks) == (3, 1)
 
 
@@ -362,7 +362,7 @@ def test_what_a_file_held_before_no_hop_has_lost_and_the_hops_are_kept_all_the_s
         reading = dataclasses.replace(sample.reading, cgroups={**sample.reading.cgroups, path: right})
         container.samples.insert(container.samples.index(sample), dataclasses.replace(sample, reading=reading))
         [premise] = deviating(container.course.premises)
-    assert lost(premise) == ("memory.high", "whoever wrote the file while the container ran")
+    assert lost(premise) == ("memory.high", "a writer while the container ran")
     assert premise.lost is not None
     assert (len(premise.lost.hops), bool(premise.lost.documents)) == (4, True)
 

@@ -22,7 +22,7 @@ from tests.unit.node.test_requesting_oci import BELOW_USE, Bundles, Uses
 YOUKI = unmodelled_traits("youki", "0.6.0")
 SERVED = Runtimes(cri=traits_of("containerd", "2.1.9"), oci=YOUKI)
 DIRECT = Runtimes(cri=BUNDLES, oci=YOUKI)
-LEFT_OPEN = "youki 0.6.0 is not modelled, and the OCI runtime specification leaves open what this file holds"
+LEFT_OPEN = "youki 0.6.0 is not modelled, and the OCI runtime specification does not specify this file"
 OCI = load_oci_requests()
 
 

@@ -219,7 +219,7 @@ def test_what_memqos_wrote_itself_is_counted_apart_from_what_the_runtime_made():
     assert verdict_line(bundle) == (
         "verdict: deviates (1 case observed, 1 deviate, 2 not run; 3 findings about containerd+crun, 0 deviate; "
         "2 of memqos' own writes read back; 1 of what systemd writes unasked; 1 about the kernel; "
-        "1 where somebody else wrote, 1 deviate)"
+        "1 from an unknown writer, 1 deviate)"
     )
     assert misfits(bundle.to_json(), "bundle") == []
     told = {one.get("name"): one.get("value") for one in ET.fromstring(junit.junit_xml(bundle)).iter("property")}  # noqa: S314

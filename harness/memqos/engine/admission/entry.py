@@ -53,7 +53,7 @@ def check_resources(pod: Pod, kubelet: Kubelet) -> Denial | None:
     if not found:
         return None
     inputs = tuple(dict.fromkeys(one for _, own in found for one in own))
-    rule = "a request must not exceed its limit, nor what is asked for a container what is asked for its pod"
+    rule = "a request must not exceed its limit, and a container's resources must not exceed its pod's"
     return invalid(pod, [message for message, _ in found], rule=rule, inputs=inputs)
 
 
@@ -226,7 +226,7 @@ class _Server:
         for quota, what in self._quotas.unknown(pod, submission):
             yield Remark(f"ResourceQuota {quota.namespace}/{quota.name}", quota.origin, what)
         if pod.ephemeral_containers:
-            what = "the API server takes ephemeral containers only for a pod that runs; they are planned as added later"
+            what = "the API server accepts ephemeral containers only for a running pod; they are planned as added later"
             yield Remark(f"pod {pod.namespace}/{pod.name}", pod.file, what)
         for one in self._beside.autoscalers:
             applied = self._beside.recommendations and one.recommendations is not None

@@ -82,7 +82,7 @@ def admit_priority(pod: Pod, submission: Submission) -> Pod | Denial:
             pod,
             f"no PriorityClass with name {pod.priority_class_name} was found",
             plugin=_PRIORITY,
-            rule="the PriorityClass that a new pod names must exist; give its manifest beside the pod's",
+            rule="the PriorityClass that a new pod names must exist; give its manifest with the pod's",
             inputs=(_named(pod),),
         )
     if pod.priority is not None and pod.priority != found.value:
@@ -137,7 +137,7 @@ def admit_runtime_class(pod: Pod, submission: Submission) -> Pod | Denial:
             pod,
             f'pod rejected: RuntimeClass "{name}" not found',
             plugin=_RUNTIME_CLASS,
-            rule="the RuntimeClass that a new pod names must exist; give its manifest beside the pod's",
+            rule="the RuntimeClass that a new pod names must exist; give its manifest with the pod's",
             inputs=(Input("runtimeClassName", name, pod.origin.get("runtimeClassName", "")),),
         )
     if found is not None:
@@ -393,9 +393,9 @@ class QuotaUse:
         """What cannot be judged of the quotas of a new pod's namespace."""
         for quota in self._quotas.get(pod.namespace, ()):
             if any(one.name == _AFFINITY for one in quota.scopes):
-                yield quota, f"its scope {_AFFINITY} is not judged: it is taken to count none of the pods"
+                yield quota, f"its scope {_AFFINITY} is not evaluated: memqos assumes that it counts none of the pods"
             elif quota.used is None and self._matches(pod, submission, quota):
-                yield quota, "it has no status.used: what pods that are not given use is not counted"
+                yield quota, "it has no status.used: the usage of pods that are not given does not count"
 
     def _of(self, pod: Pod, submission: Submission) -> Iterator[ResourceQuota]:
         return (one for one in self._quotas.get(pod.namespace, ()) if self._matches(pod, submission, one))

@@ -64,7 +64,7 @@ def what_it_may_change(autoscaler: VerticalPodAutoscaler) -> str:
     bounds = "; ".join(text for one in autoscaler.policies if (text := _bounds(one)))
     return (
         f"updateMode {autoscaler.update_mode}: it may change requests and limits of {target}'s pods, and has no "
-        f"status.recommendation: to what is not known{f' ({bounds})' if bounds else ''}{boost}"
+        f"status.recommendation: the new values are not known{f' ({bounds})' if bounds else ''}{boost}"
     )
 
 

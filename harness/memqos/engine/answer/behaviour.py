@@ -33,7 +33,7 @@ _WORKLOAD = "memqos workload"
 
 _RULES: Mapping[str, _Rule] = {
     "memory.events high": _Rule(
-        rule="`high` is counted each time a cgroup uses more than memory.high, and only then",
+        rule="`high` counts each time a cgroup uses more than memory.high, and only then",
         revision=_V2,
         source="kernel cgroup-v2.rst, memory.high and memory.events; mm/memcontrol.c, mem_cgroup_handle_over_high",
         knobs=(Knob.MEMORY_HIGH,),
@@ -46,14 +46,14 @@ _RULES: Mapping[str, _Rule] = {
         knobs=(Knob.MEMORY_HIGH,),
     ),
     "memory.stat pgmajfault": _Rule(
-        rule="before a task sleeps above memory.high the kernel reclaims all that it can, the program's own text too, "
-        "which it then reads in again",
+        rule="before a task sleeps above memory.high the kernel reclaims all it can, the program's own text "
+        "included, which then has to be read in again",
         revision=_V2,
         source="mm/memcontrol.c, mem_cgroup_handle_over_high (retry_reclaim)",
         knobs=(Knob.MEMORY_HIGH,),
     ),
     "memory.events max": _Rule(
-        rule="`max` is counted each time a charge would pass memory.max, before anything is reclaimed for it",
+        rule="`max` counts each time a charge would pass memory.max, before anything is reclaimed for it",
         revision=_V2,
         source="kernel cgroup-v2.rst, memory.max and memory.events; mm/memcontrol.c, try_charge_memcg",
         knobs=(Knob.MEMORY_MAX,),
@@ -71,70 +71,75 @@ _RULES: Mapping[str, _Rule] = {
         knobs=(Knob.MEMORY_HIGH, Knob.MEMORY_MAX),
     ),
     "memory.pressure full total": _Rule(
-        rule="while every task of a cgroup that is not idle is stalled for memory, nothing of it gets on",
+        rule="`full` counts the time in which every non-idle task of a cgroup is stalled for memory",
         revision=_V2,
         source="kernel accounting/psi.rst, full; mm/memcontrol.c, mem_cgroup_handle_over_high",
         knobs=(Knob.MEMORY_HIGH, Knob.MEMORY_MAX),
     ),
     "memory.pressure entry": _Rule(
-        rule="a program that is started in a container above memory.high sleeps for what it is charged like any other",
+        rule="a program started in a container above memory.high sleeps for its own charges like any other",
         revision=_V2,
         source="mm/memcontrol.c, mem_cgroup_handle_over_high; KEP-2570, why it was put on hold in 1.28",
         knobs=(Knob.MEMORY_HIGH,),
     ),
     "memory.pressure threads": _Rule(
-        rule="each thread sleeps for what it is charged itself, when it returns to user space; none sleeps for another",
+        rule="each thread sleeps for its own charges when it returns to user space, and never for those of "
+        "another thread",
         revision=_V2,
         source="mm/memcontrol.c, mem_cgroup_handle_over_high (memcg_nr_pages_over_high of the task)",
         knobs=(Knob.MEMORY_HIGH,),
     ),
     "memory.peak": _Rule(
-        rule="the most memory that was ever in use is kept, whatever was given back since",
+        rule="memory.peak keeps the highest usage, whatever was freed since",
         revision=_V2,
         source="kernel cgroup-v2.rst, memory.peak; mm/page_counter.c, page_counter_try_charge",
     ),
     "memory.current fallen": _Rule(
-        rule="memory that a program gives back, or leaves when it ends, is not charged any more",
+        rule="memory that a program frees, or leaves when it exits, is no longer charged",
         revision=_V2,
         source="kernel cgroup-v2.rst, memory.current; mm/memcontrol.c, uncharge_folio",
     ),
     "memory.current left": _Rule(
-        rule="a page of a file is charged to the cgroup that brought it into memory until it leaves it, whoever ends",
+        rule="a file page stays charged to the cgroup that brought it into memory until it leaves memory, also if "
+        "processes exit",
         revision=_V2,
         source="kernel cgroup-v2.rst, Memory Ownership; mm/memcontrol.c, uncharge_folio",
     ),
     "memory.current limited": _Rule(
-        rule="a memory.max that is written below what is in use takes what can be reclaimed before anything is killed",
+        rule="writing memory.max below current usage reclaims what it can before anything is killed",
         revision=_V2,
         source="kernel cgroup-v2.rst, memory.max; mm/memcontrol.c, memory_max_write",
         knobs=(Knob.MEMORY_MAX,),
     ),
     "memory.current": _Rule(
-        rule="a task above memory.high sleeps for what it is charged, the longer the further above it is, up to 2 s",
+        rule="a task above memory.high sleeps for its charges, longer the further usage is above it, up to 2 s",
         revision=_V2,
         source="mm/memcontrol.c, calculate_high_delay and mem_cgroup_handle_over_high",
         knobs=(Knob.MEMORY_HIGH,),
     ),
     "memory.current kept": _Rule(
-        rule="reclaim passes over a cgroup whose memory.min or memory.low, as far as it counts, covers its use",
+        rule="reclaim skips a cgroup whose effective memory.min or memory.low covers its usage",
         revision=_V2,
         source="kernel cgroup-v2.rst, memory.min and memory.low; mm/vmscan.c, shrink_node_memcgs",
         knobs=(Knob.MEMORY_MIN, Knob.MEMORY_LOW),
     ),
     "memory.current share": _Rule(
-        rule="siblings that claim more protection than their parent has are passed over when what they use fits that",
+        rule="reclaim skips siblings that claim more protection than their parent has, while their usage together "
+        "fits the parent's",
         revision=_V2,
         source="kernel cgroup-v2.rst, memory.min and memory.low; mm/page_counter.c, effective_protection",
         knobs=(Knob.MEMORY_MIN, Knob.MEMORY_LOW),
     ),
     "memory.current taken": _Rule(
-        rule="reclaim takes what nothing protects, then what memory.low protects, and nothing of memory.min",
+        rule="reclaim takes unprotected memory first, then what memory.low protects, and nothing that memory.min "
+        "protects",
         revision=_V2,
         source="kernel cgroup-v2.rst, memory.min and memory.low; mm/vmscan.c, shrink_node_memcgs",
         knobs=(Knob.MEMORY_MIN, Knob.MEMORY_LOW),
     ),
     "memory.events low": _Rule(
-        rule="`low` is counted each time memory is taken from a cgroup though its memory.low covers it, and only then",
+        rule="`low` counts each time reclaim takes memory from a cgroup although its memory.low covers it, and "
+        "only then",
         revision=_V2,
         source="kernel cgroup-v2.rst, memory.low and memory.events; mm/vmscan.c, shrink_node_memcgs",
         knobs=(Knob.MEMORY_LOW,),
@@ -146,41 +151,42 @@ _RULES: Mapping[str, _Rule] = {
         knobs=(Knob.MEMORY_SWAP_MAX,),
     ),
     "memory.swap.current used": _Rule(
-        rule="a cgroup without room for its anonymous memory swaps some of it out, as far as memory.swap.max lets it",
+        rule="a cgroup without room for its anonymous memory swaps some of it out, as far as memory.swap.max allows",
         revision=_V2,
         source="kernel cgroup-v2.rst, memory.swap.max; mm/vmscan.c, can_reclaim_anon_pages and get_scan_count",
         knobs=(Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX),
     ),
     "memory.swap.current given back": _Rule(
-        rule="a page's place in swap is free again when its program frees the page, or ends",
+        rule="a page's swap slot is freed when its program frees the page or exits",
         revision=_V2,
         source="mm/memory.c, zap_pte_range; mm/memcontrol.c, __mem_cgroup_uncharge_swap",
     ),
     "memory.swap.current zswapped": _Rule(
-        rule="what is kept compressed in memory has its place in swap, and counts there with its full size",
+        rule="a page compressed in zswap keeps its swap slot and counts in memory.swap.current with its full size",
         revision=_V2,
         source="kernel cgroup-v2.rst, memory.swap.current and memory.stat, zswapped; mm/zswap.c, zswap_store",
         knobs=(Knob.MEMORY_SWAP_MAX,),
     ),
     "memory.zswap.current": _Rule(
-        rule="with zswap on, what is swapped out is compressed in memory, and what that takes is charged to the cgroup",
+        rule="with zswap on, swapped-out pages are compressed in memory, and the compressed size is charged to "
+        "the cgroup",
         revision=_V2,
         source="kernel cgroup-v2.rst, memory.zswap.current; mm/zswap.c, zswap_store",
         knobs=(Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX),
     ),
     "memory.zswap.current limited": _Rule(
-        rule="no page is stored in zswap while the cgroup, or one above it, has reached its memory.zswap.max there",
+        rule="no page is stored in zswap while the cgroup or an ancestor has reached its memory.zswap.max",
         revision=_V2,
         source="kernel cgroup-v2.rst, memory.zswap.max; mm/memcontrol.c, obj_cgroup_may_zswap",
     ),
     "memory.stat pgsteal": _Rule(
-        rule="the multi-generational LRU passes what memory.low covers over once, and then takes pages of it",
+        rule="the multi-generational LRU skips a cgroup that memory.low covers once, and then takes pages of it",
         revision=_V2,
         source="kernel cgroup-v2.rst, memory.stat, pgsteal; mm/vmscan.c, shrink_one (MEMCG_LRU_TAIL, MEMCG_LOW)",
         knobs=(Knob.MEMORY_MIN, Knob.MEMORY_LOW),
     ),
     "memory.stat workingset_refault_file": _Rule(
-        rule="a page of a file is counted each time it was taken from the cgroup and is read again, and only then",
+        rule="a file page counts each time it is read again after reclaim took it from the cgroup, and only then",
         revision=_V2,
         source="kernel cgroup-v2.rst, memory.stat, workingset_refault_file; mm/workingset.c, workingset_refault",
         knobs=(Knob.MEMORY_MIN, Knob.MEMORY_LOW),
@@ -191,49 +197,51 @@ _RULES: Mapping[str, _Rule] = {
         source="kernel cgroup-v2.rst, memory.zswap.writeback and memory.stat, zswpwb; mm/zswap.c, shrink_memcg",
     ),
     "memory.swap.events fail": _Rule(
-        rule="`fail` is counted each time a page is not swapped out because the devices are full or memory.swap.max is",
+        rule="`fail` counts each time a page is not swapped out because the devices are full or memory.swap.max is "
+        "reached",
         revision=_V2,
         source="kernel cgroup-v2.rst, memory.swap.events; mm/memcontrol.c, __mem_cgroup_try_charge_swap",
         knobs=(Knob.MEMORY_SWAP_MAX,),
     ),
     "cpuset.mems": _Rule(
-        rule="a container may take memory from the zones that its request names, whatever other rules would name",
+        rule="a container may take memory from the NUMA nodes that its request names, whatever other rules would name",
         revision=_CRI,
         source="CRI LinuxContainerResources.cpuset_mems",
         knobs=(Knob.CPUSET_MEMS,),
         set_by=Setter.RUNTIME,
     ),
     "memory.numa_stat": _Rule(
-        rule="every page of a program that starts inside is taken from the zones of cpuset.mems",
+        rule="every page of a program that starts inside comes from the NUMA nodes of cpuset.mems",
         revision=_V2,
         source="kernel cgroup-v2.rst, cpuset.mems",
         knobs=(Knob.CPUSET_MEMS,),
     ),
     "memory.numa_stat spilled": _Rule(
-        rule="where a program's own zone is full, its pages are taken from the nearest zone of cpuset.mems with room",
+        rule="where a program's own NUMA node is full, its pages come from the nearest NUMA node of cpuset.mems "
+        "with room",
         revision=_V2,
         source="mm/page_alloc.c, find_next_best_node and get_page_from_freelist; Documentation/mm/numa.rst",
         knobs=(Knob.CPUSET_MEMS,),
     ),
     "memory.numa_stat moved": _Rule(
-        rule="a program's pages move to the zones that cpuset.mems names when it is written",
+        rule="writing cpuset.mems moves a program's pages to the NUMA nodes that it names",
         revision=_V2,
         source="kernel cgroup-v2.rst, cpuset.mems; kernel/cgroup/cpuset.c, cpuset_migrate_mm",
         knobs=(Knob.CPUSET_MEMS,),
     ),
     "huge pages in use": _Rule(
-        rule="a huge page is taken from those that the zones of cpuset.mems have set aside, as any other page is",
+        rule="a huge page comes from the pools of the NUMA nodes of cpuset.mems, like any other page",
         revision=_V2,
         source="kernel cgroup-v2.rst, cpuset.mems; mm/hugetlb.c, dequeue_hugetlb_folio_nodemask",
     ),
     "memory.numa_stat reclaimed": _Rule(
-        rule="where the zones of cpuset.mems are full, page cache on them makes room for what is asked of them",
+        rule="where the NUMA nodes of cpuset.mems are full, page cache on them is reclaimed for new allocations",
         revision=_V2,
         source="kernel cgroup-v2.rst, cpuset.mems; mm/page_alloc.c, __alloc_pages_direct_reclaim",
         knobs=(Knob.CPUSET_MEMS,),
     ),
     "memory.events oom_kill zone": _Rule(
-        rule="a program is killed where the zones of its cpuset.mems are full, however much is free on others",
+        rule="a program is killed where the NUMA nodes of its cpuset.mems are full, however much is free on others",
         revision=_V2,
         source="kernel cgroup-v2.rst, cpuset.mems; mm/oom_kill.c, constrained_alloc (CONSTRAINT_CPUSET)",
         knobs=(Knob.CPUSET_MEMS,),
@@ -257,42 +265,45 @@ _RULES: Mapping[str, _Rule] = {
         knobs=(Knob.MEMORY_MEMSW_LIMIT_IN_BYTES,),
     ),
     "memory.memsw.usage_in_bytes": _Rule(
-        rule="what memory.limit_in_bytes has no room for is swapped out, as far as memory.memsw.limit_in_bytes lets it",
+        rule="memory beyond memory.limit_in_bytes is swapped out, as far as memory.memsw.limit_in_bytes allows",
         revision=_V1,
         source="kernel cgroup-v1/memory.rst, memsw.limit_in_bytes",
         knobs=(Knob.MEMORY_LIMIT_IN_BYTES, Knob.MEMORY_MEMSW_LIMIT_IN_BYTES),
     ),
     "answer": _Rule(
-        rule="a daemon whose memory is kept, or can be fetched again, goes on answering while pods take all they can",
+        rule="a daemon whose memory stays resident, or can be read in again, keeps answering while pods take all "
+        "they can",
         revision=_V2,
         source="Reserve Compute Resources for System Daemons; kernel cgroup-v2.rst, memory.min",
     ),
     "pace": _Rule(
-        rule="what protection keeps in memory need not be read again, so a program that reads it keeps its pace",
+        rule="protected data stays in memory and is not read again, so a program that reads it keeps its pace",
         revision=_V2,
         source="KEP-2570, motivation; kernel cgroup-v2.rst, memory.min and memory.low",
         knobs=(Knob.MEMORY_MIN, Knob.MEMORY_LOW),
     ),
     "state": _Rule(
-        rule="a container runs on as long as its first process is not killed and does not end",
+        rule="a container runs until its first process exits or is killed",
         revision=_CRI,
         source="CRI ContainerState",
         set_by=Setter.RUNTIME,
     ),
     "exit code": _Rule(
-        rule="a process that SIGKILL ended gives 128 + 9",
+        rule="a process killed by SIGKILL has the exit code 128 + 9",
         revision=_CRI,
         source="CRI ContainerStatus.exit_code",
         set_by=Setter.RUNTIME,
     ),
     "reason": _Rule(
-        rule="a container whose memory cgroup counted `oom_kill` ended for the reason OOMKilled",
+        rule="a container whose memory cgroup counted `oom_kill` has the reason OOMKilled",
         revision=_CRI,
         source="CRI ContainerStatus.reason",
         set_by=Setter.RUNTIME,
     ),
     "report": _Rule(
-        rule="a program that is not killed says how far it came", revision=_WORKLOAD, source="the workload's own report"
+        rule="a program that is not killed reports how far it came",
+        revision=_WORKLOAD,
+        source="the workload's own report",
     ),
 }
 

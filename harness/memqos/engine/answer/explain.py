@@ -31,7 +31,7 @@ __all__ = [
 
 MOUNT = "/sys/fs/cgroup"
 _ON_V1_ALONE = frozenset(knobs_of(CgroupVersion.V1)) - frozenset(knobs_of(CgroupVersion.V2))
-_REFUSED = "the runtime refuses to make it"
+_REFUSED = "the runtime refuses to create it"
 _NARROWEST = len("memory.swap.max") + 2
 _KI, _MI = 1 << 10, 1 << 20
 

@@ -34,7 +34,7 @@ __all__ = [
 
 
 class Setter(StrEnum):
-    """Who made an observed value; where it deviates, who was to make another one.
+    """What set the observed value; where it deviates, what should have set another one.
 
     MEMQOS wrote what it holds. A file above containers that holds something else than memqos wrote there is OTHER's:
     nobody knows who changed it.
@@ -45,7 +45,7 @@ class Setter(StrEnum):
     MEMQOS = "memqos in the kubelet's place"
     SYSTEMD = "systemd"
     KERNEL = "the kernel"
-    OTHER = "somebody else"
+    OTHER = "unknown writer"
 
 
 _UNITS = (".slice", ".scope")
@@ -130,13 +130,13 @@ _BY = {
     Hop.SPEC: "the daemon",
     Hop.CONFIG: "the daemon, or a runtime that changed its config.json",
     Hop.STATE: "the OCI runtime",
-    Hop.UNIT: "the OCI runtime, or whoever changed the systemd unit",
+    Hop.UNIT: "the OCI runtime, or another writer of the systemd unit",
 }
 _CHANGED_BUNDLE = "the OCI runtime, which changed its config.json"
-_AFTER_THE_UNIT = "whoever wrote the file after systemd"
+_AFTER_THE_UNIT = "a writer after systemd"
 _OCI_RUNTIME = "the OCI runtime"
-_AFTER_THE_RUNTIME = "the OCI runtime, or whoever wrote the file after it"
-_WHILE_IT_RAN = "whoever wrote the file while the container ran"
+_AFTER_THE_RUNTIME = "the OCI runtime, or a writer after it"
+_WHILE_IT_RAN = "a writer while the container ran"
 
 HELD = "held before"
 """The name, among a finding's evidence, of what a file held while the container ran and before it deviated."""
@@ -152,7 +152,7 @@ def first_lost(hops: Sequence[HopHeld], *, knob: str, observed: str, own_bundle:
     seen = [hop for hop in hops if not hop.why_not]
     if not seen:
         reasons = "; ".join(f"{hop.hop}: {hop.why_not}" for hop in hops)
-        return unseen_loss(reasons or "there is none to look at", hops)
+        return unseen_loss(reasons or "no hop can be read", hops)
     at = next((number for number, hop in enumerate(seen) if hop.is_lost), len(seen))
     asked = seen[min(at, len(seen) - 1)].asked
     before = _had("the request" if at == 0 else seen[at - 1].hop, " or ".join(asked) if at == 0 else seen[at - 1].held)
@@ -170,7 +170,7 @@ def changed_later(hops: Sequence[HopHeld], *, knob: str, held: str, observed: st
 
 def unseen_loss(reason: str, hops: Sequence[HopHeld] = ()) -> Loss:
     """Nothing can be said of who lost it, for this reason."""
-    return Loss(by="", told=f"who lost it could not be seen: {reason}", hops=tuple(hops))
+    return Loss(by="", told=f"first lost: not observable: {reason}", hops=tuple(hops))
 
 
 def _by(seen: Sequence[HopHeld], at: int, hops: Sequence[HopHeld]) -> str:
@@ -182,11 +182,11 @@ def _by(seen: Sequence[HopHeld], at: int, hops: Sequence[HopHeld]) -> str:
 
 
 def _had(where: str, said: str) -> str:
-    return f"{where} had {said}" if said else f"{where} said nothing of it"
+    return f"{where} had {said}" if said else f"{where} did not set it"
 
 
 def _has(hop: HopHeld) -> str:
-    return f"{hop.hop} has {hop.held}" if hop.held else f"{hop.hop} says nothing of it"
+    return f"{hop.hop} has {hop.held}" if hop.held else f"{hop.hop} does not set it"
 
 
 class Verdict(StrEnum):

@@ -93,11 +93,11 @@ def _score(finding: Finding, container: PlannedContainer | None) -> Finding | No
 
 _SOURCE = "KEP-2570, disabling and rollback; kubelet EnsureExists, UpdateCgroups"
 _KEPT = {
-    Level.NODE: "the kubelet writes no other value over the one that it wrote before",
-    Level.QOS: "the kubelet writes no other value over the one that it wrote before",
-    Level.RESERVED: "the kubelet writes no other value over the one that it wrote before",
-    Level.POD: "the kubelet writes a pod's cgroup when it makes it, and this one was there already",
-    Level.CONTAINER: "a container keeps what it was made with until it is made again",
+    Level.NODE: "the kubelet does not overwrite the value that it wrote before",
+    Level.QOS: "the kubelet does not overwrite the value that it wrote before",
+    Level.RESERVED: "the kubelet does not overwrite the value that it wrote before",
+    Level.POD: "the kubelet writes a pod's cgroup when it creates it, and this one already existed",
+    Level.CONTAINER: "a container keeps the values it was created with until it is recreated",
 }
 
 

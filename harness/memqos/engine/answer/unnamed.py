@@ -144,16 +144,16 @@ def _expected(path: CgroupPath, name: str, text: str, unnamed: Unnamed) -> _Expe
     """What a file must show; None where nothing certain can be expected of it."""
     if name in unnamed.asked:
         asked, source = unnamed.asked[name], "OCI runtime specification, linux.resources.unified"
-        return None if asked is None else _Expected(asked, f"a request named {name}", source)
+        return None if asked is None else _Expected(asked, f"a request names {name}", source)
     if name == Knob.PIDS_MAX and path.name.endswith(_SCOPE) and text.strip() != "max":
         return _of_tasks(unnamed.tasks_max)
     if is_unknown_file(name):
         other = unnamed.baseline.get(name)
-        rule = f"unknown file differs: a container that was asked for nothing shows another {name}"
+        rule = f"unknown file differs: a container without requests shows another {name}"
         return _Expected(other.strip(), rule) if isinstance(other, str) else None
     default = default_text(name) or ""
     return _Expected(
-        text.strip() if shows_default(name, text) else default, f"no request named {name}: the kernel's default shows"
+        text.strip() if shows_default(name, text) else default, f"no request names {name}: the kernel's default applies"
     )
 
 
@@ -161,7 +161,7 @@ def _of_tasks(tasks_max: str) -> _Expected:
     """pids.max of a scope without TasksMax, which some runtimes set to no limit."""
     return _Expected(
         "max" if tasks_max == "infinity" else tasks_max,
-        "no request named pids.max: systemd's DefaultTasksMax shows, or no limit",
+        "no request names pids.max: systemd's DefaultTasksMax applies, or no limit",
         "systemd-system.conf(5), DefaultTasksMax",
-        "" if tasks_max else "systemd does not say its DefaultTasksMax",
+        "" if tasks_max else "systemd does not report its DefaultTasksMax",
     )

@@ -99,7 +99,7 @@ NOT_STARTED = "no container of this name was started"
 NOT_READ = "the reading has no such cgroup"
 """Why nothing is observed of a container that does not run."""
 
-VERSION_UNKNOWN = "versions of the runtime differ here, and which one this is is not known"
+VERSION_UNKNOWN = "versions of the runtime differ here, and this one's version is not known"
 
 
 def judged_files(version: CgroupVersion) -> tuple[str, ...]:
@@ -249,7 +249,7 @@ class _There:
         if text is None:
             return self.unseen(expected, "the file was not read")
         if isinstance(text, NoFile):
-            return self.unseen(expected, "there is no such file: the controller is missing or not enabled there")
+            return self.unseen(expected, "no such file: the controller is missing or not enabled there")
         if isinstance(text, Unreadable):
             return self.unseen(expected, f"the file could not be read: {text.reason}")
         try:

@@ -52,7 +52,7 @@ def untouched(kubelet: Kubelet, knob: Knob, level: Level) -> Ruling:
         inputs = (Input(gate, "false", kubelet.settings.origin.get(gate, f"default of {kubelet.release}")),)
         text = f"without memory QoS {text}"
     reason = Reason(
-        rule=f"{text}: the kernel's default shows",
+        rule=f"{text}: the kernel's default applies",
         revision=kernel_revision(kubelet.node.cgroup_version),
         source=source,
         inputs=inputs,
@@ -61,7 +61,7 @@ def untouched(kubelet: Kubelet, knob: Knob, level: Level) -> Ruling:
 
 
 def _swappiness_reason(kubelet: Kubelet, source: str) -> Reason:
-    rule = "nobody writes it: a new cgroup takes it over from its parent, and the root has vm.swappiness"
+    rule = "it is not written: a new cgroup inherits it from its parent, and the root has vm.swappiness"
     return Reason(
         rule=rule,
         revision=kernel_revision(kubelet.node.cgroup_version),
@@ -80,25 +80,25 @@ _COUNTERPARTS: Mapping[Knob, str] = {
     Knob.MEMORY_MAX: "memory.limit_in_bytes limits memory there",
     Knob.MEMORY_SWAP_MAX: "memory.memsw.limit_in_bytes limits memory and swap together there",
     Knob.MEMORY_OOM_GROUP: "an OOM kill takes one process there",
-    Knob.CPU_WEIGHT: "cpu.shares is there, as the kubelet computes them",
-    Knob.CPU_MAX: "cpu.cfs_quota_us and cpu.cfs_period_us are there",
-    Knob.HUGETLB_2MB_MAX: "hugetlb.2MB.limit_in_bytes is there",
-    Knob.HUGETLB_1GB_MAX: "hugetlb.1GB.limit_in_bytes is there",
+    Knob.CPU_WEIGHT: "cpu.shares exists instead, as the kubelet computes it",
+    Knob.CPU_MAX: "cpu.cfs_quota_us and cpu.cfs_period_us exist instead",
+    Knob.HUGETLB_2MB_MAX: "hugetlb.2MB.limit_in_bytes exists instead",
+    Knob.HUGETLB_1GB_MAX: "hugetlb.1GB.limit_in_bytes exists instead",
     Knob.MEMORY_LIMIT_IN_BYTES: "memory.max limits memory there",
     Knob.MEMORY_MEMSW_LIMIT_IN_BYTES: "memory.swap.max limits swap alone there",
-    Knob.MEMORY_SOFT_LIMIT_IN_BYTES: "memory.low and memory.high do what it was meant for",
+    Knob.MEMORY_SOFT_LIMIT_IN_BYTES: "memory.low and memory.high replace it",
     Knob.MEMORY_SWAPPINESS: "vm.swappiness holds for the whole machine there",
     Knob.MEMORY_OOM_CONTROL: "the OOM killer cannot be turned off there; memory.oom.group says what it takes",
-    Knob.CPU_SHARES: "cpu.weight is there, converted from shares",
+    Knob.CPU_SHARES: "cpu.weight exists instead, converted from shares",
     Knob.CPU_CFS_QUOTA_US: "cpu.max holds quota and period there",
     Knob.CPU_CFS_PERIOD_US: "cpu.max holds quota and period there",
-    Knob.HUGETLB_2MB_LIMIT_IN_BYTES: "hugetlb.2MB.max is there",
-    Knob.HUGETLB_1GB_LIMIT_IN_BYTES: "hugetlb.1GB.max is there",
+    Knob.HUGETLB_2MB_LIMIT_IN_BYTES: "hugetlb.2MB.max exists instead",
+    Knob.HUGETLB_1GB_LIMIT_IN_BYTES: "hugetlb.1GB.max exists instead",
 }
 _NOT_RULED: Mapping[Knob, str] = {
     Knob.PIDS_MAX: "podPidsLimit limits no pod, no reservation names pid, and the node's process capacity is not known",
-    Knob.CPUSET_CPUS: "CPUs are the CPU Manager's matter; kubepods gets all of them from 1.32 on under its policy none",
-    Knob.CPUSET_MEMS: "zones are the Memory Manager's matter, and its policy is not Static",
+    Knob.CPUSET_CPUS: "the CPU Manager assigns CPUs; kubepods gets all of them from 1.32 on under its policy none",
+    Knob.CPUSET_MEMS: "the Memory Manager assigns NUMA nodes, and its policy is not Static",
 }
 
 

@@ -28,7 +28,7 @@ def share_rulings(kubelet: Kubelet, shares: int, what: str) -> dict[Knob, Ruling
 
     def why() -> Reason:
         return Reason(
-            rule=f"cpu.weight is the linear image of cpu.shares, which are {what}",
+            rule=f"cpu.weight is cpu.shares converted by the linear formula; cpu.shares are {what}",
             revision=kubelet.revisions[Family.CPU],
             source="kubelet cm.MilliCPUToShares, cm.getCPUWeight",
             inputs=(Input("cpu.shares", str(shares), "computed"),),

@@ -369,13 +369,13 @@ def _rows(plan: Plan, given: ContainerUsage, kubelet: Kubelet) -> Iterator[_Row]
         left_out = {one.name: why_unanswered(one, sandbox, _CLAIMS) for one in pod.containers}
         for one in pod.containers:
             others = [name for name, why in left_out.items() if why]
-            unsure = f"taken as if {' and '.join(others)} of its pod claimed nothing, which is not modelled"
+            unsure = f"computed as if {' and '.join(others)} of its pod claimed nothing, which is not modelled"
             own = left_out[one.name]
             yield from _container_rows(one, pod, given, kubelet, not_modelled=own, unsure=unsure if others else "")
 
 
 _CLAIMS = (Knob.MEMORY_MIN, Knob.MEMORY_LOW)
-_SANDBOX_USES = "what the sandbox itself uses comes on top of what its containers use, and is not modelled"
+_SANDBOX_USES = "the sandbox's own usage comes on top of its containers' usage, and is not modelled"
 
 
 def _row(cgroup: PlannedCgroup, name: str, *, unsure: str = "") -> _Row:

@@ -276,7 +276,7 @@ def slowing_document(found: tuple[Slowed, ...], left_out: tuple[Unanswered, ...]
 def slowing_text(found: tuple[Slowed, ...], left_out: tuple[Unanswered, ...] = ()) -> str:
     """For people: where each cgroup with a memory.high is slowed, stalls and ends; left_out as `slowing_document`."""
     lines = [
-        "Throttling: what memory.high does to one task that grows and of whose memory nothing can be reclaimed.",
+        "Throttling: what memory.high does to one growing task whose memory cannot be reclaimed.",
     ]
     if not found:
         others = "other " if left_out else ""
@@ -291,7 +291,7 @@ def slowing_text(found: tuple[Slowed, ...], left_out: tuple[Unanswered, ...] = (
     if any(one.end is None or one.sleeps_from < one.end for one in found):
         lines += [
             "",
-            "A third way has no end: where the only page cache charged to a container is its own program text, each",
+            "A third course has no end: where the only page cache charged to a container is its own program text, each",
             "pass reclaims the text and the program reads it in again. Then anon stands still, pgmajfault grows, and",
             "nothing is killed. The plan does not show whether that happens: it depends on which cgroup read the text.",
         ]
@@ -306,7 +306,7 @@ def _lines(one: Slowed) -> Iterator[str]:
     if one.stalls:
         yield f"  stalls from {one.stalls_from} on: {one.batch >> 10} KiB in 2 s"
     if one.end is None or one.least_seconds is None or one.most_seconds is None:
-        yield f"  not modelled: {one.end_unknown}" if one.end_unknown else "  no end of its own: there is no memory.max"
+        yield f"  not modelled: {one.end_unknown}" if one.end_unknown else "  no end of its own: memory.max is not set"
         return
     least, most = duration(one.least_seconds), duration(one.most_seconds)
     yield f"  ends at memory.max {one.end}, if it keeps growing: after {least} to {most} of sleep"

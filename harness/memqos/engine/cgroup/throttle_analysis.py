@@ -85,7 +85,7 @@ class Analysis:
 
     @property
     def is_too_short(self) -> bool:
-        """Whether it was watched above memory.high for less than the least way to memory.max, and not killed."""
+        """Whether it was observed above memory.high for less than the least way to memory.max, and not killed."""
         return self.way is not None and 0 < self.above < self.way.least and self.end.ending is not Ending.KILLED
 
 
@@ -159,11 +159,11 @@ def _ending(samples: Sequence[Sample], setup: Setup, parts: Sequence[Segment], *
     if _rose([one.oom_kills for one in seen]):
         return Ending.KILLED, _killed(at_max=near or setup.limit is None or _rose([one.max_events for one in seen]))
     if setup.limit is None:
-        return Ending.UNKNOWN, "there is no memory.max: what ends the container is not in the series"
+        return Ending.UNKNOWN, "memory.max is not set: the series does not show what ends the container"
     if is_gone:
         return (Ending.KILLED, _KILLED_UNSEEN) if near else (Ending.OTHERWISE, _ENDED_FAR)
     if parts[-1].course is Course.THRASHES:
-        return Ending.THRASHES, "it stood still to the last sample, and nothing is killed for that"
+        return Ending.THRASHES, "usage stood still to the last sample, and the kernel kills nothing for that"
     return (Ending.UNKNOWN, _STOPS_NEAR) if near else (Ending.OTHERWISE, _STOPS_FAR)
 
 
@@ -278,7 +278,7 @@ def _rounded(value: float | None) -> float | None:
 def analysis_text(found: Sequence[Analysis], notes: Sequence[str] = ()) -> str:
     """For people: the setup, a table of stretches with what each rests on, the end, and what it was watched for."""
     if not found:
-        return "There are fewer than two samples of a container: nothing can be said."
+        return "Fewer than two samples of a container: no verdict."
     parts = [*(f"note: {one}" for one in notes)]
     for number, one in enumerate(found, 1):
         title = f"cgroup {number} of {len(found)}: " if len(found) > 1 else ""
@@ -347,7 +347,7 @@ def _ended(one: Analysis) -> Iterator[str]:
         return
     begin = one.samples[0].usage
     start = "memory.high" if _high(one) >= begin else f"{begin} bytes"
-    watched = f"it was watched above memory.high for {one.above:.1f} s"
+    watched = f"it was observed above memory.high for {one.above:.1f} s"
     yield f"  From {start} to memory.max it is {_slept_text(one.way)}; {watched}."
     if one.is_too_short:
         yield "  No kill at memory.max can be seen within that time: none was seen, and one may still come."

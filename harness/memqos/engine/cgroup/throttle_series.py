@@ -411,15 +411,15 @@ def _judged(
 
 def _asleep(ratio: float | None) -> tuple[Course, str]:
     if ratio is None:
-        return Course.SLEEPS, f"fewer than {_FEWEST_PASSES} passes: too few to be held against the model"
+        return Course.SLEEPS, f"fewer than {_FEWEST_PASSES} passes: too few to compare with the model"
     if ratio < _TOO_FAST:
         return Course.UNKNOWN, (
-            f"a pass takes {ratio:.2f} of what the model has one task sleep: several tasks sleep side by side, or "
-            "memory.high, the levels or HZ are not those of the series"
+            f"a pass takes {ratio:.2f} of the sleep that the model gives one task: several tasks sleep in parallel, "
+            "or memory.high, the levels or HZ differ from the series"
         )
     if ratio > _ALSO_WAITS:
-        return Course.SLEEPS, f"each pass takes {ratio:.2f} of its sleep: the program also does or awaits other things"
-    return Course.SLEEPS, f"each pass takes {ratio:.2f} of what the kernel has it sleep"
+        return Course.SLEEPS, f"each pass takes {ratio:.2f} of its sleep: the program also works or waits"
+    return Course.SLEEPS, f"each pass takes {ratio:.2f} of the sleep that the kernel imposes"
 
 
 def _still(part: Sequence[Span], setup: Setup, faults: float | None) -> tuple[Course, str]:
@@ -434,7 +434,10 @@ def _still(part: Sequence[Span], setup: Setup, faults: float | None) -> tuple[Co
             "a reading: usage stands still while passes go on; the series has no pgmajfault that would show it"
         )
     if faults < _FAULTS_A_SECOND:
-        return Course.UNKNOWN, "usage stands still while passes go on, and pgmajfault does not grow: it is not the text"
+        return (
+            Course.UNKNOWN,
+            "usage stands still while passes go on, and pgmajfault does not grow: the program text is not read again",
+        )
     anon = [one.anon for one in samples if one.anon is not None]
     if len(anon) == len(samples):
         moved = max(anon) - min(anon)

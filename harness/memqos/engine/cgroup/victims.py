@@ -237,7 +237,7 @@ def shortages_document(found: tuple[Shortage, ...]) -> list[dict[str, Any]]:
 
 def shortages_text(found: tuple[Shortage, ...]) -> str:
     """For people: of each thing that can run out the containers in the order in which they are killed."""
-    lines = ["OOM: which containers are killed first, if each is one process that uses all that its container does."]
+    lines = ["OOM: which containers are killed first, if each is one process with all of its container's usage."]
     for one in found:
         lines += ["", f"{one.subject} runs out of its {one.total} bytes of memory and swap:"]
         for number, each in enumerate(one.victims, 1):

@@ -45,7 +45,7 @@ def container_high(case: ContainerCase) -> Ruling:
     factor = case.kubelet.factor
     top, named = _top(case)
     if factor is None or top <= 0:
-        rule = "memory.high is not written: there is nothing to take a share of"
+        rule = "memory.high is not written: no throttling factor, or no amount to apply it to"
         return container_ruling(case, ABSENT, rule, _CONTAINER_SOURCE)
     high = memory_high(top, factor)
     above = high > case.request

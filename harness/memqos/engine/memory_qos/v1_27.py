@@ -61,7 +61,9 @@ def container_high(case: ContainerCase, *, unlimited_too: bool) -> Ruling:
     if request == limit and limit:
         return container_ruling(case, ABSENT, "memory.high is not written: the request equals the limit", _SOURCE)
     if request == limit and not unlimited_too:
-        rule = "memory.high is not written: no request and no limit count as equal ones (kubernetes issue 137685)"
+        rule = (
+            "memory.high is not written: a missing request and a missing limit count as equal (kubernetes issue 137685)"
+        )
         return container_ruling(case, ABSENT, rule, _SOURCE)
     top = limit or case.kubelet.allocatable["memory"].value
     high = memory_high(request, top, factor, case.kubelet.node.page_size) if top > 0 else 0
@@ -72,7 +74,7 @@ def container_high(case: ContainerCase, *, unlimited_too: bool) -> Ruling:
 def _high_reason(case: ContainerCase, factor: float, top: int, high: int) -> Reason:
     request, page, above = case.request, case.kubelet.node.page_size, high > case.request
     named = "memory limit" if case.limit else "node's allocatable memory"
-    rule = f"memory.high lies the throttling factor's share of the way from the request to the {named}"
+    rule = f"memory.high is the request plus the throttling factor's share of the distance to the {named}"
     total = float(request) + (float(top) - float(request)) * factor
     return container_reason(
         case,

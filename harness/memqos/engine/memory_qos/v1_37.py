@@ -50,7 +50,7 @@ def _pod_high(case: PodCase) -> dict[Knob, Ruling]:
     high = v1_27.memory_high(case.request, case.limit, kubelet.factor, page)
     if high == 0 or high <= case.request:
         return {}
-    rule = "memory.high lies the throttling factor's share of the way from the pod's request to its pod-level limit"
+    rule = "memory.high is the pod's request plus the throttling factor's share of the distance to its pod-level limit"
     inputs = (
         Input("pod memory request", str(case.request), "pod sums"),
         Input("pod memory limit", str(case.limit), "pod sums"),
@@ -78,7 +78,7 @@ def kubepods(case: NodeCase) -> Rulings:
 
 
 def _off_container(case: ContainerCase) -> Rulings:
-    rule = "with the gate MemoryQoS off memory.high is sent as max, which clears what was there"
+    rule = "with the gate MemoryQoS off memory.high is sent as max, which clears the earlier value"
     return {Knob.MEMORY_HIGH: amount_ruling(case.kubelet, MAX, rule, _OFF_SOURCE)}
 
 

@@ -18,7 +18,7 @@ __all__ = ["DriverChoice", "disagreement", "driver_of"]
 
 _FIELD = "cgroupDriver"
 _KUBELET_DEFAULT = CgroupDriver.CGROUPFS
-_SAY = "--driver says which it is"
+_SAY = "--driver sets it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def disagreement(
     if said is not None:
         return (
             "--driver",
-            f"{said} is said, and the cgroups of this node have the names that {seen} gives: leave it out",
+            f"{said} is given, but the cgroups of this node have the names that {seen} gives: leave it out",
         )
     configured = settings.cgroup_driver
     if configured is None:
@@ -113,4 +113,4 @@ def disagreement(
         why = f"the kubelet of {release} takes the driver that its runtime reports, and ignores {_FIELD} (KEP-4033)"
     else:
         why = "the kubelet runs with another configuration, or with --cgroup-driver"
-    return _FIELD, f"{configured} is configured, and the cgroups of this node have the names that {seen} gives: {why}"
+    return _FIELD, f"{configured} is configured, but the cgroups of this node have the names that {seen} gives: {why}"

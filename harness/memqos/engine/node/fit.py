@@ -61,7 +61,7 @@ class Room:
                 message=message,
                 reason=Reason(
                     rule=f"a pod must fit into what the node has left of {name}"
-                    + (", where only critical pods count for a critical one" if pod.is_critical else ""),
+                    + ("; for a critical pod only critical pods count" if pod.is_critical else ""),
                     revision=kubelet.revisions[Family.NODE],
                     source=_SOURCE,
                     inputs=(

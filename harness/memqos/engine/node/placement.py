@@ -209,8 +209,8 @@ class _Draft:
     def __init__(self, kubelet: Kubelet, table: ZoneTable | None) -> None:
         if table is not None:
             raise UsageError(
-                "a table of zones that a kubelet holds is none of the draft's.",
-                next_step="Follow what was shipped, or leave the table out.",
+                "the draft cannot start from a kubelet's table of NUMA nodes.",
+                next_step="Use the shipped Memory Manager, or leave the table out.",
             )
         self._pod_level = kubelet.pod_level
         self._table = self._tried = draft_table(kubelet.node, kubelet.settings)

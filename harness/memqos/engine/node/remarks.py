@@ -60,11 +60,11 @@ def _numbers(settings: KubeletSettings) -> Iterator[Ignored]:
     """Numbers that mean nothing, and that a kubelet takes without a word; -1 is the way to say no limit."""
     limit = settings.pod_pids_limit
     if limit is not None and limit < 1 and limit != _NO_LIMIT:
-        what = f"{limit} is no limit to the kubelet, as is every number below 1; it is said with {_NO_LIMIT}"
+        what = f"{limit} means no limit to the kubelet, like every number below 1; the usual value is {_NO_LIMIT}"
         yield Ignored(field="podPidsLimit", origin=settings.origin.get("podPidsLimit", ""), what=what)
     for zone, _ in settings.reserved_memory or ():
         if zone < 0:
-            what = f"no machine has a zone {zone}; the kubelet looks at zones under memoryManagerPolicy Static alone"
+            what = f"no machine has a NUMA node {zone}; the kubelet checks it only under memoryManagerPolicy Static"
             yield Ignored(field="reservedMemory", origin=settings.origin.get("reservedMemory", ""), what=what)
 
 
@@ -76,7 +76,7 @@ def _settings(settings: KubeletSettings, release: Release) -> Iterator[Ignored]:
                 field=field,
                 origin=origin,
                 what=f"the kubelet of {release} does not know this field, which came with {since}: it logs "
-                '"Using lenient decoding as strict decoding failed" and goes on without it',
+                '"Using lenient decoding as strict decoding failed" and ignores it',
             )
 
 
@@ -197,7 +197,7 @@ def _unknown_gates(kubelet: Kubelet) -> Iterator[Remark]:
         yield Remark(
             f"featureGates.{name[:80]}",
             settings.origin.get(f"featureGates.{name}", ""),
-            f"memqos does not know this feature gate, and takes it to change nothing; if the kubelet of "
+            f"memqos does not know this feature gate, and assumes that it changes nothing; if the kubelet of "
             f'{kubelet.release} does not know it either, it does not start ("unrecognized feature gate: '
             f'{name[:80]}"){meant}',
         )
@@ -239,8 +239,8 @@ def _node(kubelet: Kubelet) -> Iterator[Remark]:
             yield Remark(
                 f"status.allocatable.{name}",
                 kubelet.node.origin,
-                f"the Node says {told[name]}, this configuration leaves {planned[name]}: the node runs with another "
-                "configuration, or with flags that were not given",
+                f"the Node reports {told[name]}, this configuration leaves {planned[name]}: the node runs with "
+                "another configuration, or with flags that are not given here",
             )
 
 

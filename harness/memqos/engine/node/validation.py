@@ -84,7 +84,7 @@ def _gates(settings: KubeletSettings, release: Release) -> Iterator[_Fault]:
         meant = known.get(name.lower())
         if meant is not None and name != meant:
             refusal = f'the kubelet does not start ("unrecognized feature gate: {name}")'
-            what = f"there is no feature gate '{name}': {refusal}."
+            what = f"unknown feature gate '{name}': {refusal}."
             yield f"featureGates.{name}", what, f"Did you mean '{meant}'?"
     for gate in Gate:
         wanted = settings.feature_gates.get(gate)
@@ -96,7 +96,7 @@ def _gates(settings: KubeletSettings, release: Release) -> Iterator[_Fault]:
             what = f"the kubelet of {release} does not know the gate {gate}, {refusal}."
             yield f"featureGates.{gate}", what, f"Leave it out: it came with {Release(STAGES[gate][0].since)}."
         elif now.maturity is Maturity.REMOVED:
-            what = f"the kubelet of {release} has no gate {gate} any more, {refusal}."
+            what = f"the kubelet of {release} no longer has the gate {gate}, {refusal}."
             yield f"featureGates.{gate}", what, f"Leave it out: it was removed in {Release(now.since)}."
         elif now.locked and wanted is not now.default:
             asked, held = str(wanted).lower(), str(now.default).lower()
@@ -126,7 +126,7 @@ def _preview(kubelet: Kubelet) -> Iterator[_Fault]:
         what = f"options need the feature gate {Gate.DRIFT_TOLERANCE} (KEP-6232), which is off."
         yield "memoryManagerPolicyOptions", what, f"Set featureGates.{Gate.DRIFT_TOLERANCE} to true."
     elif settings.memory_manager_policy != "Static":
-        what = "options are for memoryManagerPolicy Static alone (KEP-6232)."
+        what = "options require memoryManagerPolicy Static (KEP-6232)."
         yield "memoryManagerPolicyOptions", what, "Leave them out."
 
 
@@ -137,7 +137,7 @@ def _memory_qos(kubelet: Kubelet) -> Iterator[_Fault]:
     if factor is not None and not 0 < float(factor) <= 1:
         yield (
             "memoryThrottlingFactor",
-            f"the factor {float(factor):g} is not in the range the kubelet takes: above 0, at most 1.",
+            f"the factor {float(factor):g} is outside the kubelet's range: above 0, at most 1.",
             "Give a factor such as 0.9.",
         )
     gate_on = enabled(Gate.MEMORY_QOS, release, settings.feature_gates)
@@ -214,7 +214,7 @@ def _managers(settings: KubeletSettings) -> Iterator[_Fault]:
         ("topologyManagerScope", settings.topology_manager_scope, _TOPOLOGY_SCOPES),
     ):
         if given and given not in known:
-            yield field, f"'{given[:80]}' is none of them: {', '.join(known)}.", ""
+            yield field, f"'{given[:80]}' is not one of {', '.join(known)}.", ""
 
 
 def _enforcement(kubelet: Kubelet) -> Iterator[_Fault]:
@@ -253,7 +253,11 @@ def _reserved_cgroup(kubelet: Kubelet, key: str) -> Iterator[_Fault]:
         yield "enforceNodeAllocatable", f"the key '{key}' needs {name}ReservedCgroup.", step
     elif reserved is None:
         step = f"Set {name}Reserved, or leave the key out."
-        yield f"{name}ReservedCgroup", f"the key '{key}' needs {name}Reserved: there is nothing to enforce.", step
+        yield (
+            f"{name}ReservedCgroup",
+            f"the key '{key}' needs {name}Reserved: without it there is nothing to enforce.",
+            step,
+        )
 
 
 def _cgroup_names(kubelet: Kubelet) -> Iterator[_Fault]:
@@ -271,7 +275,7 @@ def _cgroup_names(kubelet: Kubelet) -> Iterator[_Fault]:
         except ValueError as error:
             yield (
                 field,
-                f"'{configured[:80]}' is no cgroup for the {driver} driver: {error}.",
+                f"'{configured[:80]}' is not a valid cgroup for the {driver} driver: {error}.",
                 "Give a path like /name.",
             )
 

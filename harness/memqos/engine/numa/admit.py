@@ -433,8 +433,8 @@ class _Admission:
             rule = "cpuset.mems is left alone: only containers of Guaranteed pods hold memory, under the policy Static."
             inputs = (self.policies.setting("memoryManagerPolicy", self.policies.memory.value),)
         else:
-            rule = "cpuset.mems lists the zones of the container's memory blocks, ascending."
-            inputs = (Input("zones", mems, "memory manager"),)
+            rule = "cpuset.mems lists the NUMA nodes of the container's memory blocks, ascending."
+            inputs = (Input("NUMA nodes", mems, "memory manager"),)
         return Reason(
             rule=rule,
             revision=self.policies.memory_revision,
@@ -450,4 +450,4 @@ def _summary(hints: Sequence[Hint] | None) -> str:
         return "no preference"
     if not hints:
         return "impossible"
-    return f"{len(hints)} sets of zones, {sum(hint.preferred for hint in hints)} preferred, first: {hints[0]}"
+    return f"{len(hints)} sets of NUMA nodes, {sum(hint.preferred for hint in hints)} preferred, first: {hints[0]}"

@@ -86,7 +86,8 @@ def draft_start(facts: NodeFacts, *, safety_zone: int, node_reservation: int) ->
     total = safety_zone * len(facts.zones)
     if safety_zone < 0 or total > node_reservation:
         raise UsageError(
-            f"the safety zone of {in_words(safety_zone)} in {len(facts.zones)} zones makes {in_words(total)}, and must "
+            f"the safety zone of {in_words(safety_zone)} in {len(facts.zones)} NUMA nodes makes {in_words(total)}, "
+            "and must "
             f"be from 0 to the {in_words(node_reservation)} that the node reserves.",
             next_step="Give less in reservedMemory, or reserve more of the node.",
             data={"safety_zone": safety_zone, "zones": len(facts.zones), "node_reservation": node_reservation},
@@ -97,7 +98,7 @@ def draft_start(facts: NodeFacts, *, safety_zone: int, node_reservation: int) ->
         memory = zone.memory - sum(pages.values()) - safety_zone
         if memory < 0:
             raise UsageError(
-                f"zone {zone.id} has {in_words(zone.memory)}, which its huge pages and the safety zone exceed.",
+                f"NUMA node {zone.id} has {in_words(zone.memory)}, which its huge pages and the safety zone exceed.",
                 next_step="Give less in reservedMemory.",
                 data={"zone": zone.id, "memory": zone.memory, "safety_zone": safety_zone},
             )
@@ -114,21 +115,23 @@ def draft_table(facts: NodeFacts, settings: KubeletSettings) -> DraftTable:
     facts = replace(facts, zones=numa_zones(facts))
     check_fields(settings)
     if settings.topology_manager_policy not in {None, "", "none", TopologyPolicy.SINGLE_NUMA_NODE}:
-        what = f"the draft rests on single-numa-node, and knows no '{settings.topology_manager_policy}'."
+        what = f"the draft requires single-numa-node, not '{settings.topology_manager_policy}'."
         raise configuration_error(settings, "topologyManagerPolicy", what, "Set single-numa-node, or leave it out.")
     if settings.topology_manager_scope not in {None, "", "container"}:
-        what = f"the draft places container by container, and knows no scope '{settings.topology_manager_scope}'."
+        what = f"the draft places container by container, and has no scope '{settings.topology_manager_scope}'."
         raise configuration_error(settings, "topologyManagerScope", what, "Set container, or leave it out.")
     safety: dict[int, int] = {zone.id: 0 for zone in facts.zones}
     for zone, limits in settings.reserved_memory or ():
         if zone not in safety or set(limits) - {MEMORY}:
-            what = f"there is no zone {zone}." if zone not in safety else "the draft's safety zone has no huge pages."
-            raise configuration_error(settings, _FIELD, what, "Give memory of the machine's zones only.")
+            what = (
+                f"there is no NUMA node {zone}." if zone not in safety else "the draft's safety zone has no huge pages."
+            )
+            raise configuration_error(settings, _FIELD, what, "Give memory of the machine's NUMA nodes only.")
         safety[zone] += limits[MEMORY].value if limits else 0
     if len(set(safety.values())) > 1:
-        shares = ", ".join(f"{in_words(size)} in zone {zone}" for zone, size in safety.items())
-        what = f"the draft's safety zone is the same in every zone, not {shares}."
-        raise configuration_error(settings, _FIELD, what, "Give every zone the same memory.")
+        shares = ", ".join(f"{in_words(size)} in NUMA node {zone}" for zone, size in safety.items())
+        what = f"the draft's safety zone is the same in every NUMA node, not {shares}."
+        raise configuration_error(settings, _FIELD, what, "Give every NUMA node the same memory.")
     reserved = node_reservation(settings, facts.memory).get(MEMORY, ZERO)
     return draft_start(facts, safety_zone=next(iter(safety.values())), node_reservation=reserved.value)
 
@@ -187,7 +190,7 @@ def _reserving(zone: DraftZone, request: Mapping[str, int]) -> DraftZone:
 
 def _unplaced(qos: QosClass) -> Reason:
     return Reason(
-        rule="cpuset.mems is left alone: only containers of Guaranteed pods are placed on a zone.",
+        rule="cpuset.mems is left alone: only containers of Guaranteed pods are placed on a NUMA node.",
         revision=_REVISION,
         source=_SOURCE,
         inputs=(Input("QoS class", str(qos), "computed"),),
@@ -196,7 +199,7 @@ def _unplaced(qos: QosClass) -> Reason:
 
 def _reason(container: Container, request: Mapping[str, int], table: DraftTable) -> Reason:
     sums = (
-        f"zone {zone_id}: {zone.allocatable.get(kind, 0)} - {zone.reserved.get(kind, 0)} > {size} of {kind}"
+        f"NUMA node {zone_id}: {zone.allocatable.get(kind, 0)} - {zone.reserved.get(kind, 0)} > {size} of {kind}"
         f" {'holds' if zone.free(kind) > size else 'does not hold'}"
         for zone_id, zone in sorted(table.zones.items())
         for kind, size in request.items()
@@ -205,7 +208,7 @@ def _reason(container: Container, request: Mapping[str, int], table: DraftTable)
     unnamed = {kind: "given" if kind in given else "not given" for kind in request}
     places = {kind: container.origin.get(f"requests.{kind}", text) for kind, text in unnamed.items()}
     return Reason(
-        rule="A container goes to one zone whose allocatable memory less the reserved is more than it requests.",
+        rule="A container goes to one NUMA node whose allocatable memory less the reserved is more than it requests.",
         revision=_REVISION,
         source=_SOURCE,
         inputs=tuple(

@@ -213,7 +213,7 @@ def _named(kind: type[_Named], settings: KubeletSettings, name: str, given: str 
     if not given:
         return kind(names[0])
     if given not in names:
-        raise configuration_error(settings, name, f"'{given}' is not a value of it.", f"Known: {', '.join(names)}.")
+        raise configuration_error(settings, name, f"'{given}' is not a valid value.", f"Known: {', '.join(names)}.")
     return kind(given)
 
 

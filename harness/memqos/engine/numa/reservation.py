@@ -70,19 +70,19 @@ def check_fields(settings: KubeletSettings) -> None:
                 raise configuration_error(
                     settings,
                     _FIELD,
-                    f"'{kind}' of zone {zone} is no type of memory.",
+                    f"'{kind}' of NUMA node {zone} is not a type of memory.",
                     "Use memory or hugepages-*.",
                 )
             if quantity <= ZERO:
                 raise configuration_error(
-                    settings, _FIELD, f"{kind} of zone {zone} is {quantity}, and must be more than zero."
+                    settings, _FIELD, f"{kind} of NUMA node {zone} is {quantity}, and must be more than zero."
                 )
             if not quantity.is_whole:
                 raise configuration_error(
-                    settings, _FIELD, f"{kind} of zone {zone} is {quantity}, which is not a whole number of bytes."
+                    settings, _FIELD, f"{kind} of NUMA node {zone} is {quantity}, which is not a whole number of bytes."
                 )
             if (zone, kind) in seen:
-                raise configuration_error(settings, _FIELD, f"{kind} of zone {zone} is given twice.", "Keep one.")
+                raise configuration_error(settings, _FIELD, f"{kind} of NUMA node {zone} is given twice.", "Keep one.")
             seen.add((zone, kind))
 
 
@@ -135,7 +135,7 @@ def check_sums(settings: KubeletSettings, reservation: Mapping[str, Quantity], z
             raise configuration_error(
                 settings,
                 _FIELD,
-                f"there is no zone {zone} on this machine.",
+                f"there is no NUMA node {zone} on this machine.",
                 f"It has {', '.join(map(str, sorted(zones)))}.",
             )
         for kind, quantity in limits.items():
@@ -146,7 +146,8 @@ def check_sums(settings: KubeletSettings, reservation: Mapping[str, Quantity], z
             error = configuration_error(
                 settings,
                 _FIELD,
-                f"the zones reserve {in_words(here.amount)} of {kind} together ({here.amount} bytes), but the node "
+                f"the NUMA nodes reserve {in_words(here.amount)} of {kind} together ({here.amount} bytes), but the "
+                "node "
                 f"reserves {in_words(there.amount)} ({there.amount} bytes).",
                 "Both must be equal: systemReserved + kubeReserved + evictionHard memory.available (100Mi by default).",
             )
@@ -187,7 +188,7 @@ def first_table(facts: NodeFacts, settings: KubeletSettings, policies: Policies)
         raise configuration_error(
             settings,
             "reservedMemory",
-            "the policy Static needs memory to be reserved in at least one zone.",
+            "the policy Static needs memory to be reserved in at least one NUMA node.",
             "Give reservedMemory.",
         )
     return _checked(empty_table(zones.values(), reserved, facts.hugepage_sizes))
@@ -231,9 +232,10 @@ def _checked(table: ZoneTable) -> ZoneTable:
             if memory.allocatable > memory.total:
                 pages = memory.total + _WRAP - memory.system_reserved - memory.allocatable
                 raise UsageError(
-                    f"zone {zone.id} has {in_words(memory.total)} of {kind}, which is less than what reservedMemory "
+                    f"NUMA node {zone.id} has {in_words(memory.total)} of {kind}, which is less than what "
+                    "reservedMemory "
                     f"({in_words(memory.system_reserved)}) and huge pages ({in_words(pages)}) take of it.",
-                    next_step="Reserve less in this zone.",
+                    next_step="Reserve less in this NUMA node.",
                     data={"zone": zone.id, "type": kind, "total": memory.total, "reserved": memory.system_reserved},
                 )
     return table
@@ -242,8 +244,8 @@ def _checked(table: ZoneTable) -> ZoneTable:
 def _check_size(zones: Mapping[int, NumaZone], policy: str) -> None:
     if len(zones) > MOST_ZONES or max(zones) >= FULL.count:
         raise UsageError(
-            f"this machine has {len(zones)} zones, the last one {max(zones)}: {policy} looks at every set of zones, "
-            f"which memqos follows up to {MOST_ZONES} zones with ids below {FULL.count}.",
+            f"this machine has {len(zones)} NUMA nodes, the last one {max(zones)}: {policy} looks at every set of "
+            f"NUMA nodes, which memqos computes for up to {MOST_ZONES} NUMA nodes with ids below {FULL.count}.",
             next_step="Switch the policy off for this machine.",
             data={"zones": sorted(zones), "policy": policy},
         )
@@ -258,14 +260,15 @@ def _check_topology(settings: KubeletSettings, policies: Policies, zones: Mappin
         raise configuration_error(
             settings,
             "topologyManagerPolicy",
-            f"the policy {policies.topology} takes at most {policies.options.max_zones} zones; this machine has "
+            f"the policy {policies.topology} takes at most {policies.options.max_zones} NUMA nodes; this machine has "
             f"{len(zones)}.",
             "Raise max-allowable-numa-nodes (1.31 and later), or use the policy none.",
         )
     short = [zone.id for zone in zones.values() if len(zone.distances) <= max(zones)]
     if policies.options.prefer_closest and short:
         raise UsageError(
-            f"zone {short[0]} does not say how far every other zone is, which prefer-closest-numa-nodes asks for.",
-            next_step="Give the distances of every zone.",
+            f"NUMA node {short[0]} does not give its distance to every other NUMA node, which "
+            "prefer-closest-numa-nodes requires.",
+            next_step="Give the distances of every NUMA node.",
             data={"zones": short},
         )

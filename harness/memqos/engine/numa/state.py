@@ -260,7 +260,7 @@ class TableDifference:
 
     def __str__(self) -> str:
         of = f" {self.kind}" if self.kind else ""
-        return f"zone {self.zone}{of} {self.field}: recorded {self.recorded}, expected {self.expected}"
+        return f"NUMA node {self.zone}{of} {self.field}: recorded {self.recorded}, expected {self.expected}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,7 +338,9 @@ def _fault(block: Block, fresh: ZoneTable) -> str:
 def table_differences(recorded: ZoneTable, expected: ZoneTable) -> tuple[TableDifference, ...]:
     """Every place where two tables are not the same to the kubelet; free and reserved as sums over a zone's group."""
     found = [
-        TableDifference(zone=one, kind="", field="zone", recorded=one in recorded.zones, expected=one in expected.zones)
+        TableDifference(
+            zone=one, kind="", field="present", recorded=one in recorded.zones, expected=one in expected.zones
+        )
         for one in sorted(recorded.zones.keys() ^ expected.zones.keys())
     ]
     for zone_id in sorted(recorded.zones.keys() & expected.zones.keys()):

@@ -114,9 +114,9 @@ def settle(
     best own hint that includes it if it has no room (what init containers leave does not count here). A hint that was
     preferred may only become a preferred one. Since 1.32 the result must mix no groups.
     """
-    rule = "The zones are the Topology Manager's affinity."
+    rule = "The NUMA nodes are the Topology Manager's affinity."
     if hint.affinity is None:
-        rule = "Without an affinity from the Topology Manager the zones are the Memory Manager's own best hint."
+        rule = "Without an affinity from the Topology Manager the NUMA nodes are the Memory Manager's own best hint."
         own = best(calculate(table, request, reusable))
         if own is None:
             return Rejection(message=NO_DEFAULT, reason=explain(policies, rule, request, subject))
@@ -125,7 +125,7 @@ def settle(
         hint = own
     mask = hint.affinity or EMPTY
     if not has_room(table, mask, request):
-        rule = f"Zones {mask} have no room; they are extended to the best own hint that includes them."
+        rule = f"NUMA nodes {mask} have no room; they are extended to the best own hint that includes them."
         wider = best(one for one in calculate(table, request, reusable) if (one.affinity or EMPTY).includes(mask))
         if wider is None:
             return Rejection(message=_NO_EXTENSION, reason=explain(policies, rule, request, subject))
@@ -133,7 +133,7 @@ def settle(
             return Rejection(message=_NO_PREFERRED_EXTENSION, reason=explain(policies, rule, request, subject))
         mask = wider.affinity or EMPTY
     if policies.checks_groups and mixes_groups(table, mask):
-        rule = f"A zone serves containers on one zone or one exact set of zones; zones {mask} would mix them."
+        rule = f"A NUMA node serves containers on it alone or on one exact set of NUMA nodes; {mask} would mix them."
         return Rejection(message=_MIXES_GROUPS, reason=explain(policies, rule, request, subject))
     return Settled(mask=mask, reason=explain(policies, rule, request, subject, mask))
 
@@ -185,7 +185,7 @@ def explain(
         revision=policies.memory_revision,
         source=SOURCE,
         inputs=tuple(inputs),
-        arithmetic="" if mask is None else f"mask {mask}: zones {', '.join(map(str, mask.zones))}",
+        arithmetic="" if mask is None else f"mask {mask}: NUMA nodes {', '.join(map(str, mask.zones))}",
     )
 
 

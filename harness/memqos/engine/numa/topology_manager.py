@@ -68,7 +68,7 @@ class Mask:
         bits = 0
         for zone in zones:
             if not 0 <= zone < _BITS:
-                raise ValueError(f"zone {zone} is outside 0 to {_BITS - 1}, which is all that a mask can hold")
+                raise ValueError(f"NUMA node {zone} is outside 0 to {_BITS - 1}, the range of a mask")
             bits |= 1 << zone
         return cls(bits)
 
@@ -129,7 +129,7 @@ class Hint:
     preferred: bool
 
     def __str__(self) -> str:
-        affinity = "any zone" if self.affinity is None else f"zones {self.affinity}"
+        affinity = "any NUMA node" if self.affinity is None else f"NUMA nodes {self.affinity}"
         return f"{affinity}, {'preferred' if self.preferred else 'not preferred'}"
 
 

@@ -122,14 +122,14 @@ class _Case:
 
     def without_gate(self) -> Allocation:
         """The kubelet resizes nothing: what runs keeps what it was made with, and what is made follows the spec."""
-        pod, gate = self._pod, f"the gate {Gate.RESIZE} is off, so that cgroups keep what they were made with"
+        pod, gate = self._pod, f"the gate {Gate.RESIZE} is off, so cgroups keep the values they were created with"
         states = _distinct(pod, self._of(self._admitted), self._of(self._actual))
         if len(states) > 1:
             limits = self._limits_unsaid()
             why = f"{gate}: the status has other resources than the spec{f', and {limits}' if limits else ''}"
             return Allocation(states=states, desired=pod, why=why, limits_unknown=bool(limits))
         if self._waits:
-            why = f"{gate}: the spec asks for other resources than these, which are not in the status"
+            why = f"{gate}: the spec requests other resources than these, which the status does not report"
             return Allocation(states=states, desired=pod, why=why, unknown=True)
         return Allocation(states=states, desired=pod)
 
@@ -140,10 +140,12 @@ class _Case:
         limits = self._limits_unsaid()
         if self._waits and any(one.resources is None and one.allocated is None for one in self._resizable()):
             unknown = True
-            why.append(f"the resize is {self._waits.lower()}, and the status does not say what is allocated")
+            why.append(f"the resize is {self._waits.lower()}, and the status does not report what is allocated")
         elif limits:
             asks = (
-                f"the resize is {self._waits.lower()}" if self._waits else "other requests are asked for than allocated"
+                f"the resize is {self._waits.lower()}"
+                if self._waits
+                else "the spec has other requests than the allocated ones"
             )
             why.append(f"{asks}, and {limits}")
         if self._waits and self._outlived():
@@ -156,13 +158,13 @@ class _Case:
             why.append(f"a resize is in progress{f' ({self._status.error})' if self._status.error else ''}")
             if any(one.resources is None for one in self._resizable()):
                 unknown = True
-                why.append("and the status does not say what the containers have")
+                why.append("and the status does not report what the containers have")
             elif self._waits and any(one.allocated_limits is None for one in self._resizable()):
                 states.append(pod)
-                why.append("and another one waits, so that the status does not tell which limits are allocated")
+                why.append("and another one waits, so the status does not show which limits are allocated")
         if self._proposed or (not self._waits and not _same(pod, states[0])):
             states += [pod, self._of(self._actual)]
-            why.append("a resize is asked for that the kubelet had not taken up when this was read")
+            why.append("the spec requests a resize that the kubelet had not accepted when this was read")
         found = _distinct(*states)
         if len(found) == 1 and not (unknown or pod_unknown or limits):
             why = []
@@ -190,8 +192,8 @@ class _Case:
         if all(one.resources is not None or one.allocated_limits is not None for one in self._resizable()):
             return ""
         if self._status.checkpoint:
-            return f"neither {self._status.checkpoint} nor the pod's status says which limits are allocated"
-        return "the status does not say which limits are allocated"
+            return f"neither {self._status.checkpoint} nor the pod's status reports which limits are allocated"
+        return "the status does not report which limits are allocated"
 
     def _differs(self, container: Container) -> bool:
         """Whether the allocated requests of a container are others than the spec's."""
@@ -281,7 +283,7 @@ class _Case:
                 if name not in now or now[name] == spec.get(name):
                     continue
                 place = next((status.origin[f"{key}.{name}"] for key in keys if f"{key}.{name}" in status.origin), "")
-                asked = f"{spec[name]} is asked for and {word}" if name in spec else f"none is asked for and {word}"
+                asked = f"{spec[name]} is requested and {word}" if name in spec else f"none is requested and {word}"
                 found[f"{kind}.{name}"] = f"{place}: allocated {now[name]}; {asked}"
         return found
 
@@ -359,7 +361,7 @@ def _evidence(pod: Pod) -> str:
     return f"the pod may have been resized in place since: its spec has changed (generation {pod.generation})"
 
 
-_SUMMED = "the kubelet makes it every minute from what the pods' specs ask for, and not all of that is allocated"
+_SUMMED = "the kubelet recomputes it every minute from the pods' specs, and not all of their requests are allocated"
 _BY_RESOURCES = frozenset(
     {
         Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX, Knob.CPU_WEIGHT,

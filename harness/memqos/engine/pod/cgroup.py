@@ -89,7 +89,7 @@ def pod_rulings(config: PodConfig, pod: Pod, qos: QosClass, kubelet: Kubelet) ->
     else:
         rulings |= dict.fromkeys(kubelet.files.cpu_limit, _undeclared(config, qos, kubelet, "cpu"))
     rulings |= hugetlb_rulings(
-        kubelet, config.hugepages, 0, "the pod's huge page requests; 0 for a size that none asks"
+        kubelet, config.hugepages, 0, "the pod's huge page requests; 0 for a size without a request"
     )
     limit = kubelet.settings.pod_pids_limit or -1
     if limit > 0:

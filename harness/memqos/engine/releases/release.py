@@ -61,7 +61,7 @@ class Release:
         if match and int(match["minor"]) == PREVIEW:
             raise UnknownNameError(
                 f"there is no Kubernetes release '{text[:80]}' yet.",
-                next_step=f"{cls(PREVIEW)} plans by what is public of it.",
+                next_step=f"{cls(PREVIEW)} plans by its public texts.",
                 data={"name": text, "known": [f"1.{minor}" for minor in RELEASES]},
             )
         if not match or int(match["minor"]) not in RELEASES:
@@ -148,7 +148,7 @@ def before_release(kubelet: str) -> str:
         return ""
     build = (_STAGES.index(match["stage"]), int(match["number"]), int(match["commits"] or 0))
     told = [
-        f"it is a build before {match['release']} and judged as that release: it may lack what was merged after it",
+        f"it is a build before {match['release']} and judged as that release: it may lack later changes",
         *_known(int(match["minor"]), build),
     ]
     return "; ".join(told)

@@ -68,7 +68,7 @@ class Novelty(Enum):
         self.what = what
 
     # 1.23
-    SANDBOX_RESOURCES = 23, Family.SANDBOX, "the sums over containers and the overhead go along with the sandbox"
+    SANDBOX_RESOURCES = 23, Family.SANDBOX, "the sandbox request carries the containers' sums and the overhead"
     INIT_LIMITS_COUNT = 23, Family.LIMITS_DECLARED, "init containers without a limit leave the pod without one"
     # 1.24
     MERGES_UP_TO_NEED = 24, Family.TOPOLOGY_MANAGER, "hints that are not preferred are merged up to what is needed"
@@ -79,67 +79,71 @@ class Novelty(Enum):
     LIMITS_ADD_UP = 27, Family.LIMITS_DECLARED, "an init container counts with what its limits add up to"
     REQUESTED_HUGE_PAGES = 27, Family.LIMITS_DECLARED, "a pod's huge pages are its requests, with overhead"
     # 1.28
-    PROPORTIONAL_SWAP = 28, Family.SWAP, "LimitedSwap gives a share of the swap by the memory request"
+    PROPORTIONAL_SWAP = 28, Family.SWAP, "LimitedSwap gives swap in proportion to the memory request"
     LIMIT_RANGE_SUMS = 28, Family.DEFAULTS, "for a LimitRange of type Pod all requests add up, sidecars' too"
     OOM_GROUP = 28, Family.CONTAINER, "an OOM kill takes the whole container"
-    DROP_INS = 28, Family.CONFIGURATION, "--config-dir is there, if an environment variable asks for it"
+    DROP_INS = 28, Family.CONFIGURATION, "--config-dir exists if an environment variable enables it"
     # 1.29
     SIDECARS_KEEP_MEMORY = 29, Family.MEMORY_MANAGER, "a sidecar's memory is not used again by later containers"
     # 1.30
-    NO_SWAP = 30, Family.SWAP, "NoSwap is there and the default, UnlimitedSwap is gone"
-    DROP_INS_BY_DEFAULT = 30, Family.CONFIGURATION, "--config-dir is read without being asked for in the environment"
+    NO_SWAP = 30, Family.SWAP, "NoSwap is new and the default, UnlimitedSwap is removed"
+    DROP_INS_BY_DEFAULT = 30, Family.CONFIGURATION, "--config-dir needs no environment variable"
     # 1.31
     CRITICAL_WITHOUT_SWAP = 31, Family.SWAP, "critical pods never swap"
-    FAIL_CGROUP_V1 = 31, Family.CONFIGURATION, "failCgroupV1 is there, false by default"
+    FAIL_CGROUP_V1 = 31, Family.CONFIGURATION, "failCgroupV1 is new, false by default"
     # 1.32
     SINGLE_PROCESS_OOM_KILL = 32, Family.CONTAINER, "singleProcessOOMKill leaves memory.oom.group alone"
     SIDECARS_CAPPED = 32, Family.OOM_SCORE, "a sidecar is no likelier a victim than the smallest app container"
     COMPRESSIBLE_KEYS = 32, Family.NODE, "reservations can be enforced for cpu alone, by '-compressible' keys"
     WHOLE_CPUSET = 32, Family.NODE, "cpuset.cpus of kubepods is all CPUs, unless the CPU Manager is static"
-    POD_RESOURCES_KNOWN = 32, Family.DEFAULTS, "spec.resources of a pod is a field"
-    CHECKS_GROUPS = 32, Family.MEMORY_MANAGER, "several zones must be free of other groups when they are allocated"
-    RESIZE_SUBRESOURCE = 32, Family.RESIZE, "the API server validates resizes as such, and static pods' never pass"
+    POD_RESOURCES_KNOWN = 32, Family.DEFAULTS, "the API has spec.resources of a pod"
+    CHECKS_GROUPS = 32, Family.MEMORY_MANAGER, "NUMA nodes allocated together must be free of other groups"
+    RESIZE_SUBRESOURCE = 32, Family.RESIZE, "the API server validates the resize subresource, and rejects static pods"
     RESIZE_THROUGH_LIBCONTAINER = 32, Family.RESIZE, "a pod's cgroup is resized through the driver"
-    RESIZE_REQUESTS_FIRST = 32, Family.RESIZE, "of what shrinks, the pod's request is written before its limit"
+    RESIZE_REQUESTS_FIRST = 32, Family.RESIZE, "when shrinking, the pod's request is written before its limit"
     RESIZE_SAYS_WHY = 32, Family.RESIZE, "the pod's status says why a resize waits or fails"
     RESIZE_WITHOUT_LIMITS = 32, Family.RESIZE, "pods and containers without limits are resized too"
     RESIZE_READS_BACK = 32, Family.RESIZE, "amounts are compared as the runtime reports them"
     # 1.33
-    POD_LEVEL_HUGE_PAGES = 33, Family.DEFAULTS, "huge pages are among a pod's own resources"
+    POD_LEVEL_HUGE_PAGES = 33, Family.DEFAULTS, "pod-level resources include huge pages"
     RESIZE_SIDECARS = 33, Family.RESIZE, "sidecars are resized"
-    RESIZE_MEMORY_REQUESTS = 33, Family.RESIZE, "a memory request that changes alone is a resize"
+    RESIZE_MEMORY_REQUESTS = 33, Family.RESIZE, "a change of the memory request alone is a resize"
     RESIZE_CONDITIONS = 33, Family.RESIZE, "static pods, swap and the Memory Manager's policy make it infeasible"
     RESIZE_PAST_GATE = 33, Family.RESIZE, "the API server lets a resize pass whatever the gate"
-    RESIZE_SANDBOX = 33, Family.RESIZE, "the runtime is told the pod's new size"
+    RESIZE_SANDBOX = 33, Family.RESIZE, "the runtime receives the pod's new size"
     RESIZE_FULL_NAME = 33, Family.RESIZE, "messages name the pod with namespace and uid"
-    RESIZE_EXACT_AMOUNTS = 33, Family.RESIZE, "small amounts of cpu are told apart again"
+    RESIZE_EXACT_AMOUNTS = 33, Family.RESIZE, "small amounts of cpu are distinguished again"
     RESIZE_LIMITS_KEPT = 33, Family.RESIZE, "memory limits are lowered and added only with a restart"
     # 1.34
     SYSTEMD_ROUNDS_QUOTA = 34, Family.CPU, "with the systemd driver a quota is rounded up to whole percents"
-    CONTAINER_HUGE_PAGES = 34, Family.CONTAINER, "a pod's own huge page limits are those of its containers"
-    CPU_MANAGER_SKIPS_POD_LEVEL = 34, Family.CONTAINER, "no CPUs of their own for pods with resources of their own"
-    HUGE_PAGE_REQUEST_SUFFICES = 34, Family.DEFAULTS, "a pod's own huge page request is not given a limit"
-    LEAVES_POD_LEVEL_ALONE = 34, Family.MEMORY_MANAGER, "pods with resources of their own are not placed"
-    RESIZE_QUEUE = 34, Family.RESIZE, "resizes wait in a queue, those first that raise no request"
-    RESIZE_OWN_ALLOCATABLE = 34, Family.RESIZE, "what never fits is held against the kubelet's own allocatable"
-    RESIZE_BY_RESOURCE = 34, Family.RESIZE, "CPU Manager and Memory Manager object by resource, each by its gate"
+    CONTAINER_HUGE_PAGES = 34, Family.CONTAINER, "pod-level huge page limits apply to its containers"
+    CPU_MANAGER_SKIPS_POD_LEVEL = 34, Family.CONTAINER, "pods with pod-level resources get no exclusive CPUs"
+    HUGE_PAGE_REQUEST_SUFFICES = 34, Family.DEFAULTS, "a pod-level huge page request gets no limit"
+    LEAVES_POD_LEVEL_ALONE = 34, Family.MEMORY_MANAGER, "pods with pod-level resources are not placed"
+    RESIZE_QUEUE = 34, Family.RESIZE, "resizes wait in a queue; those that raise no request come first"
+    RESIZE_OWN_ALLOCATABLE = 34, Family.RESIZE, "infeasible is judged by the kubelet's own allocatable"
+    RESIZE_BY_RESOURCE = 34, Family.RESIZE, "CPU Manager and Memory Manager object by resource, each with its gate"
     RESIZE_DECREASES = 34, Family.RESIZE, "a limit may be lowered if it stays above what is used"
     # 1.35
     FAIL_CGROUP_V1_BY_DEFAULT = 35, Family.CONFIGURATION, "failCgroupV1 is true by default"
     # 1.36
     RESERVATION_POLICY = 36, Family.MEMORY_QOS, "memoryReservationPolicy decides what is protected"
     WARNS_ON_CGROUP_V1 = 36, Family.MEMORY_QOS, "the kubelet warns of memory QoS on cgroup v1"
-    MANAGES_POD_LEVEL = 36, Family.MEMORY_MANAGER, "pods with resources of their own are placed as a whole, or not"
-    RESIZE_ANY_SIZE = 36, Family.RESIZE, "what will never fit waits like what does not fit now"
+    MANAGES_POD_LEVEL = 36, Family.MEMORY_MANAGER, "pods with pod-level resources are placed as a whole, or not at all"
+    RESIZE_ANY_SIZE = 36, Family.RESIZE, "a resize that can never fit waits like one that does not fit now"
     RESIZE_STATIC_UNCHECKED = 36, Family.RESIZE, "the kubelet itself no longer refuses static pods"
-    RESIZE_SANDBOX_FIRST = 36, Family.RESIZE, "the runtime is told first, and may refuse"
+    RESIZE_SANDBOX_FIRST = 36, Family.RESIZE, "the runtime receives the resize first, and may refuse"
     # 1.37
-    MEMORY_QOS_BETA = 37, Family.MEMORY_QOS, "kubepods has memory.low, the factor no default, and off resets"
-    RESIZE_MEMORY_QOS = 37, Family.RESIZE, "where a pod's memory limit is written its memory QoS goes along"
-    CLAIMS_COUNT = 37, Family.CONFIGURATION, "what DRA allocates of cpu, memory and huge pages counts, by a gate"
+    MEMORY_QOS_BETA = (
+        37,
+        Family.MEMORY_QOS,
+        "kubepods has memory.low, the factor has no default, and switching off resets",
+    )
+    RESIZE_MEMORY_QOS = 37, Family.RESIZE, "a resize that writes a pod's memory limit writes its memory QoS too"
+    CLAIMS_COUNT = 37, Family.CONFIGURATION, "cpu, memory and huge pages from DRA count, behind a gate"
     RESIZE_LOSSY_WEIGHT = 37, Family.RESIZE, "a weight that reads back as the wanted one is left alone"
     # 1.38, a preview
-    WORKLOAD_SWAP = 38, Family.SWAP, "WorkloadControlledSwap gives a container what limits.swap says"
+    WORKLOAD_SWAP = 38, Family.SWAP, "WorkloadControlledSwap gives a container its limits.swap"
 
 
 TWO_VARIANTS: Mapping[Family, tuple[int, int]] = {

@@ -188,7 +188,7 @@ class Actuation:
     def steps(self, *, pod_level: bool) -> Iterator[ResizeStep]:
         """Every step; pod_level: pod-level resources change too, so that both resources are looked at."""
         for change in self._changes.restarted:
-            yield self._restart(StepKind.STOP_CONTAINER, change, "it is made again: its resizePolicy asks for that")
+            yield self._restart(StepKind.STOP_CONTAINER, change, "it is recreated: its resizePolicy requires a restart")
         for resource in ("memory", "cpu"):
             if self._changes.touches(resource) or pod_level:
                 yield from self._resource(resource)
@@ -196,7 +196,7 @@ class Actuation:
         for change in self._changes.restarted:
             yield self._restart(StepKind.START_CONTAINER, change, "it starts with its new resources")
         for change in self._changes.started:
-            rule = "it did not run, so that the resize passed it over; it is made again with its new resources"
+            rule = "it was not running, so the resize skipped it; it is recreated with its new resources"
             yield self._restart(StepKind.START_CONTAINER, change, rule)
 
     def _restart(self, kind: StepKind, change: ContainerResize, rule: str) -> ResizeStep:
@@ -288,7 +288,7 @@ class Actuation:
         kubelet, outdated = self._kubelet, self._outdated()
         if kubelet.variant is not Variant.DOCUMENTED or not outdated:
             return
-        rule = "the pod's memory QoS is worked out anew in the next reconciliation"
+        rule = "the pod's memory QoS is recomputed in the next reconciliation"
         reason = Reason(rule=rule, revision=self._revision, source="KEP-2570 (2026), in-place resize")
         yield ResizeStep(
             kind=StepKind.POD_CGROUP, resource="memory", path=self._before.cgroup.path, reason=reason,
@@ -330,7 +330,7 @@ class Actuation:
             because=() if through else _past_systemd(kubelet),
         )
         if through:
-            what_else = "a resize names none, so that every size becomes 0, whatever the pod requests"
+            what_else = "a resize names no size, so every size becomes 0, whatever the pod requests"
             rulings = {**rulings, **hugetlb_rulings(kubelet, {}, 0, what_else)}
         told = self._told(rulings, resource, reason)
         write = ResizeStep(
@@ -347,9 +347,9 @@ class Actuation:
             return ()
         self._sandbox = merged(self._sandbox, rulings, self._config.cpu_shares)
         rule = (
-            "the runtime hears of the pod's new size first: if it refuses, the resize stops here"
+            "the runtime receives the pod's new size first: if it refuses, the resize stops here"
             if release.has(Novelty.RESIZE_SANDBOX_FIRST)
-            else "the runtime hears of the pod's new size; whether it takes it does not matter"
+            else "the runtime receives the pod's new size; the kubelet ignores a refusal"
         )
         return (
             ResizeStep(
@@ -410,7 +410,7 @@ def _past_systemd(kubelet: Kubelet) -> tuple[Reason, ...]:
     """Up to 1.31 the kubelet writes the files themselves, whatever the driver."""
     if kubelet.driver is not CgroupDriver.SYSTEMD:
         return ()
-    rule = "it is written past systemd, which puts the slice's old value back when it next writes its properties"
+    rule = "it is written without systemd, which restores the slice's old value when it next writes its properties"
     return (
         Reason(
             rule=rule, revision=kubelet.revisions[Family.RESIZE], source="kubelet cgroupManagerImpl.SetCgroupConfig"

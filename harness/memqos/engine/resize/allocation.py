@@ -188,11 +188,11 @@ def resize_decision(old: Pod, new: Pod, others: Iterable[Pod], kubelet: Kubelet)
     """The kubelet's decision about one pod; others: every other pod of the node, with what it has allocated."""
     if _same(old, new):
         return _decision(
-            kubelet, ResizeOutcome.UNCHANGED, "", "nothing is resized: what is wanted is allocated already"
+            kubelet, ResizeOutcome.UNCHANGED, "", "nothing to resize: the desired resources are already allocated"
         )
     refused = objection(old, new, kubelet)
     if refused:
-        rule = "the API server refuses the change, so that the kubelet never sees it"
+        rule = "the API server rejects the change, so the kubelet never sees it"
         return _decision(kubelet, ResizeOutcome.FORBIDDEN, refused, rule, source="kube-apiserver ValidatePodResize")
     return kubelet_decision(old, new, others, kubelet)
 
@@ -201,15 +201,15 @@ def kubelet_decision(old: Pod, new: Pod, others: Iterable[Pod], kubelet: Kubelet
     """What the kubelet itself decides about a change that the API server let pass."""
     if old.static and not kubelet.release.has(Novelty.RESIZE_CONDITIONS):
         return _decision(
-            kubelet, ResizeOutcome.IGNORED, "", "static pods are not resized, and the kubelet does not say so"
+            kubelet, ResizeOutcome.IGNORED, "", "the kubelet ignores resizes of static pods without a message"
         )
     infeasible = _infeasible(old, new, kubelet)
     if infeasible is not None:
-        rule = "the kubelet does not carry out such a resize, now or later"
+        rule = "the kubelet never carries out such a resize"
         return _decision(kubelet, ResizeOutcome.INFEASIBLE, infeasible, rule)
     message, inputs = _deferred(new, others, kubelet)
     if message:
-        rule = "beside the other pods the node has no room for it: the kubelet tries again later"
+        rule = "the node has no room for it beside the other pods: the kubelet tries again later"
         said = message if kubelet.release.has(Novelty.RESIZE_SAYS_WHY) else ""
         return _decision(kubelet, ResizeOutcome.DEFERRED, said, rule, inputs=inputs)
     return _decision(kubelet, ResizeOutcome.IN_PROGRESS, "", "the resize fits beside the other pods", inputs=inputs)

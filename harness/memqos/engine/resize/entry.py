@@ -113,7 +113,7 @@ def _matched(running: Mapping[str, Pod], desired: Iterable[Pod]) -> Iterable[tup
         if old is None:
             known = ", ".join(f"{namespace}/{name}" for namespace, name in by_name) or "none"
             raise UsageError(
-                f"the pod {pod.namespace}/{pod.name} does not run, so it cannot be resized.",
+                f"the pod {pod.namespace}/{pod.name} is not running, so it cannot be resized.",
                 where=pod.file,
                 next_step=f"Running pods: {known}.",
             )

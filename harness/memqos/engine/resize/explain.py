@@ -105,7 +105,7 @@ def _left(resize: Resize) -> Iterator[str]:
     if resize.left:
         yield "  left behind:"
     for one in resize.left:
-        yield f"    {one.knob} of {one.subject} stays {one.holds}; made anew it has {one.anew}"
+        yield f"    {one.knob} of {one.subject} stays {one.holds}; recreated it has {one.anew}"
         if one.cause:
             yield f"      {one.cause} ({one.upstream})"
 

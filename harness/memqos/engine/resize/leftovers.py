@@ -43,15 +43,15 @@ class Leftover(StrEnum):
 
 _REASONS: Mapping[Leftover | None, tuple[str, str]] = {
     Leftover.STOPPED_CONTAINER: (
-        "a container that does not run is passed over by the resize, so that the pod's cgroup is not written",
+        "the resize skips a container that is not running, so the pod's cgroup is not written",
         "kubernetes#138760",
     ),
     Leftover.POD_MEMORY_QOS: (
-        "memory QoS of a pod is written where a resize writes its memory limit (1.37.0), or in no resize (up to 1.36)",
+        "a resize writes a pod's memory QoS only if it writes the memory limit (1.37.0), or never (up to 1.36)",
         "kubernetes#142572, kubernetes#140262",
     ),
     Leftover.HIGH_AT_LIMIT: (
-        "the kubelet sends no memory.high for a request that equals the limit, and nothing takes the old one away",
+        "the kubelet sends no memory.high for a request that equals the limit, and nothing removes the old one",
         "kubernetes#142569",
     ),
     Leftover.SCORE_OF_START: ("a process keeps the score that it was started with", "kubernetes#130657"),

@@ -25,13 +25,13 @@ def decide(case: SwapCase) -> SwapSetting:
     if not kubelet.node.swap_controller:
         return nothing(case, "the node has no swap controller, so the kubelet sends nothing")
     if not kubelet.v2:
-        return no_swap(case, f"{_KEP} says nothing of cgroup v1: no container may swap")
+        return no_swap(case, f"{_KEP} does not cover cgroup v1: no container may swap")
     limit = case.container.resources.limits.get(SWAP)
     if limit is None:
         return no_swap(case, f"{_KEP}: a container without limits.swap does not swap")
 
     def why() -> Reason:
         inputs = (Input("limits.swap", str(limit), case.container.origin.get("limits.swap", "given")),)
-        return swap_reason(case, f"{_KEP}: the container may swap what its limits.swap says", inputs=inputs)
+        return swap_reason(case, f"{_KEP}: the container may swap up to its limits.swap", inputs=inputs)
 
     return SwapSetting(str(limit.value), 0, why)

@@ -17,11 +17,13 @@ __all__ = ["decide"]
 def decide(case: SwapCase) -> SwapSetting:
     """What is sent for one container."""
     if not case.kubelet.node_swap:
-        return nothing(case, "with the gate NodeSwap off the kubelet says nothing about swap")
+        return nothing(case, "with the gate NodeSwap off the kubelet sends nothing about swap")
     if case.kubelet.swap_behavior is SwapBehavior.UNLIMITED:
         rule = "UnlimitedSwap: memory_swap_limit_in_bytes -1, no limit on swap"
         return SwapSetting("", -1, lambda: swap_reason(case, rule))
     if case.memory_limit == 0:
-        return nothing(case, "LimitedSwap sends the memory limit as the limit of memory plus swap, and there is none")
+        return nothing(
+            case, "LimitedSwap sends the memory limit as the limit of memory plus swap, and the container has none"
+        )
     rule = "LimitedSwap: memory_swap_limit_in_bytes is the memory limit, which leaves no room for swap on cgroup v2"
     return SwapSetting("", case.memory_limit, lambda: swap_reason(case, rule))

@@ -33,14 +33,14 @@ _FILTERED = (*_UNIFIED, _PROPERTY, _CPU_QUOTA, _CPU_SHARED)
 """What CRI-O removes from a pod's annotations if it is not allowed: every name that begins so."""
 
 _ELSEWHERE: Mapping[str, str] = {
-    "blockio.resources.beta.kubernetes.io/": "it chooses a blockio class, which sets io files: no plan has those",
-    "rdt.resources.beta.kubernetes.io/": "it chooses an RDT class, which is in resctrl and in no cgroup",
-    "io.kubernetes.cri.blockio-class": "it chooses a blockio class, which sets io files: no plan has those",
-    "io.kubernetes.cri.rdt-class": "it chooses an RDT class, which is in resctrl and in no cgroup",
-    "cpu-load-balancing.crio.io": "it changes cpuset files of containers with CPUs of their own: no plan has those",
-    "cgroup2-mount-hierarchy-rw.crio.io": "its containers may make cgroups below their own: no plan has those",
-    "io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw": "its containers may make cgroups below their own: "
-    "no plan has those",
+    "blockio.resources.beta.kubernetes.io/": "it selects a blockio class, which sets io files: a plan has none",
+    "rdt.resources.beta.kubernetes.io/": "it selects an RDT class, which sets resctrl files and no cgroup files",
+    "io.kubernetes.cri.blockio-class": "it selects a blockio class, which sets io files: a plan has none",
+    "io.kubernetes.cri.rdt-class": "it selects an RDT class, which sets resctrl files and no cgroup files",
+    "cpu-load-balancing.crio.io": "it changes cpuset files of containers with exclusive CPUs: a plan has none",
+    "cgroup2-mount-hierarchy-rw.crio.io": "its containers may create cgroups below their own: a plan has none",
+    "io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw": "its containers may create cgroups below their own: a plan has "
+    "none",
 }  # fmt: skip
 """Annotations that have to do with resources, and why none of them changes a file of the plan."""
 
@@ -131,7 +131,7 @@ def _of_crio(found: AnnotatedRequest, annotations: Mapping[str, str], container:
             found.resources = replace(found.resources, unified={**found.resources.unified, **entries})
             found.by |= dict.fromkeys(entries, name)
         else:
-            why = f"the annotation {name} says so, and whether the runtime handler allows it is not known"
+            why = f"the annotation {name} sets it, and whether the runtime handler allows it is not known"
             found.unmodelled |= {knob: f"{why}: it would be {entries[knob]}" for knob in Knob if knob in entries}
         break
     found.unmodelled |= _quotas(annotations, container, runtimes)
@@ -178,7 +178,7 @@ def _quotas(annotations: Mapping[str, str], container: str, runtimes: Runtimes) 
         shared = name.startswith(_CPU_SHARED)
         of_another = "/" in name and container and name.split("/", 1)[1] != container
         if (quota or shared) and not of_another and _may_count(name, annotations, runtimes):
-            yield Knob.CPU_MAX, f"the annotation {name} has CRI-O change the quota, which is not modelled"
+            yield Knob.CPU_MAX, f"the annotation {name} makes CRI-O change the quota, which is not modelled"
 
 
 def _of_workload(found: AnnotatedRequest, workload: Workload, annotations: Mapping[str, str], container: str) -> None:
@@ -211,16 +211,16 @@ def _overrides(text: str) -> dict[str, Any]:
     """What the JSON of a workload's annotation says; ValueError for a text of another form."""
     given = json.loads(text)
     if not isinstance(given, dict):
-        raise ValueError("it is no JSON object")  # noqa: TRY004 - it is the text that is wrong
+        raise ValueError("it is not a JSON object")  # noqa: TRY004 - it is the text that is wrong
     found: dict[str, Any] = {}
     for name, field_name in _OVERRIDES.items():
         number = given.get(name, 0)
         if not isinstance(number, int) or isinstance(number, bool):
-            raise ValueError(f"{name} is no whole number")  # noqa: TRY004 - as above
+            raise ValueError(f"{name} is not a whole number")  # noqa: TRY004 - as above
         found[field_name] = number
     cpus = given.get("cpuset", "")
     if not isinstance(cpus, str):
-        raise ValueError("cpuset is no text")  # noqa: TRY004 - as above
+        raise ValueError("cpuset is not a string")  # noqa: TRY004 - as above
     return {**found, "cpus": cpus}
 
 
@@ -255,7 +255,7 @@ def _not_allowed(name: str, runtimes: Runtimes) -> str:
     if runtimes.cri.runtime is RuntimeName.CRIO:
         return f"{runtimes.cri} acts on it only where the runtime handler allows {base} (allowed_annotations)"
     if runtimes.cri.runtime is RuntimeName.CONTAINERD and base == _PROPERTY:
-        return f"{runtimes.cri} passes it on only where the runtime is configured so (pod_annotations)"
+        return f"{runtimes.cri} passes it on only if pod_annotations of the runtime allow it"
     return f"{runtimes.cri} does not read it"
 
 
@@ -270,5 +270,5 @@ def _without_effect(name: str, annotations: Mapping[str, str], containers: tuple
         return f"{runtimes.cri} looks for {' or '.join(sorted(names[0] for names in read))}"
     for first, *others in read:
         if name in others and first in annotations and _counts(first, annotations, runtimes):
-            return f"{first} wins over it"
+            return f"{first} takes precedence"
     return "" if _may_count(name, annotations, runtimes) else _not_allowed(name, runtimes)

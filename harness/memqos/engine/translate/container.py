@@ -66,7 +66,7 @@ def unsaid(sent: ContainerResources, written: Mapping[str, str]) -> tuple[Unsaya
         Unsayable(
             knob=knob,
             value=written[knob],
-            why=_WHY.get(knob, "the message has no word for it: the runtime decides."),
+            why=_WHY.get(knob, "the message has no field for it: the runtime decides."),
         )
         for knob in Knob
         if knob in written and not said.get(knob) and knob not in sent.unified and knob not in huge

@@ -166,7 +166,7 @@ def _by_annotation(case: _Case, knob: Knob) -> Reason:
     name = case.annotated.by[knob.value]
     text = case.annotated.resources.unified.get(knob.value, "")
     return Reason(
-        rule=f"{knob} is what an annotation of the pod says, which the runtime is configured to act on",
+        rule=f"{knob} comes from a pod annotation that the runtime is configured to apply",
         revision=case.kubelet.runtimes_text,
         source="CRI-O AddUnifiedResourcesFromAnnotations" if text else "CRI-O MutateSpecGivenAnnotations",
         inputs=(Input(f"annotation {name}", case.pod.annotations.get(name, ""), case.pod.file or "given"),),
@@ -188,7 +188,7 @@ _WORDLESS = {
 def _without_words(case: _Case, left: Unsayable) -> Reason:
     """Why a file is left alone that the kubelet wants something of."""
     return Reason(
-        rule=f"{left.knob} should be {left.value}, and is left alone: {left.why.removesuffix('.')}",
+        rule=f"{left.knob} should be {left.value}, but is not written: {left.why.removesuffix('.')}",
         revision=case.kubelet.runtimes_text,
         source=_WORDLESS.get(case.kubelet.runtimes.cri.runtime, "gVisor runsc/cgroup"),
         because=(case.why(Knob(left.knob))(),) if left.knob in case.asked() or left.knob in _REASONS else (),
@@ -242,7 +242,7 @@ def _swap(case: _Case, knob: Knob) -> Reason:
 
 def _shares(case: _Case, _: Knob) -> Reason:
     return Reason(
-        rule="cpu.shares are what the kubelet asks for: 1024 per CPU, at least 2",
+        rule="cpu.shares are the kubelet's request: 1024 per CPU, at least 2",
         revision=case.kubelet.revisions[Family.CPU],
         source=f"kubelet calculateLinuxResources; {source(case.kubelet.runtimes.oci, Knob.CPU_SHARES)}",
         inputs=(Input("cpu_shares", str(case.request.resources.cpu_shares), "CRI"),),
@@ -252,9 +252,9 @@ def _shares(case: _Case, _: Knob) -> Reason:
 def _weight(case: _Case, _: Knob) -> Reason:
     oci = case.kubelet.runtimes.oci
     doubtful = oci.known(Feature.QUADRATIC_WEIGHT) is None
-    image = "quadratic, in older versions the linear" if doubtful else oci.weight
+    image = "quadratic (in older versions the linear)" if doubtful else oci.weight
     return Reason(
-        rule=f"cpu.weight is the {image} image of cpu.shares, by the runtime",
+        rule=f"the runtime converts cpu.shares to cpu.weight by the {image} formula",
         revision=case.kubelet.runtimes_text,
         source=f"kubelet calculateLinuxResources; {source(oci, Knob.CPU_WEIGHT)}",
         inputs=(Input("cpu_shares", str(case.request.resources.cpu_shares), "CRI"),),

@@ -106,7 +106,7 @@ class _Draft:
                 self.leave(Knob.MEMORY_SWAP_MAX, str(swap), "Docker takes MemorySwap together with Memory only.")
         reservation = self._amount(Knob.MEMORY_LOW, 0)
         if reservation == _UNLIMITED:
-            self.leave(Knob.MEMORY_LOW, "max", "MemoryReservation is an amount: Docker has no word for max.")
+            self.leave(Knob.MEMORY_LOW, "max", "MemoryReservation is an amount: Docker cannot express max.")
         elif 0 < reservation < LEAST_MEMORY:
             self.leave(Knob.MEMORY_LOW, str(reservation), "Docker takes no MemoryReservation below 6 MiB.")
         elif limited and reservation > limit:
@@ -188,8 +188,8 @@ _PIDS_LIMIT, _SCORE = "PidsLimit", "OomScoreAdj"
 HOST_CONFIG_FIELDS = (*_OCI_FIELDS, _PIDS_LIMIT, _SCORE)
 """The fields that are understood here."""
 
-_KEPT_SWAP = "dockerd passes no MemorySwap of -1 on to the OCI runtime: the limit that was set before stays."
-_KEPT_LIMIT = "an update of Docker has no word for no memory limit: what was set once can be changed, not taken back."
+_KEPT_SWAP = "dockerd does not pass a MemorySwap of -1 on to the OCI runtime: the earlier limit stays."
+_KEPT_LIMIT = "a Docker update cannot remove a memory limit: once set, it can only be changed."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -362,12 +362,10 @@ def _lost(sent: ContainerResources) -> Iterator[Unsayable]:
     limit, both = sent.memory_limit_in_bytes, sent.memory_swap_limit_in_bytes
     if both and both != limit and Knob.MEMORY_SWAP_MAX not in sent.unified:
         value = "max" if both < 0 else str(max(both - limit, 0))
-        yield Unsayable(knob=Knob.MEMORY_SWAP_MAX, value=value, why="cri-dockerd leaves a swap limit out.")
+        yield Unsayable(knob=Knob.MEMORY_SWAP_MAX, value=value, why="cri-dockerd drops a swap limit.")
     for name, value in sent.unified.items():
         lost_nothing = value == ("0" if name == Knob.MEMORY_SWAP_MAX and limit else _DEFAULTS.get(name))
         if not lost_nothing:
-            yield Unsayable(knob=name, value=value, why="cri-dockerd leaves unified entries out.")
+            yield Unsayable(knob=name, value=value, why="cri-dockerd drops unified entries.")
     for size, amount in sent.hugepage_limits:
-        yield Unsayable(
-            knob=f"hugetlb.{size}.max", value=str(amount), why="cri-dockerd leaves limits of huge pages out."
-        )
+        yield Unsayable(knob=f"hugetlb.{size}.max", value=str(amount), why="cri-dockerd drops huge page limits.")

@@ -129,7 +129,7 @@ def translation_lines(
         title, body = {
             Language.CRI: ("CRI LinuxContainerResources, as the kubelet sends them", _cri_lines(sent, found)),
             Language.OCI: (f"OCI linux.resources, as {found.cri} makes them", _oci_lines(found)),
-            Language.DOCKER: ("Docker HostConfig that says the same", _docker_lines(found)),
+            Language.DOCKER: ("the equivalent Docker HostConfig", _docker_lines(found)),
             Language.FILES: (f"control files, as {found.oci_runtime} writes them", _file_lines(found)),
         }[language]
         yield f"{indent}{title}"
@@ -138,9 +138,9 @@ def translation_lines(
 
 def _cri_lines(sent: ContainerResources, found: ContainerTranslation) -> Iterator[str]:
     yield from _said(flat_document(cri_document(sent)))
-    yield from (f"leaves unsaid {one.knob} {one.value}: {one.why}" for one in found.cri_unsaid)
+    yield from (f"does not set {one.knob} {one.value}: {one.why}" for one in found.cri_unsaid)
     if found.cri_final:
-        yield f"cannot take back in an update: {', '.join(one.knob for one in found.cri_final)}"
+        yield f"cannot remove in an update: {', '.join(one.knob for one in found.cri_final)}"
 
 
 def _oci_lines(found: ContainerTranslation) -> Iterator[str]:
@@ -169,7 +169,7 @@ def _file_lines(found: ContainerTranslation) -> Iterator[str]:
         words = [f"{name}={property_text(value)}" for name, value in found.writes.properties.items()]
         yield f"properties of the scope: {' '.join(words) or 'none'}"
     if found.writes.subgroup:
-        yield f"these files are in the cgroup '{found.writes.subgroup}' below the scope; of the scope itself are set:"
+        yield f"these files are in the cgroup '{found.writes.subgroup}' below the scope; the scope itself has:"
         yield from (f"  {one.name:<17} {one.shows}" for one in found.scope)
 
 
@@ -189,7 +189,7 @@ def _said(fields: Mapping[str, str]) -> Iterator[str]:
 
 
 def _unsaid(left: Iterable[Unsayable]) -> Iterator[str]:
-    return (f"cannot say {one.knob} {one.value}: {one.why}" for one in left)
+    return (f"cannot set {one.knob} {one.value}: {one.why}" for one in left)
 
 
 def property_text(value: int | str) -> str:
@@ -239,7 +239,7 @@ def knob_lines(sent: ContainerResources, found: ContainerTranslation, knob: Knob
         names = {*fields, f"unified {knob}", f"hugepage_limits {size}", f"hugepageLimits {size}"}
         said = [f"{name} = {value}" for name, value in flat_document(document).items() if name in names]
         said += [f"cannot: {one.why}" for one in unsaid if one.knob == knob]
-        lines.append(f"{indent}{language:<8} {'; '.join(said) or 'says nothing of it'}")
+        lines.append(f"{indent}{language:<8} {'; '.join(said) or 'does not set it'}")
     held = [one for one in found.files if one.name == knob]
     text = f"{found.oci_runtime} writes {_held(held[0]) if held else 'nothing'}"
     properties = found.writes.properties

@@ -66,7 +66,7 @@ def _held(hop: Hop, container: RequestedContainer, knob: str, shown: ShownHops) 
     asked = _asked(hop, container, knob)
     left_out = _left_out(hop, container, knob, asked)
     if left_out or hop not in shown.documents:
-        why_not = left_out or shown.missing.get(hop, "nobody looked")
+        why_not = left_out or shown.missing.get(hop, "not read")
         return HopHeld(hop=hop, asked=asked, why_not=why_not, is_gone=not left_out and hop in shown.gone)
     document = shown.documents[hop]
     if hop is Hop.UNIT:
@@ -95,11 +95,11 @@ def _asked(hop: Hop, container: RequestedContainer, knob: str) -> tuple[str, ...
 def _left_out(hop: Hop, container: RequestedContainer, knob: str, asked: tuple[str, ...]) -> str:
     """Why a hop cannot say anything of the knob, whatever is in it."""
     if not container.held:
-        return "the runtime has to refuse the request"
+        return "the runtime must refuse the request"
     if hop is Hop.UNIT:
         return _no_property(container, asked)
     if hop is Hop.CONFIG and asked != _asked(Hop.SPEC, container, knob):
-        return "it was written when the container was created, and an update named the value after that"
+        return "it was written when the container was created, before an update set the value"
     if len(container.requests) > 1:
         return _not_updated(hop, container, knob)
     return ""
@@ -108,12 +108,12 @@ def _left_out(hop: Hop, container: RequestedContainer, knob: str, asked: tuple[s
 def _no_property(container: RequestedContainer, asked: tuple[str, ...]) -> str:
     if not any(one.properties for one in container.held):
         return "the container has no systemd unit with properties of its own"
-    return "" if all(asked) else "the runtime sets no property of the unit for it"
+    return "" if all(asked) else "the runtime sets no unit property for it"
 
 
 def _not_updated(hop: Hop, container: RequestedContainer, knob: str) -> str:
     if hop in {Hop.SPEC, Hop.STATE} and container.runtimes.cri.runtime is RuntimeName.CRIO:
-        return "what is kept of an update by CRI-O is not modelled"
+        return "which part of an update CRI-O stores is not modelled"
     return "no update changes limits of huge pages" if hop is Hop.STATE and knob in _HUGETLB else ""
 
 

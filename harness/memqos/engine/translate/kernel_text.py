@@ -79,7 +79,7 @@ def memparse(text: str) -> int:
         return int(text) % _WORD
     match = _NUMBER.fullmatch(text)
     if match is None:
-        raise ValueError(f"'{text}' is not an amount that the kernel takes")
+        raise ValueError(f"'{text}' is not an amount that the kernel accepts")
     digits, suffix = match[1], match[2].lower()
     octal = len(digits) > 1 and digits[0] == "0" and digits[1] not in "xX"
     value = int(digits, 8) if octal else int(digits, 0)

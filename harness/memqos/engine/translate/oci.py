@@ -89,7 +89,7 @@ def oci_for_update(
 
 def unclearable(before: ContainerResources, after: ContainerResources) -> tuple[Unsayable, ...]:
     """What an update from one request to another cannot take back: CRI has no word for "no longer specified"."""
-    why = "in CRI zero and empty mean 'not specified': what was set once can be changed, not taken back."
+    why = "in CRI zero and empty mean 'not specified': a value once set can be changed, but not removed."
     fields = (
         (before.memory_limit_in_bytes, after.memory_limit_in_bytes, Knob.MEMORY_MAX, "max"),
         (before.memory_swap_limit_in_bytes, after.memory_swap_limit_in_bytes, Knob.MEMORY_SWAP_MAX, "max"),
@@ -204,7 +204,7 @@ def _crio_update(sent: ContainerResources, cri: Traits, *, swap_controller: bool
 
 
 def _no_swap_controller(swap: int, limit: int) -> Unsayable:
-    why = "there is no memory.swap.max on this node, so the runtime leaves the swap limit out."
+    why = "this node has no memory.swap.max, so the runtime drops the swap limit."
     return Unsayable(knob=Knob.MEMORY_SWAP_MAX, value=_swap_text(swap, limit), why=why)
 
 

@@ -86,7 +86,7 @@ class OciRequest:
         asked = {name: text for name, text in self.annotations.items() if name.startswith(UNIT_PROPERTY)}
         for name, text in asked.items():
             if not (text.startswith(_NUMBER) and text.removeprefix(_NUMBER).isdecimal()):
-                raise ValueError(f"the annotation {name} is none of a number, as 'uint64 1048576' is")
+                raise ValueError(f"the annotation {name} is not a number such as 'uint64 1048576'")
         return {name.removeprefix(UNIT_PROPERTY): int(text.removeprefix(_NUMBER)) for name, text in asked.items()}
 
     def told(self, file: str) -> tuple[str, ...]:

@@ -104,7 +104,7 @@ def _of_scope(container: RequestedContainer, knob: Knob) -> Expected:
     first, *others = dict.fromkeys(several)
     name = PROPERTY_OF[knob]
     reason = Reason(
-        rule=f"the scope has no {name}: the default shows" if first is ABSENT else f"{name} of the scope is set",
+        rule=f"the scope has no {name}: the default applies" if first is ABSENT else f"{name} of the scope is set",
         revision=str(container.runtimes.oci),
         source="crun append_resources, append_systemd_annotation",
     )
@@ -133,7 +133,7 @@ def _left_open(container: RequestedContainer, knob: Knob) -> str:
 def _untouched(container: RequestedContainer, knob: Knob) -> Reason:
     version = container.host.cgroup_version
     return Reason(
-        rule=f"no request named {knob}: the kernel's default shows",
+        rule=f"no request names {knob}: the kernel's default applies",
         revision=kernel_revision(version),
         source=f"kernel, Documentation/admin-guide/cgroup-{'v2.rst' if version == 'v2' else 'v1'}",
     )
@@ -142,13 +142,13 @@ def _untouched(container: RequestedContainer, knob: Knob) -> Reason:
 def _written(container: RequestedContainer, knob: Knob) -> Reason:
     named = [(number, request) for number, request in enumerate(container.requests) if _inputs(request, knob)]
     number, request = named[-1] if named else (0, container.requests[0])
-    what = "an update" if number else "its creation"
+    what = "an update" if number else "the creation"
     words = "CRI" if isinstance(request, ContainerResources) else "OCI" if isinstance(request, OciRequest) else "Docker"
     stays = " and no later update names it" if number < len(container.requests) - 1 else ""
     why = container.held[0].left_out.get(knob, "").removesuffix(".")
-    stays += f", though it is left out on the way: {why}" if why else ""
+    stays += f", but it is dropped on the way: {why}" if why else ""
     return Reason(
-        rule=f"{knob} is what {what} asked for{stays}" if named else f"{knob} is the runtime's own doing",
+        rule=f"{knob} is as {what} requests{stays}" if named else f"{knob} is the runtime's own choice",
         revision=str(container.runtimes),
         source=_source(container, knob, unified=_is_unified(request, knob)),
         inputs=tuple(Input(field, value, f"{words} request {number + 1}") for field, value in _inputs(request, knob)),

@@ -116,7 +116,7 @@ def unmodelled(knob: Knob, sent: ContainerResources, to_oci: OciResources, runti
     if oci.runtime is RuntimeName.KATA:
         return f"{oci} makes no cgroup on the host for a container: its files are those inside the virtual machine"
     if not cri.modelled and knob not in set(_said_by_cri(sent)):
-        return f"{cri} is not modelled, and CRI leaves open what a server does about this file"
+        return f"{cri} is not modelled, and CRI does not specify this file"
     if not oci.modelled and knob not in set(_said_by_oci(to_oci)):
         return what_is_unasked(oci)
     return ""
@@ -124,7 +124,7 @@ def unmodelled(knob: Knob, sent: ContainerResources, to_oci: OciResources, runti
 
 def what_is_unasked(oci: Traits | str) -> str:
     """Why nothing is expected of a file that linux.resources does not decide; oci: the runtime, or how it is called."""
-    return f"{oci} is not modelled, and the OCI runtime specification leaves open what this file holds"
+    return f"{oci} is not modelled, and the OCI runtime specification does not specify this file"
 
 
 def left_open_after(asked: OciResources, values: Collection[Knob], knob: Knob, oci: Traits, *, update: bool) -> str:
@@ -171,7 +171,7 @@ def runtime_notes(runtimes: Runtimes) -> Iterator[tuple[str, str]]:
             yield str(one), f"{judged_by(one)}{meant}"
         newest = newer_than_modelled(one)
         if newest:
-            yield str(one), f"newer than {newest}, the newest release that is modelled: it is taken to do the same"
+            yield str(one), f"newer than {newest}, the newest modelled release: memqos assumes the same behaviour"
     if runtimes.sandboxed:
         yield str(runtimes.oci), _STAND_IN[runtimes.oci.runtime][0].removeprefix("{runtime} ")
 

@@ -104,7 +104,7 @@ def test_a_file_that_was_not_there_is_not_observable(told, changed):
 
     code, out, _ = told("--tree", changed(remove))
     assert code == 0
-    assert "memory.swap.max of kubepods.slice: there is no such file" in out
+    assert "memory.swap.max of kubepods.slice: no such file" in out
     assert "cpu.max of kubepods.slice: the file does not parse" in out
 
 

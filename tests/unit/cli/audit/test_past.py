@@ -203,8 +203,8 @@ def test_a_pod_whose_container_did_not_run(told, node, sizes, held, more):
     # In these releases nothing is resized.
     ("1.26", pod("1536Mi", "1536Mi"), {}, {"pod_memory_max": "183500800"}, "the kubelet"),
     # A value that no size of the pod has.
-    ("1.37", pod("512Mi", "512Mi"), ON, {"container_memory_high": "536870912"}, "somebody else"),
-    ("1.37", pod("512Mi", "512Mi", generation=1), ON, {"container_memory_high": "510025728"}, "somebody else"),
+    ("1.37", pod("512Mi", "512Mi"), ON, {"container_memory_high": "536870912"}, "unknown writer"),
+    ("1.37", pod("512Mi", "512Mi", generation=1), ON, {"container_memory_high": "510025728"}, "unknown writer"),
     ("1.37", pod("400Mi", "512Mi"), ON, {"pod_memory_low": "0"}, "the kubelet"),
 ])  # fmt: skip
 def test_what_no_fault_of_a_kubelet_explains(told, node, case):

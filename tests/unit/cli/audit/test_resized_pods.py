@@ -24,7 +24,7 @@ def test_a_resize_that_waits_is_in_no_cgroup(told):
     ]
     assert (limit["verdict"], limit["expected"]) == ("conforms", "1073741824")
     origin = limit["reason"]["inputs"][0]["origin"]
-    assert origin.endswith(": allocated 1Gi; 12Gi is asked for and deferred")
+    assert origin.endswith(": allocated 1Gi; 12Gi is requested and deferred")
 
 
 def test_the_same_pod_as_its_manifest_alone(told):
@@ -95,7 +95,7 @@ def resized_node(folder, release, checkpoint, status=()):
     return folder / "t.json"
 
 
-NEITHER = "neither {} pod_status_manager_state nor the pod's status says which limits are allocated"
+NEITHER = "neither {} pod_status_manager_state nor the pod's status reports which limits are allocated"
 
 
 @pytest.mark.parametrize(("node", "counts"), [
@@ -122,5 +122,5 @@ def test_the_reason_names_the_checkpoint(told, tmp_path):
     found = json.loads(told("--tree", file, "--json")[1])["findings"]
     [limit] = [one for one in found if one["knob"] == "memory.max" and one["subject"].startswith("container app")]
     assert limit["reason"]["inputs"][0]["origin"] == (
-        f"{file} pod_status_manager_state: allocated 1Gi; 12Gi is asked for and deferred"
+        f"{file} pod_status_manager_state: allocated 1Gi; 12Gi is requested and deferred"
     )

@@ -127,7 +127,7 @@ def test_a_recorded_runtime_that_is_not_modelled_is_not_judged_as_runc(told, cha
     weights = [one for one in document["findings"] if one["knob"] == "cpu.weight" and "container" in one["subject"]]
     assert weights
     assert {one["verdict"] for one in weights} == {"not observable"}
-    why = f"{name} is not modelled, and the OCI runtime specification leaves open what this file holds"
+    why = f"{name} is not modelled, and the OCI runtime specification does not specify this file"
     assert {one["why_not"] for one in weights} == {why, "the reading has no such cgroup"}
     assert document["counts"]["deviates"] == 0
     limits = [one for one in document["findings"] if one["knob"] == "memory.max" and one["verdict"] == "conforms"]

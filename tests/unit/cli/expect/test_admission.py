@@ -115,7 +115,7 @@ def test_ephemeral_containers_are_planned_as_added_later(told):
     code, out, err = told(CASES / "ephemeral-and-windows" / "eph.yaml", "--kubernetes", "1.36")
     assert code == 0
     assert "container debug of pod default/web" in out
-    assert "the API server takes ephemeral containers only for a pod that runs" in err
+    assert "the API server accepts ephemeral containers only for a running pod" in err
 
 
 POD = """\

@@ -141,7 +141,11 @@ def test_zones_of_containers_and_refusals(told):
     assert code == 0
     assert "pod default/guaranteed-one is refused: UnexpectedAdmissionError: Allocate failed due to " in out
     code, _, err = told(pod, "--kubernetes", "1.36", *STATIC, "--set", "evictionHard=null", "--zones", "1Gi,1Gi")
-    assert (code, "the zones reserve 100Mi of memory together" in err, "node reserves 200Mi" in err) == (4, True, True)
+    assert (code, "the NUMA nodes reserve 100Mi of memory together" in err, "node reserves 200Mi" in err) == (
+        4,
+        True,
+        True,
+    )
 
 
 def test_why_a_file_is_not_there(told):

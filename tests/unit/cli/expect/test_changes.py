@@ -44,7 +44,7 @@ def test_what_changes_under_running_pods(told):
     fresh, running = told(*common)[1], told(*common, "--running")[1]
     assert "  memory.min: 67108864 -> not written (0)\n" in fresh
     assert "  memory.min: 67108864 -> not written (67108864)\n" in running
-    assert "    after  the kubelet writes no other value over the one that it wrote before" in running
+    assert "    after  the kubelet does not overwrite the value that it wrote before" in running
 
 
 WEB = """

@@ -48,7 +48,7 @@ def test_fields_that_the_release_does_not_know_are_said(told, tmp_path):
     assert (code, out.startswith("Kubernetes 1.27")) == (0, True)
     assert err == (
         f"memqos: note: {config}:3: memoryReservationPolicy: the kubelet of 1.27 does not know this field, which came "
-        'with 1.36: it logs "Using lenient decoding as strict decoding failed" and goes on without it.\n'
+        'with 1.36: it logs "Using lenient decoding as strict decoding failed" and ignores it.\n'
     )
     code, out, err = told(BURSTABLE, "--diff", "1.27", "1.28", "--kubelet-config", config, "--json")
     assert [line.partition(": the kubelet of ")[2][:4] for line in err.splitlines()] == ["1.27", "1.28"]

@@ -84,8 +84,8 @@ def test_answers_leave_containers_that_are_not_modelled_out(told, runtime, why):
     ("runcc@1", "did you mean 'runc'?"),
     ("containerd@2.1+cruun@1.2", "did you mean 'crun'?"),
     ("contanerd@2.1+runc@1.3.6", "did you mean 'containerd'?"),
-    ("runc@1.9.0", "runc 1.9.0: newer than 1.5, the newest release that is modelled"),
-    ("containerd@9.0+runc@1.3.6", "containerd 9.0: newer than 2.3, the newest release that is modelled"),
+    ("runc@1.9.0", "runc 1.9.0: newer than 1.5, the newest modelled release"),
+    ("containerd@9.0+runc@1.3.6", "containerd 9.0: newer than 2.3, the newest modelled release"),
 ])  # fmt: skip
 def test_notes_about_runtimes(told, runtime, said):
     code, _, err = told(GVISOR, "--kubernetes", "1.34", "--runtime", runtime)

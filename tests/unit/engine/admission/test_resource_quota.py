@@ -104,14 +104,14 @@ def test_without_a_status_only_the_given_pods_count():
     objects = beside(quota({"limits.memory": "1Gi"}))
     outcome = admit(new(full, beside=objects))
     assert [one.what for one in outcome.remarks] == [
-        "it has no status.used: what pods that are not given use is not counted"
+        "it has no status.used: the usage of pods that are not given does not count"
     ]
     assert admit(new(full, name="a", beside=objects), new(full, name="b", beside=objects)).refusals
 
 
 def test_an_affinity_scope_is_named():
     (remark,) = admit(new(beside=scoped("CrossNamespacePodAffinity"))).remarks
-    assert "its scope CrossNamespacePodAffinity is not judged" in remark.what
+    assert "its scope CrossNamespacePodAffinity is not evaluated" in remark.what
 
 
 def test_a_stored_pod_is_counted_where_the_use_is_unknown():

@@ -229,7 +229,7 @@ def test_releasing_restores_the_table():
 def test_every_container_has_a_chain_of_reasons():
     found = outcome(machine(4, 4), policies("restricted"), plain("p", "1Gi"))
     reason = found.reasons["c0"]
-    assert reason.rule == "cpuset.mems lists the zones of the container's memory blocks, ascending."
+    assert reason.rule == "cpuset.mems lists the NUMA nodes of the container's memory blocks, ascending."
     assert reason.revision == "memory-manager v1.36"
     assert reason.inputs[0].value == "0"
     allocation, decision = reason.because
@@ -237,8 +237,8 @@ def test_every_container_has_a_chain_of_reasons():
     assert allocation.inputs[0].value == "1073741824"
     assert decision.rule == "The Topology Manager's policy restricted admits the best merged hint."
     assert [one.value for one in decision.inputs[:2]] == ["restricted", "container"]
-    assert decision.inputs[2].value == "3 sets of zones, 2 preferred, first: zones 01, preferred"
-    assert decision.arithmetic == "best: zones 01, preferred"
+    assert decision.inputs[2].value == "3 sets of NUMA nodes, 2 preferred, first: NUMA nodes 01, preferred"
+    assert decision.arithmetic == "best: NUMA nodes 01, preferred"
     assert decision.revision == "topology-manager v1.24"
 
 

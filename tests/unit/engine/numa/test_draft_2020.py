@@ -37,7 +37,7 @@ def test_huge_pages_come_off_memory_and_have_no_safety_zone():
 
 @pytest.mark.parametrize("safety", [5 * GIB + 1, -1])
 def test_safety_zones_are_within_what_the_node_reserves(safety):
-    with pytest.raises(UsageError, match=r"in 2 zones makes .* must be from 0 to the 10Gi that the node reserves"):
+    with pytest.raises(UsageError, match=r"in 2 NUMA nodes makes .* must be from 0 to the 10Gi that the node reserves"):
         node(safety)
 
 
@@ -47,7 +47,7 @@ def test_there_need_not_be_a_safety_zone():
 
 def test_a_safety_zone_must_fit():
     small = NodeFacts(memory=GIB, zones=(NumaZone(id=0, memory=GIB),))
-    with pytest.raises(UsageError, match="zone 0 has 1Gi, which its huge pages and the safety zone exceed"):
+    with pytest.raises(UsageError, match="NUMA node 0 has 1Gi, which its huge pages and the safety zone exceed"):
         node(2 * GIB, small)
 
 
@@ -71,8 +71,8 @@ def test_a_container_never_spans_zones():
     assert isinstance(found, Refusal)
     assert found.reason_name == "TopologyAffinityError"
     assert found.reason.arithmetic == (
-        "zone 0: 37580963840 - 1073741824 > 38654705664 of memory does not hold; "
-        "zone 1: 37580963840 - 0 > 38654705664 of memory does not hold"
+        "NUMA node 0: 37580963840 - 1073741824 > 38654705664 of memory does not hold; "
+        "NUMA node 1: 37580963840 - 0 > 38654705664 of memory does not hold"
     )
 
 
@@ -89,7 +89,7 @@ def test_every_container_counts_and_huge_pages_too():
     found = admitted(node(facts=facts), own)
     assert found.cpuset_mems == {"i": "3", "c": "3", "d": "3"}
     assert found.table.zones[3].reserved == {"memory": 2 * GIB, "hugepages-2Mi": 8 * MIB}
-    assert found.reasons["c"].arithmetic.endswith("zone 3: 16777216 - 0 > 8388608 of hugepages-2Mi holds")
+    assert found.reasons["c"].arithmetic.endswith("NUMA node 3: 16777216 - 0 > 8388608 of hugepages-2Mi holds")
     assert found.table.assignments["p"]["d"] == (3, {"memory": 0})
 
 
@@ -98,4 +98,4 @@ def test_huge_pages_that_no_zone_has_are_none():
     own = pod("p", Container(name="c", resources=Resources(requests=resources, limits=resources)))
     found = draft_admit(own, qos=QosClass.GUARANTEED, table=node())
     assert isinstance(found, Refusal)
-    assert "zone 0: 0 - 0 > 2097152 of hugepages-2Mi does not hold" in found.reason.arithmetic
+    assert "NUMA node 0: 0 - 0 > 2097152 of hugepages-2Mi does not hold" in found.reason.arithmetic

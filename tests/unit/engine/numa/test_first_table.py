@@ -66,13 +66,13 @@ def test_a_zone_without_memory_has_nothing_to_give():
 def test_with_the_policy_none_nothing_is_reserved():
     found = table(TWO, KubeletSettings(reserved_memory=((5, amounts(memory="1Gi")),)))
     assert found.zones[1].of("memory").allocatable == 4 * GIB
-    with pytest.raises(ManifestError, match="no type of memory"):
+    with pytest.raises(ManifestError, match="not a type of memory"):
         table(TWO, KubeletSettings(reserved_memory=((0, amounts(cpu="1")),)))
 
 
 def test_static_needs_some_reserved_memory():
     configuration = KubeletSettings(memory_manager_policy="Static", eviction_hard={})
-    with pytest.raises(ManifestError, match="needs memory to be reserved in at least one zone"):
+    with pytest.raises(ManifestError, match="needs memory to be reserved in at least one NUMA node"):
         table(TWO, configuration)
 
 
@@ -82,9 +82,9 @@ def test_static_needs_some_reserved_memory():
         (
             1,
             "5Gi",
-            r"zone 1 has 4Gi of memory, which is less than what reservedMemory \(5Gi\) and huge pages \(0\) take",
+            r"NUMA node 1 has 4Gi of memory, which is less than what reservedMemory \(5Gi\) and huge pages \(0\) take",
         ),
-        (0, "3584Mi", r"zone 0 has 4Gi of memory, .* \(3584Mi\) and huge pages \(1Gi\) take of it. Reserve less"),
+        (0, "3584Mi", r"NUMA node 0 has 4Gi of memory, .* \(3584Mi\) and huge pages \(1Gi\) take of it. Reserve less"),
     ],
 )
 def test_a_zone_that_reserves_more_than_it_has(zone, size, words):
@@ -103,9 +103,9 @@ def machine_of(count, first=0):
 
 @pytest.mark.parametrize(("count", "first"), [(17, 0), (1, 64)])
 def test_more_zones_than_can_be_looked_at(count, first):
-    with pytest.raises(UsageError, match="memoryManagerPolicy Static looks at every set of zones"):
+    with pytest.raises(UsageError, match="memoryManagerPolicy Static looks at every set of NUMA nodes"):
         table(machine_of(count, first), settings((first, "1Gi")))
-    with pytest.raises(UsageError, match="topologyManagerPolicy restricted looks at every set of zones"):
+    with pytest.raises(UsageError, match="topologyManagerPolicy restricted looks at every set of NUMA nodes"):
         table(machine_of(count, first), KubeletSettings(topology_manager_policy="restricted"))
     assert len(table(machine_of(count, first), KubeletSettings()).zones) == count
 
@@ -117,7 +117,7 @@ def test_as_many_zones_as_can_be_looked_at():
 def test_the_topology_manager_limits_the_zones():
     nine = machine_of(9)
     assert len(table(nine, settings((0, "1Gi"))).zones) == 9
-    with pytest.raises(ManifestError, match="the policy restricted takes at most 8 zones; this machine has 9"):
+    with pytest.raises(ManifestError, match="the policy restricted takes at most 8 NUMA nodes; this machine has 9"):
         table(nine, settings((0, "1Gi"), topology_manager_policy="restricted"))
     raised = settings(
         (0, "1Gi"),
@@ -133,7 +133,7 @@ def test_closest_zones_need_distances():
         topology_manager_policy="best-effort",
         topology_manager_policy_options={"prefer-closest-numa-nodes": "true"},
     )
-    with pytest.raises(UsageError, match="zone 0 does not say how far every other zone is"):
+    with pytest.raises(UsageError, match="NUMA node 0 does not give its distance to every other NUMA node"):
         table(TWO, configuration)
     zones = tuple(NumaZone(id=n, memory=4 * GIB, distances=(10, 20)) for n in (0, 1))
     assert table(NodeFacts(memory=8 * GIB, zones=zones), configuration).distances == {0: (10, 20), 1: (10, 20)}

@@ -50,7 +50,7 @@ def test_a_name_that_is_no_policy_is_refused_at_its_place(field, name):
     settings = KubeletSettings(**{field: name}, origin={in_file: "kubelet.yaml:7"})
     with pytest.raises(ManifestError) as caught:
         Policies.of(settings, Release(36))
-    assert str(caught.value).startswith(f"kubelet.yaml:7: {in_file}: '{name}' is not a value of it. Known: ")
+    assert str(caught.value).startswith(f"kubelet.yaml:7: {in_file}: '{name}' is not a valid value. Known: ")
     assert caught.value.data == {"file": "kubelet.yaml", "line": 7, "field": in_file, "got": None}
 
 

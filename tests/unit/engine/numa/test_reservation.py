@@ -22,11 +22,11 @@ def test_amounts_in_words(amount, words):
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        ([(0, {"memory": "0"})], "memory of zone 0 is 0, and must be more than zero"),
+        ([(0, {"memory": "0"})], "memory of NUMA node 0 is 0, and must be more than zero"),
         ([(0, {"memory": "-1"})], "must be more than zero"),
-        ([(0, {"memory": "100m"})], "memory of zone 0 is 100m, which is not a whole number of bytes"),
-        ([(0, {"cpu": "1"})], "'cpu' of zone 0 is no type of memory. Use memory or hugepages-"),
-        ([(1, {"hugepages-2Mi": "2Mi"}), (1, {"hugepages-2Mi": "2Mi"})], "hugepages-2Mi of zone 1 is given twice"),
+        ([(0, {"memory": "100m"})], "memory of NUMA node 0 is 100m, which is not a whole number of bytes"),
+        ([(0, {"cpu": "1"})], "'cpu' of NUMA node 0 is not a type of memory. Use memory or hugepages-"),
+        ([(1, {"hugepages-2Mi": "2Mi"}), (1, {"hugepages-2Mi": "2Mi"})], "hugepages-2Mi of NUMA node 1 is given twice"),
     ],
 )
 def test_fields_that_are_wrong_by_themselves(limits, words):
@@ -91,7 +91,8 @@ def test_sums_that_differ_are_both_said():
     with pytest.raises(ManifestError) as caught:
         check_sums(settings, amounts(memory="1124Mi"), {0: None, 1: None})
     assert str(caught.value) == (
-        "kubelet.yaml:12: reservedMemory: the zones reserve 1Gi of memory together (1073741824 bytes), but the node "
+        "kubelet.yaml:12: reservedMemory: the NUMA nodes reserve 1Gi of memory together (1073741824 bytes), but the "
+        "node "
         "reserves 1124Mi (1178599424 bytes). Both must be equal: systemReserved + kubeReserved + evictionHard "
         "memory.available (100Mi by default)."
     )
@@ -111,7 +112,7 @@ def test_a_type_that_only_one_side_has_differs():
 
 def test_a_zone_that_the_machine_lacks():
     settings = KubeletSettings(reserved_memory=((2, amounts(memory="1Gi")),))
-    with pytest.raises(ManifestError, match=r"there is no zone 2 on this machine\. It has 0, 1\."):
+    with pytest.raises(ManifestError, match=r"there is no NUMA node 2 on this machine\. It has 0, 1\."):
         check_sums(settings, amounts(memory="1Gi"), {1: None, 0: None})
 
 

@@ -63,7 +63,7 @@ def test_a_machine_that_changed():
         TableDifference(zone=0, kind="memory", field="allocatable", recorded=4 * GIB, expected=5 * GIB),
         TableDifference(zone=0, kind="memory", field="free of the group", recorded=3 * GIB, expected=4 * GIB),
     )
-    assert str(found.differences[0]) == "zone 0 memory total: recorded 4294967296, expected 5368709120"
+    assert str(found.differences[0]) == "NUMA node 0 memory total: recorded 4294967296, expected 5368709120"
     assert [one.value for one in found.reason.inputs] == [str(one) for one in found.differences]
 
 
@@ -71,21 +71,21 @@ def test_zones_cells_types_and_assignments_are_compared():
     table = placed(FRESH, RULES, plain("p", "5Gi"))
     alone = placed(machine(8, 4, 1), RULES, plain("p", "5Gi"))
     found = {(one.zone, one.field): (one.recorded, one.expected) for one in table_differences(table, alone)}
-    assert found[2, "zone"] == (False, True)
+    assert found[2, "present"] == (False, True)
     assert found[0, "cells"] == ((0, 1), (0,))
     assert found[1, "assignments"] == (1, 0)
     pages = table_differences(machine(4), machine(4, pages=1))
-    assert "zone 0 hugepages-2Mi total: recorded 0, expected 2097152" in map(str, pages)
+    assert "NUMA node 0 hugepages-2Mi total: recorded 0, expected 2097152" in map(str, pages)
     fewer = replace(machine(4), zones={0: replace(machine(4).zones[0], memory={})})
     assert str(table_differences(fewer, machine(4))[0]) == (
-        "zone 0 memory types: recorded (), expected ('hugepages-2Mi', 'memory')"
+        "NUMA node 0 memory types: recorded (), expected ('hugepages-2Mi', 'memory')"
     )
 
 
 def test_cells_may_name_zones_that_the_machine_lacks():
     zone = replace(machine(4).zones[0], cells=(0, 9))
     [found] = table_differences(replace(machine(4), zones={0: zone}), machine(4))
-    assert str(found) == "zone 0 cells: recorded (0, 9), expected (0,)"
+    assert str(found) == "NUMA node 0 cells: recorded (0, 9), expected (0,)"
 
 
 @pytest.mark.parametrize(

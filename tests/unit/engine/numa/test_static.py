@@ -48,8 +48,8 @@ def test_the_affinity_is_taken_as_it_is():
     found = one(machine(4, 4), plain("p", "1Gi"), hint=hint(1))
     assert found.blocks == (Block((1,), "memory", GIB),)
     assert free(found.table) == [4 * GIB, 3 * GIB]
-    assert found.reason.rule == "The zones are the Topology Manager's affinity."
-    assert found.reason.arithmetic == "mask 10: zones 1"
+    assert found.reason.rule == "The NUMA nodes are the Topology Manager's affinity."
+    assert found.reason.arithmetic == "mask 10: NUMA nodes 1"
 
 
 def test_without_an_affinity_the_own_best_hint_is_taken():
@@ -75,7 +75,7 @@ def test_each_memory_type_is_one_assignment_in_each_zone():
 def test_an_affinity_without_room_is_extended():
     found = one(machine(4, 4), plain("p", "5Gi"), hint=hint(1))
     assert found.blocks == (Block((0, 1), "memory", 5 * GIB),)
-    assert found.reason.rule == "Zones 10 have no room; they are extended to the best own hint that includes them."
+    assert found.reason.rule == "NUMA nodes 10 have no room; they are extended to the best own hint that includes them."
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ def test_small_amounts(release, steps):
 ])  # fmt: skip
 def test_the_alpha_writes_past_systemd(release, driver, past):
     first = planned(OLD, GROWN, release, driver=driver).resizes[0].steps[0]
-    assert [one_.rule.startswith("it is written past systemd") for one_ in first.reason.because] == [True] * past
+    assert [one_.rule.startswith("it is written without systemd") for one_ in first.reason.because] == [True] * past
 
 
 @pytest.mark.parametrize(("release", "period"), [("1.31", {"cpu.cfs_period_us": "100000"}), ("1.32", {})])

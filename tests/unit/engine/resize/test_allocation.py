@@ -148,7 +148,7 @@ def test_nothing_to_do():
 
 
 def test_a_pod_that_does_not_run():
-    with pytest.raises(UsageError, match="the pod default/q does not run, so it cannot be resized") as caught:
+    with pytest.raises(UsageError, match="the pod default/q is not running, so it cannot be resized") as caught:
         resized(requesting("1", "1Gi"), requesting("1", "1Gi", "q"))
     assert caught.value.next_step == "Running pods: default/p."
 

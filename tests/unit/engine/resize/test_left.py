@@ -139,9 +139,9 @@ def test_in_words_and_as_a_document():
     plan = resized(limited("175Mi"), limited("1536Mi"), "1.34", activity=Activity.EXITED)
     text = resize_text(plan).splitlines()
     at = text.index("  left behind:")
-    why = "a container that does not run is passed over by the resize, so that the pod's cgroup is not written"
+    why = "the resize skips a container that is not running, so the pod's cgroup is not written"
     assert text[at + 1 : at + 3] == [
-        "    memory.max of pod default/p stays 183500800; made anew it has 1610612736",
+        "    memory.max of pod default/p stays 183500800; recreated it has 1610612736",
         f"      {why} (kubernetes#138760)",
     ]
     # A resize names no huge pages: where that comes from is told with its steps.
@@ -149,6 +149,6 @@ def test_in_words_and_as_a_document():
     old, new = (pod(container({**both, "memory": size}, {**both, "memory": size})) for size in ("100Mi", "200Mi"))
     huge = resize_text(resized(old, new, "1.36")).splitlines()
     at = huge.index("  left behind:")
-    assert huge[at + 1] == "    hugetlb.2MB.max of pod default/p stays 0; made anew it has 2097152"
+    assert huge[at + 1] == "    hugetlb.2MB.max of pod default/p stays 0; recreated it has 2097152"
     [one] = resize_document(plan)["resizes"][0]["left"]
     assert (one["knob"], one["holds"], one["upstream"]) == ("memory.max", "183500800", "kubernetes#138760")

@@ -104,7 +104,7 @@ def test_the_annotation_wins_over_the_kubelet(reasons):
     assert second.carried_out is second.resources
     if reasons:
         reason = own[Knob.MEMORY_HIGH].reason
-        assert "an annotation of the pod says" in reason.rule
+        assert "comes from a pod annotation" in reason.rule
         assert (reason.inputs[0].name, reason.inputs[0].value) == (f"annotation {DOT}", text)
 
 
@@ -113,7 +113,7 @@ def test_where_nobody_knows_whether_it_is_allowed_either_may_be():
     found = annotated(SENT, {NEW: "memory.high=40960"}, "c", unsure)
     assert found.by == {}
     assert found.unmodelled == {
-        Knob.MEMORY_HIGH: f"the annotation {NEW} says so, and whether the runtime handler allows it is not known: it "
+        Knob.MEMORY_HIGH: f"the annotation {NEW} sets it, and whether the runtime handler allows it is not known: it "
         "would be 40960"
     }
     assert list(annotation_notes({NEW: "memory.high=40960"}, ("c",), unsure)) == []
@@ -133,13 +133,13 @@ def test_where_nobody_knows_whether_it_is_allowed_either_may_be():
     (crio("1.36.0", "cpu-quota.crio.io"), "cpu-quota.crio.io", None),
     (crio("2.1.9", cri="containerd"), NEW, "it has no effect: containerd 2.1.9 does not read it"),
     (crio("2.1.9", cri="containerd"), "cpu-quota.crio.io", "it has no effect: containerd 2.1.9 does not read it"),
-    (crio("2.1.9", cri="containerd"), "org.systemd.property.MemoryHigh", ("it has no effect: containerd 2.1.9 passes "
-     "it on only where the runtime is configured so (pod_annotations)")),
+    (crio("2.1.9", cri="containerd"), "org.systemd.property.MemoryHigh", ("it has no effect: containerd 2.1.9 "
+     "passes it on only if pod_annotations of the runtime allow it")),
     (crio("2.1.9", "org.systemd.*", cri="containerd"), "org.systemd.property.MemoryHigh", None),
     (crio("28.0.0", cri="docker"), "org.systemd.property.MemoryHigh", ("it has no effect: docker 28.0.0 does not read "
      "it")),
-    (crio("1.36.0"), "blockio.resources.beta.kubernetes.io/pod", ("it chooses a blockio class, which sets io files: no "
-     "plan has those")),
+    (crio("1.36.0"), "blockio.resources.beta.kubernetes.io/pod", ("it selects a blockio class, which sets io "
+     "files: a plan has none")),
     (crio("1.36.0"), "checksum/config", None),
 ])  # fmt: skip
 def test_notes(runtimes, name, what):
@@ -157,7 +157,7 @@ def test_digits_that_are_base64_are_named():
 def test_the_newer_name_wins():
     given = {NEW: "memory.high=1", OLD: "memory.high=2"}
     assert dict(annotation_notes(given, ("c",), crio("1.36.0", *BOTH))) == {
-        OLD: f"it has no effect: {NEW} wins over it"
+        OLD: f"it has no effect: {NEW} takes precedence"
     }
     assert dict(annotation_notes(given, ("c",), crio("1.36.0", BOTH[0]))).keys() == {NEW}
 

@@ -98,9 +98,9 @@ def test_the_plan_of_a_container_that_is_refused_says_so():
     plan = expect([SMALL], kubelet)
     [planned] = plan.pods[0].containers
     assert (planned.refusal, planned.cgroup.knobs) == (REFUSAL, {})
-    assert f"    the runtime refuses to make it: {REFUSAL}" in plan_tree(plan)
+    assert f"    the runtime refuses to create it: {REFUSAL}" in plan_tree(plan)
     assert knob_reasons(plan, Knob.MEMORY_MAX).splitlines()[-1] == (
-        f"memory.max of container c of pod default/small: the runtime refuses to make it: {REFUSAL}"
+        f"memory.max of container c of pod default/small: the runtime refuses to create it: {REFUSAL}"
     )
     assert f"  file     refused: {REFUSAL}" in knob_reasons(plan, Knob.MEMORY_MAX, translated_for=kubelet)
     assert document(kubelet, SMALL)["refusal"] == REFUSAL
@@ -172,26 +172,26 @@ def test_text_of_every_language():
     for line in (
         "    memory_limit_in_bytes 100000000",
         "    hugepage_limits 2MB 0",
-        f"    leaves unsaid memory.swap.max 0: {NO_SWAP_LIMIT}",
+        f"    does not set memory.swap.max 0: {NO_SWAP_LIMIT}",
         "  OCI linux.resources, as containerd 1.7.24 makes them",
         "    cpu.shares 102",
         "    process.oomScoreAdj 993",
         "    unified memory.min 67108864",
-        f"    cannot say hugetlb.2MB.max 0: {NO_HUGE_PAGES}",
-        "    cannot say memory.min 67108864: HostConfig has no field for memory.min: MemoryReservation is memory.low.",
+        f"    cannot set hugetlb.2MB.max 0: {NO_HUGE_PAGES}",
+        "    cannot set memory.min 67108864: HostConfig has no field for memory.min: MemoryReservation is memory.low.",
         "    annotation org.systemd.property.MemoryMin=uint64 67108864 (engine 24 and later, systemd driver)",
         "    memory.max        100000000, reads 99999744",
-        "    these files are in the cgroup 'container' below the scope; of the scope itself are set:",
+        "    these files are in the cgroup 'container' below the scope; the scope itself has:",
         "      cpu.max           34000 100000",
     ):
         assert f"{line}\n" in text + "\n"
-    assert "cannot take back in an update: memory.max, cpu.weight, cpu.max, hugetlb.2MB.max" in text
+    assert "cannot remove in an update: memory.max, cpu.weight, cpu.max, hugetlb.2MB.max" in text
 
 
 def test_languages_are_shown_once_and_in_order():
     text = told(of(), [Language.DOCKER, Language.CRI, Language.DOCKER])
     assert [line for line in text.splitlines() if line.startswith("  ") and not line.startswith("    ")] == [
-        "  Docker HostConfig that says the same",
+        "  the equivalent Docker HostConfig",
         "  CRI LinuxContainerResources, as the kubelet sends them",
     ]
 
@@ -219,7 +219,7 @@ def test_a_container_that_asks_for_nothing():
         "  CRI      hugepage_limits 2MB = 0",
         "  file     runc 1.1.15 writes nothing",
     ]),
-    (Knob.MEMORY_LOW, ["  CRI      says nothing of it", "  Docker   says nothing of it"]),
+    (Knob.MEMORY_LOW, ["  CRI      does not set it", "  Docker   does not set it"]),
 ])  # fmt: skip
 def test_one_file_on_its_way(knob, says):
     lines = knob_reasons(expect([WEB], of()), knob, translated_for=of()).splitlines()

@@ -71,4 +71,4 @@ def test_limited_swap_and_oom_group_get_lost_in_a_plan():
     assert planned.containers[0].resources.unified["memory.swap.max"] == "33554432"
     assert own[Knob.MEMORY_SWAP_MAX].value == Bytes(0)
     assert own[Knob.MEMORY_OOM_GROUP].written is ABSENT
-    assert "cri-dockerd leaves unified entries out" in own[Knob.MEMORY_OOM_GROUP].reason.rule
+    assert "cri-dockerd drops unified entries" in own[Knob.MEMORY_OOM_GROUP].reason.rule

@@ -154,12 +154,12 @@ def test_sections_that_are_built_otherwise_say_nothing(resources):
 
 
 def test_what_a_hop_cannot_say_has_its_reason():
-    assert at(Hop.UNIT, "memory.oom.group").why_not == "the runtime sets no property of the unit for it"
+    assert at(Hop.UNIT, "memory.oom.group").why_not == "the runtime sets no unit property for it"
     files = created(driver=CgroupDriver.CGROUPFS)
     assert at(Hop.UNIT, "memory.high", container=files).why_not == (
         "the container has no systemd unit with properties of its own"
     )
-    assert at(Hop.STATE, "memory.high", documents={}).why_not == "nobody looked"
+    assert at(Hop.STATE, "memory.high", documents={}).why_not == "not read"
     assert at(Hop.STATE, "memory.high", documents={}, missing={Hop.STATE: "crun keeps none"}).why_not == (
         "crun keeps none"
     )
@@ -168,7 +168,7 @@ def test_what_a_hop_cannot_say_has_its_reason():
 def test_after_an_update_config_json_says_only_what_the_update_did_not_name():
     container = requested_again(created(), ContainerResources(unified={"memory.high": "60000000"}))
     assert at(Hop.CONFIG, "memory.high", container=container).why_not == (
-        "it was written when the container was created, and an update named the value after that"
+        "it was written when the container was created, before an update set the value"
     )
     assert not at(Hop.CONFIG, "memory.min", container=container).why_not
     assert at(Hop.SPEC, "memory.high", container=container).is_lost
@@ -182,14 +182,14 @@ def test_what_is_not_known_of_cri_o_after_an_update_is_left_out():
     first = created(runtimes=runtimes)
     assert at(Hop.SPEC, "memory.high", container=first).why_not == ""
     again = requested_again(first, ContainerResources(unified={"memory.high": "60000000"}))
-    why = "what is kept of an update by CRI-O is not modelled"
+    why = "which part of an update CRI-O stores is not modelled"
     assert {at(hop, "memory.min", container=again).why_not for hop in (Hop.SPEC, Hop.STATE)} == {why}
 
 
 def test_a_request_that_has_to_be_refused_is_on_no_way():
     refused = created(ContainerResources(memory_limit_in_bytes=64 * MI, memory_swap_limit_in_bytes=MI))
     assert {one.why_not for one in held_at(refused, "memory.max", ShownHops(documents=ALL))} == {
-        "the runtime has to refuse the request"
+        "the runtime must refuse the request"
     }
 
 

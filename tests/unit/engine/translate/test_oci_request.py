@@ -62,7 +62,7 @@ def test_annotations_ask_for_properties_of_the_unit():
 @pytest.mark.parametrize("text", ["50331648", "uint64 48M", "uint64", "[uint64 1]", "uint64 -1"])
 def test_an_annotation_that_is_no_number_is_refused(text):
     request = OciRequest(annotations={"org.systemd.property.MemoryHigh": text})
-    with pytest.raises(ValueError, match=r"org\.systemd\.property\.MemoryHigh is none of a number"):
+    with pytest.raises(ValueError, match=r"org\.systemd\.property\.MemoryHigh is not a number"):
         assert request.unit_properties
 
 
@@ -90,19 +90,19 @@ def test_the_reason_names_the_field_of_the_request_that_said_it_last():
     part = OciRequest(resources=OciResources(memory_limit=72 * MI))
     knobs = cgroup(requested_again(requested(FIRST, RUNC, RuntimeHost()), part))
     told = {knob.value: (one.reason.rule, one.reason.inputs) for knob, one in knobs.items()}
-    stays = "its creation asked for and no later update names it"
+    stays = "as the creation requests and no later update names it"
     assert told == {
-        "memory.low": (f"memory.low is what {stays}", (Input("memory_reservation", "16777216", "OCI request 1"),)),
+        "memory.low": (f"memory.low is {stays}", (Input("memory_reservation", "16777216", "OCI request 1"),)),
         "memory.high": (
-            f"memory.high is what {stays}",
+            f"memory.high is {stays}",
             (Input('unified["memory.high"]', "50331648", "OCI request 1"),),
         ),
-        "memory.max": ("memory.max is what an update asked for", (Input("memory_limit", "75497472", "OCI request 2"),)),
+        "memory.max": ("memory.max is as an update requests", (Input("memory_limit", "75497472", "OCI request 2"),)),
         "memory.swap.max": (
-            "memory.swap.max is what an update asked for",
+            "memory.swap.max is as an update requests",
             (Input("memory_limit", "75497472", "OCI request 2"),),
         ),
-        "cpuset.mems": (f"cpuset.mems is what {stays}", (Input("mems", "0", "OCI request 1"),)),
+        "cpuset.mems": (f"cpuset.mems is {stays}", (Input("mems", "0", "OCI request 1"),)),
     }
     assert knobs[Knob.MEMORY_HIGH].reason.source.endswith("OCI runtime specification, linux.resources.unified")
 
@@ -120,8 +120,8 @@ def test_a_property_of_the_unit_is_crun_s_scope_and_not_the_cgroup_below():
     assert shown(container, [Knob.MEMORY_HIGH]) == {"memory.high": "max"}
     knobs = scope_cgroup(container, name="a", parent=POD).knobs
     assert {knob.value: (one.shown, one.reason.rule) for knob, one in knobs.items()} == {
-        "memory.min": ("0", "the scope has no MemoryMin: the default shows"),
-        "memory.low": ("0", "the scope has no MemoryLow: the default shows"),
+        "memory.min": ("0", "the scope has no MemoryMin: the default applies"),
+        "memory.low": ("0", "the scope has no MemoryLow: the default applies"),
         "memory.high": ("50331648", "MemoryHigh of the scope is set"),
     }
 
@@ -163,7 +163,7 @@ def test_what_a_program_without_a_name_does_is_in_doubt_where_runc_s_versions_di
 
 
 YOUKI = Runtimes(cri=BUNDLES, oci=traits_of_program("youki", "0.6.0", OCI_RUNTIMES))
-LEFT_OPEN = "youki 0.6.0 is not modelled, and the OCI runtime specification leaves open what this file holds"
+LEFT_OPEN = "youki 0.6.0 is not modelled, and the OCI runtime specification does not specify this file"
 
 
 def open_files(container):

@@ -85,12 +85,11 @@ def test_an_update_of_unified_is_held_to_also_where_cri_o_leaves_it_out(version)
 def test_a_reason_tells_what_is_left_out_until_a_request_gets_through():
     container = requested_again(requested(FIRST, CRI_O, HOST), ContainerResources(unified={"memory.max": "83886080"}))
     assert rule(container, Knob.MEMORY_MAX) == (
-        "memory.max is what an update asked for, though it is left out on the way: CRI-O before 1.36 drops unified in "
-        "updates"
+        "memory.max is as an update requests, but it is dropped on the way: CRI-O before 1.36 drops unified in updates"
     )
     assert shown(container, [Knob.MEMORY_MAX]) == {"memory.max": "83886080"}
     again = requested_again(container, LIMIT)
-    assert rule(again, Knob.MEMORY_MAX) == "memory.max is what an update asked for"
+    assert rule(again, Knob.MEMORY_MAX) == "memory.max is as an update requests"
     assert shown(again, [Knob.MEMORY_MAX]) == {"memory.max": "100663296"}
 
 
@@ -158,14 +157,14 @@ def test_a_refusal_of_some_versions_is_in_doubt():
 def test_reasons_name_the_request_and_its_field():
     container = requested_again(requested(FIRST, TRIXIE, HOST), ContainerResources(unified={"memory.high": "60000000"}))
     reasons = {knob: one.reason for knob, one in requested_cgroup(container, V2, name="a", parent=POD).knobs.items()}
-    assert reasons[Knob.MEMORY_HIGH].rule == "memory.high is what an update asked for"
+    assert reasons[Knob.MEMORY_HIGH].rule == "memory.high is as an update requests"
     assert [(one.name, one.value, one.origin) for one in reasons[Knob.MEMORY_HIGH].inputs] == [
         ('unified["memory.high"]', "60000000", "CRI request 2")
     ]
-    assert reasons[Knob.MEMORY_MAX].rule == "memory.max is what its creation asked for and no later update names it"
+    assert reasons[Knob.MEMORY_MAX].rule == "memory.max is as the creation requests and no later update names it"
     assert reasons[Knob.MEMORY_MAX].revision == "containerd 1.7.24 with runc 1.1.15"
     assert "linux.resources" in reasons[Knob.MEMORY_MAX].source
-    assert reasons[Knob.MEMORY_LOW].rule == "no request named memory.low: the kernel's default shows"
+    assert reasons[Knob.MEMORY_LOW].rule == "no request names memory.low: the kernel's default applies"
 
 
 def test_huge_pages_of_a_size_have_its_limit_as_input():
@@ -238,7 +237,7 @@ def test_docker_in_its_own_words():
     planned = requested_cgroup(container, V2, name="a", parent=POD).knobs
     reason = planned[Knob.MEMORY_MAX].reason
     assert (reason.rule, reason.revision) == (
-        "memory.max is what an update asked for",
+        "memory.max is as an update requests",
         "docker 26.1.5 with runc 1.1.15",
     )
     assert [(one.name, one.value, one.origin) for one in reason.inputs] == [("Memory", "33554432", "Docker request 2")]

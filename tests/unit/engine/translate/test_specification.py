@@ -90,7 +90,7 @@ def test_an_unknown_oci_runtime_does_what_the_specification_says(reasons):
     assert own[Knob.MEMORY_MIN].written == Bytes(268435456)
     assert own[Knob.CPU_MAX].written == CpuMax(12800, 100000)
     assert own[Knob.CPU_WEIGHT].unmodelled == (
-        "youki 0.6 is not modelled, and the OCI runtime specification leaves open what this file holds"
+        "youki 0.6 is not modelled, and the OCI runtime specification does not specify this file"
     )
 
 
@@ -99,7 +99,7 @@ def test_an_unknown_cri_server_is_only_held_to_the_plain_fields():
     assert own[Knob.MEMORY_MAX].written == Bytes(536870912)
     assert not own[Knob.CPU_WEIGHT].unmodelled
     for knob in (Knob.MEMORY_MIN, Knob.MEMORY_HIGH, Knob.MEMORY_SWAP_MAX, Knob.MEMORY_OOM_GROUP):
-        assert own[knob].unmodelled == "pouch 1 is not modelled, and CRI leaves open what a server does about this file"
+        assert own[knob].unmodelled == "pouch 1 is not modelled, and CRI does not specify this file"
 
 
 def test_both_unknown():
@@ -152,7 +152,7 @@ BY_CRI = (
     "not modelled: its containers are judged by the fields of CRI alone (limits of memory and CPU and sets of CPUs "
     "and nodes), all else is not observable"
 )
-NEWER = "newer than 1.5, the newest release that is modelled: it is taken to do the same"
+NEWER = "newer than 1.5, the newest modelled release: memqos assumes the same behaviour"
 
 
 @pytest.mark.parametrize(("served", "said"), [
