@@ -7,8 +7,9 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from memqos.bundles.reading import Results, read_results
+from memqos.bundles.reading import read_results
 from memqos.page.building import page_html
+from memqos.report.bundle import Results
 from memqos.report.outcome import Outcome
 from tests.recorded import copied
 from tests.unit.report.sample import BUNDLE

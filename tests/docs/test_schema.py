@@ -9,6 +9,7 @@ import pytest
 
 from memqos.catalog.data import data_root
 from memqos.cli.main import run
+from tests.docs import schema_file
 from tests.docs.snippets import DOCS
 from tests.documents import FILE, SCHEMA, misfits
 
@@ -30,6 +31,11 @@ def printed(capsys):
 def test_the_schema_is_one_and_the_published_is_the_shipped():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert (DOCS / "reference" / "memqos.schema.json").read_text() == FILE.read_text()
+
+
+def test_the_schema_is_made_of_the_types():
+    """`python -m tests.docs.schema_file` writes it anew."""
+    assert FILE.read_text() == schema_file.text()
 
 
 def test_the_page_names_every_document():

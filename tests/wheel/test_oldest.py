@@ -14,7 +14,7 @@ from tests.wheel.isolated import empty_environment, install, run
 pytestmark = pytest.mark.wheel
 
 TOP = Path(__file__).parents[2]
-COMPILED = frozenset({"grpcio", "protobuf", "PyYAML"})
+COMPILED = frozenset({"grpcio", "msgspec", "protobuf", "PyYAML"})
 
 
 def oldest() -> list[str]:

@@ -17,10 +17,10 @@ from memqos.bundles.copying import copy_folder, refuse_special_files
 from memqos.bundles.evidence import inside
 from memqos.bundles.files import EVIDENCE, write
 from memqos.bundles.fitting import misfit_shards
-from memqos.bundles.reading import Results, verification_notes
+from memqos.bundles.reading import verification_notes
 from memqos.bundles.verifying import FAILED, NOT_VERIFIED, VERIFIED, verify
 from memqos.errors import ExitCode, UsageError
-from memqos.report.bundle import Bundle, Merged, Part
+from memqos.report.bundle import Bundle, Merged, Part, Results
 from memqos.report.outcome import Outcome, TestResult, exit_code
 
 __all__ = ["merge", "parts_of"]

@@ -11,7 +11,7 @@ import io
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,13 @@ from memqos.engine.answer.finding import Finding
 from memqos.engine.plan import Reason
 from memqos.errors import ExitCode, MemqosError, UsageError
 from memqos.plain_file import read_plain
-from memqos.report.bundle import SCHEMA, Bundle, LeftOut
-from memqos.report.outcome import Outcome, TestResult, exit_code
+from memqos.report.bundle import SCHEMA, Bundle, LeftOut, Results
+from memqos.report.documents import bundle as documents
+from memqos.report.documents.kinds import Count
+from memqos.report.outcome import TestResult, exit_code
 from memqos.report.words import how_many
 
-__all__ = ["Results", "read_results", "verification_notes"]
+__all__ = ["read_results", "verification_notes"]
 
 _OF_FINDINGS = (FINDINGS, f"{FINDINGS}{COMPRESSED}")
 """The second is that of a long run that has ended."""
@@ -46,25 +48,6 @@ _OLDER_FORMATS = frozenset({"1", "2"})
 """Formats of bundles before the first release."""
 
 _NOT_OBJECTS = "it holds no JSON object"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Results:
-    """One run, read back.
-
-    folder: where it is. missing: what cannot be said of it, a sentence each; nothing for a run that is whole.
-    unended: the one of these that says how far a run came that had no end.
-    """
-
-    folder: Path
-    bundle: Bundle
-    missing: tuple[str, ...] = ()
-    unended: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """What to call it: its folder's own name."""
-        return self.folder.resolve().name
 
 
 def read_results(place: Path) -> Results:
@@ -104,7 +87,7 @@ def _read(folder: Path) -> Results:
             missing.append(f"{BUNDLE} has lost the reasons of {how_many(told.unexplained, 'finding')}.")
         missing.append(f"{FINDINGS} has {kept} of the {len(whole)} cases of {BUNDLE}.")
     faults = tuple(differing_cases(kept_lines, whole)) if isinstance(whole, list) else ()
-    bundle = _judged(head, _bundle(head, results, folder), folder, faults, is_unended=is_unended)
+    bundle = _judged(head, _bundle(head, results, folder, missing), folder, faults, is_unended=is_unended)
     unended = (how_far(head.get("cases"), results, folder),) if is_unended else ()
     missing = [*unended, *missing, *_not_said(head, bundle)]
     return Results(folder=folder, bundle=bundle, missing=tuple(dict.fromkeys(missing)), unended=unended)
@@ -116,7 +99,7 @@ def _judged(
     """The bundle with what it says against itself, and the exit code that follows from its results."""
     changed = changed_among(folder, (BUNDLE, *_OF_FINDINGS, RUN))
     found = [f"{name} is not as the run left it (SHA256SUMS)." for name in changed]
-    found += [*shapes.texts_of(head.get("inconsistencies")), *faults]
+    found += [*shapes.Fields(head, BUNDLE).take("inconsistencies", list[str], []), *faults]
     found += hidden_verdicts(bundle.results) if is_unended else inconsistencies(head, bundle)
     if not found:
         return bundle
@@ -239,31 +222,19 @@ class _Told:
         for number, document in enumerate(documents, 1):
             try:
                 yield self._result(document)
-            except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            except (*shapes.MISFITS, KeyError, TypeError, AttributeError):
                 damaged.append(number)
         if damaged:
             missing.append(f"{name} has something else than a case as number {first_few(damaged)}.")
 
     def _result(self, document: Any) -> TestResult:
-        if not isinstance(document["id"], str):
-            raise TypeError(document["id"])
-        before = document.get("seconds_before")
-        return TestResult(
-            **{name: shapes.said_text(document.get(name)) for name in _TEXTS},
-            outcome=Outcome(document["outcome"]),
-            seconds=shapes.seconds_of(document["seconds"]),
-            error_code=shapes.count_of(document.get("error_code")),
-            findings=tuple(self._finding(one) for one in document["findings"]),
-            untried=document.get("untried") is True,
-            earlier_attempts=shapes.attempts_of(document.get("earlier_attempts")),
-            seconds_before=None if before is None else shapes.seconds_of(before),
-        )
+        return shapes.result_of(document, tuple(self._finding(one) for one in document["findings"]))
 
     def _finding(self, document: Mapping[str, Any]) -> Finding:
-        said = dict(document)
-        for name in ("subject", "cgroup", "knob", "expected", "observed"):
-            said[name] = self._texts.setdefault(str(said[name]), str(said[name]))
-        return shapes.finding_of(said, self._reason(said["reason"]))
+        finding = shapes.finding_of(document)
+        texts = {name: getattr(finding, name) for name in ("subject", "cgroup", "knob", "expected", "observed")}
+        kept: dict[str, Any] = {name: self._texts.setdefault(text, text) for name, text in texts.items()}
+        return replace(finding, reason=self._reason(document["reason"]), **kept)
 
     def _reason(self, document: Any) -> Reason | None:
         if document is None:
@@ -279,45 +250,33 @@ class _Told:
         return self._reasons[key]
 
 
-_TEXTS = (
-    "id",
-    "claim",
-    "kind",
-    "chapter",
-    "reason",
-    "text",
-    "machine",
-    "profile",
-    "runtime",
-    "driver",
-    "host",
-    "folder",
-)
-
-
-def _bundle(head: Mapping[str, Any], results: tuple[TestResult, ...], folder: Path) -> Bundle:
-    counts = shapes.object_of(head.get("counts"))
-    left = shapes.object_of(counts.get("left_out"))
-    interrupted = bool(head.get("interrupted", not head.get("ended")))
+def _bundle(head: Mapping[str, Any], results: tuple[TestResult, ...], folder: Path, missing: list[str]) -> Bundle:
+    fields, counts = (shapes.Fields(document, BUNDLE) for document in (head, head.get("counts")))
+    settings = fields.take("settings", dict[str, documents.Setting], {})
+    merged = fields.take("merged", documents.Merged | None, None)
+    cases, not_run = fields.take("cases", Count, 0), counts.take("not_run", Count, 0)
     said = head["machines"] if isinstance(head.get("machines"), list) else machines(folder)
-    return Bundle(
-        started=shapes.moment_of(head.get("started")),
-        ended=shapes.moment_of(head.get("ended")),
+    interrupted = bool(head.get("interrupted", not head.get("ended")))
+    bundle = Bundle(
+        started=shapes.moment_of(fields.take("started", str, "")),
+        ended=shapes.moment_of(fields.take("ended", str, "")),
         exit_code=_code(head, results, interrupted=interrupted),
         interrupted=interrupted,
-        error=shapes.said_text(head.get("error")),
-        versions={name: shapes.said_text(one) for name, one in shapes.object_of(head.get("versions")).items()},
-        host=shapes.object_of(head.get("host")),
-        settings=shapes.given_settings(head.get("settings")),
+        error=fields.take("error", str, ""),
+        versions=fields.take("versions", dict[str, str], {}),
+        host=fields.take("host", dict[str, Any], {}),
+        settings=settings,
         machines=tuple(shapes.machine_of(one) for one in said if isinstance(one, dict)),
         results=results,
-        not_run=shapes.count_of(counts.get("not_run")) or max(0, shapes.count_of(head.get("cases")) - len(results)),
-        known_gone=shapes.texts_of(head.get("known_gone")),
-        left_out=LeftOut(claims=shapes.count_of(left.get("claims")), cases=shapes.count_of(left.get("cases"))),
-        claims=shapes.claims_of(head.get("claims")) or _claims_brought(results),
-        merged=shapes.merged_of(head.get("merged")),
-        shard=shapes.shard_of(head.get("shard")) or shapes.shard_asked(head.get("settings")),
+        not_run=not_run or max(0, cases - len(results)),
+        known_gone=tuple(fields.take("known_gone", list[str], [])),
+        left_out=LeftOut(**counts.take("left_out", documents.LeftOut, {"claims": 0, "cases": 0})),
+        claims=fields.take("claims", dict[str, documents.Claim], {}) or _claims_brought(results),
+        merged=None if merged is None else shapes.merged_of(merged),
+        shard=fields.take("shard", documents.Shard | None, None) or shapes.shard_asked(settings),
     )
+    missing += fields.misfits + counts.misfits
+    return bundle
 
 
 def _code(head: Mapping[str, Any], results: tuple[TestResult, ...], *, interrupted: bool) -> int:

@@ -7,9 +7,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from memqos.bundles.comparing import compare, comparison_lines
 from memqos.bundles.files import write
-from memqos.bundles.reading import read_results
 from memqos.cli.own_process import run_alone
 from memqos.cli.terminal import say, say_document
 from memqos.clock import utc_now
@@ -106,6 +104,9 @@ def _without(words: Sequence[str], options: Collection[str]) -> Iterator[str]:
 
 
 def _compared(folders: Mapping[str, Path], base: Path, *, as_json: bool) -> int:
+    from memqos.bundles.comparing import compare, comparison_lines
+    from memqos.bundles.reading import read_results
+
     read = {name: read_results(folder).bundle for name, folder in folders.items()}
     comparison = compare(*read.values())
     write(base / "comparison.json", json.dumps(comparison.to_json(), indent=1, ensure_ascii=False) + "\n")

@@ -15,7 +15,7 @@ import click
 from memqos.bundles.comparing import compare, comparison_lines
 from memqos.bundles.files import BUNDLE, COMPRESSED, FINDINGS, RUN, write
 from memqos.bundles.merging import merge
-from memqos.bundles.reading import Results, read_results
+from memqos.bundles.reading import read_results
 from memqos.bundles.unended import first_few
 from memqos.bundles.verifying import SIGNATURE, SUMS, verify
 from memqos.cli.results_folders import merge_runs, verify_run, written
@@ -23,6 +23,7 @@ from memqos.cli.terminal import say, say_document
 from memqos.errors import ExitCode, UsageError
 from memqos.page.building import page_html
 from memqos.report import junit, markdown, summary
+from memqos.report.bundle import Results
 from memqos.report.outcome import observed_something
 from memqos.report.support import support_badges, support_markdown, support_of
 from memqos.report.verdict import CONTRADICTS_ITSELF

@@ -12,12 +12,13 @@ import click
 from memqos import frame
 from memqos.bundles.files import compress_findings, write
 from memqos.bundles.merging import merge
-from memqos.bundles.reading import Results, read_results
+from memqos.bundles.reading import read_results
 from memqos.bundles.verifying import SUMS, Verification, seal, sign, signature_of, verify
 from memqos.cli.terminal import say
 from memqos.errors import ExitCode, UsageError
 from memqos.page.building import page_html
 from memqos.report import junit, matrix, prow
+from memqos.report.bundle import Results
 from memqos.report.verdict import CONTRADICTS_ITSELF, verdict_line
 
 __all__ = ["merge_runs", "verify_run", "written"]

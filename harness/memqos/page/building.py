@@ -20,11 +20,11 @@ import jinja2
 from markupsafe import Markup
 
 from memqos.bundles.evidence import CaseEvidence, folder_of
-from memqos.bundles.reading import Results
 from memqos.bundles.series import charts_of
 from memqos.page.cases import case_document, columns_of, findings_document, index_document
 from memqos.page.overview import overview
 from memqos.report.again import again
+from memqos.report.bundle import Results
 from memqos.report.naming import names_of
 from memqos.report.outcome import Outcome, TestResult
 

@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from memqos.bundles.reading import Results
 from memqos.engine.answer.explain import shown_amount
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import ExitCode
 from memqos.model.knob import Bytes
-from memqos.report.bundle import Bundle, Part
+from memqos.report.bundle import Bundle, Part, Results
 from memqos.report.causes import Cause, causes_of
 from memqos.report.naming import names_of
 from memqos.report.outcome import Outcome, TestResult

@@ -57,5 +57,5 @@ def _system(result: TestResult) -> Mapping[str, str]:
 
 def _releases(settings: Mapping[str, Mapping[str, Any]], result: TestResult) -> list[str]:
     """The release that a case was run for, where it was asked for: the catalogue may have no kubelet of that."""
-    asked = settings.get("kubernetes", {}).get("value") or ()
-    return [release for release in asked if f"[v{release}" in result.id]
+    asked = settings.get("kubernetes", {}).get("value")
+    return [release for release in (asked if isinstance(asked, list) else ()) if f"[v{release}" in result.id]

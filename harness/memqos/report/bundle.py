@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from memqos.engine.answer.document import reason_document
@@ -19,7 +20,7 @@ from memqos.report.as_json import Json, as_json
 from memqos.report.matrix import Matrix, matrix_of
 from memqos.report.outcome import Outcome, TestResult
 
-__all__ = ["SCHEMA", "Bundle", "LeftOut", "Merged", "Part"]
+__all__ = ["SCHEMA", "Bundle", "LeftOut", "Merged", "Part", "Results"]
 
 SCHEMA = "memqos-bundle/3"
 
@@ -165,6 +166,25 @@ class Bundle:
         """The document as text, stable enough to be compared line by line; each reason and result has one line."""
         parts = (f" {json.dumps(name)}: {_part_text(name, part)}" for name, part in self.to_json().items())
         return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """One run, as it was kept.
+
+    folder: where it is. missing: what cannot be said of it, a sentence each; nothing for a run that is whole.
+    unended: the one of these that says how far a run came that had no end.
+    """
+
+    folder: Path
+    bundle: Bundle
+    missing: tuple[str, ...] = ()
+    unended: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What to call it: its folder's own name."""
+        return self.folder.resolve().name
 
 
 def _told_once(results: Iterable[TestResult]) -> tuple[list[Json], list[Json]]:

@@ -145,6 +145,24 @@ def test_a_field_of_another_kind_does_not_keep_the_rest_from_being_read(tmp_path
     assert len(read_results(folder).bundle.results) == 4
 
 
+@pytest.mark.parametrize(
+    ("head", "value", "why"),
+    [
+        ("settings", {"a": 1}, "Expected `object`, got `int` - at `$[...]`"),
+        ("versions", {"a": None}, "Expected `str`, got `null` - at `$[...]`"),
+        ("shard", {"number": 0, "of": 2, "cases": 1, "division": ""}, "Expected `int` >= 1 - at `$.number`"),
+        ("claims", {"a/b": {"sentence": 1}}, "Expected `str`, got `int` - at `$[...].sentence`"),
+    ],
+)
+def test_a_field_of_another_kind_is_left_out_and_named(tmp_path, head, value, why):
+    folder = copied(tmp_path / "odd")
+    bundle = json.loads((folder / "bundle.json").read_text())
+    (folder / "bundle.json").write_text(json.dumps({**bundle, head: value}))
+
+    told = [one for one in read_results(folder).missing if f"'{head}'" in one]
+    assert told == [f"bundle.json has something else than '{head}', which is left out: {why}."]
+
+
 def test_findings_that_were_lost_are_those_of_the_bundle(tmp_path):
     folder = copied(tmp_path / "lost")
     (folder / "findings.jsonl").unlink()

@@ -8,11 +8,12 @@ import re
 
 import pytest
 
-from memqos.bundles.reading import Results, read_results
+from memqos.bundles.reading import read_results
 from memqos.page import building
 from memqos.page.building import page_html
 from memqos.page.cases import columns_of, release_of
 from memqos.page.overview import overview
+from memqos.report.bundle import Results
 from memqos.report.outcome import Outcome
 from tests.recorded import TRIXIE, copied, deviating
 from tests.unit.page.reading import Page

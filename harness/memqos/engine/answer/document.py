@@ -60,6 +60,7 @@ __all__ = [
     "plan_document",
     "plan_parts",
     "reason_document",
+    "reason_from",
     "remark_document",
 ]
 
@@ -381,14 +382,15 @@ def finding_from(document: Mapping[str, Any]) -> Finding:
     return Finding(
         verdict=verdict,
         set_by=set_by,
-        reason=None if reason is None else _reason_from(reason),
+        reason=None if reason is None else reason_from(reason),
         lost=None if lost is None else _lost_from(lost),
         **fields,
     )
 
 
-def _reason_from(document: Mapping[str, Any]) -> Reason:
+def reason_from(document: Mapping[str, Any]) -> Reason:
+    """The reason that `reason_document` made this of."""
     fields = {"rule": "", "revision": "", "source": "", **document}
     inputs = tuple(Input(**one) for one in fields.pop("inputs", ()))
-    because = tuple(_reason_from(one) for one in fields.pop("because", ()))
+    because = tuple(reason_from(one) for one in fields.pop("because", ()))
     return Reason(inputs=inputs, because=because, **fields)

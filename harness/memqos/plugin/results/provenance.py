@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from memqos.bundles.reading import Results
 from memqos.page.building import page_html
 from memqos.report import junit, matrix, prow
-from memqos.report.bundle import Bundle
+from memqos.report.bundle import Bundle, Results
 
 __all__ = ["FILES"]
 
