@@ -12,6 +12,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "repetition": frozenset({"errors"}),
     "interruption": frozenset({"clock"}),
     "streams": frozenset(),
+    "threads": frozenset(),
     "frame": frozenset({"errors", "clock", "version", "streams"}),
     "ownership": frozenset({"errors"}),
     "plain_file": frozenset({"errors"}),
@@ -57,7 +58,7 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
     "enactor": frozenset(
         {
-            "errors", "clock", "repetition", "model", "engine", "cgroupfs", "target.base", "runtime.base",
+            "errors", "clock", "repetition", "threads", "model", "engine", "cgroupfs", "target.base", "runtime.base",
             "runtime.fake_cgroups", "workload", "enforce",
         }
     ),
@@ -93,8 +94,8 @@ LAYERS: dict[str, frozenset[str]] = {
     "config": frozenset({"errors", "plain_file", "model", "engine"}),
     "node": frozenset(
         {
-            "errors", "clock", "repetition", "model", "engine", "cgroupfs", "target", "runtime", "workload", "probe",
-            "enforce", "enactor", "catalog", "claims", "config", "place.base", "place.fake",
+            "errors", "clock", "repetition", "threads", "model", "engine", "cgroupfs", "target", "runtime", "workload",
+            "probe", "enforce", "enactor", "catalog", "claims", "config", "place.base", "place.fake",
         }
     ),
     "report": frozenset({"errors", "clock", "version", "model", "engine", "claims", "config", "known"}),

@@ -24,7 +24,7 @@ from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from memqos.plugin.machines import lane
 from memqos.plugin.machines.keeping import leaves
-from memqos.laboratory.evidence import Folder, MachineLog
+from memqos.laboratory.evidence import Folder, MachineLog, Sink
 
 NUMBERS = iter(range(100))
 FIRST = [10.0]
@@ -39,7 +39,7 @@ def hangs():
 def open_station(config, key):
     place, name = FakePlace(runtimes=TRIXIE), f"main-{next(NUMBERS)}"
     place.is_disposable = "LINGERS" in os.environ
-    log, driver = MachineLog(Folder(Path("out/machines") / name)), CgroupDriver.SYSTEMD
+    log, driver = MachineLog(Sink(Folder(Path("out/machines") / name))), CgroupDriver.SYSTEMD
     runtime = FailingCreation(place.runtime(driver), hangs)
     runtime.machine = name
     yield SimpleNamespace(

@@ -15,7 +15,7 @@ FOLDERS = []
 @contextlib.contextmanager
 def station(config, key):
     node = SimpleNamespace(leftovers=lambda: (), why_not=lambda need: "")
-    log = SimpleNamespace(go_to=lambda folder: FOLDERS.append(folder and folder.path.name))
+    log = SimpleNamespace(to=lambda sink: FOLDERS.append(sink.folder.path.name) or contextlib.nullcontext())
     yield SimpleNamespace(
         id="main-0", key=key, place=FakePlace(), node=node, log=log, folder=None, capture=lambda folder: None
     )

@@ -219,7 +219,7 @@ from memqos.plugin.machines import lane
 def station(config, key):
     profile = key[0]
     node = SimpleNamespace(leftovers=lambda: (), why_not=lambda need: "")
-    log = SimpleNamespace(go_to=lambda folder: None)
+    log = SimpleNamespace(to=lambda sink: contextlib.nullcontext())
     yield SimpleNamespace(id=f"{profile}-0", key=key, place=FakePlace(), node=node, log=log)
 
 lane.open_station = station

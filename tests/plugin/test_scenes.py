@@ -15,7 +15,7 @@ from memqos.plugin.machines import lane
 @contextlib.contextmanager
 def station(config, key):
     node = SimpleNamespace(leftovers=lambda: (), why_not=lambda need: "no pressure" if need == "psi" else "")
-    log = SimpleNamespace(go_to=lambda folder: None)
+    log = SimpleNamespace(to=lambda sink: contextlib.nullcontext())
     yield SimpleNamespace(
         id="main-0", key=key, place=FakePlace(), node=node, log=log, folder=None, capture=lambda folder: None
     )

@@ -22,7 +22,7 @@ from memqos.model.node import CgroupDriver
 from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from memqos.plugin.machines import lane
-from memqos.laboratory.evidence import Folder, MachineLog
+from memqos.laboratory.evidence import Folder, MachineLog, Sink
 
 NUMBERS = iter(range(100))
 FAULTS = os.environ.get("FAULTS", "")
@@ -37,7 +37,7 @@ def fault():
 @contextlib.contextmanager
 def open_station(config, key):
     place, name = FakePlace(runtimes=TRIXIE), f"main-{next(NUMBERS)}"
-    log, driver = MachineLog(Folder(Path("out/machines") / name)), CgroupDriver.SYSTEMD
+    log, driver = MachineLog(Sink(Folder(Path("out/machines") / name))), CgroupDriver.SYSTEMD
 
     def systemctl(words, stdin, deadline):
         if words[1] != "show":

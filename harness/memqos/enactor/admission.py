@@ -25,6 +25,7 @@ from memqos.runtime.base import (
     SandboxHandle,
     SandboxSpec,
 )
+from memqos.threads import submit
 
 __all__ = ["Admission", "patience_with_pods"]
 
@@ -144,7 +145,7 @@ class Admission:
         pool = ThreadPoolExecutor(max_workers=self.parallel, thread_name_prefix="pod")
         self.unfinished.append(pool)
         try:
-            futures = [pool.submit(work, admitted) for admitted in pods.values()]
+            futures = [submit(pool, work, admitted) for admitted in pods.values()]
             for future in futures:
                 future.result()
         except BaseException as error:

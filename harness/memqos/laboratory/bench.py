@@ -19,7 +19,7 @@ from memqos.enactor.registry import MEMQOS, require_enactor
 from memqos.engine.answer.finding import Finding
 from memqos.engine.releases.release import Release, Variant
 from memqos.errors import UnknownNameError, UsageError
-from memqos.laboratory.evidence import Folder
+from memqos.laboratory.evidence import Folder, Sink
 from memqos.laboratory.known_deviations import known_or_not
 from memqos.laboratory.station import Notices, Station, Stations
 from memqos.model.pod import Pod
@@ -78,9 +78,9 @@ class Bench:
         self.clear()
         self._admissions += 1
         folder = Folder(self.results / "populations" / slug(f"{self._admissions}-{kubelet.id}"), shared=True)
-        with contextlib.ExitStack() as stack:
-            self._station.log.go_to(folder)
-            stack.callback(self._station.log.go_to, None)
+        sink = Sink(folder)
+        with self._station.log.to(sink), contextlib.ExitStack() as stack:
+            stack.enter_context(self._station.log.lent(sink))
             population = stack.enter_context(self.node.admitted(wanted, kubelet))
             self._pods = stack.pop_all()
         return population

@@ -1,4 +1,4 @@
-"""Evidence on disk: folders that take values as they happen, the log of one machine, and what explains a failure."""
+"""Evidence on disk: folders, the sink of one case, the log of one machine, and what explains a failure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import shutil
 import threading
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ from memqos.runtime.base import CallRecord
 if TYPE_CHECKING:
     from memqos.node.pods.weighing import Weight
 
-__all__ = ["LONGEST", "Folder", "MachineLog", "capture", "manifests_text"]
+__all__ = ["LONGEST", "Folder", "MachineLog", "Sink", "capture", "manifests_text"]
 
 _CAPTURE_SECONDS = 20.0
 _SHARED = ("plan.json", "readings.jsonl", "requests.jsonl", "series.jsonl", "workloads.jsonl")
@@ -96,65 +97,106 @@ def _kept(file: Path) -> Iterator[None]:
         raise refused or error from error
 
 
-class MachineLog:
-    """Keeps plans, readings and calls of one machine, in the folder of the population or test that uses it now."""
+class Sink:
+    """Takes the evidence of one case, scene or population, and writes each piece to its folder at once.
 
-    def __init__(self, own: Folder) -> None:
+    What was written stays, whatever becomes of the machine.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    def plan(self, plan: Plan, *, requested: PlannedCgroup | None = None) -> None:
+        """Keep a plan and the manifests that it was made of; with a requested container, the plan alone."""
+        document = plan_document(plan)
+        if requested is not None:
+            document["cgroups"].append(cgroup_document(requested))
+        self.folder.write("plan.json", _compact(document))
+        if requested is None and (text := manifests_text(document)):
+            self.folder.write("manifests.yaml", text)
+
+    def reading(self, reading: Reading) -> None:
+        """Keep one more reading."""
+        self.folder.append("readings.jsonl", reading)
+
+    def look(self, look: Look) -> None:
+        """Keep what changed in a watched cgroup."""
+        self.folder.append("series.jsonl", look)
+
+    def spoken(self, spoken: Spoken) -> None:
+        """Keep what a workload was told, or said."""
+        self.folder.append("workloads.jsonl", spoken)
+
+    def call(self, record: object) -> None:
+        """Keep one request with its reply."""
+        self.folder.append("requests.jsonl", record)
+
+
+class MachineLog:
+    """The recorder of one machine: hands each piece of evidence to the sink of the case that it belongs to.
+
+    A case passes its sink along with its context (`to`): to what it calls, and to the threads in which its work goes on
+    (`memqos.threads`), even if they end after the case. Outside of any case, evidence goes to the sink that the machine
+    is lent to (`lent`), and otherwise to the machine's own, `own`.
+    timing, overhead: of the whole machine.
+    """
+
+    def __init__(self, own: Sink) -> None:
         self._own = own
-        self._current = own
-        self._threads = threading.local()
+        self._lent: list[Sink] = []
+        self._passed: ContextVar[tuple[Sink, ...]] = ContextVar("memqos_sinks", default=())
         self.timing = Timing()
         self.overhead: Mapping[str, int] = {}
 
     @property
-    def current(self) -> Folder:
-        """Where evidence goes now: a population's folder, a test's, or the machine's own."""
-        apart: Folder | None = getattr(self._threads, "folder", None)
-        return apart or self._current
-
-    def go_to(self, folder: Folder | None) -> None:
-        """From now on write there; None is the machine's own folder."""
-        self._current = folder or self._own
+    def sink(self) -> Sink:
+        """Where evidence goes in this context."""
+        return (self._own, *self._lent, *self._passed.get())[-1]
 
     @contextlib.contextmanager
-    def apart(self, folder: Folder) -> Iterator[None]:
-        """Until the context ends, what this thread does is written there, wherever the others write."""
-        self._threads.folder = folder
+    def to(self, sink: Sink) -> Iterator[None]:
+        """What this context does goes to this sink, unless to one that is passed along later and not left yet."""
+        self._passed.set((*self._passed.get(), sink))
         try:
             yield
         finally:
-            del self._threads.folder
+            # A module's fixture may be left after the test's in which it was first asked for.
+            self._passed.set(tuple(one for one in self._passed.get() if one is not sink))
+
+    @contextlib.contextmanager
+    def lent(self, sink: Sink) -> Iterator[None]:
+        """Until the context ends, this sink takes what belongs to no case, from any thread and any context."""
+        self._lent.append(sink)
+        try:
+            yield
+        finally:
+            self._lent.remove(sink)
 
     def plan(self, plan: Plan, *, requested: PlannedCgroup | None = None) -> None:
-        """Keep a plan, and the files that it was made of, which say nothing of a container that was asked for."""
-        document = plan_document(plan)
-        if requested is not None:
-            document["cgroups"].append(cgroup_document(requested))
-        self.current.write("plan.json", _compact(document))
-        if requested is None and (text := manifests_text(document)):
-            self.current.write("manifests.yaml", text)
+        """See `Sink.plan`."""
+        self.sink.plan(plan, requested=requested)
 
     def reading(self, reading: Reading) -> None:
-        """Keep one reading more."""
-        self.current.append("readings.jsonl", reading)
+        """See `Sink.reading`."""
+        self.sink.reading(reading)
 
     def weight(self, weight: Weight) -> None:
-        """Keep what the runtime itself weighs."""
+        """Keep the memory that the runtime itself takes."""
         self.overhead = weight.document()
 
     def look(self, look: Look) -> None:
-        """Keep what changed in a cgroup that is watched."""
-        self.current.append("series.jsonl", look)
+        """See `Sink.look`."""
+        self.sink.look(look)
 
     def spoken(self, spoken: Spoken) -> None:
-        """Keep what a workload was told, or said."""
-        self.current.append("workloads.jsonl", spoken)
+        """See `Sink.spoken`."""
+        self.sink.spoken(spoken)
 
     def call(self, record: object) -> None:
         """Keep one request with its reply, and how long an answer took."""
         if isinstance(record, CallRecord) and not record.error:
             self.timing.add(record.method, record.seconds)
-        self.current.append("requests.jsonl", record)
+        self.sink.call(record)
 
 
 def capture(place: Place, folder: Folder, *, used: Folder) -> None:

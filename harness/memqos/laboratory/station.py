@@ -18,7 +18,7 @@ from memqos.config.systems import SystemKey
 from memqos.enactor.admission import patience_with_pods
 from memqos.enactor.patience import Patience
 from memqos.enactor.registry import MEMQOS
-from memqos.laboratory.evidence import Folder, MachineLog, capture
+from memqos.laboratory.evidence import Folder, MachineLog, Sink, capture
 from memqos.laboratory.host import host
 from memqos.laboratory.runtimes_in_use import RuntimesInUse, runtimes_in_use
 from memqos.model.node import NodeFacts
@@ -101,7 +101,7 @@ class Station:
 
     def capture(self, folder: Path) -> None:
         """Gather what explains a failure in this folder."""
-        capture(self.place, Folder(folder), used=self.log.current)
+        capture(self.place, Folder(folder), used=self.log.sink.folder)
 
 
 class Stations:
@@ -167,7 +167,7 @@ class Stations:
     ) -> Iterator[Station]:
         """Connect to the system's runtime, and learn its versions."""
         folder = self._folder(station_id)
-        log = MachineLog(folder)
+        log = MachineLog(Sink(folder))
         deadline = Deadline.after(FIRST_WORD_SECONDS)
         with (
             attended(place.target) as target,

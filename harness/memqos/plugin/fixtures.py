@@ -144,7 +144,7 @@ def qos_scene(
     Its evidence is that of each of them. `qos_scene(kubelet, "zone 1")`: one of several with this kubelet, by its name.
     The context's value says which claims are looked at: a scene makes nothing happen for any other.
     """
-    from memqos.laboratory.evidence import Folder
+    from memqos.laboratory.evidence import Folder, Sink
     from memqos.plugin.machines.scene import scene_of
 
     module = request.node
@@ -155,11 +155,8 @@ def qos_scene(
         name = slug("-".join([station.id, module.nodeid, kubelet.id, *which]))
         folder = Folder(request.config.stash[RESULTS] / "tests" / name, shared=True)
         module.stash[SCENE] = folder.path
-        station.log.go_to(folder)
-        try:
+        with station.log.to(Sink(folder)):
             yield scene_of(module, station, kubelet)
-        finally:
-            station.log.go_to(None)
 
     return scene
 
@@ -191,7 +188,7 @@ def _evidence_first(request: pytest.FixtureRequest) -> None:
 @pytest.fixture
 def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
     """Where a test leaves its evidence and its findings: qos_evidence.settle(findings) ends every test of a claim."""
-    from memqos.laboratory.evidence import Folder
+    from memqos.laboratory.evidence import Folder, Sink
     from memqos.laboratory.known_deviations import known_or_not
     from memqos.plugin.collection.listed import accepted_by
     from memqos.plugin.results.evidence import Evidence
@@ -215,7 +212,5 @@ def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
     if station is not None:
         # A test that starts pods of its own keeps their plan, readings and calls, whatever its outcome.
         notes.folder = folder.path
-        station.log.go_to(folder)
-    yield Evidence(notes=notes, folder=folder, amend=amend, about=about_of(item))
-    if station is not None:
-        station.log.go_to(None)
+    with station.log.to(Sink(folder)) if station is not None else contextlib.nullcontext():
+        yield Evidence(notes=notes, folder=folder, amend=amend, about=about_of(item))

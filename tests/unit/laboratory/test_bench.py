@@ -13,7 +13,7 @@ from memqos.config.systems import systems_of
 from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import UnknownNameError
 from memqos.laboratory.bench import Bench
-from memqos.laboratory.evidence import Folder, MachineLog
+from memqos.laboratory.evidence import Folder, MachineLog, Sink
 from memqos.laboratory.known_deviations import known_deviations
 from memqos.laboratory.station import Station
 from memqos.node.on_place import node_on
@@ -49,7 +49,7 @@ def place():
 def bench_on(place, folder, **given):
     settings = resolve(given, {}, option_prefix="")
     own = Folder(folder / "machines" / "main-0")
-    log = MachineLog(own)
+    log = MachineLog(Sink(own))
     [key] = systems_of(settings)
     node = node_on(place, place.runtime(key.driver), recorder=log, driver=key.driver, runtimes=TRIXIE)
     runtimes = ["containerd 1.7.24", "runc 1.1.15"]

@@ -6,14 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from memqos.laboratory.evidence import Folder, MachineLog
+from memqos.laboratory.evidence import Folder, MachineLog, Sink
 from tests.documents import assert_fits
 from tests.unit.node.asked import CATALOGUE, kept_of
 
 
 def test_a_container_that_was_asked_for_is_in_the_plan_of_its_case(tmp_path: Path) -> None:
     kept = kept_of(lambda requests: requests.judge(CATALOGUE.request("limit")))
-    log = MachineLog(Folder(tmp_path))
+    log = MachineLog(Sink(Folder(tmp_path)))
 
     log.plan(kept.plans[-1], requested=kept.requested[-1])
 

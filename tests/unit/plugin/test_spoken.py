@@ -2,13 +2,13 @@
 
 import json
 
-from memqos.laboratory.evidence import Folder, MachineLog
+from memqos.laboratory.evidence import Folder, MachineLog, Sink
 from memqos.probe.looks import Spoken
 from tests.documents import misfits
 
 
 def test_what_workloads_are_told_and_say_is_kept_in_order_and_as_its_schema_says(tmp_path):
-    log = MachineLog(Folder(tmp_path / "machine"))
+    log = MachineLog(Sink(Folder(tmp_path / "machine")))
     log.spoken(Spoken(at=1.5, container="web/app", told=True, text="anon 4096"))
     log.spoken(Spoken(at=1.75, container="web/app", told=False, text="… stdout F {}\n"))
 

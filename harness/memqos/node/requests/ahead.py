@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 
 from memqos.engine.answer.finding import Finding
 from memqos.errors import MachineryError
+from memqos.threads import submit
 
 __all__ = ["Ahead", "ahead_of"]
 
@@ -52,7 +53,7 @@ class Ahead(Generic[Asker]):
 
     def findings(self, name: str) -> Findings:
         """The findings of this case, which is judged now unless it was; raises the MachineryError that ended it."""
-        future = self._begun.pop(name, None) or self._pool.submit(self._one, name)
+        future = self._begun.pop(name, None) or submit(self._pool, self._one, name)
         self._go_ahead(name)
         try:
             return future.result()
@@ -68,7 +69,7 @@ class Ahead(Generic[Asker]):
                 pass
         for following in list(self._upcoming)[: self._reach]:
             if following not in self._begun:
-                self._begun[following] = self._pool.submit(self._one, following)
+                self._begun[following] = submit(self._pool, self._one, following)
 
     def _one(self, name: str) -> Findings:
         asker = self._askers.popleft()

@@ -29,6 +29,7 @@ from memqos.runtime.base import (
     SandboxHandle,
 )
 from memqos.runtime.speaking import SpeaksCri
+from memqos.threads import submit
 from memqos.workload.command import PROGRAM, Command, Hold, arguments
 
 __all__ = ["Containers", "observed", "soon"]
@@ -128,7 +129,7 @@ class Containers(Requests):
         whole = self.kubelet.layout.whole(self._pod.planned.cgroup.path, handle.id)
         before = self._scores_in(path)
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="exec") as pool:
-            running = pool.submit(self.runtime.exec, handle, (PROGRAM, *arguments([program])), deadline=soon())
+            running = submit(pool, self.runtime.exec, handle, (PROGRAM, *arguments([program])), deadline=soon())
             is_over = False
             while not is_over:
                 # One look more after its end: a program that was never seen was not there.

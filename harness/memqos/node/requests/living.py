@@ -27,6 +27,7 @@ from memqos.node.requests.moment import Outcomes, Waiting, Within, anywhere, pas
 from memqos.node.requests.verbs import together, verb
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.target.base import Target, checked
+from memqos.threads import submit
 from memqos.workload.command import Anon
 
 __all__ = ["Inventory", "Life", "anonymous_memory_of", "inventory_of"]
@@ -200,7 +201,7 @@ class Life(Containers):
 
         with ThreadPoolExecutor(max_workers=self.parallel, thread_name_prefix="churn") as pool:
             try:
-                for one in [pool.submit(comes_and_goes, number) for number in numbers]:
+                for one in [submit(pool, comes_and_goes, number) for number in numbers]:
                     one.result()
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)

@@ -11,7 +11,7 @@ from memqos.catalog.kubelets import KubeletCase
 from memqos.catalog.requests import AnyRequestCase
 from memqos.engine.answer.finding import Finding
 from memqos.errors import MachineryError
-from memqos.laboratory.evidence import Folder
+from memqos.laboratory.evidence import Folder, Sink
 from memqos.laboratory.station import Station
 from memqos.model.pod import Pod
 from memqos.node.pods.binding import another
@@ -56,12 +56,11 @@ def asked_ahead(
     begun = {failed.name} if failed else set()
 
     def judge(requests: Requests, name: str) -> Sequence[Finding]:
-        folder = kept.get(name, station.log.current)
         if name in kept and name not in begun:
             # It may have been begun on a machine that was given up then.
-            folder.clear()
+            kept[name].clear()
             begun.add(name)
-        with station.log.apart(folder):
+        with station.log.to(Sink(kept[name])) if name in kept else contextlib.nullcontext():
             return requests.judge(request(name))
 
     def beside(name: str, error: MachineryError) -> None:
@@ -82,7 +81,7 @@ def asked_ahead(
                 # It stands while the other cases are judged, so that nothing waits for it.
                 kept[name].clear()
                 begun.add(name)
-                with station.log.apart(kept[name]):
+                with station.log.to(Sink(kept[name])):
                     askers[0].stand(request(name))
         yield ahead.findings
 

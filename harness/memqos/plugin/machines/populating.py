@@ -9,7 +9,7 @@ import pytest
 
 from memqos.catalog.kubelets import KubeletCase
 from memqos.clock import SYSTEM_CLOCK
-from memqos.laboratory.evidence import Folder
+from memqos.laboratory.evidence import Folder, Sink
 from memqos.laboratory.station import Station
 from memqos.model.pod import Pod
 from memqos.node.pods.population import Population
@@ -30,12 +30,8 @@ def populated(
     name = f"kubelet {kubelet.id}: {len(pods)} pods"
     telling.start(name)
     began = SYSTEM_CLOCK.now()
-    station.log.go_to(folder)
-    try:
-        with station.node.admitted(pods, kubelet) as population:
-            failed = len(population.failures)
-            trouble = f", {failed} of them not" if failed else ""
-            telling.line(f"{name} admitted{trouble} in {SYSTEM_CLOCK.now() - began:.0f} s")
-            yield population
-    finally:
-        station.log.go_to(None)
+    with station.log.to(Sink(folder)), station.node.admitted(pods, kubelet) as population:
+        failed = len(population.failures)
+        trouble = f", {failed} of them not" if failed else ""
+        telling.line(f"{name} admitted{trouble} in {SYSTEM_CLOCK.now() - began:.0f} s")
+        yield population

@@ -10,7 +10,7 @@ from memqos.cases import Case
 from memqos.catalog.requests import RequestCase
 from memqos.engine.answer.finding import Finding
 from memqos.errors import UsageError
-from memqos.laboratory.evidence import Folder
+from memqos.laboratory.evidence import Folder, Sink
 from memqos.node.requests.moment import Outcomes
 from memqos.node.requests.verbs import TogetherVerb
 from memqos.plugin.keys import LANE, RESULTS
@@ -47,7 +47,7 @@ def found_together(
                 folder.clear()
                 folder.write("together.json", {"waited": chosen})
             asked = {one: request(_request(tests[one])) for one in chosen}
-            found = verb(asked, lambda one: station.log.apart(folders[one]))
+            found = verb(asked, lambda one: station.log.to(Sink(folders[one])))
             outcomes.update(dict.fromkeys(found, found))
         return outcomes[case][case].result()
 

@@ -1,0 +1,21 @@
+"""Work in a pool of threads that keeps the context variables of the code that hands it over."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+__all__ = ["submit"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def submit(pool: ThreadPoolExecutor, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+    """As `pool.submit`; the work sees the caller's context variables as they are now, however late it runs.
+
+    So the evidence of a case stays the case's, see `laboratory.evidence.MachineLog`.
+    """
+    return pool.submit(contextvars.copy_context().run, work, *args, **kwargs)
