@@ -18,4 +18,5 @@ def submit(pool: ThreadPoolExecutor, work: Callable[P, T], /, *args: P.args, **k
 
     So the evidence of a case stays the case's, see `laboratory.evidence.MachineLog`.
     """
-    return pool.submit(contextvars.copy_context().run, work, *args, **kwargs)
+    context = contextvars.copy_context()
+    return pool.submit(lambda: context.run(work, *args, **kwargs))

@@ -510,3 +510,13 @@ def test_the_memory_of_processes_is_found_by_their_names() -> None:
     names = [Path("/proc/self/comm").read_text().strip(), "no-such-program"]
     assert anonymous_memory_of(LocalTarget(), names) >= 1 << 20
     assert anonymous_memory_of(LocalTarget(), ["no-such-program"]) == 0
+
+
+def test_more_than_two_gib_is_still_a_number(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """mawk prints integers from 2**31 on with an exponent."""
+    for name, kib in (("1", 3 << 20), ("2", 12345)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "status").write_text(f"Name:\tdockerd\nRssAnon:\t {kib} kB\n")
+    monkeypatch.setattr(living, "_WEIGH", living._WEIGH.replace("/proc/", f"{tmp_path}/"))
+
+    assert anonymous_memory_of(LocalTarget(), ["dockerd"]) == 3233866752

@@ -20,7 +20,7 @@ _CURRENT, _PEAK = "memory.current", "memory.peak"
 _MONITORS = """\
 cat /proc/[0-9]*/status 2>/dev/null |
 awk '/^Name:/ { name = $2 } /^RssAnon:/ && name ~ /^(containerd-shim|conmon)/ { kib += $2; number++ }
-     END { print number + 0, kib * 1024 }'
+     END { printf "%d %.0f\\n", number, kib * 1024 }'
 """
 """A shim or conmon is in no pod with most configurations; the kernel cuts their names to 15 signs."""
 

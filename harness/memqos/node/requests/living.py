@@ -43,10 +43,10 @@ cat /proc/[0-9]*/comm 2>/dev/null | sed 's/^/processes /'
 true
 """
 # A process that has ended since it was listed is no error to cat; it ends an awk that is to open its file.
-_WEIGH = """
+_WEIGH = r"""
 cat /proc/[0-9]*/status 2>/dev/null |
 awk -v names=" $1 " '/^Name:/ { name = " " $2 " " } /^RssAnon:/ && index(names, name) { kib += $2 }
-                    END { print kib * 1024 }'
+                    END { printf "%.0f\n", kib * 1024 }'
 """
 _OF_CONTAINERS = re.compile(r"shim|conmon|runc|crun|runsc|youki|pause|memload")
 """Processes that belong to pods; others come and go on a machine by themselves."""
