@@ -172,7 +172,7 @@ def test_no_pod_is_made_where_every_claim_needs_what_is_not_there(find, pytester
     found = find('needs = ["docker"]')
 
     assert {(one["outcome"], one["reason"]) for one in found.values()} == {
-        ("not observable", "fake cannot say 'HostConfig'")
+        ("not observable", "fake does not support 'HostConfig'")
     }
     assert not (pytester.path / "sandbox-made").exists()
 

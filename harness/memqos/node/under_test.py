@@ -167,7 +167,7 @@ class NodeUnderTest:
         """Three zones of which the order shows in which the kernel turns to them; UsageError where there are none."""
         if (order := fallback(self.facts.zones)) is None:
             raise UsageError(
-                "no NUMA zone of the machine has one that is nearer to it than another one.",
+                "each NUMA node of the machine is equally far from all others.",
                 next_step="Let the claim need 'distances'.",
             )
         return order

@@ -97,7 +97,7 @@ def test_the_first_hop_that_does_not_hold_it_lost_it(held, by, line):
 
 
 def test_a_unit_that_is_gone_may_have_held_what_the_file_has_not():
-    gone = HopHeld(hop=Hop.UNIT, why_not="systemd says that it is not-found", is_gone=True)
+    gone = HopHeld(hop=Hop.UNIT, why_not="systemd reports it as not-found", is_gone=True)
     loss = first_lost([*hops()[:2], gone], knob="memory.high", observed="max")
     assert loss.by == "the OCI runtime, or a writer after it"
 

@@ -162,7 +162,7 @@ def test_what_stands_is_judged_in_the_pod_that_it_stands_in_whoever_judges_it() 
         late = second.judge(case)
 
     assert {one.verdict for one in late} == {Verdict.CONFORMS}
-    assert {one.subject for one in late} >= {"container beside", "container updated", "what stands beside it"}
+    assert {one.subject for one in late} >= {"container beside", "container updated", "a neighbouring cgroup"}
     assert node.leftovers() == ()
 
 

@@ -66,7 +66,7 @@ def test_what_was_seen_is_not_asked_for_again_and_what_comes_later_not_yet():
 def test_nothing_cannot_be_waited_for():
     with pytest.raises(UsageError, match="no condition is named"):
         either()
-    with pytest.raises(UsageError, match="nothing is said to come after it"):
+    with pytest.raises(UsageError, match="no condition is named to come after it"):
         after("a")
 
 
@@ -129,7 +129,7 @@ def test_a_condition_of_nobodys_is_refused_with_what_to_write():
     bench, web = Bench(), pod("web")
     with (
         bench.node.watched_pods([web], kubelet(), rests_on=PREMISES) as watch,
-        pytest.raises(UsageError, match=r"of which container 'the container has ended' is to be seen is not said"),
+        pytest.raises(UsageError, match=r"the condition 'the container has ended' names no container"),
     ):
         watch.until(either(ended()))
 

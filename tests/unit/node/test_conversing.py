@@ -82,7 +82,7 @@ def asked(verb: Verb, kind: type[Asked] = Speaks, driver: CgroupDriver = CgroupD
 
 VERBS: Mapping[str, Verb] = verbs_asked_of(Conversation)
 UNTOLD = {
-    "runtime-config-driver": "the runtime does not know RuntimeConfig, or tells it of its default handler alone",
+    "runtime-config-driver": "the runtime does not support RuntimeConfig, or reports it only for its default handler",
     "stats-swap": "the runtime's answer has no swap.swap_usage_bytes",
     "stats-pressure": "the runtime's answer has no memory.psi",
 }
@@ -352,5 +352,5 @@ def test_what_needs_cri_is_not_asked_of_others() -> None:
     node = node_on(place, runtime, recorder=NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)
     assert node.why_not("CRI") == ""
     runtime.capabilities = frozenset(Capability) - {Capability.CRI}
-    assert node.why_not("CRI") == "fake is not spoken to over CRI"
-    assert node.why_not("own machine") == "the machine is not memqos's own to restart services on"
+    assert node.why_not("CRI") == "fake is not used over CRI"
+    assert node.why_not("own machine") == "memqos may not restart services on this machine"

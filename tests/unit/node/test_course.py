@@ -235,7 +235,7 @@ def test_anonymous_memory_is_where_the_plan_says(mems, anon, verdict):
     finding = one.is_only_where_planned()
 
     assert finding.verdict is verdict
-    assert (finding.why_not == "the plan binds the container to no zone") is (not mems)
+    assert (finding.why_not == "the plan binds the container to no NUMA node") is (not mems)
 
 
 def bound(one, mems):

@@ -28,5 +28,5 @@ def test_it_is_waited_for_as_long_as_the_model_has_it_take(high, usage, seconds)
 def test_one_that_does_not_end_in_time_is_not_observable_and_says_why():
     entry = Entering(usage=60 * MIB, said=None, waited=69.0)
     why = unseen(entry, Entering(usage=0, said=None), 2.0)
-    assert "was not done after 69 s, the runtime's own program being slowed there too, where" in why
-    assert "did not come to its end" in unseen(Entering(usage=0, said=None), entry, 2.0)
+    assert "did not finish within 69 s (the runtime's own program is slowed too) where" in why
+    assert "did not finish" in unseen(Entering(usage=0, said=None), entry, 2.0)

@@ -87,7 +87,7 @@ def test_a_narrow_lead_is_not_observable(monkeypatch):
 def test_who_is_watched_alone_is_told_to_have_somebody_beside_it():
     with (
         watched(ExhaustedBench().node, KUBELETS["v1.36-none"], "greedy-guaranteed") as watch,
-        pytest.raises(UsageError, match="the container greedy-guaranteed/app is watched alone"),
+        pytest.raises(UsageError, match="the container greedy-guaranteed/app is the only one watched"),
     ):
         watch.exhaust("greedy-guaranteed")
 

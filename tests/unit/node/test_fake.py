@@ -88,7 +88,9 @@ def test_what_needs_the_other_version_of_cgroups_says_so():
     assert fake_node().why_not("cgroup v2") == ""
 
 
-@pytest.mark.parametrize(("version", "why_not"), [("1.35.9", "cri-o cannot say 'update unified'"), ("1.36.0", "")])
+@pytest.mark.parametrize(
+    ("version", "why_not"), [("1.35.9", "cri-o does not support 'update unified'"), ("1.36.0", "")]
+)
 def test_who_leaves_unified_out_of_updates_has_not_got_what_a_resize_needs(version, why_not):
     told = RuntimeVersion(name="cri-o", version=version, api_version="v1")
     runtime = SimpleNamespace(name="cri-o", capabilities=capabilities_of(told, reports_driver=True))

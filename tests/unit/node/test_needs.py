@@ -15,12 +15,12 @@ from tests.unit.node.fakes import FACTS, Bench
         ({}, "zones", ""),
         ({}, "psi", ""),
         ({}, "unified", ""),
-        ({"pressure": False}, "psi", "the kernel does not measure the pressure of cgroups"),
+        ({"pressure": False}, "psi", "the kernel has no PSI of cgroups"),
         ({}, "no zswap", ""),
         (
             {"zswap_is_on": True},
             "no zswap",
-            "zswap is on: what it holds stays charged to who is swapped out, so that swapping may make no room",
+            "zswap is on: what it holds stays charged to the swapped-out cgroup, so swapping may make no room",
         ),
     ],
 )
@@ -31,15 +31,15 @@ def test_what_a_node_lacks_has_a_reason(facts, need, why):
 @pytest.mark.parametrize(
     ("oci", "version", "why"),
     [
-        ("runc", "1.1.15", "fake keeps no containers below a scope without protection"),
+        ("runc", "1.1.15", "fake puts no containers below a scope without protection"),
         ("crun", "1.17", ""),
-        ("crun", "1.18", "fake keeps no containers below a scope without protection"),
+        ("crun", "1.18", "fake puts no containers below a scope without protection"),
     ],
 )
 def test_scopes_are_bare_below_an_old_crun(oci, version, why):
     node = Bench(runtimes=Runtimes(cri=TRIXIE.cri, oci=traits_of(oci, version))).node
     assert node.why_not("bare scope") == why
-    other = "" if why else "fake keeps containers below a scope without protection"
+    other = "" if why else "fake puts containers below a scope without protection"
     assert node.why_not("no bare scope") == other
 
 
@@ -47,7 +47,7 @@ def test_a_small_node_lacks_swap_and_zones():
     node = Bench(node=dataclasses.replace(FACTS, swap=0, zones=FACTS.zones[:1])).node
 
     assert node.why_not("swap") == "the machine has no swap"
-    assert node.why_not("zones") == "the machine has one NUMA zone"
+    assert node.why_not("zones") == "the machine has one NUMA node"
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,13 @@ def test_a_machine_of_our_own_says_the_topology_that_would_do(need, topology):
 @pytest.mark.parametrize(
     ("swap", "roomy", "scant"),
     [
-        (409 << 20, "shares of 409 MiB of swap, of a machine with 2048 MiB of memory, hold too little", ""),
+        (409 << 20, "containers' shares are too small with 409 MiB of swap on a machine with 2048 MiB of memory", ""),
         (410 << 20, "", ""),
         (3 << 30, "", ""),
         (
             (3 << 30) + 4096,
             "",
-            "no program of this claim uses up its share of 3072 MiB of swap, of a machine with 2048 MiB of memory",
+            "no program of this claim fills its share of 3072 MiB of swap on a machine with 2048 MiB of memory",
         ),
     ],
 )
@@ -89,8 +89,8 @@ def test_shares_of_the_swap_are_of_use_where_swap_and_memory_fit(swap, roomy, sc
     assert (node.why_not("roomy shares"), node.why_not("scant shares")) == (roomy, scant)
 
 
-@pytest.mark.parametrize(("zones", "why"), [(1, "are 1"), (2, ""), (3, "are 3")])
+@pytest.mark.parametrize(("zones", "why"), [(1, "1"), (2, ""), (3, "3")])
 def test_two_zones_are_neither_one_nor_three(zones, why):
     node = Bench(node=dataclasses.replace(FACTS, zones=(FACTS.zones * 2)[:zones])).node
 
-    assert node.why_not("two zones") == (f"the NUMA zones of the machine {why}, and not two" if why else "")
+    assert node.why_not("two zones") == (f"the machine has {why} NUMA nodes, not two" if why else "")

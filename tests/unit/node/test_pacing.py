@@ -161,7 +161,7 @@ def paces():
     ("ask", "wrong"),
     [
         (lambda paces: paces.keeps_more("unguarded", than="unguarded", beside="swap"),
-         "no aggressor takes memory for 'swap'"),
+         "an aggressor cannot take memory for 'swap'"),
         (lambda paces: paces.keeps_more("nobody", than="unguarded", beside="files"),
          "no container 'nobody/' is watched"),
         (lambda paces: paces.keeps_more("unguarded", than=MODULE.PODS[-1], beside="files"),
@@ -185,7 +185,7 @@ def test_an_aggressor_takes_only_what_it_is_told_to(beside, other):
     # Three victims are read twice in each of six turns, alone and beside one aggressor.
     assert bench.reads == 3 * 2 * 6 * 2
     assert bool(bench.read_beside) is (beside == "files")
-    with pytest.raises(UsageError, match=f"nobody was timed beside '{other}'"):
+    with pytest.raises(UsageError, match=f"no program was timed beside '{other}'"):
         paces.keeps_more("kept-guaranteed", than="unguarded", beside=other)
 
 
@@ -251,7 +251,7 @@ def test_no_pace_is_judged_where_a_loss_costs_nothing(function, kubelet, slower,
 
     assert (pace.verdict, pace.observed) == (Verdict.NOT_OBSERVABLE, "")
     assert pace.why_not == (
-        "what a loss costs is no more than what this host does to readings that nobody disturbs: "
+        "a loss costs no more than the undisturbed readings vary on this host: "
         "100 % (100 to 100), beside 100 % (100 to 100); by chance 1.000"
     )
 
@@ -266,7 +266,7 @@ def test_no_pace_is_judged_on_a_host_that_is_more_uneven_than_a_loss_is_slow(fun
     [pace] = [one for one in findings if one.knob == "pace"]
 
     assert pace.verdict is Verdict.NOT_OBSERVABLE
-    assert "no more than what this host does to readings that nobody disturbs" in pace.why_not
+    assert "no more than the undisturbed readings vary on this host" in pace.why_not
 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)

@@ -230,7 +230,8 @@ def test_the_pods_own_knobs_are_premises_too():
 
 
 @pytest.mark.parametrize(
-    ("knobs", "words"), [((), "no knob is named"), ((Knob.MEMORY_LOW, Knob.MEMORY_MAX), "nothing plans memory.low for")]
+    ("knobs", "words"),
+    [((), "no file is named"), ((Knob.MEMORY_LOW, Knob.MEMORY_MAX), "the plan has no memory.low for")],
 )
 def test_a_behaviour_rests_on_something_that_is_planned(knobs, words):
     pod, container = PLANNED
@@ -250,7 +251,7 @@ def test_a_behaviour_that_rests_on_what_versions_do_differently_is_not_observabl
     assert found.verdict is Verdict.NOT_OBSERVABLE
     assert found.why_not == (
         "what it rests on is not known: memory.swap.max of container app of pod default/web is 8192000 or max, "
-        "as versions differ"
+        "since versions differ"
     )
     [premise] = [one for one in premises.judge([sample(files())]) if one.knob == "memory.swap.max"]
     assert premise.verdict is Verdict.NOT_OBSERVABLE

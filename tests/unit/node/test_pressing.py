@@ -158,7 +158,7 @@ def test_a_page_that_comes_back_on_another_zone_need_not_be_counted(kept_pages, 
     assert {one.verdict for one in findings} == {Verdict.CONFORMS, Verdict.NOT_OBSERVABLE}
     assert uncounted.keys() == {"unguarded"} | unsure
     assert uncounted["unguarded"] == (
-        "a page that comes back on another zone need not be counted: there are 25165824 bytes more on N0"
+        "a page that comes back on another NUMA node need not be counted: there are 25165824 bytes more on N0"
     )
 
 
@@ -210,7 +210,7 @@ def test_memory_low_that_gave_way_says_nothing_only_where_others_were_dirty(name
 
     assert [one.verdict for one in lost] == [expected]
     if expected is Verdict.NOT_OBSERVABLE:
-        assert lost[0].why_not == "nothing else could make room while what others wrote waited for the disk: low 3"
+        assert lost[0].why_not == "nothing else could make room while the others' writes waited for the disk: low 3"
 
 
 def test_what_was_kept_though_memory_low_gave_way_was_kept(tmp_path):
@@ -237,7 +237,7 @@ def test_what_is_kept_from_a_neighbour_that_never_took_it_says_nothing(tmp_path)
 
     usage = {(one.subject.rpartition("/")[2], one.why_not): one.verdict for one in findings
              if one.knob == "memory.current"}  # fmt: skip
-    ended = "aggressor/app ended before it had taken what others were to be short of"
+    ended = "aggressor/app ended before it had made the others short of memory"
     assert usage == {
         ("kept-guaranteed", ended): Verdict.NOT_OBSERVABLE,
         ("kept-burstable", ended): Verdict.NOT_OBSERVABLE,

@@ -179,5 +179,5 @@ def test_a_refusal_that_nobody_could_ask_for_is_not_observable() -> None:
 
 
 def test_a_runtime_that_is_not_docker_takes_no_host_config() -> None:
-    with pytest.raises(UsageError, match="fake takes no HostConfig"):
+    with pytest.raises(UsageError, match="fake accepts no HostConfig"):
         findings(ALL["docker-memory"])

@@ -262,7 +262,7 @@ def test_stats_are_held_against_the_files(kind: type[Bundles], wrong: set[str]) 
 
 
 def test_a_runtime_below_a_daemon_takes_no_bundles() -> None:
-    with pytest.raises(UsageError, match="fake takes no bundles"):
+    with pytest.raises(UsageError, match="fake accepts no bundles"):
         findings(ALL["bundle-nothing"])
 
 

@@ -151,7 +151,7 @@ def test_the_multi_generational_lru_that_found_nothing_old_enough_is_not_observa
 
     assert {one.verdict for one in findings} == {Verdict.CONFORMS, Verdict.NOT_OBSERVABLE}
     assert [(one.knob, one.why_not) for one in findings if one.why_not] == [
-        ("memory.stat", "reclaim came for it and took nothing: low 3, pgsteal 0")
+        ("memory.stat", "reclaim scanned it and took nothing: low 3, pgsteal 0")
     ]
 
 
@@ -184,7 +184,7 @@ def test_what_is_taken_before_kswapd_came_says_nothing_of_protection(ignores, by
     [kept] = [one for one in findings if one.knob == "memory.current"]
 
     assert kept.verdict is verdict
-    assert (verdict is Verdict.NOT_OBSERVABLE) == ("before kswapd had worked out what protects them" in kept.why_not)
+    assert (verdict is Verdict.NOT_OBSERVABLE) == ("before kswapd had computed their protection" in kept.why_not)
 
 
 def test_pages_that_the_kernel_counts_late_are_waited_for(monkeypatch, tmp_path):
@@ -213,7 +213,7 @@ def test_what_only_the_multi_generational_lru_does_is_not_observable_of_the_clas
 
     assert {one.verdict for one in findings} == {Verdict.CONFORMS, Verdict.NOT_OBSERVABLE}
     assert [(one.knob, one.why_not) for one in findings if one.why_not] == [
-        (file, "the classic LRU takes what nothing protects first, and that is enough")
+        (file, "the classic LRU takes unprotected memory first, and that is enough")
         for file in ("memory.current", "memory.events")
     ]
 

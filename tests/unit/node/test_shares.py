@@ -104,7 +104,7 @@ def test_shares_are_not_observable_where_the_class_has_enough(tmp_path):
         pressure = watch.press("aggressor", all_lose=True)
 
     found = pressure.keep_together("kept-less")
-    assert {one.why_not.partition(":")[0] for one in found} == {"not a part of it is protected"}
+    assert {one.why_not.partition(":")[0] for one in found} == {"no part of it is protected"}
 
 
 @pytest.mark.parametrize("kubelet", ["v1.36-tiered", "v1.37-tiered"])

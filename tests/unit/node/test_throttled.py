@@ -232,7 +232,7 @@ def test_a_container_that_is_killed_by_its_lowered_limit_is_a_finding(tmp_path):
 
 def test_what_rests_on_a_limit_that_the_runtime_refuses_to_lower_is_not_observable(tmp_path):
     evidence, notes = evidence_in(tmp_path)
-    with pytest.raises(pytest.skip.Exception, match=r"memory\.max of .* could not be asked for: no such file"):
+    with pytest.raises(pytest.skip.Exception, match=r"memory\.max of .* could not be requested: no such file"):
         chapter("limits").test_a_limit_below_usage_takes_page_cache(
             KillsForWhatIsDirty(dies=False).node, KUBELETS["v1.37-default"], CATALOGUE, evidence
         )
@@ -260,7 +260,7 @@ def test_half_of_nothing_is_no_limit_and_no_program_leaves_what_is_no_file():
         with pytest.raises(UsageError, match="no program leaves a 'socket'"):
             container.leave_a_third("socket")
         container.samples.clear()
-        with pytest.raises(UsageError, match="uses no memory, of which half could be its limit"):
+        with pytest.raises(UsageError, match="uses no memory, so half of its usage cannot be a limit"):
             container.halve_limit()
 
 
@@ -295,17 +295,17 @@ class EnteredBench(MemoryBench):
             "late",
             "3",
             Verdict.NOT_OBSERVABLE,
-            "s, the runtime's own program being slowed there too, where something is above memory.high",
+            "s (the runtime's own program is slowed too) where something is above memory.high",
         ),
         (
             "4000",
             "late",
             Verdict.NOT_OBSERVABLE,
-            "s, the runtime's own program being slowed there too, where nothing is",
+            "s (the runtime's own program is slowed too) where nothing is",
         ),
-        ("4000", "unknown", Verdict.NOT_OBSERVABLE, "does not tell how long a program waited for a CPU"),
-        ("unknown", "3", Verdict.NOT_OBSERVABLE, "does not tell how long a program waited for a CPU"),
-        ("refused", "3", Verdict.NOT_OBSERVABLE, "did not come to its end where something is above memory.high"),
+        ("4000", "unknown", Verdict.NOT_OBSERVABLE, "does not report how long a program waited for a CPU"),
+        ("unknown", "3", Verdict.NOT_OBSERVABLE, "does not report how long a program waited for a CPU"),
+        ("refused", "3", Verdict.NOT_OBSERVABLE, "did not finish where something is above memory.high"),
         ("kills", "3", Verdict.NOT_OBSERVABLE, "something was killed in its pod meanwhile"),
     ],
 )

@@ -101,7 +101,7 @@ def test_a_file_that_is_not_there_is_not_observable() -> None:
 
 def test_another_runtime_has_none() -> None:
     place = FakePlace()
-    with pytest.raises(UsageError, match="fake tells no stats"):
+    with pytest.raises(UsageError, match="fake reports no stats"):
         stats_findings(
             place.runtime(CgroupDriver.CGROUPFS),
             CgroupTree(place.target, place.cgroups.hierarchy),

@@ -253,7 +253,7 @@ def test_a_unit_that_is_not_there_is_left_out_with_its_reason(unit: bytes, why_n
 
     finding = asked("unified-high", gone)
     assert finding.lost is not None
-    assert finding.lost.hops[3].why_not.endswith(f".scope is {why_not}")
+    assert finding.lost.hops[3].why_not.endswith(f".scope as {why_not}")
     assert lost(finding) == ("memory.high", by)
 
 

@@ -47,7 +47,7 @@ def test_kubelets_that_differ_above_pods_have_none_beside_each_other():
     kubelets = {"one": kubelet(), "other": kubelet("1.36", memory_reservation_policy="None")}
     node = Bench().node
     with (
-        pytest.raises(UsageError, match="the pod 'web-other' cannot be beside the others"),
+        pytest.raises(UsageError, match="the pod 'web-other' cannot run beside the others"),
         node.watched_each(pod("web"), kubelets, rests_on=[Knob.MEMORY_MAX]),
     ):
         pass

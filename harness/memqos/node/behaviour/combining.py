@@ -78,7 +78,7 @@ def after(first: Combined[T] | T, *then: Combined[T] | T) -> Combined[T]:
     What lasts, such as a counter that rose, is seen in every later look: it may have begun before.
     """
     if not then:
-        raise UsageError("nothing is said to come after it.", where="after()", next_step="Name what comes then.")
+        raise UsageError("no condition is named to come after it.", where="after()", next_step="Name what comes then.")
     return _combined(Join.IN_TURN, (first, *then))
 
 

@@ -49,9 +49,9 @@ class Entering:
     def __str__(self) -> str:
         """How long it slept, of how long, and for how much."""
         if self.said is None and self.waited:
-            return f"was not done after {self.waited:.0f} s, the runtime's own program being slowed there too,"
+            return f"did not finish within {self.waited:.0f} s (the runtime's own program is slowed too)"
         if self.said is None:
-            return "did not come to its end"
+            return "did not finish"
         slept = "?" if self.slept is None else f"{self.slept:.3f} s"
         return f"slept {slept} of {self.said.ms / 1000:.3f} s for {self.said.bytes} bytes"
 
@@ -85,7 +85,7 @@ def unseen(entry: Entering, undisturbed: Entering, least: float) -> str:
         if one.said is None:
             return f"the program {one} {where}"
         if one.slept is None:
-            return "this kernel does not tell how long a program waited for a CPU (/proc/PID/schedstat)"
+            return "this kernel does not report how long a program waited for a CPU (/proc/PID/schedstat)"
     if (undisturbed.slept or 0.0) >= least:
         return f"the same program {undisturbed} where nothing is above memory.high, no less than {least:.3f} s"
     return ""

@@ -86,7 +86,7 @@ def exhaustion_of(
     """
     if all(one is greedy for one in containers):
         raise UsageError(
-            f"the container {greedy.key} is watched alone, so whoever runs out of memory is killed first.",
+            f"the container {greedy.key} is the only one watched, so no order of kills can be seen.",
             next_step="Watch another pod beside it: qos_node.watched_pods([...]).",
         )
     swap = greedy.premises.planned.cgroup.knobs.get(Knob.MEMORY_SWAP_MAX)

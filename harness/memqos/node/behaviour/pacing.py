@@ -76,7 +76,7 @@ class Taking(StrEnum):
 def taking_of(word: str) -> Taking:
     """What an aggressor takes memory for, by its word; UsageError for another one."""
     if word not in {*Taking}:
-        raise UsageError(f"no aggressor takes memory for '{word}'.", next_step=f"There are {', '.join(Taking)}.")
+        raise UsageError(f"an aggressor cannot take memory for '{word}'.", next_step=f"There are {', '.join(Taking)}.")
     return Taking(word)
 
 
@@ -116,7 +116,7 @@ class Paces(Refaulting):
         beside which nobody was timed, and for a pod that was not timed.
         """
         if (turns := self.turns.get(taking_of(beside))) is None:
-            raise UsageError(f"nobody was timed beside '{beside}'.", next_step=f"Disturb with beside=['{beside}'].")
+            raise UsageError(f"no program was timed beside '{beside}'.", next_step=f"Disturb with beside=['{beside}'].")
         better, worse = (self._timed(name) for name in (pod, than))
         kept, lost = ([turn.kept for turn in turns[one.key]] for one in (better, worse))
         why_not = self._why_not(kept, lost)
@@ -174,7 +174,7 @@ class Paces(Refaulting):
         if by_chance <= SURE or chance(alone, kept) <= SURE or not self._read_again(worse):
             return ""
         told = f"{spread(alone)}, beside {spread(lost)}; by chance {float(by_chance):.3f}"
-        return f"what a loss costs is no more than what this host does to readings that nobody disturbs: {told}"
+        return f"a loss costs no more than the undisturbed readings vary on this host: {told}"
 
     def _why_not(self, *measured: Sequence[float]) -> str:
         """Why nothing can be said of these; "" if it can."""

@@ -69,7 +69,7 @@ class Placed(Judged):
         holds = elsewhere <= SLACK < most.get(zone, 0)
         shown = _shown(kind, most) if spread else None
         expected = f"{kind} on N{zone} only, all the time, but for {SLACK}"
-        why = "" if not spread or any(most.values()) else f"{_NUMA_STAT} counted nothing of it in the time that it ran"
+        why = "" if not spread or any(most.values()) else f"{_NUMA_STAT} counted nothing of it while it ran"
         return self._finding(_NUMA_STAT, expected, shown, holds, why_not=why)
 
     def spills_to(self, near: int, *, not_to: int) -> Finding:
@@ -114,8 +114,8 @@ class Placed(Judged):
         zones = {int(zone) for zone in planned.split(",")} if planned else set()
         there = {zone for sample in self.samples for zone in numa_of(sample, kind) or {}}
         if not zones or (there and zones >= there):
-            why = f"the plan binds the container to {'every zone that there is' if zones else 'no zone'}"
-            return self._finding(_NUMA_STAT, f"{kind} on the planned zones only", None, holds=False, why_not=why)
+            why = f"the plan binds the container to {'all NUMA nodes' if zones else 'no NUMA node'}"
+            return self._finding(_NUMA_STAT, f"{kind} on the planned NUMA nodes only", None, holds=False, why_not=why)
         return self.is_only_on(*sorted(zones), kind=kind)
 
     def _held_none(self, kind: str) -> str:
@@ -130,13 +130,13 @@ class Placed(Judged):
     def placed_elsewhere_than(self, other: Placed) -> Finding:
         """The container's cpuset.mems was another one than in another course, by the last reading of each."""
         here, there = (_last(course.samples, Knob.CPUSET_MEMS) for course in (self, other))
-        unread = "" if there else f"{Knob.CPUSET_MEMS} could not be read in the course that it is held against"
+        unread = "" if there else f"{Knob.CPUSET_MEMS} could not be read in the course that it is compared with"
         return self._finding(Knob.CPUSET_MEMS, f"not {there}", here or None, here != there, why_not=unread)
 
     def placed_where(self, other: Placed) -> Finding:
         """The container's cpuset.mems was the same as in another course, by the last reading of each."""
         here, there = (_last(course.samples, Knob.CPUSET_MEMS) for course in (self, other))
-        unread = "" if there else f"{Knob.CPUSET_MEMS} could not be read in the course that it is held against"
+        unread = "" if there else f"{Knob.CPUSET_MEMS} could not be read in the course that it is compared with"
         return self._finding(Knob.CPUSET_MEMS, there, here or None, here == there, why_not=unread)
 
 

@@ -44,10 +44,11 @@ class Premises:
         if not self.knobs or not known.issuperset(self.knobs):
             unknown = ", ".join(knob for knob in self.knobs if knob not in known)
             raise UsageError(
-                f"nothing plans {unknown} for pod {self.pod.namespace}/{self.pod.name}, so no behaviour can rest on it."
+                f"the plan has no {unknown} for pod {self.pod.namespace}/{self.pod.name}, so no behaviour can rest "
+                "on it."
                 if unknown
-                else f"no knob is named that the behaviour of pod {self.pod.namespace}/{self.pod.name} rests on.",
-                next_step="Name the control files whose planned values the test takes for granted: rests_on=[…].",
+                else f"no file is named that the behaviour of pod {self.pod.namespace}/{self.pod.name} rests on.",
+                next_step="Name the control files whose planned values the test relies on: rests_on=[…].",
             )
 
     def judge(self, samples: Sequence[Sample]) -> tuple[Finding, ...]:
@@ -75,11 +76,11 @@ class Premises:
             for cgroup in (self.pod.cgroup, self.planned.cgroup):
                 expected = cgroup.knobs.get(knob)
                 if expected is not None and expected.undecided:
-                    return f"{knob} of {verdict.subject(cgroup, self.pod)} is {expected.shown}, as versions differ"
+                    return f"{knob} of {verdict.subject(cgroup, self.pod)} is {expected.shown}, since versions differ"
                 if expected is not None and expected.unmodelled:
                     return f"{knob} of {verdict.subject(cgroup, self.pod)}: {expected.unmodelled}"
                 if expected is not None and expected.unasked:
-                    return f"{knob} of {verdict.subject(cgroup, self.pod)} could not be asked for: {expected.unasked}"
+                    return f"{knob} of {verdict.subject(cgroup, self.pod)} could not be requested: {expected.unasked}"
         return ""
 
     def texts(self, sample: Sample) -> tuple[FileText | None, ...]:
@@ -156,7 +157,7 @@ def _over_time(findings: Sequence[Finding], seconds: Sequence[float]) -> Finding
 MOUNT_OPTION = "memory_recursiveprot"
 
 _REASON = Reason(
-    rule="cgroups stay mounted as they were when the node was looked at, which the model of protection goes by",
+    rule="cgroups keep the mount options that they had when the node was read: the model of protection uses them",
     revision=kernel_revision(CgroupVersion.V2),
     source="kernel cgroup-v2.rst, memory_recursiveprot; kernel/cgroup/cgroup.c, cgroup_reconfigure",
 )

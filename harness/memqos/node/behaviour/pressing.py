@@ -45,7 +45,7 @@ def gave_way_meanwhile(container: WatchedContainer, counts: Effective) -> str:
     low = container.samples[-1].counter("memory.events", "low")
     if counts.shelter is not Shelter.SOFT or not low:
         return ""
-    return f"nothing else could make room while what others wrote waited for the disk: low {low}"
+    return f"nothing else could make room while the others' writes waited for the disk: low {low}"
 
 
 def taken_unweighed(container: WatchedContainer) -> str:
@@ -62,14 +62,14 @@ def taken_unweighed(container: WatchedContainer) -> str:
     if kswapd or not (direct or khugepaged):
         return ""
     taken = f"pgsteal_direct {direct}, pgsteal_khugepaged {khugepaged}, pgsteal_kswapd 0"
-    return f"its pages were taken before kswapd had worked out what protects them: {taken}"
+    return f"its pages were taken before kswapd had computed their protection: {taken}"
 
 
 def too_young(container: WatchedContainer) -> str:
     """Why no page of it may have been taken though its memory.low was passed over; "" if some were, or it was not."""
     last = container.samples[-1]
     low, taken = last.counter("memory.events", "low"), last.counter("memory.stat", "pgsteal")
-    return f"reclaim came for it and took nothing: low {low}, pgsteal {taken}" if low and not taken else ""
+    return f"reclaim scanned it and took nothing: low {low}, pgsteal {taken}" if low and not taken else ""
 
 
 def what_counts(counts: Effective) -> str:
@@ -137,7 +137,7 @@ class Refaulting(Together):
         if sum(more.values()) <= at_most * SLACK:
             return ""
         told = " and ".join(f"{size} bytes more on N{zone}" for zone, size in sorted(more.items()))
-        return f"a page that comes back on another zone need not be counted: there are {told}"
+        return f"a page that comes back on another NUMA node need not be counted: there are {told}"
 
     def _before(self, container: WatchedContainer) -> Sequence[Sample]:
         return [sample for sample in container.samples if sample.reading.at <= self.squeeze.since]
@@ -208,7 +208,7 @@ class Pressed(Refaulting):
         counted = [self._counted(pod) for pod in pods]
         whole = [counts for _, counts in counted if counts.shelter is not Shelter.PARTIAL or counts.min == Bytes(0)]
         ahead = [why for _, counts in counted if (why := charged_ahead(counts, self.squeeze.cpus))]
-        why_not = f"not a part of it is protected: {what_counts(whole[0])}" if whole else "".join(ahead[:1])
+        why_not = f"no part of it is protected: {what_counts(whole[0])}" if whole else "".join(ahead[:1])
         return counted, self._broken(why_not)
 
     def hardly_refaults(self, pod: str) -> Finding:
@@ -229,7 +229,7 @@ class Pressed(Refaulting):
         covered = counts.shelter is Shelter.SOFT
         why = "" if covered else f"memory.low alone does not cover all of it: {what_counts(counts)}"
         if not (why or self.squeeze.past_low or self.squeeze.generations):
-            why = "the classic LRU takes what nothing protects first, and that is enough"
+            why = "the classic LRU takes unprotected memory first, and that is enough"
         why, course = self._broken(why), container.course
         low = course.rises("memory.events", "low", why_not=why)
         if self.squeeze.generations:
@@ -273,4 +273,4 @@ class Pressed(Refaulting):
         """Why nobody was short of memory; "" if the neighbour took all that it was told to take."""
         if self.neighbour.work_is_done:
             return ""
-        return f"{self.neighbour.key} ended before it had taken what others were to be short of"
+        return f"{self.neighbour.key} ended before it had made the others short of memory"

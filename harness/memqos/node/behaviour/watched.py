@@ -284,7 +284,7 @@ class WatchedContainer(Sampled):
         limit = self.premises.planned.cgroup.knobs.get(knob)
         if limit is None or not isinstance(limit.value, Bytes):
             raise UsageError(
-                f"the container {self.key} has no {knob}, which a program could pass.",
+                f"the container {self.key} has no {knob} that a program could exceed.",
                 next_step="Take a kubelet and a pod whose container has one.",
             )
         return limit.value.count
@@ -359,7 +359,7 @@ class WatchedContainer(Sampled):
         half = self.last_usage(self.path) // 2
         if not half and not self._is_past:
             raise UsageError(
-                f"the container {self.key} uses no memory, of which half could be its limit.",
+                f"the container {self.key} uses no memory, so half of its usage cannot be a limit.",
                 next_step="Wait until it does: until_done().",
             )
         planned = self.premises.planned

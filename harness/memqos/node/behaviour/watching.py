@@ -106,8 +106,8 @@ def _container(sees: Sees) -> WatchedContainer:
     if isinstance(sees, Sees):
         return sees.container
     raise UsageError(
-        f"of which container '{getattr(sees, 'name', sees)}' is to be seen is not said.",
-        next_step="Say it of one of those that are watched: container.sees(condition).",
+        f"the condition '{getattr(sees, 'name', sees)}' names no container.",
+        next_step="Name a watched container: container.sees(condition).",
     )
 
 
@@ -341,7 +341,9 @@ class Watch:
         """
         kinds = [taking_of(word) for word in beside]
         if not kinds:
-            raise UsageError("an aggressor takes memory for nothing.", next_step=f"There are {', '.join(Taking)}.")
+            raise UsageError(
+                "no kind of memory is named for the aggressor.", next_step=f"There are {', '.join(Taking)}."
+            )
         pressure = self.press(neighbour)
         turns = turns_of(self.container(neighbour), [*map(self.container, victims)], pressure.squeeze, kinds)
         return Paces(

@@ -31,7 +31,7 @@ def mounted(target: Target, known: Hierarchy, *, recursive: bool) -> Iterator[Hi
         if found.is_recursive is not recursive:
             raise MachineryError(
                 f"cgroups of {target.address} stay mounted {'without' if recursive else 'with'} {OPTION}.",
-                next_step="Take a kernel that knows the option, which is from 5.7 on.",
+                next_step="Take a kernel with the option: 5.7 or later.",
             )
         yield found
     finally:

@@ -51,45 +51,44 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
     lacks = {
         "swap": not (node.swap and node.swap_controller) and "the machine has no swap",
         "small swap": not 0 < node.swap <= SMALL_SWAP
-        and f"the machine has {node.swap >> 20} MiB of swap, and not some up to {SMALL_SWAP >> 20}",
-        "roomy shares": node.swap < ROOMY * node.memory and f"shares of {_swap_of(node)}, hold too little",
+        and f"the machine has {node.swap >> 20} MiB of swap, and the claim needs some, at most {SMALL_SWAP >> 20} MiB",
+        "roomy shares": node.swap < ROOMY * node.memory and f"containers' shares are too small with {_swap_of(node)}",
         "scant shares": node.swap > SCANT * node.memory
-        and f"no program of this claim uses up its share of {_swap_of(node)}",
+        and f"no program of this claim fills its share of {_swap_of(node)}",
         "noswap": _kernel(node.kernel) < NOSWAP_SINCE
-        and f"tmpfs of kernel {node.kernel} has no mount option noswap, as it has from 6.4 on",
+        and f"tmpfs of kernel {node.kernel} has no mount option noswap (6.4 or later)",
         "memory_recursiveprot": not facts.hierarchy.is_recursive and "cgroups are mounted without memory_recursiveprot",
-        "bare scope": not bare_scope and f"{runtime.name} keeps no containers below a scope without protection",
-        "no bare scope": bare_scope and f"{runtime.name} keeps containers below a scope without protection",
-        "psi": not facts.pressure and "the kernel does not measure the pressure of cgroups",
-        "zones": len(node.zones) < 2 and "the machine has one NUMA zone",  # noqa: PLR2004
+        "bare scope": not bare_scope and f"{runtime.name} puts no containers below a scope without protection",
+        "no bare scope": bare_scope and f"{runtime.name} puts containers below a scope without protection",
+        "psi": not facts.pressure and "the kernel has no PSI of cgroups",
+        "zones": len(node.zones) < 2 and "the machine has one NUMA node",  # noqa: PLR2004
         "two zones": len(node.zones) != 2  # noqa: PLR2004
-        and f"the NUMA zones of the machine are {len(node.zones)}, and not two",
-        "far zone": all(zone.cpus for zone in node.zones) and "no NUMA zone of the machine is without CPUs",
+        and f"the machine has {len(node.zones)} NUMA nodes, not two",
+        "far zone": all(zone.cpus for zone in node.zones) and "every NUMA node of the machine has CPUs",
         "three zones": len(node.zones) < 3  # noqa: PLR2004
-        and "the machine has fewer than three NUMA zones",
-        "distances": fallback(node.zones) is None
-        and "no NUMA zone of the machine has one that is nearer to it than another one",
-        "zswap": "memory.zswap.max" not in facts.zswap and f"kernel {node.kernel} has no zswap that cgroups can limit",
+        and "the machine has fewer than three NUMA nodes",
+        "distances": fallback(node.zones) is None and "each NUMA node of the machine is equally far from all others",
+        "zswap": "memory.zswap.max" not in facts.zswap and f"kernel {node.kernel} has no memory.zswap.max",
         "zswap writeback": "memory.zswap.writeback" not in facts.zswap
-        and f"kernel {node.kernel} has no zswap that cgroups can keep from writing back, as it may have from 6.8 on",
+        and f"kernel {node.kernel} has no memory.zswap.writeback (6.8 or later)",
         "no zswap": facts.zswap_is_on
-        and "zswap is on: what it holds stays charged to who is swapped out, so that swapping may make no room",
+        and "zswap is on: what it holds stays charged to the swapped-out cgroup, so swapping may make no room",
         "2 MiB pages": 2 << 20 not in node.hugepage_sizes and "the kernel has no huge pages of 2 MiB",
         "unified": _unsaid(Capability.UNIFIED, runtime),
         "update": _unsaid(Capability.UPDATE, runtime),
         "update unified": _unsaid(Capability.UPDATE_UNIFIED, runtime),
         "cpuset.mems": _unsaid(Capability.CPUSET_MEMS, runtime),
         "OOM reason": _unsaid(Capability.OOM_REASON, runtime),
-        "own machine": not is_own and "the machine is not memqos's own to restart services on",
-        "CRI": Capability.CRI not in runtime.capabilities and f"{runtime.name} is not spoken to over CRI",
+        "own machine": not is_own and "memqos may not restart services on this machine",
+        "CRI": Capability.CRI not in runtime.capabilities and f"{runtime.name} is not used over CRI",
         "docker": _unsaid(Capability.HOST_CONFIG, runtime),
-        "oci": Capability.BUNDLE not in runtime.capabilities and f"{runtime.name} takes no bundles of memqos's own",
+        "oci": Capability.BUNDLE not in runtime.capabilities and f"{runtime.name} accepts no bundles from memqos",
         "unit properties": Capability.UNIT_PROPERTIES not in runtime.capabilities
-        and f"{runtime.name} makes no properties of a systemd unit from annotations, with this cgroup driver",
+        and f"{runtime.name} sets no systemd unit properties from annotations with this cgroup driver",
         "options of update": Capability.UPDATE_OPTIONS not in runtime.capabilities
-        and f"{runtime.name} takes no options in updates, but documents",
+        and f"{runtime.name} accepts documents in updates, but no options",
         "events": Capability.EVENTS not in runtime.capabilities
-        and f"{runtime.name} has no command 'events' that tells of the cgroup",
+        and f"{runtime.name} has no command 'events' that reports the cgroup",
         "cgroup v2": _mounts(CgroupVersion.V1, node),
         "cgroup v1": _mounts(CgroupVersion.V2, node),
     }
@@ -98,7 +97,7 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
 
 
 def _swap_of(node: NodeFacts) -> str:
-    return f"{node.swap >> 20} MiB of swap, of a machine with {node.memory >> 20} MiB of memory"
+    return f"{node.swap >> 20} MiB of swap on a machine with {node.memory >> 20} MiB of memory"
 
 
 def _kernel(release: str) -> tuple[int, ...]:
@@ -111,4 +110,4 @@ def _mounts(other: CgroupVersion, node: NodeFacts) -> str:
 
 
 def _unsaid(capability: Capability, runtime: Runtime) -> str:
-    return "" if capability in runtime.capabilities else f"{runtime.name} cannot say '{capability}'"
+    return "" if capability in runtime.capabilities else f"{runtime.name} does not support '{capability}'"

@@ -55,8 +55,8 @@ def narrow_zone(target: Target, zone: int, *, leaving: int = LEFT_IN_ZONE) -> It
     try:
         if free > leaving + SHORT_OF:
             raise MachineryError(
-                f"zone {zone} of {target.address} still has {free} bytes free, and {leaving} were to be left.",
-                next_step="Its memory is in pieces: take a machine that has just been booted.",
+                f"NUMA node {zone} of {target.address} still has {free} bytes free instead of {leaving}.",
+                next_step="Its memory is fragmented: take a machine that has just been booted.",
             )
         yield
     finally:
@@ -88,7 +88,7 @@ def tight(kubelet: KubeletCase, node: NodeFacts, pods: Sequence[Pod] = ()) -> Ku
         )
     if "pods" not in (settings.enforce_node_allocatable or ("pods",)):
         raise UsageError(
-            f"the kubelet {kubelet.id} does not enforce what its pods may use together.",
+            f"the kubelet {kubelet.id} does not enforce a limit for all pods together.",
             next_step="Take one whose enforceNodeAllocatable names pods.",
         )
     kube_reserved = {**(settings.kube_reserved or {}), "memory": Quantity.parse(str(reserved))}

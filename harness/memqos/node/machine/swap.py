@@ -103,7 +103,7 @@ class Zswap:
         limits = [container.samples[-1].bound(knob) for knob in (Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX)]
         if None in limits:
             raise UsageError(
-                f"the container {container.key} has no memory.max or no memory.swap.max that its program could pass.",
+                f"the container {container.key} has no memory.max or no memory.swap.max that its program could exceed.",
                 next_step="Take a pod with limits, and a kubelet with LimitedSwap.",
             )
         most, share = (limit or 0 for limit in limits)

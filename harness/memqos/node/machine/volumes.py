@@ -112,8 +112,8 @@ def huge_volume(target: Target) -> Iterator[HugeVolume]:
         short = [zone for zone, (total, _) in _counted(target).items() if total < before[zone][0] + PAGES // 2]
         if short:
             raise MachineryError(
-                f"zone {short[0]} of {target.address} has no room for {PAGES // 2} huge pages of 2 MiB.",
-                next_step="Its memory is in pieces: take a machine that has just been booted.",
+                f"NUMA node {short[0]} of {target.address} has no room for {PAGES // 2} huge pages of 2 MiB.",
+                next_step="Its memory is fragmented: take a machine that has just been booted.",
             )
         yield HugeVolume(
             target=target,

@@ -32,17 +32,17 @@ Zones = int | Sequence[int]
 """The NUMA zone that containers are bound to; or several that each may use, while it runs on the CPUs of the first."""
 
 _ASKED = Reason(
-    rule="the container is bound to the NUMA zones that the test asks for",
+    rule="the container is bound to the NUMA nodes that the test requests",
     revision="CRI v1",
     source="CRI LinuxContainerResources.cpuset_mems",
 )
 _LIMITED = Reason(
-    rule="the container is limited to what the test asks for while it runs",
+    rule="the container has the limit that the test requests while it runs",
     revision="CRI v1",
     source="CRI LinuxContainerResources.memory_limit_in_bytes",
 )
 _HALVED = Reason(
-    rule="the class has half of what its pods ask for, as one to which a kubelet has not added its newest pods yet",
+    rule="the class has half of its pods' requests, as before a kubelet adds its newest pods",
     revision="a test",
     source="kubelet cm/qos_container_manager_linux.go, UpdateCgroups",
 )
@@ -65,7 +65,7 @@ def _cpus_of_first(zones: Sequence[int], node: NodeFacts) -> tuple[int, ...]:
     cpus = {zone.id: zone.cpus for zone in node.zones}
     if not zones or not cpus.keys() >= set(zones) or not cpus[zones[0]]:
         raise UsageError(
-            f"no container can be bound to the NUMA zones {list(zones)} and run on the first of them.",
+            f"no container can be bound to the NUMA nodes {list(zones)} and run on the first of them.",
             next_step=f"The machine has {', '.join(f'{zone} with {len(held)} CPUs' for zone, held in cpus.items())}.",
         )
     return cpus[zones[0]]
@@ -90,9 +90,9 @@ def beside_each_other(plan: Plan, others: Mapping[str, Plan]) -> Plan:
     for uid, other in others.items():
         if [one.knobs for one in (other.node, *other.qos)] != [one.knobs for one in (plan.node, *plan.qos)]:
             raise UsageError(
-                f"the pod '{plan.pod(uid).name}' cannot be beside the others under a kubelet of its own: what that one "
-                "has above pods is not what the others' has.",
-                next_step="Take kubelets that differ in what is of pods alone, such as the throttling factor.",
+                f"the pod '{plan.pod(uid).name}' cannot run beside the others under its own kubelet: the kubelets "
+                "write different values above pods.",
+                next_step="Take kubelets that differ only in values of pods, such as the throttling factor.",
             )
     return dataclasses.replace(plan, pods=tuple(others.get(pod.uid, plan).pod(pod.uid) for pod in plan.pods))
 

@@ -183,7 +183,7 @@ class Tracing:
             return {}, result.error_text.strip() or f"systemctl ended with {result.status}"
         found = dict(line.split("=", 1) for line in result.text.splitlines() if "=" in line)
         state = found.get("LoadState", "")
-        return found, "" if state == "loaded" else f"systemd says that {unit} is {state or 'unknown'}"
+        return found, "" if state == "loaded" else f"systemd reports {unit} as {state or 'unknown'}"
 
 
 def _parsed(texts: Mapping[Hop, str]) -> tuple[dict[Hop, object], dict[Hop, str]]:
@@ -191,7 +191,7 @@ def _parsed(texts: Mapping[Hop, str]) -> tuple[dict[Hop, object], dict[Hop, str]
     missing: dict[Hop, str] = {}
     for hop, text in texts.items():
         if not text:
-            missing[hop] = "there is none"
+            missing[hop] = "not found"
             continue
         try:
             documents[hop] = json.loads(text)

@@ -22,7 +22,7 @@ __all__ = [
 CONTROLLERS = "cgroup.controllers"
 """Those that are on for a cgroup, because its parent's cgroup.subtree_control says so."""
 
-_BESIDE = "what stands beside it"
+_BESIDE = "a neighbouring cgroup"
 
 
 def kept_findings(

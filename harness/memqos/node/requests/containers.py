@@ -57,7 +57,7 @@ class Containers(Requests):
     @property
     def _cri(self) -> SpeaksCri:
         if not isinstance(self.runtime, SpeaksCri):
-            raise UsageError(f"{self.runtime.name} is not spoken to over CRI.", next_step="Let the claim need CRI.")
+            raise UsageError(f"{self.runtime.name} is not used over CRI.", next_step="Let the claim need CRI.")
         return self.runtime
 
     def _apart(self) -> Self:

@@ -254,7 +254,7 @@ class Conversation(Containers):
         try:
             self.runtime.update_sandbox(self._sandbox, overhead=_POD, resources=_POD, deadline=soon())
         except RuntimeCallError as error:
-            why = f"the runtime does not do it: {error.data['details']}"
+            why = f"the runtime does not support it: {error.data['details']}"
             return [observed("UpdatePodSandboxResources", "taken", "", why_not=why)]
         return self._kept(before, self._neighbours(pod))
 
@@ -262,7 +262,7 @@ class Conversation(Containers):
     def driver(self) -> Sequence[Finding]:
         """RuntimeConfig names the cgroup driver by which the containers' cgroups are made."""
         told = self._cri.reported_driver
-        why = "" if told else "the runtime does not know RuntimeConfig, or tells it of its default handler alone"
+        why = "" if told else "the runtime does not support RuntimeConfig, or reports it only for its default handler"
         expected = str(self.kubelet.host.driver)
         return [observed("RuntimeConfig", expected, str(told or ""), why_not=why)]
 
@@ -319,7 +319,7 @@ class Conversation(Containers):
                     self.runtime.update(handle, update, deadline=soon())
             told = self.runtime.status(handle, deadline=soon()).resources
         if told is None:
-            return [observed("ContainerStatus.resources", "", "", why_not="the runtime says nothing of resources")]
+            return [observed("ContainerStatus.resources", "", "", why_not="the runtime reports no resources")]
         asked = case.requests[:-1] if case.refused else case.requests
         fields = _asked_in_all(asked)
         return [observed(f"ContainerStatus.{name}", text, _text_of(told, name)) for name, text in fields.items()]

@@ -60,7 +60,7 @@ def over_bundles(runtime: Runtime) -> SpeaksOci:
     """The runtime as one that takes bundles; UsageError for another."""
     if not isinstance(runtime, SpeaksOci):
         raise UsageError(
-            f"{runtime.name} takes no bundles.", next_step="Let the claim need oci, or ask in the words of CRI."
+            f"{runtime.name} accepts no bundles.", next_step="Let the claim need oci, or send CRI requests."
         )
     return runtime
 
@@ -68,7 +68,7 @@ def over_bundles(runtime: Runtime) -> SpeaksOci:
 def _over_docker(runtime: Runtime) -> SpeaksDocker:
     if not isinstance(runtime, SpeaksDocker):
         raise UsageError(
-            f"{runtime.name} takes no HostConfig.",
-            next_step="Let the claim need docker, or ask in the words of CRI.",
+            f"{runtime.name} accepts no HostConfig.",
+            next_step="Let the claim need docker, or send CRI requests.",
         )
     return runtime

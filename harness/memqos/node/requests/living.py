@@ -211,7 +211,7 @@ class Life(Containers):
         """What is left after some time that is given it."""
         try:
             return wait(
-                "nothing is left of pods that are gone",
+                "nothing is left of removed pods",
                 lambda: self._inventory().beyond(before),
                 until=lambda left: not left,
                 deadline=Deadline.after(GONE_SECONDS),

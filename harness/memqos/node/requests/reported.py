@@ -179,9 +179,7 @@ def _told(runtime: Runtime, handle: ContainerHandle, deadline: Deadline) -> _Tol
         return _Told(
             who="Docker", usage=memory.get("usage"), limit=memory.get("limit"), parts=_section(memory, "stats")
         )
-    raise UsageError(
-        f"{runtime.name} tells no stats in words of its own.", next_step="Let the claim need docker or oci."
-    )
+    raise UsageError(f"{runtime.name} reports no stats of its own.", next_step="Let the claim need docker or oci.")
 
 
 def _section(document: Mapping[str, object], name: str) -> Mapping[str, object]:
@@ -267,7 +265,7 @@ def oom_event_findings(runtime: Runtime, handle: ContainerHandle, *, deadline: D
 
     # What was told until then is judged.
     with contextlib.suppress(DeadlineError):
-        wait("an event is told", look, until=lambda types: "oom" in types, deadline=Deadline.after(TOLD_SECONDS))
+        wait("an event is reported", look, until=lambda types: "oom" in types, deadline=Deadline.after(TOLD_SECONDS))
     code = "" if status.exit_code is None else str(status.exit_code)
     return [
         _finding("exit code", str(_KILLED), code, Setter.KERNEL),
