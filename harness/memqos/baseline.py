@@ -8,38 +8,36 @@ from __future__ import annotations
 import datetime
 import json
 import re
-import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.errors import ManifestError, UsageError
 from memqos.known import EVIDENCE
-from memqos.plain_file import read_plain
+from memqos.validation import TomlFile
 
 __all__ = ["Accepted", "accepted_or_not", "baseline_text", "load_baseline"]
 
 MAX_BYTES = 16 << 20
 """A longer baseline is refused."""
 
-_FIELDS = {"claim": str, "knob": str, "until": datetime.date, "reason": str, "subject": str, "observed": str}
-_NEEDED = ("claim", "knob", "until", "reason")
 _TABLE = "accepted"
+_Told = Annotated[str, Meta(min_length=1, description="a string that is not empty")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
+class Accepted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One entry. until: the last day on which it counts, in UTC. subject: "" for any; * stands for any text.
 
     observed: "" for any value. reason: why it is accepted.
     """
 
-    claim: str
-    knob: str
+    claim: _Told
+    knob: _Told
     until: datetime.date
-    reason: str
+    reason: _Told
     subject: str = ""
     observed: str = ""
 
@@ -74,35 +72,12 @@ def load_baseline(file: Path) -> tuple[Accepted, ...]:
     Raises UsageError for a file that cannot be read, is no plain file or has more than MAX_BYTES,
     ManifestError for what is no entry.
     """
-    try:
-        document = tomllib.loads(read_plain(file, most=MAX_BYTES).decode())
-    except OSError as error:
-        raise UsageError(f"the baseline cannot be read: {error.strerror}.", where=str(file)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ManifestError.at(f"the file is not TOML: {error}.", file=str(file)) from None
-    entries = document.pop(_TABLE, [])
-    if document or not isinstance(entries, list):
-        raise ManifestError.at(
-            f"a baseline has tables [[{_TABLE}]] and nothing else.", file=str(file), field=next(iter(document), _TABLE)
-        )
-    return tuple(_entry(entry, f"{_TABLE} {number}", str(file)) for number, entry in enumerate(entries, start=1))
-
-
-def _entry(given: Any, where: str, file: str) -> Accepted:
-    if not isinstance(given, dict):
-        raise ManifestError.at("an accepted deviation is a table.", file=file, field=where, got=given)
-    for key, value in given.items():
-        if key not in _FIELDS:
-            raise ManifestError.at(
-                f"'{key}' is no field of it.", file=file, field=where, next_step=f"Its fields are {', '.join(_FIELDS)}."
-            )
-        # A date with a time is one, too, for Python.
-        if not isinstance(value, _FIELDS[key]) or isinstance(value, datetime.datetime):
-            kind = "a day such as 2027-01-31, without quotes" if key == "until" else "a text"
-            raise ManifestError.at(f"'{key}' is {kind}.", file=file, field=where, got=value)
-    if missing := [key for key in _NEEDED if not given.get(key)]:
-        raise ManifestError.at(f"'{missing[0]}' has to be said.", file=file, field=where)
-    return Accepted(**given)
+    found = TomlFile.read(file, most=MAX_BYTES, what="the baseline")
+    entries = found.document.get(_TABLE, [])
+    if set(found.document) - {_TABLE} or not isinstance(entries, list):
+        what = f"a baseline has tables [[{_TABLE}]] and nothing else."
+        raise found.error(what, (next((name for name in found.document if name != _TABLE), _TABLE),))
+    return tuple(found.checked((_TABLE, at), Accepted) for at in range(len(entries)))
 
 
 def baseline_text(deviations: Iterable[tuple[str, Finding]], *, until: datetime.date, reason: str) -> str:

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import itertools
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 
-from memqos.config.lines import line_of
+from msgspec import Meta, Struct
+
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.resize.leftovers import Leftover
-from memqos.errors import ManifestError, UsageError
-from memqos.model.node import CgroupDriver
-from memqos.plain_file import read_plain
+from memqos.validation import TomlFile
 
 __all__ = [
     "EVIDENCE",
@@ -47,8 +45,11 @@ LINUX = "linux"
 _RELEASE = re.compile(r"v?(\d{1,9}(?:\.\d{1,9})*)", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownDeviation:
+_Told = Annotated[str, Meta(min_length=1, description="a string that is not empty")]
+_Release = Annotated[str, Meta(pattern=r"^(v?[0-9]{1,9}(\.[0-9]{1,9})*)?$", description="a release such as 1.2")]
+
+
+class KnownDeviation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One entry of known.toml, or of a list of the same kind; a table with several claims is an entry for each of them.
 
     runtime: a CRI or OCI runtime's own name, linux for the kernel, or kubelet. since, fixed: the first release that
@@ -59,16 +60,16 @@ class KnownDeviation:
     """
 
     name: str
-    runtime: str
-    knob: str
-    sentence: str
-    upstream: str
+    runtime: _Told
+    knob: _Told
+    sentence: _Told
+    upstream: _Told
     claim: str = ""
-    cause: str = ""
-    since: str = ""
-    fixed: str = ""
+    cause: Leftover | None = None
+    since: _Release = ""
+    fixed: _Release = ""
     beside: str = ""
-    driver: str = ""
+    driver: Literal["", "systemd", "cgroupfs"] = ""
     observed: str = ""
     sometimes: bool = False
 
@@ -134,18 +135,8 @@ def load_known(file: Path) -> tuple[KnownDeviation, ...]:
     Raises ManifestError, with the line where there is one, for what is no entry, UsageError for a file that cannot be
     read, is no plain file or has more than MAX_BYTES.
     """
-    try:
-        text = read_plain(file, most=MAX_BYTES).decode()
-        document = tomllib.loads(text)
-    except OSError as error:
-        raise UsageError(f"the list of known deviations cannot be read: {error.strerror}.", where=str(file)) from None
-    except tomllib.TOMLDecodeError as error:
-        told = re.search(r"at line (\d+)", str(error))
-        line = int(told[1]) if told else 0
-        raise ManifestError.at(f"the file is not TOML: {error}.", file=str(file), line=line) from None
-    except UnicodeDecodeError:
-        raise ManifestError.at("the file is not TOML: it is not UTF-8.", file=str(file)) from None
-    return tuple(entry for name, given in document.items() for entry in _entries(_Table(str(file), text, name), given))
+    found = TomlFile.read(file, most=MAX_BYTES, what="the list of known deviations")
+    return tuple(entry for name in found.document for entry in _entries(found, name))
 
 
 def load_all(files: Iterable[Path]) -> tuple[KnownDeviation, ...]:
@@ -155,77 +146,37 @@ def load_all(files: Iterable[Path]) -> tuple[KnownDeviation, ...]:
     for file in files:
         for entry in load_known(file):
             if first.setdefault(entry.name, file) != file:
-                table = _Table(str(file), read_plain(file, most=MAX_BYTES).decode(), entry.name)
-                raise table.error(
-                    f"{first[entry.name]} has an entry of this name.", next_step="Give it a name of its own."
-                )
+                what, next_step = f"{first[entry.name]} has an entry of this name.", "Give it a name of its own."
+                again = TomlFile.read(file, most=MAX_BYTES, what="the list of known deviations")
+                raise again.error(what, (entry.name,), next_step=next_step)
             found.append(entry)
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """One table of a list's text."""
-
-    file: str
-    text: str
-    name: str
-
-    def error(self, what: str, *, key: str = "", got: object = None, next_step: str = "") -> ManifestError:
-        """What is wrong with it, with the line of a key, or else of the table's head."""
-        line = line_of(self.text, self.name, key) or line_of(self.text, self.name)
-        return ManifestError.at(what, file=self.file, line=line, field=self.name, got=got, next_step=next_step)
+def _entries(file: TomlFile, name: str) -> Iterator[KnownDeviation]:
+    """The entries that a table is: one for each of its claims and knobs."""
+    given = file.document[name]
+    given = given if isinstance(given, dict) else {}
+    lists = [key for key in ("claim", "knob") if isinstance(given.get(key), list) and given[key]]
+    for each in itertools.product(*([(key, one) for one in given[key]] for key in lists)):
+        value = {**given, **dict(each)} if each else None
+        entry = file.checked((name,), KnownDeviation, value=value, more={"name": name})
+        _check(entry, file)
+        yield entry
 
 
-_KINDS = {field.name: bool if field.name == "sometimes" else str for field in fields(KnownDeviation)}
-_NEEDED = ("runtime", "claim", "knob", "sentence", "upstream")
-_NEEDED_OF_KUBELET = ("runtime", "cause", "knob", "sentence", "upstream")
-_FIELDS = tuple(name for name in _KINDS if name != "name")
-
-
-def _entries(table: _Table, given: Any) -> Iterator[KnownDeviation]:
-    if not isinstance(given, dict):
-        raise table.error("a known deviation is a table.", got=given)
-    each: list[list[dict[str, Any]]] = [
-        [{key: one} for one in given[key]] if isinstance(given.get(key), list) and given[key] else [{}]
-        for key in ("claim", "knob")
-    ]
-    for claim, knob in itertools.product(*each):
-        yield _entry(table, {**given, **claim, **knob})
-
-
-def _entry(table: _Table, given: Mapping[str, Any]) -> KnownDeviation:
-    for key, value in given.items():
-        if key not in _FIELDS:
-            next_step = f"Its fields are {', '.join(_FIELDS)}."
-            raise table.error(f"'{key}' is no field of a known deviation.", key=key, got=value, next_step=next_step)
-        if not isinstance(value, _KINDS[key]):
-            kind = "true or false" if _KINDS[key] is bool else "a text"
-            raise table.error(f"'{key}' is {kind}, not {value!r}.", key=key, got=value)
-    _check_subject(table, given)
-    for key in ("since", "fixed"):
-        if given.get(key) and not _RELEASE.fullmatch(given[key]):
-            raise table.error(f"'{key}' is a release such as 1.2, not '{given[key]}'.", key=key, got=given[key])
-    if given.get("driver", "") not in {"", *CgroupDriver}:
-        raise table.error(f"there is no driver '{given['driver']}': {', '.join(CgroupDriver)}.", key="driver")
-    entry = KnownDeviation(name=table.name, **given)
+def _check(entry: KnownDeviation, file: TomlFile) -> None:
+    """A runtime or a kernel is known by a claim, a kubelet by a cause. ManifestError for an entry that is neither."""
+    needed, other = ("cause", "claim") if entry.runtime == KUBELET else ("claim", "cause")
+    if not getattr(entry, needed):
+        raise file.error(f"missing required field '{needed}'.", (entry.name,))
+    if getattr(entry, other):
+        whose = "the kubelet" if entry.runtime == KUBELET else f"{entry.runtime}"
+        what = f"'{other}' does not apply to {whose}, whose deviations are known by their {needed}."
+        raise file.error(what, (entry.name, other), field=entry.name)
     if entry.fixed and _release(entry.fixed) <= _release(entry.since):
         what = f"it is fixed in {entry.fixed}, which is not after {entry.since}: it is known of no version."
-        raise table.error(what, key="fixed")
-    return entry
-
-
-def _check_subject(table: _Table, given: Mapping[str, Any]) -> None:
-    """A runtime or a kernel is known by a claim, a kubelet by a cause; ManifestError for what is missing of either."""
-    of_kubelet = given.get("runtime") == KUBELET
-    if missing := [key for key in (_NEEDED_OF_KUBELET if of_kubelet else _NEEDED) if not given.get(key)]:
-        raise table.error(f"'{missing[0]}' has to be said.")
-    if (key := "claim" if of_kubelet else "cause") in given:
-        what = "of a kubelet a cause is known, and no claim" if of_kubelet else "a cause is known of the kubelet alone"
-        raise table.error(f"{what}: '{key}' is too much.", key=key, got=given[key])
-    if of_kubelet and given["cause"] not in list(Leftover):
-        what = f"there is no cause '{given['cause']}': {', '.join(Leftover)}."
-        raise table.error(what, key="cause", got=given["cause"])
+        raise file.error(what, (entry.name, "fixed"), field=entry.name)
 
 
 def _release(version: str) -> tuple[int, ...]:

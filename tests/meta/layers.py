@@ -16,6 +16,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "frame": frozenset({"errors", "clock", "version", "streams"}),
     "ownership": frozenset({"errors"}),
     "plain_file": frozenset({"errors"}),
+    "validation": frozenset({"errors", "plain_file", "third:msgspec"}),
     # L1, L2: pure
     "model": frozenset({"errors"}),
     "engine": frozenset({"errors", "model"}),
@@ -89,8 +90,8 @@ LAYERS: dict[str, frozenset[str]] = {
     "catalog": frozenset({"errors", "plain_file", "model", "engine", "vm", "third:yaml"}),
     "claims": frozenset({"errors", "model", "engine"}),
     "cases": frozenset({"errors", "claims", "catalog"}),
-    "known": frozenset({"errors", "plain_file", "model", "engine", "config.lines"}),
-    "baseline": frozenset({"errors", "plain_file", "engine", "known"}),
+    "known": frozenset({"model", "engine", "validation", "third:msgspec"}),
+    "baseline": frozenset({"engine", "known", "validation", "third:msgspec"}),
     "config": frozenset({"errors", "plain_file", "model", "engine"}),
     "node": frozenset(
         {

@@ -131,5 +131,5 @@ def test_a_list_that_is_none_is_told_before_anything_else(suite, run, pytester):
     (pytester.path / "mine.toml").write_text("[high-is-max]\nruntime = 1\n")
     result = run("--memqos-known=mine.toml")
     assert result.ret == 4
-    result.stderr.fnmatch_lines(["*mine.toml:2: high-is-max: 'runtime' is a text, not 1.*"])
+    result.stderr.fnmatch_lines(["*mine.toml:2: high-is-max: 'runtime' must be a string that is not empty, not 1.*"])
     assert not (pytester.path / "out").exists()

@@ -83,13 +83,20 @@ def test_of_an_entry_that_is_over_and_one_that_is_not_the_second_counts(loaded):
     [
         ("accepted = 3", "a baseline has tables"),
         ("[other]\na = 1", "a baseline has tables"),
-        ("[[accepted]]\nclaim = 1", "'claim' is a text"),
-        (ENTRY.replace("2026-12-31", '"2026-12-31"'), "'until' is a day such as 2027-01-31, without quotes"),
-        (ENTRY.replace("2026-12-31", "2026-12-31T10:00:00"), "'until' is a day"),
-        (ENTRY.replace("until = 2026-12-31\n", ""), "'until' has to be said"),
-        (ENTRY.replace("reason", "raison"), "'raison' is no field of it"),
-        (ENTRY.replace("our runc issue 7", ""), "'reason' has to be said"),
+        ("[[accepted]]\nclaim = 1", "'claim' must be a string"),
+        (ENTRY.replace("2026-12-31", '"2026-12-31"'), "'until' must be a day such as 2027-01-31, without quotes"),
+        (ENTRY.replace("2026-12-31", "2026-12-31T10:00:00"), "'until' must be a day"),
+        (ENTRY.replace("until = 2026-12-31\n", ""), "missing required field 'until'"),
+        (
+            ENTRY.replace("reason", "raison"),
+            "unknown field 'raison'. Known: claim, knob, until, reason, ",
+        ),
+        (ENTRY.replace("our runc issue 7", ""), "'reason' must be a string that is not empty, not ''"),
         ("[[accepted]", "the file is not TOML"),
+        ("a = " + "[" * 5000, "the nesting is deeper than memqos reads"),
+        ("a = 1" + "0" * 5000, "the file is not TOML"),
+        (ENTRY + ENTRY.replace('"max"', "3"), "baseline.toml:14: accepted[1]: 'observed' must be a string, not 3."),
+        ("accepted = [1]", "baseline.toml:1: accepted[0]: it must be a table, not 1"),
     ],
 )
 def test_what_is_no_entry_is_told(loaded, text, says):

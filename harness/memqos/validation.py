@@ -1,0 +1,252 @@
+"""Files that are checked by types: what does not fit is rejected with the file, the line, the field and the next step.
+
+msgspec compares a document with a type and stops at the first value that does not fit. What a value must be is in the
+type: the description of its `Meta`, or else what follows from its kind.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import msgspec
+from msgspec import inspect
+
+from memqos.errors import ManifestError, UsageError
+from memqos.plain_file import read_plain
+
+__all__ = ["MisfitError", "TomlFile", "checked", "dotted"]
+
+Kind = TypeVar("Kind")
+Place = tuple[str | int, ...]
+
+_BUILTIN = (datetime.date, datetime.time, datetime.datetime)
+"""Types that TOML has: a quoted date is a string."""
+_LONGEST_SHOWN = 80
+_NONE: Mapping[str, object] = {}
+
+
+class MisfitError(ValueError):
+    """A value does not fit its type. place: keys and indexes that lead to it."""
+
+    def __init__(self, what: str, place: Place, got: object, next_step: str = "") -> None:
+        super().__init__(what)
+        self.what, self.place, self.got, self.next_step = what, place, got, next_step
+
+
+def checked(value: object, kind: type[Kind]) -> Kind:
+    """The value as this type. Raises MisfitError for the first part of it that does not fit."""
+    try:
+        return msgspec.convert(value, kind, builtin_types=_BUILTIN)
+    except msgspec.ValidationError as error:
+        raise _misfit(str(error), value, kind) from None
+    except UnicodeError:
+        raise MisfitError("a text has characters that are not Unicode.", (), None) from None
+
+
+def dotted(place: Place) -> str:
+    """A place as messages show it: "create.updates[0].limit"."""
+    return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in place).removeprefix(".")
+
+
+def _misfit(told: str, value: object, kind: type) -> MisfitError:
+    what, _, path = told.rpartition(" - at `$") if " - at `$" in told else (told, "", "")
+    place: list[str | int] = []
+    expected: inspect.Type | None = inspect.type_info(kind)
+    # Of what is wrong in a table of any keys, "[...]", the key is not told.
+    for key, index in re.findall(r"\.([^.\[\]`]+)|\[(\d+)\]", path.partition("[...]")[0]):
+        step = key or int(index)
+        value, expected = _at(value, step), _inner(expected, step)
+        place.append(step)
+    if name := re.fullmatch(r"Object contains unknown field `(.*)`", what, re.DOTALL):
+        known = ", ".join(field.encode_name for field in _fields(expected))
+        return MisfitError(f"unknown field '{name[1]}'.", (*place, name[1]), _at(value, name[1]), f"Known: {known}.")
+    if name := re.fullmatch(r"Object missing required field `(.*)`", what, re.DOTALL):
+        return MisfitError(f"missing required field '{name[1]}'.", tuple(place), None)
+    called = f"'{dotted(tuple(place[-1:]))}'" if place else "it"
+    return MisfitError(f"{called} must be {_words(expected)}, not {_shown(value)}.", tuple(place), value)
+
+
+def _at(value: object, step: str | int) -> object:
+    if isinstance(value, dict):
+        return value.get(step)
+    return value[step] if isinstance(value, list) and isinstance(step, int) and step < len(value) else None
+
+
+def _bare(kind: inspect.Type | None) -> inspect.Type | None:
+    return _bare(kind.type) if isinstance(kind, inspect.Metadata) else kind
+
+
+def _inner(kind: inspect.Type | None, step: str | int) -> inspect.Type | None:
+    """The type of what is at this key or index; None where that is not known."""
+    match _bare(kind):
+        case inspect.UnionType(types=types):
+            return next((one for one in (_inner(each, step) for each in types) if one is not None), None)
+        case inspect.ListType(item_type=inner) | inspect.VarTupleType(item_type=inner):
+            return inner if isinstance(step, int) else None
+    return next((field.type for field in _fields(kind) if field.encode_name == step), None)
+
+
+def _fields(kind: inspect.Type | None) -> tuple[inspect.Field, ...]:
+    bare = _bare(kind)
+    has_fields = isinstance(bare, inspect.StructType | inspect.DataclassType | inspect.TypedDictType)
+    return bare.fields if has_fields else ()  # type: ignore[union-attr]
+
+
+_WORDS: Mapping[type, str] = {
+    inspect.StrType: "a string",
+    inspect.BoolType: "true or false",
+    inspect.IntType: "a whole number",
+    inspect.FloatType: "a number",
+    inspect.DateType: "a day such as 2027-01-31, without quotes",
+    inspect.StructType: "a table",
+    inspect.NoneType: "null",
+}
+
+
+def _words(kind: inspect.Type | None) -> str:
+    """What a value of this type is, as a message says it."""
+    match kind:
+        case inspect.Metadata(type=inner, extra_json_schema=schema):
+            return str((schema or {}).get("description", "")) or _words(inner)
+        case inspect.UnionType(types=types):
+            return " or ".join(_words(one) for one in types)
+        case inspect.EnumType() | inspect.LiteralType():
+            values = [one.value for one in kind.cls] if isinstance(kind, inspect.EnumType) else kind.values
+            return f"one of {', '.join(str(one) for one in values if one != '')}"
+        case inspect.DictType(value_type=inner):
+            return f"a table, each value {_words(inner)}"
+        case inspect.ListType(item_type=inner) | inspect.VarTupleType(item_type=inner):
+            return f"a list, each item {_words(inner)}"
+    return _WORDS.get(type(kind), "something else")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+@dataclass(frozen=True, slots=True)
+class TomlFile:
+    """A TOML file. name: what errors call it."""
+
+    name: str
+    text: str
+    document: dict[str, Any]
+
+    @classmethod
+    def read(cls, file: Path, *, most: int, what: str) -> TomlFile:
+        """A plain file of `most` bytes or fewer. what: what it is, for the error if it cannot be read.
+
+        Raises UsageError for a file that cannot be read, is not plain or too long, ManifestError for what is not TOML.
+        """
+        try:
+            text = read_plain(file, most=most).decode()
+            return cls(str(file), text, tomllib.loads(text))
+        except OSError as error:
+            raise UsageError(f"{what} cannot be read: {error.strerror}.", where=str(file)) from None
+        except UnicodeDecodeError:
+            raise ManifestError.at("the file is not TOML: it is not UTF-8.", file=str(file)) from None
+        except RecursionError:
+            raise ManifestError.at("the nesting is deeper than memqos reads.", file=str(file)) from None
+        except ValueError as error:
+            # What Python says of a number with thousands of digits comes with advice behind a semicolon.
+            told, line = str(error).partition(";")[0], re.search(r"at line (\d+)", str(error))
+            raise ManifestError.at(
+                f"the file is not TOML: {told}.", file=str(file), line=int(line[1]) if line else 0
+            ) from None
+
+    def error(
+        self, what: str, place: Place, *, field: str = "", got: object = None, next_step: str = ""
+    ) -> ManifestError:
+        """What is wrong at a place, with its line, or else that of what it is in. field: what it is called."""
+        lines = dict(_lines(self.text))
+        line = next((lines[place[:end]] for end in range(len(place), 0, -1) if place[:end] in lines), 0)
+        called = field or dotted(place)
+        return ManifestError.at(what, file=self.name, line=line, field=called, got=got, next_step=next_step)
+
+    def checked(
+        self,
+        place: Place,
+        kind: type[Kind],
+        *,
+        field: str = "",
+        value: object = None,
+        more: Mapping[str, object] = _NONE,
+    ) -> Kind:
+        """What is at a place as this type. Raises ManifestError for what does not fit.
+
+        field: what an error calls the place; "" for its dotted path. value: taken instead of what is there.
+        more: fields that the file may not have itself.
+        """
+        if value is None:
+            value = reduce(_at, place, cast("object", self.document))
+        try:
+            return checked(_joined(value, more), kind)
+        except MisfitError as error:
+            within = dotted(error.place[:-1])
+            called = f"{field or dotted(place)}{'.' if within else ''}{within}"
+            whole = (*place, *error.place)
+            raise self.error(error.what, whole, field=called, got=error.got, next_step=error.next_step) from None
+
+
+def _joined(value: object, more: Mapping[str, object]) -> object:
+    if not more or not isinstance(value, dict):
+        return value
+    if both := sorted(set(more) & set(value)):
+        raise MisfitError(f"unknown field '{both[0]}'.", (both[0],), value[both[0]])
+    return {**value, **more}
+
+
+_HEAD = re.compile(r"\s*(\[\[?)\s*([^]]*?)\s*\]")
+_PART = r"""(?:[\w-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
+_KEY = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=")
+
+
+def _lines(text: str) -> Iterator[tuple[Place, int]]:
+    """The places of tables and of keys at the beginning of a line, with their lines from 1 on."""
+    table: Place = ()
+    lengths: dict[Place, int] = {}
+    quotes = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not quotes:
+            if head := _HEAD.match(line):
+                table = _resolved(_parts(head[2]), lengths)
+                if head[1] == "[[":
+                    at = lengths[table] = lengths.get(table, -1) + 1
+                    table = (*table, at)
+                yield table, number
+            elif key := _KEY.match(line):
+                yield (*table, *_parts(key[1])), number
+        for found in re.findall(r'"""|\'\'\'', line):
+            quotes = "" if quotes == found else quotes or found
+
+
+def _resolved(path: Place, lengths: Mapping[Place, int]) -> Place:
+    """A table's path; below an array of tables it is of the array's last one."""
+    found: Place = ()
+    for number, part in enumerate(path, start=1):
+        found = (*found, part)
+        if found in lengths and number < len(path):
+            found = (*found, lengths[found])
+    return found
+
+
+def _parts(text: str) -> Place:
+    return tuple(_unquoted(one) for one in re.findall(_PART, text))
+
+
+def _unquoted(part: str) -> str:
+    if part[0] != '"':
+        return part.strip("'")
+    try:
+        return str(json.loads(part))
+    except ValueError:
+        return part[1:-1]
