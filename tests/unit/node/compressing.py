@@ -16,8 +16,8 @@ class Compressing:
 
     def _compress(self, container, path, held):
         """Whether the program has all that it asked for; else it was killed."""
-        bound, share = self._amount(path, "memory.max"), self._amount(path, "memory.swap.max")
-        pool = self._amount(path, "memory.zswap.max") if self.ignores != "memory.zswap.max" else 1 << 40
+        bound, share = self.amount_in(path, "memory.max"), self.amount_in(path, "memory.swap.max")
+        pool = self.amount_in(path, "memory.zswap.max") if self.ignores != "memory.zswap.max" else 1 << 40
         may_write = self.ignores == "memory.zswap.writeback" or self._kernel_says(path, "memory.zswap.writeback") == "1"
         is_on = self.ignores != "zswap" and self.target.file(ZSWAP) == b"Y\n"
         over = max(0, held - bound)

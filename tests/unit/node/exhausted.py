@@ -18,30 +18,30 @@ class ExhaustedBench(PressedBench):
     ignores: "oom_score_adj" kills whoever uses the most, "size" the one with the highest score; "" heeds both.
     """
 
-    def _run(self, container):
-        MemoryBench._run(self, container)
+    def run_program(self, container):
+        MemoryBench.run_program(self, container)
         anon = re.search(r"anon (\S+)", " ".join(self.args[container.id]))
         if anon is None:
             self.target.put(container.log_path, b"")
-        self._use(self._path(container), amount(anon[1]) if anon else 0)
+        self.use(self.path_of(container), amount(anon[1]) if anon else 0)
 
-    def _obey(self, fifo, line):
+    def obey(self, fifo, line):
         greedy = self.steered[fifo]
         takes = amount(line.split()[1])
-        path = self._path(greedy)
-        others = {one.id: self._path(one) for one in self.steered.values() if one.id != greedy.id}
-        used = {one: self._amount(at, "memory.current") for one, at in others.items()}
-        limit = self._amount(NODE, "memory.max")
-        swaps = min(self._amount(path, "memory.swap.max"), self.node.facts.swap)
+        path = self.path_of(greedy)
+        others = {one.id: self.path_of(one) for one in self.steered.values() if one.id != greedy.id}
+        used = {one: self.amount_in(at, "memory.current") for one, at in others.items()}
+        limit = self.amount_in(NODE, "memory.max")
+        swaps = min(self.amount_in(path, "memory.swap.max"), self.node.facts.swap)
         total = limit + self.node.facts.swap
         used[greedy.id] = min(takes, limit - sum(used.values()) + swaps)
         dies = max(used, key=lambda one: self._score(one, used[one], total))
-        self._count_kill({**others, greedy.id: path}[dies])
+        self.count_kill({**others, greedy.id: path}[dies])
         handles = {one.id: one for one in self.steered.values()}
         self.runtime.finish(handles[dies], exit_code=137, reason="OOMKilled")
         if dies != greedy.id:
-            self._use(path, takes)
-            self._say_done(greedy, "anon")
+            self.use(path, takes)
+            self.say_done(greedy, "anon")
 
     def _score(self, container, usage, total):
         adj = self.runtime.resources_of(self.runtime.handles[container]).oom_score_adj

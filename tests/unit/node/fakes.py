@@ -124,7 +124,7 @@ class Bench:
             commands={
                 **self.cgroups.commands(),
                 **self.agent.commands(),
-                ("sh", "-c"): self._kill,
+                ("sh", "-c"): self.kill,
                 **dict.fromkeys((("sync",), ("sh", "-ec"), ("rm", "-rf")), lambda *_: (0, b"", b"")),
             },
         )
@@ -159,7 +159,7 @@ class Bench:
         """What there is below kubepods, without runtimes' own."""
         return [text for path in self.cgroups.list("/sys/fs/cgroup") or () if (text := path).startswith("kubepods")]
 
-    def _kill(self, argv: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:
+    def kill(self, argv: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:
         for file in argv[4:]:
             container_id = file.split("/")[-2].removeprefix("cri-containerd-").removesuffix(".scope")
             self.killed.append(container_id)

@@ -46,7 +46,7 @@ class MemoryBench(Zoned, Compressing, Bench):
         self.breaks = breaks
         self.ignores = ignores
         self.steered = {}
-        self.sampler.obeys = self._obey
+        self.sampler.obeys = self.obey
         self.doomed = {}
         self.stalling = {}
         self.holds = {}
@@ -72,7 +72,7 @@ class MemoryBench(Zoned, Compressing, Bench):
 
         def started(container, *, deadline):
             start(container, deadline=deadline)
-            self._run(container)
+            self.run_program(container)
 
         def looked_at(container, *, deadline):
             self._grow(container)
@@ -81,13 +81,13 @@ class MemoryBench(Zoned, Compressing, Bench):
             if looks is not None and seen.state is ContainerState.RUNNING:
                 self.doomed[container.id] = looks + 1
                 if looks > 0:
-                    self._count_kill(self.runtime.cgroup_of(container))
+                    self.count_kill(self.runtime.cgroup_of(container))
                     self.runtime.finish(container, exit_code=137, reason="OOMKilled")
             return seen
 
         self.runtime.create, self.runtime.start, self.runtime.status = created, started, looked_at
         self._exec, self.runtime.exec = self.runtime.exec, self._run_beside
-        self._update, self.runtime.update = self.runtime.update, self._move
+        self._update, self.runtime.update = self.runtime.update, self.move
         self.narrow = {}
         self.noswap = False
         self.huge = 0
@@ -97,8 +97,8 @@ class MemoryBench(Zoned, Compressing, Bench):
 
     def _slow_down(self, container, path):
         """A program above memory.high stalls where that is before memory.max, and else comes there in the end."""
-        high, limit = self._high(path), self._amount(path, "memory.max")
-        if not 0 < high < self._amount(path, "memory.current") < limit:
+        high, limit = self.high_of(path), self.amount_in(path, "memory.max")
+        if not 0 < high < self.amount_in(path, "memory.current") < limit:
             return
         if stalls_from(Bytes(high), hz=250) < limit:
             self._show_use(path, stalls_from(Bytes(high), hz=250))
@@ -120,12 +120,12 @@ class MemoryBench(Zoned, Compressing, Bench):
         path, left = self.stalling.get(container.id, (None, 0))
         if left and path in self.looked_at and path in self.cgroups:
             self.stalling[container.id] = path, left - 1
-            self._show_use(path, self._amount(path, "memory.current") + PAGE)
+            self._show_use(path, self.amount_in(path, "memory.current") + PAGE)
             stalled = STALLED.replace("900000", f"{5_000_000 * 5 ** (3 - left)}")
             for cgroup in (path, path.parent):
                 self.cgroups.show(cgroup, "memory.pressure", stalled)
 
-    def _obey(self, fifo, line):
+    def obey(self, fifo, line):
         """A program that takes memory, frees all that it holds, or ends with it."""
         container = self.steered[fifo]
         path = self.runtime.cgroup_of(container)
@@ -137,8 +137,8 @@ class MemoryBench(Zoned, Compressing, Bench):
         self.held[container.id] = number + 1, held
         for cgroup in (path, path.parent) if verb != "anon" and self.ignores != "free" else ():
             self.cgroups.show(cgroup, "memory.swap.current", "0\n")
-        if held > self._high(path):
-            self._count_high(path)
+        if held > self.high_of(path):
+            self.count_high(path)
         self._show_use(path, held)
         if verb == "exit":
             self.runtime.finish(container, exit_code=0)
@@ -164,10 +164,10 @@ class MemoryBench(Zoned, Compressing, Bench):
             self.narrow.pop(int(zone))
         return 0, b"0 1\n", b""
 
-    def _move(self, container, resources, *, deadline):
+    def move(self, container, resources, *, deadline):
         self._update(container, resources, deadline=deadline)
-        limit = self._amount(path := self.runtime.cgroup_of(container), "memory.max")
-        if self.ignores != "lowering" and self._amount(path, "memory.current") > limit:
+        limit = self.amount_in(path := self.runtime.cgroup_of(container), "memory.max")
+        if self.ignores != "lowering" and self.amount_in(path, "memory.current") > limit:
             self._show_use(path, limit)
         if self.ignores != "moving":
             self._spread(self.runtime.cgroup_of(container), *self.holds[container.id])
@@ -175,32 +175,32 @@ class MemoryBench(Zoned, Compressing, Bench):
     def _run_beside(self, container, argv, *, deadline):
         self._exec(container, argv, deadline=deadline)
         path = self.runtime.cgroup_of(container)
-        if sum(asked(argv[1:])) <= self._amount(path, "memory.max"):
-            used = self._amount(path, "memory.current") + sum(asked(argv[1:]))
+        if sum(asked(argv[1:])) <= self.amount_in(path, "memory.max"):
+            used = self.amount_in(path, "memory.current") + sum(asked(argv[1:]))
             self._peak(path, used)
             if ("anon" in argv) is (self.ignores == "ending"):
                 self._show_use(path, used)
             return 0, b"", b""
-        self._count_kill(path)
+        self.count_kill(path)
         if self.cgroups.text(path, "memory.oom.group").strip() == "1":
             self.runtime.finish(container, exit_code=137, reason="OOMKilled")
         return 137, b"", b""
 
-    def _count_kill(self, path):
+    def count_kill(self, path):
         if self.cgroups.hierarchy.version is CgroupVersion.V1:
             return
         for cgroup in (path, path.parent):
             text = self.cgroups.text(cgroup, "memory.events")
             self.cgroups.show(cgroup, "memory.events", text.replace("oom_kill 0", "oom_kill 1"))
 
-    def _kill(self, *asked):
+    def kill(self, *asked):
         """On cgroup v1 whoever kills here kills all."""
         if self.cgroups.hierarchy.version is not CgroupVersion.V1:
-            return super()._kill(*asked)
+            return super().kill(*asked)
         self.runtime.finish_all()
         return 0, b"", b""
 
-    def _run(self, container):
+    def run_program(self, container):
         path = self.runtime.cgroup_of(container)
         if self.breaks is not None:
             self.cgroups.show(path, *self.breaks)
@@ -208,7 +208,7 @@ class MemoryBench(Zoned, Compressing, Bench):
         shmem = sum(amount(words[2]) for words in commands_of(self.args[container.id]) if words[0] == "tmpfs")
         self.holds[container.id] = anon - shmem, file + shmem, shmem
         legacy = self.cgroups.hierarchy.version is CgroupVersion.V1
-        killed = self._on_v1(path, anon) if legacy else self._on_v2(path, anon, file)
+        killed = self._on_v1(path, anon) if legacy else self.on_v2(path, anon, file)
         if not legacy:
             self._spread(path, *self.holds[container.id])
             killed = killed or self._overfills_zone(path, anon)
@@ -234,22 +234,22 @@ class MemoryBench(Zoned, Compressing, Bench):
         report = "".join(f"2026-01-01T00:00:00Z stdout F {json.dumps(one)}\n" for one in lines)
         self.target.put(container.log_path, report.encode())
 
-    def _count_high(self, path):
+    def count_high(self, path):
         for cgroup in (path, path.parent):
             text = self.cgroups.text(cgroup, "memory.events")
             [count] = re.findall(r"high (\d+)", text)
             self.cgroups.show(cgroup, "memory.events", text.replace(f"high {count}", f"high {int(count) + 1}"))
 
-    def _on_v2(self, path, anon, file):
-        high = self._high(path)
-        limit, swap_limit = (self._amount(path, name) for name in ("memory.max", "memory.swap.max"))
+    def on_v2(self, path, anon, file):
+        high = self.high_of(path)
+        limit, swap_limit = (self.amount_in(path, name) for name in ("memory.max", "memory.swap.max"))
         swap_limit = {"swappiness": 0, "memory.swap.max": UNBOUNDED}.get(self.ignores, swap_limit)
         swap = min(max(0, anon - min(high, limit)), swap_limit, 0 if self.noswap else self.node.facts.swap)
         resident = anon - swap
         throttled = resident > high and high < limit
         used = min(high + PAGE, limit) if throttled else min(resident, limit)
         # What is protected up to the limit cannot make room at it.
-        is_stuck = used + file > limit and self.ignores != "memory.min" and self._amount(path, "memory.min") >= limit
+        is_stuck = used + file > limit and self.ignores != "memory.min" and self.amount_in(path, "memory.min") >= limit
         killed = (resident > limit and not throttled) or is_stuck
         events = {
             "low": 0,
@@ -268,7 +268,7 @@ class MemoryBench(Zoned, Compressing, Bench):
         return killed
 
     def _on_v1(self, path, anon):
-        limit, both = (self._amount(path, f"memory.{name}limit_in_bytes") for name in ("", "memsw."))
+        limit, both = (self.amount_in(path, f"memory.{name}limit_in_bytes") for name in ("", "memsw."))
         used = min(anon, limit)
         total = min(anon, both)
         # One that may swap waits for the disk; one that may not is killed where it would pass its limits.
@@ -279,11 +279,11 @@ class MemoryBench(Zoned, Compressing, Bench):
         self.cgroups.show(path, "memory.failcnt", f"{int(anon > limit)}\n")
         return anon > both or (anon > limit and not self.node.facts.swap)
 
-    def _high(self, path):
+    def high_of(self, path):
         """What it may use before it is slowed, by its own memory.high or by what its pod's leaves it."""
-        used_beside = self._amount(path.parent, "memory.current") - self._amount(path, "memory.current")
-        above = self._amount(path.parent, "memory.high")
-        return min(self._amount(path, "memory.high"), above if above == UNBOUNDED else max(0, above - used_beside))
+        used_beside = self.amount_in(path.parent, "memory.current") - self.amount_in(path, "memory.current")
+        above = self.amount_in(path.parent, "memory.high")
+        return min(self.amount_in(path, "memory.high"), above if above == UNBOUNDED else max(0, above - used_beside))
 
     def _peak(self, path, usage):
         most = max(usage, self.peaks.get(path, 0) if self.ignores != "peak" else 0)
@@ -293,11 +293,11 @@ class MemoryBench(Zoned, Compressing, Bench):
     def _show_use(self, path, usage):
         """Of a container, and of its pod by as much more."""
         self._peak(path, usage)
-        more = usage - self._amount(path, "memory.current")
+        more = usage - self.amount_in(path, "memory.current")
         self.cgroups.show(path, "memory.current", f"{usage}\n")
-        self.cgroups.show(path.parent, "memory.current", f"{self._amount(path.parent, 'memory.current') + more}\n")
+        self.cgroups.show(path.parent, "memory.current", f"{self.amount_in(path.parent, 'memory.current') + more}\n")
 
-    def _amount(self, path, name):
+    def amount_in(self, path, name):
         text = self.cgroups.text(path, name).strip()
         return UNBOUNDED if text == "max" else int(text)
 

@@ -42,89 +42,89 @@ class PressedBench(MemoryBench):
         self.target.put("/proc/mounts", MOUNTED)
         self.target.put("/proc/sys/vm/nr_hugepages", b"0\n")
         self.target.put("/sys/kernel/mm/lru_gen/enabled", b"0x0007\n" if generations else b"0x0000\n")
-        self._leave(spare or 0)
+        self.leave(spare or 0)
 
-    def _leave(self, spare):
+    def leave(self, spare):
         """The machine has so much left that can be taken before reclaim begins."""
         self.target.put("/proc/zoneinfo", ZONEINFO.format(free=spare // 4096 + 500).encode())
 
-    def _run(self, container):
-        super()._run(container)
-        path = self._path(container)
+    def run_program(self, container):
+        super().run_program(container)
+        path = self.path_of(container)
         cache = re.search(r"file \S+ (\S+)", " ".join(self.args[container.id]))
         if cache is None:
             self.target.put(container.log_path, b"")
-        self._use(path, amount(cache[1]) if cache else 0)
-        self._count_stolen(path, 0)
+        self.use(path, amount(cache[1]) if cache else 0)
+        self.count_stolen(path, 0)
 
-    def _path(self, container):
+    def path_of(self, container):
         return self.runtime.cgroup_of(container)
 
-    def _use(self, path, usage):
+    def use(self, path, usage):
         self.cgroups.show(path, "memory.current", f"{usage}\n")
         self.cgroups.show(path.parent, "memory.current", f"{usage}\n")
 
-    def _obey(self, fifo, line):
+    def obey(self, fifo, line):
         container, (verb, *words) = self.steered[fifo], line.split()
         if verb == "anon":
             self._take(container, amount(words[0]))
         elif verb == "read":
-            self._read_again(self._path(container))
-        self._say_done(container, verb)
+            self.read_again(self.path_of(container))
+        self.say_done(container, verb)
 
-    def _say_done(self, container, verb, ms=1):
+    def say_done(self, container, verb, ms=1):
         number = len(self.target.file(container.log_path).splitlines()) + 1
         done = {"event": "done", "ms": ms, "command": number, "verb": verb, "id": 1, "bytes": 1, "max_us": 1}
         self.target.append(container.log_path, f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode())
 
-    def _read_again(self, path):
+    def read_again(self, path):
         """It reads its file: what was taken comes back, and makes no more room for it."""
-        self._count_again(path, self.lost[path] // 4096)
+        self.count_again(path, self.lost[path] // 4096)
 
     def _take(self, neighbour, takes):
-        paths = {handle.id: self._path(handle) for handle in self.steered.values()}
-        used = {one: self._amount(path, "memory.current") for one, path in paths.items()}
-        left = self._amount(NODE, "memory.max") - sum(used.values()) if self.spare is None else self.spare
+        paths = {handle.id: self.path_of(handle) for handle in self.steered.values()}
+        used = {one: self.amount_in(path, "memory.current") for one, path in paths.items()}
+        left = self.amount_in(NODE, "memory.max") - sum(used.values()) if self.spare is None else self.spare
         short = takes - left
         others = {one: path for one, path in paths.items() if one != neighbour.id}
         tiers = (("memory.min", "memory.low"), ("memory.min",))
         for knobs in tiers[1:] if self.generations and self.spare is not None else tiers:
-            spare = {one: max(0, used[one] - self._kept(path, knobs)) for one, path in others.items()}
+            spare = {one: max(0, used[one] - self.protected(path, knobs)) for one, path in others.items()}
             part = min(1, short / (sum(spare.values()) or 1)) if short > 0 else 0
             for one, path in self.first(list(others.items())):
                 taken = int(max(0, min(spare[one], short)) if self.in_turn else spare[one] * part)
-                if taken and knobs == ("memory.min",) and self._kept(path, ("memory.low",)):
-                    self._count_low(path)
+                if taken and knobs == ("memory.min",) and self.protected(path, ("memory.low",)):
+                    self.count_low(path)
                 if taken:
-                    self._count_stolen(path, taken)
+                    self.count_stolen(path, taken)
                 used[one], short = used[one] - taken, short - taken
-                self._use(path, used[one])
-        self._use(self._path(neighbour), used[neighbour.id] + takes)
+                self.use(path, used[one])
+        self.use(self.path_of(neighbour), used[neighbour.id] + takes)
         if self.spare is not None:
             self.spare = max(0, self.spare - takes)
-            self._leave(self.spare)
+            self.leave(self.spare)
         self.taken += takes
 
-    def _kept(self, path, knobs):
+    def protected(self, path, knobs):
         top = [] if self.spare is None else [NODE]
         way = [one for one in path.ancestors if one.below(NODE) or one in top]
         return max(
-            0 if knob == self.ignores else min(self._asked(path, knob), *(self._part(one, path, knob) for one in way))
+            0 if knob == self.ignores else min(self.asks_for(path, knob), *(self.part(one, path, knob) for one in way))
             for knob in knobs
         )
 
-    def _asked(self, path, knob):
+    def asks_for(self, path, knob):
         """What a container asks for, or with memory_recursiveprot what its pod asks for, if that is all there is."""
         recursive = b"recursiveprot" in self.target.file("/proc/mounts") and self.ignores != "recursiveprot"
-        own = self._amount(path, knob)
-        return self._amount(path.parent, knob) if recursive and not own else own
+        own = self.amount_in(path, knob)
+        return self.amount_in(path.parent, knob) if recursive and not own else own
 
-    def _part(self, above, path, knob):
+    def part(self, above, path, knob):
         """What a cgroup has for this one, by its part of what all below it ask for and use."""
-        has = self._amount(above, knob)
+        has = self.amount_in(above, knob)
         claims = {
-            one: min(self._asked(one, knob), self._amount(one, "memory.current"))
-            for one in map(self._path, self.steered.values())
+            one: min(self.asks_for(one, knob), self.amount_in(one, "memory.current"))
+            for one in map(self.path_of, self.steered.values())
             if one.below(above)
         }
         whole = sum(claims.values())
@@ -132,17 +132,17 @@ class PressedBench(MemoryBench):
             return has
         return has * claims[path] // whole
 
-    def _count_stolen(self, path, taken):
+    def count_stolen(self, path, taken):
         self.lost[path] = self.lost.get(path, 0) + taken
-        self._count_again(path, 0)
+        self.count_again(path, 0)
 
-    def _count_again(self, path, pages):
+    def count_again(self, path, pages):
         self.again[path] = self.again.get(path, 0) + pages
         for cgroup in (path, path.parent):
             stolen, again = self.lost[path] // 4096, self.again[path]
             self.cgroups.show(cgroup, "memory.stat", f"pgsteal {stolen}\nworkingset_refault_file {again}\n")
 
-    def _count_low(self, path):
+    def count_low(self, path):
         for cgroup in (path, path.parent):
             text = self.cgroups.text(cgroup, "memory.events")
             self.cgroups.show(cgroup, "memory.events", text.replace("low 0", "low 3"))

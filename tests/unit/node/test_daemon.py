@@ -54,13 +54,13 @@ class DaemonBench(PressedBench):
             return 0, b"" if self.ignores == "answer" else b"ok\n", b""
         return self._narrow(argv, *rest)
 
-    def _run(self, container):
+    def run_program(self, container):
         """Anonymous memory, too."""
-        (ExhaustedBench if "anon" in self.args[container.id] else PressedBench)._run(self, container)
+        (ExhaustedBench if "anon" in self.args[container.id] else PressedBench).run_program(self, container)
 
-    def _obey(self, fifo, line):
-        super()._obey(fifo, line)
-        covered = self._amount(self.daemon.parent, "memory.min") >= self.held and self.ignores != "memory.min"
+    def obey(self, fifo, line):
+        super().obey(fifo, line)
+        covered = self.amount_in(self.daemon.parent, "memory.min") >= self.held and self.ignores != "memory.min"
         covered |= self.pods_first and self.taken <= SPARE + self.held
         if not covered and self.ignores != "daemon":
             self.cgroups.show(self.daemon, "memory.current", f"{self.held - 12 * MIB}\n")
@@ -147,7 +147,7 @@ def test_a_kernel_that_swaps_pods_too_deviates(tmp_path):
     obey = bench.sampler.obeys
 
     def swap_and_obey(fifo, line):
-        bench.cgroups.show(bench._path(next(iter(bench.steered.values()))), "memory.swap.current", "4096\n")
+        bench.cgroups.show(bench.path_of(next(iter(bench.steered.values()))), "memory.swap.current", "4096\n")
         obey(fifo, line)
 
     bench.sampler.obeys = swap_and_obey
@@ -168,13 +168,13 @@ class KillingBench(DaemonBench):
         self.uses = uses
         self.counts = counts
 
-    def _obey(self, fifo, line):
-        super()._obey(fifo, line)
+    def obey(self, fifo, line):
+        super().obey(fifo, line)
         self.cgroups.show(self.daemon, "memory.swap.current", f"{self.swapped}\n")
         self.cgroups.show(self.daemon, "memory.current", f"{self.uses}\n")
         neighbour = self.steered[fifo]
         if self.counts:
-            self._count_kill(self._path(neighbour))
+            self.count_kill(self.path_of(neighbour))
         self.runtime.finish(neighbour, exit_code=137, reason="OOMKilled")
 
 
@@ -217,12 +217,12 @@ class OutOfMemory(ExhaustedBench):
     def __init__(self, **facts):
         super().__init__(spare=SPARE, **facts)
 
-    def _amount(self, path, name):
+    def amount_in(self, path, name):
         """What runs out is the machine: what is free, and what pods have."""
         if (path, name) == (NODE, "memory.max"):
-            return SPARE + sum(super(OutOfMemory, self)._amount(self._path(one), "memory.current")
+            return SPARE + sum(super(OutOfMemory, self).amount_in(self.path_of(one), "memory.current")
                                for one in self.steered.values())  # fmt: skip
-        return super()._amount(path, name)
+        return super().amount_in(path, name)
 
 
 @pytest.mark.parametrize("ignores", ["", "size"])

@@ -87,7 +87,7 @@ class PacedBench(PressedBench):
         self.read_beside = 0
         self.reads = 0
 
-    def _obey(self, fifo, line):
+    def obey(self, fifo, line):
         container = self.steered[fifo]
         verb, *words = line.split()
         self.ms += 100
@@ -95,20 +95,20 @@ class PacedBench(PressedBench):
         if verb in TAKES:
             self._take(container, amount(words[TAKES[verb]]))
         if verb == "free":
-            self._use(self._path(container), 0)
+            self.use(self.path_of(container), 0)
         if verb == "read" and container in self.neighbours():
             self.read_beside += 1
         elif verb == "read":
             self.reads += 1
-            self._read_again(self._path(container))
-        self._say_done(container, verb, self.ms)
+            self.read_again(self.path_of(container))
+        self.say_done(container, verb, self.ms)
 
-    def _read_again(self, path):
-        lost = 1 - self._amount(path, "memory.current") / (48 << 20)
-        self._count_again(path, self.fetched(lost) // 4096)
+    def read_again(self, path):
+        lost = 1 - self.amount_in(path, "memory.current") / (48 << 20)
+        self.count_again(path, self.fetched(lost) // 4096)
         self.ms += self.slower(lost)
         # While the neighbour has the room, what is fetched is lost again.
-        self._use(path, self._amount(path, "memory.current") if self.is_full else 48 << 20)
+        self.use(path, self.amount_in(path, "memory.current") if self.is_full else 48 << 20)
 
     def fetched(self, lost):
         """Bytes that have to be read again for this part of the memory."""
@@ -127,7 +127,9 @@ class SwapsPacedBench(PacedBench):
     """A machine that swaps a neighbour out as soon as somebody else reads again what was taken from it."""
 
     def slower(self, lost):
-        return 0 if any(self._amount(self._path(one), "memory.swap.max") for one in self.neighbours()) else 900 * lost
+        return (
+            0 if any(self.amount_in(self.path_of(one), "memory.swap.max") for one in self.neighbours()) else 900 * lost
+        )
 
 
 def findings_of(function, kubelet, folder, bench):
@@ -225,7 +227,7 @@ def test_who_takes_the_memory_may_not_be_swapped_out_for_it(function, kubelet, t
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
 def test_a_kernel_that_protects_nothing_deviates(function, kubelet, tmp_path):
     wrong = PacedBench()
-    wrong._kept = lambda *_: 0
+    wrong.protected = lambda *_: 0
     findings = findings_of(function, kubelet, tmp_path, wrong)
 
     assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"pace"}
@@ -296,7 +298,7 @@ def test_more_turns_are_taken_only_where_six_do_not_show_it(protects, reads, tmp
     """Each of three victims reads twice in a turn, alone and beside two kinds of aggressor: 18 times."""
     bench = PacedBench()
     if not protects:
-        bench._kept = lambda *_: 0
+        bench.protected = lambda *_: 0
     function, kubelet = CASES[0].values
     findings_of(function, kubelet, tmp_path, bench)
 
@@ -307,7 +309,7 @@ def test_more_turns_are_taken_only_where_six_do_not_show_it(protects, reads, tmp
 def test_one_that_keeps_no_more_of_its_pace_deviates_where_nobody_lost_anything(function, kubelet, tmp_path):
     """No loss is hidden where the kernel counts nothing that was read again: the unprotected one was protected."""
     wrong = PacedBench()
-    wrong._kept = lambda *_: 1 << 40
+    wrong.protected = lambda *_: 1 << 40
     findings = findings_of(function, kubelet, tmp_path, wrong)
 
     assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"pace"}
@@ -342,8 +344,8 @@ def test_a_kernel_that_takes_more_than_a_batch_of_what_is_protected_deviates(
 def test_what_memory_low_keeps_may_be_read_again_where_reclaim_waited_for_the_disk(function, kubelet, tmp_path):
     """The aggressor writes a file, and the kernel says that memory.low gave way meanwhile; memory.min keeps all."""
     bench = PacedBench()
-    count = bench._count_again
-    bench._count_again = lambda path, pages: (count(path, pages), bench._count_low(path))
+    count = bench.count_again
+    bench.count_again = lambda path, pages: (count(path, pages), bench.count_low(path))
     bench.fetched = lambda lost: int(lost * (48 << 20)) or 65 * 4096
     findings = findings_of(function, kubelet, tmp_path, bench)
 
@@ -360,7 +362,7 @@ def test_what_memory_low_keeps_may_be_read_again_where_reclaim_waited_for_the_di
 @pytest.mark.parametrize(("function", "kubelet"), REFAULTS)
 def test_a_kernel_that_protects_nothing_has_it_read_again(function, kubelet, tmp_path):
     wrong = PacedBench()
-    wrong._kept = lambda *_: 0
+    wrong.protected = lambda *_: 0
     findings = findings_of(function, kubelet, tmp_path, wrong)
 
     assert [one.knob for one in findings if one.verdict is Verdict.DEVIATES] == ["memory.stat"] * 2
@@ -369,7 +371,7 @@ def test_a_kernel_that_protects_nothing_has_it_read_again(function, kubelet, tmp
 @pytest.mark.parametrize(("function", "kubelet"), REFAULTS)
 def test_a_kernel_that_protects_everybody_leaves_nothing_to_read_again(function, kubelet, tmp_path):
     wrong = PacedBench()
-    wrong._kept = lambda *_: 1 << 40
+    wrong.protected = lambda *_: 1 << 40
     findings = findings_of(function, kubelet, tmp_path, wrong)
 
     assert [one.observed for one in findings if one.verdict is Verdict.DEVIATES] == ["workingset_refault_file 0"]

@@ -81,10 +81,10 @@ class Drains(PressedBench):
         super().__init__()
         self.pages = pages
 
-    def _obey(self, fifo, line):
-        super()._obey(fifo, line)
-        for path in map(self._path, self.steered.values() if line.startswith("anon") else ()):
-            self._use(path, self._amount(path, "memory.current") - 4096 * self.pages)
+    def obey(self, fifo, line):
+        super().obey(fifo, line)
+        for path in map(self.path_of, self.steered.values() if line.startswith("anon") else ()):
+            self.use(path, self.amount_in(path, "memory.current") - 4096 * self.pages)
 
 
 @pytest.mark.parametrize(("pages", "expected"), [(128, Verdict.CONFORMS), (129, Verdict.DEVIATES)])
@@ -111,8 +111,8 @@ def test_what_most_of_may_have_been_charged_ahead_says_nothing_of_who_lost_what(
 def test_what_is_protected_is_not_read_again_but_for_a_batch_of_each_cpu(pages, expected, tmp_path):
     """A kernel that takes pages of it and puts others in their place shows the same memory.current."""
     wrong = PressedBench()
-    read_again = wrong._read_again
-    wrong._read_again = lambda path: (read_again(path), wrong._count_again(path, 0 if wrong.lost[path] else pages))
+    read_again = wrong.read_again
+    wrong.read_again = lambda path: (read_again(path), wrong.count_again(path, 0 if wrong.lost[path] else pages))
     findings = findings_of(MODULE.test_every_request_is_kept_as_memory_min, KUBELETS["v1.27"], tmp_path, wrong)
     read = [one for one in findings if one.knob == "memory.stat" and "at most" in one.expected]
 
@@ -122,7 +122,7 @@ def test_what_is_protected_is_not_read_again_but_for_a_batch_of_each_cpu(pages, 
 
 def test_what_was_lost_is_read_again(tmp_path):
     forgetful = PressedBench()
-    forgetful._read_again = lambda _: None
+    forgetful.read_again = lambda _: None
     findings = findings_of(
         MODULE.test_without_a_policy_every_class_makes_room, KUBELETS["v1.36-none"], tmp_path, forgetful
     )
@@ -138,12 +138,12 @@ class ReadsElsewhere(PressedBench):
         super().__init__()
         self.kept_pages = kept_pages
 
-    def _use(self, path, usage):
-        super()._use(path, usage)
+    def use(self, path, usage):
+        super().use(path, usage)
         self.cgroups.show(path, "memory.numa_stat", f"anon N0=0 N1=0\nfile N0=0 N1={usage}\n")
 
-    def _read_again(self, path):
-        left, back = self._amount(path, "memory.current"), self.lost[path] or 4096 * self.kept_pages
+    def read_again(self, path):
+        left, back = self.amount_in(path, "memory.current"), self.lost[path] or 4096 * self.kept_pages
         self.cgroups.show(path, "memory.numa_stat", f"file N0={back} N1={left}\n")
 
 
@@ -164,8 +164,8 @@ def test_a_page_that_comes_back_on_another_zone_need_not_be_counted(kept_pages, 
 
 def test_what_is_counted_beyond_the_batches_deviates_wherever_the_rest_came_back(tmp_path):
     bench = ReadsElsewhere(kept_pages=129)
-    read_again = bench._read_again
-    bench._read_again = lambda path: (read_again(path), bench._count_again(path, 129))
+    read_again = bench.read_again
+    bench.read_again = lambda path: (read_again(path), bench.count_again(path, 129))
     findings = findings_of(MODULE.test_every_request_is_kept_as_memory_min, KUBELETS["v1.27"], tmp_path, bench)
 
     assert {one.subject.rpartition("/")[2] for one in findings if one.verdict is Verdict.DEVIATES} == {
@@ -181,13 +181,13 @@ class WaitsForTheDisk(PressedBench):
         super().__init__()
         self.counts, self.takes = counts, takes
 
-    def _obey(self, fifo, line):
-        super()._obey(fifo, line)
-        for path in map(self._path, self.steered.values()):
-            if self._asked(path, "memory.low"):
-                self._use(path, self._amount(path, "memory.current") - self.takes)
+    def obey(self, fifo, line):
+        super().obey(fifo, line)
+        for path in map(self.path_of, self.steered.values()):
+            if self.asks_for(path, "memory.low"):
+                self.use(path, self.amount_in(path, "memory.current") - self.takes)
                 if self.counts:
-                    self._count_low(path)
+                    self.count_low(path)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_what_was_kept_though_memory_low_gave_way_was_kept(tmp_path):
 class KillsTheNeighbour(PressedBench):
     """Whoever wants more than is left is killed for it."""
 
-    def _obey(self, fifo, _):
+    def obey(self, fifo, _):
         self.runtime.finish(self.steered[fifo], exit_code=137, reason="OOMKilled")
 
 

@@ -77,7 +77,7 @@ def test_a_kernel_that_does_not_heed_a_protection_deviates(test, kubelet, ignore
 def test_a_kernel_that_heeds_what_does_not_count_deviates(module, tmp_path):
     """As one that takes memory.low of a container for its own word, whatever kubepods has, and counts that it broke."""
     wrong = bench(generations=False)
-    wrong._kept = lambda path, knobs: max(wrong._amount(path, knob) for knob in knobs)
+    wrong.protected = lambda path, knobs: max(wrong.amount_in(path, knob) for knob in knobs)
     name = {
         WHOLE: "test_memory_low_has_no_effect_below_a_kubepods_without_it",
         CLASSIC: "test_memory_low_has_no_effect_without_kubepods_in_the_classic_lru_either",
@@ -92,7 +92,7 @@ def test_a_kernel_that_heeds_what_does_not_count_deviates(module, tmp_path):
 
 def test_a_kernel_that_protects_nobody_or_everybody_deviates_under_no_policy(tmp_path):
     wrong = bench(generations=True)
-    wrong._kept = lambda path, _: wrong._amount(path, "memory.current")
+    wrong.protected = lambda path, _: wrong.amount_in(path, "memory.current")
     name = "test_without_a_policy_every_class_makes_room_on_the_machine"
     findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.36-none"], tmp_path, wrong.node)
 
@@ -101,13 +101,13 @@ def test_a_kernel_that_protects_nobody_or_everybody_deviates_under_no_policy(tmp
 
 def test_a_kernel_that_kills_instead_of_reclaiming_deviates(tmp_path):
     wrong = bench(generations=True)
-    use = wrong._use
+    use = wrong.use
 
     def use_and_kill(path, usage):
         use(path, usage)
-        wrong._count_kill(path)
+        wrong.count_kill(path)
 
-    wrong._use = use_and_kill
+    wrong.use = use_and_kill
     name = "test_nothing_is_killed_while_page_cache_makes_room"
     findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.36-none"], tmp_path, wrong.node)
 
@@ -145,7 +145,7 @@ def test_whoever_is_reclaimed_from_first_nobody_is_left_out(test, kubelet, last_
 def test_the_multi_generational_lru_that_found_nothing_old_enough_is_not_observable(tmp_path):
     """It counts that it came for what memory.low covers, and nothing of that was taken."""
     young = bench(generations=True)
-    young._count_stolen = lambda path, _: PressedBench._count_stolen(young, path, 0)
+    young.count_stolen = lambda path, _: PressedBench.count_stolen(young, path, 0)
     name = "test_memory_low_counts_and_does_not_last_with_the_multi_generational_lru"
     findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.37-tiered"], tmp_path, young.node)
 
@@ -171,14 +171,14 @@ def test_what_is_taken_before_kswapd_came_says_nothing_of_protection(ignores, by
     Whoever lost no more than CPUs may have charged ahead has kept all, whoever came for it.
     """
     early = bench(generations=True, ignores=ignores)
-    count = early._count_stolen
+    count = early.count_stolen
 
     def count_by(path, taken):
         count(path, taken)
         for cgroup in (path, path.parent):
             early.cgroups.show(cgroup, "memory.stat", f"pgsteal {taken // 4096}\n{by}\n")
 
-    early._count_stolen = count_by
+    early.count_stolen = count_by
     name = "test_guaranteed_keeps_all_when_the_machine_is_short"
     findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.36-tiered"], tmp_path, early.node)
     [kept] = [one for one in findings if one.knob == "memory.current"]
@@ -191,8 +191,8 @@ def test_pages_that_the_kernel_counts_late_are_waited_for(monkeypatch, tmp_path)
     """It brings memory.stat up to date every 2 s, however little there is to count."""
     monkeypatch.setattr("memqos.node.behaviour.watching.SETTLE_SECONDS", 60.0)
     late = bench(generations=True)
-    count, status, stolen = late._count_stolen, late.runtime.status, []
-    late._count_stolen = lambda *taken: stolen.append(taken)
+    count, status, stolen = late.count_stolen, late.runtime.status, []
+    late.count_stolen = lambda *taken: stolen.append(taken)
 
     def asked(container, *, deadline):
         while stolen:
@@ -231,12 +231,12 @@ def test_what_only_the_classic_lru_keeps_is_not_observable_of_the_multi_generati
 class RunsShortEarly(PressedBench):
     """One of its zones runs short while most of what is left is taken: one pod loses all but 1 MiB then."""
 
-    def _obey(self, fifo, line):
+    def obey(self, fifo, line):
         if not self.taken:
-            path = next(one for one in map(self._path, self.steered.values()) if "besteffort" in str(one))
-            self.spare += self._amount(path, "memory.current") - (1 << 20)
-            self._use(path, 1 << 20)
-        super()._obey(fifo, line)
+            path = next(one for one in map(self.path_of, self.steered.values()) if "besteffort" in str(one))
+            self.spare += self.amount_in(path, "memory.current") - (1 << 20)
+            self.use(path, 1 << 20)
+        super().obey(fifo, line)
 
 
 def test_what_was_lost_before_the_last_of_it_is_taken_is_lost_as_well(tmp_path):
@@ -299,7 +299,7 @@ Node 0, zone   Normal
 def test_what_is_free_is_read_again_when_most_of_it_is_taken():
     """A program of the runtime ends meanwhile, and what it had is free as well."""
     changing = bench(generations=True)
-    leave = changing._leave
+    leave = changing.leave
 
     def leave_more(spare):
         changing.spare = spare + ENDED
@@ -307,7 +307,7 @@ def test_what_is_free_is_read_again_when_most_of_it_is_taken():
 
     node = changing.node
     with node.watched_pods(pods(*WHOLE.PODS), KUBELETS["v1.27"], rests_on=WHOLE.PREMISES, steered=True) as watch:
-        changing._leave = leave_more
+        changing.leave = leave_more
         squeeze = watch.press("aggressor", whole_node=True).squeeze
 
     assert squeeze.takes - squeeze.short == SPARE // 8 + ENDED

@@ -93,7 +93,7 @@ def test_a_kernel_that_shares_nothing_out_deviates(ignores, tmp_path):
 def test_whoever_of_them_lost_how_much_conforms(tmp_path):
     """What one lost makes its claim smaller and the other's part larger, until both fit what their class has."""
     uneven = PressedBench()
-    uneven._kept = lambda path, _: 24 << 20 if uneven._amount(path, "memory.min") else 0
+    uneven.protected = lambda path, _: 24 << 20 if uneven.amount_in(path, "memory.min") else 0
     assert {one.verdict for one in beyond(uneven, tmp_path)} == {Verdict.CONFORMS}
 
 
@@ -124,8 +124,8 @@ def test_a_kernel_that_hands_nothing_down_deviates(tmp_path):
 def test_a_kernel_that_hands_down_without_being_told_deviates(tmp_path):
     """It takes from what it protects last, and counts that."""
     bench = remounts(PressedBench())
-    asked = bench._asked
-    bench._asked = lambda path, knob: asked(path, knob) or bench._amount(path.parent, knob)
+    asked = bench.asks_for
+    bench.asks_for = lambda path, knob: asked(path, knob) or bench.amount_in(path.parent, knob)
 
     assert deviating(by_pod(bench, "v1.36-tiered", tmp_path, recursive=False)) == {("kept-by-pod", "memory.events")}
 
@@ -165,18 +165,18 @@ class ScopedBench(PressedBench):
     def __init__(self, **facts):
         super().__init__(runtimes=Runtimes(cri=TRIXIE.cri, oci=traits_of("crun", "1.8.1")), **facts)
 
-    def _path(self, container):
-        return super()._path(container).child("container")
+    def path_of(self, container):
+        return super().path_of(container).child("container")
 
-    def _use(self, path, usage):
-        super()._use(path, usage)
+    def use(self, path, usage):
+        super().use(path, usage)
         self.cgroups.show(path.parent.parent, "memory.current", f"{usage}\n")
 
-    def _part(self, above, path, knob):
+    def part(self, above, path, knob):
         return (
-            self._amount(path, knob)
+            self.amount_in(path, knob)
             if self.ignores == "scope" and above == path.parent
-            else (super()._part(above, path, knob))
+            else (super().part(above, path, knob))
         )
 
 
@@ -194,16 +194,16 @@ def test_a_bare_scope_takes_protection_away_without_recursion(ignores, wrong, tm
 class SwappingBench(CrowdedBench):
     """Its kernel swaps what nothing protects, or of everybody's where it heeds no memory.low."""
 
-    def _obey(self, fifo, line):
+    def obey(self, fifo, line):
         neighbour = self.steered[fifo]
-        others = [self._path(one) for one in self.steered.values() if one.id != neighbour.id]
-        self.kept = {path: self._kept(path, ("memory.min", "memory.low")) for path in others}
-        super()._obey(fifo, line)
+        others = [self.path_of(one) for one in self.steered.values() if one.id != neighbour.id]
+        self.kept = {path: self.protected(path, ("memory.min", "memory.low")) for path in others}
+        super().obey(fifo, line)
 
-    def _may_swap(self, path):
-        exposed = max(0, self._amount(path, "memory.current") - self.kept[path])
+    def may_swap(self, path):
+        exposed = max(0, self.amount_in(path, "memory.current") - self.kept[path])
         part = 6 << 20 if self.ignores == "memory.low" else exposed
-        return min(super()._may_swap(path), exposed, part)
+        return min(super().may_swap(path), exposed, part)
 
 
 @pytest.mark.parametrize("kubelet", ["v1.36-tiered", "v1.37-tiered"])
@@ -216,10 +216,10 @@ def test_protected_memory_conforms_where_others_are_swapped(kubelet, tmp_path):
 class WaitsForSwap(SwappingBench):
     """It swaps out what memory.low covers, and counts that, while what others have is being written to swap."""
 
-    def _obey(self, fifo, line):
-        super()._obey(fifo, line)
-        for path in map(self._path, self.steered.values()):
-            self._count_low(path)
+    def obey(self, fifo, line):
+        super().obey(fifo, line)
+        for path in map(self.path_of, self.steered.values()):
+            self.count_low(path)
 
 
 def test_what_is_swapped_out_while_others_wait_for_the_disk_says_nothing_where_the_kernel_counts_it(tmp_path):

@@ -23,25 +23,25 @@ MODULE, STALLING = chapter("throttling"), chapter("throttling", "stalling")
 class NoPodHigh(MemoryBench):
     """Its kernel heeds the memory.high of containers alone."""
 
-    def _high(self, path):
-        return self._amount(path, "memory.high")
+    def high_of(self, path):
+        return self.amount_in(path, "memory.high")
 
 
 class CountsAlways(MemoryBench):
     """Its kernel counts `high` for every charge."""
 
-    def _obey(self, fifo, line):
-        super()._obey(fifo, line)
-        self._count_high(self.runtime.cgroup_of(self.steered[fifo]))
+    def obey(self, fifo, line):
+        super().obey(fifo, line)
+        self.count_high(self.runtime.cgroup_of(self.steered[fifo]))
 
 
 class Unswapping(MemoryBench):
     """Its kernel swaps nothing out, as with swappiness 0."""
 
-    def _on_v2(self, path, anon, file):
+    def on_v2(self, path, anon, file):
         limit = self.cgroups.text(path, "memory.swap.max")
         self.cgroups.show(path, "memory.swap.max", "0\n")
-        killed = super()._on_v2(path, anon, file)
+        killed = super().on_v2(path, anon, file)
         self.cgroups.show(path, "memory.swap.max", limit)
         return killed
 
@@ -49,15 +49,15 @@ class Unswapping(MemoryBench):
 class Unthrottled(MemoryBench):
     """Its kernel heeds no memory.high, or somebody puts it back to max between two looks."""
 
-    def _high(self, _):
+    def high_of(self, _):
         return UNBOUNDED
 
 
 class Early(MemoryBench):
     """Its kernel takes half of a memory.high for the whole."""
 
-    def _high(self, path):
-        high = super()._high(path)
+    def high_of(self, path):
+        high = super().high_of(path)
         return high if high == UNBOUNDED else high // 2 // PAGE * PAGE
 
 
@@ -202,12 +202,12 @@ class KillsForWhatIsDirty(MemoryBench):
         self.written = True
         return 0, b"", b""
 
-    def _move(self, container, resources, *, deadline):
+    def move(self, container, resources, *, deadline):
         if self.written:
-            super()._move(container, resources, deadline=deadline)
+            super().move(container, resources, deadline=deadline)
             return
         if self.dies:
-            self._count_kill(self.runtime.cgroup_of(container))
+            self.count_kill(self.runtime.cgroup_of(container))
             self.runtime.finish(container, exit_code=137, reason="OOMKilled")
         raise RuntimeCallError("no such file or directory.")
 
@@ -276,7 +276,7 @@ class EnteredBench(MemoryBench):
         if ms == "late":
             raise DeadlineError("no answer.", data={})
         if ms == "kills":
-            self._count_kill(self.runtime.cgroup_of(container))
+            self.count_kill(self.runtime.cgroup_of(container))
             ms = "0"
         if ms == "refused":
             raise RuntimeCallError("no such process.")

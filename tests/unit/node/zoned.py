@@ -34,7 +34,7 @@ class Zoned:
         first = zones[first - 1] if self.ignores == "cpuset.mems" else first
         room = self.narrow.get(first, UNBOUNDED)
         file = min(file, room) if self.ignores != "cpuset.mems" else file
-        rows = {"anon": min(anon, self._amount(path, "memory.max")), "file": file, "shmem": shmem}
+        rows = {"anon": min(anon, self.amount_in(path, "memory.max")), "file": file, "shmem": shmem}
         text = "".join(
             f"{kind} " + " ".join(f"N{zone}={used if zone == first else 0}" for zone in zones) + "\n"
             for kind, used in rows.items()
