@@ -51,6 +51,8 @@ class Lists(cri_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]
         self.drops_huge_pages = True
         self.sandboxes: list[Any] = []
         self.containers: list[Any] = []
+        self.later: list[Any] | None = None
+        """The containers from the second list on; None for the same."""
 
     def Version(self, _: Any, __: Any) -> Any:  # noqa: N802
         return cri_pb2.VersionResponse(runtime_name="containerd", runtime_version="1.7.24", runtime_api_version="v1")
@@ -68,7 +70,8 @@ class Lists(cri_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]
         return cri_pb2.ListPodSandboxResponse(items=self.sandboxes)
 
     def ListContainers(self, _: Any, __: Any) -> Any:  # noqa: N802
-        return cri_pb2.ListContainersResponse(containers=self.containers)
+        containers, self.containers = self.containers, self.containers if self.later is None else self.later
+        return cri_pb2.ListContainersResponse(containers=containers)
 
 
 class LiveNode:
@@ -86,15 +89,15 @@ class LiveNode:
         said = others | {"/proc/mounts": MOUNTS[version]} | _of_the_machine(place.facts.node)
         if version == "v1":
             said |= {"/sys/fs/cgroup/memory/system.slice/memory.memsw.limit_in_bytes": "1\n"}
-        self._on(("sh", "-c", facts._SCRIPT), lambda: printed(said))
-        self._on(("sh", "-c", recording._FOLDERS), self._folders)
-        self._on(("sh", "-c", recording._KUBELET), lambda: "".join(f"{one}\n" for one in self.kubelet).encode())
-        self._on(("sh", "-c", recording._SYSTEMD), lambda: b"systemd 257 (257.13-1~deb13u1)\n")
-        self._on(("sh", "-c", recording._VERSION), lambda: b"runc version 1.1.15+ds1\n")
-        self._on(("sh", "-c", discovery._LISTENING), self._listening)
+        self._on(("sh", "-c", facts.FACTS_SCRIPT), lambda: printed(said))
+        self._on(("sh", "-c", recording.FOLDERS_SCRIPT), self._folders)
+        self._on(("sh", "-c", recording.KUBELET_SCRIPT), lambda: "".join(f"{one}\n" for one in self.kubelet).encode())
+        self._on(("sh", "-c", recording.SYSTEMD_SCRIPT), lambda: b"systemd 257 (257.13-1~deb13u1)\n")
+        self._on(("sh", "-c", recording.VERSION_SCRIPT), lambda: b"runc version 1.1.15+ds1\n")
+        self._on(("sh", "-c", discovery.LISTENING_SCRIPT), self._listening)
         self._on(first_process_command("comm", ()), lambda: b"")
-        self.target.on(("sh", "-c", recording._PLAIN), self._plain)
-        self.target.on(("sh", "-c", recording._DROP_INS), self._drop_ins)
+        self.target.on(("sh", "-c", recording.PLAIN_SCRIPT), self._plain)
+        self.target.on(("sh", "-c", recording.DROP_INS_SCRIPT), self._drop_ins)
         self.target.put(CONFIG, (data_root() / "fixtures/kubelet/v1.27.yaml").read_bytes())
 
     def _on(self, argv: tuple[str, ...], says: Any) -> None:

@@ -83,7 +83,7 @@ class Careless(FakeKubelet):
     fault = ""
 
     def begin(self, name):  # noqa: ARG002
-        enactment = _CarelessEnactment(self, self._cgroups, self._broken)
+        enactment = _CarelessEnactment(self, self.cgroups, self.broken)
         enactment.fault = self.fault
         return enactment
 
@@ -98,7 +98,7 @@ class _CarelessEnactment(FakeEnactment):
     fault = ""
 
     def bring(self, order):
-        if self.fault != "keeps the first plan" or not self._made:
+        if self.fault != "keeps the first plan" or not self.made:
             super().bring(order)
 
     def admit(self, order, *, appears):
@@ -119,21 +119,21 @@ class _CarelessEnactment(FakeEnactment):
             return dict.fromkeys(admitted, dataclasses.replace(first))
         return admitted
 
-    def _make(self, cgroup, path):
-        super()._make(cgroup, path)
+    def make(self, cgroup, path):
+        super().make(cgroup, path)
         if self.fault == "writes something else" and cgroup.pod and not cgroup.container:
-            self._cgroups.put(path, Knob.MEMORY_MAX, "4096")
+            self.cgroups.put(path, Knob.MEMORY_MAX, "4096")
 
     def resize(self, plan, resize, desired, *, after):
         if self.fault == "resizes without a word":
             after = str
         super().resize(plan, resize, desired, after=after)
         if self.fault == "resizes to something else":
-            self._cgroups.put(plan.after.pod(resize.uid).cgroup.path, Knob.MEMORY_MAX, "4096")
+            self.cgroups.put(plan.after.pod(resize.uid).cgroup.path, Knob.MEMORY_MAX, "4096")
 
     def clear(self):
         if self.fault == "leaves its cgroups":
-            self._made.clear()
+            self.made.clear()
         super().clear()
 
 

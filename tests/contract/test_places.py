@@ -12,28 +12,14 @@ from memqos.place.base import PlaceState, Sources
 from memqos.place.contract import PlaceCase, check_place_contract
 from memqos.place.fake import FAKE_RUNTIME, FakePlace
 from memqos.runtime.fake import FakeRuntime
-from memqos.target.base import CommandResult
-from memqos.target.fake import FakeTarget
-
-
-class Cut(FakeTarget):
-    """A target whose connection can be cut."""
-
-    is_cut = False
-
-    def run(self, argv, *, deadline, stdin=b"") -> CommandResult:  # type: ignore[no-untyped-def]
-        if self.is_cut:
-            raise MachineryError("the connection is gone.")
-        return super().run(argv, deadline=deadline, stdin=stdin)
 
 
 @contextlib.contextmanager
 def case(kind: type[FakePlace]) -> Iterator[PlaceCase]:
     place = kind()
-    place._target.__class__ = Cut
 
     def lose() -> None:
-        place._target.is_cut = True  # type: ignore[attr-defined]
+        place.target.lose(MachineryError("the connection is gone."))
         place.break_down(MachineError("the machine was switched off."))
 
     yield PlaceCase(place=place, lose=lose)
@@ -86,7 +72,7 @@ class LentDirty(FakePlace):
 
 class ForgetsTheFirstReason(FakePlace):
     def spoil(self, reason: str) -> None:
-        self._health.spoilt = reason
+        self.health.spoilt = reason
 
 
 class TellsAnotherStoryEachTime(FakePlace):

@@ -103,10 +103,9 @@ class TellsAnExitCodeTooEarly(FakeRuntime):
 
 class KeepsTheFirstSpecification(FakeRuntime):
     def update(self, container, resources, *, deadline):  # type: ignore[no-untyped-def]
-        known = self._containers[container.id]
-        before = known.specification
+        before = self.specification_of(container)
         super().update(container, resources, deadline=deadline)
-        known.specification = before
+        self.remember(container, before)
 
 
 class NamesPlacesByHalf(FakeRuntime):

@@ -112,10 +112,10 @@ def test_a_run_judges_one_build_of_a_program(tmp_path):
 
     [file] = brought()
     places = Places(resolve({}, {}), progress=None, builds={str(file.path): file.sha256})
-    places._need_same_files(brought())
+    places.need_same_files(brought())
     program.write_text("#!/bin/sh\n# a later build\n")
     with pytest.raises(UsageError, match=r"--runtime-binary: '.*my-runc' is not what it was when the run began\."):
-        places._need_same_files(brought())
+        places.need_same_files(brought())
 
 
 def test_every_worker_judges_the_build_that_there_was_when_the_run_began(suite, run, pytester):

@@ -8,15 +8,16 @@ from memqos.plugin.face.telling import Telling
 pytest_plugins = ["pytester"]
 
 
-def test_what_is_worth_knowing_is_told_once_a_run(monkeypatch):
+def test_what_is_worth_knowing_is_told_once_a_run():
     told = []
-    monkeypatch.setattr(Telling, "_tell", lambda _, text, sort: told.append((text, sort)))
-    config = SimpleNamespace(stash=pytest.Stash())
+    reporter = SimpleNamespace(ensure_newline=lambda: None, write_line=told.append)
+    manager = SimpleNamespace(get_plugin={"terminalreporter": reporter}.get)
+    config = SimpleNamespace(stash=pytest.Stash(), pluginmanager=manager, get_verbosity=lambda: 0)
     for _ in range(2):
         telling = Telling(config)
         telling.note("KVM does not run a guest here.")
         telling.note("the checkpoint 'a' is made again.")
-    assert told == [("KVM does not run a guest here.", "note"), ("the checkpoint 'a' is made again.", "note")]
+    assert told == ["· KVM does not run a guest here.", "· the checkpoint 'a' is made again."]
 
 
 TELLS = """

@@ -13,7 +13,7 @@ from memqos.clock import Deadline, wait
 from memqos.config.settings import resolve
 from memqos.place import room
 from memqos.plugin.collection import workers
-from memqos.plugin.collection.collecting import _stretch
+from memqos.plugin.collection.collecting import stretch_of
 from memqos.vm.host.capacity import Host
 
 pytest_plugins = ["pytester"]
@@ -168,7 +168,7 @@ def test_a_test_that_ends_without_a_finding_was_run(suite, run, pytester, option
     ],
 )
 def test_stretches_are_of_nearly_the_same_length(count, stretches, expected):
-    assert [_stretch(place, count, stretches) for place in range(count)] == expected
+    assert [stretch_of(place, count, stretches) for place in range(count)] == expected
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def host(monkeypatch):
         monkeypatch.setattr(workers, "settings_given", lambda _: resolve({}, {}))
         monkeypatch.setattr(room, "read_host", lambda: Host(available=6 << 30, cores=4))
         monkeypatch.setattr(room, "list_checkpoints", lambda _: [])
-        monkeypatch.setattr(room, "_is_emulated", lambda *_: emulated)
+        monkeypatch.setattr(room, "is_emulated", lambda *_: emulated)
 
     return made
 
@@ -207,7 +207,7 @@ def test_auto_is_what_is_fastest_and_more_is_warned_of(host, asked, emulated, nu
 
 def test_where_one_machine_is_fastest_no_worker_is_needed(monkeypatch):
     monkeypatch.setattr(room, "read_host", lambda: Host(available=6 << 30, cores=2))
-    monkeypatch.setattr(room, "_is_emulated", lambda *_: True)
+    monkeypatch.setattr(room, "is_emulated", lambda *_: True)
     monkeypatch.setattr(workers, "settings_given", lambda _: resolve({}, {}))
     monkeypatch.setattr(room, "list_checkpoints", lambda _: [])
     number, said = workers.limit_workers(None, "auto")

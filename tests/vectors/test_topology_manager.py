@@ -152,7 +152,7 @@ def test_average_distance(row):
     """A merge compares sets of as many zones only, so by sums."""
     distances = {int(zone): row_of for zone, row_of in row["distance"].items()}
     zones = mask(row["bm"])
-    total = Merger(zones=zones, closest=True, distances=distances)._distance(zones)
+    total = Merger(zones=zones, closest=True, distances=distances).distance(zones)
     assert total == row["expectedAvg"] * zones.count**2
 
 

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.vm
 def machine_case(folder: Path) -> Iterator[PlaceCase]:
     """A machine whose QEMU somebody kills."""
     with opened_vm(("trixie", "one-zone"), BootOptions(), folder=folder, progress=SILENT) as place:
-        pid = place._machine.pid
+        pid = place.machine.pid
 
         def lose() -> None:
             assert pid is not None

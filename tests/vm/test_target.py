@@ -171,7 +171,7 @@ def test_docker_and_other_runtimes_of_a_machine_that_is_there_are_crossed(tmp_pa
     with opened_vm(
         ("trixie", "two-zones"), BootOptions(), folder=tmp_path, progress=SILENT, additions=("docker",)
     ) as place:
-        machine = place._machine
+        machine = place.machine
         output(machine, "systemctl", "start", "memqos-docker@systemd.service")
         output(machine, "ln", "-s", "/run/memqos-docker/systemd.sock", "/run/docker.sock")
         before = output(machine, "sh", "-c", DOCKER_STATE)
@@ -217,7 +217,7 @@ def test_a_container_that_plays_a_node_is_reached_over_docker(tmp_path: Path) ->
         ) as place,
         place.target.forward("/run/memqos-docker/systemd.sock") as socket,
     ):
-        output(place._machine, "systemctl", "start", "memqos-docker@systemd.service")
+        output(place.machine, "systemctl", "start", "memqos-docker@systemd.service")
         environment = {**os.environ, "DOCKER_HOST": f"unix://{socket}", "DOCKER_CONFIG": str(tmp_path)}
 
         def docker(*words: str, given: bytes = b"") -> str:
@@ -227,12 +227,12 @@ def test_a_container_that_plays_a_node_is_reached_over_docker(tmp_path: Path) ->
 
         docker("import", "-", "node:1", given=node_root())
         docker("run", "--detach", "--name", "node", *NODE, "node:1", "sleep", "infinity")
-        before = state_of(place._machine)
+        before = state_of(place.machine)
         argv = [sys.executable, "-m", "memqos", "run", "--results", f"{tmp_path}/out", "--target", "docker://node"]
         done = subprocess.run(
             [*argv, "-k", CASE], capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
         )
-        after = state_of(place._machine)
+        after = state_of(place.machine)
     assert done.returncode == 0, done
     [told] = json.loads((tmp_path / "out/bundle.json").read_text())["machines"]
     assert (told["profile"], told["target"]) == ("docker://node", "docker://node")

@@ -37,7 +37,7 @@ EVIDENCE = ("machines", "populations", "tests")
 """The folders that have a folder for each machine, population and case."""
 _WORTH_IT = 4 << 10
 """Smaller files take a block of the disk (4 KiB) all the same."""
-_MANY_FINDINGS = 1 << 20
+MANY_FINDINGS = 1 << 20
 """Fewer are read by people, with the programs that they are used to."""
 _LONG = frozenset({"plan.json", "readings.jsonl", "requests.jsonl", "series.jsonl", "workloads.jsonl"})
 _READ = frozenset({".txt", ".log"})
@@ -72,7 +72,7 @@ def compress_findings(folder: Path) -> None:
     """Compress a long findings.jsonl of a run that has ended: bundle.json has every case of it, too."""
     if (folder / BUNDLE).is_file():
         with contextlib.suppress(OSError):
-            _compress(folder / FINDINGS, worth_it=_MANY_FINDINGS)
+            _compress(folder / FINDINGS, worth_it=MANY_FINDINGS)
 
 
 def _compress(file: Path, *, worth_it: int = _WORTH_IT) -> None:

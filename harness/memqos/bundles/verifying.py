@@ -38,7 +38,7 @@ SIGNATURE = f"{SUMS}.sig"
 NAMESPACE = "memqos"
 _CHUNK = 1 << 20
 _LONGEST_SUMS = 64 << 20
-_ANSWER_SECONDS = 60.0
+ANSWER_SECONDS = 60.0
 """Enough for a person to type a passphrase."""
 
 
@@ -229,14 +229,14 @@ def _keygen(verb: str, *arguments: str, stdin: bytes = b"") -> subprocess.Comple
             ["ssh-keygen", "-Y", verb, *arguments],
             input=stdin,
             capture_output=True,
-            timeout=_ANSWER_SECONDS,
+            timeout=ANSWER_SECONDS,
             check=False,
         )
     except FileNotFoundError:
         raise MissingProgramError("there is no ssh-keygen.", next_step="apt install openssh-client") from None
     except subprocess.TimeoutExpired:
         raise UsageError(
-            f"ssh-keygen did not answer in {_ANSWER_SECONDS:g} s: a key may wait for its passphrase.",
+            f"ssh-keygen did not answer in {ANSWER_SECONDS:g} s: a key may wait for its passphrase.",
             next_step="An ssh agent that holds the key answers at once; its public half is named then.",
         ) from None
 

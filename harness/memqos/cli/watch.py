@@ -90,11 +90,11 @@ def _watch(*, words: Sequence[str], **given: str | None) -> int:
     return watched(
         files,
         lambda again: run_alone([*options, *words, *(["--last-failed"] if again else [])]),
-        is_refused=lambda: _is_refused(words),
+        is_refused=lambda: run_rejects(words),
     )
 
 
-def _is_refused(words: Sequence[str]) -> bool:
+def run_rejects(words: Sequence[str]) -> bool:
     """Whether `memqos run` rejects these words, without the watched files."""
     collect = [sys.executable, "-m", "memqos", "run", *words, "--collect-only", "-q"]
     done = subprocess.run(collect, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)

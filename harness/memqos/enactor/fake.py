@@ -23,13 +23,16 @@ __all__ = ["FakeEnactment", "FakeKubelet"]
 
 
 class FakeKubelet:
-    """An enactor on cgroups in memory. broken: names of pods that do not come up."""
+    """An enactor on cgroups in memory. broken: names of pods that do not come up.
+
+    A test may change `cgroups`.
+    """
 
     setter = Setter.KUBELET
 
     def __init__(self, cgroups: FakeCgroups, *, broken: Sequence[str] = ()) -> None:
-        self._cgroups = cgroups
-        self._broken = broken
+        self.cgroups = cgroups
+        self.broken = broken
 
     def why_not(self, ability: Ability) -> str:
         """Nothing runs that could take commands."""
@@ -37,7 +40,7 @@ class FakeKubelet:
 
     def begin(self, name: str) -> FakeEnactment:  # noqa: ARG002 - memory is not shared
         """Nothing yet."""
-        return FakeEnactment(self, self._cgroups, self._broken)
+        return FakeEnactment(self, self.cgroups, self.broken)
 
     def leftovers(self) -> Sequence[CgroupPath]:
         """None: what it makes is known to its enactment."""
@@ -45,13 +48,13 @@ class FakeKubelet:
 
 
 class FakeEnactment:
-    """The cgroups of a plan, in memory; they are made anew for every plan."""
+    """The cgroups of a plan, in memory; they are made anew for every plan. made: what `clear` removes."""
 
     def __init__(self, kubelet: FakeKubelet, cgroups: FakeCgroups, broken: Sequence[str]) -> None:
         self._kubelet = kubelet
-        self._cgroups = cgroups
-        self._broken = broken
-        self._made: list[CgroupPath] = []
+        self.cgroups = cgroups
+        self.broken = broken
+        self.made: list[CgroupPath] = []
         self._pods: dict[str, AdmittedPod] = {}
 
     @property
@@ -64,7 +67,7 @@ class FakeEnactment:
         self.clear()
         plan = order.plan
         for cgroup in (*plan.reserved, plan.node, *plan.qos, *(pod.cgroup for pod in plan.pods)):
-            self._make(cgroup, cgroup.path)
+            self.make(cgroup, cgroup.path)
 
     def admit(self, order: Order, *, appears: Callable[[PlannedPod], None]) -> Mapping[str, AdmittedPod]:
         """Have every pod running at once; init containers are not told apart from the others."""
@@ -74,7 +77,7 @@ class FakeEnactment:
         for planned in order.plan.pods:
             appears(planned)
             admitted = AdmittedPod(pod=by_uid[planned.uid], planned=planned)
-            if planned.name in self._broken:
+            if planned.name in self.broken:
                 admitted.failure = TargetError(f"the pod {planned.name} is broken.")
             else:
                 admitted.sandbox = SandboxHandle(id=f"sandbox-{planned.uid}", spec=_spec(planned))
@@ -90,19 +93,19 @@ class FakeEnactment:
 
     def _write(self, plan: Plan, container: PlannedContainer, handle: ContainerHandle) -> None:
         path = plan.layout.container(container.cgroup.path, handle.id)
-        self._make(container.cgroup, path)
-        self._cgroups.run_in(path, container.oom_score_adj)
+        self.make(container.cgroup, path)
+        self.cgroups.run_in(path, container.oom_score_adj)
 
     def reconcile(self, plan: Plan) -> None:
         """All of the pods' cgroups."""
         for pod in plan.pods:
-            self._make(pod.cgroup, pod.cgroup.path)
+            self.make(pod.cgroup, pod.cgroup.path)
 
     def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
         """Everything of the pod and above it at once, then each step is told."""
         admitted, planned = self._pods[resize.uid].require(), plan.after.pod(resize.uid)
         for cgroup in (plan.after.node, *plan.after.qos, planned.cgroup):
-            self._make(cgroup, cgroup.path)
+            self.make(cgroup, cgroup.path)
         for container in planned.containers:
             self._write(plan.after, container, admitted.containers[container.name])
         admitted.pod, admitted.planned = desired, planned
@@ -111,18 +114,19 @@ class FakeEnactment:
 
     def clear(self) -> None:
         """Remove what was made."""
-        for path in reversed(self._made):
-            self._cgroups.remove(path)
-        self._made.clear()
+        for path in reversed(self.made):
+            self.cgroups.remove(path)
+        self.made.clear()
         self._pods.clear()
 
-    def _make(self, cgroup: PlannedCgroup, path: CgroupPath) -> None:
-        if path not in self._cgroups:
-            self._made.append(next(one for one in (*reversed(path.ancestors), path) if one not in self._cgroups))
-            self._cgroups.make(path)
+    def make(self, cgroup: PlannedCgroup, path: CgroupPath) -> None:
+        """Make a cgroup, if it is missing, and write what the plan has for it."""
+        if path not in self.cgroups:
+            self.made.append(next(one for one in (*reversed(path.ancestors), path) if one not in self.cgroups))
+            self.cgroups.make(path)
         for expected in cgroup.knobs.values():
             if expected.written is not ABSENT:
-                self._cgroups.put(path, expected.knob, str(expected.written))
+                self.cgroups.put(path, expected.knob, str(expected.written))
 
 
 def _spec(pod: PlannedPod) -> SandboxSpec:

@@ -36,16 +36,16 @@ CASES_AT_ONCE = 40
 """Findings are unpacked when a case is opened, with those of the cases beside it."""
 
 _HERE = Path(__file__).parent
-_SCRIPTS = ("vendored/uPlot.iife.min.js", "lists.js", "charts.js", "case.js", "page.js")
-_STYLES = ("vendored/uPlot.min.css", "page.css")
+SCRIPTS = ("vendored/uPlot.iife.min.js", "lists.js", "charts.js", "case.js", "page.js")
+STYLES = ("vendored/uPlot.min.css", "page.css")
 _FIRST = (Outcome.DEVIATES, Outcome.KNOWN, Outcome.MACHINERY, Outcome.USAGE, Outcome.NOT_OBSERVABLE, Outcome.CONFORMS)
 """Whose evidence is kept if there is no room for all."""
 
 
 def page_html(results: Results) -> str:
     """The whole file as text."""
-    scripts = [_source(name) for name in _SCRIPTS]
-    styles = [_source(name) for name in _STYLES]
+    scripts = [page_source(name) for name in SCRIPTS]
+    styles = [page_source(name) for name in STYLES]
     return _template().render(
         **overview(results),
         policy=_policy(scripts, styles),
@@ -67,7 +67,8 @@ def _template() -> jinja2.Template:
     return environment.get_template("page.html.j2")
 
 
-def _source(name: str) -> str:
+def page_source(name: str) -> str:
+    """The text of one of SCRIPTS or STYLES."""
     return (_HERE / name).read_text(encoding="utf-8")
 
 

@@ -35,7 +35,7 @@ SOCKETS = ("/run/containerd/containerd.sock", CRIO_SOCKET)
 
 ALIVE_SECONDS = 20.0
 
-_LISTENING = 'for socket; do [ ! -S "$socket" ] || echo "$socket"; done'
+LISTENING_SCRIPT = 'for socket; do [ ! -S "$socket" ] || echo "$socket"; done'
 
 _ASKING = """\
 [ -e "/run/$2" ] && was_there=yes
@@ -78,7 +78,7 @@ def discovered(
 
 def listening(target: Target, *sockets: str, deadline: Deadline) -> tuple[str, ...]:
     """Those of these sockets that are there."""
-    return tuple(target.run(["sh", "-c", _LISTENING, "sh", *sockets], deadline=deadline).text.split())
+    return tuple(target.run(["sh", "-c", LISTENING_SCRIPT, "sh", *sockets], deadline=deadline).text.split())
 
 
 def nothing_listens(target: Target, sockets: Iterable[str]) -> EnvironmentNotAbleError:

@@ -29,7 +29,7 @@ from memqos.runtime.fake_docker import FakeDockerRuntime
 from memqos.runtime.fake_oci import FakeOciRuntime
 from memqos.target.fake import FakeAnswer, FakeTarget, Handler
 
-__all__ = ["FAKE_FACTS", "FAKE_RUNTIME", "FakeAgent", "FakePlace", "FakeSampler"]
+__all__ = ["FAKE_FACTS", "FAKE_RUNTIME", "FakeAgent", "FakePlace", "FakeSampler", "FakeSampling"]
 
 _ENDS = frozenset({"remove", "give back"})
 
@@ -81,20 +81,23 @@ class FakeSampler:
     """Sees what cgroups in memory hold whenever it is asked, and nothing in between: nothing happens by itself.
 
     obeys: given each line that is written for a workload, and the FIFO it is written into; nobody reads them else.
+    opened: the samplings so far, in their order.
     """
 
     def __init__(self, cgroups: FakeCgroups, target: FakeTarget) -> None:
         self.obeys: Callable[[str, str], None] = lambda _fifo, _line: None
+        self.opened: list[FakeSampling] = []
         self._cgroups = cgroups
         self._target = target
 
     @contextlib.contextmanager
     def open(self, paths: Sequence[CgroupPath], files: Sequence[str]) -> Iterator[Sampling]:
         """Watch these cgroups and those below them."""
-        yield _FakeSampling(self._cgroups, self._target, paths, files, self.obeys)
+        self.opened.append(FakeSampling(self._cgroups, self._target, paths, files, self.obeys))
+        yield self.opened[-1]
 
 
-class _FakeSampling:
+class FakeSampling:
     """What changed since the last call. written: lines for FIFOs; failed: what is said next."""
 
     def __init__(
@@ -189,7 +192,7 @@ FAKE_RUNTIME = "fake"
 class FakePlace:
     """The Place port in memory. runtimes: the CRI and OCI runtime that its runtime imitates; versions: the same.
 
-    cgroups: its cgroups, for tests that change them or put another enactor there.
+    cgroups: its cgroups, for tests that change them or put another enactor there. health: what it is taken for.
 
     Pods with init containers never come up on it: nothing runs, so none ends.
     """
@@ -219,7 +222,7 @@ class FakePlace:
         self.origin = ""
         self.evidence = Sources()
         self.provenance: Mapping[str, object] = {"kind": "in memory"}
-        self._health = Health()
+        self.health = Health()
 
     @property
     def target(self) -> FakeTarget:
@@ -261,11 +264,11 @@ class FakePlace:
 
     def break_down(self, error: MachineryError) -> None:
         """From now on this is its failure."""
-        self._health.fail(error)
+        self.health.fail(error)
 
     def check_alive(self) -> None:
         """Raise its failure."""
-        self._health.check()
+        self.health.check()
 
     def examine(self, error: MachineryError) -> None:  # noqa: ARG002 - there is nothing that would not be known
         """Raise its failure."""
@@ -274,16 +277,16 @@ class FakePlace:
     @property
     def condition(self) -> PlaceState:
         """As it was told."""
-        return self._health.condition
+        return self.health.condition
 
     @property
     def spoilt(self) -> str:
         """As it was told."""
-        return self._health.spoilt
+        return self.health.spoilt
 
     def spoil(self, reason: str) -> None:
         """Remember the first reason."""
-        self._health.spoil(reason)
+        self.health.spoil(reason)
 
     def origin_is_whole(self) -> bool:
         """It was made of nothing."""

@@ -72,7 +72,7 @@ class Places:
     @contextlib.contextmanager
     def _booted(self, key: SystemKey, folder: Path) -> Iterator[Place]:
         options = boot_options(self._settings)
-        self._need_same_files(check_options(options).files)
+        self.need_same_files(check_options(options).files)
         with opened_vm(
             key.place,
             options,
@@ -101,7 +101,7 @@ class Places:
             with place.used(key.runtime, key.driver):
                 yield place
 
-    def _need_same_files(self, brought: tuple[Brought | BroughtTree, ...]) -> None:
+    def need_same_files(self, brought: tuple[Brought | BroughtTree, ...]) -> None:
         """Raise UsageError if a file is another one than when the run began: one run judges one build."""
         for now in brought:
             if self._builds.get(str(now.path), now.sha256) != now.sha256:

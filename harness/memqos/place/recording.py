@@ -44,7 +44,7 @@ _SOCKETS = (
     "/var/snap/microk8s/common/run/containerd.sock",
 )
 
-_KUBELET = """\
+KUBELET_SCRIPT = """\
 inside=
 for process in /proc/[0-9]*; do
   name=$(cat "$process/comm" 2>/dev/null)
@@ -70,8 +70,8 @@ Without one, the program of another name that a kubelet is part of: k3s, or kube
 _RULING = frozenset({*FIELD_FLAGS, "config-dir", "experimental-allocatable-ignore-eviction"})
 """What a kubelet's command line may say of what its rules are about: it wins over the file."""
 
-_SYSTEMD = "systemctl --version 2>/dev/null | head -n 1"
-_VERSION = """\
+SYSTEMD_SCRIPT = "systemctl --version 2>/dev/null | head -n 1"
+VERSION_SCRIPT = """\
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 [ "$2" != crun ] || [ -e /run/crun ] || exit 0
 "$1" --version 2>/dev/null | head -n 1
@@ -79,7 +79,7 @@ exit 0
 """
 """crun makes the folder of its state when it is asked anything at all: it is asked where that is there already."""
 
-_PLAIN = """\
+PLAIN_SCRIPT = """\
 [ -e "$1" ] || [ ! -L "$1" ] || exit 6
 [ -e "$1" ] || exit 3
 [ -f "$1" ] || exit 4
@@ -95,12 +95,12 @@ _WHY_NOT = {
 }
 _MOST_BYTES = 1 << 20
 _MOST_DROP_INS = 256
-_DROP_INS = """\
+DROP_INS_SCRIPT = """\
 [ -d "$1" ] || exit 3
 find "$1" ! -type d -name "*.conf" -print0 | head -c "$2"
 """
 
-_FOLDERS = 'find "$@" -type d -print0 2>/dev/null; exit 0'
+FOLDERS_SCRIPT = 'find "$@" -type d -print0 2>/dev/null; exit 0'
 _COUNTS = (PROCESSES, EVENTS, "pids.current")
 """What says whether the processes of containers are in their cgroups."""
 
@@ -149,7 +149,7 @@ def recorded(target: Target, *, cri_socket: str = "") -> Mapping[str, object]:
     reading = tree.read_cgroups(paths, (*knobs_of(facts.node.cgroup_version), *_COUNTS), deadline=deadline)
     first = {name: tree.read_first_processes(paths, name, deadline=deadline) for name in (OOM_SCORE_ADJ, "comm")}
     ended = _ended(reading, containers, lambda: _containers(looked_at, kubelet, cri_socket, deadline)[0])
-    systemd = looked_at.run(["sh", "-c", _SYSTEMD], deadline=deadline).text.strip()
+    systemd = looked_at.run(["sh", "-c", SYSTEMD_SCRIPT], deadline=deadline).text.strip()
     versions = runtimes | ({"systemd": systemd} if systemd else {})
     return {
         "source": target.address,
@@ -179,7 +179,7 @@ def _cgroups_of_pods(tree: CgroupTree, deadline: Deadline) -> list[CgroupPath]:
     """Every cgroup from the parent of all pods on, and those at the top, some of which a kubelet may reserve for."""
     hierarchy = tree.hierarchy
     root = hierarchy.folder(CgroupPath())
-    found = tree.target.run(["sh", "-c", _FOLDERS, "sh", root], deadline=deadline).text.split("\0")
+    found = tree.target.run(["sh", "-c", FOLDERS_SCRIPT, "sh", root], deadline=deadline).text.split("\0")
     paths = [hierarchy.cgroup_of(folder) for folder in found if folder]
     parents = [path for path in paths if _is_parent_of_pods(path)]
     if not parents:
@@ -199,7 +199,7 @@ def _is_parent_of_pods(path: CgroupPath) -> bool:
 
 
 def _kubelet(target: Target, deadline: Deadline) -> _Kubelet:
-    lines = checked(target.run(["sh", "-c", _KUBELET], deadline=deadline), where=target.address).text.splitlines()
+    lines = checked(target.run(["sh", "-c", KUBELET_SCRIPT], deadline=deadline), where=target.address).text.splitlines()
     if not lines:
         return _Kubelet()
     if lines[0].startswith("inside "):
@@ -238,7 +238,7 @@ def _told(target: Target, kubelet: _Kubelet, deadline: Deadline) -> dict[str, ob
             )
         told["config"] = text
     if path := kubelet.path("config-dir"):
-        told |= _drop_ins(target, path, deadline)
+        told |= drop_ins_of(target, path, deadline)
     return told | _checkpoints(target, kubelet, deadline)
 
 
@@ -258,7 +258,7 @@ def _checkpoints(target: Target, kubelet: _Kubelet, deadline: Deadline) -> dict[
 
 def _plain(target: Target, path: str, deadline: Deadline) -> tuple[str, str]:
     """A file's text, and why it cannot be had ("" if it can)."""
-    result = target.run(["sh", "-c", _PLAIN, "sh", path, str(_MOST_BYTES + 1)], deadline=deadline)
+    result = target.run(["sh", "-c", PLAIN_SCRIPT, "sh", path, str(_MOST_BYTES + 1)], deadline=deadline)
     if result.status:
         return "", _WHY_NOT.get(result.status) or result.error_text.strip()[:200] or "it cannot be read"
     if len(result.stdout) > _MOST_BYTES:
@@ -266,13 +266,13 @@ def _plain(target: Target, path: str, deadline: Deadline) -> tuple[str, str]:
     return result.text, ""
 
 
-def _drop_ins(target: Target, folder: str, deadline: Deadline) -> dict[str, object]:
+def drop_ins_of(target: Target, folder: str, deadline: Deadline) -> dict[str, object]:
     """The files in the folder of drop-ins, in the kubelet's order, and those that cannot be read, with the reason.
 
     Go's WalkDir goes by the bytes of names, into each folder where its own name stands; it follows links to files.
     """
     most = _MOST_DROP_INS * 4096
-    found = target.run(["sh", "-c", _DROP_INS, "sh", folder, str(most)], deadline=deadline)
+    found = target.run(["sh", "-c", DROP_INS_SCRIPT, "sh", folder, str(most)], deadline=deadline)
     if found.status:
         return {"drop_ins": {}, "drop_ins_unread": {folder: "there is no such folder any more"}}
     paths = sorted((one for one in found.text.split("\0") if one), key=lambda path: path.encode().split(b"/"))
@@ -320,7 +320,7 @@ def _versions(target: Target, runtime: CriRuntime, deadline: Deadline) -> Iterat
         yield "hugetlb", configuration.get("disableHugetlbController") is not True
     program, path = default_program(configuration)
     if program:
-        said = target.run(["sh", "-c", _VERSION, "sh", path, program], deadline=deadline).text.strip()
+        said = target.run(["sh", "-c", VERSION_SCRIPT, "sh", path, program], deadline=deadline).text.strip()
         said = said if program in said.split() else f"{program} version UNKNOWN"
         yield (program, said) if program in list(RuntimeName) else ("oci", said.partition("\n")[0])
 

@@ -45,10 +45,10 @@ def room_for(settings: Settings) -> RunCapacity:
         if one.profile in settings.profile and one.topology == topology.name
     ]
     most = capacity(host, memory_bytes=topology.memory_bytes, checkpoint_bytes=max(ready, default=0))
-    return RunCapacity(most=most, best=fastest(host, most, cpus=topology.cpus, emulated=_is_emulated(settings, cache)))
+    return RunCapacity(most=most, best=fastest(host, most, cpus=topology.cpus, emulated=is_emulated(settings, cache)))
 
 
-def _is_emulated(settings: Settings, cache: Cache) -> bool:
+def is_emulated(settings: Settings, cache: Cache) -> bool:
     """Whether machines run under software emulation; so it is taken to be while there is no image to try KVM with."""
     if kvm_device_obstacle():
         return True

@@ -65,6 +65,11 @@ class VmPlace:
         self._served = served or {}
 
     @property
+    def machine(self) -> Machine:
+        """The machine itself."""
+        return self._machine
+
+    @property
     def target(self) -> Target:
         """The guest."""
         return self._machine.target

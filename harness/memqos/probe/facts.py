@@ -29,7 +29,7 @@ _HUGEPAGES = "/sys/kernel/mm/hugepages"
 _SWAP_FILES = {CgroupVersion.V1: Knob.MEMORY_MEMSW_LIMIT_IN_BYTES, CgroupVersion.V2: Knob.MEMORY_SWAP_MAX}
 
 # find is given each file by name, so its listing says which exist; a pattern without a match stays as it is.
-_SCRIPT = f"""\
+FACTS_SCRIPT = f"""\
 LC_ALL=C; export LC_ALL
 getconf PAGESIZE
 set -- /proc/meminfo /proc/mounts /proc/sys/kernel/osrelease /proc/pressure/memory /sys/devices/system/cpu/online \\
@@ -67,7 +67,7 @@ def target_facts(target: Target, *, deadline: Deadline) -> TargetFacts:
 
     Raises EnvironmentNotAbleError for a machine on which nothing has the memory controller.
     """
-    result = checked(target.run(("sh", "-c", _SCRIPT), deadline=deadline), where=target.address)
+    result = checked(target.run(("sh", "-c", FACTS_SCRIPT), deadline=deadline), where=target.address)
     return parse_facts(result.stdout, result.stderr, origin=target.address)
 
 

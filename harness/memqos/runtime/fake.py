@@ -288,12 +288,13 @@ class FakeRuntime:
         """Let the runtime have a container in this cgroup from now on; makes, moves and removes nothing."""
         self._known(container, "misplace").cgroup = cgroup
 
-    def remember_unified(self, container: ContainerHandle, unified: Mapping[str, str]) -> None:
-        """Store these unified values in a container's spec without writing them."""
-        known = self._known(container, "remember_unified")
-        known.specification = dataclasses.replace(
-            known.specification, unified={**known.specification.unified, **unified}
-        )
+    def specification_of(self, container: ContainerHandle) -> OciResources:
+        """The resources in a container's stored spec; RuntimeCallError if there is no such container."""
+        return self._known(container, "specification_of").specification
+
+    def remember(self, container: ContainerHandle, specification: OciResources) -> None:
+        """Store these resources in a container's spec, and write nothing."""
+        self._known(container, "remember").specification = specification
 
     def finish_all(self, folders: Collection[str] | None = None) -> None:
         """End whatever runs as a kill does; folders: of the cgroups in which it does, None is everywhere."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from memqos.clock import Deadline
-from memqos.errors import DeadlineError, TargetError
+from memqos.errors import DeadlineError, MachineryError, TargetError
 from memqos.target.base import CommandResult, same_socket
 
 __all__ = ["FakeAnswer", "FakeFiles", "FakeTarget", "Handler", "RefusedError"]
@@ -93,6 +93,7 @@ class FakeTarget:
         self._plain = _Dictionary(files or {})
         self._mounts = dict(mounts or {})
         self._commands: dict[tuple[str, ...], Handler] = {**_PROGRAMS, ("cat",): self._cat, **(commands or {})}
+        self._lost: MachineryError | None = None
         self.ran: list[tuple[str, ...]] = []
 
     @property
@@ -103,6 +104,10 @@ class FakeTarget:
     def on(self, argv: tuple[str, ...], handler: Handler) -> None:
         """Script a command: every argument list that begins like this one."""
         self._commands[argv] = handler
+
+    def lose(self, error: MachineryError) -> None:
+        """Let the connection be gone: whatever is asked of the target from now on raises this."""
+        self._lost = error
 
     def script(self, argv: tuple[str, ...]) -> Handler:
         """The script of exactly this beginning, for one that takes its place; KeyError if it has none."""
@@ -131,6 +136,7 @@ class FakeTarget:
 
     def run(self, argv: Sequence[str], *, deadline: Deadline, stdin: bytes = b"") -> CommandResult:
         """Do what the command's script says; a command without one has status 127, as a shell would say."""
+        self._check_connected()
         words = tuple(argv)
         self.ran.append(words)
         fitting = [beginning for beginning in self._commands if words[: len(beginning)] == beginning]
@@ -172,7 +178,12 @@ class FakeTarget:
         """The path itself: what listens there, if anything does, is on this host."""
         return same_socket(remote_socket)
 
+    def _check_connected(self) -> None:
+        if self._lost is not None:
+            raise self._lost
+
     def _files(self, path: str) -> FakeFiles:
+        self._check_connected()
         below = [folder for folder in self._mounts if path == folder or path.startswith(folder.rstrip("/") + "/")]
         return self._mounts[max(below, key=len)] if below else self._plain
 

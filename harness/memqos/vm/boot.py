@@ -72,13 +72,13 @@ def boot(
     choices = check_options(options or BootOptions())
     words = kernel_words(profile, choices.options)
     make_log_dir(log_dir)
-    making = _making(
+    making = making_of(
         profile, topology, choices, words, cache=image_cache, progress=progress, log_dir=log_dir.absolute()
     )
     ingredients = replace(making.ingredients, keepable=keepable, temporary_logs=temporary_logs)
     making = replace(making, ingredients=ingredients)
     with contextlib.ExitStack() as stack:
-        machine = _restore(stack, making, image_cache, progress) if choices.options.checkpoint else None
+        machine = restore_machine(stack, making, image_cache, progress) if choices.options.checkpoint else None
         machine = machine or _start(stack, making, image_cache, progress)
         machine.recheck = _both(machine.recheck, making.image, image_cache, progress)
         machine.profile, machine.image = profile, making.image
@@ -104,7 +104,7 @@ def _both(
     return recheck
 
 
-def _making(
+def making_of(
     profile: Profile,
     topology: Topology,
     choices: Choices,
@@ -173,7 +173,7 @@ def _start(stack: contextlib.ExitStack, making: Making, cache: Cache, progress: 
     return machine
 
 
-def _restore(stack: contextlib.ExitStack, making: Making, cache: Cache, progress: Progress) -> Machine | None:
+def restore_machine(stack: contextlib.ExitStack, making: Making, cache: Cache, progress: Progress) -> Machine | None:
     """A machine restored from its checkpoint, entered on the stack; None, with a reason told, if there is no room.
 
     A checkpoint that no machine comes of is made again, once.

@@ -211,7 +211,7 @@ def test_what_is_no_file_is_said_and_the_other_file_is_read(tmp_path, name, make
 def test_long_findings_of_a_run_that_has_ended_are_compressed_and_read_as_before(tmp_path, monkeypatch):
     folder = copied(tmp_path / "long")
     before = read_results(folder)
-    monkeypatch.setattr(files, "_MANY_FINDINGS", 1000)
+    monkeypatch.setattr(files, "MANY_FINDINGS", 1000)
     files.compress_findings(folder)
     assert not (folder / "findings.jsonl").exists()
     assert (folder / "findings.jsonl.gz").stat().st_size * 4 < (TRIXIE / "findings.jsonl").stat().st_size
@@ -223,7 +223,7 @@ def test_long_findings_of_a_run_that_has_ended_are_compressed_and_read_as_before
 def test_short_findings_and_those_of_a_killed_run_stay_as_they_are(tmp_path, monkeypatch):
     short = copied(tmp_path / "short")
     files.compress_findings(short)
-    monkeypatch.setattr(files, "_MANY_FINDINGS", 1000)
+    monkeypatch.setattr(files, "MANY_FINDINGS", 1000)
     killed = copied(tmp_path / "killed", killed=True)
     files.compress_findings(killed)
     assert [(folder / "findings.jsonl").is_file() for folder in (short, killed)] == [True, True]
@@ -232,7 +232,7 @@ def test_short_findings_and_those_of_a_killed_run_stay_as_they_are(tmp_path, mon
 @pytest.mark.parametrize("spoilt", [lambda data: data[:-20], lambda _: b"no gzip", lambda data: data[:40] + data[60:]])
 def test_compressed_findings_that_are_damaged_are_said_and_the_bundle_has_them(tmp_path, monkeypatch, spoilt):
     folder = copied(tmp_path / "long")
-    monkeypatch.setattr(files, "_MANY_FINDINGS", 1000)
+    monkeypatch.setattr(files, "MANY_FINDINGS", 1000)
     files.compress_findings(folder)
     file = folder / "findings.jsonl.gz"
     file.write_bytes(spoilt(file.read_bytes()))

@@ -61,8 +61,8 @@ def test_a_usage_error_that_no_change_mends_ends_it(binary, is_refused, runs_mad
 
 def test_words_that_run_refuses_are_found_without_the_file(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert watch._is_refused(["--no-such-driver=x", "--driver", "nothing"])
-    assert not watch._is_refused(["limits"])
+    assert watch.run_rejects(["--no-such-driver=x", "--driver", "nothing"])
+    assert not watch.run_rejects(["limits"])
 
 
 def test_what_failed_is_run_again_and_then_everything(binary):

@@ -84,16 +84,17 @@ def test_what_happens_to_one_container_is_waited_for_after_what_happens_to_anoth
     with bench.node.watched_pods([web, other], kubelet(), rests_on=PREMISES) as watch:
         one, two = watch.container("web"), watch.container("other")
         told = []
-        high, take = rises("memory.events", "high"), watch._hearing._take
+        high, sampling = rises("memory.events", "high"), bench.sampler.opened[-1]
+        following = sampling.next
 
-        def took(said):
+        def next_(*, seconds):
             """The second container is throttled once the first one's throttling was taken notice of."""
-            take(said)
             if told == [] and high.holds(one.samples[-1]):
                 told.append("first")
                 bench.cgroups.show(two.path.parent, "memory.events", EVENTS.format(high=1, oom_kill=0))
+            return following(seconds=seconds)
 
-        watch._hearing._take = took
+        sampling.next = next_
         bench.cgroups.show(one.path.parent, "memory.events", EVENTS.format(high=3, oom_kill=0))
         watch.until(after(one.sees(high), two.sees(high)))
 

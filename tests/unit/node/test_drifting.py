@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from memqos.clock import Deadline
+from memqos.enactor.kubelets_place import Standing
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import UsageError
@@ -27,9 +28,9 @@ def node(driver: CgroupDriver) -> Any:
 
 def drift(driver: CgroupDriver = CgroupDriver.SYSTEMD, pod: str = "burstable", **broken: Any) -> Sequence[Finding]:
     one, on = CATALOGUE.pod(pod), node(driver)
-    with on.admitted([one], CATALOGUE.kubelet("v1.36-tiered")) as population:
+    with on.admitted([one], CATALOGUE.kubelet("v1.36-tiered")) as population, pytest.MonkeyPatch.context() as patch:
         for name, does in broken.items():
-            setattr(on._occupancy.standing(), name, does)
+            patch.setattr(Standing, name, does)
         return on.drift_of_pod(population, one)  # type: ignore[no-any-return]
 
 
@@ -41,7 +42,7 @@ def test_a_foreign_write_is_seen_and_undone(driver: CgroupDriver) -> None:
 
 
 def test_a_write_that_nobody_undoes_deviates_in_its_file() -> None:
-    found = drift(reconcile=lambda _plan: None)
+    found = drift(reconcile=lambda _standing, _plan: None)
     assert [one.knob for one in found if one.verdict is Verdict.DEVIATES] == [Knob.MEMORY_MAX]
 
 

@@ -500,8 +500,8 @@ def test_what_a_machine_has_is_read_with_its_own_tools(tmp_path: Any) -> None:
 
 def test_a_process_that_ends_while_all_are_looked_at_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no process 0: it is one that was there when they were listed."""
-    listed = living._WEIGH.replace("/proc/[0-9]*/status", "/proc/0/status /proc/[0-9]*/status")
-    monkeypatch.setattr(living, "_WEIGH", listed)
+    listed = living.WEIGH_SCRIPT.replace("/proc/[0-9]*/status", "/proc/0/status /proc/[0-9]*/status")
+    monkeypatch.setattr(living, "WEIGH_SCRIPT", listed)
 
     assert anonymous_memory_of(LocalTarget(), [Path("/proc/self/comm").read_text().strip()]) >= 1 << 20
 

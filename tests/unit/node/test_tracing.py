@@ -75,7 +75,8 @@ class Runtime:
         if self.update_is_done:
             self.fake.update(handle, resources, deadline=deadline)
             return
-        self.fake.remember_unified(handle, resources.unified)
+        stored = self.fake.specification_of(handle)
+        self.fake.remember(handle, dataclasses.replace(stored, unified={**stored.unified, **resources.unified}))
 
     def traces(self, handle: ContainerHandle, *, deadline: Deadline) -> Traces:
         spec = self.fake.traces(handle, deadline=deadline).spec

@@ -55,7 +55,7 @@ def test_kubelets_that_differ_above_pods_have_none_beside_each_other():
 
 def test_nothing_is_seen_of_pods_that_are_being_removed(monkeypatch):
     bench, stood = Bench(), []
-    monkeypatch.setattr(fake._FakeSampling, "finish", lambda _: stood.extend(bench.cgroups.below([path])))
+    monkeypatch.setattr(fake.FakeSampling, "finish", lambda _: stood.extend(bench.cgroups.below([path])))
     with bench.node.watched(pod("web"), kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
         path = container.path
 
@@ -152,7 +152,7 @@ def test_a_steered_workload_takes_commands_and_another_one_does_not():
     bench.target.on(("rm",), lambda *_: (0, b"", b""))
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX], steered=True) as container:
         container.do(Anon(size=4096), Touch())
-        sampling = container._write.func.__self__._sampling
+        sampling = bench.sampler.opened[-1]
         assert not container.work_is_done
     assert sampling.written == [
         ("/run/memqos/control/uid-web/app/commands", "anon 4096 step=1048576"),
@@ -188,7 +188,7 @@ def test_between_two_commands_nobody_looks_or_asks(monkeypatch):
     bench, web = Bench(), pod("web")
     bench.target.on(("rm",), lambda *_: (0, b"", b""))
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX], steered=True) as container:
-        sampling = container._write.func.__self__._sampling
+        sampling = bench.sampler.opened[-1]
         container.do(Touch())
         done = {"event": "done", "ms": 1, "command": 1, "verb": "touch", "id": 1, "bytes": 1, "max_us": 1}
         log = f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode()
@@ -216,6 +216,6 @@ def test_commands_that_nobody_reads_any_more_are_an_error_of_the_machinery():
     bench, web = Bench(), pod("web")
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
         failed = Failed(at=1.0, what="to", path="/run/f", errno=6)
-        container._write.func.__self__._sampling.failed.append(failed)
+        bench.sampler.opened[-1].failed.append(failed)
         with pytest.raises(MachineryError, match="could not be written to /run/f"):
             container.until(ended())

@@ -56,19 +56,19 @@ def test_its_policy_lets_run_its_own_programs_alone(recorded):
 
 
 def test_no_program_of_it_makes_markup_of_text():
-    for name in building._SCRIPTS:
+    for name in building.SCRIPTS:
         if "vendored" not in name:
-            source = building._source(name)
+            source = building.page_source(name)
             assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function", source), (
                 name
             )
 
 
 def test_no_source_ends_the_element_that_it_stands_in():
-    for name in building._SCRIPTS:
-        assert not re.search(r"</script|<!--", building._source(name), re.IGNORECASE), name
-    for name in building._STYLES:
-        assert "</style" not in building._source(name).lower(), name
+    for name in building.SCRIPTS:
+        assert not re.search(r"</script|<!--", building.page_source(name), re.IGNORECASE), name
+    for name in building.STYLES:
+        assert "</style" not in building.page_source(name).lower(), name
 
 
 def test_the_overview_says_verdict_machines_settings_and_chapters(recorded):

@@ -122,7 +122,7 @@ def test_the_script_finds_a_kubelet_and_programs_that_contain_one(tmp_path: Path
         (process / "cmdline").write_bytes(b"kubelet\0--v=2\0")
         (process / "cwd").symlink_to("/")
         (process / "exe").symlink_to(program)
-    script = recording._KUBELET.replace("/proc/", f"{tmp_path}/proc/")
+    script = recording.KUBELET_SCRIPT.replace("/proc/", f"{tmp_path}/proc/")
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
     assert next(iter(done.stdout.splitlines()), "") == first
 
@@ -163,17 +163,9 @@ def test_the_processes_of_each_cgroup_are_recorded_and_counted(node: LiveNode) -
     assert {"cgroup.events", "pids.current"} <= {name for cgroup in cgroups.values() for name in cgroup.files}
 
 
-def test_of_a_container_that_ends_while_it_is_looked_at_nothing_is_said_of_processes(
-    node: LiveNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_container_that_ends_while_it_is_looked_at_nothing_is_said_of_processes(node: LiveNode) -> None:
     without = without_processes(node)
-    listed, lists = recording._containers, iter((node.lists.containers[:], node.lists.containers[1:]))
-
-    def again(*words: Any) -> Any:
-        node.lists.containers = next(lists)
-        return listed(*words)
-
-    monkeypatch.setattr(recording, "_containers", again)
+    node.lists.later = node.lists.containers[1:]
     cgroups = tree_of(recorded(node.target), "fake://").reading.cgroups
     [files] = [cgroup.files for path, cgroup in cgroups.items() if without in path.name]
     assert "memory.max" in files
@@ -303,7 +295,7 @@ def test_the_scripts_read_plain_files_alone(tmp_path: Path) -> None:
     (folder / "40.conf").symlink_to("gone")
     os.mkfifo(folder / "50.conf")
     target, deadline = LocalTarget(), Deadline.after(60)
-    found = recording._drop_ins(target, str(folder), deadline)
+    found = recording.drop_ins_of(target, str(folder), deadline)
     assert found == {
         "drop_ins": {f"{folder}/10.conf": "ten", f"{folder}/20.d/x.conf": "ten"},
         "drop_ins_unread": {
@@ -311,4 +303,4 @@ def test_the_scripts_read_plain_files_alone(tmp_path: Path) -> None:
             f"{folder}/50.conf": "it is not a plain file",
         },
     }
-    assert recording._drop_ins(target, f"{folder}/gone", deadline)["drop_ins"] == {}
+    assert recording.drop_ins_of(target, f"{folder}/gone", deadline)["drop_ins"] == {}

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import execnet
 import pytest
 
+from memqos.config.settings import resolve
 from memqos.plugin.collection.hosts import Hosts
-from memqos.plugin.keys import HOST, RESULTS
+from memqos.plugin.keys import HOST, RESULTS, SETTINGS_KEY
 
 TEXT = "tests/demo/where.txt"
 
@@ -62,12 +63,10 @@ def test_a_controller_that_is_interrupted_takes_what_a_worker_told_it_meanwhile(
     """Its loop of events had ended: the evidence was in its memory, and gone from the host."""
     given = worker(tmp_path / "there", execnet.TimeoutError("0 s"))
     Hosts(given).pytest_sessionfinish(pytest.ExitCode.OK)
-    controller = SimpleNamespace(stash={RESULTS: tmp_path / "here"}, pluginmanager=given.pluginmanager)
-    hosts = Hosts(controller)
-    hosts._owing["gw0"] = (
-        SimpleNamespace(gateway=SimpleNamespace(id="gw0"), workeroutput=given.workeroutput),
-        "there on node1",
-    )
+    stash = {RESULTS: tmp_path / "here", SETTINGS_KEY: resolve({}, {})}
+    hosts = Hosts(SimpleNamespace(stash=stash, pluginmanager=given.pluginmanager))
+    gateway = SimpleNamespace(id="gw0", spec=execnet.XSpec("ssh=node1"))
+    hosts.pytest_configure_node(SimpleNamespace(gateway=gateway, workerinput={}, workeroutput=given.workeroutput))
 
     hosts.pytest_sessionfinish(pytest.ExitCode.INTERRUPTED)
 

@@ -216,9 +216,18 @@ def test_one_that_hangs_meets_the_deadline_and_is_ended(tmp_path, pod):
         sampling.look(deadline=soon(0.2))
 
 
-def test_it_ends_with_the_context_and_leaves_no_process(sampler, pod):
-    with sampler.open([POD], FILES) as sampling:
-        process = sampling._process
+class Remembering(LocalTarget):
+    """This host, which keeps what was started on it."""
+
+    def open(self, argv):
+        self.opened = super().open(argv)
+        return self.opened
+
+
+def test_it_ends_with_the_context_and_leaves_no_process(tmp_path, memwatch, pod):
+    target = Remembering()
+    mount = CgroupMount(folder=str(tmp_path), options=frozenset())
+    with GuestSampler(target, Unified(mount), program=str(memwatch)).open([POD], FILES):
         threads = threading.active_count()
-    assert process.poll() == 0
+    assert target.opened.poll() == 0
     assert threading.active_count() == threads

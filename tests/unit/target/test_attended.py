@@ -228,7 +228,7 @@ def test_an_interrupt_in_mid_answer_ends_the_attendant(tmp_path: Path, monkeypat
         raise KeyboardInterrupt
 
     with attended(host) as target:
-        monkeypatch.setattr("memqos.target.attendant.Attendant._line", interrupted)
+        monkeypatch.setattr("memqos.target.attendant.selectors.DefaultSelector", interrupted)
         with pytest.raises(KeyboardInterrupt):
             target.list(str(tmp_path), deadline=soon())
         monkeypatch.undo()

@@ -185,10 +185,10 @@ class Merger:
         """The best hint over all combinations; all zones, not preferred, if no combination shares a zone."""
         preferred = self._preferred(lists)
         if preferred:
-            return min((Hint(mask, preferred=True) for mask in preferred), key=lambda hint: self._rank(hint, 0))
+            return min((Hint(mask, preferred=True) for mask in preferred), key=lambda hint: self.rank(hint, 0))
         width = neediest_width(lists)
         shared = (Hint(Mask(bits), preferred=False) for bits in self._shared(lists))
-        return min(shared, key=lambda hint: self._rank(hint, width), default=Hint(self.zones, preferred=False))
+        return min(shared, key=lambda hint: self.rank(hint, width), default=Hint(self.zones, preferred=False))
 
     def _preferred(self, lists: Sequence[Sequence[Hint]]) -> set[Mask]:
         """The masks of combinations that stay preferred: one set of zones for every resource that names one."""
@@ -212,12 +212,12 @@ class Merger:
             shared = {one & other for one in shared for other in masks}
         return shared - {0}
 
-    def _rank(self, hint: Hint, width: int) -> _Rank:
+    def rank(self, hint: Hint, width: int) -> _Rank:
         """Where a merged hint stands: the lower the better, equal only for the same mask and preference."""
         mask = hint.affinity or Mask(0)
         count = mask.count
         # Only sets of as many zones are ever told apart by distance: their sums compare like their averages.
-        distance = self._distance(mask) if self.closest else 0
+        distance = self.distance(mask) if self.closest else 0
         if hint.preferred:
             return (0, 0, count, distance, mask.bits)
         if not self.up_to_need or count > width:
@@ -225,7 +225,8 @@ class Merger:
         # As wide as is needed, else as close to that as there is.
         return (1, 0, -count, distance, mask.bits)
 
-    def _distance(self, mask: Mask) -> int:
+    def distance(self, mask: Mask) -> int:
+        """The sum of the distances between all zones of a mask, each to itself included; not their average."""
         zones = mask.zones
         return sum(self.distances[one][other] for one in zones for other in zones)
 

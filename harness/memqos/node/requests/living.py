@@ -43,7 +43,7 @@ cat /proc/[0-9]*/comm 2>/dev/null | sed 's/^/processes /'
 true
 """
 # A process that has ended since it was listed is no error to cat; it ends an awk that is to open its file.
-_WEIGH = r"""
+WEIGH_SCRIPT = r"""
 cat /proc/[0-9]*/status 2>/dev/null |
 awk -v names=" $1 " '/^Name:/ { name = " " $2 " " } /^RssAnon:/ && index(names, name) { kib += $2 }
                     END { printf "%.0f\n", kib * 1024 }'
@@ -93,7 +93,7 @@ def anonymous_memory_of(target: Target, programs: Sequence[str]) -> int:
     Raises MachineryError if they cannot be looked at.
     """
     deadline = Deadline.after(LOOKING_SECONDS)
-    argv = ["sh", "-c", _WEIGH, "sh", " ".join(programs)]
+    argv = ["sh", "-c", WEIGH_SCRIPT, "sh", " ".join(programs)]
     return int(checked(target.run(argv, deadline=deadline), where=target.address).text)
 
 

@@ -248,7 +248,7 @@ def _groups(items: Sequence[pytest.Item], settings: Settings, *, workers: int) -
         system, kubelet = system_of(item, settings), kubelet_id(item)
         if "qos_population" in getattr(item, "fixturenames", ()):
             known = kubelets[system, item.path]
-            number = [_stretch(place, len(known), stretches) for place in range(len(known))]
+            number = [stretch_of(place, len(known), stretches) for place in range(len(known))]
             own = number[known.index(kubelet)]
             kubelet = known[number.index(own)]
         return " ".join(word for word in (*system, item.path.parent.name, kubelet) if word)
@@ -269,7 +269,7 @@ def _shared(item: pytest.Item, settings: Settings) -> str:
     return f"{item.nodeid.partition('::')[0]}[{'-'.join(filter(None, (kubelet_id(item), system)))}]"
 
 
-def _stretch(place: int, count: int, stretches: int) -> int:
+def stretch_of(place: int, count: int, stretches: int) -> int:
     """Which of so many stretches of nearly the same length the member of a row at this place belongs to."""
     stretches = min(count, stretches)
     return (place * stretches + stretches - 1) // count

@@ -22,7 +22,7 @@ def better(merger, current, candidate, width):
     """The better of two merged hints; the current one on a tie, and if the candidate has no zone."""
     if not candidate.affinity:
         return current
-    if current is None or merger._rank(candidate, width) < merger._rank(current, width):
+    if current is None or merger.rank(candidate, width) < merger.rank(current, width):
         return candidate
     return current
 

@@ -140,7 +140,7 @@ def world(monkeypatch):
 
 def restore(making, notes):
     with contextlib.ExitStack() as stack:
-        return module._restore(stack, making, None, notes)
+        return module.restore_machine(stack, making, None, notes)
 
 
 def test_a_checkpoint_that_gives_no_machine_is_made_again_and_said_once(world, making):
@@ -177,8 +177,8 @@ def test_what_fails_in_a_machine_has_its_checkpoint_and_its_image_checked_in_ful
 ):
     machine = SimpleNamespace(recheck=lambda: found[0])
     monkeypatch.setattr(module, "recheck_image", lambda *_, **__: found[1])
-    monkeypatch.setattr(module, "_making", lambda *_, **__: making)
-    monkeypatch.setattr(module, "_restore", lambda *_: machine)
+    monkeypatch.setattr(module, "making_of", lambda *_, **__: making)
+    monkeypatch.setattr(module, "restore_machine", lambda *_: machine)
     booting = module.boot(load_profile("trixie"), TOPOLOGY, image_cache=None, log_dir=tmp_path / "log")
     with pytest.raises(MachineryError, match="the runtime was killed") as caught, booting:
         raise MachineError("the runtime was killed by SIGILL.")

@@ -22,6 +22,7 @@ class Connection:
         self.opened = []
         self.ended = threading.Event()
         self.third = threading.Event()
+        self.asked = threading.Event()
 
     def open(self, argv):
         assert argv[-1].endswith("exec cat")
@@ -34,6 +35,7 @@ class Connection:
         return self.opened[-1]
 
     def is_connected(self):
+        self.asked.set()
         return not self.ended.is_set()
 
     def hang_up(self):
@@ -88,7 +90,7 @@ def test_nothing_is_watched_once_the_connection_is_gone():
     connection = Connection("exec cat")
     connection.hang_up()
     with beating(connection, os.getpid()) as pulse:
-        pulse._thread.join(ENOUGH)
+        assert connection.asked.wait(ENOUGH)
     assert not connection.opened
     assert not pulse.silence
 
