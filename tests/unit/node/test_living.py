@@ -517,6 +517,6 @@ def test_more_than_two_gib_is_still_a_number(tmp_path: Any, monkeypatch: pytest.
     for name, kib in (("1", 3 << 20), ("2", 12345)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "status").write_text(f"Name:\tdockerd\nRssAnon:\t {kib} kB\n")
-    monkeypatch.setattr(living, "_WEIGH", living._WEIGH.replace("/proc/", f"{tmp_path}/"))
+    monkeypatch.setattr(living, "WEIGH_SCRIPT", living.WEIGH_SCRIPT.replace("/proc/", f"{tmp_path}/"))
 
     assert anonymous_memory_of(LocalTarget(), ["dockerd"]) == 3233866752
