@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from memqos.engine.answer.finding import Finding, Setter, Verdict
-from memqos.errors import ManifestError, UnknownNameError, UsageError
+from memqos.errors import UnknownNameError, UsageError
+from memqos.validation import TomlFile
 
 __all__ = ["NEEDS", "About", "Asks", "Claim", "ClaimKind", "Claims", "is_suites_root", "load", "unproved"]
 
 FILE_NAME = "claims.toml"
+MAX_BYTES = 4 << 20
+_DEFAULT = "default"
 
 NEEDS: Mapping[str, str] = {
     "swap": "the machine has swap and its kernel counts it in memory.swap.max",
@@ -72,8 +76,7 @@ _ANSWERS_FOR = {About.RUNTIME: Setter.RUNTIME, About.KERNEL: Setter.KERNEL}
 """Who makes what proves a claim. The kubelet's rules are about values, whoever writes them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asks:
+class Asks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the case of a claim does, where that is no test of its own: a verb or kubelets.
 
     verb: a verb of `memqos.node.requests` ("left_alone"). request: the name of the request that it takes, "" for none.
@@ -87,8 +90,10 @@ class Asks:
     kubelets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+_Text = Annotated[str, Meta(pattern=r"\S", description="a string that is not blank")]
+
+
+class Claim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One sentence and where it comes from.
 
     id: chapter/name. releases: "1.22+", "1.22-1.36", "1.27" (Kubernetes) or "any" (the kernel's or runtime's own).
@@ -97,9 +102,9 @@ class Claim:
     """
 
     id: str
-    sentence: str
-    source: str
-    releases: str
+    sentence: _Text
+    source: _Text
+    releases: _Text
     kind: ClaimKind
     about: About
     needs: tuple[str, ...] = ()
@@ -169,94 +174,31 @@ def load(root: Path) -> Claims:
     files = sorted(root.glob(f"*/{FILE_NAME}"))
     if not files:
         raise UsageError(f"there is no chapter with a {FILE_NAME} in '{root}'.", next_step="Name a suites folder.")
-    claims: dict[str, Claim] = {}
-    for file in files:
-        for claim in _chapter(file):
-            if claim.id in claims:
-                raise ManifestError.at(f"the claim '{claim.id}' is there twice.", file=str(file))
-            claims[claim.id] = claim
-    return Claims(claims)
+    return Claims({claim.id: claim for file in files for claim in _chapter(file)})
 
 
 def _chapter(file: Path) -> Iterator[Claim]:
-    try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ManifestError.at(f"the file is not TOML: {error}.", file=str(file)) from None
+    found = TomlFile.read(file, most=MAX_BYTES, what="the claims")
     chapter = file.parent.name
-    of_all = _default(document.pop("default", True), chapter, str(file))
-    for name, fields in document.items():
-        if not isinstance(fields, dict):
-            raise ManifestError.at("a claim is a table.", file=str(file), field=name, got=fields)
-        yield _claim(f"{chapter}/{name}", {"default": of_all, **fields}, str(file))
+    default = found.checked((_DEFAULT,), bool, field=chapter) if _DEFAULT in found.document else True
+    for name, given in found.document.items():
+        if name != _DEFAULT:
+            value = {_DEFAULT: default, **given} if isinstance(given, dict) else given
+            claim_id = f"{chapter}/{name}"
+            claim = found.checked((name,), Claim, field=claim_id, value=value, more={"id": claim_id})
+            for key, what, next_step in _contradictions(claim):
+                raise found.error(what, (name, key), field=claim_id, next_step=next_step)
+            yield claim
 
 
-def _claim(claim_id: str, fields: Mapping[str, object], file: str) -> Claim:
-    unknown = set(fields) - {"sentence", "source", "releases", "kind", "about", "needs", "default", "asks"}
-    if unknown:
-        raise ManifestError.at(f"unknown field '{min(unknown)}'.", file=file, field=claim_id)
-    texts = {}
-    for key in ("sentence", "source", "releases", "kind", "about"):
-        value = fields.get(key)
-        if not isinstance(value, str) or not value.strip():
-            raise ManifestError.at(
-                f"'{key}' must be a text that says something.",
-                file=file,
-                field=claim_id,
-                got=value,
-                next_step=_known(_CHOICES[key]) if key in _CHOICES else "",
-            )
-        texts[key] = value.strip()
-    for key, choices in _CHOICES.items():
-        if texts[key] not in choices:
-            raise ManifestError.at(
-                f"the {key} '{texts[key]}' is not known.", file=file, field=claim_id, next_step=_known(choices)
-            )
-    needs = fields.get("needs", [])
-    if not isinstance(needs, list) or not all(need in NEEDS for need in needs):
-        raise ManifestError.at(f"'needs' lists some of: {', '.join(NEEDS)}.", file=file, field=claim_id, got=needs)
-    return Claim(
-        id=claim_id,
-        sentence=texts["sentence"],
-        source=texts["source"],
-        releases=texts["releases"],
-        kind=ClaimKind(texts["kind"]),
-        about=About(texts["about"]),
-        needs=tuple(needs),
-        default=_default(fields["default"], claim_id, file),
-        asks=_asks(fields["asks"], claim_id, file) if "asks" in fields else None,
-    )
-
-
-def _asks(said: object, where: str, file: str) -> Asks:
-    """What a claim's case does; ManifestError for what is no such table."""
-    if not isinstance(said, dict) or not set(said) <= {"verb", "request", "of", "kubelets"}:
-        raise ManifestError.at("'asks' has a verb, with request and of, or kubelets.", file=file, field=where, got=said)
-    texts = {key: said.get(key, "") for key in ("verb", "request")}
-    lists = {key: said.get(key, []) for key in ("of", "kubelets")}
-    for key, value in texts.items():
-        if not isinstance(value, str):
-            raise ManifestError.at(f"'{key}' is a text.", file=file, field=f"{where}.asks", got=value)
-    for key, value in lists.items():
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise ManifestError.at(f"'{key}' is a list of texts.", file=file, field=f"{where}.asks", got=value)
-    asks = Asks(verb=texts["verb"], request=texts["request"], of=tuple(lists["of"]), kubelets=tuple(lists["kubelets"]))
+def _contradictions(claim: Claim) -> Iterator[tuple[str, str, str]]:
+    """What its types do not say: the field, what is wrong, and the next step."""
+    if unknown := sorted(set(claim.needs) - set(NEEDS)):
+        yield "needs", f"'needs' has an unknown need '{unknown[0]}'.", f"Known: {', '.join(NEEDS)}."
+    asks = claim.asks
+    if asks is None:
+        return
     if bool(asks.verb) == bool(asks.kubelets) or (asks.kubelets and (asks.request or asks.of)):
-        raise ManifestError.at("'asks' has either a verb or kubelets.", file=file, field=where, got=said)
-    if len(asks.kubelets) == 1:
-        raise ManifestError.at("kubelets take over from each other: name two.", file=file, field=where, got=said)
-    return asks
-
-
-def _default(said: object, where: str, file: str) -> bool:
-    """What a claim, or the file's head for all of its claims, says of `default`."""
-    if not isinstance(said, bool):
-        raise ManifestError.at("'default' is true or false.", file=file, field=where, got=said)
-    return said
-
-
-_CHOICES = {"kind": [kind.value for kind in ClaimKind], "about": [about.value for about in About]}
-
-
-def _known(choices: Iterable[str]) -> str:
-    return f"Known: {', '.join(choices)}."
+        yield "asks", "'asks' has either a verb or kubelets.", ""
+    elif len(asks.kubelets) == 1:
+        yield "asks", "kubelets take over from each other: name two.", ""

@@ -70,6 +70,8 @@ def _misfit(told: str, value: object, kind: type) -> MisfitError:
         return MisfitError(f"unknown field '{name[1]}'.", (*place, name[1]), _at(value, name[1]), f"Known: {known}.")
     if name := re.fullmatch(r"Object missing required field `(.*)`", what, re.DOTALL):
         return MisfitError(f"missing required field '{name[1]}'.", tuple(place), None)
+    if not what.startswith(("Expected ", "Invalid ")):
+        return MisfitError(what, tuple(place), value)
     called = f"'{dotted(tuple(place[-1:]))}'" if place else "it"
     return MisfitError(f"{called} must be {_words(expected)}, not {_shown(value)}.", tuple(place), value)
 
@@ -87,17 +89,18 @@ def _bare(kind: inspect.Type | None) -> inspect.Type | None:
 def _inner(kind: inspect.Type | None, step: str | int) -> inspect.Type | None:
     """The type of what is at this key or index; None where that is not known."""
     match _bare(kind):
-        case inspect.UnionType(types=types):
-            return next((one for one in (_inner(each, step) for each in types) if one is not None), None)
         case inspect.ListType(item_type=inner) | inspect.VarTupleType(item_type=inner):
             return inner if isinstance(step, int) else None
     return next((field.type for field in _fields(kind) if field.encode_name == step), None)
 
 
 def _fields(kind: inspect.Type | None) -> tuple[inspect.Field, ...]:
-    bare = _bare(kind)
-    has_fields = isinstance(bare, inspect.StructType | inspect.DataclassType | inspect.TypedDictType)
-    return bare.fields if has_fields else ()  # type: ignore[union-attr]
+    match _bare(kind):
+        case inspect.UnionType(types=types):
+            return tuple(field for one in types for field in _fields(one))
+        case inspect.StructType(fields=fields) | inspect.DataclassType(fields=fields):
+            return fields
+    return ()
 
 
 _WORDS: Mapping[type, str] = {
@@ -107,7 +110,6 @@ _WORDS: Mapping[type, str] = {
     inspect.FloatType: "a number",
     inspect.DateType: "a day such as 2027-01-31, without quotes",
     inspect.StructType: "a table",
-    inspect.NoneType: "null",
 }
 
 
@@ -117,7 +119,7 @@ def _words(kind: inspect.Type | None) -> str:
         case inspect.Metadata(type=inner, extra_json_schema=schema):
             return str((schema or {}).get("description", "")) or _words(inner)
         case inspect.UnionType(types=types):
-            return " or ".join(_words(one) for one in types)
+            return " or ".join(_words(one) for one in types if not isinstance(one, inspect.NoneType))
         case inspect.EnumType() | inspect.LiteralType():
             values = [one.value for one in kind.cls] if isinstance(kind, inspect.EnumType) else kind.values
             return f"one of {', '.join(str(one) for one in values if one != '')}"

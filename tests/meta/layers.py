@@ -88,7 +88,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "place.room": frozenset({"catalog", "config", "vm"}),
     "place.opening": frozenset({"errors", "model", "catalog", "config", "place", "target.opening", "vm"}),
     "catalog": frozenset({"errors", "plain_file", "model", "engine", "vm", "third:yaml"}),
-    "claims": frozenset({"errors", "model", "engine"}),
+    "claims": frozenset({"errors", "model", "engine", "validation", "third:msgspec"}),
     "cases": frozenset({"errors", "claims", "catalog"}),
     "known": frozenset({"model", "engine", "validation", "third:msgspec"}),
     "baseline": frozenset({"engine", "known", "validation", "third:msgspec"}),

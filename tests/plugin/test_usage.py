@@ -138,10 +138,10 @@ def test_what_a_claim_asks_for_is_a_case(suite, run, pytester):
         ("asks = { verb = 'left_alone', request = 'limt' }\n", "there is no request 'limt'. Did you mean 'limit'?"),
         ("asks = { verb = 'left_alone', kubelets = ['v1.27', 'v1.22'] }\n", "'asks' has either a verb or kubelets."),
         ("asks = { kubelets = ['v1.27'] }\n", "kubelets take over from each other: name two."),
-        ("asks = { verb = 'uses', of = 'swap' }\n", "'of' is a list of texts."),
-        ("asks = { verb = ['uses'] }\n", "'verb' is a text."),
-        ("asks = 'left_alone'\n", "'asks' has a verb, with request and of, or kubelets."),
-        ("asks = { verbs = 'uses' }\n", "'asks' has a verb, with request and of, or kubelets."),
+        ("asks = { verb = 'uses', of = 'swap' }\n", "asks: 'of' must be a list, each item a string, not 'swap'."),
+        ("asks = { verb = ['uses'] }\n", "asks: 'verb' must be a string, not ['uses']."),
+        ("asks = 'left_alone'\n", "'asks' must be a table, not 'left_alone'."),
+        ("asks = { verbs = 'uses' }\n", "unknown field 'verbs'. Known: verb, request, of, kubelets."),
     ],
 )
 def test_what_a_claim_cannot_ask_for_is_refused(suite, run, pytester, asks, words):
