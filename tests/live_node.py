@@ -24,7 +24,7 @@ from memqos.place import discovery, recording
 from memqos.place.fake import FAKE_FACTS, FakePlace
 from memqos.plugin.collection.catalogue import Catalogue
 from memqos.probe import facts
-from memqos.runtime._proto import cri_pb2, cri_pb2_grpc
+from memqos.runtime.proto import cri_pb2, cri_pb2_grpc
 from memqos.target.fake import FakeAnswer
 from tests.unit.probe.test_facts import FILES, printed
 

@@ -11,9 +11,12 @@ from tests.meta.layers import ALLOWED_IN_PURE, LAYERS, NEVER_IMPORTED, PURE
 
 PACKAGE = Path(__file__).parents[2] / "harness" / "memqos"
 
+PROTO = "memqos.runtime.proto"
+"""Generated code."""
+
 
 def modules() -> list[Path]:
-    return sorted(path for path in PACKAGE.rglob("*.py") if "_proto" not in path.parts and "_data" not in path.parts)
+    return sorted(path for path in PACKAGE.rglob("*.py") if "proto" not in path.parts and "_data" not in path.parts)
 
 
 def dotted(path: Path) -> str:
@@ -59,7 +62,7 @@ def test_imports_only_from_layers_below(path):
     own = group(dotted(path))
     for name, line in imports(path):
         where = f"{path.relative_to(PACKAGE)}:{line}"
-        if name.startswith("memqos.") and not name.startswith("memqos.runtime._proto"):
+        if name.startswith("memqos.") and not name.startswith(PROTO):
             wanted = name.removeprefix("memqos.")
             assert allowed(own, wanted), f"{where}: '{own}' may not import '{wanted}'"
         elif name.split(".")[0] not in sys.stdlib_module_names and not name.startswith("memqos"):
@@ -95,7 +98,7 @@ def test_imports_make_no_circle():
         own = dotted(path)
         edges[own] = {
             name.removeprefix("memqos.") for name, _ in imports(path)
-            if name.startswith("memqos.") and "_proto" not in name and module_exists(name.removeprefix("memqos."))
+            if name.startswith("memqos.") and PROTO not in name and module_exists(name.removeprefix("memqos."))
         } - {own}  # fmt: skip
     done: set[str] = set()
 

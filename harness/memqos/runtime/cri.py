@@ -19,7 +19,6 @@ from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.runtime import cri_wire, unanswered
-from memqos.runtime._proto import cri_pb2, cri_pb2_grpc
 from memqos.runtime.base import (
     CallRecorder,
     Capability,
@@ -34,6 +33,7 @@ from memqos.runtime.base import (
 )
 from memqos.runtime.cri_answers import answered, error_meant
 from memqos.runtime.cri_traces import traces_of
+from memqos.runtime.proto import cri_pb2, cri_pb2_grpc
 from memqos.runtime.recorded import RecordedCalls
 
 __all__ = ["CriRuntime", "connect"]

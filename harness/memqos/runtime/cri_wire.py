@@ -17,7 +17,6 @@ from google.protobuf.message import Message
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
-from memqos.runtime._proto import cri_pb2
 from memqos.runtime.base import (
     OF_BUNDLES,
     Capability,
@@ -29,6 +28,7 @@ from memqos.runtime.base import (
     SandboxHandle,
     SandboxSpec,
 )
+from memqos.runtime.proto import cri_pb2
 
 __all__ = [
     "MADE_BY_LABEL",

@@ -9,8 +9,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from memqos.runtime._proto import cri_pb2, cri_pb2_grpc
 from memqos.runtime.cri_wire import MADE_BY_LABEL
+from memqos.runtime.proto import cri_pb2, cri_pb2_grpc
 
 
 class Sandboxes(cri_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]

@@ -5,7 +5,7 @@ import pytest
 from memqos.model.node import CgroupDriver
 from memqos.place.discovery import offers_of
 from memqos.runtime import cri_wire
-from memqos.runtime._proto import cri_pb2
+from memqos.runtime.proto import cri_pb2
 
 SYSTEMD, CGROUPFS = CgroupDriver.SYSTEMD, CgroupDriver.CGROUPFS
 SHIM = "io.containerd.runc.v2"

@@ -19,7 +19,7 @@ from memqos.model.node import CgroupDriver
 from memqos.place.bringing import bring_images_served
 from memqos.place.discovery import served_at
 from memqos.place.opening import check_places, cri_socket
-from memqos.runtime._proto import cri_pb2, cri_pb2_grpc
+from memqos.runtime.proto import cri_pb2, cri_pb2_grpc
 from memqos.target.fake import FakeTarget
 from memqos.target.local import LocalTarget
 

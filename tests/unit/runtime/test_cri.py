@@ -19,7 +19,6 @@ from memqos.clock import Deadline
 from memqos.errors import DeadlineError, MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
-from memqos.runtime._proto import cri_pb2, cri_pb2_grpc
 from memqos.runtime.base import (
     CallRecord,
     Capability,
@@ -33,6 +32,7 @@ from memqos.runtime.base import (
 )
 from memqos.runtime.cri import CriRuntime, connect
 from memqos.runtime.cri_traces import traces_of
+from memqos.runtime.proto import cri_pb2, cri_pb2_grpc
 
 SPEC = SandboxSpec(name="p", namespace="n", uid="u", cgroup_parent="/p", log_directory="/l")
 SANDBOX = SandboxHandle(id="s1", spec=SPEC)
@@ -215,7 +215,7 @@ from pathlib import Path
 import grpc
 
 from memqos.clock import SYSTEM_CLOCK, Deadline
-from memqos.runtime._proto import cri_pb2, cri_pb2_grpc
+from memqos.runtime.proto import cri_pb2, cri_pb2_grpc
 from memqos.runtime.cri import connect
 from tests.unit.runtime.test_cri import CONTAINER, SPEC
 

@@ -10,7 +10,6 @@ from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.runtime import cri_wire
-from memqos.runtime._proto import cri_pb2
 from memqos.runtime.base import (
     Capability,
     ContainerSpec,
@@ -21,6 +20,7 @@ from memqos.runtime.base import (
     SandboxHandle,
     SandboxSpec,
 )
+from memqos.runtime.proto import cri_pb2
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cri"
 

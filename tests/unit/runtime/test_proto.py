@@ -6,7 +6,7 @@ from pathlib import Path
 
 from google.protobuf.descriptor import Descriptor
 
-from memqos.runtime._proto import cri_pb2, cri_pb2_grpc
+from memqos.runtime.proto import cri_pb2, cri_pb2_grpc
 
 TABLE = Path(__file__).parents[2] / "golden" / "cri" / "field_numbers.json"
 

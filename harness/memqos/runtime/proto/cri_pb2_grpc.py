@@ -3,7 +3,7 @@
 import grpc
 import warnings
 
-from memqos.runtime._proto import cri_pb2 as memqos_dot_runtime_dot___proto_dot_cri__pb2
+from memqos.runtime.proto import cri_pb2 as memqos_dot_runtime_dot_proto_dot_cri__pb2
 
 GRPC_GENERATED_VERSION = '1.64.3'
 GRPC_VERSION = grpc.__version__
@@ -20,7 +20,7 @@ except ImportError:
 if _version_not_supported:
     warnings.warn(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + f' but the generated code in memqos/runtime/_proto/cri_pb2_grpc.py depends on'
+        + f' but the generated code in memqos/runtime/proto/cri_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
@@ -41,98 +41,98 @@ class RuntimeServiceStub(object):
         """
         self.Version = channel.unary_unary(
                 '/runtime.v1.RuntimeService/Version',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.VersionRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.VersionResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.VersionRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.VersionResponse.FromString,
                 _registered_method=True)
         self.Status = channel.unary_unary(
                 '/runtime.v1.RuntimeService/Status',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.StatusRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.StatusResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.StatusRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.StatusResponse.FromString,
                 _registered_method=True)
         self.RuntimeConfig = channel.unary_unary(
                 '/runtime.v1.RuntimeService/RuntimeConfig',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.RuntimeConfigRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.RuntimeConfigResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.RuntimeConfigRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.RuntimeConfigResponse.FromString,
                 _registered_method=True)
         self.RunPodSandbox = channel.unary_unary(
                 '/runtime.v1.RuntimeService/RunPodSandbox',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.RunPodSandboxRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.RunPodSandboxResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.RunPodSandboxRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.RunPodSandboxResponse.FromString,
                 _registered_method=True)
         self.StopPodSandbox = channel.unary_unary(
                 '/runtime.v1.RuntimeService/StopPodSandbox',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.StopPodSandboxRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.StopPodSandboxResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.StopPodSandboxRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.StopPodSandboxResponse.FromString,
                 _registered_method=True)
         self.RemovePodSandbox = channel.unary_unary(
                 '/runtime.v1.RuntimeService/RemovePodSandbox',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.RemovePodSandboxRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.RemovePodSandboxResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.RemovePodSandboxRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.RemovePodSandboxResponse.FromString,
                 _registered_method=True)
         self.PodSandboxStatus = channel.unary_unary(
                 '/runtime.v1.RuntimeService/PodSandboxStatus',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.PodSandboxStatusRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.PodSandboxStatusResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.PodSandboxStatusRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.PodSandboxStatusResponse.FromString,
                 _registered_method=True)
         self.ListPodSandbox = channel.unary_unary(
                 '/runtime.v1.RuntimeService/ListPodSandbox',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ListPodSandboxRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ListPodSandboxResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ListPodSandboxRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ListPodSandboxResponse.FromString,
                 _registered_method=True)
         self.PodSandboxStats = channel.unary_unary(
                 '/runtime.v1.RuntimeService/PodSandboxStats',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.PodSandboxStatsRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.PodSandboxStatsResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.PodSandboxStatsRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.PodSandboxStatsResponse.FromString,
                 _registered_method=True)
         self.UpdatePodSandboxResources = channel.unary_unary(
                 '/runtime.v1.RuntimeService/UpdatePodSandboxResources',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.UpdatePodSandboxResourcesRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.UpdatePodSandboxResourcesResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.UpdatePodSandboxResourcesRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.UpdatePodSandboxResourcesResponse.FromString,
                 _registered_method=True)
         self.CreateContainer = channel.unary_unary(
                 '/runtime.v1.RuntimeService/CreateContainer',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.CreateContainerRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.CreateContainerResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.CreateContainerRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.CreateContainerResponse.FromString,
                 _registered_method=True)
         self.StartContainer = channel.unary_unary(
                 '/runtime.v1.RuntimeService/StartContainer',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.StartContainerRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.StartContainerResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.StartContainerRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.StartContainerResponse.FromString,
                 _registered_method=True)
         self.StopContainer = channel.unary_unary(
                 '/runtime.v1.RuntimeService/StopContainer',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.StopContainerRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.StopContainerResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.StopContainerRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.StopContainerResponse.FromString,
                 _registered_method=True)
         self.RemoveContainer = channel.unary_unary(
                 '/runtime.v1.RuntimeService/RemoveContainer',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.RemoveContainerRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.RemoveContainerResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.RemoveContainerRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.RemoveContainerResponse.FromString,
                 _registered_method=True)
         self.ListContainers = channel.unary_unary(
                 '/runtime.v1.RuntimeService/ListContainers',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ListContainersRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ListContainersResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ListContainersRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ListContainersResponse.FromString,
                 _registered_method=True)
         self.ContainerStatus = channel.unary_unary(
                 '/runtime.v1.RuntimeService/ContainerStatus',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ContainerStatusRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ContainerStatusResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ContainerStatusRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ContainerStatusResponse.FromString,
                 _registered_method=True)
         self.UpdateContainerResources = channel.unary_unary(
                 '/runtime.v1.RuntimeService/UpdateContainerResources',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.UpdateContainerResourcesRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.UpdateContainerResourcesResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.UpdateContainerResourcesRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.UpdateContainerResourcesResponse.FromString,
                 _registered_method=True)
         self.ExecSync = channel.unary_unary(
                 '/runtime.v1.RuntimeService/ExecSync',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ExecSyncRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ExecSyncResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ExecSyncRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ExecSyncResponse.FromString,
                 _registered_method=True)
         self.ContainerStats = channel.unary_unary(
                 '/runtime.v1.RuntimeService/ContainerStats',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ContainerStatsRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ContainerStatsResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ContainerStatsRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ContainerStatsResponse.FromString,
                 _registered_method=True)
 
 
@@ -258,98 +258,98 @@ def add_RuntimeServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Version': grpc.unary_unary_rpc_method_handler(
                     servicer.Version,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.VersionRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.VersionResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.VersionRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.VersionResponse.SerializeToString,
             ),
             'Status': grpc.unary_unary_rpc_method_handler(
                     servicer.Status,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.StatusRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.StatusResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.StatusRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.StatusResponse.SerializeToString,
             ),
             'RuntimeConfig': grpc.unary_unary_rpc_method_handler(
                     servicer.RuntimeConfig,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.RuntimeConfigRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.RuntimeConfigResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.RuntimeConfigRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.RuntimeConfigResponse.SerializeToString,
             ),
             'RunPodSandbox': grpc.unary_unary_rpc_method_handler(
                     servicer.RunPodSandbox,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.RunPodSandboxRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.RunPodSandboxResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.RunPodSandboxRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.RunPodSandboxResponse.SerializeToString,
             ),
             'StopPodSandbox': grpc.unary_unary_rpc_method_handler(
                     servicer.StopPodSandbox,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.StopPodSandboxRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.StopPodSandboxResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.StopPodSandboxRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.StopPodSandboxResponse.SerializeToString,
             ),
             'RemovePodSandbox': grpc.unary_unary_rpc_method_handler(
                     servicer.RemovePodSandbox,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.RemovePodSandboxRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.RemovePodSandboxResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.RemovePodSandboxRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.RemovePodSandboxResponse.SerializeToString,
             ),
             'PodSandboxStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.PodSandboxStatus,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.PodSandboxStatusRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.PodSandboxStatusResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.PodSandboxStatusRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.PodSandboxStatusResponse.SerializeToString,
             ),
             'ListPodSandbox': grpc.unary_unary_rpc_method_handler(
                     servicer.ListPodSandbox,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ListPodSandboxRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ListPodSandboxResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ListPodSandboxRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ListPodSandboxResponse.SerializeToString,
             ),
             'PodSandboxStats': grpc.unary_unary_rpc_method_handler(
                     servicer.PodSandboxStats,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.PodSandboxStatsRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.PodSandboxStatsResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.PodSandboxStatsRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.PodSandboxStatsResponse.SerializeToString,
             ),
             'UpdatePodSandboxResources': grpc.unary_unary_rpc_method_handler(
                     servicer.UpdatePodSandboxResources,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.UpdatePodSandboxResourcesRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.UpdatePodSandboxResourcesResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.UpdatePodSandboxResourcesRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.UpdatePodSandboxResourcesResponse.SerializeToString,
             ),
             'CreateContainer': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateContainer,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.CreateContainerRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.CreateContainerResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.CreateContainerRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.CreateContainerResponse.SerializeToString,
             ),
             'StartContainer': grpc.unary_unary_rpc_method_handler(
                     servicer.StartContainer,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.StartContainerRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.StartContainerResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.StartContainerRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.StartContainerResponse.SerializeToString,
             ),
             'StopContainer': grpc.unary_unary_rpc_method_handler(
                     servicer.StopContainer,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.StopContainerRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.StopContainerResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.StopContainerRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.StopContainerResponse.SerializeToString,
             ),
             'RemoveContainer': grpc.unary_unary_rpc_method_handler(
                     servicer.RemoveContainer,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.RemoveContainerRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.RemoveContainerResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.RemoveContainerRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.RemoveContainerResponse.SerializeToString,
             ),
             'ListContainers': grpc.unary_unary_rpc_method_handler(
                     servicer.ListContainers,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ListContainersRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ListContainersResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ListContainersRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ListContainersResponse.SerializeToString,
             ),
             'ContainerStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.ContainerStatus,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ContainerStatusRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ContainerStatusResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ContainerStatusRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ContainerStatusResponse.SerializeToString,
             ),
             'UpdateContainerResources': grpc.unary_unary_rpc_method_handler(
                     servicer.UpdateContainerResources,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.UpdateContainerResourcesRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.UpdateContainerResourcesResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.UpdateContainerResourcesRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.UpdateContainerResourcesResponse.SerializeToString,
             ),
             'ExecSync': grpc.unary_unary_rpc_method_handler(
                     servicer.ExecSync,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ExecSyncRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ExecSyncResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ExecSyncRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ExecSyncResponse.SerializeToString,
             ),
             'ContainerStats': grpc.unary_unary_rpc_method_handler(
                     servicer.ContainerStats,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ContainerStatsRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ContainerStatsResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ContainerStatsRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ContainerStatsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -377,8 +377,8 @@ class RuntimeService(object):
             request,
             target,
             '/runtime.v1.RuntimeService/Version',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.VersionRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.VersionResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.VersionRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.VersionResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -404,8 +404,8 @@ class RuntimeService(object):
             request,
             target,
             '/runtime.v1.RuntimeService/Status',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.StatusRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.StatusResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.StatusRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.StatusResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -431,8 +431,8 @@ class RuntimeService(object):
             request,
             target,
             '/runtime.v1.RuntimeService/RuntimeConfig',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.RuntimeConfigRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.RuntimeConfigResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.RuntimeConfigRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.RuntimeConfigResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -458,8 +458,8 @@ class RuntimeService(object):
             request,
             target,
             '/runtime.v1.RuntimeService/RunPodSandbox',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.RunPodSandboxRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.RunPodSandboxResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.RunPodSandboxRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.RunPodSandboxResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -485,8 +485,8 @@ class RuntimeService(object):
             request,
             target,
             '/runtime.v1.RuntimeService/StopPodSandbox',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.StopPodSandboxRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.StopPodSandboxResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.StopPodSandboxRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.StopPodSandboxResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -512,8 +512,8 @@ class RuntimeService(object):
             request,
             target,
             '/runtime.v1.RuntimeService/RemovePodSandbox',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.RemovePodSandboxRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.RemovePodSandboxResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.RemovePodSandboxRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.RemovePodSandboxResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -539,8 +539,8 @@ class RuntimeService(object):
             request,
             target,
             '/runtime.v1.RuntimeService/PodSandboxStatus',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.PodSandboxStatusRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.PodSandboxStatusResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.PodSandboxStatusRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.PodSandboxStatusResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -566,8 +566,8 @@ class RuntimeService(object):
             request,
             target,
             '/runtime.v1.RuntimeService/ListPodSandbox',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.ListPodSandboxRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.ListPodSandboxResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.ListPodSandboxRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.ListPodSandboxResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -593,8 +593,8 @@ class RuntimeService(object):
             request,
             target,
             '/runtime.v1.RuntimeService/PodSandboxStats',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.PodSandboxStatsRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.PodSandboxStatsResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.PodSandboxStatsRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.PodSandboxStatsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -620,8 +620,8 @@ class RuntimeService(object):
             request,
             target,
             '/runtime.v1.RuntimeService/UpdatePodSandboxResources',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.UpdatePodSandboxResourcesRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.UpdatePodSandboxResourcesResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.UpdatePodSandboxResourcesRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.UpdatePodSandboxResourcesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -647,8 +647,8 @@ class RuntimeService(object):
             request,
             target,
             '/runtime.v1.RuntimeService/CreateContainer',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.CreateContainerRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.CreateContainerResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.CreateContainerRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.CreateContainerResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -674,8 +674,8 @@ class RuntimeService(object):
             request,
             target,
             '/runtime.v1.RuntimeService/StartContainer',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.StartContainerRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.StartContainerResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.StartContainerRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.StartContainerResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -701,8 +701,8 @@ class RuntimeService(object):
             request,
             target,
             '/runtime.v1.RuntimeService/StopContainer',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.StopContainerRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.StopContainerResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.StopContainerRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.StopContainerResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -728,8 +728,8 @@ class RuntimeService(object):
             request,
             target,
             '/runtime.v1.RuntimeService/RemoveContainer',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.RemoveContainerRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.RemoveContainerResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.RemoveContainerRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.RemoveContainerResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -755,8 +755,8 @@ class RuntimeService(object):
             request,
             target,
             '/runtime.v1.RuntimeService/ListContainers',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.ListContainersRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.ListContainersResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.ListContainersRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.ListContainersResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -782,8 +782,8 @@ class RuntimeService(object):
             request,
             target,
             '/runtime.v1.RuntimeService/ContainerStatus',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.ContainerStatusRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.ContainerStatusResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.ContainerStatusRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.ContainerStatusResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -809,8 +809,8 @@ class RuntimeService(object):
             request,
             target,
             '/runtime.v1.RuntimeService/UpdateContainerResources',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.UpdateContainerResourcesRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.UpdateContainerResourcesResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.UpdateContainerResourcesRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.UpdateContainerResourcesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -836,8 +836,8 @@ class RuntimeService(object):
             request,
             target,
             '/runtime.v1.RuntimeService/ExecSync',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.ExecSyncRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.ExecSyncResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.ExecSyncRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.ExecSyncResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -863,8 +863,8 @@ class RuntimeService(object):
             request,
             target,
             '/runtime.v1.RuntimeService/ContainerStats',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.ContainerStatsRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.ContainerStatsResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.ContainerStatsRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.ContainerStatsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -887,18 +887,18 @@ class ImageServiceStub(object):
         """
         self.ListImages = channel.unary_unary(
                 '/runtime.v1.ImageService/ListImages',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ListImagesRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ListImagesResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ListImagesRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ListImagesResponse.FromString,
                 _registered_method=True)
         self.ImageStatus = channel.unary_unary(
                 '/runtime.v1.ImageService/ImageStatus',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ImageStatusRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ImageStatusResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ImageStatusRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ImageStatusResponse.FromString,
                 _registered_method=True)
         self.PullImage = channel.unary_unary(
                 '/runtime.v1.ImageService/PullImage',
-                request_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.PullImageRequest.SerializeToString,
-                response_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.PullImageResponse.FromString,
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.PullImageRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.PullImageResponse.FromString,
                 _registered_method=True)
 
 
@@ -928,18 +928,18 @@ def add_ImageServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'ListImages': grpc.unary_unary_rpc_method_handler(
                     servicer.ListImages,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ListImagesRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ListImagesResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ListImagesRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ListImagesResponse.SerializeToString,
             ),
             'ImageStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.ImageStatus,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ImageStatusRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.ImageStatusResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ImageStatusRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ImageStatusResponse.SerializeToString,
             ),
             'PullImage': grpc.unary_unary_rpc_method_handler(
                     servicer.PullImage,
-                    request_deserializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.PullImageRequest.FromString,
-                    response_serializer=memqos_dot_runtime_dot___proto_dot_cri__pb2.PullImageResponse.SerializeToString,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.PullImageRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.PullImageResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -967,8 +967,8 @@ class ImageService(object):
             request,
             target,
             '/runtime.v1.ImageService/ListImages',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.ListImagesRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.ListImagesResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.ListImagesRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.ListImagesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -994,8 +994,8 @@ class ImageService(object):
             request,
             target,
             '/runtime.v1.ImageService/ImageStatus',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.ImageStatusRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.ImageStatusResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.ImageStatusRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.ImageStatusResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1021,8 +1021,8 @@ class ImageService(object):
             request,
             target,
             '/runtime.v1.ImageService/PullImage',
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.PullImageRequest.SerializeToString,
-            memqos_dot_runtime_dot___proto_dot_cri__pb2.PullImageResponse.FromString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.PullImageRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.PullImageResponse.FromString,
             options,
             channel_credentials,
             insecure,
