@@ -85,6 +85,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "place.recording": frozenset(
         {"errors", "clock", "model", "engine", "cgroupfs", "place", "probe", "runtime", "target", "catalog"}
     ),
+    "place.cached": frozenset({"vm"}),
     "place.room": frozenset({"catalog", "config", "vm"}),
     "place.opening": frozenset({"errors", "model", "catalog", "config", "place", "target.opening", "vm"}),
     "catalog": frozenset({"errors", "plain_file", "model", "engine", "vm", "third:yaml"}),

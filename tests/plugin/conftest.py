@@ -17,7 +17,7 @@ import memqos.place.opening
 import memqos.plugin.collection.workers
 import memqos.plugin.entry
 import memqos.plugin.machines.lane
-import memqos.plugin.machines.populating  # noqa: F401
+import memqos.plugin.machines.shared  # noqa: F401
 from tests.documents import assert_fits
 
 CLAIMS = """

@@ -7,14 +7,14 @@ import pytest
 pytest_plugins = ["pytester"]
 
 SLOW = """
-from memqos.plugin import budget
+from memqos.plugin import entry
 
 class Clock:
     def now(self):
         return Clock.at
 
-Clock.at = budget.SYSTEM_CLOCK.now()
-budget.SYSTEM_CLOCK = Clock()
+Clock.at = entry.SYSTEM_CLOCK.now()
+entry.SYSTEM_CLOCK = Clock()
 
 @pytest.mark.claim("demo/one")
 @pytest.mark.parametrize("number", range(6))

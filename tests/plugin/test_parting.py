@@ -8,7 +8,7 @@ import pytest
 
 from memqos.bundles.merging import merge
 from memqos.bundles.reading import read_results
-from memqos.plugin.results import timekeeping
+from memqos.plugin.results import durations
 
 pytest_plugins = ["pytester"]
 
@@ -70,7 +70,7 @@ def test_shards_go_by_times_of_other_systems_where_there_are_no_better(suite, ru
 
 def test_a_part_leaves_the_times_as_they_are_for_the_next_one(suite, run, monkeypatch):
     kept = []
-    monkeypatch.setattr(timekeeping, "keep_durations", lambda results, **_: kept.append(results))
+    monkeypatch.setattr(durations, "keep_durations", lambda results, **_: kept.append(results))
     suite(CASES)
     run("--memqos-shard=1/2")
     assert kept == []

@@ -12,9 +12,9 @@ from memqos.errors import ManifestError, UsageError
 from memqos.known import KnownDeviation, amended, left_by_kubelet, load_all, load_known, runtimes_told
 from memqos.model.knob import Knob
 from memqos.node.requests.scope import SCOPE_FILES
+from memqos.plugin.collection.listed import known_gone
 from memqos.report import junit, summary
 from memqos.report.bundle import Bundle
-from memqos.report.gone import known_gone
 from memqos.report.matrix import matrix_lines, matrix_of
 from memqos.report.outcome import Outcome, exit_code, outcome_of
 from tests.documents import misfits

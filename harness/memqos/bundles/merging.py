@@ -8,22 +8,110 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from memqos.bundles.consistency import TROUBLES
-from memqos.bundles.copying import copy_folder, refuse_special_files
 from memqos.bundles.evidence import inside
 from memqos.bundles.files import EVIDENCE, write
-from memqos.bundles.fitting import misfit_shards
 from memqos.bundles.reading import verification_notes
 from memqos.bundles.verifying import FAILED, NOT_VERIFIED, VERIFIED, verify
 from memqos.errors import ExitCode, UsageError
 from memqos.report.bundle import Bundle, Merged, Part, Results
 from memqos.report.outcome import Outcome, TestResult, exit_code
 
-__all__ = ["merge", "parts_of"]
+__all__ = ["merge", "misfit_shards", "parts_of"]
+
+
+def refuse_special_files(folder: Path) -> None:
+    """Raise UsageError for a pipe, socket or device below a folder: no run writes one, and reading it may never end."""
+    if not folder.is_dir():
+        return
+    for place, _, names in os.walk(folder, onerror=_raise):
+        for name in names:
+            file = Path(place, name)
+            if not file.is_symlink() and not file.is_file():
+                raise UsageError(
+                    f"'{file}' is a pipe, a socket or a device, which no run writes.",
+                    next_step="Remove it, and call again.",
+                )
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def copy_folder(source: Path, target: Path, *, leave_out: Collection[str] = ()) -> Iterator[Path]:
+    """Copy a folder into a new one; yields the links that lead out of it, or nowhere, which are left out.
+
+    A link within the folder stays one. leave_out: names at its top. Raises OSError for what cannot be read or written.
+    """
+    whole = source.resolve()
+    for place, folders, names in os.walk(source, onerror=_raise):
+        here = target / Path(place).relative_to(source)
+        here.mkdir(parents=True, exist_ok=True)
+        skipped = leave_out if place == str(source) else ()
+        for name in sorted([*names, *(one for one in folders if Path(place, one).is_symlink())]):
+            if name in skipped:
+                continue
+            file = Path(place, name)
+            if not file.is_symlink():
+                shutil.copy2(file, here / name, follow_symlinks=False)
+            elif _stays_within(file, whole):
+                (here / name).symlink_to(file.readlink())
+            else:
+                yield file
+
+
+def _stays_within(link: Path, folder: Path) -> bool:
+    """Whether a link leads to something in the folder, by a path that still does so in a copy of it."""
+    try:
+        found = link.resolve(strict=True)
+    except (OSError, RuntimeError):  # nowhere, or round in a circle
+        return False
+    return found.is_relative_to(folder) and not link.readlink().is_absolute()
+
+
+def misfit_shards(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+    """What is wrong, a sentence each; nothing where no part is a shard, or each division has all its shards.
+
+    parts: each name with what its bundle says of its shard, empty for a whole run.
+    """
+    shards = [(name, shard) for name, shard in parts if shard]
+    wholes: dict[tuple[str, ...], list[str]] = {}
+    for name, shard in shards:
+        whole = _whole_of(shard, [other for _, other in shards])
+        wholes.setdefault(whole, []).append(name)
+    lacking = {whole: missing for whole, names in wholes.items() if (missing := _missing(whole[0], names, parts))}
+    if len(lacking) > 1:
+        told = "; ".join(
+            f"{', '.join(wholes[of, cases, division])}: {of} parts of {cases} cases, division {division}"
+            for of, cases, division in lacking
+        )
+        yield f"the shards are of different divisions, so that cases may be missing or there twice ({told})"
+        return
+    for (of, _, _), missing in lacking.items():
+        yield f"of {of} shards {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+
+
+def _whole_of(shard: Mapping[str, Any], shards: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What a shard is part of; of one that was killed before it divided its cases, the only one that it can be of."""
+    known = {_told(one) for one in shards if one.get("division") and one.get("of") == shard.get("of")}
+    return known.pop() if not shard.get("division") and len(known) == 1 else _told(shard)
+
+
+def _told(shard: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(shard.get(key, "?")) for key in ("of", "cases", "division"))
+
+
+def _missing(of: str, names: Sequence[str], parts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """The numbers of a division that none of these parts has."""
+    numbers = {str(shard.get("number", "?")) for name, shard in parts if name in names}
+    return [number for number in map(str, range(1, int(of) + 1)) if number not in numbers] if of.isdigit() else []
+
 
 _MOST_FAULTS = 20
 

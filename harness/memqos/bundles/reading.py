@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from typing import Any
 from memqos import claims
 from memqos.bundles import shapes
 from memqos.bundles.consistency import TROUBLES, by_findings, differing_cases, hidden_verdicts, inconsistencies
-from memqos.bundles.files import BUNDLE, COMPRESSED, FINDINGS, RUN, machines
-from memqos.bundles.unended import first_few, how_far
+from memqos.bundles.files import BEGUN, BUNDLE, COMPRESSED, FINDINGS, RUN, machines
+from memqos.bundles.shapes import count_of
 from memqos.bundles.verifying import FAILED, changed_among
 from memqos.catalog.data import data_root
 from memqos.engine.answer.finding import Finding
@@ -32,7 +33,37 @@ from memqos.report.documents.kinds import Count
 from memqos.report.outcome import TestResult, exit_code
 from memqos.report.words import how_many
 
-__all__ = ["read_results", "verification_notes"]
+__all__ = ["first_few", "read_results", "verification_notes"]
+
+_LONGEST_BEGUN = 16 << 20
+
+
+def how_far(cases: object, results: Sequence[TestResult], folder: Path) -> str:
+    """How far a run came that left no bundle, as far as its folder says. cases: how many it was to run."""
+    said = f"There is no whole {BUNDLE}: the run was killed or still goes on"
+    if not count_of(cases):
+        return f"{said}, so that its end, and how many cases are missing, is not known."
+    begun = _begun(folder, {result.id for result in results})
+    during = f", while it ran {first_few(begun)}" if begun else ""
+    return f"{said}, after {len(results)} of its {cases} cases{during}."
+
+
+def _begun(folder: Path, ended: Set[str]) -> list[str]:
+    """The cases that were begun, and did not end; the last line may have been cut off."""
+    file = folder / BEGUN
+    if file.is_symlink() or not file.is_file():  # a link may lead to what is nobody's business, and a pipe waits
+        return []
+    with contextlib.suppress(OSError), file.open("rb") as stream:
+        lines = stream.read(_LONGEST_BEGUN).decode("utf-8", "replace").split("\n")[:-1]
+        return [case for case in dict.fromkeys(lines) if case not in ended]
+    return []
+
+
+def first_few(some: Sequence[object]) -> str:
+    """The first of them, and how many there are more."""
+    shown = ", ".join(map(str, some[:5]))
+    return shown if len(some) <= 5 else f"{shown} and {len(some) - 5} more"  # noqa: PLR2004 - the five shown
+
 
 _OF_FINDINGS = (FINDINGS, f"{FINDINGS}{COMPRESSED}")
 """The second is that of a long run that has ended."""

@@ -15,8 +15,7 @@ import click
 from memqos.bundles.comparing import compare, comparison_lines
 from memqos.bundles.files import BUNDLE, COMPRESSED, FINDINGS, RUN, write
 from memqos.bundles.merging import merge
-from memqos.bundles.reading import read_results
-from memqos.bundles.unended import first_few
+from memqos.bundles.reading import first_few, read_results
 from memqos.bundles.verifying import SIGNATURE, SUMS, verify
 from memqos.cli.results_folders import merge_runs, verify_run, written
 from memqos.cli.terminal import say, say_document

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from memqos.catalog.topologies import load_topology
 from memqos.config.settings import Settings
@@ -16,12 +15,7 @@ from memqos.vm.host.programs import find_qemu
 from memqos.vm.qemu.accelerator import choose_accelerator, kvm_device_obstacle
 from memqos.vm.qemu.spec import Accelerator
 
-__all__ = ["RunCapacity", "cache_root", "room_for"]
-
-
-def cache_root() -> Path:
-    """The cache's folder, as the environment chooses it; it need not be there."""
-    return default_cache(os.environ).root
+__all__ = ["RunCapacity", "room_for"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

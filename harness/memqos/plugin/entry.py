@@ -6,30 +6,156 @@ and changes nothing for tests that are not memqos tests.
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Generator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memqos import frame, streams
+from memqos.bundles.files import BEGUN, RUN, write
+from memqos.clock import SYSTEM_CLOCK
 from memqos.config.kinds import Kind
 from memqos.config.table import SETTINGS
 from memqos.errors import MemqosError, UsageError
-from memqos.plugin import asking, fixtures, hooks
-from memqos.plugin.budget import Budget
+from memqos.interruption import Interruption
+from memqos.plugin import fixtures, hooks
 from memqos.plugin.collection import collecting
 from memqos.plugin.collection.sharing import CRASHES, Sharing
 from memqos.plugin.face.facing import Facing
 from memqos.plugin.face.telling import Relay
 from memqos.plugin.given import settings_given
-from memqos.plugin.interrupting import Interrupting
-from memqos.plugin.keys import BUILDS, INTERRUPTION, MARKERS, RESULTS, SETTINGS_KEY, WORKERS, is_run_of_suites
+from memqos.plugin.keys import (
+    BUILDS,
+    INTERRUPTION,
+    MARKERS,
+    RESULTS,
+    SETTINGS_KEY,
+    SHARD,
+    WORKERS,
+    is_ours,
+    is_run_of_suites,
+    plain_id,
+)
 from memqos.plugin.machines.recovery import Recovery
 from memqos.plugin.results import outcomes
-from memqos.plugin.results.beginning import Beginning
 from memqos.plugin.results.recording import Recording
 from memqos.plugin.results.results_folder import chosen_folder
 
 __all__: list[str] = []
+
+BEGAN = "memqos_began"
+
+
+class Budget:
+    """`--time-budget`: begins no further test once its time is up; registered in every process.
+
+    The clock is the host's, so that workers count from the moment in which their controller began.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._settings = config.stash[SETTINGS_KEY]
+        workerinput: dict[str, float] = getattr(config, "workerinput", {})
+        self._began = workerinput.get(BEGAN, SYSTEM_CLOCK.now())
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker when the run began."""
+        node.workerinput[BEGAN] = self._began
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, object, object]:
+        """A test that was begun is finished; pytest looks at what is said here before it begins the next."""
+        result = yield
+        budget = self._settings.time_budget
+        if budget is not None and nextitem is not None and SYSTEM_CLOCK.now() - self._began >= budget.seconds:
+            item.session.shouldstop = f"the time budget of {budget} is used up; what is left was not run"
+        return result
+
+
+class Interrupting:
+    """SIGTERM and SIGHUP end a run of memqos tests as Ctrl-C does, in xdist's workers too; other runs are left alone.
+
+    It heeds the signals from the moment at which it is known that this is a run of memqos tests.
+    """
+
+    def __init__(self) -> None:
+        self.interruption = Interruption()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """A suites folder has nothing but memqos tests."""
+        if is_run_of_suites(session.config):
+            self.interruption.__enter__()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Elsewhere it takes a test that is one."""
+        if any(is_ours(item) for item in session.items):
+            self.interruption.__enter__()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        """No test is begun after a signal, whatever became of the exception: the one before may have swallowed it."""
+        if not self.interruption.came:
+            return None
+        item.session.shouldstop = "a signal was to end it"
+        return True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self) -> None:
+        """The run is being ended: what is torn down now is not to be interrupted by the same signal again."""
+        self.interruption.heeded()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        """Signals are again what they were before."""
+        self.interruption.__exit__(None, None, None)
+
+
+class Beginning:
+    """Writes, while a run goes on, how many cases there are, of which shard, and which were begun.
+
+    Only a run that is killed leaves that: the bundle says how each case ended. Registered in the controller only.
+    """
+
+    def __init__(self, config: pytest.Config, recording: Recording) -> None:
+        self._config = config
+        self._recording = recording
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self) -> None:
+        """This process has found its cases."""
+        self._tell_cases()
+
+    @pytest.hookimpl(optionalhook=True, trylast=True)
+    def pytest_xdist_node_collection_finished(self) -> None:
+        """A worker has found the cases; all of them find the same."""
+        self._tell_cases()
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """A case begins, here or in a worker."""
+        case, folder = plain_id(nodeid), self._recording.folder
+        if folder is not None and case in self._recording.roster.chosen:
+            with contextlib.suppress(OSError), (folder / BEGUN).open("a", encoding="utf-8") as stream:
+                stream.write(f"{case}\n")
+
+    def _tell_cases(self) -> None:
+        folder = self._recording.folder
+        if folder is not None and (chosen := self._recording.roster.chosen):
+            shard = self._config.stash.get(SHARD, {})
+            _add(folder / RUN, {"cases": len(chosen), **({"shard": dict(shard)} if shard else {})})
+
+
+def _add(file: Path, more: dict[str, object]) -> None:
+    """More of what a run is to be; a disk that does not take it is told of with the results."""
+    with contextlib.suppress(OSError, ValueError):
+        said = json.loads(file.read_text(encoding="utf-8"))
+        write(file, json.dumps({**said, **more}, indent=1, ensure_ascii=False) + "\n")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -125,7 +251,6 @@ def pytest_configure(config: pytest.Config) -> None:
     manager.register(Relay(config), "memqos-relay")
     manager.register(Budget(config), "memqos-budget")
     manager.register(fixtures, "memqos-fixtures")
-    manager.register(asking, "memqos-asking")
     if is_worker or config.getoption("tx", None):
         from memqos.plugin.collection.hosts import Hosts
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.bundles.fitting import misfit_shards
+from memqos.bundles.merging import misfit_shards
 
 DIFFERENT = "the shards are of different divisions, so that cases may be missing or there twice"
 

@@ -14,7 +14,7 @@ from memqos.node.fake import fake_node
 from memqos.node.requests.ahead import Ahead, ahead_of
 from memqos.node.requests.requesting import Requests
 from memqos.plugin.collection.catalogue import Catalogue
-from memqos.plugin.machines.ahead import alike
+from memqos.plugin.machines.shared import alike
 
 CATALOGUE = Catalogue()
 SOON = 10.0

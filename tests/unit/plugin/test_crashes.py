@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from memqos.plugin.results.crashes import Crashes
+from memqos.plugin.results.recording import Crashes
 
 
 def told(*reasons, chosen, missing):

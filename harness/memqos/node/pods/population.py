@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from memqos.catalog.recorded_trees import RecordedTree
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enactor.base import AdmittedPod, Order
@@ -21,6 +21,9 @@ from memqos.model.reading import CgroupReading, Reading
 from memqos.node.pods.setting_files import SettingFiles, unnamed_of_pod
 from memqos.node.pods.tracing import Tracing
 from memqos.runtime.base import ContainerHandle, SandboxHandle, SandboxSpec
+
+if TYPE_CHECKING:
+    from memqos.catalog.recorded_trees import RecordedTree
 
 __all__ = ["Population", "read_population", "recorded_population"]
 

@@ -6,28 +6,167 @@ has memqos installed loads this module.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memqos import claims
+from memqos.catalog.data import data_root
+from memqos.claims import Claim
+from memqos.config.runtimes import DIRECTLY, below_docker
 from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey, systems_of
-from memqos.errors import UsageError
+from memqos.errors import UnknownNameError, UsageError
 from memqos.model.pod import QosClass
-from memqos.plugin.collection.choosing import left_out, told_of
 from memqos.plugin.collection.citing import cited_by, claims_below
-from memqos.plugin.collection.markers import check_markers, has_empty_parameters, kubelet_ids
 from memqos.plugin.collection.sharing import tell_groups
 from memqos.plugin.keys import ASKING, LEFT_OUT, SETTINGS_KEY, USAGE, is_ours, node_fixture
+from memqos.report.bundle import LeftOut
 
 if TYPE_CHECKING:
     from memqos.cases import Case
     from memqos.catalog.kubelets import KubeletCase
 
 __all__ = ["check_settings", "kubelet_id", "shared_by", "system_of"]
+
+
+def left_out(
+    config: pytest.Config,
+    settings: Settings,
+    cited: Sequence[tuple[pytest.Item, Claim | None]],
+    *,
+    kubelets: Callable[[], Collection[str]],
+    runtime_of: Callable[[pytest.Item], str],
+) -> list[pytest.Item]:
+    """The cases that this run does not have.
+
+    cited: every case, with the claim that it cites. kubelets: the ids of those of the default, asked for if need be.
+    runtime_of: the runtime of a case. None with --all or --last-failed, and none where somebody chose by -k or -m. A
+    case is left out by its marker or its claim, or because that needs a kind of runtime that its own is not. One of
+    memqos's own suites is by its kubelet as well, if nobody asked for its release; a test that names none but such
+    kubelets has them.
+    """
+    if settings.all or settings.last_failed or config.option.keyword or config.option.markexpr:
+        return []
+    brought = data_root() / "suites"
+    places = [config.invocation_params.dir / word.partition("::")[0] for word in config.args]
+
+    def is_named(item: pytest.Item) -> bool:
+        return any(place.is_relative_to(item.path.parent) for place in places)
+
+    def is_of_another(item: pytest.Item, claim: Claim) -> bool:
+        by_docker = "docker" in claim.needs and not below_docker(runtime_of(item))
+        return by_docker or ("oci" in claim.needs and not runtime_of(item).startswith(DIRECTLY))
+
+    def is_more(item: pytest.Item, claim: Claim | None) -> bool:
+        by_kubelet = (
+            not settings.kubernetes and item.path.is_relative_to(brought) and _has_more_kubelets(item, kubelets)
+        )
+        return (
+            _is_marked_more(item)
+            or (claim is not None and (not claim.default or is_of_another(item, claim)))
+            or by_kubelet
+        )
+
+    return [item for item, claim in cited if is_more(item, claim) and not is_named(item)]
+
+
+def _is_marked_more(item: pytest.Item) -> bool:
+    """Whether the marker says so of the test, or of the kubelet that the case is run under."""
+    marker = item.get_closest_marker("more")
+    return marker is not None and (not marker.args or getattr(_kubelet_of(item), "entry", "") in marker.args)
+
+
+def _kubelet_of(item: pytest.Item) -> object:
+    callspec = getattr(item, "callspec", None)
+    return callspec.params.get("qos_kubelet") if callspec is not None else None
+
+
+def _has_more_kubelets(item: pytest.Item, kubelets: Callable[[], Collection[str]]) -> bool:
+    """Whether the kubelet of a case is one of those that the default has not."""
+    marker = item.get_closest_marker("kubelet")
+    named = set(marker.args) if marker is not None else set()
+    return not getattr(_kubelet_of(item), "default", True) and (not named or not named.isdisjoint(kubelets()))
+
+
+def told_of(cited: Sequence[tuple[pytest.Item, Claim | None]], left: Sequence[pytest.Item]) -> LeftOut:
+    """How much that is: the cases, and the claims of which no case is left in."""
+    out = set(left)
+    of_cases = {claim.id for item, claim in cited if claim is not None and item in out}
+    proved = {claim.id for item, claim in cited if claim is not None and item not in out}
+    return LeftOut(claims=len(of_cases - proved), cases=len(left))
+
+
+@lru_cache(maxsize=2)
+def kubelet_ids(*, default: bool = False) -> tuple[str, ...]:
+    """Every kubelet of the catalogue, or those of the default."""
+    from memqos.catalog.kubelets import load_kubelets
+
+    return tuple(kubelet.id for kubelet in load_kubelets() if kubelet.default or not default)
+
+
+def has_empty_parameters(item: pytest.Item) -> bool:
+    """Whether narrowing left no kubelet for this test: pytest then keeps one item whose parameters are its NOTSET.
+
+    Only from 8.4 on the item's id says so, too.
+    """
+    callspec = getattr(item, "callspec", None)
+    return callspec is not None and any(type(value).__name__ == "NotSetType" for value in callspec.params.values())
+
+
+def check_markers(item: pytest.Item) -> None:
+    """Every marker is written as it has to be, and names what there is; UsageError if not."""
+    where = item.nodeid
+    names = getattr(item, "fixturenames", ())
+    if ("qos_request" in names or "qos_case" in names) and has_empty_parameters(item):
+        from memqos.cases import cases_of
+
+        chapter = item.path.parent
+        of_chapter = [claim for claim in claims_below(chapter.parent).values() if claim.chapter == chapter.name]
+        cases_of(of_chapter)
+        known = [claim.id for claim in of_chapter]
+        wanted = "has the name of a request" if "qos_request" in names else "says what it asks for"
+        raise UsageError(f"no claim of this chapter {wanted}: {', '.join(known)}.", where=where)
+    for marker in item.iter_markers("claim"):
+        _check_claim(item, marker, where)
+    if len(list(item.iter_markers("claim"))) > 1:
+        raise UsageError("a test cites exactly one claim, this one cites several.", where=where)
+    for marker in item.iter_markers("needs"):
+        _check_names("needs(feature, ...)", marker, tuple(claims.NEEDS), where)
+    for marker in item.iter_markers("behaviour"):
+        if marker.args or marker.kwargs:
+            raise UsageError("the marker 'behaviour' takes no arguments.", where=where)
+    _check_kubelets(item, where)
+    for marker in item.iter_markers("machine"):
+        if marker.args or not marker.kwargs or set(marker.kwargs) - {"profile", "topology"}:
+            raise UsageError("the marker 'machine' is written machine(profile=..., topology=...).", where=where)
+
+
+def _check_claim(item: pytest.Item, marker: pytest.Mark, where: str) -> None:
+    if marker.kwargs or len(marker.args) != 1 or not isinstance(marker.args[0], str):
+        raise UsageError("the marker 'claim' is written claim(\"chapter/name\").", where=where)
+    root = item.path.parent.parent
+    known = claims_below(root)
+    if marker.args[0] not in known:
+        raise UnknownNameError.of("claim", marker.args[0], sorted(known), where=where)
+
+
+def _check_kubelets(item: pytest.Item, where: str) -> None:
+    for marker in (one for name in ("kubelet", "more") for one in item.iter_markers(name)):
+        if marker.name == "kubelet" or marker.args or marker.kwargs:
+            _check_names(f"{marker.name}(id, ...)", marker, kubelet_ids(), where)
+
+
+def _check_names(signature: str, marker: pytest.Mark, known: Sequence[str], where: str) -> None:
+    if marker.kwargs or not marker.args:
+        raise UsageError(f"the marker '{marker.name}' is written {signature}.", where=where)
+    for name in marker.args:
+        if name not in known:
+            raise UnknownNameError.of(marker.name, str(name), list(known), where=where)
+
 
 _OF_MACHINES = frozenset(
     {

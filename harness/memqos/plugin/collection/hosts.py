@@ -15,11 +15,10 @@ import pytest
 
 from memqos.bundles.files import evidence_files, keep_evidence
 from memqos.errors import TargetError, UsageError
-from memqos.plugin.carrying import Carried, files_to_carry
 from memqos.plugin.collection import host_program
 from memqos.plugin.collection.workers import check_copied
 from memqos.plugin.face.telling import Telling
-from memqos.plugin.given import told_elsewhere
+from memqos.plugin.given import Carried, files_to_carry, told_elsewhere
 from memqos.plugin.keys import HOST, RESULTS, SETTINGS_KEY, host_of, is_run_of_suites
 
 __all__ = ["Hosts", "check_hosts", "host_address"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,16 +13,50 @@ from memqos.bundles import files
 from memqos.catalog.data import data_root
 from memqos.clock import utc_now
 from memqos.config.lines import line_of
-from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import UnknownNameError
-from memqos.known import load_known
+from memqos.known import EVIDENCE, KnownDeviation, load_known, runtimes_told
 from memqos.laboratory.known_deviations import known_deviations
 from memqos.plugin.collection.citing import claims_below
 from memqos.plugin.keys import SETTINGS_KEY
-from memqos.report.gone import known_gone
-from memqos.report.outcome import TestResult
+from memqos.report.outcome import Outcome, TestResult
 
-__all__ = ["accepted_by", "check_claims_of_lists", "not_seen"]
+__all__ = ["accepted_by", "check_claims_of_lists", "known_gone", "not_seen"]
+
+
+def known_gone(
+    results: Sequence[TestResult], machines: Iterable[Mapping[str, Any]], known: Iterable[KnownDeviation]
+) -> tuple[str, ...]:
+    """One line for each entry and version of which the knob conforms in the claim, and is nowhere known to deviate.
+
+    The claim may also conform without a word about such a knob: then the entry names one that there is none. Nothing is
+    said of an entry that deviates only sometimes, and of one that no case could tell.
+    """
+    told = {
+        str(machine.get("id")): runtimes_told(machine.get("runtimes", ()), kernel=str(machine.get("kernel", "")))
+        for machine in machines
+    }
+    return tuple(line for entry in known if not entry.sometimes for line in _gone(entry, results, told))
+
+
+def _gone(entry: KnownDeviation, results: Sequence[TestResult], told: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    seen: dict[str, set[Verdict]] = {}
+    silent: set[str] = set()
+    for result in results:
+        runtimes = told.get(result.machine, {})
+        if result.claim != entry.claim or not entry.is_of(runtimes, result.driver):
+            continue
+        if result.outcome is Outcome.CONFORMS and all(one.knob != entry.knob for one in result.findings):
+            silent.add(runtimes[entry.runtime])
+        for finding in result.findings:
+            is_other = finding.verdict is Verdict.KNOWN and not finding.evidence[EVIDENCE].startswith(f"{entry.name}:")
+            if finding.knob == entry.knob and not is_other:
+                seen.setdefault(runtimes[entry.runtime], set()).add(finding.verdict)
+    for version, verdicts in seen.items():
+        if verdicts == {Verdict.CONFORMS}:
+            yield f"{entry.runtime} {version or 'of unknown version'} has {entry.knob} right in {entry.claim}: {entry}"
+    if silent and not seen:
+        yield f"{entry.claim} conforms, and says nothing of {entry.knob}: {entry}"
 
 
 def check_claims_of_lists(lists: tuple[Path, ...], root: Path) -> None:
@@ -36,7 +71,7 @@ def check_claims_of_lists(lists: tuple[Path, ...], root: Path) -> None:
 
 
 def not_seen(results: Sequence[TestResult], folder: Path, lists: tuple[Path, ...]) -> tuple[str, ...]:
-    """What is listed of the runtimes of a run's machines and was looked for in vain; see `report.gone`."""
+    """What is listed of the runtimes of a run's machines and was looked for in vain; see `known_gone`."""
     return known_gone(results, files.machines(folder), known_deviations(lists))
 
 

@@ -14,19 +14,35 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 import pytest
 
 from memqos import claims
+from memqos.config.settings import unknown_variables
 from memqos.config.systems import systems_of
-from memqos.plugin.face.heading import heading
 from memqos.plugin.keys import SETTINGS_KEY, SHARD, WORKERS, is_ours, is_run_of_suites, phase_of, plain_id
 from memqos.report.outcome import TestResult
 from memqos.report.summary import shard_text
+from memqos.version import __version__
 
 if TYPE_CHECKING:
     from memqos.face.showing import Face
     from memqos.face.stream import Output
+    from memqos.plugin.results.durations import Timekeeping
     from memqos.plugin.results.recording import Recording
-    from memqos.plugin.results.timekeeping import Timekeeping
 
 __all__ = ["Facing", "is_faced"]
+
+
+def heading(config: pytest.Config) -> list[str]:
+    """One line on it, if this is a run of suites, and what was not left at its default."""
+    settings = config.stash[SETTINGS_KEY]
+    changed = [f"{one.setting.name}={one.text} ({one.origin})" for one in settings.entries() if one.is_given]
+    notes = [f"memqos: {note}" for note in unknown_variables(os.environ)]
+    if not changed and not is_run_of_suites(config):
+        return []
+    booted = f"{','.join(settings.profile)}/{settings.topology}"
+    head = (
+        f"memqos {__version__}: machine {settings.target or booted}, "
+        f"{','.join(settings.runtime)}, {','.join(settings.driver)} driver"
+    )
+    return [head, *([f"memqos settings: {', '.join(changed)}"] if changed else []), *notes]
 
 
 def is_faced(config: pytest.Config) -> bool:
@@ -60,7 +76,7 @@ class Facing:
         # Rich and the screens are imported only in a run that has a face.
         from memqos.face.opening import opened_face
         from memqos.face.stream import Output
-        from memqos.plugin.results.timekeeping import Timekeeping
+        from memqos.plugin.results.durations import Timekeeping
 
         self._times = Timekeeping(self._config)
         self._config.pluginmanager.register(self._times, "memqos-timekeeping")

@@ -14,17 +14,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from memqos.bundles.files import write
 from memqos.catalog.profiles import profile_names
 from memqos.clock import utc_now
 from memqos.config.runtimes import BY_HANDLER, RUNTIMES
 from memqos.model.node import CgroupDriver
-from memqos.place.room import cache_root
+from memqos.place.cached import cache_root
+from memqos.plugin.collection.collecting import shared_by
+from memqos.plugin.collection.sharing import SHARES
+from memqos.plugin.keys import SETTINGS_KEY, phase_of, plain_id
 from memqos.report.outcome import Outcome, TestResult
 
 __all__ = [
     "SCHEMA_OF_DURATIONS",
     "ExpectedDurations",
+    "Timekeeping",
     "durations_file",
     "durations_for_shards",
     "expected_durations",
@@ -182,3 +188,52 @@ def _is_told(result: TestResult, before: Container[str]) -> bool:
 def _write(file: Path, runs: Mapping[str, Sequence[float]]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     write(file, json.dumps({"schema": SCHEMA_OF_DURATIONS, "seconds": runs}) + "\n")
+
+
+class Timekeeping:
+    """Keeps the time of a run of suites for the next; registered in the controller.
+
+    What several cases share, such as a population of pods, is made in the setup of whichever comes first, and removed
+    after the last. It is no part of these cases' time: in another run others may be first and last.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._shared_by: dict[str, str] = {}
+        self._around: dict[str, float] = defaultdict(float)
+        self._before: ExpectedDurations | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """What the cases of this process share."""
+        self._shared_by.update(shared_by(session.items, self._config.stash[SETTINGS_KEY]))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """What those of workers share; all of them tell the same."""
+        self._shared_by.update(getattr(report, SHARES, {}))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """The time around a case that shares something."""
+        case = plain_id(report.nodeid)
+        if report.when in {"setup", "teardown"} and case in self._shared_by and phase_of(report) is not None:
+            self._around[case] += report.duration
+
+    def expected(self, cases: Iterable[str]) -> ExpectedDurations:
+        """What these cases will take together; what several share is counted for the first of them."""
+        return expected_durations(cases, stored_durations(), shared_by=self._shared_by)
+
+    def before(self, case: str, *, among: Iterable[str]) -> float | None:
+        """What a case of this run took before, in seconds, None if nothing is known of it. among: the run's cases."""
+        if self._before is None:
+            self._before = self.expected(among)
+        return self._before.seconds.get(case)
+
+    def keep(self, results: Sequence[TestResult]) -> None:
+        """Keep what the results of this run took."""
+        shared: dict[str, float] = defaultdict(float)
+        for case, seconds in self._around.items():
+            shared[self._shared_by[case]] += seconds
+        option = self._config.option
+        is_whole = not (option.keyword or option.markexpr or any("::" in word for word in self._config.args))
+        keep_durations(results, around=self._around, shared=shared, is_whole=is_whole)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,14 +14,35 @@ from memqos.bundles import files
 from memqos.bundles.verifying import seal
 from memqos.catalog.data import data_root
 from memqos.errors import MemqosError
+from memqos.page.building import page_html
 from memqos.plugin.collection.citing import claims_below
-from memqos.report import summary
-from memqos.report.bundle import Bundle
+from memqos.report import junit, matrix, prow, summary
+from memqos.report.bundle import Bundle, Results
 from memqos.report.causes import causes_of
 from memqos.report.markdown import markdown
 from memqos.report.outcome import Outcome, TestResult
 
 __all__ = ["cited", "publish", "summary_shown"]
+
+
+def _page(bundle: Bundle, folder: Path) -> str:
+    return page_html(Results(folder=folder, bundle=bundle))
+
+
+def _matrix_text(bundle: Bundle) -> str:
+    lines = list(matrix.matrix_lines(matrix.matrix_of(bundle.results)))
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+FILES: Mapping[str, Callable[[Bundle, Path], str]] = {
+    "junit_01.xml": lambda bundle, _: junit.junit_xml(bundle),
+    "started.json": lambda bundle, _: prow.started_json(bundle),
+    "finished.json": lambda bundle, _: prow.finished_json(bundle),
+    "matrix.txt": lambda bundle, _: _matrix_text(bundle),
+    "report.html": _page,
+    "bundle.json": lambda bundle, _: bundle.to_text(),
+}
+"""The files of a bundle by name, "" for one that says nothing; itself is the last, and knows how the others fared."""
 
 
 _NOT_WRONG = frozenset({Outcome.CONFORMS, Outcome.KNOWN, Outcome.NOT_OBSERVABLE})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Set
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 from memqos import frame
 from memqos.bundles import files
 from memqos.clock import utc_now
-from memqos.errors import ExitCode, MemqosError, UsageError
+from memqos.errors import ExitCode, MachineryError, MemqosError, UsageError
 from memqos.interruption import Interruption
 from memqos.laboratory.evidence import Folder
 from memqos.laboratory.host import host, versions
@@ -27,24 +27,113 @@ from memqos.plugin.keys import (
     RESULTS,
     SETTINGS_KEY,
     SHARD,
+    host_of,
     is_ours,
     is_run_of_suites,
     phase_of,
     plain_id,
 )
-from memqos.plugin.results import provenance
-from memqos.plugin.results.crashes import Crashes, worker_died
+from memqos.plugin.results.durations import Timekeeping
 from memqos.plugin.results.ending import Ending
-from memqos.plugin.results.publishing import cited, publish, summary_shown
+from memqos.plugin.results.publishing import FILES, cited, publish, summary_shown
 from memqos.plugin.results.results_folder import for_good, make_folder
-from memqos.plugin.results.roster import Roster
-from memqos.plugin.results.timekeeping import Timekeeping
 from memqos.report import prow
 from memqos.report.bundle import Bundle, LeftOut
-from memqos.report.outcome import TestResult
+from memqos.report.outcome import Outcome, TestResult
 from memqos.report.phase import Phase, result_of
 
-__all__ = ["Recording"]
+__all__ = ["Crashes", "Recording"]
+
+
+class Roster:
+    """The tests of a run, by their ids; a run that was broken off says from it how many are missing.
+
+    `in_suites` says whether all that workers choose is ours: they send ids alone, which do not tell.
+    """
+
+    def __init__(self, *, in_suites: bool) -> None:
+        self._in_suites = in_suites
+        self._chosen: set[str] = set()
+        self._offered: set[str] = set()
+        self._ended: set[str] = set()
+
+    @property
+    def chosen(self) -> Set[str]:
+        """What is to be run."""
+        return self._chosen
+
+    @property
+    def has_ours(self) -> bool:
+        """Whether any test of memqos was found, also one that was then deselected."""
+        return bool(self._chosen or self._offered)
+
+    def offer(self, ids: Iterable[str]) -> None:
+        """Take what a worker has of ours, before anything is deselected."""
+        self._offered.update(map(plain_id, ids))
+
+    def choose(self, ids: Iterable[str]) -> None:
+        """Take what is to be run of ours."""
+        self._chosen.update(ids)
+
+    def choose_by_worker(self, ids: Iterable[str]) -> None:
+        """Take what a worker is to run, of which outside a suites folder only what was offered before is ours."""
+        ids = {plain_id(nodeid) for nodeid in ids}
+        self._chosen |= ids if self._in_suites else ids & self._offered
+
+    def end(self, nodeid: str) -> None:
+        """A test has ended, whether or not it found anything."""
+        self._ended.add(nodeid)
+
+    def missing(self, results: Set[str]) -> set[str]:
+        """What was chosen, has none of these `results` and did not come to an end without one."""
+        return self._chosen - self._ended - results
+
+
+_INTERRUPTED = "keyboard-interrupt"
+"""How pytest-xdist calls the end of a worker that somebody interrupted."""
+
+
+class Crashes:
+    """What ended workers, in the order in which it did."""
+
+    def __init__(self) -> None:
+        self._reasons: list[str] = []
+
+    def add(self, reason: str) -> None:
+        """One more; reason: in xdist's words."""
+        self._reasons.append(reason)
+
+    @property
+    def last_was_interrupted(self) -> bool:
+        """Whether somebody interrupted the worker that ended last."""
+        return self._reasons[-1:] == [_INTERRUPTED]
+
+    def too_many(self, config: pytest.Config, *, chosen: int, missing: int) -> MachineryError | None:
+        """Why this many of the cases are missing, if that is because too many workers crashed.
+
+        chosen: how many were to be run; none where the workers did not live to tell them.
+        """
+        limit = config.getoption("maxworkerrestart", None)
+        crashed = [reason for reason in self._reasons if reason != _INTERRUPTED]
+        if limit is None or len(crashed) <= int(limit) or (chosen and not missing):
+            return None
+        lost = f"and {missing} cases were not run" if chosen else "before they knew of a case"
+        return MachineryError(
+            f"{len(crashed)} workers crashed, {lost}.",
+            next_step="Run them alone, without -n, to see what ends their process.",
+        )
+
+
+def worker_died(report: pytest.TestReport) -> Phase:
+    """The phase of a test during which its worker's process ended."""
+    return Phase(
+        outcome=Outcome.MACHINERY,
+        host=host_of(getattr(report, "node", None)),
+        chapter=Path(report.nodeid.partition("::")[0]).parent.name,
+        reason=str(report.longrepr).strip().partition("\n")[0],
+        text=report.longreprtext,
+        error_code=int(ExitCode.MACHINERY),
+    )
 
 
 class Recording:
@@ -235,7 +324,7 @@ class Recording:
 
     def _conclude(self) -> ExitCode:
         """The run's exit code, as the bundle has it too."""
-        for name, render in provenance.FILES.items() if self._made else ():
+        for name, render in FILES.items() if self._made else ():
             try:
                 self._bundle = self._new_bundle()
                 if text := render(self._bundle, self._folder):

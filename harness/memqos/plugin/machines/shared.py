@@ -1,0 +1,201 @@
+"""What the tests of a module share: pods, a scene, requests that are judged ahead, and what happens once for all."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from memqos.cases import Case
+from memqos.catalog.kubelets import KubeletCase
+from memqos.catalog.requests import AnyRequestCase, RequestCase
+from memqos.clock import SYSTEM_CLOCK
+from memqos.engine.answer.finding import Finding
+from memqos.errors import MachineryError, UsageError
+from memqos.laboratory.evidence import Folder, Sink
+from memqos.laboratory.station import Station
+from memqos.model.pod import Pod
+from memqos.node.pods.binding import another
+from memqos.node.pods.population import Population
+from memqos.node.requests.ahead import ahead_of
+from memqos.node.requests.moment import Outcomes
+from memqos.node.requests.requesting import Requests
+from memqos.node.requests.verbs import TogetherVerb
+from memqos.plugin.collection.citing import claim_of, needs_of
+from memqos.plugin.collection.collecting import system_of
+from memqos.plugin.face.telling import Telling
+from memqos.plugin.keys import FAILED_BESIDE, LANE, RESULTS, SETTINGS_KEY, FailedBeside
+from memqos.plugin.machines.keeping import leaves
+from memqos.report.words import slug
+
+__all__ = ["Scene", "alike", "asked_ahead", "found_together", "populated", "scene_of"]
+
+_PARAMETER = "qos_request"
+
+
+@contextlib.contextmanager
+def asked_ahead(
+    module: pytest.Module,
+    pod: Pod,
+    kubelet: KubeletCase,
+    request: Callable[[str], AnyRequestCase],
+) -> Iterator[Callable[[str], Sequence[Finding]]]:
+    """Gives the findings of requests by name, which the module's tests have as their parameter `qos_request`.
+
+    `memqos.node.requests.ahead` says how they are judged before they are asked for.
+    As many cases are under way at a time as pods are started at a time, and one from where one failed beside another.
+    Each keeps what it is judged by in the folder of its own test, whichever test runs just then. What a case looks at
+    later is made before all others.
+    """
+    config = module.config
+    settings = config.stash[SETTINGS_KEY]
+    station, telling = config.stash[LANE].station, Telling(config)
+    cases = {
+        str(item.callspec.params[_PARAMETER]): item
+        for item in observable_tests(module, station)
+        if _PARAMETER in getattr(item, "fixturenames", ())
+    }
+    kept = {name: Folder(config.stash[RESULTS] / "tests" / slug(case.nodeid)) for name, case in cases.items()}
+    failed = module.stash.get(FAILED_BESIDE, None)
+    begun = {failed.name} if failed else set()
+
+    def judge(requests: Requests, name: str) -> Sequence[Finding]:
+        if name in kept and name not in begun:
+            # It may have been begun on a machine that was given up then.
+            kept[name].clear()
+            begun.add(name)
+        with station.log.to(Sink(kept[name])) if name in kept else contextlib.nullcontext():
+            return requests.judge(request(name))
+
+    def beside(name: str, error: MachineryError) -> None:
+        module.stash[FAILED_BESIDE] = FailedBeside(name=name, error=error)
+        telling.line(f"{name} failed beside another case, and is judged again alone, as what follows is: {error}")
+
+    upcoming = [] if failed else list(cases)
+    pods = alike(pod, max(1, min(settings.parallel, len(upcoming))))
+    with (
+        contextlib.ExitStack() as closing,
+        station.node.asking_each(pods, kubelet, Requests) as askers,
+        ahead_of(askers, upcoming, judge, beside=beside, leaves=lambda: leaves(config, station.place)) as ahead,
+    ):
+        for folder in kept.values():
+            closing.callback(folder.close)
+        for name in upcoming:
+            if request(name).later:
+                # It stands while the other cases are judged, so that nothing waits for it.
+                kept[name].clear()
+                begun.add(name)
+                with station.log.to(Sink(kept[name])):
+                    askers[0].stand(request(name))
+        yield ahead.findings
+
+
+def observable_tests(module: pytest.Module, station: Station) -> Sequence[pytest.Function]:
+    """The tests of a module that were chosen, in their order, as far as they run on this station's system.
+
+    Those are left out whose claim needs what the node has not got; when its turn comes, each is told what that is.
+    """
+    settings, key = module.config.stash[SETTINGS_KEY], station.key
+    return [
+        item
+        for item in module.session.items
+        if item.getparent(pytest.Module) is module
+        and isinstance(item, pytest.Function)
+        and system_of(item, settings) == key
+        and not any(station.node.why_not(need) for need in needs_of(item))
+    ]
+
+
+def alike(pod: Pod, number: int) -> Sequence[Pod]:
+    """This pod and others like it (number >= 1 in all), each with a name and a uid of its own."""
+    return [pod, *(another(pod, str(place)) for place in range(2, number + 1))]
+
+
+def found_together(
+    module: pytest.Module, name: str, verb: TogetherVerb, request: Callable[[str], RequestCase]
+) -> Callable[[str], Sequence[Finding]]:
+    """Gives the findings of a case by the name of its claim; what the verb does happens when the first is asked for.
+
+    name: of the verb. request: gives a request by its name.
+    It happens with the cases of that verb of all tests of the module that were chosen and come from then on, but for
+    those whose claim needs what the node has not got. Each keeps what it is judged by in the folder of its own test,
+    and the names of those with which it waited in together.json. MachineryError if that one case ended in it.
+    """
+    config = module.config
+    station = config.stash[LANE].station
+    tests = {case.name: item for item in observable_tests(module, station) if (case := _case(item, name)) is not None}
+    outcomes: dict[str, Outcomes] = {}
+
+    def findings(case: str) -> Sequence[Finding]:
+        if case not in outcomes:
+            order = [*tests]
+            if case not in order:
+                raise UsageError(f"no test of {module.path.name} has a case '{case}' that asks for {name}.")
+            chosen = order[order.index(case) :]
+            folders = {one: Folder(config.stash[RESULTS] / "tests" / slug(tests[one].nodeid)) for one in chosen}
+            for folder in folders.values():
+                # It may have been begun on a machine that was given up then.
+                folder.clear()
+                folder.write("together.json", {"waited": chosen})
+            asked = {one: request(_request(tests[one])) for one in chosen}
+            found = verb(asked, lambda one: station.log.to(Sink(folders[one])))
+            outcomes.update(dict.fromkeys(found, found))
+        return outcomes[case][case].result()
+
+    return findings
+
+
+def _case(item: pytest.Function, verb: str) -> Case | None:
+    """The case that a test has as its parameter, None for one that asks for another verb and for other tests."""
+    callspec = getattr(item, "callspec", None)
+    case = callspec.params.get("qos_case") if callspec is not None else None
+    return case if isinstance(case, Case) and case.asks.verb == verb else None
+
+
+def _request(item: pytest.Function) -> str:
+    """The name of the request of a test's case."""
+    case = item.callspec.params["qos_case"]
+    assert isinstance(case, Case)  # noqa: S101 - it is one of those of `_case`
+    return case.asks.request
+
+
+@contextlib.contextmanager
+def populated(
+    config: pytest.Config, station: Station, pods: Sequence[Pod], kubelet: KubeletCase
+) -> Iterator[Population]:
+    """The pods on the station's node; plan, reading and requests are in populations/MACHINE-KUBELET."""
+    telling = Telling(config)
+    folder = Folder(config.stash[RESULTS] / "populations" / slug(f"{station.id}-{kubelet.id}"), shared=True)
+    name = f"kubelet {kubelet.id}: {len(pods)} pods"
+    telling.start(name)
+    began = SYSTEM_CLOCK.now()
+    with station.log.to(Sink(folder)), station.node.admitted(pods, kubelet) as population:
+        failed = len(population.failures)
+        trouble = f", {failed} of them not" if failed else ""
+        telling.line(f"{name} admitted{trouble} in {SYSTEM_CLOCK.now() - began:.0f} s")
+        yield population
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What a module's fixture makes happen under one kubelet. claims: those of the tests that look at it."""
+
+    claims: frozenset[str]
+
+    def shows(self, *claims: str) -> bool:
+        """Whether a selected test, whose claim is observable on this node, proves one of these ("chapter/name")."""
+        return not self.claims.isdisjoint(claims)
+
+
+def scene_of(module: pytest.Module, station: Station, kubelet: KubeletCase) -> Scene:
+    """The scene of a module's tests under this kubelet."""
+    tests = observable_tests(module, station)
+    return Scene(claims=frozenset(claim_of(one) for one in tests if _kubelet(one, kubelet) == kubelet))
+
+
+def _kubelet(item: pytest.Function, otherwise: KubeletCase) -> object:
+    params: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+    return params.get("qos_kubelet", otherwise)
