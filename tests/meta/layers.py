@@ -40,7 +40,7 @@ LAYERS: dict[str, frozenset[str]] = {
         }
     ),
     "vm.guest": frozenset(
-        {"errors", "clock", "model", "target", "vm.qemu", "vm.brought", "vm.contents", "vm.options", "vm.trees"}
+        {"errors", "clock", "model", "target", "vm.qemu", "vm.brought", "vm.contents", "vm.options"}
     ),
     "vm.image": frozenset(
         {

@@ -20,14 +20,13 @@ from memqos.place.discovery import CRIO_SOCKET
 from memqos.place.there import opened_there
 from memqos.place.vm import DOCKER, GVISOR, opened_vm
 from memqos.target.opening import check_url
-from memqos.vm.brought import Brought
+from memqos.vm.brought import AskedTree, Brought, BroughtTree
 from memqos.vm.cache.store import default_cache
 from memqos.vm.host.capacity import check_room
 from memqos.vm.host.programs import find_qemu
 from memqos.vm.host.progress import Progress
 from memqos.vm.image.making import ensure_image
 from memqos.vm.options import BootOptions, check_options, kernel_words
-from memqos.vm.trees import AskedTree, BroughtTree
 
 __all__ = ["Places", "boot_options", "check_host", "check_places", "prepare_places"]
 

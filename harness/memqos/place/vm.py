@@ -36,8 +36,7 @@ from memqos.vm.cache.store import default_cache
 from memqos.vm.host.progress import Progress
 from memqos.vm.kept import keep
 from memqos.vm.options import BootOptions
-from memqos.vm.qemu.machine import Machine
-from memqos.vm.qemu.state import MachineState
+from memqos.vm.qemu.machine import Machine, MachineState
 
 __all__ = ["VmPlace", "opened_vm"]
 

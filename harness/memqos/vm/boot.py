@@ -10,7 +10,7 @@ from pathlib import Path
 from memqos.clock import Deadline
 from memqos.errors import DamagedOriginError, MachineryError, NoSpaceError, UsageError
 from memqos.model.topology import Topology
-from memqos.vm.cache.entry import Image
+from memqos.vm.cache.entry import Image, recheck_image
 from memqos.vm.cache.keys import client_key
 from memqos.vm.cache.store import Cache
 from memqos.vm.checkpoint.making import Making, discard_checkpoint, ensure_checkpoint, recheck_checkpoint
@@ -22,7 +22,6 @@ from memqos.vm.guest.view import Declared, verify_guest
 from memqos.vm.host.capacity import check_room
 from memqos.vm.host.programs import find_qemu
 from memqos.vm.host.progress import SILENT, Progress, step
-from memqos.vm.image.checking import recheck_image
 from memqos.vm.image.derived import ensure_derived_image
 from memqos.vm.image.making import ensure_image
 from memqos.vm.options import BootOptions, Choices, check_options, kernel_words

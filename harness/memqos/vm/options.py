@@ -15,9 +15,19 @@ from pathlib import Path
 
 from memqos.errors import UsageError
 from memqos.model.node import CgroupVersion
-from memqos.vm.brought import Brought, bring, check_config, check_deb, check_initrd, check_kernel, check_program
+from memqos.vm.brought import (
+    AskedTree,
+    Brought,
+    BroughtTree,
+    bring,
+    bring_tree,
+    check_config,
+    check_deb,
+    check_initrd,
+    check_kernel,
+    check_program,
+)
 from memqos.vm.profile import Profile
-from memqos.vm.trees import AskedTree, BroughtTree, bring_tree
 
 __all__ = ["BootOptions", "Choices", "check_options", "kernel_words"]
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from memqos.catalog.profiles import load_profile
 from memqos.cli import doctor, vm, vm_machine
 from memqos.errors import ExitCode, MissingProgramError, UnknownNameError, UsageError
-from memqos.vm.cache.manifest import write_manifest
+from memqos.vm.cache.entry import write_manifest
 from memqos.vm.cache.store import default_cache
 from memqos.vm.checkpoint.stored import checkpoints_folder, seal_checkpoint
 from memqos.vm.image.making import image_name

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memqos.vm.cache.manifest import read_manifest, whole_digest, write_manifest
+from memqos.vm.cache.entry import read_manifest, whole_digest, write_manifest
 from memqos.vm.cache.store import Cache, Entry, remove_entry, whole_entries
 from memqos.vm.qemu.launch import ROOT_OVERLAY
 

@@ -2,23 +2,260 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import PurePosixPath
+from typing import Any
 
-from memqos.clock import Deadline
-from memqos.errors import UnfitFileError
+from memqos.clock import SYSTEM_CLOCK, Deadline
+from memqos.errors import DeadlineError, UnfitFileError
 from memqos.target.base import CommandResult, Target, checked
-from memqos.vm.brought import Brought
+from memqos.target.programs import version_in
+from memqos.vm.brought import Brought, BroughtTree
 from memqos.vm.contents import Told
-from memqos.vm.guest.bringing import put_trees, start_units
 from memqos.vm.guest.facts import packages_of, place_of
 from memqos.vm.guest.sealing import unseal_runc
-from memqos.vm.guest.trial import try_program
 from memqos.vm.options import Choices, passes_hugetlb
 from memqos.vm.qemu.machine import Machine
 
-__all__ = ["install", "install_packages", "put_in"]
+__all__ = [
+    "LOOK",
+    "PACKAGES",
+    "install",
+    "install_packages",
+    "put_in",
+    "put_trees",
+    "start_units",
+    "try_program",
+]
+
+START_SECONDS = 120.0
+"""How long a unit may take to start; systemd's own patience is 90 s, unless the unit says otherwise."""
+
+SETTLING_SECONDS = 2.0
+"""How long it must go on then: a daemon that finds a fault in its configuration ends within that."""
+
+JOURNAL_LINES = "20"
+
+LOOK = """\
+import json, os, subprocess, sys
+faults = []
+for place, is_folder in json.load(sys.stdin):
+    folder, name = os.path.split(place)
+    real = os.path.join(os.path.realpath(folder), name)
+    above = folder
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if not os.path.isdir(above):
+        faults.append([place, above + " is no folder"])
+    elif not os.path.lexists(real):
+        continue
+    elif is_folder:
+        if not os.path.isdir(real):
+            faults.append([place, "it is there and is no folder"])
+    elif os.path.islink(real) or not os.path.isfile(real):
+        kind = "a folder" if os.path.isdir(real) and not os.path.islink(real) else "a link or a special file"
+        faults.append([place, "it is there and is " + kind])
+    elif real in sys.argv[1:]:
+        faults.append([place, "the machine needs its own"])
+    else:
+        for one in {real, place}:
+            told = subprocess.run(["dpkg", "--search", one], capture_output=True, text=True)
+            if told.returncode == 0:
+                faults.append([place, "it belongs to the package " + told.stdout.partition(":")[0]])
+                break
+json.dump(faults, sys.stdout)
+"""
+"""Reads a list of places with whether each is a folder, and says which cannot be had, and why."""
+
+OWN = (
+    "/etc/containerd/config.toml", "/etc/fstab", "/etc/group", "/etc/hostname", "/etc/hosts", "/etc/machine-id",
+    "/etc/passwd", "/etc/shadow", "/root/.ssh/authorized_keys",
+)  # fmt: skip
+"""Files that no package has and the machine could not do without, or that have an option of their own."""
+
+
+def put_trees(target: Target, trees: Sequence[BroughtTree], *, deadline: Deadline) -> None:
+    """Put each tree into its place, in order.
+
+    Files of packages and of memqos are not replaced: --runtime-binary, --containerd-binary and --runtime-deb are for
+    those. Raises UnfitFileError, naming the option, for a place that a tree cannot have, and for what tar cannot do.
+    """
+    for tree in trees:
+        asked = json.dumps(list(tree.places())).encode()
+        argv = ["python3", "-c", LOOK, *OWN]
+        faults = json.loads(checked(target.run(argv, deadline=deadline, stdin=asked), where=target.address).text)
+        if faults:
+            place, why = faults[0]
+            more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
+            raise UnfitFileError(
+                f"'{tree.path}' cannot be put at {place} in this machine: {why}{more}.",
+                where=tree.option,
+                next_step="Choose another DST; what packages bring is replaced with --runtime-binary, "
+                "--containerd-binary, --containerd-config, --runtime-deb or --guest-deb.",
+            )
+        told = target.run(
+            ["tar", "-x", "-C", "/", "--no-overwrite-dir", "--keep-directory-symlink", "--same-owner", "-p"],
+            deadline=deadline,
+            stdin=tree.archive(),
+        )
+        if told.status != 0:
+            said = told.error_text.strip()[-600:]
+            raise UnfitFileError(f"'{tree.path}' cannot be put into this machine: {said}", where=tree.option)
+
+
+def start_units(target: Target, units: Sequence[str]) -> None:
+    """Enable and start these units, in order, and see that they go on.
+
+    Raises UnfitFileError with the end of its journal for one that is not there, does not start, or fails right then.
+    """
+    if not units:
+        return
+    deadline = Deadline.after(START_SECONDS)
+    checked(target.run(["systemctl", "daemon-reload"], deadline=deadline), where=target.address)
+    for unit in units:
+        deadline = Deadline.after(START_SECONDS)
+        for verb in ("enable", "start"):
+            try:
+                told = target.run(["systemctl", verb, unit], deadline=deadline)
+            except DeadlineError:
+                raise _fault(target, unit, f"it did not {verb} within {START_SECONDS:.0f} s") from None
+            if told.status != 0:
+                raise _fault(target, unit, f"it cannot be {verb}{'d' if verb == 'enable' else 'ed'}", told.error_text)
+    SYSTEM_CLOCK.sleep(SETTLING_SECONDS)
+    for unit in units:
+        state = target.run(["systemctl", "show", "--value", "--property=ActiveState", unit], deadline=deadline)
+        if (word := state.text.strip()) not in {"active", "inactive"}:
+            raise _fault(target, unit, f"{SETTLING_SECONDS:.0f} s after its start it is {word or 'not there'}")
+
+
+def _fault(target: Target, unit: str, what: str, said: str = "") -> UnfitFileError:
+    journal = target.run(
+        ["journalctl", "--no-pager", "--output=cat", f"--unit={unit}", f"--lines={JOURNAL_LINES}"],
+        deadline=Deadline.after(START_SECONDS),
+    ).text.strip()
+    return UnfitFileError(
+        f"the unit {unit} does not run in this machine: {what}. {said.strip()}".rstrip()
+        + (f"\nIts journal ends with:\n{journal}" if journal else ""),
+        where="--guest-unit",
+        next_step="Mend it, or what it needs: --guest-file and --guest-deb bring more.",
+    )
+
+
+QUESTIONS = {"containerd": ("--version",)}
+"""What a program of this name is asked: containerd takes any other word for a request to serve."""
+
+QUESTIONS_OF_OCI_RUNTIMES = ("--version", "features")
+
+PATIENCE_SECONDS = 20
+"""How long it may take to answer; a tenth of a second is usual, also under software emulation."""
+
+NOT_FOUND = frozenset({126, 127})
+"""The statuses by which a shell, env and the dynamic loader say that there is nothing they could run."""
+
+NO_SUCH_FILE = "No such file or directory"
+
+TRY = """\
+import json, os, signal, subprocess, sys, tempfile, time
+place, patience, words = sys.argv[1], float(sys.argv[2]), sys.argv[3:]
+told, running = {}, {}
+with open(place, "rb") as program:
+    begins = program.readline(256).decode(errors="backslashreplace")
+for word in words:
+    out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+    try:
+        running[word] = out, err, subprocess.Popen(
+            [place, word], stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd="/", start_new_session=True
+        )
+    except OSError as error:
+        told[word] = {"error": os.strerror(error.errno), "begins": begins}
+end = time.monotonic() + patience
+for word, (out, err, process) in running.items():
+    try:
+        status = process.wait(max(0, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        status = None
+    texts = {}
+    for name, file in ("out", out), ("err", err):
+        file.seek(0)
+        texts[name] = file.read(65536).decode(errors="backslashreplace")
+    told[word] = {"status": status, **texts}
+json.dump(told, sys.stdout)
+"""
+"""Starts the program by itself and not through a shell, which would take what the kernel refuses for a script."""
+
+NAME = r"[\w.-]{1,40}"
+
+ANNOTATIONS = {"org.opencontainers.runc.version": "runc", "run.oci.crun.version": "crun"}
+"""Where a runtime tells its version among its features, and which runtime does."""
+
+
+def try_program(target: Target, place: str, *, name: str, option: str, given: str, deadline: Deadline) -> Told:
+    """Ask the program at this place of the machine what it is.
+
+    name: of what it takes the place of. option, given: which option brought it, and the file's path on the host.
+    Raises UnfitFileError for a program that comes to no end of its own at any question: its interpreter or its
+    libraries are not there, the kernel or the processor cannot run it, or it hangs. One that ends with an error runs,
+    and says nothing.
+    """
+    words = QUESTIONS.get(name, QUESTIONS_OF_OCI_RUNTIMES)
+    argv = ["python3", "-c", TRY, place, str(PATIENCE_SECONDS), *words]
+    answers = json.loads(checked(target.run(argv, deadline=deadline), where=target.address).text)
+    faults = [_fault_of_answer(answers[word]) for word in words]
+    if all(faults):
+        raise UnfitFileError(
+            f"'{given}' does not run in the machine: {faults[0]}.",
+            where=option,
+            next_step="Give a program for x86-64 that is static, or has its interpreter and libraries in the machine "
+            "(`memqos vm shell` opens one).",
+        )
+    named, annotated = _named(answers["--version"]), _annotated(answers.get("features", {}))
+    return named if named.version else annotated or named
+
+
+def _fault_of_answer(answer: Mapping[str, Any]) -> str:
+    """Why this was no answer, not even a refusal; "" if it was one."""
+    if "error" in answer:
+        if answer["error"] != NO_SUCH_FILE:
+            return f"the kernel says '{answer['error']}'"
+        named = f"'{_plain(answer['begins'])}' names" if answer["begins"].startswith("#!") else "it names"
+        return f"the interpreter or dynamic loader that {named} is not there"
+    status, said = answer["status"], _plain(answer["err"].strip() or answer["out"].strip())[-300:]
+    if status is None:
+        return f"it did not end within {PATIENCE_SECONDS} s, asked what it is"
+    if status < 0:
+        return f"it was killed by signal {-status}{f' and said: {said}' if said else ''}"
+    return f"{said or 'nothing that it could run was found'} (status {status})" if status in NOT_FOUND else ""
+
+
+def _plain(text: str) -> str:
+    """A program's words, which may hold anything, as they can go to a terminal; the end of a line is a space."""
+    line = text.removesuffix("\n").replace("\n", " ")
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
+
+
+def _named(answer: Mapping[str, Any]) -> Told:
+    """What the first line says, such as "runc version 1.1.15" or "crun version UNKNOWN"."""
+    text = str(answer["out"]).lstrip() if answer.get("status") == 0 else ""
+    version = version_in(text) or ""
+    name = re.match(NAME, text, re.ASCII) if version else re.match(rf"{NAME}(?= version\b)", text, re.ASCII)
+    return Told(name=name[0] if name else "", version=version)
+
+
+def _annotated(answer: Mapping[str, Any]) -> Told | None:
+    """What an OCI runtime's features say of itself; None if they tell no version."""
+    try:
+        annotations = json.loads(answer["out"])["annotations"]
+        for key, name in ANNOTATIONS.items():
+            if key in annotations:
+                return Told(name=name, version=version_in(str(annotations[key])) or "")
+    except (ValueError, KeyError, TypeError):
+        return None
+    return None
+
 
 CONFIG = "/etc/containerd/config.toml"
 PACKAGES = "/var/tmp/memqos-packages"  # noqa: S108 - a folder of the guest's, which nobody else uses

@@ -12,29 +12,163 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from memqos.clock import Deadline, wait
 from memqos.errors import EnvironmentNotAbleError, ImageError
+from memqos.model.topology import Topology, Zone
 from memqos.ownership import ProcessGroup
+from memqos.target.base import Target, checked
 from memqos.vm.cache import entry
 from memqos.vm.cache.entry import Image, load_image
 from memqos.vm.cache.keys import client_key, make_key, public_half
 from memqos.vm.cache.store import Cache, locked_folder, need_space, no_space, remove_entry, sweep
-from memqos.vm.host.programs import find_program, find_qemu, search_path
+from memqos.vm.guest.facts import kernel_config_of, packages_of, versions_of
+from memqos.vm.host.programs import Qemu, find_program, find_qemu, search_path
 from memqos.vm.host.progress import SILENT, Progress, step
 from memqos.vm.image import recipe
-from memqos.vm.image.mirror import find_mirror, need_mirror
-from memqos.vm.image.provision import provision
+from memqos.vm.image.container_image import container_image
+from memqos.vm.image.recipe import Mirror
 from memqos.vm.image.unprivileged import need_namespaces
 from memqos.vm.profile import Profile, Program
 from memqos.vm.qemu.accelerator import choose_accelerator
 from memqos.vm.qemu.connection import HOST_ALIAS
+from memqos.vm.qemu.launch import Ingredients, launch
 from memqos.vm.qemu.outliving import outliving_console
+from memqos.vm.qemu.spec import Accelerator
 
-__all__ = ["BUILDING_PREFIX", "ensure_image", "image_name"]
+__all__ = ["BUILDING_PREFIX", "Build", "ensure_image", "image_name", "need_mirror", "parse_targets"]
+
+KEYRINGS = (
+    Path("/usr/share/keyrings/debian-archive-keyring.gpg"),
+    Path("/usr/share/keyrings/debian-archive-keyring.pgp"),
+)
+"""Where the package debian-archive-keyring puts Debian's keys."""
+
+FIELDS = "$(ORIGIN)|$(LABEL)|$(SUITE)|$(COMPONENT)|$(REPO_URI)"
+
+
+def parse_targets(text: str) -> str:
+    """The address of Debian's main archive in lines of FIELDS; empty if apt has none.
+
+    The security archive and other origins are passed over, and so are the suites that are laid beside the main one.
+    """
+    for line in text.splitlines():
+        origin, label, suite, component, uri = (*line.split("|"), "", "", "", "", "")[:5]
+        beside = suite.endswith(("-updates", "-backports", "-proposed-updates", "-security"))
+        if (origin, label, component) == ("Debian", "Debian", "main") and not beside:
+            return uri.rstrip("/")
+    return ""
+
+
+def find_mirror(environment: Mapping[str, str]) -> Mirror:
+    """MEMQOS_DEBIAN_MIRROR if it is set, else what apt uses for Debian, else mmdebstrap's own default."""
+    keyring = next((str(path) for path in KEYRINGS if path.exists()), "")
+    if chosen := environment.get("MEMQOS_DEBIAN_MIRROR"):
+        return Mirror(uri=chosen, keyring=keyring)
+    if shutil.which("apt-get") is None:
+        return Mirror(keyring=keyring)
+    told = subprocess.run(
+        ["apt-get", "indextargets", "--format", FIELDS, "Created-By: Packages"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Mirror(uri=parse_targets(told.stdout), keyring=keyring)
+
+
+def need_mirror(mirror: Mirror, profile: Profile) -> None:
+    """Raise EnvironmentNotAbleError if the profile mixes suites and no mirror is known.
+
+    mmdebstrap has a mirror of its own for a single suite only.
+    """
+    if profile.kernel_suite and not mirror.uri:
+        raise EnvironmentNotAbleError(
+            f"the profile '{profile.name}' takes packages of {profile.suite} and {profile.kernel_suite}, "
+            "and this host's apt names no Debian mirror to take them from.",
+            next_step="Name one in MEMQOS_DEBIAN_MIRROR.",
+            data={"profile": profile.name, "suites": [profile.suite, profile.kernel_suite]},
+        )
+
+
+PROBES = "/usr/lib/memqos"
+"""Where the guest has programs of ours that run beside its containers."""
+
+ROOTS = "/var/lib/memqos/rootfs"
+"""Where it has the root file systems of containers that an OCI runtime makes without a daemon, by program."""
+
+PROVISION_SECONDS = 300
+
+TOPOLOGY = Topology(name="provisioning", cpus=2, zones=(Zone(id=0, memory_bytes=1 << 30, cpus=(0, 1)),))
+
+
+def provision(
+    profile: Profile,
+    *,
+    folder: Path,
+    programs: Mapping[str, bytes],
+    probes: Mapping[str, bytes],
+    qemu: Qemu,
+    accelerator: Accelerator,
+    identity: Path,
+    cache: Cache,
+    log_dir: Path,
+    progress: Progress,
+) -> dict[str, object]:
+    """Boot the image in `folder` on its own disk, lay down what its containers run, and power it off in order.
+
+    Returns what the manifest says of its content: versions by component, and packages with their versions.
+    """
+    ingredients = Ingredients(
+        name=f"{profile.name}-provisioning",
+        qemu=qemu,
+        accelerator=accelerator,
+        topology=TOPOLOGY,
+        kernel=folder / entry.KERNEL,
+        initrd=folder / entry.INITRD,
+        kernel_arguments=profile.kernel_arguments,
+        disk=folder / entry.DISK,
+        identity=identity,
+        known_hosts=folder / entry.KNOWN_HOSTS,
+        log_dir=log_dir,
+        writes_through=True,
+    )
+    deadline = Deadline.after(PROVISION_SECONDS)
+    with launch(ingredients, cache=cache, deadline=deadline, progress=progress) as machine:
+        target = machine.target
+        lay_down(target, programs, probes, deadline)
+        stored = run_in_guest(target, ["ctr", "--namespace=k8s.io", "images", "list", "--quiet"], deadline).split()
+        versions = versions_of(target, deadline=deadline)
+        facts: dict[str, object] = {
+            "container_images": sorted(stored),
+            "versions": versions,
+            "kernel_config": kernel_config_of(target, versions["kernel"], deadline=deadline),
+            "packages": packages_of(target, deadline=deadline),
+        }
+        machine.power_off(deadline=deadline)
+    return facts
+
+
+def lay_down(target: Target, programs: Mapping[str, bytes], probes: Mapping[str, bytes], deadline: Deadline) -> None:
+    """Put the probes in their place, and each program in two: as an image in containerd's store, and as a root."""
+    run_in_guest(target, ["mkdir", "-p", PROBES], deadline)
+    for name, program in probes.items():
+        target.write(f"{PROBES}/{name}", program, deadline=deadline, mode=0o755)
+    for name, program in programs.items():
+        image = container_image(name, program, architecture="amd64")
+        run_in_guest(target, ["ctr", "--namespace=k8s.io", "images", "import", "-"], deadline, stdin=image)
+        root = PurePosixPath(ROOTS, name)
+        run_in_guest(target, ["mkdir", "-p", str(root)], deadline)
+        run_in_guest(target, ["mkdir", "-m", "1777", str(root / "tmp")], deadline)
+        target.write(str(root / name), program, deadline=deadline, mode=0o755)
+
+
+def run_in_guest(target: Target, argv: Sequence[str], deadline: Deadline, *, stdin: bytes = b"") -> str:
+    """A command's output in the guest; it must succeed."""
+    return checked(target.run(argv, deadline=deadline, stdin=stdin), where=target.address).text
+
 
 BUILD_SECONDS = 1800
 """How long one tool of a build may take: a slow mirror needs its time, a stuck one has to be noticed."""

@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import re
+import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from memqos.clock import Deadline, wait
@@ -25,15 +28,185 @@ from memqos.vm.contents import Contents
 from memqos.vm.host.programs import Qemu
 from memqos.vm.profile import Profile
 from memqos.vm.qemu.command import qemu_arguments
-from memqos.vm.qemu.console import TAIL_LINES, Console
-from memqos.vm.qemu.death import cause_of_death, has_crashed, is_full_disk, last_words, oom_kills
 from memqos.vm.qemu.migration import come_to_rest, load_state, save_state
 from memqos.vm.qemu.pulse import Line, Pulse, beating, late_answer
-from memqos.vm.qemu.qmp import Qmp
+from memqos.vm.qemu.qmp import Event, Qmp
 from memqos.vm.qemu.spec import MachineSpec
-from memqos.vm.qemu.state import USABLE, MachineState, wrong_state
 
-__all__ = ["START_SECONDS", "Machine", "MachineState"]
+__all__ = [
+    "START_SECONDS",
+    "Console",
+    "Machine",
+    "MachineState",
+    "cause_of_death",
+    "find_disaster",
+    "is_full_disk",
+    "oom_kills",
+    "plain_lines",
+]
+
+TAIL_LINES = 30
+"""How many lines an error carries."""
+
+DISASTERS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"Kernel panic - not syncing: (.+)"), "the guest's kernel panicked: {0}"),
+    # A lockup under software emulation says that the host was busy, not that the guest is broken.
+    (re.compile(r"(?:BUG: (?!soft lockup|workqueue lockup)|Oops: )(.+)"), "the guest's kernel hit a bug: {0}"),
+    (re.compile(r"Out of memory: Killed process 1 \((.+?)\)"), "the guest's init ({0}) was killed for lack of memory"),
+    (re.compile(r"You are in (?:rescue|emergency) mode"), "the guest's systemd fell back to its emergency shell"),
+)
+"""What to look for, worst first, and the sentence it becomes."""
+
+LOST_TIMER = re.compile(r"rcu: \S+ kthread timer wakeup didn't happen for \d+ jiffies")
+"""What the kernel's watch over RCU says when a timer that it set did not fire (kernel/rcu/tree_stall.h)."""
+
+LOST_AFTER = 2
+"""How often it says so before the timer counts as lost.
+
+Once a guest may say it that the host kept from running for 21 s: when it looks again, it has run for some 63 s more, in
+which the timer could fire.
+"""
+
+ESCAPES = re.compile(r"\x1b(?:\[[0-9;?!]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()].|.)")
+"""Terminal control: colours, titles and cursor movements, which systemd writes to any console."""
+
+
+def plain_lines(raw: bytes) -> list[str]:
+    """A log's lines as text: no terminal control, no blank lines, bytes that are not UTF-8 as escapes."""
+    text = ESCAPES.sub("", raw.decode("utf-8", "backslashreplace"))
+    return [line.rstrip() for line in re.split(r"[\r\n]+", text) if line.strip()]
+
+
+def find_disaster(lines: list[str]) -> str | None:
+    """The worst thing that the console tells of, as a sentence without its full stop; None if it tells of none."""
+    for pattern, sentence in DISASTERS:
+        for line in lines:
+            if match := pattern.search(line):
+                return sentence.format(*match.groups())
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Console:
+    """A machine's serial console, written by QEMU to this file."""
+
+    path: Path
+
+    def lines(self) -> list[str]:
+        """Everything the console said so far; nothing if QEMU did not start."""
+        try:
+            return plain_lines(self.path.read_bytes())
+        except FileNotFoundError:
+            return []
+
+    def tail(self, count: int = TAIL_LINES) -> str:
+        """The last `count` lines."""
+        return "\n".join(self.lines()[-count:])
+
+    def disaster(self) -> str | None:
+        """The worst thing that the console tells of, or None."""
+        return find_disaster(self.lines())
+
+    def tells_of_a_lost_timer(self) -> bool:
+        """Whether a processor of the guest waits for a timer that will not fire, so that its boot stands still."""
+        return sum(LOST_TIMER.search(line) is not None for line in self.lines()) >= LOST_AFTER
+
+
+ENDED = frozenset({"SHUTDOWN", "GUEST_PANICKED", "STOP"})
+"""QMP events after which a machine that nobody stopped is no machine any more."""
+
+CRASHES = frozenset({-signal.SIGABRT, -signal.SIGSEGV})
+"""QEMU's status after an assertion of its own that did not hold, and after a fault."""
+
+FULL_DISK = ("no space left on device", "disk quota exceeded")
+
+VMSTAT = Path("/proc/vmstat")
+
+
+def cause_of_death(
+    *, disaster: str | None, status: int | None, said: str, events: Iterable[Event], oom_kills: int
+) -> str | None:
+    """The cause as a sentence without its full stop; None if the machine looks well.
+
+    disaster: what its console tells of. status: QEMU's, negative for a signal; None while it runs. said: QEMU's own
+    last words. oom_kills: how many processes the host's kernel killed for lack of memory since QEMU was started.
+    """
+    if disaster is not None:
+        return disaster
+    if status is not None:
+        return _end_of_qemu(status, said, oom_kills)
+    for event in events:
+        if event.name == "BLOCK_IO_ERROR" and event.data.get("nospace"):
+            return "the host's disk is full, so QEMU paused the guest"
+        if event.name in ENDED:
+            return f"the guest stopped ({event.name} {dict(event.data)})"
+    return None
+
+
+def _end_of_qemu(status: int, said: str, oom_kills: int) -> str:
+    words = f" and said: {said[-600:]}" if said else ""
+    if status == -signal.SIGKILL and oom_kills:
+        return f"the host ran out of memory and killed QEMU (status {status}){words}"
+    if status == -signal.SIGBUS:
+        return f"QEMU found no room for the guest's memory: the host's disk is full (status {status}){words}"
+    return f"QEMU ended with status {status}{words}"
+
+
+def has_crashed(status: int | None) -> bool:
+    """Whether QEMU failed of itself: nobody killed it, and it found the host's memory and disk wide enough."""
+    return status in CRASHES
+
+
+def last_words(log: Path) -> str:
+    """What QEMU said on its way, "" if it never started."""
+    try:
+        return log.read_text(errors="backslashreplace").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def is_full_disk(error: BaseException) -> bool:
+    """Whether an error's text tells of a full disk; one that came out of the guest is about the guest's."""
+    text = str(error).lower()
+    return any(words in text for words in FULL_DISK)
+
+
+def oom_kills(vmstat: Path = VMSTAT) -> int:
+    """How many processes this host's kernel has killed for lack of memory so far; 0 if it does not say."""
+    try:
+        lines = vmstat.read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
+class MachineState(StrEnum):
+    """Where a machine is in its life."""
+
+    OFF = "off"
+    BOOTING = "booting"
+    READY = "ready"
+    CHECKPOINTED = "checkpointed"
+    DIRTY = "dirty"
+    BROKEN = "broken"
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether commands can be run in it."""
+        return self in USABLE
+
+
+USABLE = (MachineState.READY, MachineState.DIRTY)
+
+
+def wrong_state(machine: str, doing: str, current: MachineState, accepted: Sequence[MachineState]) -> WrongStateError:
+    """What is raised where a machine in this state is asked to do what only the accepted states allow."""
+    return WrongStateError(
+        f"cannot {doing} while it is {current}: it must be {' or '.join(accepted)}.",
+        where=machine,
+        data={"current": str(current), "accepted": [str(state) for state in accepted]},
+    )
+
 
 START_SECONDS = 20
 """How long QEMU may take from its start to its first word over QMP."""

@@ -7,9 +7,8 @@ import os
 import pytest
 
 from memqos.errors import EnvironmentNotAbleError
-from memqos.vm.cache.entry import Image, images_of, load_image, seal_image, sparse_hash
+from memqos.vm.cache.entry import Image, images_of, load_image, recheck_image, seal_image, sparse_hash
 from memqos.vm.cache.store import Cache
-from memqos.vm.image.checking import recheck_image
 from memqos.vm.image.derived import derived_name
 from memqos.vm.options import Brought
 from tests.progress import Notes

@@ -9,9 +9,9 @@ import pytest
 from memqos.clock import Deadline
 from memqos.errors import DeadlineError, UnfitFileError
 from memqos.target.fake import FakeTarget
-from memqos.vm.guest import bringing
-from memqos.vm.guest.bringing import LOOK, put_trees, start_units
-from memqos.vm.trees import AskedTree, bring_tree
+from memqos.vm.brought import AskedTree, bring_tree
+from memqos.vm.guest import installing
+from memqos.vm.guest.installing import LOOK, put_trees, start_units
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ class Systemd:
 
 
 def started(monkeypatch, **how):
-    monkeypatch.setattr(bringing, "SETTLING_SECONDS", 0.0)
+    monkeypatch.setattr(installing, "SETTLING_SECONDS", 0.0)
     systemd = Systemd(**how)
     commands = {("systemctl",): systemd, ("journalctl",): lambda *_: (0, b"level=fatal msg=no storage\n", b"")}
     start_units(FakeTarget(commands=commands), ("crio.service",))

@@ -8,8 +8,9 @@ import pytest
 from memqos.clock import Deadline
 from memqos.errors import UsageError
 from memqos.target.local import LocalTarget
-from memqos.vm.guest import trial
-from memqos.vm.guest.trial import Told, try_program
+from memqos.vm.contents import Told
+from memqos.vm.guest import installing
+from memqos.vm.guest.installing import try_program
 
 FEATURES = '{"ociVersionMin": "1.0.0", "annotations": {"org.opencontainers.runc.version": "1.2.5"}}'
 
@@ -102,7 +103,7 @@ def test_a_program_cut_off_does_not_run(told):
 
 
 def test_a_program_that_hangs_is_ended(told, monkeypatch, tmp_path):
-    monkeypatch.setattr(trial, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(installing, "PATIENCE_SECONDS", 0.3)
     with pytest.raises(UsageError, match=r"it did not end within 0\.3 s, asked what it is"):
         told(f"sleep 60 & echo $! >>{tmp_path}/children; wait")
     for child in (tmp_path / "children").read_text().split():

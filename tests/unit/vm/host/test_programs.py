@@ -2,7 +2,7 @@ import pytest
 
 from memqos.errors import ExitCode, MissingProgramError
 from memqos.vm.host.programs import find_program, find_qemu, parse_qemu_version
-from memqos.vm.image.mirror import parse_targets
+from memqos.vm.image.making import parse_targets
 
 
 def fake(folder, name, script):

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from memqos.vm.host.served import ServedTime
+from memqos.vm.qemu.pulse import ServedTime
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

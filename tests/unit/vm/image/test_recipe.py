@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from memqos.errors import EnvironmentNotAbleError
-from memqos.vm.image.mirror import need_mirror
+from memqos.vm.image.making import need_mirror
 from memqos.vm.image.recipe import (
     Mirror,
     compile_arguments,

@@ -1,6 +1,6 @@
 import pytest
 
-from memqos.vm.qemu.console import Console, find_disaster, plain_lines
+from memqos.vm.qemu.machine import Console, find_disaster, plain_lines
 
 
 def test_terminal_control_is_no_text():

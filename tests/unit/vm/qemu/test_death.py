@@ -1,7 +1,7 @@
 import pytest
 
 from memqos.errors import RuntimeCallError
-from memqos.vm.qemu.death import cause_of_death, is_full_disk, oom_kills
+from memqos.vm.qemu.machine import cause_of_death, is_full_disk, oom_kills
 from memqos.vm.qemu.qmp import Event
 
 
