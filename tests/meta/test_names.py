@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.meta.test_layers import PACKAGE, modules
 
-ONE_PER_REVISION = ("engine/memory_qos", "engine/swap")
+ONE_PER_REVISION = ("engine/memory_qos",)
 """Folders of revisions: each module answers the same questions, and a release takes one."""
 
 GUEST_PROGRAMS = (

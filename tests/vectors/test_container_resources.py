@@ -8,9 +8,9 @@ import pytest
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.memory_qos.v1_27 import memory_high
-from memqos.engine.pod.container import overhead_resources, request_container, sandbox_resources
-from memqos.engine.pod.hugepages import container_limits
+from memqos.engine.pod.cgroup import overhead_resources, request_container, sandbox_resources
 from memqos.engine.pod.qos import pod_qos
+from memqos.engine.pod.sums import container_limits
 from memqos.engine.swap import SwapCase, swap_rule
 from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, SwapBehavior
 from memqos.model.pod import QosClass

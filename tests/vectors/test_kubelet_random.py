@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.pod.cgroup import pod_config
-from memqos.engine.pod.container import overhead_resources, request_container, sandbox_resources
+from memqos.engine.pod.cgroup import overhead_resources, pod_config, request_container, sandbox_resources
 from memqos.engine.pod.qos import pod_qos
 from memqos.engine.releases.defaulting import seen_by
 from tests.vectors.tables import node_facts, pod, settings, table

@@ -7,10 +7,9 @@ for a period of 5 ms is stale there; it is compared here where the table's own t
 import pytest
 
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.pod.cgroup import pod_config
-from memqos.engine.pod.container import has_exclusive_cpus, sandbox_resources
-from memqos.engine.pod.hugepages import limits_by_size
+from memqos.engine.pod.cgroup import has_exclusive_cpus, pod_config, sandbox_resources
 from memqos.engine.pod.qos import pod_qos
+from memqos.engine.pod.sums import limits_by_size
 from memqos.model.node import KubeletSettings, NodeFacts, ReservationPolicy
 from memqos.model.pod import QosClass
 from memqos.model.quantity import Quantity

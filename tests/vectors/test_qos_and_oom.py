@@ -4,7 +4,7 @@ import pytest
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.pod.qos import container_oom_score, pod_qos
-from memqos.engine.swap.base import proportional_limit
+from memqos.engine.swap import proportional_limit
 from memqos.model.node import KubeletSettings, NodeFacts
 from memqos.model.pod import CRITICAL_PRIORITY, Pod
 from tests.vectors.tables import pod, table

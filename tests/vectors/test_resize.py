@@ -16,8 +16,7 @@ import pytest
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.fit import status_allocatable
-from memqos.engine.pod.cgroup import pod_config
-from memqos.engine.pod.container import sandbox_resources
+from memqos.engine.pod.cgroup import pod_config, sandbox_resources
 from memqos.engine.pod.qos import pod_qos
 from memqos.engine.resize.actuation import without_overhead
 from memqos.engine.resize.allocation import increases_requests, kubelet_decision

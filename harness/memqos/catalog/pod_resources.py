@@ -6,9 +6,8 @@ import difflib
 
 from memqos.catalog.schema import FieldPath, known_quantity, quantity_of
 from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode
-from memqos.engine.pod.hugepages import PREFIX
-from memqos.engine.pod.sums import aggregate, supported_at_pod_level
-from memqos.engine.pod.swap_limits import SWAP
+from memqos.engine.pod.sums import PREFIX, aggregate, supported_at_pod_level
+from memqos.engine.swap import SWAP
 from memqos.errors import ManifestError
 from memqos.model.pod import Pod, Resources
 from memqos.model.quantity import ZERO, Quantity

@@ -26,7 +26,7 @@ from memqos.engine.answer.explain import knob_reasons, plan_tree, translations_t
 from memqos.engine.answer.verdict import subject
 from memqos.engine.cgroup.protection import Sheltered, shelter, shelter_document, shelter_text
 from memqos.engine.cgroup.throttle import DEFAULT_HZ, Slowed, slowing, slowing_document, slowing_text
-from memqos.engine.cgroup.unanswered import Unanswered, unanswered
+from memqos.engine.cgroup.usage import Unanswered, unanswered
 from memqos.engine.cgroup.victims import Shortage, shortages, shortages_document, shortages_text
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet

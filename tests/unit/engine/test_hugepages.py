@@ -1,6 +1,6 @@
 import pytest
 
-from memqos.engine.pod.hugepages import cri_name, page_size_of
+from memqos.engine.pod.sums import cri_name, page_size_of
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.pod.hugepages import limits_by_size
+from memqos.engine.pod.sums import limits_by_size
 from memqos.model.knob import Knob
 from memqos.model.node import KubeletSettings
 from tests.unit.engine.pods import NODE, amounts, container, pod, resources

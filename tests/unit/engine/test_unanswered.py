@@ -10,7 +10,7 @@ import pytest
 
 from memqos.engine.cgroup.protection import shelter, shelter_document, shelter_text
 from memqos.engine.cgroup.throttle import slowing, slowing_document, slowing_text
-from memqos.engine.cgroup.unanswered import in_sandbox, unanswered
+from memqos.engine.cgroup.usage import in_sandbox, unanswered
 from memqos.engine.cgroup.victims import shortages, shortages_document, shortages_text
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet

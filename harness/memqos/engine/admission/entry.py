@@ -31,8 +31,7 @@ from memqos.engine.admission.vertical_pod_autoscaler import (
 )
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Refusal, Remark
-from memqos.engine.pod.hugepages import PREFIX
-from memqos.engine.pod.sums import aggregate
+from memqos.engine.pod.sums import PREFIX, aggregate
 from memqos.engine.releases.defaulting import seen_by
 from memqos.model.cluster import NO_OBJECTS, ClusterObjects, LimitRange
 from memqos.model.pod import Container, Pod, Resources, Submission

@@ -32,9 +32,8 @@ from fractions import Fraction
 from memqos.engine.admission.denial import Denial, aggregate_error, forbidden
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input
-from memqos.engine.pod.hugepages import PREFIX
 from memqos.engine.pod.qos import pod_qos
-from memqos.engine.pod.sums import aggregate, pod_level_set, pod_limits, pod_requests
+from memqos.engine.pod.sums import PREFIX, aggregate, pod_level_set, pod_limits, pod_requests
 from memqos.engine.releases.table import Novelty
 from memqos.model.cluster import (
     ClusterObjects,

@@ -9,7 +9,7 @@ from memqos.engine.answer.verdict import subject
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedPod, Reason, RefusedBy
 from memqos.engine.pod.alike import unexplained_files
-from memqos.engine.pod.hugepages import UNBOUNDED
+from memqos.engine.pod.sums import UNBOUNDED
 from memqos.engine.releases.release import titled
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import Language, knob_lines, translation_lines

@@ -18,8 +18,7 @@ from enum import Enum
 from typing import Any
 
 from memqos.engine.answer.verdict import subject
-from memqos.engine.cgroup.unanswered import in_sandbox, why_unanswered
-from memqos.engine.cgroup.usage import ContainerUsage, known_usage, use_of
+from memqos.engine.cgroup.usage import ContainerUsage, in_sandbox, known_usage, use_of, why_unanswered
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod
 from memqos.engine.translate.container import translate

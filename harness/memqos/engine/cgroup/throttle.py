@@ -29,7 +29,7 @@ from math import ceil
 from typing import Any
 
 from memqos.engine.answer.verdict import subject
-from memqos.engine.cgroup.unanswered import Unanswered, knobs_unmodelled, unanswered_document, unanswered_text
+from memqos.engine.cgroup.usage import Unanswered, knobs_unmodelled, unanswered_document, unanswered_text
 from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.model.knob import Bytes, Knob
 

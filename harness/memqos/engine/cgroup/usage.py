@@ -1,14 +1,37 @@
-"""How much memory containers use: as somebody says it, else as it is assumed of a plan."""
+"""What answers about containers' memory rest on: how much each uses, given or assumed, and which have no answer.
+
+Two kinds of containers have none: those of a runtime, or with an annotation, that is not modelled
+(`Expected.unmodelled`), and those that share a sandbox (gVisor, Kata Containers), whose processes are not in the
+container's own cgroup.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from memqos.engine.plan import Plan, PlannedContainer
+from memqos.engine.answer.verdict import subject
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer
+from memqos.engine.translate.specification import stand_in
+from memqos.engine.translate.versions import SANDBOXED, RuntimeName, Runtimes
 from memqos.model.knob import Bytes, Knob
 from memqos.model.pod import ContainerKind
 
-__all__ = ["ContainerUsage", "known_usage", "use_of"]
+__all__ = [
+    "ContainerUsage",
+    "Unanswered",
+    "in_sandbox",
+    "knobs_unmodelled",
+    "known_usage",
+    "unanswered",
+    "unanswered_document",
+    "unanswered_text",
+    "use_of",
+    "why_unanswered",
+]
 
 ContainerUsage = Mapping[tuple[str, str], int]
 """(pod uid, container name) to the bytes that the container uses."""
@@ -37,3 +60,63 @@ def use_of(one: PlannedContainer, given: int | None) -> tuple[int, str]:
         # The own cgroup of a container in a sandbox does not hold the limit, and that of others is not modelled.
         return one.resources.memory_limit_in_bytes, "assumed: all of its memory limit"
     return 0, "assumed: nothing, since it has neither limit nor protection"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unanswered:
+    """One container without an answer. path: its pod's cgroup, as in the plan. why: one clause without a full stop."""
+
+    subject: str
+    path: str
+    why: str
+
+
+def in_sandbox(runtimes: Runtimes) -> str:
+    """Why the own cgroup of a container of these runtimes does not hold its processes, "" where it does."""
+    kata = runtimes.oci.runtime is RuntimeName.KATA
+    return stand_in(runtimes)[0] if runtimes.oci.runtime in SANDBOXED and (kata or runtimes.sandboxed) else ""
+
+
+def knobs_unmodelled(cgroup: PlannedCgroup, knobs: Iterable[Knob]) -> str:
+    """Which of these files are not modelled, and why: "memory.high: …"; "" if all are."""
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for knob in knobs:
+        expected = cgroup.knobs.get(knob)
+        if expected is not None and expected.unmodelled:
+            reasons[expected.unmodelled].append(knob.value)
+    return "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
+
+
+def unanswered(plan: Plan, kubelet: Kubelet, knobs: Sequence[Knob]) -> tuple[Unanswered, ...]:
+    """The containers of this kubelet's plan that an answer from these files leaves out, in the plan's order."""
+    return tuple(_unanswered(plan, kubelet, knobs))
+
+
+def _unanswered(plan: Plan, kubelet: Kubelet, knobs: Sequence[Knob]) -> Iterator[Unanswered]:
+    for pod in plan.pods:
+        sandbox = in_sandbox(pod.runtimes or kubelet.runtimes)
+        for one in pod.containers:
+            why = "" if one.refusal else why_unanswered(one, sandbox, knobs)
+            if why:
+                yield Unanswered(subject=subject(one.cgroup, pod), path=str(one.cgroup.path), why=why)
+
+
+def why_unanswered(one: PlannedContainer, sandbox: str, knobs: Sequence[Knob]) -> str:
+    """Why there is no answer about a container, "" if there is; sandbox: that of `in_sandbox` for its pod."""
+    return sandbox or knobs_unmodelled(one.cgroup, knobs)
+
+
+def unanswered_document(found: Iterable[Unanswered]) -> list[dict[str, Any]]:
+    """As JSON: subject, path and not_modelled, which is why there is no answer."""
+    return [{"subject": one.subject, "path": one.path, "not_modelled": one.why} for one in found]
+
+
+def unanswered_text(found: Iterable[Unanswered]) -> Iterator[str]:
+    """For people: the containers by the reason that they share."""
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for one in found:
+        by_reason[one.why].append(one.subject)
+    for why, subjects in by_reason.items():
+        yield ""
+        yield from subjects
+        yield f"  not modelled: {why}"

@@ -26,14 +26,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from memqos.engine.answer.verdict import subject
-from memqos.engine.cgroup.unanswered import (
+from memqos.engine.cgroup.usage import (
+    ContainerUsage,
     Unanswered,
     in_sandbox,
     knobs_unmodelled,
+    known_usage,
     unanswered_document,
     unanswered_text,
+    use_of,
 )
-from memqos.engine.cgroup.usage import ContainerUsage, known_usage, use_of
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.model.knob import MAX, Bytes, Knob, Max, Number

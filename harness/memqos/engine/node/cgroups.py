@@ -15,8 +15,7 @@ from memqos.engine.cgroup.kubelet_writes import cpuset_rulings, hugetlb_rulings,
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.memory_qos import NodeCase, ReservedCase, memory_qos
 from memqos.engine.plan import Input, Reason, Ruling, Rulings
-from memqos.engine.pod.hugepages import UNBOUNDED, limits_by_size
-from memqos.engine.pod.sums import amount
+from memqos.engine.pod.sums import UNBOUNDED, amount, limits_by_size
 from memqos.engine.releases.gates import enabled
 from memqos.engine.releases.table import Family, Gate, Novelty
 from memqos.model.knob import ABSENT, Bytes, Knob

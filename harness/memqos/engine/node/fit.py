@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.numa.reservation import hard_eviction, in_words
 from memqos.engine.plan import Input, Reason, Refusal
-from memqos.engine.pod.hugepages import PREFIX, page_size_of
-from memqos.engine.pod.sums import amount, pod_requests
+from memqos.engine.pod.sums import PREFIX, amount, page_size_of, pod_requests
 from memqos.engine.releases.table import Family
 from memqos.model.node import NodeFacts
 from memqos.model.pod import Pod

@@ -22,12 +22,11 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.cgroups import reserved_cgroups
 from memqos.engine.node.fit import status_allocatable
 from memqos.engine.plan import Ignored, Remark
-from memqos.engine.pod.hugepages import PREFIX
-from memqos.engine.pod.sums import amount
-from memqos.engine.pod.swap_limits import SWAP
+from memqos.engine.pod.sums import PREFIX, amount
 from memqos.engine.releases.gates import GROUPS, OTHER_GATES, enabled
 from memqos.engine.releases.release import Release
 from memqos.engine.releases.table import FIELDS, POD_FIELDS, RELEASES, Gate, Novelty
+from memqos.engine.swap import SWAP
 from memqos.engine.translate.annotations import annotation_notes
 from memqos.engine.translate.specification import runtime_notes
 from memqos.model.node import KubeletSettings, SwapBehavior

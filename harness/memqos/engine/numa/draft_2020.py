@@ -18,7 +18,7 @@ from memqos.engine.numa.reservation import check_fields, in_words, node_reservat
 from memqos.engine.numa.topology_manager import Hint, Mask, Merger, topology_decision
 from memqos.engine.numa.zone_table import MEMORY
 from memqos.engine.plan import Input, Reason, Refusal
-from memqos.engine.pod.hugepages import PREFIX
+from memqos.engine.pod.sums import PREFIX
 from memqos.engine.releases.table import DRAFTS, Family
 from memqos.errors import UsageError
 from memqos.model.node import KubeletSettings, NodeFacts

@@ -22,8 +22,7 @@ from functools import lru_cache
 from memqos.engine.numa.policies import PodLevel, Policies
 from memqos.engine.numa.topology_manager import EMPTY, Hint, Mask, masks_of
 from memqos.engine.numa.zone_table import MEMORY, Block, Blocks, ZoneState, ZoneTable
-from memqos.engine.pod.hugepages import PREFIX
-from memqos.engine.pod.sums import pod_level_set
+from memqos.engine.pod.sums import PREFIX, pod_level_set
 from memqos.engine.releases.table import Novelty
 from memqos.model.pod import Container, ContainerKind, Pod, ResourceList
 from memqos.model.quantity import ZERO

@@ -21,7 +21,7 @@ from memqos.engine.numa.hints import is_counted
 from memqos.engine.numa.policies import MemoryPolicy, Policies, TopologyPolicy, configuration_error
 from memqos.engine.numa.topology_manager import FULL
 from memqos.engine.numa.zone_table import MEMORY, ZoneMemory, ZoneState, ZoneTable
-from memqos.engine.pod.hugepages import PREFIX
+from memqos.engine.pod.sums import PREFIX
 from memqos.errors import UsageError
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
 from memqos.model.quantity import ZERO, Quantity, QuantityError

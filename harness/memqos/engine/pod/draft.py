@@ -24,8 +24,14 @@ from memqos.engine.pod.alike import (
     nameless,
     pod_likeness,
 )
-from memqos.engine.pod.cgroup import pod_config, pod_rulings
-from memqos.engine.pod.container import ContainerRequest, overhead_resources, request_container, sandbox_resources
+from memqos.engine.pod.cgroup import (
+    ContainerRequest,
+    overhead_resources,
+    pod_config,
+    pod_rulings,
+    request_container,
+    sandbox_resources,
+)
 from memqos.engine.pod.qos import container_oom_score, pod_qos
 from memqos.engine.pod.sums import PodSums, pod_sums
 from memqos.engine.releases.table import Family

@@ -1,7 +1,8 @@
-"""What a pod asks for as a whole: requests and limits over its containers, pod-level values and overhead.
+"""What a pod asks for as a whole: requests and limits over its containers, pod-level values, overhead; its huge pages.
 
 Sources: component-helpers `resource.PodRequests`, `resource.PodLimits`, `resource.AggregateContainerRequests`;
-before 1.27 the kubelet's own `PodRequestsAndLimits`.
+before 1.27 the kubelet's own `PodRequestsAndLimits`. For huge pages: kubelet `GetHugepageLimitsFromResources`,
+`cm.HugePageLimits`, `cgroupManagerImpl.toResources`.
 
 Revisions: v1.22 (an init container counts alone), v1.28 (sidecars add up, with the gate SidecarContainers), v1.32
 (pod-level values override, with the gate PodLevelResources).
@@ -9,21 +10,27 @@ Revisions: v1.22 (an init container counts alone), v1.28 (sidecars add up, with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache, lru_cache
 
-from memqos.engine.pod.hugepages import PREFIX
 from memqos.engine.releases.release import Release
 from memqos.engine.releases.table import Novelty
 from memqos.model.pod import Container, ContainerKind, Pod, ResourceList, Resources
-from memqos.model.quantity import ZERO, Quantity
+from memqos.model.quantity import ZERO, Quantity, QuantityError
 
 __all__ = [
+    "PREFIX",
+    "UNBOUNDED",
     "LimitsDeclared",
     "PodSums",
     "aggregate",
     "amount",
+    "container_limits",
+    "cri_name",
+    "limits_by_size",
     "limits_declared",
+    "page_size_of",
     "pod_level_limits_set",
     "pod_level_requests_set",
     "pod_level_set",
@@ -32,6 +39,56 @@ __all__ = [
     "pod_sums",
     "supported_at_pod_level",
 ]
+
+PREFIX = "hugepages-"
+
+UNBOUNDED = 1 << 62
+"""What the kubelet writes where a level must not limit huge pages."""
+
+
+@lru_cache(maxsize=256)
+def page_size_of(resource: str) -> int | None:
+    """Bytes of one page of a resource like "hugepages-2Mi"; None if the name is not one of a huge page."""
+    if not resource.startswith(PREFIX):
+        return None
+    try:
+        size = Quantity.parse(resource.removeprefix(PREFIX)).value
+    except QuantityError:
+        return None
+    return size if size > 0 else None
+
+
+@cache
+def cri_name(page_size: int) -> str:
+    """A page size as CRI and the kernel's file names spell it: 2MB, 1GB (in steps of 1024)."""
+    for unit, size in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
+        if page_size % size == 0:
+            return f"{page_size // size}{unit}"
+    return f"{page_size}B"
+
+
+def limits_by_size(amounts: ResourceList) -> dict[int, int]:
+    """Page size in bytes to bytes allowed, of the huge page resources in a list; spellings of one size add up."""
+    found: dict[int, int] = {}
+    for name, amount in amounts.items():
+        size = page_size_of(name)
+        if size is not None:
+            found[size] = found.get(size, 0) + amount.value
+    return found
+
+
+def container_limits(
+    node_sizes: Iterable[int], pod_limits: ResourceList | None, own: ResourceList
+) -> tuple[tuple[str, int], ...]:
+    """CRI hugepage_limits of one container: every page size of the node, 0 where nothing was given.
+
+    pod_limits: pod-level limits from the release on that uses them as the base, else None; the container's own
+    limit for the same size wins. Sizes that the node does not have are left out.
+    """
+    given = limits_by_size(pod_limits) if pod_limits is not None else {}
+    given |= limits_by_size(own)
+    return tuple([(cri_name(size), given.get(size, 0)) for size in node_sizes])
+
 
 _Pick = Callable[[Resources], ResourceList]
 _Totals = dict[str, Quantity]

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.pod.hugepages import PREFIX
-from memqos.engine.pod.sums import aggregate, supported_at_pod_level
-from memqos.engine.pod.swap_limits import SWAP, check_swap
+from memqos.engine.pod.sums import PREFIX, aggregate, supported_at_pod_level
 from memqos.engine.releases.table import Novelty
+from memqos.engine.swap import SWAP, check_swap
 from memqos.model.pod import Container, ContainerKind, Pod, ResourceList, Resources
 from memqos.model.quantity import Quantity
 

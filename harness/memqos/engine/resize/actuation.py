@@ -42,8 +42,7 @@ from memqos.engine.cgroup.cpu import (
 from memqos.engine.cgroup.kubelet_writes import hugetlb_rulings, quota_rulings, share_rulings
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Input, PlannedPod, Reason, Ruling, Rulings, expected
-from memqos.engine.pod.cgroup import PodConfig, pod_config
-from memqos.engine.pod.container import request_container
+from memqos.engine.pod.cgroup import PodConfig, pod_config, request_container
 from memqos.engine.pod.sums import amount
 from memqos.engine.releases.release import Variant
 from memqos.engine.releases.table import Family, Novelty

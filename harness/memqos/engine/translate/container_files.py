@@ -11,7 +11,7 @@ from functools import partial
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason, Ruling, Rulings, Why
-from memqos.engine.pod.container import ContainerRequest
+from memqos.engine.pod.cgroup import ContainerRequest
 from memqos.engine.releases.table import Family, Novelty
 from memqos.engine.translate.annotations import AnnotatedRequest
 from memqos.engine.translate.container import created_with, updated
