@@ -40,7 +40,7 @@ NEEDS: Mapping[str, str] = {
     "2 MiB pages": "the machine can set huge pages of 2 MiB aside",
     "unified": "the runtime passes CRI's `unified` to cgroup files",
     "update": "the runtime can change what a container has that is there",
-    "update unified": "the runtime passes CRI's `unified` on when it changes a container, as CRI-O does from 1.36 on",
+    "update unified": "the runtime passes CRI's `unified` on when it updates a container",
     "cpuset.mems": "the runtime takes CRI's cpuset_mems",
     "OOM reason": "the runtime says OOMKilled of a container that the kernel killed",
     "own machine": "the machine was booted for this run, so that services on it may be restarted",

@@ -1,7 +1,8 @@
 """Known deviations: what versions of a runtime or of the kernel are known to do wrong, by claim and knob.
 
-A deviation that is listed is told as known, and does not fail a run. The list is strict: an entry is for one claim, one
-knob, one runtime's versions and, where it says so, one cgroup driver and one observed value; it hides nothing else.
+A deviation that is listed is reported as known, and does not fail a run. The list is strict: an entry is for one claim,
+one knob, one runtime's versions and, where it says so, one cgroup driver and one observed value; it hides nothing else.
+What an entry is about may be a row of `memqos.engine.faults`: then runtime, versions, sentence and link are that row's.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.faults import FAULTS, KUBELET, LINUX
 from memqos.engine.resize.leftovers import Leftover
+from memqos.errors import UnknownNameError
 from memqos.validation import TomlFile
 
 __all__ = [
     "EVIDENCE",
-    "KUBELET",
     "KnownDeviation",
     "amended",
     "left_by_kubelet",
@@ -36,12 +38,6 @@ EVIDENCE = "known"
 MAX_BYTES = 4 << 20
 """A longer list is refused."""
 
-KUBELET = "kubelet"
-"""What the kubelet is called in a list."""
-
-LINUX = "linux"
-"""What the kernel is called in a list."""
-
 _RELEASE = re.compile(r"v?(\d{1,9}(?:\.\d{1,9})*)", re.ASCII)
 
 
@@ -49,14 +45,30 @@ _Told = Annotated[str, Meta(min_length=1, description="a string that is not empt
 _Release = Annotated[str, Meta(pattern=r"^(v?[0-9]{1,9}(\.[0-9]{1,9})*)?$", description="a release such as 1.2")]
 
 
-class KnownDeviation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One entry of known.toml, or of a list of the same kind; a table with several claims is an entry for each of them.
+class _Where(Struct, forbid_unknown_fields=True):
+    """One place of a table in which its deviation shows: what it says beside the table."""
 
-    runtime: a CRI or OCI runtime's own name, linux for the kernel, or kubelet. since, fixed: the first release that
-    deviates, and the first that does not any more; "" for every one from the beginning, and for none yet. claim, knob:
-    what deviates. cause: of a kubelet what it leaves behind (`Leftover`), in the place of a claim. beside: the other
-    runtime that it takes, such as the OCI runtime below; "" for any. driver, observed: "" for either driver and for any
-    value. upstream: where it is known. sometimes: whether it may also be right.
+    claim: str | list[str] = ""
+    cause: Leftover | None = None
+    knob: str | list[str] = ""
+    beside: str = ""
+    driver: Literal["", "systemd", "cgroupfs"] = ""
+    observed: str = ""
+    sometimes: bool = False
+
+
+_Places = Annotated[list[_Where], Meta(min_length=1, description="a list of tables")]
+
+
+class KnownDeviation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One entry of known.toml, or of a list of the same kind: of one claim and one knob of a table.
+
+    fault: the row of `memqos.engine.faults.FAULTS` that it is of; "" for none. runtime: a CRI or OCI runtime's own
+    name, linux for the kernel, or kubelet. since, fixed: the first release that deviates, and the first that no longer
+    does; "" for every one from the beginning, and for none yet. claim, knob: what deviates. cause: of a kubelet what it
+    leaves behind (`Leftover`), in the place of a claim. beside: the other runtime that it takes, such as the OCI
+    runtime below; "" for any. driver, observed: "" for either driver and for any value. upstream: where it is known.
+    sometimes: whether it may also be right.
     """
 
     name: str
@@ -64,6 +76,7 @@ class KnownDeviation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     knob: _Told
     sentence: _Told
     upstream: _Told
+    fault: str = ""
     claim: str = ""
     cause: Leftover | None = None
     since: _Release = ""
@@ -132,8 +145,8 @@ def runtimes_told(told: Iterable[str], *, kernel: str) -> dict[str, str]:
 def load_known(file: Path) -> tuple[KnownDeviation, ...]:
     """Every entry of a list such as vm/known.toml, a table each.
 
-    Raises ManifestError, with the line where there is one, for what is no entry, UsageError for a file that cannot be
-    read, is no plain file or has more than MAX_BYTES.
+    Raises ManifestError, with the line where there is one, for what is no entry, UnknownNameError for a fault that is
+    not in `FAULTS`, UsageError for a file that cannot be read, is no plain file or has more than MAX_BYTES.
     """
     found = TomlFile.read(file, most=MAX_BYTES, what="the list of known deviations")
     return tuple(entry for name in found.document for entry in _entries(found, name))
@@ -153,16 +166,42 @@ def load_all(files: Iterable[Path]) -> tuple[KnownDeviation, ...]:
     return tuple(found)
 
 
+_OF_FAULT = ("runtime", "since", "fixed", "sentence", "upstream")
+_FIELDS = ("fault", *(name for name in KnownDeviation.__struct_fields__ if name not in {"name", "fault"}), "where")
+
+
 def _entries(file: TomlFile, name: str) -> Iterator[KnownDeviation]:
-    """The entries that a table is: one for each of its claims and knobs."""
+    """The entries that a table is: of each of its places, each claim with each knob."""
     given = file.document[name]
-    given = given if isinstance(given, dict) else {}
-    lists = [key for key in ("claim", "knob") if isinstance(given.get(key), list) and given[key]]
-    for each in itertools.product(*([(key, one) for one in given[key]] for key in lists)):
-        value = {**given, **dict(each)} if each else None
-        entry = file.checked((name,), KnownDeviation, value=value, more={"name": name})
-        _check(entry, file)
-        yield entry
+    if not isinstance(given, dict):
+        raise file.error(f"it must be a table, not {given!r}.", (name,), got=given)
+    if unknown := [key for key in given if key not in _FIELDS]:
+        where, known = (name, unknown[0]), f"Known: {', '.join(_FIELDS)}."
+        raise file.error(f"unknown field '{unknown[0]}'.", where, field=name, got=given[unknown[0]], next_step=known)
+    if "where" in given:
+        file.checked((name, "where"), _Places)
+    common = {**given, **_of_fault(file, name, given)}
+    for place in common.pop("where", [{}]):
+        one = {**common, **place}
+        lists = [key for key in ("claim", "knob") if isinstance(one.get(key), list) and one[key]]
+        for each in itertools.product(*([(key, value) for value in one[key]] for key in lists)):
+            entry = file.checked((name,), KnownDeviation, value={**one, **dict(each)}, more={"name": name})
+            _check(entry, file)
+            yield entry
+
+
+def _of_fault(file: TomlFile, name: str, given: Mapping[str, object]) -> Mapping[str, str]:
+    """What the fault that a table names says of it; nothing for a table that names none."""
+    fault = given.get("fault")
+    if not isinstance(fault, str) or not fault:
+        return {}
+    if fault not in FAULTS:
+        error = UnknownNameError.of("fault", fault, sorted(FAULTS))
+        raise file.error(error.what, (name, "fault"), field=name, got=fault, next_step=error.next_step)
+    if said := [key for key in _OF_FAULT if key in given]:
+        what = f"'{said[0]}' comes from the fault '{fault}': leave it out."
+        raise file.error(what, (name, said[0]), field=name, got=given[said[0]])
+    return {key: str(getattr(FAULTS[fault], key)) for key in _OF_FAULT}
 
 
 def _check(entry: KnownDeviation, file: TomlFile) -> None:

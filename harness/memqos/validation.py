@@ -194,7 +194,7 @@ class TomlFile:
             return checked(_joined(value, more), kind)
         except MisfitError as error:
             within = dotted(error.place[:-1])
-            called = f"{field or dotted(place)}{'.' if within else ''}{within}"
+            called = f"{field or dotted(place)}{'.' if within[:1] not in {'', '['} else ''}{within}"
             whole = (*place, *error.place)
             raise self.error(error.what, whole, field=called, got=error.got, next_step=error.next_step) from None
 

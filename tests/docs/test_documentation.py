@@ -14,7 +14,7 @@ from memqos.engine.answer.explain import failure
 from memqos.engine.answer.finding import Hop, HopHeld, Verdict, first_lost
 from memqos.node.fake import fake_node
 from memqos.plugin.collection.catalogue import Catalogue
-from tests.docs import claims_page, settings_page, soaked
+from tests.docs import claims_page, known_page, settings_page, soaked, versions_page
 from tests.docs.snippets import DOCS, matches, pages, snippets
 from tests.soak.counting import PUBLISHED, Counts
 
@@ -101,6 +101,16 @@ def test_the_readme_shows_a_deviation_as_it_is_told():
 def test_the_page_of_claims_is_what_the_suites_claim():
     """`python -m tests.docs.claims_page` writes it anew."""
     assert claims_page.PAGE.read_text() == claims_page.page()
+
+
+def test_the_page_of_known_deviations_is_the_table_of_faults_and_the_list():
+    """`python -m tests.docs.known_page` writes it anew."""
+    assert known_page.PAGE.read_text() == known_page.page()
+
+
+def test_the_page_of_versions_is_the_table_of_features():
+    """`python -m tests.docs.versions_page` writes it anew."""
+    assert versions_page.PAGE.read_text() == versions_page.page()
 
 
 def test_the_page_of_settings_is_the_table():

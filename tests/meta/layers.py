@@ -91,7 +91,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "catalog": frozenset({"errors", "plain_file", "model", "engine", "vm", "third:yaml"}),
     "claims": frozenset({"errors", "model", "engine", "validation", "third:msgspec"}),
     "cases": frozenset({"errors", "claims", "catalog"}),
-    "known": frozenset({"model", "engine", "validation", "third:msgspec"}),
+    "known": frozenset({"errors", "model", "engine", "validation", "third:msgspec"}),
     "baseline": frozenset({"engine", "known", "validation", "third:msgspec"}),
     "config": frozenset({"errors", "plain_file", "model", "engine"}),
     "node": frozenset(

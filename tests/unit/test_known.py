@@ -199,7 +199,7 @@ def test_every_entry_that_is_shipped_is_of_a_claim_and_a_knob():
         of_scope = {f"{knob} of the scope" for knob in SCOPE_FILES}
         assert entry.knob in {*Knob, *others, *of_scope} or entry.knob.startswith("ContainerStatus."), entry.name
         assert entry.sentence.endswith("."), entry.name
-    assert len({(entry.name, entry.claim, entry.knob) for entry in entries}) == len(entries) >= 2
+    assert len({(one.name, one.claim, one.knob, one.beside, one.driver) for one in entries}) == len(entries) >= 2
     assert {entry.cause for entry in entries} == {None, "stopped-container", "pod-memory-qos", "high-at-limit"}
 
 
@@ -207,6 +207,27 @@ WHOLE = '[a]\nruntime="r"\nclaim="c/d"\nknob="k"\nsentence="s"\nupstream="u"\n'
 
 
 KUBELET = '[a]\nruntime="kubelet"\nknob="memory.high"\nsentence="s"\nupstream="u"\n'
+
+
+OF_FAULT = '[a]\nfault = "cri-o/update-drops-unified"\nclaim="c/d"\nknob="k"\n'
+
+
+def test_an_entry_of_a_fault_has_its_runtime_versions_sentence_and_link(tmp_path):
+    (tmp_path / "known.toml").write_text(OF_FAULT)
+    [entry] = load_known(tmp_path / "known.toml")
+    assert (entry.fault, entry.runtime, entry.since, entry.fixed) == ("cri-o/update-drops-unified", "cri-o", "", "1.36")
+    assert (entry.claim, entry.knob, entry.upstream) == ("c/d", "k", "cri-o#9816, cri-o#9820")
+    assert entry.sentence.startswith("An update drops unified: ")
+
+
+def test_each_place_is_entries_of_its_own_on_top_of_the_table(tmp_path):
+    places = 'where = [{ claim = ["c/e", "c/f"] }, { knob = ["l", "m"], driver = "systemd", observed = "1" }]\n'
+    (tmp_path / "known.toml").write_text(f"{OF_FAULT}sometimes = true\n{places}")
+    entries = load_known(tmp_path / "known.toml")
+    assert [(one.claim, one.knob, one.driver, one.observed) for one in entries] == [
+        ("c/e", "k", "", ""), ("c/f", "k", "", ""), ("c/d", "l", "systemd", "1"), ("c/d", "m", "systemd", "1"),
+    ]  # fmt: skip
+    assert {(one.name, one.runtime, one.sometimes) for one in entries} == {("a", "cri-o", True)}
 
 
 def test_a_list_of_knobs_is_an_entry_for_each(tmp_path):
@@ -245,7 +266,7 @@ def test_what_a_kubelet_leaves_behind_is_known_by_its_cause(version, cause, knob
         ('# two\n\n["a"]\nruntime = "runc"', r"known.toml:3: a: missing required field 'knob'"),
         (
             '[a]\n\nruntim = "runc"',
-            r"known.toml:3: a: unknown field 'runtim'. Known: .*runtime, knob, sentence",
+            r"known.toml:3: a: unknown field 'runtim'. Known: fault, runtime, knob, sentence.*sometimes, where",
         ),
         (
             f'{KUBELET}claim="c/d"\ncause="high-at-limit"',
@@ -270,6 +291,23 @@ def test_what_a_kubelet_leaves_behind_is_known_by_its_cause(version, cause, knob
         (
             f'{WHOLE}since="1.2"\nfixed="1.2"',
             r"known.toml:8: a: it is fixed in 1.2, which is not after 1.2: it is known of no version",
+        ),
+        (
+            f'{OF_FAULT}since = "1.2"',
+            r"known.toml:5: a: 'since' comes from the fault 'cri-o/update-drops-unified': leave it out",
+        ),
+        (f"{OF_FAULT}where = 1", r"known.toml:5: a.where: it must be a list of tables, not 1"),
+        (f"{OF_FAULT}where = []", r"known.toml:5: a.where: it must be a list of tables, not \[\]"),
+        (f"{OF_FAULT}where = [{{}}, 1]", r"known.toml:5: a.where: '\[1\]' must be a table, not 1"),
+        (
+            f'{OF_FAULT}where = [{{}}, {{ fixed = "1" }}]',
+            r"known.toml:5: a.where\[1\]: unknown field 'fixed'. Known: claim, cause, knob, beside",
+        ),
+        ("[a]\nfault = 1", "known.toml:2: a: 'fault' must be a string, not 1"),
+        ('[a]\nfault = ""', "known.toml:1: a: missing required field 'runtime'"),
+        (
+            '[a]\nfault = "cri-o/update-drops-unifed"\n',
+            "known.toml:2: a: there is no fault 'cri-o/update-drops-unifed'.*Did you mean 'cri-o/update-drops-unified'",
         ),
     ],
 )

@@ -16,11 +16,12 @@ from memqos.catalog.node_facts import load_facts
 from memqos.catalog.pods import load_pods
 from memqos.catalog.recorded_trees import RecordedTree, load_tree
 from memqos.catalog.runtime_names import runtimes_named, runtimes_recorded
+from memqos.engine.faults import KUBELET
 from memqos.engine.releases.release import Variant
 from memqos.engine.translate.systemd import SYSTEMD
 from memqos.engine.translate.versions import Runtimes
 from memqos.errors import UnknownNameError, UsageError
-from memqos.known import KUBELET, KnownDeviation, load_all
+from memqos.known import KnownDeviation, load_all
 from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts
 from memqos.model.pod import Pod
 

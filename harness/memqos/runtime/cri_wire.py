@@ -14,6 +14,7 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
+from memqos.engine.translate.versions import Feature, RuntimeName, traits_of
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
@@ -61,9 +62,6 @@ _SCALARS = (
     "cpuset_cpus",
     "cpuset_mems",
 )
-
-# The oldest CRI-O whose UpdateContainerResources keeps `unified` (cri-o#9820).
-_CRIO_UPDATES_UNIFIED = (1, 36)
 
 MADE_BY_LABEL = "memqos.local/made-by"
 """The label that all our sandboxes and containers have, and nobody else's."""
@@ -215,7 +213,8 @@ def capabilities_of(version: RuntimeVersion, *, reports_driver: bool) -> frozens
     able = set(Capability) - {Capability.HOST_CONFIG, *OF_BUNDLES}
     if not reports_driver:
         able.discard(Capability.CGROUP_DRIVER_REPORT)
-    if version.name == "cri-o" and _minor(version.version) < _CRIO_UPDATES_UNIFIED:
+    crio = traits_of(RuntimeName.CRIO, version.version) if version.name == RuntimeName.CRIO else None
+    if crio is not None and not crio.has(Feature.UPDATE_KEEPS_UNIFIED):
         able.discard(Capability.UPDATE_UNIFIED)
     return frozenset(able)
 
@@ -223,12 +222,6 @@ def capabilities_of(version: RuntimeVersion, *, reports_driver: bool) -> frozens
 def message_json(message: Message) -> dict[str, object]:
     """A message for evidence: CRI's own field names, fields that were not given left out."""
     return dict(MessageToDict(message, preserving_proto_field_name=True))
-
-
-def _minor(version: str) -> tuple[int, int]:
-    major, _, rest = version.lstrip("v").partition(".")
-    minor = rest.partition(".")[0]
-    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (0, 0)
 
 
 def _labels(spec: SandboxSpec) -> dict[str, str]:

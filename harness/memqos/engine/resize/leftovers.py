@@ -19,6 +19,7 @@ from enum import StrEnum
 
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, subject
+from memqos.engine.faults import FAULTS
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, PlannedPod
 from memqos.engine.pod.allocated import allocated, never_resized
@@ -41,18 +42,22 @@ class Leftover(StrEnum):
     SCORE_OF_START = "score-of-start"
 
 
+def _upstream(*faults: str) -> str:
+    return ", ".join(FAULTS[name].upstream for name in faults)
+
+
 _REASONS: Mapping[Leftover | None, tuple[str, str]] = {
     Leftover.STOPPED_CONTAINER: (
         "the resize skips a container that is not running, so the pod's cgroup is not written",
-        "kubernetes#138760",
+        _upstream("kubelet/resize-passes-over-stopped-containers"),
     ),
     Leftover.POD_MEMORY_QOS: (
         "a resize writes a pod's memory QoS only if it writes the memory limit (1.37.0), or never (up to 1.36)",
-        "kubernetes#142572, kubernetes#140262",
+        _upstream("kubelet/resize-of-a-request-leaves-pod-protection", "kubelet/resize-leaves-pod-protection"),
     ),
     Leftover.HIGH_AT_LIMIT: (
         "the kubelet sends no memory.high for a request that equals the limit, and nothing removes the old one",
-        "kubernetes#142569",
+        _upstream("kubelet/resize-to-the-limit-leaves-memory-high"),
     ),
     Leftover.SCORE_OF_START: ("a process keeps the score that it was started with", "kubernetes#130657"),
     None: ("", ""),

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from memqos.engine.translate import docker
 from memqos.engine.translate.resources import OciResources, OciTranslation, Unsayable
-from memqos.engine.translate.versions import Feature, RuntimeName, Traits
+from memqos.engine.translate.versions import FEATURES, Feature, RuntimeName, Traits
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 
@@ -186,7 +186,8 @@ def _crio_update(sent: ContainerResources, cri: Traits, *, swap_controller: bool
     ]
     keeps = cri.has(Feature.UPDATE_KEEPS_UNIFIED)
     if not keeps:
-        why = "CRI-O before 1.36 drops unified in updates."
+        first = FEATURES[RuntimeName.CRIO][Feature.UPDATE_KEEPS_UNIFIED].release
+        why = f"CRI-O before {first} drops unified in updates."
         unsayable += [Unsayable(knob=name, value=value, why=why) for name, value in sent.unified.items()]
     return OciTranslation(
         resources=OciResources(

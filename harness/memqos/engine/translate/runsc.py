@@ -22,7 +22,7 @@ from memqos.engine.translate.resources import (
     checked_unified,
 )
 from memqos.engine.translate.systemd import INFINITY, files_of_properties, quota_property
-from memqos.engine.translate.versions import Feature, RuntimeName, Traits
+from memqos.engine.translate.versions import FEATURES, Feature, RuntimeName, Traits
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 
@@ -57,7 +57,8 @@ def as_read(to_oci: OciTranslation, oci: Traits, driver: CgroupDriver) -> OciTra
         left.append(Unsayable(knob=f"hugetlb.{size}.max", value=str(limit), why=why, wordless=True))
     unified = asked.unified
     if driver is CgroupDriver.SYSTEMD or not oci.has(Feature.READS_UNIFIED):
-        told = "with the systemd driver" if oci.has(Feature.READS_UNIFIED) else "before 20260413"
+        first = FEATURES[RuntimeName.RUNSC][Feature.READS_UNIFIED].release
+        told = "with the systemd driver" if oci.has(Feature.READS_UNIFIED) else f"before {first}"
         why = f"runsc reads no linux.resources.unified {told}."
         left += [
             Unsayable(knob=name, value=text, why=why, wordless=True)

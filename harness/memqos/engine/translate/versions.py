@@ -23,6 +23,7 @@ __all__ = [
     "BUNDLES",
     "CRI_RUNTIMES",
     "DRIVEN_DIRECTLY",
+    "FEATURES",
     "NEWEST",
     "OCI_RUNTIMES",
     "OF_CLASS",
@@ -31,6 +32,7 @@ __all__ = [
     "UNKNOWN",
     "Feature",
     "Handler",
+    "Row",
     "RuntimeName",
     "Runtimes",
     "Traits",
@@ -118,57 +120,112 @@ class Feature(StrEnum):
 
 
 _ALWAYS = (0,)
-_SINCE: Mapping[RuntimeName, Mapping[Feature, tuple[int, ...]]] = {
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Since which release a runtime has a feature, and where that is written.
+
+    since: the first release, as numbers; (0,) for every one. upstream: issues and pull requests, as owner/name#number
+    (name#number where both are the same), else the function. before: what older versions do wrong; "" for nothing.
+    """
+
+    since: tuple[int, ...]
+    upstream: str
+    before: str = ""
+
+    @property
+    def release(self) -> str:
+        """The first release as text, such as 1.36; "" for every one."""
+        return "" if self.since == _ALWAYS else ".".join(map(str, self.since))
+
+
+FEATURES: Mapping[RuntimeName, Mapping[Feature, Row]] = {
     RuntimeName.CONTAINERD: {
-        Feature.SWAP_FOLLOWS_MEMORY: (1, 6, 13),
-        Feature.SWAP_NEEDS_CONTROLLER: (1, 7),
-        Feature.UPDATE_KEEPS_UNIFIED: _ALWAYS,
+        Feature.SWAP_FOLLOWS_MEMORY: Row(
+            (1, 6, 13), "containerd#7783, containerd#7815", "A container with a memory limit alone may swap."
+        ),
+        Feature.SWAP_NEEDS_CONTROLLER: Row(
+            (1, 7), "containerd#8857", "A swap limit makes a container fail where the swap controller is missing."
+        ),
+        Feature.UPDATE_KEEPS_UNIFIED: Row(_ALWAYS, "containerd WithResources"),
     },
     RuntimeName.CRIO: {
-        Feature.SWAP_FOLLOWS_MEMORY: _ALWAYS,
-        Feature.SWAP_NEEDS_CONTROLLER: _ALWAYS,
-        Feature.UPDATE_KEEPS_UNIFIED: (1, 36),
-        Feature.NEW_ANNOTATIONS: (1, 35),
+        Feature.SWAP_FOLLOWS_MEMORY: Row(_ALWAYS, "cri-o#3564"),
+        Feature.SWAP_NEEDS_CONTROLLER: Row(_ALWAYS, "cri-o#4485, cri-o#4488"),
+        Feature.UPDATE_KEEPS_UNIFIED: Row(
+            (1, 36),
+            "cri-o#9816, cri-o#9820",
+            "An update drops unified: its files keep their values, a wrong entry is taken, and the status tells what "
+            "the container was made with; seen with 1.32.13.",
+        ),
+        Feature.NEW_ANNOTATIONS: Row((1, 35), "cri-o#9537"),
     },
     RuntimeName.DOCKER: {
-        Feature.SWAP_FOLLOWS_MEMORY: _ALWAYS,
-        Feature.SWAP_NEEDS_CONTROLLER: _ALWAYS,
+        Feature.SWAP_FOLLOWS_MEMORY: Row(_ALWAYS, "memqos says MemorySwap beside Memory"),
+        Feature.SWAP_NEEDS_CONTROLLER: Row(_ALWAYS, "moby verifyPlatformContainerResources"),
     },
     RuntimeName.BUNDLES: {
-        Feature.SWAP_FOLLOWS_MEMORY: _ALWAYS,
-        Feature.SWAP_NEEDS_CONTROLLER: _ALWAYS,
-        Feature.UPDATE_KEEPS_UNIFIED: _ALWAYS,
+        Feature.SWAP_FOLLOWS_MEMORY: Row(_ALWAYS, "as containerd"),
+        Feature.SWAP_NEEDS_CONTROLLER: Row(_ALWAYS, "as containerd"),
+        Feature.UPDATE_KEEPS_UNIFIED: Row(_ALWAYS, "as containerd"),
     },
     RuntimeName.RUNC: {
-        Feature.CPUSET_BYTES_IN_ORDER: (1, 1, 6),
-        Feature.HUGETLB_RESERVATIONS: (1, 1, 10),
-        Feature.MISSING_SWAP_FILE_TOLERATED: (1, 2),
-        Feature.UPDATE_KEEPS_MEMORY: (1, 2),
-        Feature.CHECKS_BEFORE_UPDATE: (1, 2),
-        Feature.UNLIMITED_MEMORY_TAKES_SWAP: (1, 2, 1),
-        Feature.QUADRATIC_WEIGHT: (1, 3, 2),
-        Feature.ROUNDED_QUOTA_IN_FILE: (1, 3, 2),
+        Feature.CPUSET_BYTES_IN_ORDER: Row(
+            (1, 1, 6), "opencontainers/runc#3808", "With more than eight CPUs or nodes the scope allows the wrong ones."
+        ),
+        Feature.HUGETLB_RESERVATIONS: Row(
+            (1, 1, 10),
+            "opencontainers/runc#3859, opencontainers/runc#4077",
+            "A reservation beyond the limit succeeds, and its use kills the program.",
+        ),
+        Feature.MISSING_SWAP_FILE_TOLERATED: Row(
+            (1, 2), "opencontainers/runc#4188", "No swap makes a container fail where memory.swap.max is missing."
+        ),
+        Feature.UPDATE_KEEPS_MEMORY: Row(
+            (1, 2), "opencontainers/runc#4211", "An update forgets the limits of memory and swap that it does not name."
+        ),
+        Feature.CHECKS_BEFORE_UPDATE: Row((1, 2), "opencontainers/runc#3579"),
+        Feature.UNLIMITED_MEMORY_TAKES_SWAP: Row(
+            (1, 2, 1), "opencontainers/runc#4501", "A swap limit beside an unlimited memory limit is refused."
+        ),
+        Feature.QUADRATIC_WEIGHT: Row((1, 3, 2), "opencontainers/runc#4772, opencontainers/runc#4785"),
+        Feature.ROUNDED_QUOTA_IN_FILE: Row(
+            (1, 3, 2), "opencontainers/cgroups#4", "A daemon-reload rounds a CPU quota up to a whole percent."
+        ),
     },
     RuntimeName.CRUN: {
-        Feature.CHECKS_BEFORE_UPDATE: (1, 7),
-        Feature.SCOPE_HAS_MEMORY_LIMIT: (1, 8, 5),
-        Feature.ZERO_SWAP_IS_ZERO: (1, 8, 6),
-        Feature.SCOPE_HAS_QUOTA_AND_CPUSET: (1, 11),
-        Feature.NEGATIVE_IS_MAX: (1, 13),
-        Feature.SCOPE_HAS_MEMORY_MAX: (1, 16),
-        Feature.SCOPE_HAS_PROTECTION: (1, 18),
-        Feature.QUADRATIC_WEIGHT: (1, 23),
+        Feature.CHECKS_BEFORE_UPDATE: Row((1, 7), "containers/crun#1015"),
+        Feature.SCOPE_HAS_MEMORY_LIMIT: Row((1, 8, 5), "containers/crun#1217"),
+        Feature.ZERO_SWAP_IS_ZERO: Row(
+            (1, 8, 6), "containers/crun#1241", "A limit of memory and swap of 0 is refused."
+        ),
+        Feature.SCOPE_HAS_QUOTA_AND_CPUSET: Row((1, 11), "containers/crun#1332"),
+        Feature.NEGATIVE_IS_MAX: Row((1, 13), "containers/crun#1384", "A limit below -1 is written as a number."),
+        Feature.SCOPE_HAS_MEMORY_MAX: Row((1, 16), "containers/crun#1490"),
+        Feature.SCOPE_HAS_PROTECTION: Row(
+            (1, 18),
+            "containers/crun#1574",
+            "memory.min and memory.low have a scope without protection above them, and count only with "
+            "memory_recursiveprot.",
+        ),
+        Feature.QUADRATIC_WEIGHT: Row((1, 23), "containers/crun#1767"),
     },
     RuntimeName.RUNSC: {
-        Feature.HAS_UPDATE: (20260202,),
-        Feature.READS_UNIFIED: (20260413,),
-        Feature.REFUSES_WRONG_SWAP: (20260615,),
+        Feature.HAS_UPDATE: Row((20260202,), "google/gvisor#9876"),
+        Feature.READS_UNIFIED: Row((20260413,), "google/gvisor#12884", "unified is dropped."),
+        Feature.REFUSES_WRONG_SWAP: Row(
+            (20260615,),
+            "google/gvisor#13276",
+            "A limit of memory and swap below that of memory is taken, and no file of memory is written.",
+        ),
     },
     RuntimeName.CRI_DOCKERD: {},
     RuntimeName.KATA: {},
     RuntimeName.OTHER_CRI: {},
     RuntimeName.OTHER_OCI: {},
 }
+"""The table: what each runtime's versions do, by feature; a feature that is not in it no version has."""
 
 
 _REPORTS_DRIVER: Mapping[RuntimeName, tuple[int, ...]] = {
@@ -222,12 +279,12 @@ class Traits:
     @property
     def candidates(self) -> tuple[Traits, ...]:
         """Every behaviour that the version may stand for, the newest first; itself where nothing is in doubt."""
-        since = _SINCE[self.runtime]
-        steps = sorted({since[feature] for feature in self.in_doubt}, reverse=True)
+        rows = FEATURES[self.runtime]
+        steps = sorted({rows[feature].since for feature in self.in_doubt}, reverse=True)
         return tuple(
             replace(
                 self,
-                features=self.features | {feature for feature in self.in_doubt if since[feature] <= step},
+                features=self.features | {feature for feature in self.in_doubt if rows[feature].since <= step},
                 in_doubt=frozenset(),
             )
             for step in (*steps, _ALWAYS)
@@ -254,12 +311,12 @@ def traits_of(runtime: RuntimeName | str, version: str) -> Traits:
     """
     runtime = RuntimeName(runtime)
     oldest, newest = _span(runtime, version)
-    since = _SINCE[runtime]
+    rows = FEATURES[runtime]
     return Traits(
         runtime=runtime,
         version=version,
-        features=frozenset(feature for feature, first in since.items() if first <= oldest),
-        in_doubt=frozenset(feature for feature, first in since.items() if oldest < first <= newest),
+        features=frozenset(feature for feature, row in rows.items() if row.since <= oldest),
+        in_doubt=frozenset(feature for feature, row in rows.items() if oldest < row.since <= newest),
     )
 
 

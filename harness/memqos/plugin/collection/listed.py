@@ -65,7 +65,8 @@ def check_claims_of_lists(lists: tuple[Path, ...], root: Path) -> None:
     for file in lists:
         for entry in load_known(file):
             if entry.claim and entry.claim not in claims:
-                line = line_of(file.read_text(encoding="utf-8"), entry.name, "claim")
+                text = file.read_text(encoding="utf-8")
+                line = next(filter(None, (line_of(text, entry.name, key) for key in ("claim", "where", ""))), 0)
                 where = f"{file}:{line}: {entry.name}"
                 raise UnknownNameError.of("claim", entry.claim, sorted(claims), where=where)
 

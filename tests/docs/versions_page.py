@@ -1,0 +1,38 @@
+"""docs/reference/versions.md, made of the table of features: `python -m tests.docs.versions_page` writes it anew."""
+
+from memqos.engine.translate.versions import FEATURES, NEWEST, RuntimeName
+from tests.docs.known_page import linked
+from tests.docs.snippets import DOCS
+
+PAGE = DOCS / "reference" / "versions.md"
+
+HEAD = """# Versions of runtimes
+
+What the versions of container runtimes and OCI runtimes do differently, as far as it decides control files. The table
+is `memqos.engine.translate.versions.FEATURES`; the translations and the plans ask it. What released versions do wrong
+in a run is in [known deviations](known-deviations.md#what-is-known).
+
+| runtime | from | this version and later ones | earlier versions | upstream |
+|---|---|---|---|---|
+"""
+
+NAMES = {RuntimeName.CRIO: "CRI-O", RuntimeName.RUNSC: "runsc (gVisor)"}
+"""Where a runtime is called otherwise than it reports itself."""
+
+
+def page() -> str:
+    """The page's text: a row for each feature that some versions of a runtime do not have."""
+    lines = [
+        f"| {NAMES.get(runtime, runtime)} | {row.release} | {feature} | {row.before} | {linked(row.upstream)} |"
+        for runtime, rows in FEATURES.items()
+        for feature, row in sorted(rows.items(), key=lambda one: one[1].since)
+        if row.release
+    ]
+    # A name in angle brackets would be taken for HTML.
+    table = "\n".join(lines).replace("<", "&lt;")
+    newest = ", ".join(f"{NAMES.get(runtime, runtime)} {release}" for runtime, release in NEWEST.items())
+    return HEAD + table + f"\n\nThe newest versions that were read: {newest}.\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
