@@ -48,7 +48,7 @@ class Accepted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             finding.verdict is Verdict.DEVIATES
             and (self.claim, self.knob) == (claim, finding.knob)
             and self.observed in {"", finding.observed}
-            and re.fullmatch(subject, finding.subject, re.DOTALL) is not None
+            and re.fullmatch(subject, str(finding.subject), re.DOTALL) is not None
         )
 
 
@@ -82,7 +82,7 @@ def load_baseline(file: Path) -> tuple[Accepted, ...]:
 
 def baseline_text(deviations: Iterable[tuple[str, Finding]], *, until: datetime.date, reason: str) -> str:
     """A file that accepts these, claim and finding, each claim, knob, subject and value once."""
-    seen = dict.fromkeys((claim, one.knob, one.subject, one.observed) for claim, one in deviations)
+    seen = dict.fromkeys((claim, one.knob, str(one.subject), one.observed) for claim, one in deviations)
     return "\n".join(
         f"[[{_TABLE}]]\n"
         f"claim = {_quoted(claim)}\n"

@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from memqos.bundles.reading import read_results
+from memqos.engine.subject import Subject
 from memqos.page.building import page_html
 from memqos.report.bundle import Results
 from memqos.report.outcome import Outcome
@@ -391,8 +392,11 @@ def test_what_a_guest_said_is_shown_and_never_run(opened, tmp_path):
         "machine": EVIL,
         "folder": "tests/evil",
     }
-    findings = [dataclasses.replace(one, **dict.fromkeys(("subject", "cgroup", "knob", "expected", "observed"), EVIL),
-                                    evidence={EVIL: EVIL}) for one in BUNDLE.results[1].findings]  # fmt: skip
+    said = dict.fromkeys(("cgroup", "knob", "expected", "observed"), EVIL)
+    findings = [
+        dataclasses.replace(one, **said, subject=Subject.of_pod(EVIL, EVIL), evidence={EVIL: EVIL})
+        for one in BUNDLE.results[1].findings
+    ]
     evil = [dataclasses.replace(one, **changed, findings=tuple(findings)) for one in BUNDLE.results]
     folder = tmp_path / "tests" / "evil"
     folder.mkdir(parents=True)

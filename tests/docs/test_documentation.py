@@ -91,7 +91,7 @@ def test_the_readme_shows_a_deviation_as_it_is_told():
     pod = catalogue.pod("burstable")
     with node.admitted([pod], catalogue.kubelet("v1.27")) as population:
         findings = population.judge_pod(pod)
-    high = next(one for one in findings if one.knob == "memory.high" and one.subject.startswith("container"))
+    high = next(one for one in findings if one.knob == "memory.high" and str(one.subject).startswith("container"))
     said = f"unified memory.high = {high.expected}"
     lost = first_lost([HopHeld(hop=Hop.CONFIG, asked=(said,), held=said)], knob=high.knob, observed="max")
     told = failure(dataclasses.replace(high, verdict=Verdict.DEVIATES, observed="max", lost=lost))

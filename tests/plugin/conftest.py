@@ -39,13 +39,14 @@ needs = ["psi"]
 
 HEAD = """
 import pytest
+from memqos.engine.subject import Subject
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.finding import Setter
 from memqos.errors import EnactorNotAbleError, EnvironmentNotAbleError, MachineryError, RuntimeCallError, UsageError
 
 def finding(verdict, **changes):
     fields = dict(
-        verdict=Verdict(verdict), subject="container app of pod default/web", cgroup="/kubepods/pod1/app",
+        verdict=Verdict(verdict), subject=Subject.of_container("app", "default/web"), cgroup="/kubepods/pod1/app",
         knob="memory.high", set_by=Setter.RUNTIME, expected="4096", observed="max",
     )
     return Finding(**{**fields, **changes})

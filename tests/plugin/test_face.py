@@ -27,7 +27,7 @@ def test_it(qos_evidence, number):
     print("\\x1b[31mnoise of a test")
     if number == 4:
         pytest.skip("the kernel has no such file")
-    pod = f"container app of pod default/web{number}"
+    pod = Subject.of_container("app", f"default/web{number}")
     qos_evidence.settle(finding("deviates" if number in {1, 2} else "conforms", subject=pod, reason=RULE))
 """
 

@@ -55,7 +55,7 @@ def test_every_tree_is_here():
 def test_not_one_knob_deviates(name):
     found = findings(name)
     wrong = [one for one in found if one.verdict is Verdict.DEVIATES]
-    unseen = {one.subject for one in found if one.verdict is Verdict.NOT_OBSERVABLE}
+    unseen = {str(one.subject) for one in found if one.verdict is Verdict.NOT_OBSERVABLE}
     assert wrong == []
     assert unseen == UNSEEN.get(name, {ENDED})
 
@@ -87,7 +87,9 @@ def test_the_same_pods_run(name):
 
 
 def test_cpuset_mems_is_judged_where_the_memory_manager_is_on():
-    seen = {one.subject: one.expected for one in findings("v1.36.3.static-single-numa") if one.knob == "cpuset.mems"}
+    seen = {
+        str(one.subject): one.expected for one in findings("v1.36.3.static-single-numa") if one.knob == "cpuset.mems"
+    }
     assert seen == {
         "container a of pod default/burst-n1": "",
         "container a of pod default/g-big-n1": "0",

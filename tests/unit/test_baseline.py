@@ -6,6 +6,7 @@ import pytest
 
 from memqos.baseline import accepted_or_not, baseline_text, load_baseline
 from memqos.engine.answer.finding import Verdict
+from memqos.engine.subject import Subject
 from memqos.errors import ManifestError, UsageError
 from tests.unit.report.sample import finding
 
@@ -69,7 +70,7 @@ def test_what_conforms_stays_as_it_is(loaded):
 
 def test_without_a_subject_and_a_value_it_is_any(loaded):
     text = "\n".join(line for line in ENTRY.splitlines() if not line.startswith(("subject", "observed")))
-    other = finding(Verdict.DEVIATES, subject="pod [x]\nof two lines", observed="1")
+    other = finding(Verdict.DEVIATES, subject=Subject.of_machine("pod [x]\nof two lines"), observed="1")
     assert accepted_or_not(other, "values/pod", loaded(text), today=DAY).verdict is Verdict.KNOWN
 
 

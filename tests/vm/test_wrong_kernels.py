@@ -231,7 +231,7 @@ def deviating(node: NodeUnderTest, place: Place, way: Meddling, folder: Path) ->
     with meddled(place, way), given(node, way, folder) as (values, findings):
         with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
             called(function, values)
-        return {(one.knob, one.subject) for one in findings if one.verdict is Verdict.DEVIATES}
+        return {(one.knob, str(one.subject)) for one in findings if one.verdict is Verdict.DEVIATES}
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.way)

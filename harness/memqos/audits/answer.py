@@ -67,7 +67,7 @@ class Audit:
         ]
         unseen: dict[tuple[str, str], list[str]] = {}
         for finding in self.of(Verdict.NOT_OBSERVABLE):
-            unseen.setdefault((finding.subject, finding.why_not), []).append(finding.knob)
+            unseen.setdefault((str(finding.subject), finding.why_not), []).append(finding.knob)
         parts += [
             one_line(f"not observable: {', '.join(knobs)} of {name}: {why}") for (name, why), knobs in unseen.items()
         ]

@@ -26,7 +26,8 @@ from memqos.engine.numa.admit import start
 from memqos.engine.numa.policies import MemoryPolicy, Policies
 from memqos.engine.numa.state import StartRefusal, restore
 from memqos.engine.numa.zone_table import ZoneTable
-from memqos.engine.plan import Plan, PlannedCgroup, RefusedBy, Remark
+from memqos.engine.plan import Level, Plan, PlannedCgroup, RefusedBy, Remark
+from memqos.engine.subject import Subject
 from memqos.errors import UsageError
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.pod import Pod
@@ -214,7 +215,7 @@ def _plan(question: Question, pods: Sequence[Pod]) -> Plan:
 def _missing_pod(pod: Pod, why_not: str) -> Finding:
     return Finding(
         verdict=Verdict.NOT_OBSERVABLE,
-        subject=f"pod {pod.namespace}/{pod.name}",
+        subject=Subject.of_pod(pod.namespace, pod.name),
         cgroup="",
         knob=ADMISSION,
         set_by=Setter.KUBELET,
@@ -237,7 +238,7 @@ def _admission(plan: Plan, running: Collection[str], *, unsure: str) -> Iterator
         verdict = Verdict.DEVIATES if runs else Verdict.CONFORMS
         yield Finding(
             verdict=Verdict.NOT_OBSERVABLE if unsure else verdict,
-            subject=f"pod {refusal.name}",
+            subject=Subject(level=Level.POD, pod=refusal.name),
             cgroup="",
             knob=ADMISSION,
             set_by=Setter.KUBELET,

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.answer.succession import Past, inherited, succession
-from memqos.engine.answer.verdict import subject
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.engine.resize.entry import resize_pods
 from memqos.engine.resize.leftovers import MEMORY_QOS, leftovers
+from memqos.engine.subject import Subject, subject_of
 from memqos.known import KnownDeviation, left_by_kubelet
 from memqos.model.knob import ABSENT
 from memqos.model.pod import Pod
@@ -98,13 +98,13 @@ def _as_before(pods: Sequence[Pod], earlier: Sequence[Pod]) -> Iterator[Pod]:
             yield replace(old, uid=pod.uid, static=pod.static, status=None, generation=pod.generation)
 
 
-def _unsent(plan: Plan) -> Iterator[tuple[str, str]]:
+def _unsent(plan: Plan) -> Iterator[tuple[Subject, str]]:
     """(subject, knob) of containers' files of memory QoS for which the kubelet sends nothing."""
     for pod in plan.pods:
         for container in pod.containers:
             for knob, one in container.cgroup.knobs.items():
                 if knob in MEMORY_QOS and one.written is ABSENT:
-                    yield subject(container.cgroup, pod), knob.value
+                    yield subject_of(container.cgroup, pod), knob.value
 
 
 def _unexplained(finding: Finding, *, sent: bool) -> Finding:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from memqos.catalog.recognising import Recognised
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.verdict import NOT_READ, NOT_STARTED, subject
+from memqos.engine.answer.verdict import NOT_READ, NOT_STARTED
 from memqos.engine.plan import Plan
+from memqos.engine.subject import Subject, subject_of
 from memqos.model.knob import Knob
 from memqos.model.pod import ContainerState, Pod
 
@@ -85,16 +86,16 @@ def by_status(findings: Iterable[Finding], plan: Plan, pods: Iterable[Pod]) -> I
     While a pod is deleted the kubelet lowers the cpu shares of its cgroup: those are not observable.
     """
     given = {pod.uid: pod for pod in pods}
-    why: dict[str, str] = {}
-    deleted: set[str] = set()
+    why: dict[Subject, str] = {}
+    deleted: set[Subject] = set()
     for planned in plan.pods:
         pod = given.get(planned.uid)
         if pod is None:
             continue
         if pod.deleted:
-            deleted.add(subject(planned.cgroup, planned))
+            deleted.add(subject_of(planned.cgroup, planned))
         told = _told(pod)
-        why |= {subject(one.cgroup, planned): told[one.name] for one in planned.containers if one.name in told}
+        why |= {subject_of(one.cgroup, planned): told[one.name] for one in planned.containers if one.name in told}
     for finding in findings:
         if finding.subject in deleted and finding.knob in _SHARES and finding.verdict is Verdict.DEVIATES:
             what = "the pod is being deleted, and the kubelet lowers the cpu shares of such a pod's cgroup"

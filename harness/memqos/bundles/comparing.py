@@ -140,7 +140,7 @@ def _findings(result: TestResult) -> dict[tuple[str, str, int], Finding]:
     found: dict[tuple[str, str, int], Finding] = {}
     counted: dict[tuple[str, str], int] = {}
     for finding in result.findings:
-        key = (finding.subject, finding.knob)
+        key = (str(finding.subject), finding.knob)
         counted[key] = counted.get(key, 0) + 1
         found[(*key, counted[key])] = finding
     return found

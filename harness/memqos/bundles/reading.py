@@ -25,6 +25,7 @@ from memqos.bundles.verifying import FAILED, changed_among
 from memqos.catalog.data import data_root
 from memqos.engine.answer.finding import Finding
 from memqos.engine.plan import Reason
+from memqos.engine.subject import Subject
 from memqos.errors import ExitCode, MemqosError, UsageError
 from memqos.plain_file import read_plain
 from memqos.report.bundle import SCHEMA, Bundle, LeftOut, Results
@@ -246,6 +247,7 @@ class _Told:
         self._by_place = dict(enumerate(reasons)) if isinstance(reasons, list) else {}
         self._reasons: dict[str, Reason | None] = {}
         self._texts: dict[str, str] = {}
+        self._subjects: dict[Subject, Subject] = {}
 
     def results(self, documents: Iterable[object], name: str, missing: list[str]) -> Iterator[TestResult]:
         """The results that documents are; those that are none are said. name: the file that they are from."""
@@ -263,9 +265,10 @@ class _Told:
 
     def _finding(self, document: Mapping[str, Any]) -> Finding:
         finding = shapes.finding_of(document)
-        texts = {name: getattr(finding, name) for name in ("subject", "cgroup", "knob", "expected", "observed")}
+        texts = {name: getattr(finding, name) for name in ("cgroup", "knob", "expected", "observed")}
         kept: dict[str, Any] = {name: self._texts.setdefault(text, text) for name, text in texts.items()}
-        return replace(finding, reason=self._reason(document["reason"]), **kept)
+        about = self._subjects.setdefault(finding.subject, finding.subject)
+        return replace(finding, subject=about, reason=self._reason(document["reason"]), **kept)
 
     def _reason(self, document: Any) -> Reason | None:
         if document is None:

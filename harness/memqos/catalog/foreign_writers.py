@@ -15,7 +15,7 @@ from functools import cache
 from memqos.catalog.data import data_root
 from memqos.catalog.recorded_trees import RecordedTree
 from memqos.engine.answer.finding import Finding, Setter, Verdict
-from memqos.engine.plan import Remark
+from memqos.engine.plan import Level, Remark
 from memqos.model.pod import Pod
 from memqos.model.reading import NoFile
 
@@ -100,9 +100,9 @@ def killers(tree: RecordedTree) -> Iterator[Remark]:
 
 
 def _known(finding: Finding, signs: Mapping[str, str], pods: Iterable[Pod]) -> Iterator[tuple[str, str]]:
-    level = "container" if finding.subject.startswith("container ") else "qos"
-    level = "pod" if finding.subject.startswith("pod ") else level
-    own = next((pod for pod in pods if finding.subject.endswith(f"pod {pod.namespace}/{pod.name}")), None)
+    about = finding.subject
+    level = about.level.value if about.level in {Level.CONTAINER, Level.POD} else "qos"
+    own = next((pod for pod in pods if about.pod == f"{pod.namespace}/{pod.name}"), None)
     for one in foreign_writers():
         if finding.knob in one.writes.get(level, ()):
             sign = signs.get(one.name, "") or ("" if own is None else one.mark(own))

@@ -23,7 +23,6 @@ from memqos.cli.runtime_options import RuntimeOptions, runtime_options, runtime_
 from memqos.cli.terminal import say, say_document, say_ignored
 from memqos.engine.answer.document import plan_parts
 from memqos.engine.answer.explain import knob_reasons, plan_tree, translations_text, with_pods
-from memqos.engine.answer.verdict import subject
 from memqos.engine.cgroup.protection import Sheltered, shelter, shelter_document, shelter_text
 from memqos.engine.cgroup.throttle import DEFAULT_HZ, Slowed, slowing, slowing_document, slowing_text
 from memqos.engine.cgroup.usage import Unanswered, unanswered
@@ -33,6 +32,7 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.engine.releases.errata import errata_document, errata_text
 from memqos.engine.releases.table import PREVIEW, RELEASES, Gate
+from memqos.engine.subject import subject_of
 from memqos.engine.translate.explain import Language
 from memqos.engine.translate.versions import Runtimes
 from memqos.errors import ManifestError, UnknownNameError, UsageError
@@ -229,7 +229,7 @@ class _Order(Asked):
         say_ignored(plan)
         chosen, sheltered = self._chosen(plan), self._shelter(plan, kubelet)
         if chosen is not plan:
-            subjects = {subject(cgroup, pod) for cgroup, pod in with_pods(chosen) if cgroup.knobs}
+            subjects = {subject_of(cgroup, pod) for cgroup, pod in with_pods(chosen) if cgroup.knobs}
             sheltered = tuple(one for one in sheltered if one.subject in subjects)
         return plan, chosen, sheltered, kubelet
 

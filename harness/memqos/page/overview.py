@@ -83,7 +83,7 @@ def _cause(cause: Cause, numbers: Mapping[int, int], names: Mapping[int, str], b
     if example is not None:
         values = {
             "knob": example.knob,
-            "subject": example.subject,
+            "subject": str(example.subject),
             "expected": _amount(example.expected, example.knob),
             "observed": _amount(example.observed, example.knob),
             "rule": _rule(example) or bundle.claims.get(first.claim, {}).get("sentence", ""),

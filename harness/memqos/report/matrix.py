@@ -154,7 +154,7 @@ def _differences(results: Sequence[TestResult], columns: Mapping[_System, Column
             # A case may have several findings of one knob, such as a refusal and the next request.
             seen = Counter[tuple[str, str]]()
             for finding in result.findings:
-                about = (finding.subject, finding.knob)
+                about = (str(finding.subject), finding.knob)
                 key = (result.claim, without_system(result), *about, seen[about])
                 seen[about] += 1
                 same.setdefault(key, {})[columns[system_of_result(result)].name] = finding

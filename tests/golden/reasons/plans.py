@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from memqos.engine.answer.explain import reason_lines
-from memqos.engine.answer.verdict import subject
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, Reason
+from memqos.engine.subject import subject_of
 from memqos.model.knob import ABSENT
 from tests.golden.reasons.nodes import PLANS, Planned
 
@@ -24,7 +24,7 @@ def explained(plan: Plan) -> Iterator[tuple[str, Reason]]:
     """What has a reason, in words, and the reason."""
     pods = {pod.uid: pod for pod in plan.pods}
     for cgroup in plan.cgroups():
-        where = subject(cgroup, pods.get(cgroup.pod))
+        where = subject_of(cgroup, pods.get(cgroup.pod))
         for knob, one in cgroup.knobs.items():
             text = f"not written, reads {one.value}" if one.written is ABSENT else str(one.written)
             yield f"{knob} of {where}: {text}", one.reason

@@ -10,6 +10,7 @@ from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.cgroup.protection import Sheltered, shelter, shelter_text
 from memqos.engine.plan import Plan
 from memqos.engine.releases.errata import errata_text
+from memqos.engine.subject import Subject
 from memqos.engine.translate.explain import Language
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.model.knob import Knob
@@ -87,7 +88,7 @@ def findings() -> Iterator[str]:
     reason = few(ZONED).node.knobs[Knob.MEMORY_MAX].reason
     for verdict in Verdict:
         found = Finding(
-            subject="container c of pod default/p",
+            subject=Subject.of_container("c", "default/p"),
             cgroup="/kubepods/podp",
             knob="memory.max",
             set_by=Setter.RUNTIME,

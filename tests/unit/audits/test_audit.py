@@ -48,7 +48,7 @@ def test_a_loaded_recording_is_judged_as_its_file(tmp_path):
     [wrong] = found.of(Verdict.DEVIATES)
     assert isinstance(wrong, Finding)
     assert (wrong.knob, wrong.observed) == ("memory.max", "4096")
-    assert wrong.subject.startswith("container ")
+    assert str(wrong.subject).startswith("container ")
     assert found.exit_code is ExitCode.DEVIATES
     assert found.counts[Verdict.DEVIATES] == 1
 

@@ -3,6 +3,7 @@ import pytest
 from memqos import claims
 from memqos.claims import About, unproved
 from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.subject import Subject
 from memqos.errors import ManifestError, UnknownNameError, UsageError
 
 GOOD = {"sentence": "It holds.", "source": "KEP-2570", "releases": "1.22+", "kind": "state", "about": "runtime"}
@@ -94,7 +95,15 @@ def test_a_folder_without_claims_is_no_suites_folder(tmp_path):
 
 
 def found(set_by, verdict=Verdict.CONFORMS):
-    return Finding(verdict=verdict, subject="s", cgroup="/c", knob="k", set_by=set_by, expected="1", observed="1")
+    return Finding(
+        verdict=verdict,
+        subject=Subject.of_machine("s"),
+        cgroup="/c",
+        knob="k",
+        set_by=set_by,
+        expected="1",
+        observed="1",
+    )
 
 
 def test_own_writes_read_back_prove_nothing_of_a_runtime():

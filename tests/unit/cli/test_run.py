@@ -90,8 +90,9 @@ import pytest
 def test_it(qos_evidence, number):
     from memqos.engine.answer.finding import Finding, Verdict
     from memqos.engine.answer.finding import Setter
-    made = dict(set_by=Setter.RUNTIME, expected="1", observed="1")
-    qos_evidence.settle(Finding(verdict=Verdict.CONFORMS, subject="s", cgroup="/c", knob="memory.max", **made))
+    from memqos.engine.subject import Subject
+    made = dict(subject=Subject.of_machine("s"), set_by=Setter.RUNTIME, expected="1", observed="1")
+    qos_evidence.settle(Finding(verdict=Verdict.CONFORMS, cgroup="/c", knob="memory.max", **made))
 """
 
 

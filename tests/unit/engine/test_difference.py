@@ -34,7 +34,7 @@ def planned(release, manifest=POD, config=CONFIG, *, reasons=True):
 
 
 def short(changes):
-    return {(one.subject, one.what): (one.before, one.after) for one in changes}
+    return {(str(one.subject), one.what): (one.before, one.after) for one in changes}
 
 
 def test_nothing_changes_without_a_change():

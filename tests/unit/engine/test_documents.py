@@ -6,7 +6,8 @@ import pytest
 
 from memqos.engine.answer.document import finding_document, finding_from
 from memqos.engine.answer.finding import Finding, Setter, Verdict
-from memqos.engine.plan import Input, Reason
+from memqos.engine.plan import Input, Level, Reason
+from memqos.engine.subject import Subject
 
 REASON = Reason(
     rule="a rule",
@@ -24,7 +25,8 @@ REASON = Reason(
 )
 def test_findings_survive_json(reason, measured):
     finding = Finding(
-        verdict=Verdict.NOT_OBSERVABLE, subject="s", cgroup="/c", knob="memory.high", set_by=Setter.RUNTIME,
+        verdict=Verdict.NOT_OBSERVABLE, subject=Subject.of_machine("s"), cgroup="/c", knob="memory.high",
+        set_by=Setter.RUNTIME,
         expected="1", observed="", why_not="gone", reason=reason, evidence={"oom_kill": "1"},
         measured=measured,
     )  # fmt: skip
@@ -33,7 +35,9 @@ def test_findings_survive_json(reason, measured):
 
 def test_a_reason_leaves_out_what_is_empty():
     finding = Finding(
-        verdict=Verdict.DEVIATES, subject="s", cgroup="/c", knob="k", set_by=Setter.KERNEL, expected="1", observed="2",
+        verdict=Verdict.DEVIATES, subject=Subject.of_machine("s"), cgroup="/c", knob="k",
+        set_by=Setter.KERNEL, expected="1",
+        observed="2",
         reason=REASON,
     )  # fmt: skip
     document = finding_document(finding)["reason"]
@@ -52,7 +56,9 @@ def test_a_reason_leaves_out_what_is_empty():
 )
 def test_a_finding_is_one_line(verdict, line):
     finding = Finding(
-        verdict=verdict, subject="pod web", cgroup="/c", knob="memory.high", set_by=Setter.RUNTIME, expected="2",
+        verdict=verdict, subject=Subject(level=Level.POD, pod="web"), cgroup="/c", knob="memory.high",
+        set_by=Setter.RUNTIME,
+        expected="2",
         observed="1", why_not="no such file",
     )  # fmt: skip
     assert str(finding) == line

@@ -15,6 +15,7 @@ from memqos.engine.answer.finding import (
     first_lost,
     unseen_loss,
 )
+from memqos.engine.subject import Subject
 
 ASKED = "unified memory.high = 104857600"
 IN_UNIT = "MemoryHigh=104857600"
@@ -137,7 +138,7 @@ def test_where_no_hop_can_be_seen_the_reasons_are_told():
 
 FINDING = Finding(
     verdict=Verdict.DEVIATES,
-    subject="container app",
+    subject=Subject.of_container("app"),
     cgroup="/pod.slice/a.scope",
     knob="memory.high",
     set_by=Setter.RUNTIME,

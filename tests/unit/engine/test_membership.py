@@ -4,6 +4,7 @@ import pytest
 
 from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.answer.verdict import outside_finding, processes_finding
+from memqos.engine.subject import Subject
 from memqos.model.path import CgroupPath
 from memqos.model.reading import NoFile
 
@@ -21,18 +22,20 @@ PATH = CgroupPath.parse("/kubepods/pod1/c")
     ],
 )
 def test_what_the_files_say_of_a_container_that_runs(files, verdict):
-    found = processes_finding(PATH, files, subject="container c")
+    found = processes_finding(PATH, files, subject=Subject.of_container("c"))
     assert (found.verdict, found.knob, found.set_by) == (verdict, "cgroup.procs", Setter.RUNTIME)
     assert found.observed == ("there" if verdict is Verdict.CONFORMS else "none")
 
 
 def test_what_was_not_read_says_nothing():
-    assert processes_finding(PATH, {"cgroup.procs": NoFile.NO_FILE}, subject="container c") is None
-    assert processes_finding(PATH, {"cgroup.events": "populated 0"}, subject="container c") is None
+    assert processes_finding(PATH, {"cgroup.procs": NoFile.NO_FILE}, subject=Subject.of_container("c")) is None
+    assert processes_finding(PATH, {"cgroup.events": "populated 0"}, subject=Subject.of_container("c")) is None
 
 
 def test_one_that_is_outside_says_where_if_that_is_known():
-    found = outside_finding(PATH, subject="container c", knob="cgroup", state="running", where="/system.slice")
+    found = outside_finding(
+        PATH, subject=Subject.of_container("c"), knob="cgroup", state="running", where="/system.slice"
+    )
     assert (found.knob, found.observed) == ("cgroup", "none, of a container that is running")
     assert found.evidence == {"its processes run in": "/system.slice"}
-    assert outside_finding(PATH, subject="container c").evidence == {}
+    assert outside_finding(PATH, subject=Subject.of_container("c")).evidence == {}

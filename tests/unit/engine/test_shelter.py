@@ -25,7 +25,7 @@ def planned(*pods, release="1.35", settings=ON, node=NODE, **more):
 
 
 def rows(planned, usage=None):
-    return {one.subject: one for one in shelter(*planned, usage)}
+    return {str(one.subject): one for one in shelter(*planned, usage)}
 
 
 def test_assumed_use_is_the_limit_and_is_said():
@@ -128,7 +128,7 @@ EVEN = pod(container({"memory": "64Mi", "cpu": "1"}, {"memory": "64Mi", "cpu": "
 def test_page_cache_alone_can_kill_where_memory_min_equals_memory_max():
     """Seen with a Guaranteed pod of 512Mi whose program had 300 MiB and wrote 500 MiB of files: kubernetes#137880."""
     found = shelter(*planned(EVEN))
-    assert [one.subject for one in found if one.cache_kills] == ["container c of pod default/even"]
+    assert [str(one.subject) for one in found if one.cache_kills] == ["container c of pod default/even"]
     assert "  warning: memory.min equals memory.max, so at the pod's limit none of its page cache" in shelter_text(
         found
     )
@@ -161,4 +161,4 @@ def test_of_several_containers_each_that_is_protected_up_to_its_limit_is_warned_
         container({"memory": "32Mi", "cpu": "1"}, {"memory": "48Mi", "cpu": "1"}, name="d"),
         name="two",
     )
-    assert [one.subject for one in shelter(*planned(two)) if one.cache_kills] == ["container c of pod default/two"]
+    assert [str(one.subject) for one in shelter(*planned(two)) if one.cache_kills] == ["container c of pod default/two"]

@@ -29,7 +29,7 @@ def found(*pods, release, settings=ON, **kernel):
 
 def test_the_formula_of_1_22_stalls_a_program_long_before_its_limit():
     [web] = found(WEB, release="1.22")
-    assert (web.subject, web.high) == ("container c of pod default/web", 167772160)
+    assert (str(web.subject), web.high) == ("container c of pod default/web", 167772160)
     assert (web.sleeps_from, web.stalls_from, web.end) == (170070016, 197431296, 209715200)
     assert web.stalls
     assert int(web.least_seconds) == 169

@@ -75,7 +75,7 @@ def test_a_sandbox_of_its_own_holds_its_container():
 
 
 def test_the_use_of_a_container_in_a_sandbox_is_its_limit_and_counts_for_its_pod():
-    rows = {one.subject: one for one in shelter(*planned(RUNSC))}
+    rows = {str(one.subject): one for one in shelter(*planned(RUNSC))}
     above = rows["pod default/web"]
     assert (above.asked.usage, rows[NAMES[0]].use) == (209715200, "assumed: all of its memory limit")
     assert above.unsure.startswith("the sandbox's own usage comes on top")
@@ -88,7 +88,7 @@ def test_a_refused_container_is_named_nowhere():
     tiny = container({"memory": "128"}, {"memory": "128"}, name="tiny")
     plan, kubelet = planned(crio, pod(tiny, SIDE, name="bad"))
     assert plan.pods[0].containers[0].refusal
-    assert [one.subject for one in unanswered(plan, kubelet, (Knob.MEMORY_LOW,))] == [
+    assert [str(one.subject) for one in unanswered(plan, kubelet, (Knob.MEMORY_LOW,))] == [
         "container side of pod default/bad"
     ]
 
@@ -96,11 +96,11 @@ def test_a_refused_container_is_named_nowhere():
 def test_pods_of_a_class_alone_are_left_out():
     kinds = Runtimes(cri=TRIXIE.cri, oci=TRIXIE.oci, handlers={"gvisor": Handler(oci=traits_of("runsc", "20240729"))})
     plan, kubelet = planned(kinds, pod(APP, name="plain"), pod(APP, name="boxed", runtime_class_name="gvisor"))
-    assert [one.subject for one in unanswered(plan, kubelet, (Knob.MEMORY_HIGH,))] == [
+    assert [str(one.subject) for one in unanswered(plan, kubelet, (Knob.MEMORY_HIGH,))] == [
         "container app of pod default/boxed"
     ]
     [shortage, *_] = shortages(plan, kubelet)
-    assert [one.subject for one in shortage.victims] == ["container app of pod default/plain"]
+    assert [str(one.subject) for one in shortage.victims] == ["container app of pod default/plain"]
     [boxed] = shortage.left_out
     assert boxed.why == (f"{ONE_SANDBOX}; a kill takes the whole sandbox, and its place in this order is not modelled")
     [document, *_] = shortages_document((shortage,))
@@ -113,7 +113,7 @@ def test_pods_of_a_class_alone_are_left_out():
 def test_protection_beside_a_container_that_is_not_modelled_is_not_certain():
     """Under 1.36 the message resets memory.min and memory.low of the second, and has no memory.min of the first."""
     tiered = replace(ON, memory_reservation_policy=ReservationPolicy.TIERED)
-    rows = {one.subject: one for one in shelter(*planned(YOUKI, release="1.36", settings=tiered))}
+    rows = {str(one.subject): one for one in shelter(*planned(YOUKI, release="1.36", settings=tiered))}
     app, side = (rows[name] for name in NAMES)
     assert (app.not_modelled, app.unsure) == (f"memory.min: {BY_OCI}", "")
     assert (side.not_modelled, str(side.asked.low)) == ("", "0")

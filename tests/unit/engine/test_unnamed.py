@@ -4,6 +4,8 @@ import pytest
 
 from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.answer.unnamed import UNNAMED, Unnamed, shown_of_asked, unnamed_findings
+from memqos.engine.plan import Level
+from memqos.engine.subject import Subject
 from memqos.model.path import CgroupPath
 from memqos.model.reading import NoFile, Unreadable
 
@@ -12,7 +14,7 @@ SCOPE = CgroupPath.parse("/kubepods.slice/kubepods-pod1.slice/cri-containerd-1.s
 
 
 def found(files, path=FOLDER, **known):
-    return unnamed_findings(path, files, Unnamed(**known), subject="container c")
+    return unnamed_findings(path, files, Unnamed(**known), subject=Subject.of_container("c"))
 
 
 def deviating(findings):
@@ -31,7 +33,7 @@ def test_each_that_does_not_is_a_finding_of_its_own():
         FOLDER,
         {"cgroup.freeze": "0\n", "cgroup.pressure": "0\n", "memory.zswap.max": "0\n"},
         Unnamed(),
-        subject="pod p",
+        subject=Subject(level=Level.POD, pod="p"),
         deviates=Setter.OTHER,
         holds=Setter.KERNEL,
     )

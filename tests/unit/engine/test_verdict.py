@@ -8,6 +8,7 @@ from memqos.engine.answer.verdict import judge, judge_node, judge_pod, judged_fi
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason, Refusal
+from memqos.engine.subject import Subject
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.model.knob import ABSENT, MAX, Bytes, Knob
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, RuntimeFlavour
@@ -82,7 +83,7 @@ def test_one_wrong_value():
     seen = with_file(reading(plan), CONTAINER, "memory.high", "max\n")
     (wrong,) = only(judge(plan, seen, enacted_by=Setter.MEMQOS, ids=IDS), Verdict.DEVIATES)
     assert (wrong.knob, wrong.expected, wrong.observed) == ("memory.high", "195452928", "max")
-    assert (wrong.subject, wrong.cgroup) == ("container c of pod default/p", CONTAINER)
+    assert (str(wrong.subject), wrong.cgroup) == ("container c of pod default/p", CONTAINER)
     assert wrong.reason == plan.pods[0].containers[0].cgroup.knobs[Knob.MEMORY_HIGH].reason
 
 
@@ -116,7 +117,9 @@ def test_what_the_plan_is_not_sure_of_is_not_observable():
         ids=IDS,
         unsure=lambda cgroup, knob: "who knows" if knob in cgroup.summed else "",
     )
-    unseen = {(one.subject, one.knob): (one.why_not, one.observed) for one in only(findings, Verdict.NOT_OBSERVABLE)}
+    unseen = {
+        (str(one.subject), one.knob): (one.why_not, one.observed) for one in only(findings, Verdict.NOT_OBSERVABLE)
+    }
     assert unseen.pop(("burstable", "memory.min")) == ("who knows", "1")
     assert unseen.pop(("burstable", "cpu.weight")) == ("who knows", "1")
     assert {why for why, _ in unseen.values()} == {"the reading has no such cgroup"}
@@ -138,7 +141,7 @@ def test_a_finding_names_subject_cgroup_and_knob_whatever_was_seen():
         seen = with_file(seen, CONTAINER, name, text)
     found = [one for one in judge(plan, seen, enacted_by=Setter.MEMQOS, ids=IDS) if one.verdict is not Verdict.CONFORMS]
     own = plan.pods[0].containers[0]
-    assert {(one.subject, one.cgroup) for one in found} == {("container c of pod default/p", CONTAINER)}
+    assert {(str(one.subject), one.cgroup) for one in found} == {("container c of pod default/p", CONTAINER)}
     assert [(one.knob, one.verdict, one.expected, one.observed, one.why_not) for one in found] == [
         ("memory.min", Verdict.NOT_OBSERVABLE, "67108864", "", "the file was not read"),
         (
@@ -162,7 +165,7 @@ def test_a_finding_names_subject_cgroup_and_knob_whatever_was_seen():
     assert [one.reason for one in found[:5]] == [own.cgroup.knobs[Knob(one.knob)].reason for one in found[:5]]
     assert found[5].reason == own.oom_score_adj_reason
     pod_finding = judge_pod(plan, "uid-p", seen, enacted_by=Setter.MEMQOS, ids=IDS)[0]
-    assert (pod_finding.subject, pod_finding.cgroup) == ("pod default/p", "/kubepods/burstable/poduid-p")
+    assert (str(pod_finding.subject), pod_finding.cgroup) == ("pod default/p", "/kubepods/burstable/poduid-p")
 
 
 def test_missing_cgroups_and_containers():
@@ -238,7 +241,15 @@ def test_the_cgroup_below_a_scope_is_judged_where_the_reading_has_it():
 
 def test_a_deviation_decides_over_everything():
     conforms, deviates, known, unseen = (
-        Finding(verdict=verdict, subject="s", cgroup="/", knob="k", set_by=Setter.KERNEL, expected="1", observed="1")
+        Finding(
+            verdict=verdict,
+            subject=Subject.of_machine("s"),
+            cgroup="/",
+            knob="k",
+            set_by=Setter.KERNEL,
+            expected="1",
+            observed="1",
+        )
         for verdict in Verdict
     )
     assert worst([conforms, unseen, deviates]) is Verdict.DEVIATES
@@ -252,7 +263,7 @@ def test_a_deviation_decides_over_everything():
 def test_what_a_file_held_begins_no_line_of_its_own():
     finding = Finding(
         verdict=Verdict.DEVIATES,
-        subject="web",
+        subject=Subject.of_machine("web"),
         cgroup="/a",
         knob="memory.max",
         set_by=Setter.RUNTIME,
@@ -296,7 +307,7 @@ def test_other_verdicts_read_well():
     assert failure(fine) == "memory.min of kubepods is 67108864, as expected\n  cgroup   /kubepods"
     behaviour = Finding(
         verdict=Verdict.DEVIATES,
-        subject="s",
+        subject=Subject.of_machine("s"),
         cgroup="",
         knob="throttling",
         set_by=Setter.KERNEL,

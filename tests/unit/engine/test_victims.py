@@ -27,7 +27,7 @@ USAGE = {("uid-web", "app"): 96 * MIB, ("uid-web", "side"): 4 * MIB, ("uid-batch
 
 def found(*pods, release="1.36", usage=None):
     kubelet = Kubelet.of(node=SMALL, settings=HALF, release=release, driver=CgroupDriver.CGROUPFS)
-    return {one.subject: one for one in shortages(expect(pods, kubelet), kubelet, usage)}
+    return {str(one.subject): one for one in shortages(expect(pods, kubelet), kubelet, usage)}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_the_larger_program_goes_before_the_lower_class_where_little_ran_out():
     """Of 393 pages a point, 62 points are 24366 pages: what the Burstable pod is ahead by needs more than that."""
     kubepods = found(WEB, BATCH, DB, usage=USAGE)["kubepods"]
     assert kubepods.total == 393216 * 4096
-    assert [(one.subject, one.badness) for one in kubepods.victims] == [
+    assert [(str(one.subject), one.badness) for one in kubepods.victims] == [
         ("container app of pod default/batch", 425768),
         ("container app of pod default/web", 393210),
         ("container side of pod default/web", 381841),
@@ -58,7 +58,7 @@ def test_the_larger_program_goes_before_the_lower_class_where_little_ran_out():
     ]
     greedy = {**USAGE, ("uid-web", "app"): 400 * MIB}
     first = found(WEB, BATCH, DB, usage=greedy)["kubepods"].victims[0]
-    assert (first.subject, first.badness) == ("container app of pod default/web", 471034)
+    assert (str(first.subject), first.badness) == ("container app of pod default/web", 471034)
 
 
 def test_the_machine_is_there_whatever_runs_and_limits_with_one_container_are_not():
@@ -66,7 +66,7 @@ def test_the_machine_is_there_whatever_runs_and_limits_with_one_container_are_no
     assert list(found(WEB, BATCH, DB)) == ["the machine", "kubepods"]
     limited = pod(equal("1", "64Mi", name="a"), equal("1", "32Mi", name="b"), name="two")
     two = found(limited)["pod default/two"]
-    assert (two.total, [one.subject for one in two.victims]) == (
+    assert (two.total, [str(one.subject) for one in two.victims]) == (
         (24576 + 131072) * 4096,
         ["container a of pod default/two", "container b of pod default/two"],
     )
@@ -75,7 +75,7 @@ def test_the_machine_is_there_whatever_runs_and_limits_with_one_container_are_no
 def test_what_has_ended_is_no_victim():
     init = replace(container(name="first"), kind=ContainerKind.INIT)
     [machine] = found(pod(container(name="app"), name="p", init_containers=(init,))).values()
-    assert [one.subject for one in machine.victims] == ["container app of pod default/p"]
+    assert [str(one.subject) for one in machine.victims] == ["container app of pod default/p"]
 
 
 def test_whole_groups_from_1_28_on():

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from memqos.engine.subject import Subject
 from memqos.face.screen import Tone
 from memqos.face.services import GitHub
 from memqos.face.showing import Face
@@ -32,7 +33,7 @@ def test_a_deviation_is_told_when_it_is_found_in_three_lines():
 def test_what_has_the_same_cause_is_told_once():
     shown, screen = face()
     shown.ends("", deviating("a"))
-    shown.ends("", deviating("b", subject="container app of pod default/other"))
+    shown.ends("", deviating("b", subject=Subject.of_container("app", "default/other")))
     assert screen.said == THREE
 
     shown.ends("", deviating("c", knob="memory.max"))

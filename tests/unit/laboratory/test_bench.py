@@ -72,7 +72,7 @@ def pod(tmp_path):
 
 
 def one(findings, knob, subject):
-    [found] = [finding for finding in findings if finding.knob == knob and finding.subject.startswith(subject)]
+    [found] = [finding for finding in findings if finding.knob == knob and str(finding.subject).startswith(subject)]
     return found
 
 
@@ -81,7 +81,7 @@ def test_every_level_is_judged(bench, pod):
     assert {finding.verdict for finding in findings} == {Verdict.CONFORMS}
     high = one(findings, "memory.high", "container app")
     assert str(high) == f"conforms: memory.high of container app of pod default/web is {HIGH}"
-    subjects = " ".join(finding.subject for finding in findings)
+    subjects = " ".join(str(finding.subject) for finding in findings)
     assert all(word in subjects for word in ("kubepods", "burstable", "besteffort", "pod default/web"))
 
 

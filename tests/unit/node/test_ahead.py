@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.subject import Subject
 from memqos.errors import MachineryError
 from memqos.model.knob import Knob
 from memqos.node.fake import fake_node
@@ -23,7 +24,16 @@ SOON = 10.0
 
 def found(name: str) -> Sequence[Finding]:
     how = {"expected": "taken", "observed": "taken"}
-    return [Finding(verdict=Verdict.CONFORMS, subject=name, cgroup="/", knob="create", set_by=Setter.RUNTIME, **how)]
+    return [
+        Finding(
+            verdict=Verdict.CONFORMS,
+            subject=Subject.of_machine(name),
+            cgroup="/",
+            knob="create",
+            set_by=Setter.RUNTIME,
+            **how,
+        )
+    ]
 
 
 def never(name: str, error: MachineryError) -> None:
@@ -65,7 +75,7 @@ def test_as_many_cases_as_there_are_askers_are_judged_side_by_side(ahead: Callab
 
     cases = ahead(["one", "two", "three", "four"], judge)
 
-    told = [[one.subject for one in cases.findings(name)] for name in ("one", "two", "three", "four")]
+    told = [[str(one.subject) for one in cases.findings(name)] for name in ("one", "two", "three", "four")]
     assert [names[0] for names in told] == ["one", "two", "three", "four"]
     assert {names[1] for names in told} == {"asker-0", "asker-1"}
 
@@ -162,7 +172,7 @@ def test_what_stands_is_judged_in_the_pod_that_it_stands_in_whoever_judges_it() 
         late = second.judge(case)
 
     assert {one.verdict for one in late} == {Verdict.CONFORMS}
-    assert {one.subject for one in late} >= {"container beside", "container updated", "a neighbouring cgroup"}
+    assert {str(one.subject) for one in late} >= {"container beside", "container updated", "a neighbouring cgroup"}
     assert node.leftovers() == ()
 
 

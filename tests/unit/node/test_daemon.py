@@ -81,7 +81,9 @@ def deviating(function, bench, kubelet, folder, *, given=None):
         function(first, *rest)
     assert notes.findings
     assert {one.verdict for one in notes.findings} <= {Verdict.CONFORMS, Verdict.DEVIATES}, notes.findings
-    return {(one.subject.rpartition("/")[2], one.knob) for one in notes.findings if one.verdict is Verdict.DEVIATES}
+    return {
+        (str(one.subject).rpartition("/")[2], one.knob) for one in notes.findings if one.verdict is Verdict.DEVIATES
+    }
 
 
 KEEPS = WHOLE.test_a_reserved_daemon_keeps_its_memory_and_answers
@@ -203,7 +205,7 @@ def test_a_pod_that_the_machine_kills_deviates_while_the_daemon_has_something_to
         )
     (odd,) = [one for one in notes.findings if one.verdict is not Verdict.CONFORMS]
 
-    assert (odd.subject.rpartition("/")[2], odd.knob, odd.verdict) == ("neighbour", "state", verdict)
+    assert (str(odd.subject).rpartition("/")[2], odd.knob, odd.verdict) == ("neighbour", "state", verdict)
     told = (
         f"it ended with 137 (OOMKilled), and the daemon had no more to give: {swapped} bytes of it are in swap, its "
         f"file has 67108864, and it uses {uses} (67108864 before)"

@@ -47,10 +47,10 @@ def test_one_of_cgroup_v1_holds_the_files_of_its_controllers(driver):
 
     with node.admitted([web], kubelet(pod_pids_limit=100)) as population:
         findings = [*population.judge_pod(web), *population.judge_node()]
-        values = {one.knob: one.observed for one in findings if one.subject.startswith("container")}
+        values = {one.knob: one.observed for one in findings if str(one.subject).startswith("container")}
         path = population.path_of(web, "app")
         folder = node.target.list(f"/sys/fs/cgroup/cpu,cpuacct{path}", deadline=Deadline.after(5))
-        pids = {one.observed for one in findings if one.subject == "pod default/web" and one.knob == "pids.max"}
+        pids = {one.observed for one in findings if str(one.subject) == "pod default/web" and one.knob == "pids.max"}
 
     assert worst(findings) is Verdict.CONFORMS
     assert values["memory.limit_in_bytes"] == values["memory.memsw.limit_in_bytes"] == "67108864"
@@ -114,7 +114,9 @@ def test_it_has_the_facts_the_driver_and_the_runtimes_that_it_is_given():
     web = pod("web", "33333333")
 
     with node.admitted([web], kubelet()) as population:
-        values = {one.knob: one.observed for one in population.judge_pod(web) if one.subject.startswith("container")}
+        values = {
+            one.knob: one.observed for one in population.judge_pod(web) if str(one.subject).startswith("container")
+        }
 
     assert values["memory.min"] == "33292288"
     assert node.driver is CgroupDriver.CGROUPFS

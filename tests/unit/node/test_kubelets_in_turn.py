@@ -73,7 +73,7 @@ TURNS = [
 
 
 def observed(found: Sequence[Finding]) -> Mapping[tuple[str, str], str]:
-    return {(one.subject, one.knob): one.observed for one in found}
+    return {(str(one.subject), one.knob): one.observed for one in found}
 
 
 def test_turns_over_pods_that_stand_between_them_show_what_turns_from_the_beginning_do() -> None:

@@ -21,7 +21,7 @@ def test_pods_are_planned_enforced_started_read_and_judged():
 
     with bench.node.admitted([web], kubelet()) as population:
         findings = population.judge_pod(web)
-        app = [finding for finding in findings if finding.subject == "container app of pod default/web"]
+        app = [finding for finding in findings if str(finding.subject) == "container app of pod default/web"]
         values = {finding.knob: finding.observed for finding in app}
 
     assert worst(findings) is Verdict.CONFORMS
@@ -46,7 +46,7 @@ def test_crun_keeps_containers_in_a_cgroup_below_their_scope():
 
     assert (app.name, app.parent.name[:14], app.parent.name[-6:]) == ("container", "cri-containerd", ".scope")
     assert worst(findings) is Verdict.CONFORMS
-    assert {finding.cgroup for finding in findings if finding.subject.startswith("container app")} == {str(app)}
+    assert {finding.cgroup for finding in findings if str(finding.subject).startswith("container app")} == {str(app)}
     assert bench.planned_cgroups == []
 
 
@@ -77,7 +77,7 @@ def test_init_containers_run_first_and_are_read_while_they_run():
     with bench.node.admitted([job], kubelet()) as population:
         findings = population.judge_pod(job)
 
-    init = [finding for finding in findings if finding.subject.startswith("container init")]
+    init = [finding for finding in findings if str(finding.subject).startswith("container init")]
     assert {finding.verdict for finding in init} == {Verdict.CONFORMS}
     assert [handle.name for handle in bench.runtime.handles.values()] == ["init", "app"]
 

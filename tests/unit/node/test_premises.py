@@ -168,7 +168,7 @@ def test_a_broken_premise_is_the_deviation_and_the_only_one(function, kubelet, k
 
 def by_course(findings):
     """The findings about containers, of one container after the other; until it was bound anew, if it was."""
-    containers = [one for one in findings if "container" in one.subject]
+    containers = [one for one in findings if "container" in str(one.subject)]
     for cgroup in dict.fromkeys(one.cgroup for one in containers):
         course = [one for one in containers if one.cgroup == cgroup]
         again = [
@@ -223,7 +223,7 @@ def test_a_premise_of_a_container_that_is_gone_was_seen_while_it_ran():
 def test_the_pods_own_knobs_are_premises_too():
     findings = course(sample(files()), rests_on=[Knob.MEMORY_MAX]).premises
 
-    assert [(finding.subject, finding.expected) for finding in findings] == [
+    assert [(str(finding.subject), finding.expected) for finding in findings] == [
         ("pod default/web", "max"),
         ("container app of pod default/web", "4096000"),
     ]

@@ -70,7 +70,7 @@ def test_a_kernel_that_does_not_heed_a_protection_deviates(name, kubelet, ignore
     findings = findings_of(getattr(MODULE, name), KUBELETS[kubelet], tmp_path, PressedBench(ignores=ignores))
     lost = [one for one in findings if one.verdict is Verdict.DEVIATES and one.knob == "memory.current"]
 
-    assert {one.subject.rpartition("/")[2] for one in lost} == pods
+    assert {str(one.subject).rpartition("/")[2] for one in lost} == pods
     assert all("memory.min" in one.reason.rule for one in lost)
 
 
@@ -91,7 +91,7 @@ class Drains(PressedBench):
 def test_what_two_cpus_charged_ahead_may_be_missing_and_no_more(pages, expected, tmp_path):
     name = "test_every_request_is_kept_as_memory_min"
     findings = findings_of(getattr(MODULE, name), KUBELETS["v1.27"], tmp_path, Drains(pages))
-    kept = [one for one in findings if one.subject.endswith("/kept-burstable") and one.knob == "memory.current"]
+    kept = [one for one in findings if str(one.subject).endswith("/kept-burstable") and one.knob == "memory.current"]
 
     assert [one.verdict for one in kept] == [expected]
     assert kept[0].expected == "at least 49807360 (50331648 before, less 262144 for each CPU)"
@@ -153,7 +153,7 @@ class ReadsElsewhere(PressedBench):
 def test_a_page_that_comes_back_on_another_zone_need_not_be_counted(kept_pages, unsure, tmp_path):
     bench = ReadsElsewhere(kept_pages=kept_pages)
     findings = findings_of(MODULE.test_every_request_is_kept_as_memory_min, KUBELETS["v1.27"], tmp_path, bench)
-    uncounted = {one.subject.rpartition("/")[2]: one.why_not for one in findings if one.why_not}
+    uncounted = {str(one.subject).rpartition("/")[2]: one.why_not for one in findings if one.why_not}
 
     assert {one.verdict for one in findings} == {Verdict.CONFORMS, Verdict.NOT_OBSERVABLE}
     assert uncounted.keys() == {"unguarded"} | unsure
@@ -168,7 +168,7 @@ def test_what_is_counted_beyond_the_batches_deviates_wherever_the_rest_came_back
     bench.read_again = lambda path: (read_again(path), bench.count_again(path, 129))
     findings = findings_of(MODULE.test_every_request_is_kept_as_memory_min, KUBELETS["v1.27"], tmp_path, bench)
 
-    assert {one.subject.rpartition("/")[2] for one in findings if one.verdict is Verdict.DEVIATES} == {
+    assert {str(one.subject).rpartition("/")[2] for one in findings if one.verdict is Verdict.DEVIATES} == {
         "kept-guaranteed",
         "kept-burstable",
     }
@@ -205,7 +205,7 @@ def test_memory_low_that_gave_way_says_nothing_only_where_others_were_dirty(name
     lost = [
         one
         for one in findings
-        if one.subject.endswith("/kept-burstable") and one.knob == "memory.current" and "at least" in one.expected
+        if str(one.subject).endswith("/kept-burstable") and one.knob == "memory.current" and "at least" in one.expected
     ]
 
     assert [one.verdict for one in lost] == [expected]
@@ -218,7 +218,7 @@ def test_what_was_kept_though_memory_low_gave_way_was_kept(tmp_path):
     bench = WaitsForTheDisk(counts=True, takes=0)
     findings = findings_of(MODULE.test_dirty_page_cache_is_kept_as_clean_is, KUBELETS["v1.36-tiered"], tmp_path, bench)
 
-    [kept] = [one for one in findings if one.subject.endswith("/kept-burstable") and one.knob == "memory.current"
+    [kept] = [one for one in findings if str(one.subject).endswith("/kept-burstable") and one.knob == "memory.current"
               and "at least" in one.expected]  # fmt: skip
     assert kept.verdict is Verdict.CONFORMS
 
@@ -235,7 +235,7 @@ def test_what_is_kept_from_a_neighbour_that_never_took_it_says_nothing(tmp_path)
     function = MODULE.test_every_request_is_kept_as_memory_min
     findings = findings_of(function, KUBELETS["v1.27"], tmp_path, KillsTheNeighbour())
 
-    usage = {(one.subject.rpartition("/")[2], one.why_not): one.verdict for one in findings
+    usage = {(str(one.subject).rpartition("/")[2], one.why_not): one.verdict for one in findings
              if one.knob == "memory.current"}  # fmt: skip
     ended = "aggressor/app ended before it had made the others short of memory"
     assert usage == {

@@ -55,7 +55,9 @@ def everything(_: ContainerResources) -> bool:
 
 
 def told(findings: Sequence[Finding]) -> list[tuple[str, str, str, str]]:
-    return [(one.knob, one.subject, one.expected, one.observed) for one in findings if one.verdict is Verdict.DEVIATES]
+    return [
+        (one.knob, str(one.subject), one.expected, one.observed) for one in findings if one.verdict is Verdict.DEVIATES
+    ]
 
 
 CREATE = [("create", "container app of pod default/web", "taken", f"refused: {WORDS}")]
@@ -67,11 +69,11 @@ def test_a_refused_creation_is_a_finding_of_its_pod() -> None:
     with refusing(has_limit).admitted([web], kubelet()) as population:
         found = population.judge_pod(web)
         assert told(found) == CREATE
-    assert {one.why_not for one in found if one.subject.startswith("container") and one.knob != "create"} <= {
+    assert {one.why_not for one in found if str(one.subject).startswith("container") and one.knob != "create"} <= {
         "no container of this name was started", "the reading has no such cgroup",
         "no such file: the controller is missing or not enabled there",
     }  # fmt: skip
-    assert any(one.verdict is Verdict.CONFORMS for one in found if one.subject.startswith("pod"))
+    assert any(one.verdict is Verdict.CONFORMS for one in found if str(one.subject).startswith("pod"))
 
 
 def test_a_refused_init_container_is_one_too() -> None:

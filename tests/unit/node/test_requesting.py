@@ -76,10 +76,12 @@ def test_a_right_runtime_conforms(name: str, runtimes: Runtimes, driver: CgroupD
     ],
 )
 def test_a_scope_is_judged_where_the_container_has_a_cgroup_below_it(driver: CgroupDriver, scoped: set[str]) -> None:
-    found = [one for one in findings("everything", runtimes=FORKY, driver=driver) if one.subject.startswith("scope of")]
+    found = [
+        one for one in findings("everything", runtimes=FORKY, driver=driver) if str(one.subject).startswith("scope of")
+    ]
     assert {one.knob.removesuffix(" of the scope") for one in found} - {"unnamed settings"} == scoped
     assert {one.verdict for one in found} <= {Verdict.CONFORMS}
-    assert not [one for one in findings("everything") if one.subject.startswith("scope of")]
+    assert not [one for one in findings("everything") if str(one.subject).startswith("scope of")]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,7 @@ def test_a_scope_that_allows_less_than_was_asked_deviates(name: str, held: str, 
     found = findings(name, NarrowsScope, FORKY)
     assert deviating(found) == wrong
     [scope] = [one for one in found if one.knob == "memory.max of the scope"]
-    assert (scope.subject, scope.observed) == ("scope of container requested", held)
+    assert (str(scope.subject), scope.observed) == ("scope of container requested", held)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,7 @@ GVISOR = Runtimes(cri=BUNDLES, oci=traits_of("runsc", "0.0~20240729.0"), hugetlb
 @pytest.mark.parametrize("driver", list(CgroupDriver))
 def test_what_runsc_does_not_read_is_not_observable_and_the_rest_is(driver: CgroupDriver) -> None:
     found = findings("everything", runtimes=GVISOR, driver=driver)
-    by_knob = {finding.knob: finding for finding in found if finding.subject == "container requested"}
+    by_knob = {finding.knob: finding for finding in found if str(finding.subject) == "container requested"}
     assert deviating(found) == set()
     assert by_knob["memory.max"].verdict is Verdict.CONFORMS
     assert by_knob["memory.high"].verdict is Verdict.NOT_OBSERVABLE

@@ -67,7 +67,7 @@ def asked(
 
 
 def shown(found: Sequence[Finding]) -> Mapping[str, str]:
-    return {one.knob: one.observed for one in found if one.subject == "container requested"}
+    return {one.knob: one.observed for one in found if str(one.subject) == "container requested"}
 
 
 @pytest.mark.parametrize("driver", list(CgroupDriver))
@@ -101,7 +101,7 @@ def test_a_right_runtime_conforms(name: str, runtimes: Runtimes, driver: CgroupD
 )
 def test_what_a_container_holds(name: str, runtimes: Runtimes, held: Mapping[str, str]) -> None:
     found = asked(name, runtimes=runtimes)
-    files = {one.knob: one.observed for one in found if one.subject.endswith("container requested")}
+    files = {one.knob: one.observed for one in found if str(one.subject).endswith("container requested")}
     assert {knob: files[knob] for knob in held} == held
 
 
@@ -257,7 +257,7 @@ def test_stats_are_held_against_the_files(kind: type[Bundles], wrong: set[str]) 
             self.cgroups.show(self.path(container), "memory.stat", "anon 1048576\nfile 0\n")
 
     found = judged(lambda requests: requests.judge_stats(ALL["bundle-reservation-and-limit"]), Counts)
-    assert {"stats usage", "stats limit"} <= {one.knob for one in found if one.subject == "events"}
+    assert {"stats usage", "stats limit"} <= {one.knob for one in found if str(one.subject) == "events"}
     assert {one.knob for one in found if one.verdict is Verdict.DEVIATES} - {"stats anon", "stats file"} == wrong
 
 

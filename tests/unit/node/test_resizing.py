@@ -53,12 +53,14 @@ def test_every_step_conforms(release, after, steps):
     assert worst(found.judge()) is Verdict.CONFORMS
     assert len(found.moments) == steps
     # Each time the pod and both of its containers.
-    assert len({one.subject for one in found.judge() if "after step" in one.subject}) == 3 * steps
+    assert len({str(one.subject) for one in found.judge() if "after step" in str(one.subject)}) == 3 * steps
 
 
 def test_the_pods_limit_grows_before_its_containers():
     found = resized(SMALL, LARGE).judge()
-    limits = [(one.subject, one.observed) for one in found if one.knob == "memory.max" and "step" in one.subject]
+    limits = [
+        (str(one.subject), one.observed) for one in found if one.knob == "memory.max" and "step" in str(one.subject)
+    ]
     pod, one = ([text for subject, text in limits if subject.startswith(name)] for name in ("pod", "container one"))
     # 112Mi, then 160Mi from the write on, which comes after the runtime was told; 64Mi, then 96Mi.
     assert pod == ["117440512", "167772160", "167772160", "167772160"]
@@ -78,7 +80,7 @@ def test_a_limit_one_page_off_deviates_from_its_step_on():
     bench.runtime.__class__ = type("Wrong", (ForgetsAPage, bench.runtime.__class__), {})
     deviating = [one for one in resized(SMALL, LARGE, bench=bench).judge() if one.verdict is Verdict.DEVIATES]
     assert {one.knob for one in deviating} == {"memory.max"}
-    assert [one.subject.partition(",")[0] for one in deviating] == [
+    assert [str(one.subject).partition(",")[0] for one in deviating] == [
         "container one of pod default/web",
         "container one of pod default/web",
         "container other of pod default/web",
@@ -97,7 +99,7 @@ def test_a_container_that_does_not_survive_deviates():
 
     bench.runtime.update = ends_it
     found = resized(SMALL, sized((48, 96), (16, 48)), bench=bench).judge()
-    assert [(one.subject, one.observed) for one in found if one.verdict is Verdict.DEVIATES] == [
+    assert [(str(one.subject), one.observed) for one in found if one.verdict is Verdict.DEVIATES] == [
         ("container one of pod default/web", "exited (OOMKilled)")
     ]
 
@@ -108,7 +110,7 @@ def test_restart_policy_makes_the_container_anew():
     bench = Bench()
     found = resized(before, after, bench=bench)
     assert worst(found.judge()) is Verdict.CONFORMS
-    assert [one.subject for one in found.running] == ["container other of pod default/web"]
+    assert [str(one.subject) for one in found.running] == ["container other of pod default/web"]
     assert [handle.name for handle in bench.runtime.handles.values()] == ["one", "other", "one"]
 
 

@@ -69,7 +69,7 @@ def test_a_kernel_that_does_not_heed_a_protection_deviates(test, kubelet, ignore
     findings = findings_of(getattr(module, name), KUBELETS[kubelet], tmp_path, wrong.node)
     deviating = [one for one in findings if one.verdict is Verdict.DEVIATES]
 
-    assert {one.subject.rpartition("/")[2] for one in deviating} == lost
+    assert {str(one.subject).rpartition("/")[2] for one in deviating} == lost
     assert {one.knob for one in deviating} == {"memory.current"}
 
 
@@ -85,7 +85,7 @@ def test_a_kernel_that_heeds_what_does_not_count_deviates(module, tmp_path):
     findings = findings_of(getattr(module, name), KUBELETS["v1.36-tiered"], tmp_path, wrong.node)
     deviating = [one for one in findings if one.verdict is Verdict.DEVIATES]
 
-    assert [(one.subject, one.knob) for one in deviating] == [
+    assert [(str(one.subject), one.knob) for one in deviating] == [
         ("container app of pod default/kept-burstable", "memory.events")
     ]
 

@@ -41,7 +41,7 @@ def shows(where: str, name: str, text: str) -> Change:
 def test_as_a_right_runtime_leaves_them_they_are_one_finding_for_each_cgroup(driver: CgroupDriver) -> None:
     found = judged(lambda _cgroups, _paths: None, driver)
     assert {one.verdict for one in found} == {Verdict.CONFORMS}
-    rest = [(one.subject, one.set_by) for one in found if one.knob == "unnamed settings"]
+    rest = [(str(one.subject), one.set_by) for one in found if one.knob == "unnamed settings"]
     assert rest == [
         ("pod default/burstable", Setter.KERNEL),
         ("container app of pod default/burstable", Setter.RUNTIME),

@@ -59,7 +59,7 @@ def by_pod(bench, kubelet, folder, *, recursive):
 
 
 def deviating(findings):
-    return {(one.subject.rpartition("/")[2], one.knob) for one in findings if one.verdict is Verdict.DEVIATES}
+    return {(str(one.subject).rpartition("/")[2], one.knob) for one in findings if one.verdict is Verdict.DEVIATES}
 
 
 BEYOND = ("kept-burstable", "kept-less", "unguarded", "aggressor")
@@ -225,7 +225,7 @@ class WaitsForSwap(SwappingBench):
 def test_what_is_swapped_out_while_others_wait_for_the_disk_says_nothing_where_the_kernel_counts_it(tmp_path):
     findings = findings_of(SWAPPED, "v1.36-tiered", tmp_path, WaitsForSwap(ignores="memory.low"))
 
-    assert [(one.subject.rpartition("/")[2], one.knob) for one in findings if one.why_not] == [
+    assert [(str(one.subject).rpartition("/")[2], one.knob) for one in findings if one.why_not] == [
         ("kept-anonymous", "memory.current"),
         ("kept-anonymous", "memory.swap.current"),
     ]

@@ -101,7 +101,7 @@ def test_pods_are_judged_alike(runtimes: Runtimes, verdict: Verdict) -> None:
     node = node_on(place, place.runtime(driver), recorder=NoRecorder(), driver=driver, runtimes=runtimes)
     pod = CATALOGUE.pod("burstable")
     with node.admitted([pod], CATALOGUE.kubelet("v1.36-none")) as population:
-        found = [one for one in population.judge_pod(pod) if one.subject.startswith("container")]
+        found = [one for one in population.judge_pod(pod) if str(one.subject).startswith("container")]
     assert deviating(found) == set()
     [weight] = [one for one in found if one.knob == "cpu.weight"]
     assert (weight.verdict, weight.why_not) == (verdict, LEFT_OPEN if verdict is Verdict.NOT_OBSERVABLE else "")

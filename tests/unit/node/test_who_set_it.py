@@ -46,7 +46,7 @@ def test_containers_are_their_runtimes_work_and_what_is_above_them_memqos_own():
     found = judged(Bench())
 
     assert worst(found) is Verdict.CONFORMS
-    by_knob = {(one.subject.partition(" ")[0], one.knob): one.set_by for one in found}
+    by_knob = {(str(one.subject).partition(" ")[0], one.knob): one.set_by for one in found}
     assert by_knob["container", "memory.max"] is Setter.RUNTIME
     assert by_knob["container", "oom_score_adj"] is Setter.RUNTIME
     assert by_knob["pod", "memory.max"] is Setter.MEMQOS
@@ -59,7 +59,7 @@ def test_containers_are_their_runtimes_work_and_what_is_above_them_memqos_own():
 
 def test_what_lies_in_cruns_own_cgroup_below_its_scope_is_not_systemds():
     bench = Bench(runtimes=Runtimes(cri=traits_of("containerd", "1.7.24"), oci=traits_of("crun", "1.21")))
-    containers = [one for one in judged(bench) if one.subject.startswith("container")]
+    containers = [one for one in judged(bench) if str(one.subject).startswith("container")]
 
     assert all(one.cgroup.endswith("/container") for one in containers)
     assert Setter.SYSTEMD not in makers(containers)

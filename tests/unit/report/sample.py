@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.plan import Input, Reason
+from memqos.engine.subject import Subject
 from memqos.report.bundle import Bundle, LeftOut
 from memqos.report.outcome import Outcome, TestResult
 
@@ -21,7 +22,7 @@ REASON = Reason(
 def finding(verdict: Verdict, **changes: object) -> Finding:
     fields: dict[str, object] = {
         "verdict": verdict,
-        "subject": "container app of pod default/web",
+        "subject": Subject.of_container("app", "default/web"),
         "cgroup": "/kubepods.slice/app.scope",
         "knob": "memory.high",
         "set_by": Setter.RUNTIME,
@@ -50,8 +51,13 @@ RESULTS = (
         Outcome.CONFORMS,
         findings=(
             finding(Verdict.CONFORMS),
-            finding(Verdict.CONFORMS, subject="pod default/web", set_by=Setter.MEMQOS),
-            finding(Verdict.CONFORMS, subject="pod default/web", knob="memory.swap.max", set_by=Setter.SYSTEMD),
+            finding(Verdict.CONFORMS, subject=Subject.of_pod("default", "web"), set_by=Setter.MEMQOS),
+            finding(
+                Verdict.CONFORMS,
+                subject=Subject.of_pod("default", "web"),
+                knob="memory.swap.max",
+                set_by=Setter.SYSTEMD,
+            ),
         ),
     ),
     result(

@@ -10,6 +10,7 @@ import pytest
 
 from memqos.engine.answer.document import finding_from
 from memqos.engine.answer.finding import Finding, Loss, Setter, Verdict
+from memqos.engine.subject import Subject
 from memqos.errors import ExitCode
 from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob
 from memqos.model.path import CgroupPath
@@ -105,7 +106,7 @@ def test_results_are_as_their_schema_says(one):
 def test_a_finding_without_reason_survives_json():
     bare = Finding(
         verdict=Verdict.DEVIATES,
-        subject="s",
+        subject=Subject.of_machine("s"),
         cgroup="/c",
         knob="k",
         set_by=Setter.OTHER,
@@ -255,7 +256,7 @@ def test_the_end_says_how_a_kept_machine_is_entered():
 
 
 def test_many_findings_with_one_cause_are_one_entry_and_a_count():
-    pods = [finding(Verdict.DEVIATES, subject=f"container app of pod default/web{n}") for n in range(30)]
+    pods = [finding(Verdict.DEVIATES, subject=Subject.of_container("app", f"default/web{n}")) for n in range(30)]
     many = tuple(result(str(n), Outcome.DEVIATES, findings=(one,)) for n, one in enumerate(pods))
     bundle = dataclasses.replace(BUNDLE, results=many)
     lines = list(summary.summary_lines(bundle, results_folder="r"))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from memqos.engine.answer.document import reason_document
-from memqos.engine.answer.verdict import subject
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedPod, Reason
+from memqos.engine.subject import Subject, subject_of
 from memqos.engine.translate.explain import cri_document
 from memqos.model.knob import ABSENT
 
@@ -30,7 +30,7 @@ class Difference:
     is planned.
     """
 
-    subject: str
+    subject: Subject
     what: str
     before: str
     after: str
@@ -54,7 +54,7 @@ def differences_text(changes: tuple[Difference, ...], before: str, after: str) -
     last = None
     for change in changes:
         if change.subject != last:
-            lines += ["", change.subject]
+            lines += ["", str(change.subject)]
             last = change.subject
         lines.append(f"  {change.what}: {change.before} -> {change.after}")
         for name, reason in (("before", change.reason_before), ("after ", change.reason_after)):
@@ -72,7 +72,7 @@ def differences_document(changes: tuple[Difference, ...], before: str, after: st
         "after": after,
         "changes": [
             {
-                "subject": one.subject,
+                "subject": str(one.subject),
                 "what": one.what,
                 "before": one.before,
                 "after": one.after,
@@ -84,13 +84,13 @@ def differences_document(changes: tuple[Difference, ...], before: str, after: st
     }
 
 
-def _by_key(plan: Plan) -> dict[_Key, tuple[str, PlannedCgroup]]:
+def _by_key(plan: Plan) -> dict[_Key, tuple[Subject, PlannedCgroup]]:
     pods = {pod.uid: pod for pod in plan.pods}
     found = {}
     for cgroup in plan.cgroups():
         # The levels above pods have their places for ever; a pod's place follows its QoS class.
         place = "" if cgroup.pod else str(cgroup.path)
-        found[cgroup.level, place, cgroup.pod, cgroup.container] = (subject(cgroup, pods.get(cgroup.pod)), cgroup)
+        found[cgroup.level, place, cgroup.pod, cgroup.container] = (subject_of(cgroup, pods.get(cgroup.pod)), cgroup)
     return found
 
 
@@ -126,7 +126,7 @@ def _pods(before: Plan, after: Plan) -> Iterator[Difference]:
     refused = [{one.pod: one for one in plan.refusals} for plan in (before, after)]
     for uid in (*new, *(uid for uid in old if uid not in new)):
         pod = new.get(uid) or old[uid]
-        name = f"pod {pod.namespace}/{pod.name}"
+        name = Subject.of_pod(pod.namespace, pod.name)
         if uid in old and uid in new:
             yield from _pod(name, old[uid], new[uid])
             continue
@@ -141,7 +141,7 @@ def _pods(before: Plan, after: Plan) -> Iterator[Difference]:
         )  # fmt: skip
 
 
-def _pod(name: str, old: PlannedPod, new: PlannedPod) -> Iterator[Difference]:
+def _pod(name: Subject, old: PlannedPod, new: PlannedPod) -> Iterator[Difference]:
     if old.qos is not new.qos:
         yield Difference(
             subject=name, what="qos class", before=old.qos.value, after=new.qos.value,
@@ -150,7 +150,7 @@ def _pod(name: str, old: PlannedPod, new: PlannedPod) -> Iterator[Difference]:
     was = {container.name: container for container in old.containers}
     for container in new.containers:
         one = was[container.name]
-        own = f"container {container.name} of {name}"
+        own = subject_of(container.cgroup, new)
         if one.oom_score_adj != container.oom_score_adj:
             yield Difference(
                 subject=own, what="oom_score_adj", before=str(one.oom_score_adj), after=str(container.oom_score_adj),
@@ -165,7 +165,7 @@ def _pod(name: str, old: PlannedPod, new: PlannedPod) -> Iterator[Difference]:
         yield from _messages(name, what.replace("_", " "), *sides)
 
 
-def _messages(name: str, kind: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Difference]:
+def _messages(name: Subject, kind: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Difference]:
     """Fields that differ; those inside of `unified` one by one. oom_score_adj has a line of its own already."""
     flat = [
         {key: value for key, value in side.items() if key not in {"unified", "oom_score_adj"}}

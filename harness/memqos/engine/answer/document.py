@@ -41,8 +41,9 @@ from typing import Any
 
 from memqos.engine.answer.finding import Finding, Hop, HopHeld, Loss, Setter, Verdict
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.plan import Expected, Input, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason, Remark
+from memqos.engine.plan import Expected, Input, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason, Remark
 from memqos.engine.pod.alike import Explained, ExplainedScore, Explanation, ScoreExplanation, slot, slots_in
+from memqos.engine.subject import Subject
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import Document, cri_document, translation_document
 from memqos.model.cri import ContainerResources
@@ -62,6 +63,8 @@ __all__ = [
     "reason_document",
     "reason_from",
     "remark_document",
+    "subject_document",
+    "subject_from",
 ]
 
 _KEPT = 1024
@@ -344,11 +347,23 @@ def _chain(reasons: Iterable[Reason]) -> list[Document]:
     return [reason_document(reason) for reason in reasons]
 
 
+def subject_document(about: Subject) -> Document:
+    """A subject, without its empty fields; `subject_from` is its inverse."""
+    fields = ((name, getattr(about, name)) for name in ("level", "name", "pod", "container", "part", "when"))
+    return {name: str(value) for name, value in fields if value}
+
+
+def subject_from(document: Mapping[str, Any]) -> Subject:
+    """The subject that `subject_document` made this of. Raises ValueError or TypeError for what is none."""
+    return Subject(**{**document, "level": Level(document["level"])})
+
+
 def finding_document(finding: Finding) -> Document:
     """A finding; `finding_from` is its inverse."""
     found: Document = {
         "verdict": finding.verdict.value,
-        "subject": finding.subject,
+        "subject": str(finding.subject),
+        "about": subject_document(finding.subject),
         "cgroup": finding.cgroup,
         "knob": finding.knob,
         "set_by": finding.set_by.value,
@@ -379,7 +394,9 @@ def finding_from(document: Mapping[str, Any]) -> Finding:
     fields = dict(document)
     reason, lost = fields.pop("reason"), fields.pop("lost", None)
     verdict, set_by = Verdict(fields.pop("verdict")), Setter(fields.pop("set_by"))
+    del fields["subject"]
     return Finding(
+        subject=subject_from(fields.pop("about")),
         verdict=verdict,
         set_by=set_by,
         reason=None if reason is None else reason_from(reason),

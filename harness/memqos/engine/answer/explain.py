@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.verdict import subject
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedPod, Reason, RefusedBy
 from memqos.engine.pod.alike import unexplained_files
 from memqos.engine.pod.sums import UNBOUNDED
 from memqos.engine.releases.release import titled
+from memqos.engine.subject import subject_of
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import Language, knob_lines, translation_lines
 from memqos.engine.translate.versions import Runtimes
@@ -110,12 +110,12 @@ def plan_tree(plan: Plan, *, mount: str = MOUNT, above: bool = True) -> str:
     ]
     files = _FileLines()
     for cgroup in (*plan.reserved, plan.node, *plan.qos) if above else ():
-        lines += ["", subject(cgroup), f"  {cgroup.path}", *files.of(cgroup.knobs, "  ")]
+        lines += ["", str(subject_of(cgroup)), f"  {cgroup.path}", *files.of(cgroup.knobs, "  ")]
     for pod in plan.pods:
         own = pod.cgroup
-        lines += ["", f"{subject(own, pod)} ({pod.qos})", f"  {own.path}", *files.of(own.knobs, "  ")]
+        lines += ["", f"{subject_of(own, pod)} ({pod.qos})", f"  {own.path}", *files.of(own.knobs, "  ")]
         for container in pod.containers:
-            lines.append(f"  {subject(container.cgroup, pod)}, oom_score_adj {container.oom_score_adj}")
+            lines.append(f"  {subject_of(container.cgroup, pod)}, oom_score_adj {container.oom_score_adj}")
             lines += files.of(container.cgroup.knobs, "    ")
             if container.refusal:
                 lines.append(f"    {_REFUSED}: {container.refusal}")
@@ -199,7 +199,7 @@ def knob_reasons(plan: Plan, knob: Knob, *, translated_for: Kubelet | None = Non
             translation = translate(own.carried_out, _runtimes(pod, translated_for), translated_for.host)
             said = knob_lines(own.resources, translation, knob, indent="  ")
         if own is not None and own.refusal:
-            head = f"{knob} of {subject(cgroup, pod)}: {_REFUSED}: {own.refusal}"
+            head = f"{knob} of {subject_of(cgroup, pod)}: {_REFUSED}: {own.refusal}"
             parts.append("\n".join([head, *said]))
             continue
         if expected is None:
@@ -207,7 +207,7 @@ def knob_reasons(plan: Plan, knob: Knob, *, translated_for: Kubelet | None = Non
         kept = expected.written is ABSENT and not (expected.undecided or expected.unsettled)
         text = f"not written, reads {shown_amount(expected.value)}" if kept else written_text(expected)
         text = "not observable" if expected.unmodelled else text
-        head = f"{knob} of {subject(cgroup, pod)}: {text}"
+        head = f"{knob} of {subject_of(cgroup, pod)}: {text}"
         parts.append("\n".join([head, *reason_lines(expected.reason, indent="  "), *said]))
     if not parts and knob in plan.unavailable:
         return "\n".join(reason_lines(plan.unavailable[knob]))
@@ -226,7 +226,7 @@ def translations_text(plan: Plan, languages: Iterable[Language], kubelet: Kubele
         for one in pod.containers:
             translation = translate(one.carried_out, _runtimes(pod, kubelet), kubelet.host)
             lines = translation_lines(one.resources, translation, chosen, indent="  ")
-            parts.append("\n".join([subject(one.cgroup, pod), *lines]))
+            parts.append("\n".join([str(subject_of(one.cgroup, pod)), *lines]))
     return "\n\n".join(parts)
 
 

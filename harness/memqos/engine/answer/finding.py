@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from memqos.engine.plan import Expected, Level, Reason
+from memqos.engine.subject import Subject
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.path import CgroupPath
 
@@ -216,7 +217,7 @@ class Finding:
     """
 
     verdict: Verdict
-    subject: str
+    subject: Subject
     cgroup: str
     knob: str
     set_by: Setter

@@ -21,8 +21,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memqos.engine.answer.finding import Finding, Setter, Verdict
-from memqos.engine.answer.verdict import OOM_SCORE_ADJ, subject
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.engine.plan import UNEXPLAINED, Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
+from memqos.engine.subject import Subject, subject_of
 from memqos.model.knob import ABSENT, Knob
 
 __all__ = ["LEFT", "Past", "inherited", "succession"]
@@ -59,16 +60,16 @@ def inherited(findings: Iterable[Finding], pasts: Sequence[Past]) -> Iterator[Fi
             yield finding
 
 
-def _values(plan: Plan) -> Iterator[tuple[tuple[str, str], Expected]]:
+def _values(plan: Plan) -> Iterator[tuple[tuple[Subject, str], Expected]]:
     for cgroup in (*plan.reserved, plan.node, *plan.qos):
-        yield from (((subject(cgroup), one.knob.value), one) for one in cgroup.knobs.values())
+        yield from (((subject_of(cgroup), one.knob.value), one) for one in cgroup.knobs.values())
     for pod in plan.pods:
         for cgroup in (pod.cgroup, *(container.cgroup for container in pod.containers)):
-            yield from (((subject(cgroup, pod), one.knob.value), one) for one in cgroup.knobs.values())
+            yield from (((subject_of(cgroup, pod), one.knob.value), one) for one in cgroup.knobs.values())
 
 
-def _containers(plan: Plan) -> Iterator[tuple[str, PlannedContainer]]:
-    yield from ((subject(one.cgroup, pod), one) for pod in plan.pods for one in pod.containers)
+def _containers(plan: Plan) -> Iterator[tuple[Subject, PlannedContainer]]:
+    yield from ((subject_of(one.cgroup, pod), one) for pod in plan.pods for one in pod.containers)
 
 
 def _file(finding: Finding, expected: Expected | None) -> Finding | None:

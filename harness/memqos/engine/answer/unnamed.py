@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.cgroup.control_files import default_text, is_unknown_file, shows_default
 from memqos.engine.plan import Reason
+from memqos.engine.subject import Subject
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
@@ -71,7 +72,7 @@ def unnamed_findings(
     files: Mapping[str, FileText],
     unnamed: Unnamed,
     *,
-    subject: str,
+    subject: Subject,
     deviates: Setter = Setter.RUNTIME,
     holds: Setter = Setter.RUNTIME,
 ) -> list[Finding]:
@@ -122,7 +123,7 @@ def _all_of_them(
     held: Collection[str],
     uncompared: Collection[str],
     *,
-    subject: str,
+    subject: Subject,
     holds: Setter,
     why_not: str = "",
 ) -> Finding:

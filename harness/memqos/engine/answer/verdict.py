@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from memqos.engine.answer.finding import Finding, Setter, Verdict, setter_of
-from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
+from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, Reason
 from memqos.engine.pod.qos import BURSTABLE_SCORES
+from memqos.engine.subject import Subject, subject_of
 from memqos.model.knob import Knob, KnobValue, knobs_of
 from memqos.model.node import CgroupVersion
 from memqos.model.path import CgroupPath
@@ -32,7 +33,6 @@ __all__ = [
     "judged_files",
     "outside_finding",
     "processes_finding",
-    "subject",
 ]
 
 PROCESSES, EVENTS = "cgroup.procs", "cgroup.events"
@@ -45,7 +45,7 @@ _REASON = Reason(
 
 
 def outside_finding(
-    path: CgroupPath, *, subject: str, knob: str = PROCESSES, state: str = "", where: str = ""
+    path: CgroupPath, *, subject: Subject, knob: str = PROCESSES, state: str = "", where: str = ""
 ) -> Finding:
     """A started container has no cgroup below its pod's, where the kubelet looks, or no process in it.
 
@@ -65,7 +65,7 @@ def outside_finding(
     )
 
 
-def processes_finding(path: CgroupPath, files: Mapping[str, FileText], *, subject: str) -> Finding | None:
+def processes_finding(path: CgroupPath, files: Mapping[str, FileText], *, subject: Subject) -> Finding | None:
     """What cgroup.procs and cgroup.events say of a container that runs; None if the first was not read."""
     text, events = (files.get(name) for name in (PROCESSES, EVENTS))
     if not isinstance(text, str):
@@ -135,7 +135,7 @@ def judge_node(plan: Plan, reading: Reading, *, enacted_by: Setter, unsure: Unsu
     """The cgroups above pods: kubepods, the QoS classes, the reserved ones."""
     findings: list[Finding] = []
     for cgroup in (*plan.reserved, plan.node, *plan.qos):
-        findings += judge_cgroup(cgroup, cgroup.path, subject(cgroup), reading, unsure, enacted_by=enacted_by)
+        findings += judge_cgroup(cgroup, cgroup.path, subject_of(cgroup), reading, unsure, enacted_by=enacted_by)
     return tuple(findings)
 
 
@@ -144,10 +144,10 @@ def judge_pod(
 ) -> tuple[Finding, ...]:
     """One pod and its containers; KeyError if the plan has no pod of this uid."""
     pod = plan.pod(uid)
-    own, name = pod.cgroup, subject(pod.cgroup, pod)
+    own, name = pod.cgroup, subject_of(pod.cgroup, pod)
     findings = list(judge_cgroup(own, own.path, name, reading, unsure, enacted_by=enacted_by))
     for container in pod.containers:
-        name = subject(container.cgroup, pod)
+        name = subject_of(container.cgroup, pod)
         container_id = ids.get((uid, container.name))
         if container.refusal:
             findings.append(_refused(container, name, created=container_id is not None))
@@ -170,7 +170,7 @@ def judge_pod(
     return tuple(findings)
 
 
-def _oom_score_adj(container: PlannedContainer, name: str, path: CgroupPath, observed: str) -> Finding:
+def _oom_score_adj(container: PlannedContainer, name: Subject, path: CgroupPath, observed: str) -> Finding:
     expected, why_not = container.oom_score_adj, ""
     digits = observed.removeprefix("-")
     verdict = Verdict.CONFORMS if observed == str(expected) else Verdict.DEVIATES
@@ -191,7 +191,7 @@ def _oom_score_adj(container: PlannedContainer, name: str, path: CgroupPath, obs
     )
 
 
-def _refused(container: PlannedContainer, name: str, *, created: bool) -> Finding:
+def _refused(container: PlannedContainer, name: Subject, *, created: bool) -> Finding:
     return Finding(
         verdict=Verdict.DEVIATES if created else Verdict.CONFORMS,
         subject=name,
@@ -203,19 +203,10 @@ def _refused(container: PlannedContainer, name: str, *, created: bool) -> Findin
     )
 
 
-def subject(cgroup: PlannedCgroup, pod: PlannedPod | None = None) -> str:
-    """What a reader calls a planned cgroup: "kubepods.slice", "container app of pod default/web"."""
-    if pod is None or cgroup.level in {Level.NODE, Level.QOS, Level.RESERVED}:
-        return cgroup.path.name or "root"
-    if cgroup.level is Level.POD:
-        return f"pod {pod.namespace}/{pod.name}"
-    return f"container {cgroup.container} of pod {pod.namespace}/{pod.name}"
-
-
 def judge_cgroup(
     cgroup: PlannedCgroup,
     path: CgroupPath,
-    name: str,
+    name: Subject,
     reading: Reading,
     unsure: Unsure = _sure,
     *,
@@ -241,7 +232,7 @@ class _There:
 
     cgroup: PlannedCgroup
     path: CgroupPath
-    name: str
+    name: Subject
     enacted_by: Setter
 
     def judged(self, expected: Expected, text: FileText | None) -> Finding:

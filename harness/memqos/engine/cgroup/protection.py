@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from memqos.engine.answer.verdict import subject
 from memqos.engine.cgroup.usage import ContainerUsage, in_sandbox, known_usage, use_of, why_unanswered
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod
+from memqos.engine.subject import Subject, subject_of
 from memqos.engine.translate.container import translate
 from memqos.model.knob import MAX, Bytes, Knob, Max
 from memqos.model.path import ROOT, CgroupPath
@@ -263,7 +263,7 @@ class Sheltered:
     unsure: what the numbers of another cgroup take for granted that is not modelled. Both "" where all is modelled.
     """
 
-    subject: str
+    subject: Subject
     path: CgroupPath
     use: str
     asked: Protected
@@ -319,19 +319,19 @@ def shelter(
             unsure=row.unsure,
         )
         for row in rows
-        if row.subject
+        if row.subject is not None
         for pod, limited in [in_pod(row)]
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """A cgroup of the tree; use "" is a cgroup that uses what those below it do, subject "" one that is only a step.
+    """A cgroup of the tree; use "" is a cgroup that uses what those below it do, subject None one that is only a step.
 
     limit: a container's memory.max, 0 without one. not_modelled, unsure: as in `Sheltered`.
     """
 
-    subject: str
+    subject: Subject | None
     path: CgroupPath
     min: Bytes | Max
     low: Bytes | Max
@@ -357,14 +357,14 @@ def _rows(plan: Plan, given: ContainerUsage, kubelet: Kubelet) -> Iterator[_Row]
     above = [plan.node, *plan.qos, *(pod.cgroup for pod in plan.pods)]
     for path in sorted({path for cgroup in above for path in cgroup.path.ancestors} - {one.path for one in above}):
         # A cgroupRoot of its own is not planned: it asks for nothing.
-        yield _Row(subject="", path=path, min=_ZERO, low=_ZERO)
+        yield _Row(subject=None, path=path, min=_ZERO, low=_ZERO)
     for cgroup in (plan.node, *plan.qos):
         if cgroup.path != ROOT:
-            yield _row(cgroup, subject(cgroup))
+            yield _row(cgroup, subject_of(cgroup))
     for pod in plan.pods:
         sandbox = in_sandbox(pod.runtimes or kubelet.runtimes)
         if pod.cgroup.path != plan.node.path:
-            yield _row(pod.cgroup, subject(pod.cgroup, pod), unsure=_SANDBOX_USES if sandbox else "")
+            yield _row(pod.cgroup, subject_of(pod.cgroup, pod), unsure=_SANDBOX_USES if sandbox else "")
         left_out = {one.name: why_unanswered(one, sandbox, _CLAIMS) for one in pod.containers}
         for one in pod.containers:
             others = [name for name, why in left_out.items() if why]
@@ -377,7 +377,7 @@ _CLAIMS = (Knob.MEMORY_MIN, Knob.MEMORY_LOW)
 _SANDBOX_USES = "the sandbox's own usage comes on top of its containers' usage, and is not modelled"
 
 
-def _row(cgroup: PlannedCgroup, name: str, *, unsure: str = "") -> _Row:
+def _row(cgroup: PlannedCgroup, name: Subject, *, unsure: str = "") -> _Row:
     least, low = _asked(cgroup, Knob.MEMORY_MIN), _asked(cgroup, Knob.MEMORY_LOW)
     return _Row(subject=name, path=cgroup.path, min=least, low=low, unsure=unsure)
 
@@ -393,14 +393,14 @@ def _container_rows(
 ) -> Iterator[_Row]:
     cgroup = one.cgroup
     path = cgroup.path.child(one.name)
-    name = subject(cgroup, pod)
+    name = subject_of(cgroup, pod)
     if one.refusal:
         return
     translation = translate(one.carried_out, pod.runtimes or kubelet.runtimes, kubelet.host)
     if translation.writes.subgroup:
         scope = {held.name: held.shows for held in translation.scope}
         low, least = (_read(scope.get(knob, "0")) for knob in (Knob.MEMORY_LOW, Knob.MEMORY_MIN))
-        yield _Row(subject=f"scope of {name}", path=path, min=least, low=low)
+        yield _Row(subject=name.scope(), path=path, min=least, low=low)
         path = path.child(translation.writes.subgroup)
     usage, use = use_of(one, given.get((pod.uid, one.name)))
     own_min, own_low = _asked(cgroup, Knob.MEMORY_MIN), _asked(cgroup, Knob.MEMORY_LOW)
@@ -448,9 +448,9 @@ def shelter_document(found: tuple[Sheltered, ...]) -> list[dict[str, Any]]:
 
     def row(one: Sheltered) -> dict[str, Any]:
         if one.not_modelled:
-            return {"subject": one.subject, "path": str(one.path), "not_modelled": one.not_modelled}
+            return {"subject": str(one.subject), "path": str(one.path), "not_modelled": one.not_modelled}
         return {
-            "subject": one.subject,
+            "subject": str(one.subject),
             "path": str(one.path),
             "usage": one.asked.usage,
             "use": one.use,
@@ -474,9 +474,9 @@ def shelter_text(found: tuple[Sheltered, ...]) -> str:
     ]
     for one in found:
         if one.not_modelled:
-            lines += ["", one.subject, f"  not modelled: {one.not_modelled}"]
+            lines += ["", str(one.subject), f"  not modelled: {one.not_modelled}"]
             continue
-        lines += ["", one.subject, f"  uses {one.asked.usage} ({one.use})"]
+        lines += ["", str(one.subject), f"  uses {one.asked.usage} ({one.use})"]
         for knob, pick in ((Knob.MEMORY_MIN, 0), (Knob.MEMORY_LOW, 1)):
             asked, recursive, plain = ((side.min, side.low)[pick] for side in (one.asked, one.recursive, one.plain))
             text = f"  {knob} {asked}: {recursive} counts"

@@ -28,9 +28,9 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from memqos.engine.answer.verdict import subject
 from memqos.engine.cgroup.usage import Unanswered, knobs_unmodelled, unanswered_document, unanswered_text
 from memqos.engine.plan import Plan, PlannedCgroup
+from memqos.engine.subject import Subject, subject_of
 from memqos.model.knob import Bytes, Knob
 
 __all__ = [
@@ -192,7 +192,7 @@ class Slowed:
     end_unknown: why memory.max is not known, "" where it is; then there is no end here.
     """
 
-    subject: str
+    subject: Subject
     path: str
     high: int
     sleeps_from: int
@@ -231,7 +231,7 @@ def _slowed(plan: Plan, page_size: int, hz: int) -> Iterator[Slowed]:
             end = _bytes(cgroup, Knob.MEMORY_MAX)
             least = None if end is None else least_sleep(Bytes(high), end, hz=hz, page_size=page_size)
             yield Slowed(
-                subject=subject(cgroup, pod),
+                subject=subject_of(cgroup, pod),
                 path=str(cgroup.path),
                 high=high,
                 sleeps_from=sleeps_from(Bytes(high), hz=hz, page_size=page_size),
@@ -256,7 +256,7 @@ def slowing_document(found: tuple[Slowed, ...], left_out: tuple[Unanswered, ...]
     """
     rows: list[dict[str, Any]] = [
         {
-            "subject": one.subject,
+            "subject": str(one.subject),
             "path": one.path,
             "high": one.high,
             "sleepsFrom": one.sleeps_from,
@@ -287,7 +287,7 @@ def slowing_text(found: tuple[Slowed, ...], left_out: tuple[Unanswered, ...] = (
         "longer that of one that keeps 1; long runs come near the longer one. Page cache of data and swap make room.",
     ]
     for one in found:
-        lines += ["", one.subject, *_lines(one)]
+        lines += ["", str(one.subject), *_lines(one)]
     if any(one.end is None or one.sleeps_from < one.end for one in found):
         lines += [
             "",

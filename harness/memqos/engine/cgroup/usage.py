@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memqos.engine.answer.verdict import subject
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer
+from memqos.engine.subject import Subject, subject_of
 from memqos.engine.translate.specification import stand_in
 from memqos.engine.translate.versions import SANDBOXED, RuntimeName, Runtimes
 from memqos.model.knob import Bytes, Knob
@@ -66,7 +66,7 @@ def use_of(one: PlannedContainer, given: int | None) -> tuple[int, str]:
 class Unanswered:
     """One container without an answer. path: its pod's cgroup, as in the plan. why: one clause without a full stop."""
 
-    subject: str
+    subject: Subject
     path: str
     why: str
 
@@ -98,7 +98,7 @@ def _unanswered(plan: Plan, kubelet: Kubelet, knobs: Sequence[Knob]) -> Iterator
         for one in pod.containers:
             why = "" if one.refusal else why_unanswered(one, sandbox, knobs)
             if why:
-                yield Unanswered(subject=subject(one.cgroup, pod), path=str(one.cgroup.path), why=why)
+                yield Unanswered(subject=subject_of(one.cgroup, pod), path=str(one.cgroup.path), why=why)
 
 
 def why_unanswered(one: PlannedContainer, sandbox: str, knobs: Sequence[Knob]) -> str:
@@ -108,14 +108,14 @@ def why_unanswered(one: PlannedContainer, sandbox: str, knobs: Sequence[Knob]) -
 
 def unanswered_document(found: Iterable[Unanswered]) -> list[dict[str, Any]]:
     """As JSON: subject, path and not_modelled, which is why there is no answer."""
-    return [{"subject": one.subject, "path": one.path, "not_modelled": one.why} for one in found]
+    return [{"subject": str(one.subject), "path": one.path, "not_modelled": one.why} for one in found]
 
 
 def unanswered_text(found: Iterable[Unanswered]) -> Iterator[str]:
     """For people: the containers by the reason that they share."""
     by_reason: dict[str, list[str]] = defaultdict(list)
     for one in found:
-        by_reason[one.why].append(one.subject)
+        by_reason[one.why].append(str(one.subject))
     for why, subjects in by_reason.items():
         yield ""
         yield from subjects

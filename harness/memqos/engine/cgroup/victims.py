@@ -25,7 +25,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memqos.engine.answer.verdict import subject
 from memqos.engine.cgroup.usage import (
     ContainerUsage,
     Unanswered,
@@ -38,6 +37,7 @@ from memqos.engine.cgroup.usage import (
 )
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup
+from memqos.engine.subject import Subject, subject_of
 from memqos.model.knob import MAX, Bytes, Knob, Max, Number
 from memqos.model.path import ROOT, CgroupPath
 from memqos.model.pod import ContainerKind
@@ -75,7 +75,7 @@ def badness(pages: int, oom_score_adj: int, *, total: int) -> int:
     return pages + oom_score_adj * (total // _THOUSANDTHS)
 
 
-MACHINE = "the machine"
+MACHINE = Subject.of_machine("the machine")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class Victim:
     group: all of its processes are killed together (memory.oom.group). group_unknown: why that is not known, else "".
     """
 
-    subject: str
+    subject: Subject
     usage: int
     use: str
     oom_score_adj: int
@@ -102,7 +102,7 @@ class Shortage:
     not known where in that order they are: what is killed is the sandbox.
     """
 
-    subject: str
+    subject: Subject
     total: int
     victims: tuple[Victim, ...]
     left_out: tuple[Unanswered, ...] = ()
@@ -123,7 +123,7 @@ def shortages(plan: Plan, kubelet: Kubelet, usage: ContainerUsage | None = None)
 class _Domain:
     """What can run out: the machine as the root, or a cgroup with a limit."""
 
-    subject: str
+    subject: Subject
     path: CgroupPath
     limit: Bytes | Max = MAX
     swap_limit: Bytes | Max = MAX
@@ -133,7 +133,7 @@ class _Domain:
 class _Running:
     """One container that runs; pod: its pod's cgroup. sandbox: why its cgroup does not hold its processes, else ""."""
 
-    subject: str
+    subject: Subject
     pod: CgroupPath
     usage: int
     use: str
@@ -145,8 +145,8 @@ class _Running:
 
 def _domains(plan: Plan) -> Iterator[_Domain]:
     yield _Domain(subject=MACHINE, path=ROOT)
-    above = [(cgroup, subject(cgroup)) for cgroup in (plan.node, *plan.qos)]
-    pods = [(pod.cgroup, subject(pod.cgroup, pod)) for pod in plan.pods]
+    above = [(cgroup, subject_of(cgroup)) for cgroup in (plan.node, *plan.qos)]
+    pods = [(pod.cgroup, subject_of(pod.cgroup, pod)) for pod in plan.pods]
     for cgroup, name in (*above, *pods):
         limit = _amount(cgroup, Knob.MEMORY_MAX)
         if cgroup.path != ROOT and isinstance(limit, Bytes):
@@ -169,7 +169,7 @@ def _running(plan: Plan, kubelet: Kubelet, usage: ContainerUsage) -> Iterator[_R
             group = one.cgroup.knobs.get(Knob.MEMORY_OOM_GROUP)
             used, use = use_of(one, usage.get((pod.uid, one.name)))
             yield _Running(
-                subject=subject(one.cgroup, pod),
+                subject=subject_of(one.cgroup, pod),
                 pod=pod.cgroup.path,
                 usage=used,
                 use=use,
@@ -217,11 +217,11 @@ def shortages_document(found: tuple[Shortage, ...]) -> list[dict[str, Any]]:
     """As JSON: what runs out, its total in bytes, and its containers, the first victim first; badness in pages."""
     return [
         {
-            "subject": one.subject,
+            "subject": str(one.subject),
             "total": one.total,
             "victims": [
                 {
-                    "subject": each.subject,
+                    "subject": str(each.subject),
                     "usage": each.usage,
                     "use": each.use,
                     "oomScoreAdj": each.oom_score_adj,

@@ -70,7 +70,10 @@ def resize_document(plan: ResizePlan) -> dict[str, Any]:
                 "message": one.message,
                 "reason": reason_document(one.reason),
                 "steps": [_step(step) for step in one.steps],
-                "left": [{field.name: getattr(left, field.name) for field in fields(left)} for left in one.left],
+                "left": [
+                    {field.name: getattr(left, field.name) for field in fields(left)} | {"subject": str(left.subject)}
+                    for left in one.left
+                ],
             }
             for one in plan.resizes
         ],

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.answer.verdict import OOM_SCORE_ADJ, subject
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.engine.faults import FAULTS
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, PlannedPod
@@ -27,6 +27,7 @@ from memqos.engine.pod.sums import amount
 from memqos.engine.releases.gates import enabled
 from memqos.engine.releases.table import Gate
 from memqos.engine.resize.outcome import Left, Resize, StepKind
+from memqos.engine.subject import Subject, subject_of
 from memqos.model.knob import ABSENT, Bytes, Knob
 from memqos.model.pod import Container, ContainerState, Pod, QosClass
 
@@ -95,7 +96,7 @@ def _in_container(new: Pod, pod: PlannedPod, container: PlannedContainer, anew: 
     if container.oom_score_adj != anew.oom_score_adj:
         cause, upstream = _REASONS[Leftover.SCORE_OF_START]
         yield Left(
-            subject=subject(container.cgroup, pod), cgroup=str(container.cgroup.path), knob=OOM_SCORE_ADJ,
+            subject=subject_of(container.cgroup, pod), cgroup=str(container.cgroup.path), knob=OOM_SCORE_ADJ,
             holds=str(container.oom_score_adj), anew=str(anew.oom_score_adj),
             cause=cause, upstream=upstream,
         )  # fmt: skip
@@ -104,7 +105,7 @@ def _in_container(new: Pod, pod: PlannedPod, container: PlannedContainer, anew: 
 def _value(pod: PlannedPod, cgroup: PlannedCgroup, held: Expected, anew: Expected, kind: Leftover | None) -> Left:
     cause, upstream = _REASONS[kind]
     return Left(
-        subject=subject(cgroup, pod), cgroup=str(cgroup.path), knob=held.knob.value, holds=str(held.value),
+        subject=subject_of(cgroup, pod), cgroup=str(cgroup.path), knob=held.knob.value, holds=str(held.value),
         anew=str(anew.value), cause=cause, upstream=upstream,
     )  # fmt: skip
 
@@ -135,7 +136,7 @@ _LIMITS = frozenset({Knob.MEMORY_MAX, Knob.MEMORY_LIMIT_IN_BYTES})
 
 def leftovers(
     findings: Sequence[Finding], plan: Plan, pods: Iterable[Pod], kubelet: Kubelet
-) -> Mapping[tuple[str, str], Leftover]:
+) -> Mapping[tuple[Subject, str], Leftover]:
     """What of these findings a resize has left behind: (subject, knob) to what it is.
 
     pods: with the statuses that their kubelet reports, as far as they are given.
@@ -143,7 +144,7 @@ def leftovers(
     if not enabled(Gate.RESIZE, kubelet.release, kubelet.settings.feature_gates):
         return {}
     given = {pod.uid: pod for pod in pods}
-    by_subject: dict[str, list[Finding]] = {}
+    by_subject: dict[Subject, list[Finding]] = {}
     for finding in findings:
         by_subject.setdefault(finding.subject, []).append(finding)
     return {
@@ -160,7 +161,7 @@ class _Case:
 
     planned: PlannedPod
     pod: Pod
-    findings: Mapping[str, Sequence[Finding]]
+    findings: Mapping[Subject, Sequence[Finding]]
     kubelet: Kubelet
 
     def found(self) -> Iterator[tuple[Finding, Leftover]]:
@@ -179,11 +180,11 @@ class _Case:
                 yield finding, Leftover.STOPPED_CONTAINER if stopped else Leftover.POD_MEMORY_QOS
 
     @property
-    def _pod_subject(self) -> str:
-        return subject(self.planned.cgroup, self.planned)
+    def _pod_subject(self) -> Subject:
+        return subject_of(self.planned.cgroup, self.planned)
 
     def _of(self, container: PlannedContainer) -> Sequence[Finding]:
-        return self.findings.get(subject(container.cgroup, self.planned), ())
+        return self.findings.get(subject_of(container.cgroup, self.planned), ())
 
     def _is_high_at_limit(self, finding: Finding, planned: PlannedContainer, container: Container) -> bool:
         """Whether memory.high is one of a request below the limit: the kubelet sends none for one that equals it."""

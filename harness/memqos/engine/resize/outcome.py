@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from memqos.engine.plan import Expected, Plan, Reason
+from memqos.engine.subject import Subject
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
@@ -74,7 +75,7 @@ class Left:
     reported, "" if nowhere.
     """
 
-    subject: str
+    subject: Subject
     cgroup: str
     knob: str
     holds: str

@@ -11,6 +11,7 @@ from memqos.engine.cgroup.usage import ContainerUsage
 from memqos.engine.cgroup.victims import MACHINE, Shortage, shortages
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
+from memqos.engine.subject import Subject, subject_of
 from memqos.errors import UsageError
 from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour.squeezing import below_limit
@@ -94,7 +95,7 @@ def exhaustion_of(
     usage = {_key(one): one.last_usage(one.path) for one in containers}
     left = below_limit(plan, containers) if spare is None else spare
     then: ContainerUsage = {**usage, _key(greedy): usage[_key(greedy)] + left + swaps}
-    short, excess = (verdict.subject(plan.node), EXCESS) if spare is None else (MACHINE, EXCESS_OF_MACHINE)
+    short, excess = (subject_of(plan.node), EXCESS) if spare is None else (MACHINE, EXCESS_OF_MACHINE)
     order = next(one for one in shortages(plan, kubelet, then) if one.subject == short)
     return Exhaustion(takes=left + swaps + excess, order=order, page_size=kubelet.node.page_size)
 
@@ -109,5 +110,5 @@ def _key(one: WatchedContainer) -> tuple[str, str]:
     return one.premises.pod.uid, one.premises.planned.name
 
 
-def _subject(one: WatchedContainer) -> str:
-    return verdict.subject(one.premises.planned.cgroup, one.premises.pod)
+def _subject(one: WatchedContainer) -> Subject:
+    return subject_of(one.premises.planned.cgroup, one.premises.pod)

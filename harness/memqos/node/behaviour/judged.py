@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from memqos.engine.answer import verdict
 from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
 from memqos.engine.answer.finding import Finding, Loss, Verdict
+from memqos.engine.subject import subject_of
 from memqos.model.knob import Knob
 from memqos.node.behaviour.conditions import PEAKS, Sample, amounts_of
 from memqos.node.behaviour.premises import Premises, began, broken_of
@@ -85,7 +85,7 @@ class Judged:
         unseen = why_not or unread
         return Finding(
             verdict=Verdict.NOT_OBSERVABLE if unseen else Verdict.CONFORMS if holds else Verdict.DEVIATES,
-            subject=verdict.subject(self.rests_on.planned.cgroup, self.rests_on.pod),
+            subject=subject_of(self.rests_on.planned.cgroup, self.rests_on.pod),
             cgroup=str(self.samples[-1].container),
             knob=file,
             set_by=behaviour_setter(file, key),

@@ -19,10 +19,10 @@ from enum import StrEnum
 from fractions import Fraction
 from math import comb
 
-from memqos.engine.answer import verdict
 from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.cgroup.protection import Effective
+from memqos.engine.subject import subject_of
 from memqos.errors import UsageError
 from memqos.node.behaviour.pressing import Refaulting, exposed, gave_way_meanwhile
 from memqos.node.behaviour.squeezing import Squeeze
@@ -127,7 +127,7 @@ class Paces(Refaulting):
         found = Verdict.CONFORMS if by_chance <= SURE else Verdict.DEVIATES
         return Finding(
             verdict=Verdict.NOT_OBSERVABLE if why_not else found,
-            subject=verdict.subject(better.premises.planned.cgroup, better.premises.pod),
+            subject=subject_of(better.premises.planned.cgroup, better.premises.pod),
             cgroup=str(better.path),
             knob="pace",
             set_by=behaviour_setter("pace", ""),

@@ -15,6 +15,7 @@ from memqos.clock import Deadline
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import HELD, Finding, Setter, Verdict
 from memqos.engine.plan import Plan, PlannedContainer, PlannedPod, Reason, kernel_revision
+from memqos.engine.subject import Subject, subject_of
 from memqos.errors import UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion
@@ -76,11 +77,11 @@ class Premises:
             for cgroup in (self.pod.cgroup, self.planned.cgroup):
                 expected = cgroup.knobs.get(knob)
                 if expected is not None and expected.undecided:
-                    return f"{knob} of {verdict.subject(cgroup, self.pod)} is {expected.shown}, since versions differ"
+                    return f"{knob} of {subject_of(cgroup, self.pod)} is {expected.shown}, since versions differ"
                 if expected is not None and expected.unmodelled:
-                    return f"{knob} of {verdict.subject(cgroup, self.pod)}: {expected.unmodelled}"
+                    return f"{knob} of {subject_of(cgroup, self.pod)}: {expected.unmodelled}"
                 if expected is not None and expected.unasked:
-                    return f"{knob} of {verdict.subject(cgroup, self.pod)} could not be requested: {expected.unasked}"
+                    return f"{knob} of {subject_of(cgroup, self.pod)} could not be requested: {expected.unasked}"
         return ""
 
     def texts(self, sample: Sample) -> tuple[FileText | None, ...]:
@@ -97,7 +98,7 @@ class Premises:
             finding
             for cgroup, path in places
             for finding in verdict.judge_cgroup(
-                cgroup, path, verdict.subject(cgroup, self.pod), sample.reading, enacted_by=self.enacted_by
+                cgroup, path, subject_of(cgroup, self.pod), sample.reading, enacted_by=self.enacted_by
             )
             if finding.knob in self.knobs
         ]
@@ -182,7 +183,7 @@ def _judged(population: Population, reading: Reading, knobs: Collection[Knob]) -
     plan = population.plan
     for cgroup in (plan.node, *plan.qos):
         if cgroup.path != ROOT:
-            name = verdict.subject(cgroup)
+            name = subject_of(cgroup)
             found = verdict.judge_cgroup(cgroup, cgroup.path, name, reading, enacted_by=population.enacted_by)
             yield from (one for one in found if one.knob in knobs)
 
@@ -197,7 +198,7 @@ def _mounted(tree: CgroupTree, deadline: Deadline) -> Finding:
     words = {True: "on", False: "off"}
     return Finding(
         verdict=Verdict.CONFORMS if seen is known else Verdict.DEVIATES,
-        subject="the cgroup file system",
+        subject=Subject.of_machine("the cgroup file system"),
         cgroup=str(ROOT),
         knob=MOUNT_OPTION,
         set_by=Setter.KERNEL if seen is known else Setter.OTHER,

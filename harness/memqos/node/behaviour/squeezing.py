@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from memqos.engine.answer import verdict
 from memqos.engine.cgroup.protection import Effective, shelter
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
+from memqos.engine.subject import subject_of
 from memqos.errors import UsageError
 from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour.watched import WatchedContainer
@@ -112,7 +112,7 @@ def squeeze_of(
     # Protection that nobody claims is shared out by use, and the neighbour has its share when memory is short.
     its_own = neighbour.premises.pod.uid, neighbour.premises.planned.name
     usage[its_own] = now[neighbour.key] + max(0, free)
-    subjects = {one.key: verdict.subject(one.premises.planned.cgroup, one.premises.pod) for one in containers}
+    subjects = {one.key: subject_of(one.premises.planned.cgroup, one.premises.pod) for one in containers}
     sheltered = {one.subject: one for one in shelter(plan, kubelet, usage, recursive=recursive)}
     counts: dict[str, Effective] = {}
     for key, subject in subjects.items():

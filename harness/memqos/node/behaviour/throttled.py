@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import comb
 
-from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding
 from memqos.engine.cgroup.throttle_series import EVENTS_A_PASS
+from memqos.engine.subject import subject_of
 from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour.conditions import stat_of
 from memqos.node.behaviour.entering import ENTRY, Entering, modelled_sleep, unseen
@@ -146,7 +146,7 @@ class Throttled(Judged):
         expected = pod.cgroup.knobs.get(Knob.MEMORY_HIGH)
         high = expected.value.count if expected is not None and isinstance(expected.value, Bytes) else None
         found = self._delayed(looks_at(self.samples, pod=True), high, threads=len(pod.containers))
-        return replace(found, subject=verdict.subject(pod.cgroup, pod), cgroup=str(self.samples[-1].pod))
+        return replace(found, subject=subject_of(pod.cgroup, pod), cgroup=str(self.samples[-1].pod))
 
     def _delayed(self, looks: Sequence[Used], high: int | None, *, threads: int) -> Finding:
         if high is None:

@@ -11,8 +11,9 @@ from typing import Protocol
 
 from memqos.cgroupfs import parse
 from memqos.engine.answer.finding import Finding
-from memqos.engine.answer.verdict import outside_finding, subject
+from memqos.engine.answer.verdict import outside_finding
 from memqos.engine.plan import PlannedContainer
+from memqos.engine.subject import subject_of
 from memqos.errors import DeadlineError, RuntimeCallError, UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Bytes, Knob
@@ -69,7 +70,7 @@ class Sampled:
     def goes_outside(self, where: str) -> None:
         """It runs in another cgroup, "" if it is not known in which, and not in its own any more."""
         if self.outside is None:
-            name = subject(self.premises.planned.cgroup, self.premises.pod)
+            name = subject_of(self.premises.planned.cgroup, self.premises.pod)
             self.outside = outside_finding(self.path, subject=name, state=ContainerState.RUNNING, where=where)
 
     @property

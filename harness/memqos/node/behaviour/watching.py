@@ -17,6 +17,7 @@ from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.cgroup.protection import Shelter
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
+from memqos.engine.subject import Subject
 from memqos.errors import DeadlineError, UsageError
 from memqos.model.knob import Bytes, Knob
 from memqos.model.path import CgroupPath
@@ -168,7 +169,7 @@ def refusal_finding(plan: Plan, pod: Pod, *reason_names: str) -> Finding:
     observed = "admitted" if refusal is None else f"refused: {refusal.reason_name}"
     return Finding(
         verdict=Verdict.CONFORMS if refusal is not None and refusal.reason_name in reason_names else Verdict.DEVIATES,
-        subject=f"pod {pod.namespace}/{pod.name}",
+        subject=Subject.of_pod(pod.namespace, pod.name),
         cgroup=str(plan.node.path),
         knob="admission",
         set_by=Setter.MEMQOS,

@@ -15,6 +15,7 @@ from memqos.clock import Deadline
 from memqos.engine.answer.behaviour import behaviour_reason
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.cgroup.protection import Effective, Protected, Shelter, effective
+from memqos.engine.subject import Subject
 from memqos.model.knob import MAX, Bytes, Max
 from memqos.model.path import CgroupPath
 from memqos.node.behaviour.conditions import SLACK
@@ -29,7 +30,7 @@ SHARED = 64 << 20
 """Bytes of its file on a tmpfs: four times what is to be short, since what a machine has left is a guess (`spare`)."""
 
 NAME = "memqos-daemon"
-SUBJECT = "the daemon"
+SUBJECT = Subject.of_machine("the daemon")
 SECONDS = 60.0
 PATIENCE = 20
 """Seconds after which whoever asks gives up."""

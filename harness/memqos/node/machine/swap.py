@@ -10,6 +10,7 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.plan import Reason, kernel_revision
+from memqos.engine.subject import Subject
 from memqos.errors import EnvironmentNotAbleError, TargetError, UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion
@@ -50,7 +51,7 @@ def order_finding(text: str, *, where: str) -> Finding:
     holds = all(not in_use for _, _, in_use in after)
     return Finding(
         verdict=Verdict.NOT_OBSERVABLE if why else Verdict.CONFORMS if holds else Verdict.DEVIATES,
-        subject="the swap devices",
+        subject=Subject.of_machine("the swap devices"),
         cgroup="/",
         knob=SWAPS,
         set_by=Setter.KERNEL,

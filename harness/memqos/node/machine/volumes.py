@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from memqos.clock import Deadline
 from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
 from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.subject import Subject
 from memqos.errors import MachineryError
 from memqos.runtime.base import Mount
 from memqos.target.base import Target, checked
@@ -88,7 +89,7 @@ class HugeVolume:
         holds = taken.get(zone, 0) > 0 and not any(pages for one, pages in taken.items() if one != zone)
         return Finding(
             verdict=Verdict.NOT_OBSERVABLE if why else Verdict.CONFORMS if holds else Verdict.DEVIATES,
-            subject="the volume of huge pages",
+            subject=Subject.of_machine("the volume of huge pages"),
             cgroup="/",
             knob=KNOB,
             set_by=behaviour_setter(KNOB, ""),

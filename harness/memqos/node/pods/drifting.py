@@ -8,6 +8,7 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.plan import PlannedCgroup
+from memqos.engine.subject import Subject
 from memqos.errors import UsageError
 from memqos.model.knob import MAX, Absent, Bytes, Knob
 from memqos.model.pod import Pod
@@ -41,7 +42,7 @@ def drift_finding(found: Sequence[Finding], pod: Pod, knob: Knob, setter: Setter
     expected = f"{of_the_pod[0].subject if of_the_pod else f'pod {pod.name}'}: {knob}"
     return Finding(
         verdict=Verdict.CONFORMS if drifted == expected else Verdict.DEVIATES,
-        subject=f"pod {pod.namespace}/{pod.name}",
+        subject=Subject.of_pod(pod.namespace, pod.name),
         cgroup=of_the_pod[0].cgroup if of_the_pod else "",
         knob="drift",
         set_by=setter,

@@ -14,6 +14,7 @@ from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, ContainerIds, Unsure, judged_files, outside_finding
 from memqos.engine.plan import Plan, PlannedCgroup
+from memqos.engine.subject import subject_of
 from memqos.errors import NonconformanceError
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod, QosClass
@@ -116,7 +117,7 @@ class Population:
                 continue
             path = self.path_of(pod, container.name)
             if path not in admitted.early and self.reading.file(path, OOM_SCORE_ADJ) is None:
-                yield outside_finding(path, subject=verdict.subject(container.cgroup, admitted.planned))
+                yield outside_finding(path, subject=subject_of(container.cgroup, admitted.planned))
 
     def _unnamed(self, pod: Pod) -> Sequence[Finding]:
         """What the settings of a pod and its containers show that nothing names."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.answer.verdict import VERSION_UNKNOWN
+from memqos.engine.subject import Subject
 from memqos.engine.translate.requested import RequestedContainer
 from memqos.engine.translate.specification import without_update
 from memqos.errors import RuntimeCallError
@@ -22,11 +23,11 @@ __all__ = [
 
 NAME = "requested"
 """The container for which the runtime is asked."""
-SUBJECT = f"container {NAME}"
+SUBJECT = Subject.of_container(NAME)
 
 
 def refused_finding(
-    error: RuntimeCallError, container: RequestedContainer, *, update: bool, why: str = "", subject: str = SUBJECT
+    error: RuntimeCallError, container: RequestedContainer, *, update: bool, why: str = "", subject: Subject = SUBJECT
 ) -> Finding:
     """What a refusal is: right where it has to be, a deviation where the request is one to take.
 
@@ -48,7 +49,7 @@ def refused_finding(
 
 
 def request_finding(
-    verdict: Verdict, *, update: bool, expected: str, observed: str, why_not: str = "", subject: str = SUBJECT
+    verdict: Verdict, *, update: bool, expected: str, observed: str, why_not: str = "", subject: Subject = SUBJECT
 ) -> Finding:
     """What became of a request."""
     return Finding(

@@ -12,6 +12,7 @@ from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.plan import PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep, StepKind, standing_after
+from memqos.engine.subject import Subject
 from memqos.errors import RuntimeCallError, UsageError
 from memqos.model.pod import Container, Pod
 from memqos.model.reading import Reading
@@ -62,7 +63,7 @@ class Resized:
                 enacted_by=self.population.enacted_by,
                 ids=moment.ids,
             )
-            found += [dataclasses.replace(one, subject=f"{one.subject}, {when}") for one in last]
+            found += [dataclasses.replace(one, subject=one.subject.at(when)) for one in last]
         # What deviates still can be looked at; what a later step set right was too late or too early, and not lost.
         lost = {(one.cgroup, one.knob): one.lost for one in self.population.traced(last) if one.lost is not None}
         found = [
@@ -107,7 +108,7 @@ class Resizing:
             raise
         complete = dataclasses.replace(population, plan=plan.after)
         running = [
-            self._runs(admitted, name, container_id, f"container {name} of pod {resize.namespace}/{resize.name}")
+            self._runs(admitted, name, container_id, Subject.of_container(name, f"{resize.namespace}/{resize.name}"))
             for name, container_id in before.items()
             if not any(step.container == name and step.kind is StepKind.STOP_CONTAINER for step in resize.steps)
         ]
@@ -119,7 +120,7 @@ class Resizing:
             population=dataclasses.replace(complete, reading=self.read(complete)),
         )
 
-    def _runs(self, admitted: AdmittedPod, name: str, container_id: str, subject: str) -> Finding:
+    def _runs(self, admitted: AdmittedPod, name: str, container_id: str, subject: Subject) -> Finding:
         handle = admitted.containers[name]
         status = self.runtime.status(handle, deadline=Deadline.after(ASKING_SECONDS))
         same = handle.id == container_id and status.state is ContainerState.RUNNING

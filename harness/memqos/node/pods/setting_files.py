@@ -10,9 +10,9 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Setter
 from memqos.engine.answer.unnamed import Unnamed, unnamed_findings
-from memqos.engine.answer.verdict import subject
 from memqos.engine.cgroup.control_files import SUBTREE_CONTROL, setting_names
 from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
+from memqos.engine.subject import subject_of
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.specification import not_modelled, what_is_unasked
 from memqos.model.cri import ContainerResources
@@ -98,7 +98,7 @@ def unnamed_of_pod(
         pod.cgroup.path,
         shown.files(pod.cgroup.path),
         Unnamed(judged={*pod.cgroup.knobs, SUBTREE_CONTROL}, baseline=of_pods),
-        subject=subject(pod.cgroup, pod),
+        subject=subject_of(pod.cgroup, pod),
         deviates=Setter.OTHER,
         holds=Setter.KERNEL,
     )
@@ -115,7 +115,7 @@ def unnamed_of_pod(
             baseline=of_containers,
             unmodelled=next(map(what_is_unasked, left_open if _is_left_open(container) else ()), ""),
         )
-        found += unnamed_findings(path, files, unnamed, subject=subject(container.cgroup, pod))
+        found += unnamed_findings(path, files, unnamed, subject=subject_of(container.cgroup, pod))
     return found
 
 

@@ -24,8 +24,9 @@ from memqos.engine.answer.finding import (
     first_lost,
     unseen_loss,
 )
-from memqos.engine.answer.verdict import OOM_SCORE_ADJ, subject
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.engine.kubelet import Kubelet
+from memqos.engine.subject import subject_of
 from memqos.engine.translate.hops import UNIT_PROPERTIES, ShownHops, held_at
 from memqos.engine.translate.requested import RequestedContainer, requested, requested_again
 from memqos.engine.translate.versions import BUNDLES
@@ -86,7 +87,7 @@ class Tracing:
         return refused_finding(
             refused.error,
             self._asked((*before, refused.request)),
-            subject=subject(planned.cgroup, pod.planned),
+            subject=subject_of(planned.cgroup, pod.planned),
             update=refused.update,
         )
 

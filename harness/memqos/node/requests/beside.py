@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, judge_cgroup
 from memqos.engine.plan import PlannedCgroup
+from memqos.engine.subject import Subject
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
 
@@ -22,7 +23,7 @@ __all__ = [
 CONTROLLERS = "cgroup.controllers"
 """Those that are on for a cgroup, because its parent's cgroup.subtree_control says so."""
 
-_BESIDE = "a neighbouring cgroup"
+_BESIDE = Subject.of_machine("a neighbouring cgroup")
 
 
 def kept_findings(
@@ -55,7 +56,7 @@ def is_absent(path: CgroupPath, reading: Reading) -> bool:
     return all(isinstance(text, NoFile) for text in reading.cgroups[path].files.values())
 
 
-def uncounted_findings(path: CgroupPath, pod: CgroupPath, reading: Reading, *, subject: str) -> Iterator[Finding]:
+def uncounted_findings(path: CgroupPath, pod: CgroupPath, reading: Reading, *, subject: Subject) -> Iterator[Finding]:
     """A container whose memory the kernel does not count, though it counts its pod's. reading: CONTROLLERS of both.
 
     Whoever makes cgroups of containers turns the controllers on for them; without, no file of memory is there.
@@ -73,7 +74,7 @@ def uncounted_findings(path: CgroupPath, pod: CgroupPath, reading: Reading, *, s
         )
 
 
-def score_finding(path: CgroupPath, asked: str, seen: str, *, subject: str) -> Finding:
+def score_finding(path: CgroupPath, asked: str, seen: str, *, subject: Subject) -> Finding:
     """oom_score_adj of a container's first process, as it was asked for. seen: "" for no process."""
     verdict = Verdict.CONFORMS if seen == asked else Verdict.DEVIATES
     return Finding(

@@ -13,6 +13,8 @@ from memqos.cgroupfs import parse
 from memqos.clock import wait
 from memqos.engine.answer.finding import Finding
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ
+from memqos.engine.plan import Level
+from memqos.engine.subject import Subject
 from memqos.engine.translate.requested import requested, requested_again
 from memqos.engine.translate.versions import RuntimeName
 from memqos.errors import RuntimeCallError
@@ -90,7 +92,7 @@ class Conversation(Containers):
                 linux = self._cri.sandbox_stats(self._sandbox, deadline=soon()).get("linux", {})
                 return linux if isinstance(linux, Mapping) else {}
 
-            return self._figures(names, path, ask, subject=f"pod {pod.pod.name}")
+            return self._figures(names, path, ask, subject=Subject(level=Level.POD, pod=pod.pod.name))
 
     def _asked_of_stats(self, names: Sequence[str], handle: ContainerHandle) -> Sequence[Finding]:
         return self._figures(
@@ -98,7 +100,7 @@ class Conversation(Containers):
         )
 
     def _figures(
-        self, names: Sequence[str], path: CgroupPath, ask: Callable[[], Mapping[str, object]], *, subject: str
+        self, names: Sequence[str], path: CgroupPath, ask: Callable[[], Mapping[str, object]], *, subject: Subject
     ) -> Sequence[Finding]:
         before = self._read([path], FILES).cgroups[path].files
         answer = ask()

@@ -322,7 +322,7 @@ class Life(Containers):
     ) -> Sequence[Finding]:
         """The container's files, and what stands beside it, after something happened; they were right before it."""
         one = self._right_before(container, handle, lambda: container)
-        return passed({SUBJECT: one}, lambda: happens(handle), _all_are_seen)[SUBJECT].result()
+        return passed({NAME: one}, lambda: happens(handle), _all_are_seen)[NAME].result()
 
     def _stood(self, cases: Mapping[str, RequestCase], happens: Callable[[], object], within: Within) -> Outcomes:
         """A container of each case, and what stands beside them, after something happened to all."""

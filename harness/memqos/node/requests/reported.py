@@ -15,6 +15,7 @@ from memqos.cgroupfs.parse import counters
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
 from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.subject import Subject
 from memqos.errors import DeadlineError, UsageError
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
@@ -90,7 +91,7 @@ def figure_finding(
     before: Mapping[str, FileText],
     after: Mapping[str, FileText],
     *,
-    subject: str,
+    subject: Subject,
     cgroup: str,
     stock: int,
 ) -> Finding:
@@ -163,7 +164,7 @@ def stats_findings(
 class _Told:
     """What a runtime says of a container's memory. parts: by the names of memory.stat."""
 
-    who: str
+    who: Subject
     usage: object
     limit: object
     parts: Mapping[str, object]
@@ -173,11 +174,19 @@ def _told(runtime: Runtime, handle: ContainerHandle, deadline: Deadline) -> _Tol
     if isinstance(runtime, SpeaksOci):
         memory = _section(runtime.stats_event(handle, deadline=deadline), "memory")
         usage = _section(memory, "usage")
-        return _Told(who="events", usage=usage.get("usage"), limit=usage.get("limit"), parts=_section(memory, "raw"))
+        return _Told(
+            who=Subject.of_machine("events"),
+            usage=usage.get("usage"),
+            limit=usage.get("limit"),
+            parts=_section(memory, "raw"),
+        )
     if isinstance(runtime, SpeaksDocker):
         memory = _section(runtime.stats(handle, deadline=deadline), "memory_stats")
         return _Told(
-            who="Docker", usage=memory.get("usage"), limit=memory.get("limit"), parts=_section(memory, "stats")
+            who=Subject.of_machine("Docker"),
+            usage=memory.get("usage"),
+            limit=memory.get("limit"),
+            parts=_section(memory, "stats"),
         )
     raise UsageError(f"{runtime.name} reports no stats of its own.", next_step="Let the claim need docker or oci.")
 
@@ -188,7 +197,7 @@ def _section(document: Mapping[str, object], name: str) -> Mapping[str, object]:
 
 
 def _agrees(
-    name: str, told: object, before: int | None, after: int | None, path: CgroupPath, *, slack: int, subject: str
+    name: str, told: object, before: int | None, after: int | None, path: CgroupPath, *, slack: int, subject: Subject
 ) -> Finding:
     verdict, expected, why_not = Verdict.NOT_OBSERVABLE, "what the file shows", "the file holds no number"
     if before is not None and after is not None:

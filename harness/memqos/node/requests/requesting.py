@@ -21,6 +21,7 @@ from memqos.engine.answer.verdict import OOM_SCORE_ADJ, PROCESSES, judge_cgroup,
 from memqos.engine.cgroup.control_files import SUBTREE_CONTROL, is_unknown_file
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import PlannedCgroup
+from memqos.engine.subject import Subject
 from memqos.engine.translate.requested import (
     AnyRequest,
     OciRequest,
@@ -315,7 +316,7 @@ class Requests:
 
     def _shown(self, container: RequestedContainer, pod: AdmittedPod, handle: ContainerHandle) -> list[Finding]:
         """The files of the container's cgroup."""
-        parent, subject = pod.planned.cgroup.path, f"container {handle.name}"
+        parent, subject = pod.planned.cgroup.path, Subject.of_container(handle.name)
         knobs = [knob for knob in Knob if knob in container.named or knob in {*self.kubelet.files.planned, *CPUSETS}]
         planned = requested_cgroup(container, knobs, name=handle.name, parent=parent)
         path = self.kubelet.layout.container(parent, handle.id)
@@ -353,7 +354,7 @@ class Requests:
         self, container: RequestedContainer, planned: PlannedCgroup, scope: CgroupPath, pod: AdmittedPod
     ) -> list[Finding]:
         """What the systemd scope above a container's own cgroup shows."""
-        subject = f"container {planned.container}"
+        subject = Subject.of_container(planned.container)
         of_scope = scope_cgroup(container, name=planned.container, parent=pod.planned.cgroup.path)
         settings = self.settings.names(scope)
         names = [knob.value for knob in (*of_scope.knobs, *SCOPE_FILES)]
@@ -361,7 +362,7 @@ class Requests:
         found = list(scope_findings(planned, of_scope, scope, held, subject=subject))
         judged = {SUBTREE_CONTROL, *(knob.value for knob in Knob if knob in container.named or knob not in OF_SCOPES)}
         unnamed = self._unnamed(container, {name: held[name] for name in settings}, judged, pod)
-        return [*found, *unnamed_findings(scope, held, unnamed, subject=f"scope of {subject}")]
+        return [*found, *unnamed_findings(scope, held, unnamed, subject=subject.scope())]
 
     def _unnamed(
         self,
@@ -390,7 +391,7 @@ class Requests:
                 self.baseline.update(self._read([path], self.settings.names(path)).cgroups[path].files)
         return self.baseline
 
-    def _score(self, asked: int, path: CgroupPath, subject: str) -> Finding:
+    def _score(self, asked: int, path: CgroupPath, subject: Subject) -> Finding:
         """oom_score_adj of the container's first process, which its creation sets and no update changes."""
         seen = self.tree.read_first_processes([path], OOM_SCORE_ADJ, deadline=_soon()).get(path, "").strip()
         return score_finding(path, str(asked), seen, subject=subject)
@@ -441,7 +442,7 @@ class Requests:
         runs = still_runs(self.runtime, handle)
         where = place_outside(self.tree, whole, pids) if runs else ""
         if runs and (where or not pids):
-            subject = f"container {handle.name}"
+            subject = Subject.of_container(handle.name)
             outside = outside_finding(path, subject=subject, state=ContainerState.RUNNING, where=where)
             # It cannot be killed there: only the runtime knows where it is.
             self.runtime.stop(handle, grace=0, deadline=deadline)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.plan import PlannedCgroup, Reason
+from memqos.engine.subject import Subject
 from memqos.engine.translate.requested_files import PROTECTION
 from memqos.model.knob import MAX, Bytes, Knob, KnobValue
 from memqos.model.path import CgroupPath
@@ -30,7 +31,7 @@ _WIDE_ENOUGH = Reason(
 
 
 def scope_findings(
-    container: PlannedCgroup, own: PlannedCgroup, path: CgroupPath, files: Mapping[str, FileText], *, subject: str
+    container: PlannedCgroup, own: PlannedCgroup, path: CgroupPath, files: Mapping[str, FileText], *, subject: Subject
 ) -> Iterator[Finding]:
     """One finding for each of these files that the scope has; none for one of which nothing certain is expected.
 
@@ -52,7 +53,7 @@ def scope_findings(
         right = observed == expected.value if exact else _covers(observed, expected.value)
         yield Finding(
             verdict=Verdict.CONFORMS if right else Verdict.DEVIATES,
-            subject=f"scope of {subject}",
+            subject=subject.scope(),
             cgroup=str(path),
             knob=f"{knob} of the scope",
             set_by=Setter.RUNTIME,

@@ -25,7 +25,7 @@ def failure_text(findings: Iterable[Finding]) -> str:
     unseen: dict[tuple[str, str], list[str]] = {}
     for finding in findings:
         if finding.verdict is Verdict.NOT_OBSERVABLE:
-            unseen.setdefault((finding.subject, finding.why_not), []).append(finding.knob)
+            unseen.setdefault((str(finding.subject), finding.why_not), []).append(finding.knob)
     parts += [
         f"not observable: {', '.join(dict.fromkeys(knobs))} of {subject}: {why_not}"
         for (subject, why_not), knobs in unseen.items()

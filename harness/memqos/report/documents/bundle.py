@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from memqos.claims import About, ClaimKind
 from memqos.engine.answer.finding import Hop, Setter, Verdict
+from memqos.engine.plan import Level
 from memqos.errors import ExitCode
 from memqos.report.documents.kinds import CgroupPath, Count, Positive, Seconds
 from memqos.report.documents.plan import Reason
@@ -77,12 +78,30 @@ class Loss(TypedDict):
     hops: list[HopState]
 
 
+class Subject(TypedDict):
+    """The thing that a finding is about, as a value; empty fields are left out."""
+
+    level: Level
+    """Its place in the tree; the node's for a thing of the machine that is no cgroup."""
+    name: NotRequired[str]
+    """Of a cgroup above the pods, or of a thing of the machine."""
+    pod: NotRequired[str]
+    """Namespace and name."""
+    container: NotRequired[str]
+    part: NotRequired[str]
+    """What of it: the scope around a container."""
+    when: NotRequired[str]
+    """The moment, where there are several."""
+
+
 class _Finding(TypedDict):
     """What the findings of a result and of a case share."""
 
     verdict: Verdict
     subject: str
     """What a reader calls the thing."""
+    about: Subject
+    """The same as a value."""
     cgroup: str
     """CgroupPath below the cgroup mount; empty where the observation is not a cgroup's file."""
     knob: str

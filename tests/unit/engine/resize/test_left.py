@@ -37,7 +37,7 @@ def resized(old, new, release, *, settings=ON, activity=None, variant=Variant.SH
 
 
 def left(plan):
-    return [(one.subject, one.knob, one.holds, one.anew, one.upstream) for one in plan.resizes[0].left]
+    return [(str(one.subject), one.knob, one.holds, one.anew, one.upstream) for one in plan.resizes[0].left]
 
 
 POD, CONTAINER = "pod default/p", "container c of pod default/p"
@@ -64,7 +64,7 @@ def test_the_pod_of_a_container_that_does_not_run(release, activity, sizes):
     # It is made again: its processes have the new size's score.
     assert after.containers[0].oom_score_adj == {"1610612736": 907, "5153959936": 701}[anew]
     running = resized(limited(old), limited(new), release)
-    assert [one.subject for one in running.resizes[0].left] == [CONTAINER]
+    assert [str(one.subject) for one in running.resizes[0].left] == [CONTAINER]
 
 
 @pytest.mark.parametrize(("policy", "activity", "kind", "steps"), [

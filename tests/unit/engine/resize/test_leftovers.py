@@ -137,12 +137,14 @@ def test_what_the_past_has_left_conforms_and_says_so():
     changed = {"pod_files": {"memory.low": "134217728"}, "files": {"memory.low": "134217728", "memory.high": "4096"}}
     _, findings = judged(web("128Mi", "256Mi"), under, **changed)
     told = list(inherited(findings, [Past(name="other", plan=expect([], under)), Past(name="on.yaml", plan=old)]))
-    left = {(one.subject, one.knob): one for one in told if one.evidence}
+    left = {(str(one.subject), one.knob): one for one in told if one.evidence}
     assert set(left) == {(POD, "memory.low"), (CONTAINER, "memory.low")}
     one = left[POD, "memory.low"]
     assert (one.verdict, one.expected, one.evidence) == (Verdict.CONFORMS, "134217728", {LEFT: "on.yaml"})
     assert (one.set_by, one.reason) == (Setter.KUBELET, old.pods[0].cgroup.knobs[Knob.MEMORY_LOW].reason)
-    assert [(one.subject, one.knob) for one in told if one.verdict is Verdict.DEVIATES] == [(CONTAINER, "memory.high")]
+    assert [(str(one.subject), one.knob) for one in told if one.verdict is Verdict.DEVIATES] == [
+        (CONTAINER, "memory.high")
+    ]
 
 
 @pytest.mark.parametrize(("seen", "verdict"), [("993", Verdict.CONFORMS), ("940", Verdict.NOT_OBSERVABLE)])

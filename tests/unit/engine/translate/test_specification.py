@@ -231,7 +231,7 @@ def judged(served, files, *, path):
     )
     ids = {("uid-p", "c"): "0a1b"}
     found = judge_pod(plan, "uid-p", reading, enacted_by=Setter.KUBELET, ids=ids)
-    return {one.knob: one for one in found if one.subject.startswith("container")}
+    return {one.knob: one for one in found if str(one.subject).startswith("container")}
 
 
 def test_an_audit_judges_an_unknown_runtime_by_the_specification_alone():
