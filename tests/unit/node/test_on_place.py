@@ -22,7 +22,7 @@ def setter_of_the_pod(node):
     web = pod("web")
     with node.admitted([web], kubelet()) as population:
         [found] = [
-            one for one in population.judge_pod(web) if one.knob == "memory.max" and one.subject.startswith("pod ")
+            one for one in population.judge_pod(web) if one.knob == "memory.max" and str(one.subject).startswith("pod ")
         ]
         return found.set_by
 

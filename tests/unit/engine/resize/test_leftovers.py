@@ -51,7 +51,7 @@ def judged(one, under, *, pod_files=None, files=None, leave_out=()):
 
 def found(one, under, **changed):
     plan, findings = judged(one, under, **changed)
-    return dict(leftovers(findings, plan, [one], under))
+    return {(str(about), knob): left for (about, knob), left in leftovers(findings, plan, [one], under).items()}
 
 
 @pytest.mark.parametrize(("held", "kind"), [
