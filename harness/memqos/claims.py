@@ -16,7 +16,6 @@ from memqos.validation import TomlFile
 __all__ = ["NEEDS", "About", "Asks", "Claim", "ClaimKind", "Claims", "is_suites_root", "load", "unproved"]
 
 FILE_NAME = "claims.toml"
-MAX_BYTES = 4 << 20
 _DEFAULT = "default"
 
 NEEDS: Mapping[str, str] = {
@@ -178,7 +177,7 @@ def load(root: Path) -> Claims:
 
 
 def _chapter(file: Path) -> Iterator[Claim]:
-    found = TomlFile.read(file, most=MAX_BYTES, what="the claims")
+    found = TomlFile.read(file, what="the claims")
     chapter = file.parent.name
     default = found.checked((_DEFAULT,), bool, field=chapter) if _DEFAULT in found.document else True
     for name, given in found.document.items():

@@ -35,9 +35,6 @@ __all__ = [
 EVIDENCE = "known"
 """The name under which a finding's evidence says which entry it is."""
 
-MAX_BYTES = 4 << 20
-"""A longer list is refused."""
-
 _RELEASE = re.compile(r"v?(\d{1,9}(?:\.\d{1,9})*)", re.ASCII)
 
 
@@ -146,9 +143,9 @@ def load_known(file: Path) -> tuple[KnownDeviation, ...]:
     """Every entry of a list such as vm/known.toml, a table each.
 
     Raises ManifestError, with the line where there is one, for what is no entry, UnknownNameError for a fault that is
-    not in `FAULTS`, UsageError for a file that cannot be read, is no plain file or has more than MAX_BYTES.
+    not in `FAULTS`, UsageError for a file that cannot be read, is no plain file or is longer than 4 MiB.
     """
-    found = TomlFile.read(file, most=MAX_BYTES, what="the list of known deviations")
+    found = TomlFile.read(file, what="the list of known deviations")
     return tuple(entry for name in found.document for entry in _entries(found, name))
 
 
@@ -160,7 +157,7 @@ def load_all(files: Iterable[Path]) -> tuple[KnownDeviation, ...]:
         for entry in load_known(file):
             if first.setdefault(entry.name, file) != file:
                 what, next_step = f"{first[entry.name]} has an entry of this name.", "Give it a name of its own."
-                again = TomlFile.read(file, most=MAX_BYTES, what="the list of known deviations")
+                again = TomlFile.read(file, what="the list of known deviations")
                 raise again.error(what, (entry.name,), next_step=next_step)
             found.append(entry)
     return tuple(found)

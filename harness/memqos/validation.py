@@ -10,11 +10,12 @@ import datetime
 import json
 import re
 import tomllib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import msgspec
 from msgspec import inspect
@@ -22,7 +23,7 @@ from msgspec import inspect
 from memqos.errors import ManifestError, UsageError
 from memqos.plain_file import read_plain
 
-__all__ = ["MisfitError", "TomlFile", "checked", "dotted"]
+__all__ = ["MisfitError", "Parsed", "TomlFile", "checked", "dotted"]
 
 Kind = TypeVar("Kind")
 Place = tuple[str | int, ...]
@@ -30,7 +31,19 @@ Place = tuple[str | int, ...]
 _BUILTIN = (datetime.date, datetime.time, datetime.datetime)
 """Types that TOML has: a quoted date is a string."""
 _LONGEST_SHOWN = 80
+_MOST = 4 << 20
 _NONE: Mapping[str, object] = {}
+
+
+class Parsed(ABC):
+    """A type of our own that is made of what a file has. words: what that must be, as a message says it."""
+
+    words: ClassVar[str]
+
+    @classmethod
+    @abstractmethod
+    def parse(cls, value: object) -> Self:
+        """The value; TypeError or ValueError for what is none."""
 
 
 class MisfitError(ValueError):
@@ -44,11 +57,20 @@ class MisfitError(ValueError):
 def checked(value: object, kind: type[Kind]) -> Kind:
     """The value as this type. Raises MisfitError for the first part of it that does not fit."""
     try:
-        return msgspec.convert(value, kind, builtin_types=_BUILTIN)
+        return msgspec.convert(value, kind, builtin_types=_BUILTIN, dec_hook=_parsed)
     except msgspec.ValidationError as error:
         raise _misfit(str(error), value, kind) from None
     except UnicodeError:
         raise MisfitError("a text has characters that are not Unicode.", (), None) from None
+
+
+def _parsed(kind: type, value: object) -> object:
+    if not issubclass(kind, Parsed):
+        raise TypeError(kind)
+    try:
+        return kind.parse(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"Expected {kind.words}") from None
 
 
 def dotted(place: Place) -> str:
@@ -115,19 +137,22 @@ _WORDS: Mapping[type, str] = {
 
 def _words(kind: inspect.Type | None) -> str:
     """What a value of this type is, as a message says it."""
+    words = _WORDS.get(type(kind), "something else")
     match kind:
         case inspect.Metadata(type=inner, extra_json_schema=schema):
-            return str((schema or {}).get("description", "")) or _words(inner)
+            words = str((schema or {}).get("description", "")) or _words(inner)
         case inspect.UnionType(types=types):
-            return " or ".join(_words(one) for one in types if not isinstance(one, inspect.NoneType))
+            words = " or ".join(_words(one) for one in types if not isinstance(one, inspect.NoneType))
         case inspect.EnumType() | inspect.LiteralType():
             values = [one.value for one in kind.cls] if isinstance(kind, inspect.EnumType) else kind.values
-            return f"one of {', '.join(str(one) for one in values if one != '')}"
+            words = f"one of {', '.join(str(one) for one in values if one != '')}"
         case inspect.DictType(value_type=inner):
-            return f"a table, each value {_words(inner)}"
+            words = f"a table, each value {_words(inner)}"
         case inspect.ListType(item_type=inner) | inspect.VarTupleType(item_type=inner):
-            return f"a list, each item {_words(inner)}"
-    return _WORDS.get(type(kind), "something else")
+            words = f"a list, each item {_words(inner)}"
+        case inspect.CustomType(cls=cls) if issubclass(cls, Parsed):
+            words = cls.words
+    return words
 
 
 def _shown(value: object) -> str:
@@ -144,7 +169,7 @@ class TomlFile:
     document: dict[str, Any]
 
     @classmethod
-    def read(cls, file: Path, *, most: int, what: str) -> TomlFile:
+    def read(cls, file: Path, *, what: str, most: int = _MOST) -> TomlFile:
         """A plain file of `most` bytes or fewer. what: what it is, for the error if it cannot be read.
 
         Raises UsageError for a file that cannot be read, is not plain or too long, ManifestError for what is not TOML.
@@ -166,13 +191,20 @@ class TomlFile:
             ) from None
 
     def error(
-        self, what: str, place: Place, *, field: str = "", got: object = None, next_step: str = ""
+        self, what: str, place: Place, *, field: str | None = None, got: object = None, next_step: str = ""
     ) -> ManifestError:
-        """What is wrong at a place, with its line, or else that of what it is in. field: what it is called."""
-        lines = dict(_lines(self.text))
-        line = next((lines[place[:end]] for end in range(len(place), 0, -1) if place[:end] in lines), 0)
-        called = field or dotted(place)
+        """What is wrong at a place, with its line or else its parent. field: what to call it; None is its path."""
+        line, called = self._line(place), dotted(place) if field is None else field
         return ManifestError.at(what, file=self.name, line=line, field=called, got=got, next_step=next_step)
+
+    def where(self, place: Place) -> str:
+        """A place as errors name it."""
+        line = self._line(place)
+        return f"{self.name}:{line}: {dotted(place)}" if line else f"{self.name}: {dotted(place)}"
+
+    def _line(self, place: Place) -> int:
+        lines = dict(_lines(self.text))
+        return next((lines[place[:end]] for end in range(len(place), 0, -1) if place[:end] in lines), 0)
 
     def checked(
         self,
@@ -193,8 +225,8 @@ class TomlFile:
         try:
             return checked(_joined(value, more), kind)
         except MisfitError as error:
-            within = dotted(error.place[:-1])
-            called = f"{field or dotted(place)}{'.' if within[:1] not in {'', '['} else ''}{within}"
+            called, within = field or dotted(place), dotted(error.place[:-1])
+            called += f".{within}" if called and within[:1] not in {"", "["} else within
             whole = (*place, *error.place)
             raise self.error(error.what, whole, field=called, got=error.got, next_step=error.next_step) from None
 

@@ -88,7 +88,9 @@ LAYERS: dict[str, frozenset[str]] = {
     "place.cached": frozenset({"vm"}),
     "place.room": frozenset({"catalog", "config", "vm"}),
     "place.opening": frozenset({"errors", "model", "catalog", "config", "place", "target.opening", "vm"}),
-    "catalog": frozenset({"errors", "plain_file", "model", "engine", "vm", "third:yaml"}),
+    "catalog": frozenset(
+        {"errors", "plain_file", "model", "engine", "validation", "vm", "third:msgspec", "third:yaml"}
+    ),
     "claims": frozenset({"errors", "model", "engine", "validation", "third:msgspec"}),
     "cases": frozenset({"errors", "claims", "catalog"}),
     "known": frozenset({"errors", "model", "engine", "validation", "third:msgspec"}),

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from msgspec import Struct, field
+
 from memqos.catalog.data import data_root
 from memqos.catalog.kubelet_config import load_settings
 from memqos.engine.releases.release import Release, Variant
-from memqos.errors import ManifestError, UnknownNameError
+from memqos.errors import UnknownNameError
 from memqos.model.node import CgroupVersion, KubeletSettings
+from memqos.validation import TomlFile
 
 __all__ = ["KubeletCase", "load_kubelets"]
 
-_FIELDS = frozenset({"purpose", "kubernetes", "as", "config"})
-_CGROUP = "cgroup"
-_CHAPTER = "chapter"
-_DEFAULT = "default"
+
+class _Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the catalogue; fields as of KubeletCase."""
+
+    purpose: str
+    kubernetes: str
+    variant: Variant = field(name="as")
+    config: str
+    cgroup: CgroupVersion | None = None
+    chapter: str = ""
+    default: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +71,8 @@ def load_kubelets(root: Path | None = None, *, on: CgroupVersion | None = None) 
     cgroups alone; None leaves none out. Raises ManifestError naming file and field.
     """
     file = (root or data_root()) / "fixtures" / "kubelets.toml"
-    try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ManifestError.at(f"the file is not TOML: {error}.", file=str(file)) from None
-    cases = (_case(name, fields, file) for name, fields in document.items())
+    found = TomlFile.read(file, what="the catalogue of kubelets")
+    cases = (_case(name, found, file.parent / "kubelet") for name in found.document)
     return tuple(case for case in cases if on is None or case.cgroup in {None, on})
 
 
@@ -115,36 +121,16 @@ def _in_release(kubelet: KubeletCase, release: Release) -> KubeletCase:
     return dataclasses.replace(kubelet, id=name, release=str(release))
 
 
-def _case(name: str, fields: object, file: Path) -> KubeletCase:
-    if (
-        not isinstance(fields, dict)
-        or set(fields) - {_CGROUP, _CHAPTER, _DEFAULT} != _FIELDS
-        or not all(isinstance(value, bool if name == _DEFAULT else str) for name, value in fields.items())
-    ):
-        raise ManifestError.at(
-            f"a kubelet has exactly the texts {', '.join(sorted(_FIELDS))}, and may have '{_CGROUP}', '{_CHAPTER}' and "
-            f"'{_DEFAULT}', which is true or false.",
-            file=str(file),
-            field=name,
-            got=fields,
-        )
-    if fields.get(_CGROUP) not in {None, *CgroupVersion}:
-        raise ManifestError.at(
-            f"'{_CGROUP}' is v1 or v2 (got '{fields[_CGROUP]}').", file=str(file), field=name, got=fields[_CGROUP]
-        )
-    variants = [variant.value for variant in Variant]
-    if fields["as"] not in variants:
-        raise ManifestError.at(
-            f"'as' is one of {', '.join(variants)} (got '{fields['as']}').", file=str(file), field=name
-        )
+def _case(name: str, file: TomlFile, configurations: Path) -> KubeletCase:
+    row = file.checked((name,), _Row)
     return KubeletCase(
         id=name,
         entry=name,
-        purpose=fields["purpose"],
-        release=str(Release.parse(fields["kubernetes"])),
-        variant=Variant(fields["as"]),
-        settings=load_settings(file.parent / "kubelet" / fields["config"]),
-        cgroup=CgroupVersion(fields[_CGROUP]) if _CGROUP in fields else None,
-        chapter=fields.get(_CHAPTER, ""),
-        default=fields.get(_DEFAULT, True),
+        purpose=row.purpose,
+        release=str(_release(row.kubernetes, file.where((name, "kubernetes")))),
+        variant=row.variant,
+        settings=load_settings(configurations / row.config),
+        cgroup=row.cgroup,
+        chapter=row.chapter,
+        default=row.default,
     )

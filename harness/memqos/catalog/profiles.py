@@ -17,20 +17,52 @@ An addition, vm/additions/NAME.toml, has the same lists, and is added where some
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Annotated, TypeVar
+
+from msgspec import Meta, Struct
 
 from memqos.catalog.data import data_root
 from memqos.errors import ManifestError, UnknownNameError
+from memqos.validation import TomlFile
 from memqos.vm.profile import GuestFile, LegacyBoot, Profile, Program, SourceFile
 
 __all__ = ["addition_names", "load_profile", "profile_names"]
 
-TEXTS = ("purpose", "suite", "kernel")
-LISTS = ("packages", "overlays", "kernel_arguments", "masked_units", "enabled_units")
-KERNEL_SUITE = "kernel_suite"
-CGROUP_V1 = "cgroup_v1"
+_Kind = TypeVar("_Kind")
+_Text = Annotated[str, Meta(min_length=1, description="a string that is not empty")]
+
+
+class _Addition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The lists that the recipe, a profile and an addition have."""
+
+    packages: tuple[_Text, ...] = ()
+    overlays: tuple[_Text, ...] = ()
+    kernel_arguments: tuple[_Text, ...] = ()
+    masked_units: tuple[_Text, ...] = ()
+    enabled_units: tuple[_Text, ...] = ()
+
+
+class _Boot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """With which words a system boots with cgroup v1, or why it does not."""
+
+    kernel_arguments: tuple[_Text, ...] | None = None
+    refused: _Text | None = None
+
+    def __post_init__(self) -> None:
+        if (self.kernel_arguments is None) == (self.refused is None):
+            raise ValueError("'cgroup_v1' has either kernel_arguments or refused.")
+
+
+class _Written(_Addition, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A profile as its file has it."""
+
+    purpose: _Text
+    suite: _Text
+    kernel: _Text
+    kernel_suite: _Text = ""
+    cgroup_v1: _Boot
 
 
 def profile_names(root: Path | None = None) -> list[str]:
@@ -53,77 +85,39 @@ def load_profile(name: str, root: Path | None = None, *, additions: Sequence[str
     if name not in known:
         raise UnknownNameError.of("profile", name, known)
     vm = _vm(root)
-    recipe_file, file = vm / "recipe.toml", vm / "profiles" / f"{name}.toml"
-    recipe = _document(recipe_file, fields=LISTS)
-    document = _document(file, fields=(*TEXTS, *LISTS, KERNEL_SUITE, CGROUP_V1))
-    parts = [(recipe, recipe_file), (document, file)]
-    for addition in additions:
-        added = vm / "additions" / f"{addition}.toml"
-        parts.append((_document(added, fields=LISTS), added))
-
-    def text(field: str) -> str:
-        return _text(document, field, file)
-
-    def listed(field: str) -> tuple[str, ...]:
-        return tuple(item for part, place in parts for item in _texts(part, field, place))
-
+    written = _read(vm / "profiles" / f"{name}.toml", _Written)
+    added = [_read(vm / "additions" / f"{addition}.toml", _Addition) for addition in additions]
+    parts = [_read(vm / "recipe.toml", _Addition), written, *added]
+    boot = written.cgroup_v1
     return Profile(
         name=name,
-        purpose=text("purpose"),
-        suite=text("suite"),
-        kernel=text("kernel"),
-        packages=listed("packages"),
-        kernel_arguments=listed("kernel_arguments"),
-        masked_units=listed("masked_units"),
-        enabled_units=listed("enabled_units"),
-        files=tuple(found for overlay in listed("overlays") for found in _guest_files(vm / "guest" / overlay, file)),
+        purpose=written.purpose,
+        suite=written.suite,
+        kernel=written.kernel,
+        packages=tuple(one for part in parts for one in part.packages),
+        kernel_arguments=tuple(one for part in parts for one in part.kernel_arguments),
+        masked_units=tuple(one for part in parts for one in part.masked_units),
+        enabled_units=tuple(one for part in parts for one in part.enabled_units),
+        files=tuple(
+            found
+            for part in parts
+            for overlay in part.overlays
+            for found in _guest_files(vm / "guest" / overlay, vm / "profiles" / f"{name}.toml")
+        ),
         programs=tuple(_programs(vm / "workload")),
         probes=tuple(_programs(vm / "probe")),
-        kernel_suite=text(KERNEL_SUITE) if KERNEL_SUITE in document else "",
-        cgroup_v1=_legacy_boot(document, file),
+        kernel_suite=written.kernel_suite,
+        cgroup_v1=LegacyBoot(kernel_arguments=boot.kernel_arguments or (), refused=boot.refused or ""),
         additions=tuple(additions),
     )
 
 
-def _document(file: Path, *, fields: tuple[str, ...]) -> dict[str, object]:
-    """A TOML file that has no other fields than these."""
-    try:
-        document = tomllib.loads(file.read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ManifestError.at(f"is not TOML: {error}.", file=str(file)) from error
-    for field in document:
-        if field not in fields:
-            raise ManifestError.at("is not a field of a profile.", file=str(file), field=field)
-    return document
-
-
-def _legacy_boot(document: dict[str, object], file: Path) -> LegacyBoot:
-    """The table cgroup_v1: the words, or the refusal."""
-    table = document.get(CGROUP_V1)
-    if not isinstance(table, dict) or len(table) != 1 or not set(table) <= {"kernel_arguments", "refused"}:
-        what = "must be a table with either kernel_arguments or refused."
-        raise ManifestError.at(what, file=str(file), field=CGROUP_V1, got=table)
-    if "refused" in table:
-        return LegacyBoot(refused=_text(table, "refused", file))
-    return LegacyBoot(kernel_arguments=_texts(table, "kernel_arguments", file))
+def _read(file: Path, kind: type[_Kind]) -> _Kind:
+    return TomlFile.read(file, what="the profile").checked((), kind)
 
 
 def _vm(root: Path | None) -> Path:
     return (root or data_root()) / "vm"
-
-
-def _text(document: dict[str, object], field: str, file: Path) -> str:
-    value = document.get(field)
-    if not isinstance(value, str) or not value:
-        raise ManifestError.at("must be a text that is not empty.", file=str(file), field=field, got=value)
-    return value
-
-
-def _texts(document: dict[str, object], field: str, file: Path) -> tuple[str, ...]:
-    value = document.get(field, [])
-    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise ManifestError.at("must be a list of texts.", file=str(file), field=field, got=value)
-    return tuple(value)
 
 
 def _guest_files(folder: Path, file: Path) -> Iterator[GuestFile]:

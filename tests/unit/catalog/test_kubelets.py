@@ -89,11 +89,11 @@ def test_a_kubelet_may_be_about_one_chapter(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "error", "says"),
     [
-        ({"as": None}, ManifestError, "exactly the texts"),
-        ({"more": "x"}, ManifestError, "exactly the texts"),
-        ({"cgroup": "v3"}, ManifestError, "'cgroup' is v1 or v2"),
+        ({"as": None}, ManifestError, r"kubelets.toml:1: one: missing required field 'as'"),
+        ({"more": "x"}, ManifestError, r"kubelets.toml:6: one: unknown field 'more'. Known: purpose, kubernetes, as"),
+        ({"cgroup": "v3"}, ManifestError, r"kubelets.toml:6: one: 'cgroup' must be one of v1, v2, not 'v3'"),
         ({"as": "wished"}, ManifestError, "documented, shipped, mended, draft"),
-        ({"kubernetes": "1.99"}, UnknownNameError, "1.99"),
+        ({"kubernetes": "1.99"}, UnknownNameError, r"kubelets.toml:3: one.kubernetes: .*1.99"),
         ({"config": "missing.yaml"}, UsageError, "no such file"),
     ],
 )

@@ -90,16 +90,28 @@ def test_unknown_name_lists_the_known_ones(root):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('suite = "trixie"', "suite = 13", "suite: must be a text that is not empty"),
-        ('suite = "trixie"', "", "suite: must be a text that is not empty"),
-        ('suite = "trixie"', 'suite = "trixie"\nkernel_suite = ""', "kernel_suite: must be a text that is not empty"),
-        ('refused = "systemd cannot"', "", "cgroup_v1: must be a table with either"),
-        ('refused = "systemd cannot"', 'how = "so"', "cgroup_v1: must be a table with either"),
-        ('refused = "systemd cannot"', "refused = []", "refused: must be a text that is not empty"),
-        ('refused = "systemd cannot"', "kernel_arguments = 1", "kernel_arguments: must be a list of texts"),
-        ('packages = ["runc"]', 'packages = "runc"', "packages: must be a list of texts"),
+        ('suite = "trixie"', "suite = 13", ":3: 'suite' must be a string that is not empty, not 13."),
+        ('suite = "trixie"', "", "missing required field 'suite'."),
+        (
+            'suite = "trixie"',
+            'suite = "trixie"\nkernel_suite = ""',
+            ":4: 'kernel_suite' must be a string that is not",
+        ),
+        ('refused = "systemd cannot"', "", ":7: 'cgroup_v1' has either kernel_arguments or refused."),
+        ('refused = "systemd cannot"', 'how = "so"', ":8: cgroup_v1: unknown field 'how'."),
+        (
+            'refused = "systemd cannot"',
+            "refused = []",
+            ":8: cgroup_v1: 'refused' must be a string that is not",
+        ),
+        ('refused = "systemd cannot"', "kernel_arguments = 1", "'kernel_arguments' must be a list, each item a string"),
+        (
+            'packages = ["runc"]',
+            'packages = "runc"',
+            ":5: 'packages' must be a list, each item a string",
+        ),
         ('["more"]', '["less"]', "overlays: there is no folder"),
-        ('packages = ["runc"]', "package = []", "package: is not a field of a profile"),
+        ('packages = ["runc"]', "package = []", ":5: unknown field 'package'. Known: packages, overlays, "),
         ("purpose =", "purpose", "is not TOML"),
     ],
 )

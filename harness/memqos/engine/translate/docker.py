@@ -32,7 +32,7 @@ from memqos.engine.translate.systemd import property_number
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 
-__all__ = ["HOST_CONFIG_FIELDS", "LEAST_MEMORY", "DockerTranslation", "DockerdAnswer", "HostConfig", "host_config"]
+__all__ = ["LEAST_MEMORY", "DockerTranslation", "DockerdAnswer", "HostConfig", "host_config"]
 
 LEAST_MEMORY = 6 << 20
 """Bytes: Docker takes no limit and no reservation below."""
@@ -184,9 +184,6 @@ _OCI_FIELDS: Mapping[str, str] = {
 """Field of a HostConfig to that of linux.resources."""
 
 _PIDS_LIMIT, _SCORE = "PidsLimit", "OomScoreAdj"
-
-HOST_CONFIG_FIELDS = (*_OCI_FIELDS, _PIDS_LIMIT, _SCORE)
-"""The fields that are understood here."""
 
 _KEPT_SWAP = "dockerd does not pass a MemorySwap of -1 on to the OCI runtime: the earlier limit stays."
 _KEPT_LIMIT = "a Docker update cannot remove a memory limit: once set, it can only be changed."
