@@ -20,36 +20,36 @@ _DEFAULT = "default"
 
 NEEDS: Mapping[str, str] = {
     "swap": "the machine has swap and its kernel counts it in memory.swap.max",
-    "small swap": "the machine has swap, and so little that a program fills it within seconds",
-    "roomy shares": "the machine's swap is a fifth of its memory or more, so that shares hold what programs need there",
-    "scant shares": "the machine's swap is one and a half times its memory or less, so that a share can be used up",
-    "noswap": "the kernel knows the mount option noswap of tmpfs",
-    "zswap": "the kernel can keep what is swapped out compressed in memory, and limit it by memory.zswap.max",
+    "small swap": "the machine has swap, small enough that a program fills it within seconds",
+    "roomy shares": "the machine's swap is at least a fifth of its memory, so containers' shares are large enough",
+    "scant shares": "the machine's swap is at most one and a half times its memory, so a program can fill its share",
+    "noswap": "the kernel has the mount option noswap of tmpfs",
+    "zswap": "the kernel can keep swapped-out pages compressed in memory, and limits them by memory.zswap.max",
     "zswap writeback": "the same, and memory.zswap.writeback keeps it from the swap device",
-    "no zswap": "what is swapped out leaves memory: zswap is off, which would keep it charged",
+    "no zswap": "zswap is off, so swapped-out pages leave memory and are no longer charged",
     "memory_recursiveprot": "cgroups are mounted with memory_recursiveprot, as systemd mounts them",
-    "bare scope": "the runtime keeps containers below a scope that it protects with nothing, as crun before 1.18",
-    "no bare scope": "no such scope is between a pod and its containers",
-    "psi": "the kernel measures pressure (memory.pressure can be read)",
-    "zones": "the machine has two NUMA zones or more",
-    "two zones": "the machine has two NUMA zones, as the kubelet's reservedMemory is for",
-    "far zone": "the machine has a NUMA zone with memory and no CPUs",
-    "three zones": "the machine has three NUMA zones or more",
-    "distances": "the machine has a NUMA zone with CPUs, one near to it, and one that is farther from it",
-    "2 MiB pages": "the machine can set huge pages of 2 MiB aside",
+    "bare scope": "the runtime puts containers below a scope without protection, as crun before 1.18",
+    "no bare scope": "no scope without protection is between a pod and its containers",
+    "psi": "the kernel has PSI (memory.pressure can be read)",
+    "zones": "the machine has at least two NUMA nodes",
+    "two zones": "the machine has exactly two NUMA nodes, as the kubelets' reservedMemory requires",
+    "far zone": "the machine has a NUMA node with memory and no CPUs",
+    "three zones": "the machine has at least three NUMA nodes",
+    "distances": "the machine has a NUMA node with CPUs, one near to it, and one farther away",
+    "2 MiB pages": "the machine can reserve huge pages of 2 MiB",
     "unified": "the runtime passes CRI's `unified` to cgroup files",
-    "update": "the runtime can change what a container has that is there",
-    "update unified": "the runtime passes CRI's `unified` on when it updates a container",
-    "cpuset.mems": "the runtime takes CRI's cpuset_mems",
-    "OOM reason": "the runtime says OOMKilled of a container that the kernel killed",
-    "own machine": "the machine was booted for this run, so that services on it may be restarted",
-    "CRI": "the runtime is spoken to over CRI",
+    "update": "the runtime can update a running container",
+    "update unified": "the runtime passes CRI's `unified` on in updates",
+    "cpuset.mems": "the runtime accepts CRI's cpuset_mems",
+    "OOM reason": "the runtime reports OOMKilled for a container that the kernel killed",
+    "own machine": "the machine was booted for this run, so its services may be restarted",
+    "CRI": "memqos drives the runtime over CRI",
     "cgroup v1": "the machine's memory controller is on cgroup v1",
     "cgroup v2": "the machine's memory controller is on cgroup v2",
-    "docker": "the runtime is the Docker Engine, which takes a HostConfig",
-    "oci": "the runtime is an OCI runtime that is driven directly, with bundles",
-    "unit properties": "the OCI runtime makes annotations properties of the container's systemd unit",
-    "options of update": "the OCI runtime's update takes options",
+    "docker": "the runtime is the Docker Engine, which accepts a HostConfig",
+    "oci": "the runtime is an OCI runtime that memqos drives directly, with bundles",
+    "unit properties": "the OCI runtime turns annotations into properties of the container's systemd unit",
+    "options of update": "the OCI runtime's update accepts options",
     "events": "the OCI runtime has the command events",
 }
 """What a claim can need, and what that means; a machine or runtime without it makes the claim not observable."""
@@ -135,7 +135,9 @@ def unproved(about: About, findings: Iterable[Finding]) -> str:
     if whose is None or whose in observed:
         return ""
     others = ", ".join(setter for setter in Setter if setter in observed)
-    return f"the claim is about the {about}, and nothing that {whose} makes was observed, only what others do: {others}"
+    return (
+        f"the claim is about the {about}, and nothing set by {whose} was observed, only values set by others: {others}"
+    )
 
 
 class Claims(Mapping[str, Claim]):

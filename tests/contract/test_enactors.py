@@ -148,8 +148,8 @@ class _CarelessEnactment(FakeEnactment):
         ("says that it cannot resize", "an enactor that resizes does not say that it cannot"),
         ("says that it cannot reconcile", "an enactor that reconciles does not say that it cannot"),
         ("forgets a container", "all containers that it was planned with"),
-        ("forgets what it admitted", "it tells the pods that it admitted last"),
-        ("resizes without a word", "every step of a resize is told"),
+        ("forgets what it admitted", "it reports the pods that it admitted last"),
+        ("resizes without a word", "every step of a resize is reported"),
         ("resizes to something else", "what was enacted shows as planned"),
         ("leaves its cgroups", "the place is as it was before"),
         ("leaves something over", "nothing is left over"),
@@ -170,7 +170,7 @@ def test_a_failure_that_is_hidden_breaks_a_promise():
     careless = Careless(bench.cgroups, broken=["other"])
     careless.fault = "hides a failure"
 
-    with pytest.raises(AssertionError, match="a pod that fails says so"):
+    with pytest.raises(AssertionError, match="a pod that fails reports it"):
         check(bench, careless, broken="other")
 
 

@@ -105,7 +105,7 @@ class LooksWellWhenLost(FakePlace):
         (HasLostItsConsole, r"serial\.log is not"),
         (LentDirty, "sound when it is lent"),
         (ForgetsTheFirstReason, "the first reason stays"),
-        (NeverHearsOfItsLoss, "examine tells a lost place"),
+        (NeverHearsOfItsLoss, "examine reports a lost place"),
         (TellsAnotherStoryEachTime, "a failure is repeated as it was"),
         (LooksWellWhenLost, "a place that is lost is broken"),
     ],

@@ -30,7 +30,7 @@ def one_test(body, marker='@pytest.mark.claim("demo/one")'):
         ("raise MachineryError('the harness broke.')", (3, "machinery")),
         ("raise RuntimeCallError('StartContainer failed.')", (3, "machinery")),
         ("raise EnvironmentNotAbleError('no QEMU.')", (6, "machinery")),
-        ("raise EnactorNotAbleError('pods are only read here.')", (5, "not observable")),
+        ("raise EnactorNotAbleError('memqos only reads pods here.')", (5, "not observable")),
         ("raise UsageError('no such pod.')", (4, "usage")),
         ("None + 1", (3, "machinery")),
         ("pass", (3, "machinery")),

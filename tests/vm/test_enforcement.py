@@ -157,7 +157,10 @@ def test_what_a_dead_run_left_behind_is_refused_and_named(tree: CgroupTree, plan
 def test_a_kubelets_own_cgroup_is_not_taken_over(tree: CgroupTree, plan: Plan) -> None:
     tree.make([plan.node.path], deadline=soon())
     try:
-        with pytest.raises(TargetError, match="somebody else's"), Enforcement(tree, name="test") as enforcement:
+        with (
+            pytest.raises(TargetError, match="does not belong to memqos"),
+            Enforcement(tree, name="test") as enforcement,
+        ):
             enforcement.apply(plan, deadline=soon())
         assert tree.exists(plan.node.path, deadline=soon())
     finally:

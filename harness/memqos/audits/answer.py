@@ -81,7 +81,7 @@ class Audit:
         unknown = [str(one) for one in (runtimes.cri, runtimes.oci) if not one.version and one.in_doubt]
         if unknown:
             parts.append(
-                f"taken to run on {' and '.join(unknown)}: what versions do differently is not judged; "
+                f"assumed to run on {' and '.join(unknown)}: what differs between versions is not judged; "
                 "--runtime names them"
             )
         counts = ", ".join(

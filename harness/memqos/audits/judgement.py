@@ -149,7 +149,7 @@ def _doubts(running: Iterable[Pod], kubelet: Kubelet) -> Mapping[str, str]:
     found = dict(outcome.undetermined)
     for refusal in outcome.refusals:
         found[refusal.pod] = (
-            f"the API server refuses it beside the objects that were given ({refusal.message}), and it runs: the "
+            f"the API server rejects it with the objects that were given ({refusal.message}), but it runs: the "
             "cluster has other objects"
         )
     return found
@@ -167,11 +167,11 @@ def _unsure(question: Question, strangers: int, unmodelled: Mapping[str, str], u
         if cgroup.pod in unmodelled:
             return unmodelled[cgroup.pod]
         if unmodelled and knob in cgroup.summed:
-            return f"it is made from what all pods request, and {next(iter(unmodelled.values()))}"
+            return f"it is computed from what all pods request, and {next(iter(unmodelled.values()))}"
         if strangers and knob in cgroup.summed:
-            return f"it is made from what all pods of the node request, and {_count(strangers)} not given"
+            return f"it is computed from what all pods of the node request, and {_count(strangers)} not given"
         if uncounted and knob in cgroup.summed:
-            return f"it is made from what all pods request, and the kubelet may count one or not: {uncounted[0]}"
+            return f"it is computed from what all pods request, and the kubelet may count one or not: {uncounted[0]}"
         if knob is Knob.CPUSET_MEMS and cgroup.knobs[knob].written is not ABSENT:
             return zones
         return ""
@@ -185,7 +185,10 @@ def _zones_unknown(question: Question, strangers: int) -> str:
     policies = Policies.of(kubelet.settings, kubelet.release)
     if not strangers or question.tree.checkpoint is not None or policies.memory is MemoryPolicy.NONE:
         return ""
-    return f"other pods may hold memory of its zones: {_count(strangers)} not given, nor is memory_manager_state there"
+    return (
+        f"other pods may hold memory of its NUMA nodes: {_count(strangers)} not given, and memory_manager_state is "
+        "missing"
+    )
 
 
 def _count(strangers: int) -> str:
@@ -201,7 +204,7 @@ def _table(question: Question) -> ZoneTable | None:
     table = restore(question.tree.checkpoint, start(kubelet.node, kubelet.settings, policies), policies)
     if isinstance(table, StartRefusal):
         raise UsageError(
-            f"with this configuration and node no kubelet goes on from the recorded state: {table.message}.",
+            f"with this configuration and node no kubelet starts from the recorded state: {table.message}.",
             where=f"{question.tree.source}: memory_manager_state",
             next_step="Give the configuration and the node of the recording.",
         )
@@ -272,12 +275,13 @@ def _why_unmade(findings: Iterable[Finding], files: Mapping[str, FileText]) -> s
     """Why nothing of a cgroup is to be judged; "" where it is."""
     for name, text in files.items():
         if name not in _KNOBS and isinstance(text, str) and _RUNTIME_INIT.search(text):
-            return "the container was being made: its first process was still the runtime's"
+            return "the container was being created: its first process was still the runtime's"
     own = tuple(findings)
     deviating = {finding.knob for finding in own if finding.verdict is Verdict.DEVIATES}
     if OOM_SCORE_ADJ in deviating and len(deviating) > 1 and all(map(_is_untouched, own)):
         return (
-            "the container was being made, or nobody ever wrote its files: all of them hold the kernel's defaults, and "
+            "the container was being created, or its files were never written: all of them hold the kernel's "
+            "defaults, and "
             "its first process does not have its oom_score_adj"
         )
     return ""

@@ -21,9 +21,9 @@ __all__ = ["Was", "of_the_past"]
 
 _UNSENT = (
     "no kubelet of this configuration sends it for this size: an earlier configuration or size may have; "
-    "--was-config and --was-pods judge that"
+    "judge that with --was-config and --was-pods"
 )
-_EARLIER = "an earlier configuration or size may have left it: --was-config and --was-pods judge that"
+_EARLIER = "an earlier configuration or size may have left it: judge that with --was-config and --was-pods"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ def _pasts(pods: Sequence[Pod], kubelet: Kubelet, was: Was) -> Iterator[Past]:
         other = succession(resize_pods(earlier, pods, before).after, expect(pods, kubelet))
         yield Past(name=f"{name}: the pods were resized before the configuration changed", plan=other)
         anew = succession(expect(pods, before), expect(pods, kubelet))
-        yield Past(name=f"{names[0]}: the pods of now ran through the change", plan=anew)
+        yield Past(name=f"{names[0]}: the current pods ran through the change", plan=anew)
 
 
 def _as_before(pods: Sequence[Pod], earlier: Sequence[Pod]) -> Iterator[Pod]:

@@ -123,7 +123,7 @@ class Given:
             )
         if self.settings is None and tree.drop_ins_unread:
             path, why = next(iter(tree.drop_ins_unread.items()))
-            return f"the kubelet's configuration is not known whole: {path}: {why}"
+            return f"the kubelet's configuration is not completely known: {path}: {why}"
         for name, why in tree.checkpoints_unread.items():
             if name in CHECKPOINTS and name not in read:
                 continue

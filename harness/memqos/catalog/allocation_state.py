@@ -136,7 +136,7 @@ def _entries(parsed: Mapping[str, Any], file: str, name: str) -> tuple[dict[str,
     for uid, resize in resizes.items():
         if resize not in _RESIZES:
             words = ", ".join(_RESIZES[1:])
-            raise _error(f"'{str(resize)[:40]}' is none of {words}", file, f"{name}.{_RESIZE_ENTRIES}.{uid[:80]}")
+            raise _error(f"'{str(resize)[:40]}' is not one of {words}", file, f"{name}.{_RESIZE_ENTRIES}.{uid[:80]}")
     return {uid: one or {} for uid, one in allocations.items()}, resizes
 
 
@@ -159,7 +159,7 @@ def _data(document: object, file: str, name: str) -> object:
         raise _error("expected an object with the text 'data'", file, name)
     given = document.get("checksum") if isinstance(document, dict) else None
     if given is not None and given != fnv1a_32(f"(string){data}".encode("utf-8", "surrogatepass")):
-        raise _error("the checksum does not fit its data: the file is damaged, or was edited", file, name)
+        raise _error("the checksum does not match its data: the file is damaged, or was edited", file, name)
     return parse_json(data.encode("utf-8", "surrogatepass"), file=f"{file} {name}", next_step=_STEP)
 
 

@@ -88,7 +88,7 @@ def gathered(found: Iterable[ClusterObject], *, recommendations: bool = False) -
         other = seen.setdefault(one.identity, one)
         if other.value != one.value:
             raise ManifestError.at(
-                f"another {one.identity} is already there, from {other.file}.",
+                f"another {one.identity} is already defined in {other.file}.",
                 file=one.file,
                 field="metadata.name",
                 next_step="Give every object once.",

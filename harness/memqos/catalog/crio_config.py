@@ -84,14 +84,14 @@ def _text(path: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise _wrong(path, f"this is no TOML: {error}") from None
+        raise _wrong(path, f"this is not TOML: {error}") from None
 
 
 def _parsed(text: str, path: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise _wrong(path, f"this is no TOML: {str(error) or 'nested too deeply'}") from None
+        raise _wrong(path, f"this is not TOML: {str(error) or 'nested too deeply'}") from None
 
 
 def _place(name: str, text: str, path: str) -> str:
@@ -111,7 +111,7 @@ def _settings(runtime: Mapping[str, Any], origin: Mapping[str, str]) -> CrioSett
         what = f"cgroup_manager {str(manager)[:40]!r} is unknown."
         raise UsageError(what, where=origin["cgroup_manager"], next_step=step)
     if not isinstance(limit, int) or isinstance(limit, bool):
-        what = f"pids_limit {str(limit)[:40]!r} is no whole number."
+        what = f"pids_limit {str(limit)[:40]!r} is not a whole number."
         raise UsageError(what, where=origin["pids_limit"], next_step="Write a number such as 2048, or -1 for no limit.")
     return CrioSettings(
         cgroup_manager=None if manager is None else CgroupDriver(manager), pids_limit=limit, origin=origin
@@ -121,7 +121,7 @@ def _settings(runtime: Mapping[str, Any], origin: Mapping[str, str]) -> CrioSett
 def _table(holder: Mapping[str, Any], name: str, path: str) -> dict[str, Any]:
     found = holder.get(name, {})
     if not isinstance(found, dict):
-        raise _wrong(path, f"{name} is no table")
+        raise _wrong(path, f"{name} is not a table")
     return found
 
 
@@ -133,7 +133,7 @@ def _tables(holder: Mapping[str, Any], name: str, path: str) -> Iterator[tuple[s
 def _texts(holder: Mapping[str, Any], name: str, path: str) -> tuple[str, ...]:
     found = holder.get(name, [])
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise _wrong(path, f"{name} is no list of strings")
+        raise _wrong(path, f"{name} is not a list of strings")
     return tuple(found)
 
 
@@ -152,7 +152,7 @@ def _workload(name: str, given: Mapping[str, Any], path: str) -> Workload:
     numbers = {field_name: resources.get(key, 0) for key, field_name in _NUMBERS.items()}
     for key, field_name in _NUMBERS.items():
         if not isinstance(numbers[field_name], int) or isinstance(numbers[field_name], bool):
-            raise _wrong(path, f"{key} of workload {name} is no whole number")
+            raise _wrong(path, f"{key} of workload {name} is not a whole number")
     return Workload(
         name=name,
         activation=activation,

@@ -65,7 +65,7 @@ def _names(pod: Pod) -> Iterator[str]:
 
 def _twice(what: str, file: str, other: str) -> ManifestError:
     return ManifestError.at(
-        f"the {what} is already there, from {other}.",
+        f"the {what} is already defined in {other}.",
         file=file,
         field="metadata.name",
         next_step="Give every object a name of its own, and every pod a uid.",

@@ -22,7 +22,7 @@ def parse_json(content: bytes, *, file: str, next_step: str = "") -> object:
         found = dict(pairs)
         if len(found) < len(pairs):
             [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
-            raise error(f"the key '{twice[:80]}' is there twice in one object.")
+            raise error(f"the key '{twice[:80]}' occurs twice in one object.")
         return found
 
     try:
@@ -35,13 +35,13 @@ def parse_json(content: bytes, *, file: str, next_step: str = "") -> object:
         raise error(f"this is not JSON, at column {problem.colno}: {what}.", problem.lineno) from None
     except ValueError as problem:
         # What Python says of a number with thousands of digits comes with advice behind a colon.
-        raise error(f"this is not JSON that memqos takes: {str(problem).partition(':')[0]}.") from None
+        raise error(f"this is not JSON that memqos accepts: {str(problem).partition(':')[0]}.") from None
     except RecursionError:
         raise error("the nesting is deeper than memqos reads.") from None
 
 
 def _no_number(word: str) -> None:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ def settings_of(
     if drop_ins is not None:
         own = tuple(flag for flag in own if flag.name != "config-dir")
     for name, why in (unread or {}).items():
-        what = f"{why}: what it sets is not known here; --kubelet-config gives the whole configuration"
+        what = f"{why}: its settings are not known here; give the whole configuration with --kubelet-config"
         notes = (*notes, SettingsNote(name, file, what))
     return _combined([*sources, Source(file=file, flags=own, notes=notes), *sources_of_flags(flags)], overrides)
 
@@ -371,7 +371,7 @@ class _Reader:
         return texts
 
     def _thresholds(self, name: str) -> dict[str, str] | None:
-        return self._known(name, _SIGNALS, "no eviction signal that a kubelet knows")
+        return self._known(name, _SIGNALS, "not an eviction signal of the kubelet")
 
     def _hard_thresholds(self) -> dict[str, str] | None:
         """evictionHard, with the defaults in it that mergeDefaultEvictionSettings keeps (1.33)."""

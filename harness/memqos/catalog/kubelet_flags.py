@@ -199,7 +199,7 @@ def _note(flag: Flag) -> Iterator[SettingsNote]:
     yield SettingsNote(
         f"--{flag.name[:80]}",
         flag.place,
-        "memqos does not know this flag, and takes it to change nothing; a kubelet that does not know it does not "
+        "memqos does not know this flag, and assumes that it changes nothing; a kubelet that does not know it does not "
         f"start ('unknown flag: --{flag.name[:80]}'){meant}",
     )
 

@@ -95,7 +95,7 @@ def sources_at(path: str | Path) -> tuple[Source, ...]:
         return tuple(found)
     names = ", ".join(str(one.relative_to(path)) for one in skipped[:_MOST_SKIPPED])
     more = f" and {len(skipped) - _MOST_SKIPPED} more" if len(skipped) > _MOST_SKIPPED else ""
-    what = f"--config-dir takes files that end in {_SUFFIX} only: skipped {names}{more}" if skipped else "it is empty"
+    what = f"--config-dir reads files that end in {_SUFFIX} only: skipped {names}{more}" if skipped else "it is empty"
     note = SettingsNote(str(path), str(path), what if found else f"{what}; nothing is configured by this folder")
     return (Source(file=str(path), notes=(note,)), *found)
 

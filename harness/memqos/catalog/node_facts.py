@@ -64,7 +64,7 @@ def facts_of(data: bytes, file: str) -> NodeFacts:
     bare = NodeFacts(memory=0)
     memory = sum(zone.memory for zone in zones) if node.get("memory") is None else _bytes(node, "memory", place)
     if memory < max(1, sum(zone.memory for zone in zones)):
-        what = "the zones have more memory than the node." if memory else "a node has at least 1 byte of memory."
+        what = "the NUMA nodes have more memory than the node." if memory else "a node has at least 1 byte of memory."
         raise place.child("memory").error(what, node.line_of("memory"), got=memory)
     sizes = node.get("hugepageSizes")
     return NodeFacts(
@@ -114,11 +114,11 @@ def _zones(node: MappingNode, place: FieldPath) -> Iterator[NumaZone]:
         here = place.child("zones").item(index)
         zone_id = _whole(item, "id", here, range(_LARGEST_ID + 1), index)
         if zone_id in seen:
-            raise here.child("id").error(f"zone {zone_id} is there already.", item.line_of("id"), got=zone_id)
+            raise here.child("id").error(f"NUMA node {zone_id} is already defined.", item.line_of("id"), got=zone_id)
         seen.add(zone_id)
         distances = _numbers(item, "distances")
         if distances and len(distances) != len(items):
-            what = f"expected {len(items)} distances, one to each zone, got {len(distances)}."
+            what = f"expected {len(items)} distances, one to each NUMA node, got {len(distances)}."
             raise here.child("distances").error(what, item.line_of("distances"), got=list(distances))
         yield NumaZone(
             id=zone_id,

@@ -40,7 +40,7 @@ def node_of(node: MappingNode, place: FieldPath) -> NodeFacts:
     status, own = mapping(node, "status"), place.child("status")
     info = mapping(status, "nodeInfo")
     if text(info, "operatingSystem") not in {"", "linux"}:
-        raise own.child("nodeInfo", "operatingSystem").error("memqos knows Linux nodes only.", info.line)
+        raise own.child("nodeInfo", "operatingSystem").error("memqos supports Linux nodes only.", info.line)
     capacity = _amounts(status, "capacity", own)
     memory, cpus = _whole(capacity, "memory", status, own), _whole(capacity, "cpu", status, own)
     if cpus > _MOST_CPUS:

@@ -101,12 +101,12 @@ def _group(fields: JsonFields, *, first: int) -> Group:
     if fields.text("nvmem", absent="0") not in {"0", "0G", "0M"}:
         raise fields.error("nvmem", "is refused: memqos's machines have no persistent memory.", fields.get("nvmem"))
     if fields.text("dimm"):
-        raise fields.error("dimm", "is refused: all memory is there from the start.", fields.get("dimm"))
+        raise fields.error("dimm", "is refused: all memory is present at boot.", fields.get("dimm"))
     if fields.number("cpus-present", low=0, high=MOST, absent=0):
-        raise fields.error("cpus-present", "is refused: all CPUs are there from the start.", fields.get("cpus-present"))
+        raise fields.error("cpus-present", "is refused: all CPUs are present at boot.", fields.get("cpus-present"))
     cores = fields.number("cores", low=0, high=MOST, absent=0)
     if not cores and "threads" in fields.names:
-        raise fields.error("threads", "must not be said of a group that has no cores.", fields.get("threads"))
+        raise fields.error("threads", "must not be set for a group without cores.", fields.get("threads"))
     counts = {name: fields.number(name, low=1, high=MOST, absent=1) for name in COUNTS}
     group = Group(fields=fields, first=first, cores=cores, **counts)
     if group.ids.stop > MOST_ZONES:
@@ -118,7 +118,7 @@ def _processors(groups: Sequence[Group], *, file: str) -> Processors:
     """How the CPUs are put together; every package is the same, since QEMU can make no other machine."""
     with_cpus = [group for group in groups if group.cores]
     if not with_cpus:
-        raise ManifestError.at("has no CPUs: one group at least must say how many cores its nodes have.", file=file)
+        raise ManifestError.at("has no CPUs: at least one group must give the number of cores of its nodes.", file=file)
     model = with_cpus[0]
     threads = model.fields.number("threads", low=1, high=MOST, absent=THREADS)
     for group in with_cpus[1:]:

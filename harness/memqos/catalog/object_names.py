@@ -106,7 +106,7 @@ def check_label(name: str, place: FieldPath, line: int) -> None:
 def _check(name: str, form: re.Pattern[str], longest: int, place: FieldPath, line: int) -> None:
     if len(name) > longest or not form.fullmatch(name):
         raise place.error(
-            f"'{name[:80]}' is not a name that Kubernetes takes here.",
+            f"'{name[:80]}' is not a name that Kubernetes accepts here.",
             line,
             got=name[:80],
             next_step=f"Use at most {longest} small letters, digits and '-'"

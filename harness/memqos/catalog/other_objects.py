@@ -59,8 +59,8 @@ _DEPLOYS = Effect.MAKES_PODS, "it deploys other manifests: give those that it re
 _MAKES = Effect.MAKES_PODS, "its controller makes pods, which are not planned: give the pods that it made"
 _SCALES = Effect.COUNTS_PODS, "it changes the number of replicas: --replicas says how many are on the node"
 _CHECKS = Effect.REFUSES_PODS, "it may refuse pods that are planned, and changes no value"
-_NODES = Effect.SETS_NODE, "it says how nodes and their kubelets are set: give the kubelet's configuration itself"
-_CLAIMS = Effect.CHANGES_PODS, "resource claims are not modelled: what a pod gets through them is not in the plan"
+_NODES = Effect.SETS_NODE, "it configures nodes and their kubelets: give the kubelet's configuration itself"
+_CLAIMS = Effect.CHANGES_PODS, "resource claims are not modelled: the plan does not contain their resources"
 _UNREAD = Effect.CHANGES_PODS, "this API version of the kind is not read: what it sets is not in the plan"
 
 _WHOLE_GROUPS: Mapping[str, tuple[Effect, str]] = {
@@ -100,7 +100,7 @@ _WHOLE_GROUPS: Mapping[str, tuple[Effect, str]] = {
 
 _KINDS: Mapping[tuple[str, str], tuple[Effect, str]] = {
     **{("", kind): _NO_EFFECT for kind in _HARMLESS_CORE},
-    ("", "Node"): (Effect.SETS_NODE, "a Node says what a node has: give it with --node"),
+    ("", "Node"): (Effect.SETS_NODE, "a Node describes a node: give it with --node"),
     ("apps", "ControllerRevision"): _NO_EFFECT,
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _WEBHOOK,
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): _POLICY,
@@ -110,7 +110,7 @@ _KINDS: Mapping[tuple[str, str], tuple[Effect, str]] = {
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): _CHECKS,
     ("apiserver.config.k8s.io", "AdmissionConfiguration"): (
         Effect.CHANGES_PODS,
-        "it sets up admission plugins: those that are on by default are taken",
+        "it configures admission plugins: memqos assumes those that are on by default",
     ),
     ("autoscaling", "HorizontalPodAutoscaler"): _SCALES,
     ("autoscaling.k8s.io", "VerticalPodAutoscalerCheckpoint"): _NO_EFFECT,
@@ -140,7 +140,7 @@ _KINDS: Mapping[tuple[str, str], tuple[Effect, str]] = {
 _MAKERS = frozenset({"argoproj.io", "monitoring.coreos.com", "opentelemetry.io"})
 """Groups whose other kinds make pods."""
 
-_UNKNOWN = Effect.UNKNOWN, "memqos does not know it: it may make pods, or change what pods ask for"
+_UNKNOWN = Effect.UNKNOWN, "memqos does not know it: it may make pods, or change their requests"
 _NO_OBJECT = Effect.NONE, ""
 
 

@@ -140,7 +140,7 @@ def load_manifests(
         named = {kind for kind, _ in passed_over} | {one.identity.kind for one in objects}
         kinds = ", ".join(sorted(filter(None, named))[:_MOST_NAMED])
         raise UsageError(
-            "there is no pod in what was given, nor an object that makes pods" + (f": {kinds}." if kinds else "."),
+            "the input has no pod and no object that makes pods" + (f": {kinds}." if kinds else "."),
             next_step=f"Give a Pod, {', '.join(KINDS)}, or a List of them.",
         )
     _check_named(replicas, found)
@@ -224,7 +224,7 @@ def _no_file(path: Path) -> str:
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         return f"a link that leads nowhere: {why}" if path.is_symlink() else why
-    return "" if stat.S_ISREG(mode) else "a pipe" if stat.S_ISFIFO(mode) else "no plain file"
+    return "" if stat.S_ISREG(mode) else "a pipe" if stat.S_ISFIFO(mode) else "not a regular file"
 
 
 def _read(
@@ -237,7 +237,7 @@ def _read(
             empty = False
             yield one
     if empty:
-        raise ManifestError.at("there is no object in it.", file=name, next_step="Give a v1 Pod manifest.")
+        raise ManifestError.at("it contains no object.", file=name, next_step="Give a v1 Pod manifest.")
 
 
 def _check_named(replicas: Replicas, found: Iterable[Manifest]) -> None:

@@ -44,7 +44,7 @@ MAX_TREE_BYTES = 64 << 20
 
 SANDBOX = "(sandbox)"
 """What the name of a sandbox is in the place of a container's."""
-_FORMAT = "docs/reference/recorded-trees.md says what such a file holds."
+_FORMAT = "docs/reference/recorded-trees.md describes the file."
 _MOST_DIGITS = 15
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,253}", re.ASCII)
 _RELEASE = re.compile(r"v?[0-9]+\.[0-9]+")
@@ -269,7 +269,7 @@ def _manifests(data: Mapping[str, Any], file: str) -> Iterator[Manifest]:
     for manifest, place in texts:
         found = tuple(manifests_in(io.BytesIO(_text(manifest)), place))
         if not found:
-            raise ManifestError.at("there is no object in it.", file=place, next_step=_FORMAT)
+            raise ManifestError.at("it contains no object.", file=place, next_step=_FORMAT)
         yield from (one for one in found if isinstance(one, Manifest))
 
 
@@ -291,7 +291,7 @@ def _node(given: dict[str, Any], cgroups: Iterable[CgroupReading], file: str) ->
     memory = kib(given, "mem_total_kib", "node.")
     amounts = [kib(zones, name, "node.numa.") for name in sorted(zones, key=lambda name: int(name[4:]))]
     if memory < max(1, sum(amounts)):
-        raise _error("a node has memory, and at least as much as its zones.", file, "node.mem_total_kib")
+        raise _error("a node has memory, at least as much as its NUMA nodes.", file, "node.mem_total_kib")
     counts_swap = any(isinstance(one.files.get(Knob.MEMORY_MEMSW_LIMIT_IN_BYTES), str) for one in cgroups)
     return NodeFacts(
         memory=memory,
@@ -361,7 +361,7 @@ def _runtimes(given: Mapping[str, Any], cgroups: Iterable[CgroupPath], file: str
 def _cgroups(data: Mapping[str, Any], file: str) -> Iterator[tuple[CgroupPath, CgroupReading]]:
     cgroups = _typed(data, "cgroups", dict, file)
     if not cgroups:
-        raise _error("there is no cgroup in it.", file, "cgroups")
+        raise _error("it contains no cgroup.", file, "cgroups")
     seen: set[CgroupPath] = set()
     known = False
     for path in cgroups:
@@ -371,14 +371,14 @@ def _cgroups(data: Mapping[str, Any], file: str) -> Iterator[tuple[CgroupPath, C
         except ValueError as error:
             raise _error(f"{error}.", file, f"cgroups.{path[:80]}") from None
         if where in seen:
-            raise _error("this cgroup is there twice.", file, f"cgroups.{path[:80]}")
+            raise _error("this cgroup occurs twice.", file, f"cgroups.{path[:80]}")
         seen.add(where)
         texts: dict[str, FileText] = {}
         nested = {} if files.get("hugetlb") is None else _typed(files, "hugetlb", dict, file, f"cgroups.{path}.")
         plain = {name: text for name, text in files.items() if name != "hugetlb"}
         for name, text in (*plain.items(), *nested.items()):
             if name in texts:
-                raise _error("this file is there twice.", file, f"cgroups.{path}.{name}")
+                raise _error("this file occurs twice.", file, f"cgroups.{path}.{name}")
             if text is not None and not isinstance(text, str):
                 raise _error("expected the file's text, or null for no such file.", file, f"cgroups.{path}.{name}")
             texts[name] = NoFile.NO_FILE if text is None else text

@@ -76,7 +76,7 @@ def oci_named(text: str, *, where: str = "--crio-config") -> Traits:
     _checked(name, version, text, where)
     known = _known(name)
     if known in _CRI:
-        raise UsageError(f"'{_shown(text)}' is no OCI runtime.", where=where, next_step=_EXAMPLE)
+        raise UsageError(f"'{_shown(text)}' is not an OCI runtime.", where=where, next_step=_EXAMPLE)
     return unmodelled_traits(name, version) if known is None else traits_of(known, version)
 
 
@@ -149,7 +149,7 @@ def _checked(name: str, version: str | None, text: str, where: str) -> None:
     if not _NAME.fullmatch(name):
         raise UsageError(f"there is no runtime '{_shown(name)}'.", where=where, next_step=_EXAMPLE)
     if version and not _VERSION.fullmatch(version):
-        what = f"'{_shown(text)}' is no name and version: a version has letters, digits and . + ~ : _ - in it."
+        what = f"'{_shown(text)}' is not a name and version: a version has letters, digits and . + ~ : _ - in it."
         raise UsageError(what, where=where, next_step=_EXAMPLE)
 
 

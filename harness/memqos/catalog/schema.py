@@ -184,7 +184,7 @@ def quantity_of(node: Node, place: FieldPath) -> Quantity:
     except QuantityError as error:
         raise place.error(f"{error}.", node.line, got=node.text[:80]) from None
     if quantity.amount == LARGEST and text != str(LARGEST):
-        raise place.error(f"'{text[:40]}' is more than Kubernetes counts: at most 2^63-1.", node.line, got=text[:80])
+        raise place.error(f"'{text[:40]}' is above Kubernetes' maximum of 2^63-1.", node.line, got=text[:80])
     return quantity
 
 

@@ -179,7 +179,7 @@ def _cells(line: str, separator: str, where: str) -> list[str]:
     try:
         return [cell.strip() for cell in next(csv.reader([line], delimiter=separator, skipinitialspace=True))]
     except csv.Error as error:
-        raise UsageError(f"the line is no CSV: {error}.", where=where, next_step="Mend or remove this line.") from None
+        raise UsageError(f"the line is not CSV: {error}.", where=where, next_step="Fix or remove this line.") from None
 
 
 _Row = tuple[int, Sequence[str]]
@@ -412,7 +412,7 @@ def _value(column: Column, cells: Sequence[str], one: _Read, where: str) -> floa
         raise UsageError(
             f"'{text[:40]}' in column '{one.header[:40]}' is not {wanted}.",
             where=where,
-            next_step="Mend or remove this line, or name another column with --column.",
+            next_step="Fix or remove this line, or name another column with --column.",
         )
     return found
 

@@ -86,7 +86,7 @@ def _topology(name: str, top: JsonFields) -> Topology:
     cpus = top.number("cpus", low=1, high=MAX_CPUS)
     listed = top.items("zones")
     if len(listed) > MOST_ZONES:
-        raise top.error("zones", f"has {len(listed)} zones, and QEMU has at most {MOST_ZONES}.", len(listed))
+        raise top.error("zones", f"has {len(listed)} NUMA nodes, and QEMU has at most {MOST_ZONES}.", len(listed))
     zones = tuple(
         _zone(number, JsonFields(item, top.file, f"zones[{number}]", ("memoryMiB", "cpus", "hugepages")), cpus)
         for number, item in enumerate(listed)
@@ -133,7 +133,7 @@ def _processors(top: JsonFields, cpus: int) -> Processors | None:
 def _distances(top: JsonFields, zones: int) -> tuple[tuple[int, ...], ...]:
     rows = top.items("distances", absent=[])
     if rows and (len(rows) != zones or any(not isinstance(row, list) or len(row) != zones for row in rows)):
-        raise top.error("distances", f"must be {zones} rows of {zones} numbers, one for each zone.", rows)
+        raise top.error("distances", f"must be {zones} rows of {zones} numbers, one for each NUMA node.", rows)
     return tuple(tuple(row) for row in rows if isinstance(row, list))
 
 

@@ -107,7 +107,7 @@ def made_names(node: MappingNode, identity: Identity, place: FieldPath, replicas
             f"{count} pods are more than memqos plans for one node ({MOST_PODS}).",
             holder.line_of(name),
             got=count,
-            next_step="Say with --replicas how many of them are on the node." if KINDS[identity.kind].scales else "",
+            next_step="Give the number that is on the node with --replicas." if KINDS[identity.kind].scales else "",
         )
     first = 1
     if identity.kind == "StatefulSet":
@@ -163,7 +163,7 @@ def _check_selector(holder: MappingNode, template: MappingNode, place: FieldPath
     missing += [str(one) for one in needed if not one.fits(labels)]
     if missing:
         raise place.child("metadata", "labels").error(
-            f"the labels do not fit the selector: {', '.join(missing)[:200]}.", template.line
+            f"the labels do not match the selector: {', '.join(missing)[:200]}.", template.line
         )
 
 

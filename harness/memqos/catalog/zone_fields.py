@@ -25,7 +25,7 @@ def memory_of(fields: JsonFields, name: str, mib: int, *, has_cpus: bool) -> int
     """A zone's memory in bytes; raises ManifestError for a zone that has too little to be one."""
     if mib == 0:
         if not has_cpus:
-            raise fields.error(name, "must not be 0 in a zone that has no CPUs: nothing would be left of it.", 0)
+            raise fields.error(name, "must not be 0 in a NUMA node without CPUs: nothing would be left of it.", 0)
     elif mib < MIN_ZONE_MIB:
         raise fields.error(name, f"must be 0, or {MIN_ZONE_MIB} MiB or more (got {mib} MiB).", mib)
     return mib * MIB
@@ -61,6 +61,6 @@ def _device(fields: JsonFields) -> SwapDevice:
 
 def _too_many(wanted: int, memory: int) -> str:
     return (
-        f"take {wanted // MIB} MiB, and the zone's {memory // MIB} MiB must keep {MIN_ZONE_MIB} MiB "
+        f"take {wanted // MIB} MiB, and the NUMA node's {memory // MIB} MiB must keep {MIN_ZONE_MIB} MiB "
         "for everything else."
     )

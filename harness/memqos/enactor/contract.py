@@ -60,7 +60,7 @@ def check_enactor_contract(factory: Callable[[], AbstractContextManager[EnactorC
             _resizes_or_refuses(case, enactment)
         finally:
             enactment.clear()
-        _promise(not enactment.pods, "nothing is told of pods that were cleared away")
+        _promise(not enactment.pods, "pods that were cleared away are no longer reported")
         _promise(_texts(case.read()) == before, "the place is as it was before, and every file holds what it held")
         _promise(not case.enactor.leftovers(), "nothing is left over")
         enactment.clear()
@@ -78,10 +78,12 @@ def _makes_true(case: EnactorCase, enactment: Enactment, order: Order) -> None:
     up = {uid for uid, pod in admitted.items() if pod.failure is None}
     _promise(len(appeared) == len({*appeared}) and up <= {*appeared}, "each pod that comes up appears, and once")
     _promise(set(admitted) == {pod.uid for pod in plan.pods}, "every pod of the plan is admitted, and no other")
-    _promise(dict(enactment.pods) == dict(admitted), "it tells the pods that it admitted last")
+    _promise(dict(enactment.pods) == dict(admitted), "it reports the pods that it admitted last")
     for pod in admitted.values():
         name = pod.planned.name
-        _promise((pod.failure is not None) == (name == case.broken), f"a pod that fails says so, and {name} does not")
+        _promise(
+            (pod.failure is not None) == (name == case.broken), f"a pod that fails reports it, and {name} does not"
+        )
         if pod.failure is None:
             there, planned = set(pod.containers), {one.name for one in pod.planned.containers}
             _promise(there == planned, f"a pod that came up has all containers that it was planned with, not {there}")
@@ -121,8 +123,8 @@ def _resizes_or_refuses(case: EnactorCase, enactment: Enactment) -> None:
         _promise(_texts(case.read()) == before and not told, "an enactor that refuses to resize does none of it")
         return
     _promise(not case.enactor.why_not(Ability.RESIZE), "an enactor that resizes does not say that it cannot")
-    _promise(tuple(told) == tuple(resize.steps), "every step of a resize is told after it was done")
-    _promise(enactment.pods[resize.uid].pod == case.desired, "a pod that was resized is told as what it became")
+    _promise(tuple(told) == tuple(resize.steps), "every step of a resize is reported after it was done")
+    _promise(enactment.pods[resize.uid].pod == case.desired, "a pod that was resized is reported with its new size")
     _holds(case, enactment, case.resized.after)
 
 

@@ -19,10 +19,10 @@ from memqos.runtime.base import ContainerHandle
 __all__ = ["Nobody"]
 
 _WHY_NOT = {
-    Ability.STEER: "the workloads run already, and take no commands.",
-    Ability.RESIZE: "pods are only read here, and resized through their cluster.",
-    Ability.RECONCILE: "cgroups are only read here, and written by the kubelet.",
-    Ability.SUCCEED: "the kubelet is only observed here, and restarted by whoever runs it.",
+    Ability.STEER: "the workloads already run, and accept no commands.",
+    Ability.RESIZE: "memqos only reads pods here: resize them through their cluster.",
+    Ability.RECONCILE: "memqos only reads cgroups here: the kubelet writes them.",
+    Ability.SUCCEED: "memqos only observes the kubelet here: restart it yourself.",
 }
 
 
@@ -98,7 +98,7 @@ class Seen:
                 admitted.failure = TargetError(
                     "no container of this pod runs there.",
                     where=f"pod {admitted.planned.namespace}/{admitted.planned.name}",
-                    next_step="Start the pod, or leave it out: nobody starts it here.",
+                    next_step="Start the pod, or leave it out: memqos starts no pods here.",
                 )
         return self._pods
 

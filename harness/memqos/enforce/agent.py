@@ -111,7 +111,7 @@ def adopt(request: Request, manager: Manager, slices: Slices, step: Step) -> Non
         refuse_existing(folder)
     kept = read_kept(folder)
     if kept is not None and kept["mark"] != request["mark"]:
-        raise StepError(f"the enforcement '{kept['mark']}' changed it and did not put back what it held", "leftover")
+        raise StepError(f"the enforcement '{kept['mark']}' changed it and did not restore its values", "leftover")
     if kept is None:
         keep(request, manager, step, cgroup)
     make_or_change(request, manager, slices, {**step, "action": "change"})
@@ -167,8 +167,8 @@ def refuse_existing(folder: Path) -> None:
     if folder.is_dir():
         mark = read_mark(folder)
         if mark is None:
-            raise StepError("it exists already and is somebody else's", "foreign")
-        raise StepError(f"it exists already, left behind by the enforcement '{mark}'", "leftover")
+            raise StepError("it already exists and does not belong to memqos", "foreign")
+        raise StepError(f"it already exists, left behind by the enforcement '{mark}'", "leftover")
 
 
 def refuse_unmarked(folder: Path, mark: str) -> None:

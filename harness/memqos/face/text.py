@@ -29,7 +29,7 @@ _NARROWEST = 40
 _LABEL = re.compile(r" *(?:source|given|sum|rounding|cgroup|expected|look|seen|not written:) +")
 _STYLES: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = (
     (re.compile(r"^memqos: (?:error|finding): "), {"fg": "red"}),
-    (re.compile(r"^memqos: note: |^not observable: |^not judged|^taken to run on "), {"fg": "yellow"}),
+    (re.compile(r"^memqos: note: |^not observable: |^not judged|^assumed to run on "), {"fg": "yellow"}),
     (re.compile(r"^verdict: conforms "), {"fg": "green", "bold": True}),
     (re.compile(r"^verdict: (?:interrupted|nothing was observed) "), {"fg": "yellow", "bold": True}),
     (re.compile(r"^verdict: "), {"fg": "red", "bold": True}),

@@ -78,8 +78,8 @@ def compiler_for(target: Target, *, deadline: Deadline) -> Compiler:
     found = shutil.which(cross, path=search_path(os.environ)) if cross else None
     if found is None:
         raise EnvironmentNotAbleError(
-            f"the machine's CPU is {machine[:40]}, this host's is {platform.machine()}, and nothing here compiles the "
-            "programs that memqos brings for it.",
+            f"the machine's CPU is {machine[:40]}, this host's is {platform.machine()}, and this host has no "
+            "compiler for it: memqos needs one for the programs that it brings.",
             where=target.address,
             next_step=f"Install {cross} (Debian: gcc-{cross.removesuffix('-gcc').replace('_', '-')}), or run memqos on "
             "a host with that CPU."
@@ -113,7 +113,7 @@ def bring_images(
         return
     if not offer.name.startswith("containerd+"):
         raise EnvironmentNotAbleError(
-            f"its store has no image {', '.join(missing[0][1])}, and only containerd's takes one from us.",
+            f"its store has no image {', '.join(missing[0][1])}, and memqos can load one only into containerd's.",
             where=target.address,
             next_step="Load it there first; `memqos vm shell` has a machine that has it.",
         )

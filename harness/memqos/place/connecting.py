@@ -50,7 +50,7 @@ def runtime_connected(
         return
     if offer.oci.name == RuntimeName.RUNSC:
         raise UnfitFileError(
-            f"the program below {offer.name} is runsc, which containerd, CRI-O and Docker do not run in runc's way.",
+            f"the program below {offer.name} is runsc, which containerd, CRI-O and Docker do not run like runc.",
             where="--runtime-binary",
             next_step=f"Drive it directly: --runtime oci:{offer.name.rpartition('+')[2]}.",
         )

@@ -58,8 +58,11 @@ def _tells_what_the_target_has(place: Place) -> None:
     _promise("://" in place.target.address, f"the target's address is a URL, and is {place.target.address!r}")
     kernel = place.target.read(_KERNEL, deadline=_soon()) or b""
     told = place.facts.node.kernel
-    _promise(kernel.decode().strip() == told, f"facts are the target's: its kernel is {kernel!r}, and told is {told!r}")
-    _promise(place.facts.node.memory > 0 and place.facts.node.cpus > 0, "facts tell memory and processors")
+    _promise(
+        kernel.decode().strip() == told,
+        f"facts are the target's: its kernel is {kernel!r}, not {told!r}",
+    )
+    _promise(place.facts.node.memory > 0 and place.facts.node.cpus > 0, "facts give memory and processors")
     _promise(bool(json.dumps(dict(place.provenance), default=str)), "provenance is a document")
 
 
@@ -72,7 +75,7 @@ def _speaks_to_its_runtimes(place: Place) -> None:
         for driver in offer.handlers:
             with place.connect(name, driver, record=lambda _: None, deadline=_soon()) as runtime:
                 _promise(runtime.name == name, f"asked for {name}, it connects to that, and not to {runtime.name}")
-                _promise(bool(runtime.version(deadline=_soon()).name), f"{name} tells who it is")
+                _promise(bool(runtime.version(deadline=_soon()).name), f"{name} reports its name")
 
 
 def _refuses_what_it_does_not_offer(place: Place) -> None:
@@ -106,24 +109,24 @@ def _is_not_kept_unless_it_was_lent_so(place: Place) -> None:
 def _is_spoilt_for_the_first_reason(place: Place) -> None:
     place.spoil("a test left something behind")
     place.spoil("and another did")
-    _promise(place.condition is PlaceState.SPOILT, "a place that was spoilt is that")
-    _promise(place.spoilt == "a test left something behind", f"the first reason stays, and told is {place.spoilt!r}")
+    _promise(place.condition is PlaceState.SPOILT, "a place that was spoilt is spoilt")
+    _promise(place.spoilt == "a test left something behind", f"the first reason stays, not {place.spoilt!r}")
     place.check_alive()
-    _promise(place.target.run(["true"], deadline=_soon()).status == 0, "a spoilt place can still be asked things")
+    _promise(place.target.run(["true"], deadline=_soon()).status == 0, "a spoilt place still runs commands")
 
 
 def _stays_broken(case: PlaceCase) -> None:
     place, target = case.place, case.place.target
     case.lose()
-    _promise(_failure(lambda: target.run(["true"], deadline=_soon())) is not None, "a lost place answers nothing")
-    first = _promised(lambda: place.examine(MachineryError("the connection is gone.")), "examine tells a lost place")
+    _promise(_failure(lambda: target.run(["true"], deadline=_soon())) is not None, "a lost place runs no command")
+    first = _promised(lambda: place.examine(MachineryError("the connection is gone.")), "examine reports a lost place")
     wait("the place is known to be lost", lambda: _failure(place.check_alive) is not None, deadline=_soon())
-    _promise(place.condition is PlaceState.BROKEN, f"a place that is lost is broken, and told is {place.condition}")
-    again = _promised(place.check_alive, "check_alive tells a lost place")
+    _promise(place.condition is PlaceState.BROKEN, f"a place that is lost is broken, not {place.condition}")
+    again = _promised(place.check_alive, "check_alive reports a lost place")
     _promise(str(first) == str(again), f"a failure is repeated as it was: first {first}, then {again}")
     _promised(lambda: place.target, "the target of a lost place repeats its failure")
     place.spoil("a third reason")
-    _promise(place.condition is PlaceState.BROKEN, "nothing mends a lost place")
+    _promise(place.condition is PlaceState.BROKEN, "nothing repairs a lost place")
 
 
 def _promised(act: Callable[[], object], promise: str) -> MachineryError:

@@ -122,9 +122,9 @@ def guarded(
             process.kill()
         if said != "clean" and not is_lost():
             raise TargetError(
-                f"not everything could be taken back: {said or 'the guard is gone'}.",
+                f"cleanup incomplete: {said or 'the cleanup process exited'}.",
                 where=target.address,
-                next_step="Its guard takes back what is left, if the connection was lost; look there in a minute.",
+                next_step="If the connection was lost, the cleanup process there removes the rest: check in a minute.",
             )
 
 
@@ -142,12 +142,12 @@ def _require_ready(said: str, target: Target) -> None:
         )
     if not said:
         raise EnvironmentNotAbleError(
-            "it cannot be guarded: its python3 does not run.",
+            "the cleanup process cannot run there: its python3 does not run.",
             where=target.address,
             next_step="Install the package python3 there.",
         )
     raise MachineryError(
-        f"what an earlier run left there cannot be taken back: {said}.",
+        f"what an earlier run left there cannot be cleaned up: {said}.",
         where=target.address,
         next_step="Remove it by hand.",
     )

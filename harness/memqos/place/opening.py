@@ -93,7 +93,7 @@ class Places:
                 raise EnvironmentNotAbleError(
                     f"it has cgroup {found}, and the run is for {asked}.",
                     where=place.target.address,
-                    next_step=f"Say --cgroup {found}.",
+                    next_step=f"Give --cgroup {found}.",
                 )
             for runtime, driver in product(self._settings.runtime, self._settings.driver):
                 offered(place, runtime, driver)
@@ -105,7 +105,7 @@ class Places:
         for now in brought:
             if self._builds.get(str(now.path), now.sha256) != now.sha256:
                 raise UsageError(
-                    f"'{now.path}' is not what it was when the run began.",
+                    f"'{now.path}' changed after the run began.",
                     where=now.option,
                     next_step="Run again, and build into another file while it runs.",
                 )
@@ -148,9 +148,9 @@ def cri_socket(settings: Settings) -> str:
         return socket
     if meant := [one for one in plus if one.startswith(BY_HANDLER)]:
         raise UsageError(
-            f"{meant[0]} is a handler of the server on --cri-socket, and that is not given.",
+            f"{meant[0]} is a handler of the server on --cri-socket, which is not given.",
             where=settings.origins["runtime"],
-            next_step="Say where it listens in the machine: --cri-socket PATH.",
+            next_step="Give its socket in the machine: --cri-socket PATH.",
         )
     if meant := [one for one in plus if one.startswith(OVER_CRIO)]:
         if not (settings.guest_file or settings.guest_deb or settings.target):
@@ -174,7 +174,7 @@ def _check_target(url: str, settings: Settings) -> None:
     origins = [settings.origins[name] for name in OF_BOOTED_MACHINES]
     if meant := [origin for origin in origins if origin.startswith("--")]:
         raise UsageError(
-            f"{meant[0]} is about machines that memqos boots, and {where} names one that is there.",
+            f"{meant[0]} applies to machines that memqos boots, and {where} names an existing one.",
             next_step="Give one or the other.",
         )
 

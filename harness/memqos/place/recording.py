@@ -88,8 +88,8 @@ head -c "$2" -- "$1"
 """
 """A file, if it is a plain one; a device never ends, and a FIFO waits for a writer."""
 _WHY_NOT = {
-    3: "it is not there any more",
-    4: "it is not a plain file",
+    3: "it no longer exists",
+    4: "it is not a regular file",
     5: "it may not be read",
     6: "it is a link to nothing",
 }
@@ -184,7 +184,7 @@ def _cgroups_of_pods(tree: CgroupTree, deadline: Deadline) -> list[CgroupPath]:
     parents = [path for path in paths if _is_parent_of_pods(path)]
     if not parents:
         raise EnvironmentNotAbleError(
-            f"no kubelet's pods are there: no cgroup is called {_PARENT} or {_SLICE}.",
+            f"it has no pods of a kubelet: no cgroup is called {_PARENT} or {_SLICE}.",
             where=f"{tree.target.address}{root}",
             next_step="Name a node on which a kubelet runs, with cgroupsPerQOS.",
         )
@@ -274,7 +274,7 @@ def drop_ins_of(target: Target, folder: str, deadline: Deadline) -> dict[str, ob
     most = _MOST_DROP_INS * 4096
     found = target.run(["sh", "-c", DROP_INS_SCRIPT, "sh", folder, str(most)], deadline=deadline)
     if found.status:
-        return {"drop_ins": {}, "drop_ins_unread": {folder: "there is no such folder any more"}}
+        return {"drop_ins": {}, "drop_ins_unread": {folder: "the folder no longer exists"}}
     paths = sorted((one for one in found.text.split("\0") if one), key=lambda path: path.encode().split(b"/"))
     texts: dict[str, str] = {}
     unread = dict.fromkeys(paths[_MOST_DROP_INS:], f"memqos reads {_MOST_DROP_INS} files at most")

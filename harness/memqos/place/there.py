@@ -47,13 +47,13 @@ def require_rights(target: Target, *, deadline: Deadline) -> None:
     user, *names = checked(target.run(["sh", "-c", _LOOK], deadline=deadline), where=target.address).text.split("\n")
     if user != "0":
         raise EnvironmentNotAbleError(
-            "cgroups and runtimes need root, and we are not.",
+            "cgroups and runtimes require root.",
             where=target.address,
             next_step="Let ssh in as root, or run memqos as root for local://.",
         )
     if kubelets := sorted({name for name in names if name.startswith(KUBELETS)}):
         raise EnvironmentNotAbleError(
-            f"a kubelet runs there ({', '.join(kubelets)}), and memqos would be in its place.",
+            f"a kubelet runs there ({', '.join(kubelets)}), and memqos would act in its place.",
             where=target.address,
             next_step="Drain the node and stop it, or name a machine without one.",
         )
@@ -73,7 +73,7 @@ def require_free(target: Target, hierarchy: Hierarchy, offers: Iterable[OfferedR
             if others := runtime.foreign_sandboxes(deadline=deadline):
                 more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
                 raise EnvironmentNotAbleError(
-                    f"{socket} has pods that are not ours: {', '.join(others[:_SHOWN])}{more}.",
+                    f"{socket} has pods that memqos did not create: {', '.join(others[:_SHOWN])}{more}.",
                     where=target.address,
                     next_step="Name a machine without pods.",
                 )
@@ -205,7 +205,7 @@ class PlaceThere:
 
     def keep(self) -> KeptPlace:
         """It stays anyhow, and nothing of ours stays on it."""
-        raise MachineryError("a machine that was there before is not kept.", where=self._target.address)
+        raise MachineryError("an existing machine is not kept.", where=self._target.address)
 
     @property
     def provenance(self) -> Mapping[str, object]:

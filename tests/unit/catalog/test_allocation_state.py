@@ -62,7 +62,7 @@ def test_the_checksum_of_a_kubelet_fits():
 
 @pytest.mark.parametrize("wrong", [{"data": DATA + " "}, {"checksum": 1555601527}, {"checksum": "1"}])
 def test_a_damaged_checkpoint_is_refused(wrong):
-    with pytest.raises(ManifestError, match="the checksum does not fit its data: the file is damaged"):
+    with pytest.raises(ManifestError, match="the checksum does not match its data: the file is damaged"):
         read({"data": DATA, "checksum": 1555601526} | wrong)
 
 
@@ -88,7 +88,7 @@ def test_what_is_allocated_holds_with_its_limits():
     one = with_checkpoints(ASKED, allocated, allocated)
     assert maximum(one) == ["1073741824", "1073741824"]
     inputs = planned(one).containers[0].cgroup.knobs[Knob.MEMORY_MAX].reason.inputs
-    assert "allocated 1Gi; 12Gi is asked for and pending" in inputs[0].origin
+    assert "allocated 1Gi; 12Gi is requested and pending" in inputs[0].origin
 
 
 def test_what_is_allocated_and_not_carried_out_may_be_either():

@@ -190,7 +190,7 @@ def test_what_an_autoscaler_cannot_be(beside, old, new, said):
 def test_an_object_may_be_given_twice_if_it_is_the_same(beside):
     namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n"
     assert len(beside(f"{namespace}---\n{namespace}").namespaces) == 1
-    with pytest.raises(ManifestError, match="another PriorityClass high is already there, from"):
+    with pytest.raises(ManifestError, match="another PriorityClass high is already defined in"):
         beside(f"{priority_class('high', 1)}---\n{priority_class('high', 2)}")
 
 

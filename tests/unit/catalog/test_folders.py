@@ -66,15 +66,15 @@ def test_the_same_files_when_they_are_named(folder):
     assert names(place / "none.txt") == ["a"]
     with pytest.raises(ManifestError, match="kind is not set"):
         load_pods([place / "values.yaml"])
-    with pytest.raises(ManifestError, match="there is no object in it"):
+    with pytest.raises(ManifestError, match="it contains no object"):
         load_pods([place / "empty.yaml"])
 
 
 @pytest.mark.parametrize(("files", "recursive", "says"), [
     ({"a.txt": "x", "b/c.yaml": pod("a")}, False, "has no file .* -R looks into"),
     ({"a.txt": "x"}, True, r"has no file whose name ends in .json, .yaml or .yml.$"),
-    ({"a.yaml": SERVICE, "b.yaml": "x: 1"}, False, "no pod in what was given, .*: Service. Give a Pod"),
-    ({"a.yaml": ""}, False, "no pod in what was given, nor an object that makes pods. Give"),
+    ({"a.yaml": SERVICE, "b.yaml": "x: 1"}, False, "the input has no pod .*: Service. Give a Pod"),
+    ({"a.yaml": ""}, False, "the input has no pod and no object that makes pods. Give"),
 ])  # fmt: skip
 def test_a_folder_with_nothing_to_answer(folder, files, recursive, says):
     with pytest.raises(UsageError, match=says):
@@ -114,9 +114,9 @@ def test_made_names_leave_room_for_real_ones(folder):
 
 
 @pytest.mark.parametrize(("texts", "says"), [
-    ([scaled("Deployment"), scaled("Deployment")], "the Deployment default/web is already there, from"),
-    ([scaled("StatefulSet"), pod("web-0")], "the pod default/web-0 .* is already there, from"),
-    ([pod("a", uid="u"), pod("b", uid="u")], "the pod default/b .uid u. is already there, from"),
+    ([scaled("Deployment"), scaled("Deployment")], "the Deployment default/web is already defined in"),
+    ([scaled("StatefulSet"), pod("web-0")], "the pod default/web-0 .* is already defined in"),
+    ([pod("a", uid="u"), pod("b", uid="u")], "the pod default/b .uid u. is already defined in"),
 ])  # fmt: skip
 def test_nothing_is_given_twice(folder, texts, says):
     with pytest.raises(ManifestError, match=says):

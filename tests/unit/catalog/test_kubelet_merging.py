@@ -89,7 +89,7 @@ def test_a_folder_as_config_dir_takes_it(files, tmp_path):
     assert found.pod_pids_limit == 4
     assert [one.rpartition("/d/")[2] for one in found.drop_ins] == ["10-a.conf", "20-sub/50.conf", "30.conf", "9.conf"]
     [note] = found.notes
-    assert note.what == "--config-dir takes files that end in .conf only: skipped readme.txt, x.yaml"
+    assert note.what == "--config-dir reads files that end in .conf only: skipped readme.txt, x.yaml"
     assert found.origin["podPidsLimit"] == f"{tmp_path}/d/9.conf:4"
 
 

@@ -72,7 +72,7 @@ def test_huge_pages_are_one_zones():
     ({"kind": "List"}, "expected one Node, got 0"),
     ({"kind": "List", "items": [{"status": {}}]}, "items[0].kind: expected a Node, got ''"),
     ({"kind": "Pod"}, "kind: expected a Node, got 'Pod'. Give one Node: kubectl get node NAME -o json"),
-    (changed("status", "nodeInfo", "operatingSystem", to="windows"), "memqos knows Linux nodes only"),
+    (changed("status", "nodeInfo", "operatingSystem", to="windows"), "memqos supports Linux nodes only"),
     (changed("status", "capacity", to={"cpu": "4"}), "status.capacity.memory: expected the node's memory, got nothing"),
     (changed("status", "capacity", "cpu", to="0"), "expected the node's cpu, got 0"),
     (changed("status", "capacity", "cpu", to="9000"), "9000 CPUs are more than 8192"),

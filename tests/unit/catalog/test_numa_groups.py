@@ -96,11 +96,11 @@ GROUP = {"mem": "1G", "cores": 1}
         ([{**GROUP, "mem": "1T"}], "[0].mem: must be a size such as"),
         ([{**GROUP, "mem": 1}], "[0].mem: must be a text (got 1)"),
         ([GROUP, {"mem": "32M"}], "[1].mem: must be 0, or 64 MiB or more (got 32 MiB)"),
-        ([GROUP, {}], "[1].mem: must not be 0 in a zone that has no CPUs"),
+        ([GROUP, {}], "[1].mem: must not be 0 in a NUMA node without CPUs"),
         ([{**GROUP, "mem": "256M"}], "must have 512 MiB together"),
         ([{**GROUP, "cores": 65, "threads": 1}], "has 65 CPUs, and a machine has at most 64"),
         ([{**GROUP, "nodes": 127, "packages": 2}], "[0]: makes 254 nodes, and QEMU has at most 128"),
-        ([GROUP, {"mem": "1G", "threads": 1}], "[1].threads: must not be said of a group that has no cores"),
+        ([GROUP, {"mem": "1G", "threads": 1}], "[1].threads: must not be set for a group without cores"),
         (
             [GROUP, {**GROUP, "cores": 2}],
             "[1].cores: makes packages of 1 dies with 2 cores, and those of [0] have 1 with 1",

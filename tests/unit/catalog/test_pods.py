@@ -72,7 +72,7 @@ def test_several_files_in_order(tmp_path):
 def test_the_same_pod_twice(tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text(POD.format(name="a"))
-    with pytest.raises(ManifestError, match=r"default/a .* is already there"):
+    with pytest.raises(ManifestError, match=r"default/a .* is already defined"):
         load_pods([path, path])
 
 

@@ -162,7 +162,7 @@ def test_cells_that_could_be_read_in_two_ways_or_in_none_are_refused(row, says):
 
 
 def test_a_cell_that_is_longer_than_csv_takes_is_refused():
-    with pytest.raises(UsageError, match=r"s\.csv:2: the line is no CSV"):
+    with pytest.raises(UsageError, match=r"s\.csv:2: the line is not CSV"):
         read("time,current,high_events", f"1,{'9' * 200_000},0")
 
 

@@ -115,7 +115,7 @@ def with_zone(zone):
         (
             {**GOOD, "zones": [*GOOD["zones"], {"memoryMiB": 0}]},
             "zones[2].memoryMiB",
-            "must not be 0 in a zone that has no",
+            "must not be 0 in a NUMA node without",
         ),
         (
             {**GOOD, "zones": [{"memoryMiB": 0, "cpus": [0]}, {"memoryMiB": 256, "cpus": [1]}]},
@@ -127,7 +127,7 @@ def with_zone(zone):
         (
             with_zone({"memoryMiB": 1087, "cpus": [0], "hugepages": {"1G": 1}}),
             "zones[0].hugepages",
-            "take 1024 MiB, and the zone's 1087 MiB must keep 64 MiB",
+            "take 1024 MiB, and the NUMA node's 1087 MiB must keep 64 MiB",
         ),
         ({**GOOD, "zswap": 1}, "zswap", "must be true or false (got 1)"),
         ({**GOOD, "processors": {"cores": 3}}, "processors", "must multiply to 2 CPUs (they are 3)"),
@@ -143,7 +143,7 @@ def with_zone(zone):
         (
             {"cpus": 1, "zones": [{"memoryMiB": 64, "cpus": [0]}, *[{"memoryMiB": 64}] * 128]},
             "zones",
-            "has 129 zones, and QEMU has at most 128",
+            "has 129 NUMA nodes, and QEMU has at most 128",
         ),
     ],
 )
@@ -161,7 +161,7 @@ def test_what_cannot_be_a_machine_is_refused_by_field(document, field, words):
     (b"\xff", r"mine\.json: byte 0 is not UTF-8"),
     (b"[" * 100_000, r"mine\.json: the nesting is deeper"),
     (b'{"cpus": 1, "zones": [{"cpus": [0], "memoryMiB": 1024, "memoryMiB": 2048}]}',
-     r"mine\.json: the key 'memoryMiB' is there twice in one object"),
+     r"mine\.json: the key 'memoryMiB' occurs twice in one object"),
 ])  # fmt: skip
 def test_what_is_no_json_is_said(content, says):
     with pytest.raises(ManifestError, match=says):

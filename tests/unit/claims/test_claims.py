@@ -110,8 +110,8 @@ def test_own_writes_read_back_prove_nothing_of_a_runtime():
     own = [found(Setter.MEMQOS), found(Setter.SYSTEMD), found(Setter.KERNEL)]
 
     assert unproved(About.RUNTIME, own) == (
-        "the claim is about the runtime, and nothing that the runtime under test makes was observed, only what others "
-        "do: memqos in the kubelet's place, systemd, the kernel"
+        "the claim is about the runtime, and nothing set by the runtime under test was observed, only values set by "
+        "others: memqos in the kubelet's place, systemd, the kernel"
     )
     assert unproved(About.RUNTIME, [*own, found(Setter.RUNTIME)]) == ""
 

@@ -33,8 +33,8 @@ MEMORY = "pod.yaml:8: spec.containers[0].resources.limits.memory: "
 
 @pytest.mark.parametrize(("text", "says"), [
     ('""', "'' is not a quantity: write a number and a suffix"),
-    ("1e1000", "'1e1000' is more than Kubernetes counts: at most 2^63-1"),
-    ('"1e1000"', "'1e1000' is more than Kubernetes counts: at most 2^63-1"),
+    ("1e1000", "'1e1000' is above Kubernetes' maximum of 2^63-1"),
+    ('"1e1000"', "'1e1000' is above Kubernetes' maximum of 2^63-1"),
     ("-1", "an amount must not be negative, got -1"),
     ("12q", "'12q' is not a quantity: 'q' is not a suffix (Ki Mi Gi Ti Pi Ei"),
     ("1\u0661", "'1\u0661' is not a quantity: write a number and a suffix"),
@@ -91,7 +91,7 @@ STATIC = "memoryManagerPolicy: Static\nsystemReserved: {memory: 100Mi}\neviction
     (STATIC, ("--zones", "1Gi", "--set", "reservedMemory=[{numaNode: 7, limits: {memory: 100Mi}}]"),
      ["--set reservedMemory: reservedMemory: there is no NUMA node 7 on this machine", "It has 0"]),
     (STATIC, ("--zones", "1Gi", "--set", "reservedMemory=[{numaNode: 0, limits: {memory: null}}]"),
-     ["reservedMemory: memory of zone 0 is 0, and must be more than zero"]),
+     ["reservedMemory: memory of NUMA node 0 is 0, and must be more than zero"]),
     ("memoryThrottlingFactor: 0\n", (), ["kubelet.yaml:3: memoryThrottlingFactor: the factor 0 ", "above 0, at most"]),
     ("memoryThrottlingFactor: -0.5\n", (), ["kubelet.yaml:3: memoryThrottlingFactor: the factor -0.5 "]),
     ("memoryThrottlingFactor: 1.0001\n", (), ["kubelet.yaml:3: memoryThrottlingFactor: the factor 1.0001 "]),
@@ -161,7 +161,7 @@ def test_differences_of_releases_that_there_are_not(capsys, tmp_path, releases, 
     (b'{"containers": {}, "cgroups": 7}', "tree.json: cgroups: expected an object, got 7."),
     (b"[" * 200_000, "tree.json: the nesting is deeper than memqos reads."),
     (b'{"a": "' + b"y" * (64 << 20), "tree.json: the file has more than 67108864 bytes."),
-    (b'{"containers": {}, "cgroups": {}}', "tree.json: cgroups: there is no cgroup in it."),
+    (b'{"containers": {}, "cgroups": {}}', "tree.json: cgroups: it contains no cgroup."),
 ])  # fmt: skip
 def test_recorded_trees(capsys, tmp_path, monkeypatch, data, says):
     monkeypatch.chdir(tmp_path)

@@ -118,7 +118,7 @@ def test_a_folder_with_nothing_to_answer(told, tmp_path):
     (tmp_path / "service.yaml").write_text(DEPLOYMENT.partition("---\n")[0])
     code, out, err = told("expect", str(tmp_path), "--kubernetes", "1.36")
     assert (code, out) == (4, "")
-    assert "there is no pod in what was given, nor an object that makes pods: Service." in err
+    assert "the input has no pod and no object that makes pods: Service." in err
 
 
 def test_many_kinds_are_one_note(told, web, tmp_path):
@@ -128,7 +128,7 @@ def test_many_kinds_are_one_note(told, web, tmp_path):
     harmless, unknown = err.splitlines()
     assert harmless.endswith("since they neither create nor change pods: ConfigMap (1), Service (1).")
     assert unknown.endswith(
-        ", Widget11 (1) and 8 more kinds: memqos does not know it: it may make pods, or change what pods ask for."
+        ", Widget11 (1) and 8 more kinds: memqos does not know it: it may make pods, or change their requests."
     )
 
 

@@ -47,7 +47,7 @@ def test_one_language_takes_the_trees_place(told):
         "    Memory 268435456",
         "    MemorySwap 268435456",
     ]
-    assert "    cannot say memory.high 251588608: HostConfig has no field for memory.high.\n" in out
+    assert "    cannot set memory.high 251588608: HostConfig has no field for memory.high.\n" in out
     assert "CRI" not in out
 
 

@@ -153,14 +153,14 @@ def test_nobody_watches_pods_that_run_and_neither_steers_nor_resizes_them():
             course = container.until(ended())
         assert {one.set_by for one in course.premises} == {Setter.KUBELET, Setter.RUNTIME}
         with (
-            pytest.raises(EnactorNotAbleError, match="the workloads run already"),
+            pytest.raises(EnactorNotAbleError, match="the workloads already run"),
             node.watched(WEB, under, rests_on=[Knob.MEMORY_MAX], steered=True),
         ):
             pass
         with node.admitted([WEB], under) as read:
-            with pytest.raises(EnactorNotAbleError, match="pods are only read here"):
+            with pytest.raises(EnactorNotAbleError, match="memqos only reads pods here"):
                 node.resize(read, WEB, under, to=pod("web", "48Mi", "96Mi"))
-            with pytest.raises(EnactorNotAbleError, match="the kubelet is only observed here"):
+            with pytest.raises(EnactorNotAbleError, match="memqos only observes the kubelet here"):
                 node.restart_kubelet(read, kubelet("1.27"))
-            with pytest.raises(EnactorNotAbleError, match="cgroups are only read here"):
+            with pytest.raises(EnactorNotAbleError, match="memqos only reads cgroups here"):
                 node.drift_of_pod(read, WEB)

@@ -127,7 +127,7 @@ def test_a_sandbox_in_which_a_container_is_being_started_is_removed_when_that_is
 
 
 def test_what_cannot_be_taken_back_is_told_and_the_rest_is(world, sandboxes):
-    told = pytest.raises(TargetError, match=r"not everything could be taken back: sandboxes are left: ours")
+    told = pytest.raises(TargetError, match=r"cleanup incomplete: sandboxes are left: ours")
     with told, world.guarded(sandboxes):
         sandboxes.add("ours", ours=True)
         sandboxes.stuck.add("ours")
@@ -147,7 +147,7 @@ def test_what_comes_again_each_time_it_is_removed_does_not_hold_the_guard(monkey
 def test_a_cgroup_that_an_earlier_run_left_and_that_stays_is_machinery(world, sandboxes):
     world.leave([["/kubepods.slice", "memqos", False]])
     world.failure = {"step": 0, "what": "it is busy", "kind": "refused"}
-    told = pytest.raises(MachineryError, match=r"cannot be taken back: /kubepods\.slice: it is busy")
+    told = pytest.raises(MachineryError, match=r"cannot be cleaned up: /kubepods\.slice: it is busy")
     with told, world.guarded(sandboxes):
         pytest.fail("it was let in")
 

@@ -19,9 +19,12 @@ def settings(environment=None, **given):
     ("given", "told"),
     [
         ({"target": "node7"}, "--target: there is no connection 'node7'"),
-        ({"target": NODE, "profile": "forky"}, "--profile is about machines that memqos boots, and --target names one"),
-        ({"target": NODE, "keep_vm": True}, "--keep-vm is about machines that memqos boots"),
-        ({"target": NODE, "kernel_deb": ["a.deb"]}, "--kernel-deb is about machines that memqos boots"),
+        (
+            {"target": NODE, "profile": "forky"},
+            "--profile applies to machines that memqos boots, and --target names an",
+        ),
+        ({"target": NODE, "keep_vm": True}, "--keep-vm applies to machines that memqos boots"),
+        ({"target": NODE, "kernel_deb": ["a.deb"]}, "--kernel-deb applies to machines that memqos boots"),
         ({"topology": "no-such"}, "there is no topology 'no-such'"),
     ],
 )

@@ -66,7 +66,7 @@ def test_a_write_to_a_machine_that_is_only_read_raises_before_it_is_tried(node: 
 
 def test_a_node_without_pods_of_a_kubelet_is_told(node: LiveNode) -> None:
     node.place.cgroups.remove(CgroupPath(("kubepods.slice",)))
-    with pytest.raises(EnvironmentNotAbleError, match="no kubelet's pods are there"):
+    with pytest.raises(EnvironmentNotAbleError, match="it has no pods of a kubelet"):
         recorded(node.target)
 
 
@@ -135,7 +135,7 @@ def test_an_option_of_the_kubelet_may_have_its_value_behind_it(node: LiveNode) -
 def test_a_configuration_that_is_gone_is_told_with_its_path(node: LiveNode) -> None:
     node.kubelet[-1] = "--config=/etc/gone.yaml"
     with pytest.raises(
-        TargetError, match=r"/etc/gone\.yaml: the kubelet's configuration cannot be read: it is not there any more"
+        TargetError, match=r"/etc/gone\.yaml: the kubelet's configuration cannot be read: it no longer exists"
     ):
         recorded(node.target)
 
@@ -268,7 +268,7 @@ def test_drop_ins_that_cannot_be_read_are_named(node: LiveNode) -> None:
     assert settings is not None
     assert str(settings.system_reserved["memory"]) == "200Mi"
     told = {note.field: note.what for note in settings.notes}
-    assert told["/etc/kubelet.d/20.conf"].startswith("it is not a plain file: what it sets is not known here")
+    assert told["/etc/kubelet.d/20.conf"].startswith("it is not a regular file: its settings are not known here")
     assert told["/etc/kubelet.d/30.conf"].startswith("it has more than 1 MiB")
 
 
@@ -277,7 +277,7 @@ def test_a_folder_of_drop_ins_that_is_gone_is_named(node: LiveNode) -> None:
     settings = tree_of(recorded(node.target), "fake://").settings
     assert settings is not None
     [note] = [one for one in settings.notes if one.field == "/etc/gone"]
-    assert note.what.startswith("there is no such folder any more")
+    assert note.what.startswith("the folder no longer exists")
 
 
 def test_a_broken_drop_in_is_named_with_its_line(node: LiveNode) -> None:
@@ -300,7 +300,7 @@ def test_the_scripts_read_plain_files_alone(tmp_path: Path) -> None:
         "drop_ins": {f"{folder}/10.conf": "ten", f"{folder}/20.d/x.conf": "ten"},
         "drop_ins_unread": {
             f"{folder}/40.conf": "it is a link to nothing",
-            f"{folder}/50.conf": "it is not a plain file",
+            f"{folder}/50.conf": "it is not a regular file",
         },
     }
     assert recording.drop_ins_of(target, f"{folder}/gone", deadline)["drop_ins"] == {}

@@ -22,7 +22,7 @@ def machine(said="0\nsystemd\ncontainerd\n", cgroups=()):
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ("1000\nsystemd\n", "need root, and we are not"),
+        ("1000\nsystemd\n", "require root"),
         ("0\nsystemd\nkubelet\n", r"fake://: a kubelet runs there \(kubelet\)"),
         ("0\nk3s-server\nk3s-agent\n", r"a kubelet runs there \(k3s-agent, k3s-server\)"),
         ("0\nkubelite\n", r"there \(kubelite\)"),
@@ -51,7 +51,7 @@ def test_cgroups_of_a_kubelet_are_somebodys(name, sandboxes):
 def test_pods_of_others_are_named_and_left_alone(sandboxes):
     for name in ("a", "b", "c", "d", "e"):
         sandboxes.add(name, ours=False)
-    told = "has pods that are not ours: default/a, default/b, default/c and 2 more"
+    told = "has pods that memqos did not create: default/a, default/b, default/c and 2 more"
     with pytest.raises(EnvironmentNotAbleError, match=told):
         require_free(machine(), FAKE_HIERARCHY, [offer(sandboxes)], deadline=soon())
     assert sandboxes.asked == []

@@ -46,7 +46,7 @@ def test_a_pod_that_runs_though_it_would_be_refused_is_not_judged(told, tmp_path
     assert (code, findings(out, "deviates")) == (0, [])
     (why,) = {one["why_not"] for one in findings(out, "not observable") if "guar-one" in one["subject"]}
     assert 'RuntimeClass "kata" not found' in why
-    assert why.endswith("and it runs: the cluster has other objects")
+    assert why.endswith("but it runs: the cluster has other objects")
 
 
 def test_defaults_that_are_left_to_chance_are_not_judged(told, tmp_path, changed):

@@ -11,7 +11,7 @@ BURSTABLE = "/kubepods.slice/kubepods-burstable.slice"
 WEB = f"{BURSTABLE}/kubepods-burstable-podaaaaaaaa_0000_0000_0000_000000000001.slice"
 UID = "bbbbbbbb-0000-0000-0000-000000000002"
 OTHER = f"{BURSTABLE}/kubepods-burstable-podbbbbbbbb_0000_0000_0000_000000000002.slice"
-COUNTS = "it is made from what all pods request, and the kubelet may count one or not"
+COUNTS = "it is computed from what all pods request, and the kubelet may count one or not"
 SUMS = f"cpu.weight of kubepods-burstable.slice: {COUNTS}"
 
 

@@ -27,7 +27,7 @@ def test_what_rests_on_pods_that_were_not_given_is_not_observable(told, changed)
         for one in document["findings"]
         if one["verdict"] == "not observable" and "burst-init-max" not in one["subject"]
     }
-    why = "it is made from what all pods of the node request, and 1 of them was not given"
+    why = "it is computed from what all pods of the node request, and 1 of them was not given"
     assert unseen == {
         ("kubepods.slice", "memory.min"): (why, "530112512"),
         ("kubepods-burstable.slice", "memory.low"): (why, "379670528"),
@@ -59,7 +59,7 @@ def test_one_pod_twice_in_a_recording(told, changed):
     code, out, err = told("--tree", changed(lambda data: data["pods"].append(data["pods"][0])))
     assert (code, out) == (4, "")
     assert "tree.json pods[12]: metadata.name: the pod default/guar-one" in err
-    assert "is already there, from " in err
+    assert "is already defined in " in err
 
 
 def test_a_recorded_pod_may_say_what_only_two_escapes_can(told, changed):

@@ -41,11 +41,11 @@ def test_of_runtimes_that_nobody_names_nothing_is_expected_that_versions_differ_
 
     code, out, _ = told("--tree", changed(bare))
     assert code == 0
-    assert "taken to run on containerd of unknown version and runc of unknown version: what versions do" in out
+    assert "assumed to run on containerd of unknown version and runc of unknown version: what differs" in out
     assert "not observable: cpu.weight of container a of pod default/burst-cpu-only-n1: versions of the runtime" in out
-    assert "taken to run on" not in told("--tree", TIERED)[1]
+    assert "assumed to run on" not in told("--tree", TIERED)[1]
     _, out, _ = told("--tree", changed(bare), "--runtime", "runc@1.1.14")
-    assert "taken to run on containerd of unknown version: " in out
+    assert "assumed to run on containerd of unknown version: " in out
     assert "cpu.weight of" not in out
 
 
@@ -88,8 +88,8 @@ UNMADE = {
 @pytest.mark.parametrize(("first_process", "code", "deviating", "unseen"), [
     ({"oom_score_adj": "968", "comm": "runc:[2:INIT]"}, 0, 0, "its first process was still the runtime's"),
     ({"oom_score_adj": "968", "cmdline": "runc\0init\0"}, 0, 0, "its first process was still the runtime's"),
-    ({"oom_score_adj": "-998"}, 0, 0, "or nobody ever wrote its files"),
-    ({"oom_score_adj": "-998", "comm": "memload"}, 0, 0, "or nobody ever wrote its files"),
+    ({"oom_score_adj": "-998"}, 0, 0, "or its files were never written"),
+    ({"oom_score_adj": "-998", "comm": "memload"}, 0, 0, "or its files were never written"),
     ({"oom_score_adj": "-998", "memory.max": "209715200"}, 1, 6, ""),
     ({"oom_score_adj": "968"}, 1, 6, ""),
     ({"oom_score_adj": "968", "comm": "runcible"}, 1, 6, ""),
@@ -100,7 +100,7 @@ def test_a_container_that_was_being_made(told, changed, first_process, code, dev
 
     found, out, _ = told("--tree", changed(catch))
     assert (found, f" {deviating} deviate, " in out.splitlines()[-1]) == (code, True)
-    assert bool(unseen) is ("of container a of pod default/burst-req-lim-n1: the container was being made" in out)
+    assert bool(unseen) is ("of container a of pod default/burst-req-lim-n1: the container was being created" in out)
     assert unseen in out
 
 

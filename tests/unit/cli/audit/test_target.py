@@ -104,7 +104,7 @@ def test_a_url_of_no_machine_is_told_with_its_option(told: Told) -> None:
 
 def test_a_machine_without_pods_is_not_able(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(*_: Any, **__: Any) -> None:
-        raise EnvironmentNotAbleError("no kubelet's pods are there.", where="ssh://node7")
+        raise EnvironmentNotAbleError("it has no pods of a kubelet.", where="ssh://node7")
 
     monkeypatch.setattr(recording, "recorded", nothing)
     monkeypatch.setattr(recording, "reached", lambda *_: contextlib.nullcontext())
@@ -173,8 +173,8 @@ def test_what_an_unread_drop_in_may_explain_is_not_observable(node: LiveNode, to
     node.kubelet += ["--kube-reserved=memory=1Gi", "--config-dir", "/etc/kubernetes/conf.d"]
     code, out, err = told("--target", "ssh://node7", *PODS)
     assert code == 0
-    assert "/etc/kubernetes/conf.d: there is no such folder any more: what it sets is not known here" in err
-    assert "the kubelet's configuration is not known whole: /etc/kubernetes/conf.d" in out
+    assert "/etc/kubernetes/conf.d: the folder no longer exists: its settings are not known here" in err
+    assert "the kubelet's configuration is not completely known: /etc/kubernetes/conf.d" in out
     config = data_root() / "fixtures/kubelet/v1.22.yaml"
     code, out, _ = told("--target", "ssh://node7", "--kubelet-config", config, *PODS)
     assert "is not known whole" not in out

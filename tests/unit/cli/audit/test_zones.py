@@ -17,7 +17,7 @@ def test_zones_are_not_known_while_other_pods_may_hold_them(told, changed):
     zones = {one["subject"]: one["why_not"] for one in findings if one["knob"] == "cpuset.mems"}
     assert code == 0
     assert zones["container a of pod default/g-small-n1"] == (
-        "other pods may hold memory of its zones: 1 of them was not given, nor is memory_manager_state there"
+        "other pods may hold memory of its NUMA nodes: 1 of them was not given, and memory_manager_state is missing"
     )
     assert zones["container a of pod default/burst-n1"] == ""
 
@@ -47,4 +47,4 @@ def test_a_container_on_the_wrong_zone(told, changed):
 def test_a_state_that_no_kubelet_goes_on_from(told, changed):
     code, _, err = told("--tree", changed(lambda data: data["memory_manager_state"].update(checksum=1), ONE_ZONE))
     assert code == 4
-    assert "memory_manager_state: with this configuration and node no kubelet goes on" in err
+    assert "memory_manager_state: with this configuration and node no kubelet starts" in err

@@ -236,15 +236,16 @@ def test_crio_conf_has_handlers_and_workloads(told, crio_conf, tmp_path):
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    ("crio = 1", "crio is no table"), ("[crio.runtime]\nruntimes = 1", "runtimes is no table"), ("[", "is no TOML"),
-    ("[crio.runtime.runtimes.a]\nallowed_annotations = [1]", "allowed_annotations is no list of strings"),
+    ("crio = 1", "crio is not a table"), ("[crio.runtime]\nruntimes = 1", "runtimes is not a table"),
+    ("[", "is not TOML"),
+    ("[crio.runtime.runtimes.a]\nallowed_annotations = [1]", "allowed_annotations is not a list of strings"),
     ("[crio.runtime.workloads.a]\n", "workload a has no activation_annotation"),
     ('[crio.runtime.workloads.a]\nactivation_annotation="x"\nresources={cpushares="1"}', "cpushares of workload a"),
     ("#" * (1 << 20) + "#", "more than 1048576 bytes"),
     ('[crio.runtime]\ncgroup_manager = "other"', "cgroup_manager 'other' is unknown"),
     ("[crio.runtime]\ncgroup_manager = 1", "cgroup_manager '1' is unknown"),
-    ('[crio.runtime]\npids_limit = "9"', "pids_limit '9' is no whole number"),
-    ("[crio.runtime]\npids_limit = true", "pids_limit 'True' is no whole number"),
+    ('[crio.runtime]\npids_limit = "9"', "pids_limit '9' is not a whole number"),
+    ("[crio.runtime]\npids_limit = true", "pids_limit 'True' is not a whole number"),
 ])  # fmt: skip
 def test_a_crio_conf_of_another_form_is_refused(told, tmp_path, text, said):
     path = tmp_path / "crio.conf"
@@ -259,7 +260,7 @@ def test_a_crio_conf_of_another_form_is_refused(told, tmp_path, text, said):
     (("--crio-config", "nowhere.conf"), "cannot be read"),
     (("--allowed-annotation", "io.kubernetes.cri-o.UnifiedCgroup.app"), "Give io.kubernetes.cri-o.UnifiedCgroup"),
     (("--runtime-class", "gvisor"), "is not NAME=RUNTIME"),
-    (("--runtime-class", "x=containerd@2.1"), "is no OCI runtime"),
+    (("--runtime-class", "x=containerd@2.1"), "is not an OCI runtime"),
     (("--runtime-class", "x=a b"), "there is no runtime 'a b'"),
 ])  # fmt: skip
 def test_wrong_words_about_runtimes(told, arguments, said):
