@@ -169,6 +169,7 @@ class FakeTarget:
 
     def open(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
         """Only cat can be talked to here; anything else ends at once, as a program that is not there."""
+        self._check_connected()
         words = ["cat"] if tuple(argv) == ("cat",) else ["sh", "-c", "exit 127"]
         return subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
@@ -176,6 +177,7 @@ class FakeTarget:
 
     def forward(self, remote_socket: str) -> contextlib.AbstractContextManager[Path]:
         """The path itself: what listens there, if anything does, is on this host."""
+        self._check_connected()
         return same_socket(remote_socket)
 
     def _check_connected(self) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -146,6 +147,44 @@ def test_an_end_that_a_test_asks_for(runtime: FakeRuntime) -> None:
     runtime.finish(container, exit_code=137, reason="OOMKilled")
     status = runtime.status(container, deadline=soon())
     assert (status.state, status.exit_code, status.reason) == (ContainerState.EXITED, 137, "OOMKilled")
+
+
+def test_a_misplaced_container_is_where_the_test_says(runtime: FakeRuntime, cgroups: FakeCgroups) -> None:
+    container = started(runtime, ContainerResources(memory_limit_in_bytes=64 * MI))
+    before = runtime.cgroup_of(container)
+    runtime.misplace(container, CgroupPath.parse("/elsewhere"))
+    assert (str(runtime.cgroup_of(container)), before in cgroups) == ("/elsewhere", True)
+    assert runtime.state_of(container) is ContainerState.RUNNING
+    assert runtime.resources_of(container).memory_limit_in_bytes == 64 * MI
+    assert (runtime.container_ids, len(runtime.sandbox_ids)) == ({container.id}, 1)
+
+
+def test_a_specification_that_is_remembered_is_not_written(runtime: FakeRuntime, cgroups: FakeCgroups) -> None:
+    container = started(runtime, ContainerResources(memory_limit_in_bytes=64 * MI))
+    stored = runtime.specification_of(container)
+    runtime.remember(container, replace(stored, memory_limit=32 * MI))
+    assert runtime.specification_of(container).memory_limit == 32 * MI
+    assert cgroups.text(runtime.cgroup_of(container), "memory.max") == f"{64 * MI}\n"
+
+
+def test_the_cgroup_of_an_ended_container_stays_if_it_is_kept(runtime: FakeRuntime, cgroups: FakeCgroups) -> None:
+    runtime.keeps_cgroups = True
+    container = started(runtime, ContainerResources(memory_limit_in_bytes=64 * MI))
+    path = runtime.cgroup_of(container)
+    assert cgroups.text(path, "cgroup.procs") == "1\n"
+    runtime.finish(container, exit_code=0)
+    assert (cgroups.text(path, "cgroup.procs"), cgroups.text(path, "memory.max")) == ("", f"{64 * MI}\n")
+    runtime.remove(container, deadline=soon())
+    assert path not in cgroups
+
+
+def test_a_cgroup_loses_a_file_and_what_was_seen_before_stays_as_it_was(cgroups: FakeCgroups) -> None:
+    before = cgroups.snapshot()
+    cgroups.lose_file(POD, "memory.min")
+    assert cgroups.texts(POD, ["memory.min"]) == {"memory.min": None}
+    assert before[POD]["memory.min"] == "0\n"
+    with pytest.raises(KeyError):
+        cgroups.lose_file(POD, "memory.min")
 
 
 def test_it_is_a_runtime(runtime: FakeRuntime) -> None:
