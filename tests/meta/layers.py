@@ -126,7 +126,7 @@ LAYERS: dict[str, frozenset[str]] = {
             "errors", "version", "clock", "repetition", "interruption", "frame", "streams", "ownership", "model",
             "engine", "probe", "runtime.base", "target.attended", "target.base", "enactor", "cases", "catalog",
             "claims", "config", "known", "baseline", "node", "place", "laboratory", "report", "bundles", "face", "page",
-            "third:pytest", "third:_pytest", "third:xdist", "third:execnet", "third:pluggy", "third:click",
+            "third:pytest", "third:xdist", "third:execnet", "third:pluggy", "third:click",
         }
     ),
     "cli": frozenset({"*", "third:click", "third:rich", "third:pytest"}),

@@ -1,8 +1,10 @@
 """What becomes of the tests after one in which a machine broke; the machines are made up, and nothing is booted."""
 
+import inspect
 import json
 
 import pytest
+from _pytest import runner
 
 pytest_plugins = ["pytester"]
 
@@ -79,6 +81,26 @@ def test_another_profile_and_another_module_get_another_machine(results):
     found = results(BREAKS, "def test_it(qos_node): pass", arguments=["--memqos-profile=bookworm,trixie,forky"])
     assert [one["id"].partition("::")[2] for one in found if one["outcome"] == "machinery"] == ["test_breaks[trixie]"]
     assert [one["outcome"] for one in found].count("conforms") == 11
+
+
+class AnotherState(runner.SetupState):
+    """As in a pytest whose `teardown_exact` takes other arguments than this one's."""
+
+    def teardown_exact(self, *items):
+        return super().teardown_exact(*items)
+
+    teardown_exact.__signature__ = inspect.Signature()
+
+
+def test_a_pytest_that_cannot_tear_a_module_down_is_named_and_its_tests_end_in_machinery(results, monkeypatch):
+    monkeypatch.setattr(runner, "SetupState", AnotherState)
+    found = results(BREAKS)
+    assert [one["outcome"] for one in found] == ["conforms", "machinery", "machinery"]
+    assert found[2]["reason"].startswith("the machine of this module is lost: trixie-0 does not answer any more.")
+    said = results.run.stdout.str()
+    assert f"pytest {pytest.__version__} lacks Session._setupstate.teardown_exact" in said
+    assert f"pytest {pytest.__version__} has no known way to set a module up on another machine" in said
+    assert "Traceback" not in said
 
 
 MODULE = """

@@ -89,6 +89,22 @@ def test_a_log_is_its_golden_and_nothing_of_pytests_is_in_it(suite, run):
     assert result.stderr.str() == ""
 
 
+@pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["alone", "xdist"])
+def test_a_pytest_that_cannot_be_kept_quiet_shows_the_run_itself_and_one_line_says_so(suite, run, monkeypatch, options):
+    monkeypatch.delattr(pytest.Config, "get_terminal_writer")
+    suite(BODY)
+    result = run(*options)
+    said = result.stdout.str()
+    assert result.ret == 1
+    [told] = [line for line in result.outlines if "get_terminal_writer" in line]
+    assert told.startswith(f"· pytest {pytest.__version__} lacks Config.get_terminal_writer, which pytest 8.0 to ")
+    assert told.endswith(" has: pytest's own reporter shows this run")
+    assert "test session starts" in said
+    assert "Traceback" not in said
+    assert "verdict: deviates (5 cases observed, 2 deviate;" in said
+    assert result.stderr.str() == ""
+
+
 def test_times_of_other_systems_are_an_estimate_and_said_to_be_one(suite, run, tmp_path):
     times = {f"demo/test_demo.py::test_it[{number}-bookworm-cgroupfs]": 30.0 for number in range(6)}
     (tmp_path / "cache").mkdir()

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import re
 import sys
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from memqos import claims
 from memqos.config.settings import unknown_variables
 from memqos.config.systems import systems_of
+from memqos.plugin.face.telling import Telling
 from memqos.plugin.keys import SETTINGS_KEY, SHARD, WORKERS, is_ours, is_run_of_suites, phase_of, plain_id
+from memqos.plugin.pytest_internals import lacking, quiet, show_report
 from memqos.report.outcome import TestResult
 from memqos.report.summary import shard_text
 from memqos.version import __version__
@@ -58,7 +59,7 @@ class Facing:
     def __init__(self, config: pytest.Config, recording: Recording) -> None:
         self._config = config
         self._recording = recording
-        self._silenced: Any = None
+        self._speak: Callable[[], None] | None = None
         self._output: Output | None = None
         self._times: Timekeeping | None = None
         self._is_told = False
@@ -70,9 +71,24 @@ class Facing:
 
     @pytest.hookimpl
     def pytest_sessionstart(self) -> None:
-        """What is going to be done, and nothing of pytest's own before it; the results' folder is there."""
-        if not is_faced(self._config) or self._reporter is None:
+        """Print what is going to be done, and nothing of pytest's own before it; the results' folder is there.
+
+        Where this pytest's reporter cannot be kept quiet, it shows the run.
+        """
+        if not is_faced(self._config) or not self._config.pluginmanager.has_plugin("terminalreporter"):
             return
+        self._silence()
+        if self._speak is not None:
+            self._open()
+
+    @pytest.hookimpl(trylast=True, specname="pytest_sessionstart")
+    def pytest_session_is_set_up(self, session: pytest.Session) -> None:
+        """Name what this pytest lacks."""
+        if is_faced(self._config):
+            for sentence in lacking(session):
+                Telling(self._config).note(sentence)
+
+    def _open(self) -> None:
         # Rich and the screens are imported only in a run that has a face.
         from memqos.face.opening import opened_face
         from memqos.face.stream import Output
@@ -90,7 +106,6 @@ class Facing:
             several=self._is_distributed,
             places=self._place_of,
         )
-        self._silence()
         header = [*heading(self._config), self._config.stash.get(WORKERS, "")]
         self.face.head([line for line in header if line])
 
@@ -132,7 +147,7 @@ class Facing:
         """What pytest says of an error of its own is heard."""
         if self.face is not None:
             self.face.close()
-            self._unsilence()
+        self._unsilence()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
@@ -164,7 +179,7 @@ class Facing:
         everything = self._config.getoption("tbstyle") == "long" or self._config.get_verbosity() >= 2  # noqa: PLR2004
         for report in _untold(terminalreporter, everything=everything):
             terminalreporter.write_line(f"{report.nodeid}:")
-            report.toterminal(terminalreporter._tw)  # noqa: SLF001 - the one way to a report's text as pytest has it
+            show_report(terminalreporter, report)
             for title, text in report.sections:
                 terminalreporter.write_line(f"{title}:\n{text.rstrip()}")
         if self._config.get_verbosity() > 0:
@@ -197,10 +212,6 @@ class Facing:
         if self._output is not None:
             self._output.close()
         self._unsilence()
-
-    @property
-    def _reporter(self) -> Any:
-        return self._config.pluginmanager.get_plugin("terminalreporter")
 
     @property
     def _is_distributed(self) -> bool:
@@ -244,32 +255,20 @@ class Facing:
         return (file, 1) if file.is_file() else (None, 1)
 
     def _silence(self) -> None:
-        """Pytest's reporter keeps its accounts, and writes to nobody; so do the lines of xdist that go through it."""
-        reporter = self._reporter
-        if self._silenced is None and reporter is not None:
-            from _pytest._io import TerminalWriter
-
-            reporter.flush()
-            self._silenced = reporter._tw  # noqa: SLF001 - pytest has no public way to keep its reporter quiet
-            reporter._tw = TerminalWriter(cast("TextIO", _Nowhere()))  # noqa: SLF001
+        """The reporter of pytest counts, and prints nothing; nor do the lines of xdist that go through it."""
+        if self._speak is None:
+            self._speak = quiet(self._config)
 
     def _unsilence(self) -> None:
-        if self._silenced is not None and self._reporter is not None:
-            self._reporter._tw, self._silenced = self._silenced, None  # noqa: SLF001
+        if self._speak is not None:
+            self._speak()
+            self._speak = None
 
 
 def _gateways(spec: str) -> int:
     """How many workers one --tx of xdist stands for: "3*popen" is three."""
     number, star, _ = spec.partition("*")
     return int(number) if star and number.isdigit() else 1
-
-
-class _Nowhere(io.TextIOBase):
-    """What is written here nobody reads."""
-
-    def write(self, text: str) -> int:
-        """Nothing is written."""
-        return len(text)
 
 
 def _untold(

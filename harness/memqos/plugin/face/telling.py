@@ -6,15 +6,14 @@ nothing of that test.
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 from memqos.clock import SYSTEM_CLOCK
 from memqos.plugin.keys import plain_id, worker_id
+from memqos.plugin.pytest_internals import uncaptured
 
 if TYPE_CHECKING:
     from memqos.face.showing import Face
@@ -55,7 +54,7 @@ class Telling:
         if self._config.get_verbosity() < 0:
             return
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        with self.uncaptured():
+        with uncaptured(self._config):
             if reporter is None:
                 sys.__stderr__ and sys.__stderr__.write(f"[{worker_id(self._config)}] {text}\n")
                 return
@@ -85,13 +84,6 @@ class Telling:
         """A worker begins a case; without workers pytest says so itself."""
         if hasattr(self._config, "workerinput"):
             self._tell(plain_id(item.nodeid), _CASE)
-
-    @contextlib.contextmanager
-    def uncaptured(self) -> Iterator[None]:
-        """Without pytest's capture, so that what is written is seen now."""
-        capture = self._config.pluginmanager.get_plugin("capturemanager")
-        with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
-            yield
 
 
 class Relay:

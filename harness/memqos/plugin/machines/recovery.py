@@ -13,10 +13,9 @@ from collections.abc import Generator, Hashable
 from typing import TYPE_CHECKING
 
 import pytest
-from _pytest.runner import runtestprotocol
 
 from memqos.config.systems import SystemKey
-from memqos.errors import MemqosError
+from memqos.errors import MachineryError, MemqosError
 from memqos.plugin.collection.collecting import kubelet_id, system_of
 from memqos.plugin.face.telling import Telling
 from memqos.plugin.keys import (
@@ -31,6 +30,7 @@ from memqos.plugin.keys import (
     outcome_of_phase,
     told_again,
 )
+from memqos.plugin.pytest_internals import VERSIONS, can_tear_down, tear_down
 from memqos.repetition import ENOUGH, Repetition, as_before
 from memqos.report.outcome import Outcome
 
@@ -60,6 +60,8 @@ class Recovery:
         """The test that is run again, while its first attempt comes to its end."""
         self._why = ""
         """Why it is."""
+        self._second: pytest.Item | None = None
+        """The last test that was run again: a second attempt counts, whatever becomes of it."""
 
     @property
     def _lane(self) -> Lane | None:
@@ -75,13 +77,18 @@ class Recovery:
             raise as_before(error)
         if self._lane is not None and (why := self._lane.lost):
             self._telling.line(f"before {item.name}: {why}")
-            _tear_down(item.session)
+            if not tear_down(item.session):
+                raise MachineryError(
+                    f"the machine of this module is lost: {why.rstrip('.')}.",
+                    next_step=f"pytest {pytest.__version__} has no known way to set a module up on another machine: "
+                    f"use pytest {VERSIONS}, or run this test alone.",
+                )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         """Take back what a module has on a machine that is lost, so that its next test gets a new one."""
         if nextitem is not None and self._lane is not None and self._lane.lost:
-            _tear_down(item.session)
+            tear_down(item.session)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(
@@ -93,11 +100,11 @@ class Recovery:
         """
         result = yield
         if self._again is item:
-            self._again = None
+            self._again, self._second = None, item
             item.stash[NOTES] = Notes()
             self._telling.line(f"{item.name} is run once more, on another machine")
-            _tear_down(item.session)
-            runtestprotocol(item, nextitem=nextitem)
+            tear_down(item.session)
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=nextitem)
         return result
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -116,7 +123,8 @@ class Recovery:
             self._observed |= {self._place(item)[0], self._machine_id()}
         error = call.excinfo.value if call.excinfo is not None and outcome is Outcome.MACHINERY else None
         if isinstance(error, MemqosError):
-            if why := self._why_again(item, error):
+            why = self._why_again(item, error)
+            if why and self._second is not item and can_tear_down(item.session):
                 self._again, self._why = item, why
                 return told_again(report, why)
             self._count(item, error)
@@ -181,11 +189,3 @@ class Recovery:
 
 def _needs_machine(item: pytest.Item) -> bool:
     return is_ours(item) and bool(node_fixture(getattr(item, "fixturenames", ())))
-
-
-def _tear_down(session: pytest.Session) -> None:
-    """Everything that is set up for modules; what is set up for the whole session stays.
-
-    pytest has no public word for this: by itself it tears a module down only when the next test is of another one.
-    """
-    session._setupstate.teardown_exact(session)  # type: ignore[arg-type]  # noqa: SLF001

@@ -28,6 +28,7 @@ from memqos.plugin.keys import (
     node_fixture,
     phase_of,
 )
+from memqos.plugin.pytest_internals import forget
 from memqos.plugin.results.text import error_text, failure_text
 from memqos.repetition import is_as_before
 from memqos.report.outcome import Outcome, outcome_of
@@ -57,6 +58,8 @@ class Outcomes:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._told: dict[str, str] = {}
+        self._item: pytest.Item | None = None
+        """The test that is being set up, or runs."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -103,6 +106,7 @@ class Outcomes:
         Not before them: pytest would then neither set the test up nor tear down what the one before it used, and so
         keep a machine that broke for tests to come that get another one.
         """
+        self._item = item
         yield
         if not is_ours(item):
             return
@@ -124,15 +128,13 @@ class Outcomes:
         without it. A skip from here is of this test alone: pytest keeps none for the other tests of a module, which may
         need less.
         """
-        item = request._pyfuncitem  # noqa: SLF001 - of a module's fixture, the test for which it is made
+        item = self._item  # of a module's fixture, the test for which it is set up
         is_of_suite = not fixturedef.func.__module__.startswith("memqos.")
-        if (is_of_suite or node_fixture(fixturedef.argnames)) and is_ours(item):
+        if item is not None and (is_of_suite or node_fixture(fixturedef.argnames)) and is_ours(item):
             try:
                 self._check_needs(item, self._station(item))
             except pytest.skip.Exception as skipped:
-                # pytest takes it for begun: only what has a result can be finished, and only then be made again.
-                fixturedef.cached_result = (None, None, (skipped, None))
-                fixturedef.finish(request)  # type: ignore[arg-type]
+                forget(fixturedef, request, skipped)
                 raise
         return (yield)
 

@@ -1,0 +1,127 @@
+"""The parts of pytest that memqos uses and pytest does not document, each with a way to go on without it.
+
+All of them are there in pytest 8.0 to 9.2. `lacking` names those that the running pytest lacks, and what is lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+__all__ = [
+    "VERSIONS",
+    "can_tear_down",
+    "forget",
+    "lacking",
+    "quiet",
+    "show_report",
+    "tear_down",
+    "uncaptured",
+]
+
+VERSIONS = "8.0 to 9.2"
+"""The versions of pytest that have all of these parts; tests run with the first and the last."""
+
+
+def lacking(session: pytest.Session) -> list[str]:
+    """A sentence for each part that this pytest lacks, and for what is lost with it."""
+    has_reporter = session.config.pluginmanager.has_plugin("terminalreporter")
+    parts = {
+        "Config.get_terminal_writer": (
+            not has_reporter or _writer(session.config) is not None,
+            "pytest's own reporter shows this run",
+        ),
+        "Session._setupstate.teardown_exact": (
+            can_tear_down(session),
+            "after a machine is lost, the remaining tests of its module end in machinery",
+        ),
+        "FixtureDef.finish": (
+            _takes(getattr(pytest.FixtureDef, "finish", None), 2),
+            "after a claim is not observable, later tests of its module may repeat its reason",
+        ),
+    }
+    return [
+        f"pytest {pytest.__version__} lacks {name}, which pytest {VERSIONS} has: {loss}"
+        for name, (is_there, loss) in parts.items()
+        if not is_there
+    ]
+
+
+def quiet(config: pytest.Config) -> Callable[[], None] | None:
+    """Keep pytest's reporter, and what writes through it, from printing; returns what ends that.
+
+    None if this pytest has no reporter, or no known way to keep it quiet.
+    """
+    if (writer := _writer(config)) is None:
+        return None
+    before = writer.write
+    writer.flush()
+    writer.write = lambda *_, **__: None
+
+    def speak() -> None:
+        writer.write = before
+
+    return speak
+
+
+def show_report(reporter: pytest.TerminalReporter, report: pytest.CollectReport | pytest.TestReport) -> None:
+    """Print a report's text as pytest does; without colours where this pytest has no known way."""
+    writer, show = _writer(reporter.config), getattr(report, "toterminal", None)
+    if writer is not None and show is not None:
+        show(writer)
+    else:
+        reporter.write_line(report.longreprtext)
+
+
+def can_tear_down(session: pytest.Session) -> bool:
+    """Whether `tear_down` can do its work with this pytest."""
+    return _takes(getattr(getattr(session, "_setupstate", None), "teardown_exact", None), 1)
+
+
+def tear_down(session: pytest.Session) -> bool:
+    """Tear down everything that is set up for modules and keep what is set up for the session; False if it cannot.
+
+    By itself pytest tears a module down only when the next test is of another one.
+    """
+    if not can_tear_down(session):
+        return False
+    session._setupstate.teardown_exact(session)  # type: ignore[arg-type]  # noqa: SLF001
+    return True
+
+
+def forget(fixture: pytest.FixtureDef[object], request: pytest.FixtureRequest, error: BaseException) -> None:
+    """Forget that this fixture ended in this error, so that the next test sets it up anew."""
+    if _takes(getattr(fixture, "finish", None), 1):
+        # Only a fixture that has a result can be finished.
+        fixture.cached_result = (None, None, (error, None))
+        fixture.finish(request)  # type: ignore[arg-type]
+
+
+def uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None]:
+    """Without pytest's capture, so that what is written is seen now; with it where this pytest has no known way."""
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    disabled = getattr(capture, "global_and_fixture_disabled", None)
+    without: contextlib.AbstractContextManager[None] = disabled() if disabled is not None else contextlib.nullcontext()
+    return without
+
+
+def _writer(config: pytest.Config) -> Any:
+    """What the reporter writes through; None if it is not there, or has not the methods that are used."""
+    if not config.pluginmanager.has_plugin("terminalreporter") or not hasattr(config, "get_terminal_writer"):
+        return None
+    writer = config.get_terminal_writer()
+    return writer if all(hasattr(writer, name) for name in ("write", "flush", "__dict__")) else None
+
+
+def _takes(method: Any, arguments: int) -> bool:
+    """Whether this is a method that can be called with so many positional arguments and requires no more."""
+    if not callable(method):
+        return False
+    with contextlib.suppress(TypeError, ValueError):
+        inspect.signature(method).bind(*[None] * arguments)
+        return True
+    return False
