@@ -55,6 +55,8 @@ class Tally:
         self._began = began
         self.at_a_time = max(1, workers)
         self._left = dict.fromkeys(rows)
+        self._begun: set[str] = set()
+        """Rows; a case that is run again begins none anew."""
         self.rows: dict[str, TallyRow] = {}
         for name in rows.values():
             self.rows.setdefault(name, TallyRow(name)).total += 1
@@ -66,8 +68,10 @@ class Tally:
         at_work = self._at_work(worker)
         at_work.case, at_work.since, at_work.step = case, now, ""
         row = self.rows.get(self._row_of.get(case, ""))
-        is_first = row is not None and row.done == 0 and case in self._left
-        return row if is_first else None
+        if row is None or row.name in self._begun or case not in self._left:
+            return None
+        self._begun.add(row.name)
+        return row
 
     def does(self, worker: str, step: str) -> None:
         """What a worker is at within its case."""

@@ -113,3 +113,11 @@ def test_times_are_said_as_one_says_them(seconds, said):
 @pytest.mark.parametrize(("seconds", "said"), [(59.6, "1 min"), (3599, "1 h")])
 def test_a_time_is_rounded_before_its_unit_is_chosen(seconds, said):
     assert span(seconds) == said
+
+
+def test_a_row_begins_once_though_its_first_case_is_run_again():
+    accounts = tally()
+    assert accounts.starts("", "a::1", now=100.0).name == "a"
+    assert accounts.starts("", "a::1", now=101.0) is None
+    assert accounts.starts("", "b::1", now=102.0).name == "b"
+    assert accounts.starts("", "elsewhere::1", now=103.0) is None
