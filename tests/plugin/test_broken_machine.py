@@ -1,10 +1,10 @@
 """What becomes of the tests after one in which a machine broke; the machines are made up, and nothing is booted."""
 
-import inspect
 import json
 
 import pytest
-from _pytest import runner
+
+from memqos.plugin import pytest_internals
 
 pytest_plugins = ["pytester"]
 
@@ -83,22 +83,13 @@ def test_another_profile_and_another_module_get_another_machine(results):
     assert [one["outcome"] for one in found].count("conforms") == 11
 
 
-class AnotherState(runner.SetupState):
-    """As in a pytest whose `teardown_exact` takes other arguments than this one's."""
-
-    def teardown_exact(self, *items):
-        return super().teardown_exact(*items)
-
-    teardown_exact.__signature__ = inspect.Signature()
-
-
 def test_a_pytest_that_cannot_tear_a_module_down_is_named_and_its_tests_end_in_machinery(results, monkeypatch):
-    monkeypatch.setattr(runner, "SetupState", AnotherState)
+    monkeypatch.setattr(pytest_internals, "SETUP_STATE", "called_otherwise")
     found = results(BREAKS)
     assert [one["outcome"] for one in found] == ["conforms", "machinery", "machinery"]
     assert found[2]["reason"].startswith("the machine of this module is lost: trixie-0 does not answer any more.")
     said = results.run.stdout.str()
-    assert f"pytest {pytest.__version__} lacks Session._setupstate.teardown_exact" in said
+    assert f"pytest {pytest.__version__} lacks Session.called_otherwise.teardown_exact" in said
     assert f"pytest {pytest.__version__} has no known way to set a module up on another machine" in said
     assert "Traceback" not in said
 

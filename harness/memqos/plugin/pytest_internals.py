@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 __all__ = [
+    "SETUP_STATE",
     "VERSIONS",
     "can_tear_down",
     "forget",
@@ -26,6 +27,9 @@ __all__ = [
 VERSIONS = "8.0 to 9.2"
 """The versions of pytest that have all of these parts; tests run with the first and the last."""
 
+SETUP_STATE = "_setupstate"
+"""The attribute of a session that keeps what is set up."""
+
 
 def lacking(session: pytest.Session) -> list[str]:
     """A sentence for each part that this pytest lacks, and for what is lost with it."""
@@ -35,7 +39,7 @@ def lacking(session: pytest.Session) -> list[str]:
             not has_reporter or _writer(session.config) is not None,
             "pytest's own reporter shows this run",
         ),
-        "Session._setupstate.teardown_exact": (
+        f"Session.{SETUP_STATE}.teardown_exact": (
             can_tear_down(session),
             "after a machine is lost, the remaining tests of its module end in machinery",
         ),
@@ -79,7 +83,7 @@ def show_report(reporter: pytest.TerminalReporter, report: pytest.CollectReport 
 
 def can_tear_down(session: pytest.Session) -> bool:
     """Whether `tear_down` can do its work with this pytest."""
-    return _takes(getattr(getattr(session, "_setupstate", None), "teardown_exact", None), 1)
+    return _takes(getattr(getattr(session, SETUP_STATE, None), "teardown_exact", None), 1)
 
 
 def tear_down(session: pytest.Session) -> bool:
@@ -89,7 +93,7 @@ def tear_down(session: pytest.Session) -> bool:
     """
     if not can_tear_down(session):
         return False
-    session._setupstate.teardown_exact(session)  # type: ignore[arg-type]  # noqa: SLF001
+    getattr(session, SETUP_STATE).teardown_exact(session)
     return True
 
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from memqos.plugin import pytest_internals
+from memqos.plugin.pytest_internals import SETUP_STATE
 
 
 class Writer:
@@ -48,7 +49,7 @@ def config(writer):
 
 @pytest.fixture
 def session(config):
-    return SimpleNamespace(config=config, _setupstate=SimpleNamespace(teardown_exact=lambda _: None))
+    return SimpleNamespace(config=config, **{SETUP_STATE: SimpleNamespace(teardown_exact=lambda _: None)})
 
 
 def test_this_pytest_lacks_nothing(request):
@@ -117,7 +118,7 @@ def test_a_report_is_printed_plainly_where_pytest_has_no_other_way(config, lacks
 
 def test_everything_but_the_session_is_torn_down(session):
     torn = []
-    session._setupstate.teardown_exact = torn.append
+    setattr(session, SETUP_STATE, SimpleNamespace(teardown_exact=torn.append))
     assert pytest_internals.tear_down(session) is True
     assert torn == [session]
 
@@ -128,10 +129,10 @@ def test_everything_but_the_session_is_torn_down(session):
     ids=["no state", "no method", "no function", "another signature"],
 )
 def test_a_session_that_cannot_be_torn_down_is_told(session, state):
-    session._setupstate = state
+    setattr(session, SETUP_STATE, state)
     assert pytest_internals.tear_down(session) is False
     [told] = pytest_internals.lacking(session)
-    assert "lacks Session._setupstate.teardown_exact" in told
+    assert f"lacks Session.{SETUP_STATE}.teardown_exact" in told
     assert told.endswith("after a machine is lost, the remaining tests of its module end in machinery")
 
 
