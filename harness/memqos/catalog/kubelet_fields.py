@@ -7,7 +7,13 @@ Source: Kubernetes API reference, kubelet.config.k8s.io/v1beta1.
 
 from __future__ import annotations
 
-__all__ = ["KUBELET_FIELDS"]
+from collections.abc import Sequence
+
+from memqos.catalog.schema import FieldPath, Fields, check
+from memqos.catalog.yaml_nodes import MappingEntry, MappingNode, Node, ScalarNode, parse_documents
+from memqos.errors import UsageError
+
+__all__ = ["KUBELET_FIELDS", "overlaid"]
 
 KUBELET_FIELDS = """
 KubeletConfiguration: apiVersion string, kind string, metadata object,
@@ -60,3 +66,73 @@ MemoryReservation: limits map[quantity], numaNode int
 ShutdownGracePeriod: priority int, shutdownGracePeriodSeconds int
 UserNamespaces: idsPerPod int
 """
+
+
+OPTION = "--set"
+_TEXTS = frozenset({"string", "duration"})
+_STEP = "Write key=value, such as --set memoryThrottlingFactor=0.8 or --set featureGates.MemoryQoS=true."
+
+
+def overlaid(
+    node: MappingNode, overrides: Sequence[str], fields: Fields, kind: str
+) -> tuple[MappingNode, dict[str, str]]:
+    """A configuration with fields replaced, one after the other, and where each of them comes from ("--set key").
+
+    A key is dotted; below a map (featureGates, evictionHard, systemReserved …) all the rest is one key, dots included.
+    A value is YAML; where the field is a text, it is taken as it stands. A null takes the field away.
+
+    Raises UsageError for an override that is no key=value, ManifestError for an unknown field or a wrong type.
+    """
+    origin: dict[str, str] = {}
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not equals or not all(key.split(".")):
+            raise UsageError(f"'{override[:80]}' is not key=value.", where=OPTION, next_step=_STEP)
+        label = f"{OPTION} {key}"
+        path, leaf = _path(key, fields, kind)
+        value = _value(text, leaf, label)
+        check(_nested(path, value), kind, fields, FieldPath(label))
+        node = _merged(node, path, value)
+        origin[".".join(path)] = label
+    return node, origin
+
+
+def _path(key: str, fields: Fields, kind: str) -> tuple[list[str], str]:
+    """The names that a dotted key goes through, and the type at its end ("" for a field that does not exist)."""
+    path: list[str] = []
+    rest = key
+    while rest:
+        if kind.startswith("map["):
+            return [*path, rest], kind[4:-1]
+        name, _, rest = rest.partition(".")
+        path.append(name)
+        kind = fields.get(kind, {}).get(name, "")
+    return path, kind
+
+
+def _value(text: str, kind: str, label: str) -> Node:
+    documents = parse_documents(text.encode(), label)
+    if not documents:
+        return ScalarNode("" if kind in _TEXTS and not text else None, text, 0)
+    if len(documents) > 1:
+        raise UsageError("the value is more than one YAML document.", where=label, next_step=_STEP)
+    if isinstance(documents[0], ScalarNode) and kind in _TEXTS:
+        return ScalarNode(documents[0].text, documents[0].text, 0)
+    return documents[0]
+
+
+def _nested(path: Sequence[str], value: Node) -> MappingNode:
+    for name in reversed(path[1:]):
+        value = MappingNode((MappingEntry(name, 0, value),), 0)
+    return MappingNode((MappingEntry(path[0], 0, value),), 0)
+
+
+def _merged(node: MappingNode, path: Sequence[str], value: Node) -> MappingNode:
+    name, rest = path[0], path[1:]
+    others = tuple(entry for entry in node.entries if entry.key != name)
+    if rest:
+        inner = node.get(name)
+        value = _merged(inner if isinstance(inner, MappingNode) else MappingNode((), 0), rest, value)
+    elif isinstance(value, ScalarNode) and value.value is None:
+        return MappingNode(others, node.line)
+    return MappingNode((*others, MappingEntry(name, 0, value)), node.line)

@@ -13,26 +13,208 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
-from memqos.catalog.cluster_fields import CLUSTER_FIELDS
 from memqos.catalog.cluster_objects import CLUSTER_KINDS, ClusterObject, cluster_object
 from memqos.catalog.json_nodes import read_objects
-from memqos.catalog.node_values import mapping, strings, text, whole
-from memqos.catalog.object_names import Identity, controller_of, identity_of, out_of_a_cluster, uid_of
-from memqos.catalog.pod_containers import check_names, containers_of
+from memqos.catalog.node_values import mapping, strings, text, text_list, whole
+from memqos.catalog.object_names import Identity, check_label, controller_of, identity_of, out_of_a_cluster, uid_of
 from memqos.catalog.pod_fields import POD_FIELDS
 from memqos.catalog.pod_objects import Found, objects_in
 from memqos.catalog.pod_placement import OS_LABEL, not_on_linux
 from memqos.catalog.pod_resources import ResourceReader, check_pod_level
 from memqos.catalog.pod_status import status_of
-from memqos.catalog.resource_claims import claim_names, claims_of
 from memqos.catalog.schema import FieldPath, check, parse_fields
-from memqos.catalog.workload_fields import WORKLOAD_FIELDS
 from memqos.catalog.workloads import Replicas, made_names, template_of
 from memqos.catalog.yaml_nodes import MappingNode, SequenceNode
-from memqos.engine.releases.defaulting import in_whole_millis
-from memqos.model.pod import Controller, Pod, Submission
+from memqos.engine.releases.defaulting import in_whole_millis, with_requests
+from memqos.model.pod import Container, ContainerKind, Controller, Pod, ResizePolicy, Resources, Submission
 
 __all__ = ["Manifest", "PassedOver", "manifests_in", "stable_uid"]
+
+CLUSTER_FIELDS = """
+PriorityClass: apiVersion string, kind string, metadata ObjectMeta, description string, globalDefault bool,
+  preemptionPolicy string, value int
+
+LimitRange: apiVersion string, kind string, metadata ObjectMeta, spec LimitRangeSpec
+LimitRangeSpec: limits []LimitRangeItem
+LimitRangeItem: default map[quantity], defaultRequest map[quantity], max map[quantity],
+  maxLimitRequestRatio map[quantity], min map[quantity], type string
+
+RuntimeClass: apiVersion string, kind string, metadata ObjectMeta, handler string, overhead Overhead,
+  scheduling object
+Overhead: podFixed map[quantity]
+
+ResourceQuota: apiVersion string, kind string, metadata ObjectMeta, spec ResourceQuotaSpec, status ResourceQuotaStatus
+ResourceQuotaSpec: hard map[quantity], scopeSelector ScopeSelector, scopes []string
+ScopeSelector: matchExpressions []ScopedResourceSelectorRequirement
+ScopedResourceSelectorRequirement: operator string, scopeName string, values []string
+ResourceQuotaStatus: hard map[quantity], used map[quantity]
+
+Namespace: apiVersion string, kind string, metadata ObjectMeta, spec object, status any
+
+VerticalPodAutoscaler: apiVersion string, kind string, metadata ObjectMeta, spec VerticalPodAutoscalerSpec,
+  status VerticalPodAutoscalerStatus
+VerticalPodAutoscalerSpec: recommenders []object, resourcePolicy PodResourcePolicy, startupBoost object,
+  targetRef CrossVersionObjectReference, updatePolicy PodUpdatePolicy
+CrossVersionObjectReference: apiVersion string, kind string, name string
+PodUpdatePolicy: evictAfterOOMSeconds int, evictionRequirements []object, minReplicas int, updateMode string
+PodResourcePolicy: containerPolicies []ContainerResourcePolicy
+ContainerResourcePolicy: containerName string, controlledResources []string, controlledValues string,
+  maxAllowed map[quantity], memoryAggregationIntervalCount int, memoryAggregationIntervalSeconds int,
+  minAllowed map[quantity], mode string, oomBumpUpRatio quantity, oomMinBumpUp quantity, startupBoost object
+VerticalPodAutoscalerStatus: conditions []object, observedGeneration int, recommendation RecommendedPodResources
+RecommendedPodResources: containerRecommendations []RecommendedContainerResources
+RecommendedContainerResources: containerName string, lowerBound map[quantity], target map[quantity],
+  uncappedTarget map[quantity], upperBound map[quantity]
+"""
+
+
+_KINDS = {"containers": ContainerKind.APP, "ephemeralContainers": ContainerKind.EPHEMERAL}
+
+
+def containers_of(spec: MappingNode, field: str, place: FieldPath) -> Iterator[Container]:
+    """The containers in one of a pod's three lists (`field`), after API defaulting."""
+    value = spec.get(field)
+    items = value.items if isinstance(value, SequenceNode) else ()
+    for index, item in enumerate(items):
+        own = place.child(field).item(index)
+        if not isinstance(item, MappingNode):
+            raise own.error("a container is a mapping of fields.", item.line)
+        yield _container(item, field, own)
+
+
+def _container(node: MappingNode, field: str, place: FieldPath) -> Container:
+    name = text(node, "name")
+    if not name:
+        raise place.child("name").error("a container needs a name.", node.line)
+    check_label(name, place.child("name"), node.line_of("name"))
+    policy = text(node, "restartPolicy")
+    if policy not in {"", "Always", "OnFailure", "Never"}:
+        raise place.child("restartPolicy").error(
+            f"'{policy[:80]}' is not a restart policy: Always, OnFailure or Never.", node.line_of("restartPolicy")
+        )
+    if field == "initContainers":
+        kind = ContainerKind.SIDECAR if policy == "Always" else ContainerKind.INIT
+    else:
+        kind = _KINDS[field]
+    origins = ResourceReader(place)
+    own = node.get("resources")
+    resources = origins.resources(own, place.child("resources"), "") if isinstance(own, MappingNode) else Resources()
+    if kind is ContainerKind.EPHEMERAL and (resources.requests or resources.limits):
+        raise place.child("resources").error("an ephemeral container has no resources.", node.line_of("resources"))
+    return with_requests(
+        Container(
+            name=name,
+            kind=kind,
+            resources=resources,
+            image=text(node, "image"),
+            command=text_list(node, "command"),
+            args=text_list(node, "args"),
+            resize_policy=_resize_policy(node, place.child("resizePolicy")),
+            origin=origins.lines,
+        )
+    )
+
+
+def _resize_policy(node: MappingNode, place: FieldPath) -> dict[str, ResizePolicy]:
+    given = node.get("resizePolicy")
+    found: dict[str, ResizePolicy] = {}
+    for index, item in enumerate(given.items if isinstance(given, SequenceNode) else ()):
+        if not isinstance(item, MappingNode):
+            continue
+        here, resource, policy = place.item(index), text(item, "resourceName"), text(item, "restartPolicy")
+        if resource not in {"cpu", "memory"}:
+            what = f"'{resource[:80]}' cannot be resized: cpu and memory can."
+            raise here.child("resourceName").error(what, item.line, got=resource[:80])
+        if policy not in {*ResizePolicy}:
+            what = f"'{policy[:80]}' is not a resize policy: {', '.join(ResizePolicy)}."
+            raise here.child("restartPolicy").error(what, item.line, got=policy[:80])
+        if resource in found:
+            raise here.child("resourceName").error(f"{resource} has a policy already.", item.line, got=resource)
+        found[resource] = ResizePolicy(policy)
+    return found
+
+
+def check_names(spec: MappingNode, place: FieldPath) -> None:
+    """Raise ManifestError for a pod without a container, and for two containers of one name."""
+    required = spec.get("containers")
+    if not isinstance(required, SequenceNode) or not required.items:
+        raise place.child("containers").error("a pod needs at least one container.", spec.line_of("containers"))
+    seen: set[str] = set()
+    for kind in ("initContainers", "containers", "ephemeralContainers"):
+        value = spec.get(kind)
+        for index, item in enumerate(value.items if isinstance(value, SequenceNode) else ()):
+            name = text(item, "name") if isinstance(item, MappingNode) else ""
+            if name in seen:
+                spot = place.child(kind).item(index).child("name")
+                raise spot.error(f"another container is called '{name}' too.", item.line, got=name)
+            seen.add(name)
+
+
+_STATUS = "nodeAllocatableResourceClaimStatuses"
+
+
+def claim_names(spec: MappingNode) -> tuple[str, ...]:
+    """The names of a pod's claims, in their order."""
+    return tuple(text(one, "name") for one in _mappings(spec, "resourceClaims"))
+
+
+def claims_of(names: tuple[str, ...], status: MappingNode) -> tuple[str, ...]:
+    """The claims by name, and behind them those that the status tells amounts of: "gpu-x7 (memory 2Gi)"."""
+    told = []
+    for one in _mappings(status, _STATUS):
+        amounts = ", ".join(f"{name} {amount}" for name, amount in strings(one.get("resources")).items())
+        told.append(f"{text(one, 'resourceClaimName')} ({amounts})" if amounts else text(one, "resourceClaimName"))
+    return (*names, *told)
+
+
+def _mappings(node: MappingNode, name: str) -> Iterator[MappingNode]:
+    value = node.get(name)
+    for item in value.items if isinstance(value, SequenceNode) else ():
+        if isinstance(item, MappingNode):
+            yield item
+
+
+WORKLOAD_FIELDS = """
+PodTemplate: apiVersion string, kind string, metadata ObjectMeta, template PodTemplateSpec
+PodTemplateSpec: metadata ObjectMeta, spec PodSpec
+
+Deployment: apiVersion string, kind string, metadata ObjectMeta, spec DeploymentSpec, status any
+DeploymentSpec: minReadySeconds int, paused bool, progressDeadlineSeconds int, replicas int, revisionHistoryLimit int,
+  selector LabelSelector, strategy UpdateStrategy, template PodTemplateSpec
+UpdateStrategy: rollingUpdate RollingUpdate, type string
+RollingUpdate: maxSurge intOrString, maxUnavailable intOrString
+
+ReplicaSet: apiVersion string, kind string, metadata ObjectMeta, spec ReplicaSetSpec, status any
+ReplicaSetSpec: minReadySeconds int, replicas int, selector LabelSelector, template PodTemplateSpec
+
+ReplicationController: apiVersion string, kind string, metadata ObjectMeta, spec ReplicationControllerSpec, status any
+ReplicationControllerSpec: minReadySeconds int, replicas int, selector map[string], template PodTemplateSpec
+
+StatefulSet: apiVersion string, kind string, metadata ObjectMeta, spec StatefulSetSpec, status any
+StatefulSetSpec: minReadySeconds int, ordinals StatefulSetOrdinals, persistentVolumeClaimRetentionPolicy ClaimRetention,
+  podManagementPolicy string, replicas int, revisionHistoryLimit int, selector LabelSelector, serviceName string,
+  template PodTemplateSpec, updateStrategy StatefulSetUpdateStrategy, volumeClaimTemplates []object
+StatefulSetOrdinals: start int
+ClaimRetention: whenDeleted string, whenScaled string
+StatefulSetUpdateStrategy: rollingUpdate RollingUpdateOfStatefulSet, type string
+RollingUpdateOfStatefulSet: maxUnavailable intOrString, partition int
+
+DaemonSet: apiVersion string, kind string, metadata ObjectMeta, spec DaemonSetSpec, status any
+DaemonSetSpec: minReadySeconds int, revisionHistoryLimit int, selector LabelSelector, template PodTemplateSpec,
+  updateStrategy UpdateStrategy
+
+Job: apiVersion string, kind string, metadata ObjectMeta, spec JobSpec, status any
+JobSpec: activeDeadlineSeconds int, backoffLimit int, backoffLimitPerIndex int, completionMode string, completions int,
+  managedBy string, manualSelector bool, maxFailedIndexes int, parallelism int, podFailurePolicy object,
+  podReplacementPolicy string, scheduling object, selector LabelSelector, successPolicy object, suspend bool,
+  template PodTemplateSpec, ttlSecondsAfterFinished int
+
+CronJob: apiVersion string, kind string, metadata ObjectMeta, spec CronJobSpec, status any
+CronJobSpec: concurrencyPolicy string, failedJobsHistoryLimit int, jobTemplate JobTemplateSpec, schedule string,
+  startingDeadlineSeconds int, successfulJobsHistoryLimit int, suspend bool, timeZone string
+JobTemplateSpec: metadata ObjectMeta, spec JobSpec
+"""
+
 
 _SOURCE = "kubernetes.io/config.source"
 _MIRROR = "kubernetes.io/config.mirror"

@@ -1,13 +1,16 @@
 """The CRI adapter: gRPC to a runtime over a local UNIX socket; what is said is made in `cri_wire`.
 
-gRPC is imported here and in `cri_answers` alone. Several threads may use one adapter: the channel is safe for that, and
+gRPC and its codes are known here alone. Several threads may use one adapter: the channel is safe for that, and
 records are handed over one at a time.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
+import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +18,7 @@ import grpc
 from google.protobuf.message import Message
 
 from memqos.clock import Deadline
-from memqos.errors import RuntimeCallError
+from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.runtime import cri_wire, unanswered
@@ -31,12 +34,94 @@ from memqos.runtime.base import (
     Traces,
     keep_none,
 )
-from memqos.runtime.cri_answers import answered, error_meant
-from memqos.runtime.cri_traces import traces_of
 from memqos.runtime.proto import cri_pb2, cri_pb2_grpc
 from memqos.runtime.recorded import RecordedCalls
 
-__all__ = ["CriRuntime", "connect"]
+__all__ = ["CriRuntime", "connect", "traces_of"]
+
+FINISHING_SECONDS = 10.0
+"""For a runtime to come to the end of a call that an interrupt does not cut off."""
+
+_FINISHED = frozenset({"RunPodSandbox"})
+"""The methods of those: what is half made in a sandbox goes with it, but nothing tells of half a sandbox."""
+
+_BROKEN_OFF = ("Stream removed", "Received RST_STREAM", "Received http2 :status header")
+"""How gRPC itself words an answer that is none, with codes that a server might have given."""
+
+
+def answered(
+    call: grpc.UnaryUnaryMultiCallable[Message, Message], request: Message, *, method: str, deadline: Deadline
+) -> Message:
+    """The reply; grpc.RpcError where there is none. An interrupt waits FINISHING_SECONDS for a sandbox being started.
+
+    It would cancel the call, and containerd that is told so may fail to clean up behind itself: what is left appears
+    some seconds later, when nobody looks for it any more.
+    """
+    if method not in _FINISHED:
+        return call(request, timeout=deadline.remaining)
+    outcome: Future[Message] = Future()
+
+    def ask() -> None:
+        try:
+            outcome.set_result(call(request, timeout=deadline.remaining))
+        except Exception as error:  # noqa: BLE001 - it is raised where the reply is waited for
+            outcome.set_exception(error)
+
+    # Signals are the main thread's, so none of them ends this one; gRPC's own futures are left in disorder by one.
+    asking = threading.Thread(target=ask, name="memqos-cri", daemon=True)
+    try:
+        asking.start()
+        return outcome.result()
+    except KeyboardInterrupt:
+        wait([outcome], timeout=FINISHING_SECONDS)
+        raise
+
+
+def error_meant(error: grpc.RpcError, *, method: str, runtime: str, deadline: Deadline) -> MachineryError:
+    """The error of memqos for one of gRPC's."""
+    code, details = error.code(), error.details() or ""
+    data = {"method": method, "code": code.name, "details": details}
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return unanswered.late(runtime, method, deadline, data=data)
+    if code is grpc.StatusCode.UNAVAILABLE or details.startswith(_BROKEN_OFF):
+        return unanswered.gone(runtime, method, details, data=data)
+    return RuntimeCallError(f"{runtime} answered {code.name}: {details}", where=method, data=data)
+
+
+_TASK = "/run/containerd/io.containerd.runtime.v2.task/k8s.io/ID"
+
+_PLACES: Mapping[str, Traces] = {
+    "containerd": Traces(
+        config=(f"{_TASK}/config.json",),
+        state=("/run/containerd/runc/k8s.io/ID/state.json",),
+        log=(f"{_TASK}/log.json",),
+    ),
+    "cri-o": Traces(
+        config=tuple(f"{root}/containers/storage/overlay-containers/ID/userdata/config.json"
+                     for root in ("/run", "/var/lib")),
+        state=("/run/runc/ID/state.json",),
+    ),
+}  # fmt: skip
+
+
+def traces_of(daemon: str, container_id: str, status: ContainerStatus) -> Traces:
+    """A container's traces. status: a verbose answer, which may have the stored specification in its "info"."""
+    try:
+        spec = json.loads(status.info["info"])["runtimeSpec"]
+    except (KeyError, TypeError, ValueError):
+        spec = None
+    known = _PLACES.get(daemon, Traces())
+    return Traces(
+        spec=spec if isinstance(spec, dict) else None,
+        config=_of(container_id, known.config),
+        state=_of(container_id, known.state),
+        log=_of(container_id, known.log),
+    )
+
+
+def _of(container_id: str, places: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(place.replace("ID", container_id) for place in places)
+
 
 _OF_IMAGES = frozenset({"ImageStatus", "PullImage"})
 """The methods of the other service."""

@@ -1,8 +1,7 @@
 """The adapter of the Docker Engine: its SDK over a local UNIX socket; what is said is made in `docker_words`.
 
-The SDK is imported here and in `docker_errors` alone. Docker knows no pods: a pod is a cgroup parent and a label. What
-a CRI request says reaches Docker as `engine.translate.docker` puts it into a HostConfig; of what it has no word for,
-nothing is asked.
+The SDK is imported here alone. Docker knows no pods: a pod is a cgroup parent and a label. What a CRI request says
+reaches Docker as `engine.translate.docker` puts it into a HostConfig; of what it has no word for, nothing is asked.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ from memqos.clock import Deadline
 from memqos.engine.translate import docker as dockerd
 from memqos.engine.translate.docker import HostConfig
 from memqos.engine.translate.resources import OciResources
+from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
-from memqos.runtime import docker_words
+from memqos.runtime import docker_words, unanswered
 from memqos.runtime.base import (
     CallRecorder,
     Capability,
@@ -33,11 +33,40 @@ from memqos.runtime.base import (
     Traces,
     keep_none,
 )
-from memqos.runtime.docker_errors import in_memqos_terms, passing_over, refusal
 from memqos.runtime.recorded import RecordedCalls
 from memqos.runtime.unanswered import usable_id
 
 __all__ = ["DockerRuntime", "connect_docker"]
+
+
+def in_memqos_terms(error: Exception, *, method: str, runtime: str, deadline: Deadline) -> MachineryError:
+    """What an error of the SDK means to memqos; the only place that knows them."""
+    if isinstance(error, docker.errors.APIError):
+        return refusal(runtime, method, error.status_code or 0, str(error.explanation or error))
+    data = {"method": method, "code": type(error).__name__, "details": str(error)}
+    if deadline.expired:
+        return unanswered.late(runtime, method, deadline, data=data)
+    return unanswered.gone(runtime, method, str(error), data=data)
+
+
+@contextlib.contextmanager
+def passing_over(status: int) -> Iterator[None]:
+    """Take this answer for one that says that nothing was to be done."""
+    try:
+        yield
+    except RuntimeCallError as error:
+        if error.data["code"] != str(status):
+            raise
+
+
+def refusal(runtime: str, method: str, code: object, details: str) -> RuntimeCallError:
+    """An answer of the engine, or of memqos in its place, that is no success."""
+    return RuntimeCallError(
+        f"{runtime} answered {code}: {details}",
+        where=method,
+        data={"method": method, "code": str(code), "details": details},
+    )
+
 
 Answer = TypeVar("Answer")
 

@@ -30,20 +30,148 @@ from memqos.runtime.base import (
     ContainerSpec,
     ContainerState,
     ContainerStatus,
+    Mount,
     RuntimeVersion,
     SandboxHandle,
     SandboxSpec,
     Traces,
     keep_none,
 )
-from memqos.runtime.bundle import bundle_config, cgroups_path
 from memqos.runtime.oci_answers import command_refusal
 from memqos.runtime.oci_commands import GONE, BundleFolders, SeenContainer
-from memqos.runtime.oci_processes import FirstProcesses
 from memqos.runtime.recorded import RecordedCalls
 from memqos.target.base import CommandResult, Target
 
 __all__ = ["OciRuntime"]
+
+PREFIX = "memqos"
+"""What the names of scopes begin with, as those of containerd do with cri-containerd."""
+
+_CAPABILITIES = tuple(
+    f"CAP_{name}"
+    for name in (
+        "CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "MKNOD", "NET_RAW", "SETGID", "SETUID", "SETFCAP", "SETPCAP",
+        "NET_BIND_SERVICE", "SYS_CHROOT", "KILL", "AUDIT_WRITE",
+    )
+)  # fmt: skip
+"""What containerd and Docker leave to a container of root."""
+
+_NAMESPACES = ("pid", "ipc", "uts", "mount", "cgroup")
+"""Not the network: no claim is about it, and a namespace of it takes a kernel long to remove."""
+
+_MOUNTS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
+    ("/proc", "proc", "proc", ("nosuid", "noexec", "nodev")),
+    ("/dev", "tmpfs", "tmpfs", ("nosuid", "strictatime", "mode=755", "size=65536k")),
+    ("/dev/shm", "tmpfs", "shm", ("nosuid", "noexec", "nodev", "mode=1777", "size=65536k")),  # noqa: S108 - a place in the container
+    ("/sys/fs/cgroup", "cgroup", "cgroup", ("nosuid", "noexec", "nodev", "relatime", "ro")),
+)
+
+
+def cgroups_path(parent: CgroupPath, container_id: str, driver: CgroupDriver) -> str:
+    """`linux.cgroupsPath`: "SLICE:memqos:ID" for the systemd driver, a folder below the parent for cgroupfs."""
+    if driver is CgroupDriver.SYSTEMD:
+        return f"{parent.name}:{PREFIX}:{container_id}"
+    return str(parent.child(f"{PREFIX}-{container_id}"))
+
+
+def bundle_config(
+    *,
+    args: Sequence[str],
+    cgroups_path: str,
+    resources: OciResources,
+    oom_score_adj: int,
+    mounts: Sequence[Mount] = (),
+    annotations: Mapping[str, str] | None = None,
+) -> dict[str, object]:
+    """config.json of a container whose root file system is the bundle's folder `rootfs`.
+
+    args: the program and its arguments. oom_score_adj: of its process, -1000 to 1000; always said, since a process
+    would else have that of whoever starts it.
+    """
+    resources_document: dict[str, object] = {"devices": [{"allow": False, "access": "rwm"}], **resources.document()}
+    return {
+        "ociVersion": "1.0.2",
+        "process": {
+            "terminal": False,
+            "user": {"uid": 0, "gid": 0},
+            "args": list(args),
+            "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+            "cwd": "/",
+            "capabilities": {kind: list(_CAPABILITIES) for kind in ("bounding", "effective", "permitted")},
+            "noNewPrivileges": True,
+            "oomScoreAdj": oom_score_adj,
+        },
+        "root": {"path": "rootfs"},
+        "hostname": PREFIX,
+        "mounts": [
+            *(
+                {"destination": place, "type": kind, "source": source, "options": list(options)}
+                for place, kind, source, options in _MOUNTS
+            ),
+            *(_bind(mount) for mount in mounts),
+        ],
+        "annotations": dict(annotations or {}),
+        "linux": {
+            "cgroupsPath": cgroups_path,
+            "resources": resources_document,
+            "namespaces": [{"type": name} for name in _NAMESPACES],
+        },
+    }
+
+
+def _bind(mount: Mount) -> dict[str, object]:
+    return {
+        "destination": mount.container_path,
+        "type": "bind",
+        "source": mount.host_path,
+        "options": ["rbind", "rprivate", "ro" if mount.readonly else "rw"],
+    }
+
+
+_STARTTIME = 19
+"""The place of starttime among the fields of /proc/PID/stat that follow the state."""
+
+
+class FirstProcesses:
+    """The first process of each container on a target, and whether the runtime has said that the container runs."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._made: dict[str, tuple[int, str | None]] = {}
+        self._running: set[str] = set()
+
+    def add(self, container: str, pid: int, *, deadline: Deadline) -> None:
+        """This container was made, and this is its first process, which waits to be started."""
+        self._made[container] = (pid, self._birth(pid, deadline))
+
+    def said_to_run(self, container: str) -> None:
+        """The runtime said that it runs."""
+        self._running.add(container)
+
+    def still_runs(self, container: str, *, deadline: Deadline) -> bool:
+        """Whether the runtime said that it runs, and its first process lives."""
+        if container not in self._running or container not in self._made:
+            return False
+        pid, born = self._made[container]
+        return born is not None and born == self._birth(pid, deadline)
+
+    def forget(self, container: str) -> None:
+        """It was removed."""
+        self._made.pop(container, None)
+        self._running.discard(container)
+
+    def _birth(self, pid: int, deadline: Deadline) -> str | None:
+        stat = self._target.read(f"/proc/{pid}/stat", deadline=deadline)
+        return None if stat is None else birth(stat.decode("utf-8", "replace"))
+
+
+def birth(stat: str) -> str | None:
+    """When a process began, in ticks since the boot, of its /proc/PID/stat (proc_pid_stat(5)); None if it has ended.
+
+    A pid is given anew in time, and the two together are not. One that nobody has waited for yet has ended, too.
+    """
+    state, *fields = stat.rpartition(")")[2].split() or [""]
+    return None if state in {"", "Z", "X"} or len(fields) < _STARTTIME else fields[_STARTTIME - 1]
 
 
 class OciRuntime:

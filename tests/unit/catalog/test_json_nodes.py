@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memqos.catalog import yaml_nodes, yaml_text
+from memqos.catalog import yaml_nodes
 from memqos.catalog.json_nodes import read_objects
 from memqos.catalog.yaml_nodes import MAX_BYTES, Item, MappingNode, SequenceNode, parse_objects
 from memqos.errors import ManifestError
@@ -145,6 +145,6 @@ def test_too_many_documents(monkeypatch):
 
 
 def test_too_many_bytes_in_all(monkeypatch):
-    monkeypatch.setattr(yaml_text, "MAX_STREAM_BYTES", 1 << 20)
+    monkeypatch.setattr(yaml_nodes, "MAX_STREAM_BYTES", 1 << 20)
     with pytest.raises(ManifestError, match="GiB in it"):
         list(read_objects(io.BytesIO(b"---\na: 1\n" * 200_000), "f.yaml"))

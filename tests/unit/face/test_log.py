@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from memqos.face.log import LogScreen
+from memqos.face.opening import LogScreen
 from memqos.face.screen import Tone
 from memqos.face.services import GitHub, GitLab, NoService
 from memqos.face.stream import Output

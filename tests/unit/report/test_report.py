@@ -15,7 +15,7 @@ from memqos.errors import ExitCode
 from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, NoFile, Reading, Unreadable
-from memqos.page.cases import case_document
+from memqos.page.building import case_document
 from memqos.report import junit, summary
 from memqos.report.again import again
 from memqos.report.as_json import as_json

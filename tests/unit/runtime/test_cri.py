@@ -30,8 +30,7 @@ from memqos.runtime.base import (
     SandboxHandle,
     SandboxSpec,
 )
-from memqos.runtime.cri import CriRuntime, connect
-from memqos.runtime.cri_traces import traces_of
+from memqos.runtime.cri import CriRuntime, connect, traces_of
 from memqos.runtime.proto import cri_pb2, cri_pb2_grpc
 
 SPEC = SandboxSpec(name="p", namespace="n", uid="u", cgroup_parent="/p", log_directory="/l")
