@@ -1,6 +1,6 @@
 """docs/reference/versions.md, made of the table of features: `python -m tests.docs.versions_page` writes it anew."""
 
-from memqos.engine.translate.versions import FEATURES, NEWEST, RuntimeName
+from memqos.engine.translate.versions import FEATURES, NEWEST, Row, RuntimeName
 from tests.docs.known_page import linked
 from tests.docs.snippets import DOCS
 
@@ -23,7 +23,7 @@ NAMES = {RuntimeName.CRIO: "CRI-O", RuntimeName.RUNSC: "runsc (gVisor)"}
 def page() -> str:
     """The page's text: a row for each feature that some versions of a runtime do not have."""
     lines = [
-        f"| {NAMES.get(runtime, runtime)} | {row.release} | {feature} | {row.before} | {linked(row.upstream)} |"
+        f"| {NAMES.get(runtime, runtime)} | {releases(row)} | {feature} | {row.before} | {linked(row.upstream)} |"
         for runtime, rows in FEATURES.items()
         for feature, row in sorted(rows.items(), key=lambda one: one[1].since)
         if row.release
@@ -32,6 +32,14 @@ def page() -> str:
     table = "\n".join(lines).replace("<", "&lt;")
     newest = ", ".join(f"{NAMES.get(runtime, runtime)} {release}" for runtime, release in NEWEST.items())
     return HEAD + table + f"\n\nThe newest versions that were read: {newest}.\n"
+
+
+def releases(row: Row) -> str:
+    """The first release, and those of an older branch that have the feature, too."""
+    if not row.backport:
+        return row.release
+    first, end = (".".join(map(str, one)) for one in row.backport)
+    return f"{row.release}; also {first} and later ones before {end}"
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from memqos.engine.cgroup.cpu import WeightConversion
 from memqos.engine.cgroup.layout import CRUN_SUBGROUP, Layout
@@ -128,16 +129,22 @@ class Row:
 
     since: the first release, as numbers; (0,) for every one. upstream: issues and pull requests, as owner/name#number
     (name#number where both are the same), else the function. before: what older versions do wrong; "" for nothing.
+    backport: the first older release with it, and the first after that without it; () for none.
     """
 
     since: tuple[int, ...]
     upstream: str
     before: str = ""
+    backport: tuple[tuple[int, ...], ...] = ()
 
     @property
     def release(self) -> str:
         """The first release as text, such as 1.36; "" for every one."""
         return "" if self.since == _ALWAYS else ".".join(map(str, self.since))
+
+    def holds(self, version: tuple[float, ...]) -> bool:
+        """Whether a release has it."""
+        return self.since <= version or bool(self.backport and self.backport[0] <= version < self.backport[1])
 
 
 FEATURES: Mapping[RuntimeName, Mapping[Feature, Row]] = {
@@ -146,7 +153,10 @@ FEATURES: Mapping[RuntimeName, Mapping[Feature, Row]] = {
             (1, 6, 13), "containerd#7783, containerd#7815", "A container with a memory limit alone may swap."
         ),
         Feature.SWAP_NEEDS_CONTROLLER: Row(
-            (1, 7), "containerd#8857", "A swap limit makes a container fail where the swap controller is missing."
+            (1, 7, 3),
+            "containerd#8857, containerd#8870",
+            "A swap limit makes a container fail where the swap controller is missing.",
+            ((1, 6, 22), (1, 7)),
         ),
         Feature.UPDATE_KEEPS_UNIFIED: Row(_ALWAYS, "containerd WithResources"),
     },
@@ -279,16 +289,9 @@ class Traits:
     @property
     def candidates(self) -> tuple[Traits, ...]:
         """Every behaviour that the version may stand for, the newest first; itself where nothing is in doubt."""
-        rows = FEATURES[self.runtime]
-        steps = sorted({rows[feature].since for feature in self.in_doubt}, reverse=True)
-        return tuple(
-            replace(
-                self,
-                features=self.features | {feature for feature in self.in_doubt if rows[feature].since <= step},
-                in_doubt=frozenset(),
-            )
-            for step in (*steps, _ALWAYS)
-        )
+        # As keys they are each once, in this order.
+        found = dict.fromkeys(self.features | (has & self.in_doubt) for has in _behaviours(self.runtime, self.version))
+        return tuple(replace(self, features=features, in_doubt=frozenset()) for features in found)
 
     @property
     def subgroup(self) -> str:
@@ -310,13 +313,22 @@ def traits_of(runtime: RuntimeName | str, version: str) -> Traits:
     ValueError for a runtime that is not in `RuntimeName`.
     """
     runtime = RuntimeName(runtime)
+    found = _behaviours(runtime, version)
+    certain = frozenset.intersection(*found)
+    return Traits(
+        runtime=runtime, version=version, features=certain, in_doubt=frozenset[Feature]().union(*found) - certain
+    )
+
+
+@lru_cache(maxsize=256)
+def _behaviours(runtime: RuntimeName, version: str) -> tuple[frozenset[Feature], ...]:
+    """What the releases have that a version may stand for, newest first: the oldest, and those with a change."""
     oldest, newest = _span(runtime, version)
     rows = FEATURES[runtime]
-    return Traits(
-        runtime=runtime,
-        version=version,
-        features=frozenset(feature for feature, row in rows.items() if row.since <= oldest),
-        in_doubt=frozenset(feature for feature, row in rows.items() if oldest < row.since <= newest),
+    changes = {release for row in rows.values() for release in (row.since, *row.backport) if oldest < release <= newest}
+    return tuple(
+        frozenset(feature for feature, row in rows.items() if row.holds(release))
+        for release in (*sorted(changes, reverse=True), oldest)
     )
 
 
