@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.finding import Finding
 from memqos.engine.cgroup.throttle import CHARGE_BATCH
 from memqos.model.knob import Knob
 from memqos.node.behaviour.conditions import SLACK, THROTTLE_US
 from memqos.node.behaviour.growth import looks_at
+from memqos.node.behaviour.oom import OomJudged
 from memqos.node.behaviour.placed import Placed
 from memqos.node.behaviour.swapped import Swapped
 from memqos.node.behaviour.throttled import Throttled
@@ -17,11 +18,8 @@ from memqos.workload.report import Done, StepLine
 
 __all__ = ["Course"]
 
-OOM_EXIT_CODE = 137
-"""128 + SIGKILL, which is how a runtime tells that the kernel killed the container's first process."""
 
-
-class Course(Throttled, Swapped, Placed):
+class Course(Throttled, Swapped, Placed, OomJudged):
     """What happened to a container; see `Judged`."""
 
     def rises(self, file: str, key: str, *, why_not: str = "") -> Finding:
@@ -186,41 +184,10 @@ class Course(Throttled, Swapped, Placed):
         most = max(counts, default=None)
         return self._finding(file, "above 0", most, most is not None and most > 0)
 
-    def still_runs(self, *, spent: str = "") -> Finding:
-        """The container was running at the end of the watch.
-
-        spent: why nobody had anything to give any more, "" if somebody had: one that the kernel killed then is not
-        observable, and one that ended otherwise deviates all the same.
-        """
-        status = self.samples[-1].status
-        observed = "running" if status.exit_code is None else f"ended with {status.exit_code} ({status.reason})"
-        found = self._word("state", "running", observed)
-        if spent and all(one.verdict is Verdict.CONFORMS for one in self.is_killed()):
-            return replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=f"it {observed}, and {spent}")
-        return found
-
-    def lives(self) -> tuple[Finding, Finding]:
-        """Nothing of it was killed, and it runs."""
-        return self.stays("memory.events", "oom_kill"), self.still_runs()
-
     def gets_through(self) -> tuple[Finding, Finding, Finding]:
         """The same, and its workload did all that it was told to do, and that comes to an end."""
         killed, runs = self.lives()
         return killed, self.finishes(), runs
-
-    def is_killed(self) -> tuple[Finding, Finding]:
-        """The kernel killed it, and the runtime gives the exit code of that."""
-        return self.rises("memory.events", "oom_kill"), self.exit_code_tells_kill()
-
-    def exit_code_tells_kill(self) -> Finding:
-        """The runtime gives the exit code of a killed process."""
-        code = self.samples[-1].status.exit_code
-        return self._word("exit code", str(OOM_EXIT_CODE), "still running" if code is None else str(code))
-
-    def reason_tells_oom(self) -> Finding:
-        """The runtime's reason is OOMKilled."""
-        reason = self.samples[-1].status.reason
-        return self._word("reason", "OOMKilled", reason or "none")
 
     def progressed(self) -> Finding:
         """The workload itself reported that it used memory."""

@@ -57,11 +57,11 @@ class Exhausted(Together):
 
     def is_killed(self, pod: str) -> Finding:
         """The kernel killed it; not observable of one that the model does not name first."""
-        return self._course(pod).rises("memory.events", "oom_kill", why_not=self._why_not(pod, first=True))
+        return self._course(pod).is_oom_killed(why_not=self._why_not(pod, first=True))
 
     def is_spared(self, pod: str) -> Finding:
         """The kernel killed nothing in it; not observable of the one that the model names first."""
-        return self._course(pod).stays("memory.events", "oom_kill", why_not=self._why_not(pod, first=False))
+        return self._course(pod).is_spared(why_not=self._why_not(pod, first=False))
 
     def _why_not(self, pod: str, *, first: bool) -> str:
         if broken := self._broken():

@@ -95,16 +95,6 @@ class Placed(Judged):
             _NUMA_STAT, f"less than {used - SLACK} of {kind}", left, holds, key="reclaimed", why_not=why
         )
 
-    def is_killed_for_its_zone(self) -> Finding:
-        """The kernel killed it, below every limit of its own: the zones that it may take memory from were full."""
-        kills = [count for one in self.samples if (count := one.counter("memory.events", "oom_kill")) is not None]
-        limits = [count for one in self.samples if (count := one.counter("memory.events", "max")) is not None]
-        most = max(kills, default=None)
-        why = f"it ran into memory.max {max(limits)} times" if any(limits) else ""
-        holds = most is not None and most > 0
-        shown = None if most is None else f"oom_kill {most}"
-        return self._finding("memory.events", "oom_kill above 0", shown, holds, key="oom_kill zone", why_not=why)
-
     def is_only_where_planned(self, *, kind: str = "anon") -> Finding:
         """All of the container's memory of a kind was on the zones that its plan binds it to.
 

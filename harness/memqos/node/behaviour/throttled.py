@@ -15,7 +15,7 @@ from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour.conditions import stat_of
 from memqos.node.behaviour.entering import ENTRY, Entering, modelled_sleep, unseen
 from memqos.node.behaviour.growth import Used, furthest, looks_at, slowed
-from memqos.node.behaviour.judged import Judged
+from memqos.node.behaviour.oom import OomJudged
 from memqos.workload.report import ReportLine, StepLine
 
 __all__ = ["Throttled"]
@@ -48,7 +48,7 @@ OTHER_STEPS = tuple(number for number in range(2, 41) if number % EVENTS_A_PASS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Throttled(Judged):
+class Throttled(OomJudged):
     """What memory.current and memory.pressure tell of a container above memory.high."""
 
     def waits(self) -> Finding:
@@ -133,7 +133,7 @@ class Throttled(Judged):
             return self._unbounded("memory.pressure", Knob.MEMORY_HIGH, key="entry")
         least = modelled_sleep(high, entry)
         why = unseen(entry, undisturbed, least) if least else f"nothing sleeps at {entry.usage} of {high} bytes"
-        if any(one.counter("memory.events", "oom_kill") for one in self.samples):
+        if self.anything_killed():
             why = "something was killed in its pod meanwhile: the runtime's own program is charged there, too"
         observed = f"{entry}, beside one that {undisturbed} undisturbed"
         expected = f"at least {least:.3f} s asleep for {ENTRY.size} bytes"

@@ -20,6 +20,7 @@ from memqos.engine.translate.versions import RuntimeName
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
+from memqos.node.behaviour.oom import OOM_EXIT_CODE, exit_code_of_kill, reason_of_kill
 from memqos.node.pods.refusing import NAME, SUBJECT
 from memqos.node.requests.containers import Containers, observed, soon
 from memqos.node.requests.reported import FILES, figure_finding, stock_of
@@ -28,9 +29,6 @@ from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.workload.command import PROGRAM, Anon, Hold, arguments
 
 __all__ = ["Conversation"]
-
-KILLED = 137
-"""128 and SIGKILL: how a container ends that the kernel killed."""
 
 _MIB = 1 << 20
 LIMIT = 48 * _MIB
@@ -118,10 +116,7 @@ class Conversation(Containers):
         """A container whose only program takes more than its limit ends with 137 and the reason OOMKilled."""
         with self._running(LIMITED, Anon(size=TOO_MUCH), Hold()) as handle:
             status = self._ended(handle)
-        return [
-            observed("exit code", str(KILLED), str(status.exit_code)),
-            observed("reason", "OOMKilled", status.reason),
-        ]
+        return [observed(*exit_code_of_kill(status)), observed(*reason_of_kill(status))]
 
     @verb
     def exec_is_charged(self) -> Sequence[Finding]:
@@ -162,7 +157,7 @@ class Conversation(Containers):
                 # A container that is killed in the middle of the call may end it with an error.
                 self.runtime.exec(handle, _argv(Anon(size=TOO_MUCH)), deadline=soon())
             status = self._ended(handle)
-        return [observed("exit code", str(KILLED), str(status.exit_code))]
+        return [observed(*exit_code_of_kill(status))]
 
     @verb
     def limited_below_use(self) -> Sequence[Finding]:
@@ -180,10 +175,7 @@ class Conversation(Containers):
                     observed("memory.max", str(LIMIT), str(limit).strip(), cgroup=str(path)),
                 ]
             status = self._ended(handle)
-        return [
-            observed("exit code", str(KILLED), str(status.exit_code)),
-            observed("reason", "OOMKilled", status.reason),
-        ]
+        return [observed(*exit_code_of_kill(status)), observed(*reason_of_kill(status))]
 
     def _hog_in(self, handle: ContainerHandle) -> list[Finding]:
         path = self._cgroup_of(handle)
@@ -192,7 +184,7 @@ class Conversation(Containers):
         # A container that was killed itself may have no cgroup any more.
         seen = self._kills(path) if self.tree.exists(path, deadline=soon()) else GONE
         return [
-            observed("exec", str(KILLED), str(code)),
+            observed("exec", str(OOM_EXIT_CODE), str(code)),
             observed("memory.events oom_kill", str(int(before) + 1), seen, cgroup=str(path)),
         ]
 

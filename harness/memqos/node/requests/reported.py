@@ -20,6 +20,7 @@ from memqos.errors import DeadlineError, UsageError
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
+from memqos.node.behaviour.oom import OOM_EXIT_CODE
 from memqos.node.pods.refusing import SUBJECT
 from memqos.node.requests.in_words import over_bundles
 from memqos.runtime.base import ContainerHandle, ContainerState, Runtime
@@ -248,7 +249,6 @@ def _number_at(text: object) -> int | None:
     return int(text) if isinstance(text, str) and text.strip().isdecimal() else None
 
 
-_KILLED = 137
 TOLD_SECONDS = 10.0
 """Within which the end of a container, and a kill in it, are told."""
 
@@ -277,7 +277,7 @@ def oom_event_findings(runtime: Runtime, handle: ContainerHandle, *, deadline: D
         wait("an event is reported", look, until=lambda types: "oom" in types, deadline=Deadline.after(TOLD_SECONDS))
     code = "" if status.exit_code is None else str(status.exit_code)
     return [
-        _finding("exit code", str(_KILLED), code, Setter.KERNEL),
+        _finding("exit code", str(OOM_EXIT_CODE), code, Setter.KERNEL),
         _finding("events", "oom", "oom" if "oom" in told else ", ".join(told) or "none", Setter.RUNTIME),
     ]
 
