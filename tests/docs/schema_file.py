@@ -1,9 +1,13 @@
-"""memqos.schema.json, made of memqos.report.documents: `python -m tests.docs.schema_file` writes it anew."""
+"""memqos.schema.json and docs/reference/json-fields.md, made of the types in memqos.report.documents.
+
+`python -m tests.docs.schema_file` writes both anew.
+"""
 
 import ast
 import inspect
 import json
 import re
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -13,6 +17,13 @@ from memqos.report.documents import answers, bundle, plan
 from tests.docs.snippets import DOCS
 
 FILE = DOCS / "reference" / "memqos.schema.json"
+PAGE = DOCS / "reference" / "json-fields.md"
+
+HEAD = """# JSON fields
+
+The fields of every [JSON document](json.md), as in [memqos.schema.json](memqos.schema.json). The documents come \
+first, then the objects in them. A field that is not marked *always* may be missing.
+"""
 
 DOCUMENTS: dict[str, type] = {
     "plan": plan.Plan,
@@ -51,8 +62,11 @@ def schema() -> dict[str, Any]:
     texts = {name: one for module in (plan, bundle, answers) for name, one in field_texts(module).items()}
     definitions = {}
     for name, one in found.items():
-        for field, text in texts.get(name, {}).items():
-            one["properties"][field]["description"] = text
+        if told := texts.get(name):
+            # In the order in which they are declared.
+            one["properties"] = dict.fromkeys([*told, *one["properties"]]) | one["properties"]
+            for field, text in told.items():
+                one["properties"][field] |= {"description": text} if text else {}
         definitions[defined(name)] = tidy(one)
     for name, one in definitions.items():
         if "properties" in one and name not in OPEN:
@@ -89,16 +103,17 @@ def tidy(value: Any) -> Any:
 
 
 def field_texts(module: ModuleType) -> dict[str, dict[str, str]]:
-    """What stands below fields of a module's types, with what they inherit: by type and field."""
+    """The fields of a module's types, with what they inherit, and the text below each; "" for none."""
     own: dict[str, dict[str, str]] = {}
     for node in ast.parse(inspect.getsource(module)).body:
         if isinstance(node, ast.ClassDef):
             told = own.setdefault(node.name, {})
             for base in node.bases:
                 told |= own.get(ast.unparse(base), {})
-            for field, text in zip(node.body, node.body[1:], strict=False):
-                if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
-                    told[ast.unparse(field.target)] = ast.literal_eval(text.value)
+            for field, text in zip(node.body, [*node.body[1:], None], strict=True):
+                if isinstance(field, ast.AnnAssign):
+                    said = ast.literal_eval(text.value) if isinstance(text, ast.Expr) else ""
+                    told[ast.unparse(field.target)] = said
     return own
 
 
@@ -106,5 +121,48 @@ def text() -> str:
     return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
 
 
+def page() -> str:
+    """The text of the page of fields."""
+    definitions = _definitions()
+    parts = [name for name, one in definitions.items() if "properties" in one and name not in DOCUMENTS]
+    return HEAD + "".join(section(name, definitions[name]) for name in [*DOCUMENTS, *parts])
+
+
+def section(name: str, one: dict[str, Any]) -> str:
+    rows = [f"\n## {name}\n\n{one['description']}\n\n| field | value | |\n|---|---|---|"]
+    for field, value in one["properties"].items():
+        always = "*always* " if field in one.get("required", ()) else ""
+        told = value.get("description", "").replace("|", "\\|")
+        rows.append(f"| `{field}` | {kind_words(value)} | {f'{always}{told}'.strip()} |")
+    return "\n".join(rows) + "\n"
+
+
+def kind_words(value: dict[str, Any]) -> str:
+    """What a field's value is, for a cell of a table."""
+    if "$ref" in value:
+        name = value["$ref"].rpartition("/")[2]
+        one = _definitions()[name]
+        return f"[{name}](#{name})" if "properties" in one else kind_words(one)
+    if "anyOf" in value:
+        return " or ".join(kind_words(one) for one in value["anyOf"])
+    if "enum" in value or "const" in value:
+        return ", ".join(f"`{json.dumps(one)}`" for one in value.get("enum", [value.get("const")]))
+    if value.get("type") == "array":
+        return f"list of {kind_words(value['items'])}" if value.get("items") else "list"
+    if value.get("type") == "object":
+        inner = value.get("additionalProperties")
+        return f"object: by name {kind_words(inner)}" if inner else "object"
+    least, most = value.get("minimum"), value.get("maximum")
+    span = "" if least is None else f" from {least}" + ("" if most is None else f" to {most}")
+    return f"{value.get('type', 'any')}{span}"
+
+
+@cache
+def _definitions() -> dict[str, Any]:
+    found: dict[str, Any] = schema()["$defs"]
+    return found
+
+
 if __name__ == "__main__":
     FILE.resolve().write_text(text())
+    PAGE.write_text(page())

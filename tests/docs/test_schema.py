@@ -36,6 +36,7 @@ def test_the_schema_is_one_and_the_published_is_the_shipped():
 def test_the_schema_is_made_of_the_types():
     """`python -m tests.docs.schema_file` writes it anew."""
     assert FILE.read_text() == schema_file.text()
+    assert schema_file.PAGE.read_text() == schema_file.page()
 
 
 def test_the_page_names_every_document():
