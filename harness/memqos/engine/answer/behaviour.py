@@ -17,7 +17,7 @@ __all__ = ["behaviour_reason", "behaviour_setter"]
 class _Rule:
     """One sentence that holds whether the thing happens or not; knobs: whose values decide it.
 
-    set_by: who makes it happen, or says that it did.
+    set_by: what makes it happen, or reports it.
     """
 
     rule: str

@@ -35,10 +35,10 @@ __all__ = [
 
 
 class Setter(StrEnum):
-    """What set the observed value; where it deviates, what should have set another one.
+    """What set an observed value; for a deviation, what should have set another one.
 
-    MEMQOS wrote what it holds. A file above containers that holds something else than memqos wrote there is OTHER's:
-    nobody knows who changed it.
+    MEMQOS: memqos wrote the value that the file holds. OTHER: a file above containers no longer holds what memqos wrote
+    there, and the writer is unknown.
     """
 
     RUNTIME = "the runtime under test"
@@ -67,11 +67,11 @@ Source: systemd, src/core/cgroup.c, cgroup_context_apply. Those of hugetlb and c
 def setter_of(
     expected: Expected, level: Level, path: CgroupPath, *, enacted_by: Setter, deviates: bool = False
 ) -> Setter:
-    """Who made what a file of the cgroup at this path holds.
+    """What set the value of a file of the cgroup at this path.
 
-    A runtime's files are its own also where it lets systemd write them, as properties of the scope that it asks for;
-    so are those of whoever enacts the plan. What nobody asked for is systemd's in a unit's cgroup, else the kernel's.
-    enacted_by: who makes the plan true above containers. deviates: whether the file holds something else.
+    A runtime also sets the files that systemd writes as properties of the scope that the runtime requests; the same
+    holds for the enactor of the plan. A value without a request is systemd's in a unit's cgroup, else the kernel's.
+    enacted_by: what enacts the plan above containers. deviates: whether the file holds another value.
     """
     asked = Setter.RUNTIME if level is Level.CONTAINER else enacted_by
     if deviates:
@@ -96,9 +96,9 @@ class Hop(StrEnum):
 class HopHeld:
     """One hop before the file.
 
-    asked: what it has to say of the knob, in its own words; several where versions of the runtimes differ, "" for
-    nothing. held: what it says. why_not: why that could not be seen, "" if it was. is_gone: whether it was there and is
-    no more, so that it may have held what it had to.
+    asked: the expected text for the knob, in the hop's own format; several where runtime versions differ, "" for none.
+    held: the observed text. why_not: why it was not observable, "" if it was. is_gone: whether the hop existed and was
+    removed, so that it may have held the expected text.
     """
 
     hop: Hop
@@ -109,16 +109,16 @@ class HopHeld:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it says something else than it has to."""
+        """Whether it holds another text than expected."""
         return not self.why_not and self.held not in self.asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """The first hop that does not hold what was asked for.
+    """The first hop that does not hold the requested value.
 
-    by: who lost it, "" if no hop could be seen. told: the same with what the hop before it had, as one line.
-    documents: the hops' own files and answers, to be kept beside the findings.
+    by: the program that lost it, "" if no hop was observable. told: one line with the values of this hop and the one
+    before it. documents: the hops' own files and answers, kept as evidence with the findings.
     """
 
     by: str
@@ -144,11 +144,11 @@ HELD = "held before"
 
 
 def first_lost(hops: Sequence[HopHeld], *, knob: str, observed: str, own_bundle: bool = False) -> Loss:
-    """What the hops say of a control file that deviates, in their order; observed: its text.
+    """The hop at which a deviating control file lost its value; observed: the file's text.
 
-    own_bundle: whether memqos wrote config.json, so that no daemon can have lost anything before it.
+    own_bundle: whether memqos wrote config.json, so no daemon can have lost anything before it.
 
-    A value that nobody asked for is first set, and not first lost, by the hop that has it.
+    If the request named no value, the hop that has one "set" it first instead of losing it.
     """
     seen = [hop for hop in hops if not hop.why_not]
     if not seen:
@@ -164,13 +164,13 @@ def first_lost(hops: Sequence[HopHeld], *, knob: str, observed: str, own_bundle:
 
 
 def changed_later(hops: Sequence[HopHeld], *, knob: str, held: str, observed: str) -> Loss:
-    """A file that was seen to hold what was asked for while the container ran: no hop before it can have lost that."""
+    """A file held the requested value while the container ran, so no earlier hop lost it."""
     told = f"first lost: {_WHILE_IT_RAN} ({knob} had {held}, and has {observed})"
     return Loss(by=_WHILE_IT_RAN, told=told, hops=tuple(hops))
 
 
 def unseen_loss(reason: str, hops: Sequence[HopHeld] = ()) -> Loss:
-    """Nothing can be said of who lost it, for this reason."""
+    """Where the value was lost is not observable, for this reason."""
     return Loss(by="", told=f"first lost: not observable: {reason}", hops=tuple(hops))
 
 
@@ -191,9 +191,9 @@ def _has(hop: HopHeld) -> str:
 
 
 class Verdict(StrEnum):
-    """What observation says about an expectation; not observable is neither of the others and never passes.
+    """The outcome of comparing an expectation with an observation; not observable never passes.
 
-    Known is a deviation that is listed: no comparison makes it, only who has the list.
+    Known is a deviation on the list of known deviations. A comparison alone never yields it.
     """
 
     CONFORMS = "conforms"
@@ -208,12 +208,12 @@ class Finding:
 
     subject: what a reader calls the thing ("container app of pod default/web", "kubepods"); cgroup: its path;
     knob: the control file, or a behaviour's name ("throttling", "OOM kill").
-    set_by: who made what was observed; of what was not observed, who was to make it.
+    set_by: what set the observed value, or should have set it.
     expected, observed: as text. reason: the chain behind `expected`, None for a behaviour that no rule computes.
     why_not: for NOT_OBSERVABLE, what kept the observation from being made.
     evidence: further facts worth keeping (event counters, exit code), name to text.
-    lost: of a container's file that deviates, the first hop that lost the value; None where nobody looked.
-    measured: whether what is expected was read off the machine at that moment, and is another each time.
+    lost: for a deviating file of a container, the first hop that lost the value; None if no hop was read.
+    measured: whether the expected value was measured on the machine, and so differs from run to run.
     """
 
     verdict: Verdict
@@ -239,7 +239,7 @@ class Finding:
 
 
 def worst(findings: Iterable[Finding]) -> Verdict:
-    """The verdict that decides: one deviation is enough, known or not, and what nobody observed is not proved."""
+    """The deciding verdict: one deviation is enough, known or not; without an observation nothing is proved."""
     verdicts = {finding.verdict for finding in findings}
     for verdict in (Verdict.DEVIATES, Verdict.KNOWN):
         if verdict in verdicts:

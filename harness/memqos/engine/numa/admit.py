@@ -303,8 +303,8 @@ def container_hints(
 def pod_hints(pod: Pod, table: ZoneTable, policies: Policies) -> ProviderHints | None:
     """The Memory Manager's hints for a pod as a whole; None or empty for no preference.
 
-    If any container holds memory, the first such one's zones are the pod's, provided that it holds exactly what the
-    pod requests.
+    If any container holds memory, the first such one's NUMA nodes are the pod's, provided that it holds exactly what
+    the pod requests.
     """
     request = pod_request(pod, policies)
     if request is None:

@@ -8,7 +8,7 @@ Memory of init containers that later containers of the same pod use again.
 
 Source: kubelet `policy_static.go` (updatePodReusableMemory, updateInitContainersMemoryBlocks). Since 1.22.
 
-The Memory Manager's hints: which sets of zones could hold a request, and which are as small as can be.
+The Memory Manager's hints: which sets of NUMA nodes could hold a request, and which are as small as can be.
 
 Source: kubelet `policy_static.go` (calculateHints, regenerateHints).
 """
@@ -129,8 +129,8 @@ def _ordered(request: dict[str, int]) -> dict[str, int]:
 class Reusable:
     """What the containers placed so far leave for the next one of the same pod, in bytes.
 
-    amounts: (zones, memory type) to bytes. The zones are an exact set: memory of zone 0 is nothing to a container
-    that is placed on zones 0 and 1.
+    amounts: (NUMA nodes, memory type) to bytes. The NUMA nodes are an exact set: memory of NUMA node 0 is nothing to a
+    container that is placed on NUMA nodes 0 and 1.
     """
 
     amounts: Mapping[tuple[tuple[int, ...], str], int] = field(default_factory=dict)
@@ -140,7 +140,7 @@ class Reusable:
         return self.amounts.get((zones, kind), 0)
 
     def on(self, kind: str) -> dict[tuple[int, ...], int]:
-        """Bytes of a type by the zones that they are on; nothing where nothing is left."""
+        """Bytes of a type by the NUMA nodes that they are on; nothing where nothing is left."""
         return {zones: amount for (zones, of), amount in self.amounts.items() if of == kind and amount}
 
     def after(self, blocks: Blocks, *, left_over: bool) -> Reusable:
@@ -190,7 +190,7 @@ _Candidate = tuple[int, int, Mask, Hint, Hint]
 
 @lru_cache(maxsize=64)
 def _candidates(ids: tuple[int, ...]) -> tuple[_Candidate, ...]:
-    """Every set of these zones, fewest zones first."""
+    """Every set of these NUMA nodes, fewest first."""
     position = {zone: 1 << place for place, zone in enumerate(ids)}
     return tuple(
         (
@@ -210,8 +210,8 @@ def _unmixed(
 ) -> tuple[_Candidate, ...]:
     """The sets that mix no groups.
 
-    alone: zones in use by themselves. grouped: zones in a set of several. in_use: for each such set, as bits, those of
-    its zones that are in use.
+    alone: NUMA nodes in use by themselves. grouped: NUMA nodes in a set of several. in_use: for each such set, as
+    bits, those of its NUMA nodes that are in use.
     """
     return tuple(
         one
@@ -253,12 +253,13 @@ def _sums(amounts: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def calculate(table: ZoneTable, request: Request, reusable: Reusable) -> tuple[Hint, ...]:
-    """The hints for a request (the same for every memory type of it), fewest zones first; none if nothing fits.
+    """The hints for a request (the same for every memory type of it), fewest NUMA nodes first; none if nothing fits.
 
-    A set of zones is hinted if its zones could hold the request when empty, hold it now (with what the pod's init
-    containers leave on exactly that set; an exact fit is enough), and mix no groups: a zone serves either containers
-    on one zone, or those on one exact set. Preferred are the sets as small as the smallest that could hold the
-    request when empty, whether or not that one can hold it now. Without a memory type in the request there is no hint.
+    A set of NUMA nodes is hinted if its NUMA nodes could hold the request when empty, hold it now (with what the pod's
+    init containers leave on exactly that set; an exact fit is enough), and mix no groups: a NUMA node serves either
+    containers on one NUMA node, or those on one exact set. Preferred are the sets as small as the smallest that could
+    hold the request when empty, whether or not that one can hold it now. Without a memory type in the request there is
+    no hint.
     """
     if not request:
         return ()
@@ -320,6 +321,6 @@ def best(hints: Iterable[Hint]) -> Hint | None:
 
 
 def has_room(table: ZoneTable, mask: Mask, request: Request) -> bool:
-    """Whether these zones have the request free, not counting what init containers leave."""
+    """Whether these NUMA nodes have the request free, not counting what init containers leave."""
     zones = [table.zones[one] for one in mask.zones]
     return all(sum(zone.of(kind).free for zone in zones) >= size for kind, size in request.items())

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 DEFAULT_MAX_ZONES = 8
-"""The most zones that the Topology Manager accepts unless max-allowable-numa-nodes raises it; also its least value."""
+"""The most nodes that the Topology Manager accepts unless max-allowable-numa-nodes raises it; also its least value."""
 
 _Named = TypeVar("_Named", bound=StrEnum)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
@@ -80,7 +80,7 @@ _BOOLS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyOptions:
-    """`topologyManagerPolicyOptions`, parsed. max_zones: the most zones that a machine may have."""
+    """`topologyManagerPolicyOptions`, parsed. max_zones: the most NUMA nodes that a machine may have."""
 
     prefer_closest: bool = False
     max_zones: int = DEFAULT_MAX_ZONES

@@ -1,6 +1,6 @@
 """Memory reserved on NUMA nodes, and the table of a node without pods.
 
-`reservedMemory`: what of each zone is kept from containers, and that it adds up to the node's reservations.
+`reservedMemory`: what of each NUMA node is kept from containers, and that it adds up to the node's reservations.
 
 Sources: kubelet `validation_reserved_memory.go`, `memory_manager.go` (validateReservedMemory),
 `container_manager_linux.go` (GetNodeAllocatableReservation), `eviction/api` (GetThresholdQuantity).
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 Reserved = Mapping[int, Mapping[str, int]]
-"""Zone id to memory type to bytes that containers do not get."""
+"""NUMA node id to memory type to bytes that containers do not get."""
 
 _FIELD = "reservedMemory"
 _SIGNAL = "memory.available"
@@ -62,7 +62,7 @@ def in_words(amount: Fraction | int) -> str:
 
 
 def check_fields(settings: KubeletSettings) -> None:
-    """ManifestError if `reservedMemory` itself is wrong: a type twice in a zone, a type that is no memory, a zero."""
+    """ManifestError if `reservedMemory` itself is wrong: a type twice in a node, a type that is no memory, a zero."""
     seen: set[tuple[int, str]] = set()
     for zone, limits in settings.reserved_memory or ():
         for kind, quantity in limits.items():
@@ -128,7 +128,7 @@ def node_reservation(settings: KubeletSettings, capacity: int) -> dict[str, Quan
 
 
 def check_sums(settings: KubeletSettings, reservation: Mapping[str, Quantity], zones: Mapping[int, object]) -> None:
-    """ManifestError if a zone does not exist, or if a type's sum over zones is not exactly the node's reservation."""
+    """ManifestError if a node does not exist, or if a type's sum is not exactly the node's reservation."""
     sums: dict[str, Quantity] = {}
     for zone, limits in settings.reserved_memory or ():
         if zone not in zones:
@@ -156,7 +156,7 @@ def check_sums(settings: KubeletSettings, reservation: Mapping[str, Quantity], z
 
 
 def by_zone(settings: KubeletSettings, zones: Mapping[int, object]) -> Reserved:
-    """What is reserved in each zone, in bytes; an empty mapping for a zone without an entry."""
+    """What is reserved in each NUMA node, in bytes; an empty mapping for a NUMA node without an entry."""
     reserved: dict[int, dict[str, int]] = {zone: {} for zone in zones}
     for zone, limits in settings.reserved_memory or ():
         reserved[zone] |= {kind: quantity.value for kind, quantity in limits.items()}
@@ -164,7 +164,7 @@ def by_zone(settings: KubeletSettings, zones: Mapping[int, object]) -> Reserved:
 
 
 MOST_ZONES = 16
-"""The most zones with either manager on: n zones make 2^n - 1 sets, which a kubelet walks for every container."""
+"""The most NUMA nodes with either manager on: n nodes make 2^n - 1 sets, which a kubelet walks for every container."""
 
 _WRAP = 1 << 64
 
@@ -172,9 +172,9 @@ _WRAP = 1 << 64
 def first_table(facts: NodeFacts, settings: KubeletSettings, policies: Policies) -> ZoneTable:
     """The table that a kubelet starts with when it finds no checkpoint.
 
-    ManifestError for a `reservedMemory` or a number of zones that this kubelet does not start with, UsageError for a
-    zone that reserves more than it has. With the policy None nothing is reserved, and `reservedMemory` is only looked
-    at for itself.
+    ManifestError for a `reservedMemory` or a number of NUMA nodes that this kubelet does not start with, UsageError
+    for a NUMA node that reserves more than it has. With the policy None nothing is reserved, and `reservedMemory` is
+    only looked at for itself.
     """
     zones = {zone.id: zone for zone in numa_zones(facts)}
     check_fields(settings)
@@ -195,10 +195,10 @@ def first_table(facts: NodeFacts, settings: KubeletSettings, policies: Policies)
 
 
 def empty_table(zones: Iterable[NumaZone], reserved: Reserved, hugepage_sizes: Iterable[int]) -> ZoneTable:
-    """Zones with nothing taken: allocatable is the total less what is reserved, for memory also less all huge pages.
+    """NUMA nodes with nothing taken: allocatable is the total less the reserved, for memory also less all huge pages.
 
-    hugepage_sizes: the page sizes in bytes that the kernel knows, which every zone has a row for. Where a zone reserves
-    more than it has, allocatable wraps around at 2^64, as in the kubelet, which starts nevertheless.
+    hugepage_sizes: the page sizes in bytes that the kernel knows, which every NUMA node has a row for. Where a NUMA
+    node reserves more than it has, allocatable wraps around at 2^64, as in the kubelet, which starts nevertheless.
     """
     return ZoneTable(
         zones={zone.id: _zone(zone, reserved.get(zone.id, {}), hugepage_sizes) for zone in zones},
@@ -207,7 +207,7 @@ def empty_table(zones: Iterable[NumaZone], reserved: Reserved, hugepage_sizes: I
 
 
 def numa_zones(facts: NodeFacts) -> tuple[NumaZone, ...]:
-    """The machine's zones; one that names none is one zone, as the kubelet sees it."""
+    """The machine's NUMA nodes; one that names none is one NUMA node, as the kubelet sees it."""
     return facts.zones or (NumaZone(id=0, memory=facts.memory, cpus=tuple(range(facts.cpus))),)
 
 
@@ -226,7 +226,7 @@ def _untouched(zone_total: int, reserved: int, elsewhere: int = 0) -> ZoneMemory
 
 
 def _checked(table: ZoneTable) -> ZoneTable:
-    """The table itself; UsageError if a zone keeps more of a type than it has, so that allocatable wrapped around."""
+    """The table itself; UsageError if a node keeps more of a type than it has, so that allocatable wrapped around."""
     for zone in table.zones.values():
         for kind, memory in zone.memory.items():
             if memory.allocatable > memory.total:

@@ -243,7 +243,7 @@ _DIFFERENT = "[memorymanager] the expected machine state is different from the r
 _EMPTY = "[memorymanager] machine state can not be empty when it has memory assignments"
 _ADVICE = "please drain this node and delete the memory manager checkpoint file"
 _SOURCE = "kubelet memorymanager policy_static.go, state_checkpoint.go"
-# What must be equal zone by zone; reserved and free bytes are compared over the zones of a group.
+# What must be equal NUMA node by NUMA node; reserved and free bytes are compared over the NUMA nodes of a group.
 _EQUAL = ("total", "system_reserved", "allocatable")
 _GROUPED = ("free", "reserved")
 
@@ -276,7 +276,7 @@ def restore(text: str | None, fresh: ZoneTable, policies: Policies) -> ZoneTable
     """The table that a kubelet goes on with.
 
     text: the checkpoint, None if there is no file. fresh: the node's table before any pod (`admit.start`). The policy
-    must be the recorded one, the checksum must fit, and the zones must be what `fresh` becomes with all recorded
+    must be the recorded one, the checksum must fit, and the NUMA nodes must be what `fresh` becomes with all recorded
     blocks in it.
     """
     if text is None:
@@ -311,7 +311,7 @@ def _validated(recorded: ZoneTable, fresh: ZoneTable, policies: Policies) -> Zon
 
 
 def replayed(recorded: ZoneTable, fresh: ZoneTable) -> ZoneTable | str:
-    """The fresh table with all recorded blocks taken; the kubelet's words if a block's zone or type does not exist.
+    """The fresh table with all recorded blocks taken; the kubelet's words if a block's node or type does not exist.
 
     A pod that was placed as a whole counts once, with its own blocks.
     """
@@ -336,7 +336,7 @@ def _fault(block: Block, fresh: ZoneTable) -> str:
 
 
 def table_differences(recorded: ZoneTable, expected: ZoneTable) -> tuple[TableDifference, ...]:
-    """Every place where two tables are not the same to the kubelet; free and reserved as sums over a zone's group."""
+    """Every place where two tables are not the same to the kubelet; free and reserved as sums over a node's group."""
     found = [
         TableDifference(
             zone=one, kind="", field="present", recorded=one in recorded.zones, expected=one in expected.zones

@@ -67,7 +67,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """The zones that a request is taken from."""
+    """The NUMA nodes that a request is taken from."""
 
     mask: Mask
     reason: Reason
@@ -78,8 +78,9 @@ def allocate(
 ) -> Allocation | Rejection:
     """Memory for one container of a Guaranteed pod; hint is the Topology Manager's.
 
-    A container that holds memory already keeps it as it is. Each memory type counts as one assignment in each zone,
-    and takes from the zones in ascending order what init containers have not left on exactly these zones.
+    A container that holds memory already keeps it as it is. Each memory type counts as one assignment in each NUMA
+    node, and takes from the NUMA nodes in ascending order what init containers have not left on exactly these NUMA
+    nodes.
     """
     leaves = is_reusable(pod, container.name, policies)
     held = table.blocks(pod.uid, container.name)
@@ -108,7 +109,7 @@ def allocate(
 def settle(
     subject: Container | Pod, request: Request, *, table: ZoneTable, hint: Hint, reusable: Reusable, policies: Policies
 ) -> Settled | Rejection:
-    """The zones to take a request of a container, or of a pod as a whole, from.
+    """The NUMA nodes to take a request of a container, or of a pod as a whole, from.
 
     The Topology Manager's affinity as it is; without one the Memory Manager's own best hint; either extended to the
     best own hint that includes it if it has no room (what init containers leave does not count here). A hint that was
@@ -139,7 +140,7 @@ def settle(
 
 
 def mixes_groups(table: ZoneTable, mask: Mask) -> bool:
-    """Whether a set of several zones touches one in use that stands alone or in another set. Never for one zone."""
+    """Whether a set of several nodes touches one in use that stands alone or in another set. Never for one node."""
     if mask.count == 1:
         return False
     zones = mask.zones
@@ -176,7 +177,7 @@ def container_started(table: ZoneTable, pod: Pod, container: str, policies: Poli
 def explain(
     policies: Policies, rule: str, request: Request, subject: Container | Pod, mask: Mask | None = None
 ) -> Reason:
-    """A reason of this policy about the request of a container or pod; mask: the zones that came of it."""
+    """A reason of this policy about the request of a container or pod; mask: the NUMA nodes that came of it."""
     inputs = (
         Input(f"{subject.name}: requests.{kind}", str(size), _place(subject, kind)) for kind, size in request.items()
     )

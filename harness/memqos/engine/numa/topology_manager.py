@@ -1,6 +1,6 @@
 """The Topology Manager: NUMA nodes as bit masks, hints, and their merge.
 
-Sets of zones as bit masks, with the orders that the Topology Manager puts them in.
+Sets of NUMA nodes as bit masks, with the orders that the Topology Manager puts them in.
 
 Source: kubelet `cm/topologymanager/bitmask`.
 
@@ -12,8 +12,8 @@ Merging hints of several providers into one, as the Topology Manager does.
 
 Source: kubelet `cm/topologymanager/policy.go` (mergePermutation, HintMerger) and `numa_info.go` (Closest). The kubelet
 walks every combination of one hint per resource. What it ends with is the best under a total order, whatever the
-walk's order, so this module computes the set of merged masks instead: eight zones have 255 masks, and two resources
-65,025 combinations.
+walk's order, so this module computes the set of merged masks instead: eight NUMA nodes have 255 masks, and two
+resources 65,025 combinations.
 
 Revisions: v1.22 takes the narrowest of hints that are not preferred; v1.24 the one whose width comes closest, from
 below, to what the neediest resource asks for (kubernetes/kubernetes pull request 108154).
@@ -54,7 +54,7 @@ _BITS = 64
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """A set of zones: bit n stands for zone n, 0 to 63. No bit set is the empty set, not "any zone"."""
+    """A set of NUMA nodes: bit n stands for node n, 0 to 63. No bit set is the empty set, not "any NUMA node"."""
 
     bits: int
 
@@ -64,7 +64,7 @@ class Mask:
 
     @classmethod
     def of(cls, zones: Iterable[int]) -> Mask:
-        """The mask of these zones; ValueError if one is outside 0 to 63."""
+        """The mask of these NUMA nodes; ValueError if one is outside 0 to 63."""
         bits = 0
         for zone in zones:
             if not 0 <= zone < _BITS:
@@ -74,12 +74,12 @@ class Mask:
 
     @property
     def zones(self) -> tuple[int, ...]:
-        """The zones of the set, ascending."""
+        """The NUMA nodes of the set, ascending."""
         return tuple(zone for zone in range(self.bits.bit_length()) if self.bits >> zone & 1)
 
     @property
     def count(self) -> int:
-        """How many zones the set has."""
+        """How many NUMA nodes the set has."""
         return self.bits.bit_count()
 
     def __contains__(self, zone: int) -> bool:
@@ -98,7 +98,7 @@ class Mask:
         return Mask(self.bits & ~other.bits)
 
     def includes(self, other: Mask) -> bool:
-        """Whether every zone of the other set is in this one."""
+        """Whether every NUMA node of the other set is in this one."""
         return self.bits & other.bits == other.bits
 
     def __str__(self) -> str:
@@ -114,15 +114,16 @@ FULL = Mask((1 << _BITS) - 1)
 
 @lru_cache(maxsize=64)
 def masks_of(zones: tuple[int, ...]) -> tuple[Mask, ...]:
-    """Every non-empty set of these zones: fewest zones first, then in lexicographic order of the zones given."""
+    """Every non-empty set of these NUMA nodes: fewest first, then in lexicographic order of the nodes given."""
     return tuple(Mask.of(chosen) for size in range(1, len(zones) + 1) for chosen in combinations(zones, size))
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A set of zones that a request could be served from.
+    """A set of NUMA nodes that a request could be served from.
 
-    affinity: None means any zone; an empty mask means no zone at all. preferred: fewer zones would not have done.
+    affinity: None means any NUMA node; an empty mask means no NUMA node at all. preferred: fewer NUMA nodes would not
+    have done.
     """
 
     affinity: Mask | None
@@ -135,7 +136,7 @@ class Hint:
 
 ProviderHints = Mapping[str, Sequence[Hint] | None]
 """What one provider answers, by resource. No resource at all: no preference. A resource with None: no preference for
-that one. A resource with an empty sequence: no zone can serve it."""
+that one. A resource with an empty sequence: no NUMA node can serve it."""
 
 NO_AFFINITY = Hint(None, preferred=False)
 """What is stored for a container when the Topology Manager's policy is none."""
@@ -148,7 +149,7 @@ _Rank = tuple[int, int, int, int, int]
 
 
 def filter_hints(providers: Iterable[ProviderHints | None]) -> list[Sequence[Hint]]:
-    """One list of hints per resource, with "no preference" and "impossible" spelled out as hints of any zone."""
+    """One list of hints per resource, with "no preference" and "impossible" spelled out as hints of any NUMA node."""
     lists: list[Sequence[Hint]] = []
     for provider in providers:
         if not provider:
@@ -163,7 +164,7 @@ def filter_hints(providers: Iterable[ProviderHints | None]) -> list[Sequence[Hin
 
 
 def neediest_width(lists: Iterable[Sequence[Hint]]) -> int:
-    """The most zones that any one resource needs at least; 0 if every resource takes any zone."""
+    """The most NUMA nodes that any one resource needs at least; 0 if every resource takes any NUMA node."""
     widths = (min((hint.affinity.count for hint in hints if hint.affinity is not None), default=0) for hints in lists)
     return max(widths, default=0)
 
@@ -172,8 +173,8 @@ def neediest_width(lists: Iterable[Sequence[Hint]]) -> int:
 class Merger:
     """The rules of one merge.
 
-    zones: all zones of the machine. closest: whether, among sets of as many zones, the smaller average distance wins
-    (prefer-closest-numa-nodes); distances are then read by zone id. up_to_need: revision v1.24.
+    zones: all NUMA nodes of the machine. closest: whether, among sets of as many NUMA nodes, the smaller average
+    distance wins (prefer-closest-numa-nodes); distances are then read by NUMA node id. up_to_need: revision v1.24.
     """
 
     zones: Mask
@@ -182,7 +183,7 @@ class Merger:
     up_to_need: bool = True
 
     def merge(self, lists: Sequence[Sequence[Hint]]) -> Hint:
-        """The best hint over all combinations; all zones, not preferred, if no combination shares a zone."""
+        """The best hint over all combinations; all NUMA nodes, not preferred, if no combination shares a NUMA node."""
         preferred = self._preferred(lists)
         if preferred:
             return min((Hint(mask, preferred=True) for mask in preferred), key=lambda hint: self.rank(hint, 0))
@@ -191,9 +192,9 @@ class Merger:
         return min(shared, key=lambda hint: self.rank(hint, width), default=Hint(self.zones, preferred=False))
 
     def _preferred(self, lists: Sequence[Sequence[Hint]]) -> set[Mask]:
-        """The masks of combinations that stay preferred: one set of zones for every resource that names one."""
+        """The masks of combinations that stay preferred: one set of NUMA nodes for every resource that names one."""
         named: set[int] = set()
-        unnamed = True  # whether every resource so far could also take any zone, preferred
+        unnamed = True  # whether every resource so far could also take any NUMA node, preferred
         # A list that several resources share, as the Memory Manager's do, names the same sets each time.
         for hints in {id(hints): hints for hints in lists}.values():
             preferred = [hint.affinity for hint in hints if hint.preferred]
@@ -216,7 +217,7 @@ class Merger:
         """Where a merged hint stands: the lower the better, equal only for the same mask and preference."""
         mask = hint.affinity or Mask(0)
         count = mask.count
-        # Only sets of as many zones are ever told apart by distance: their sums compare like their averages.
+        # Only sets of as many NUMA nodes are ever told apart by distance: their sums compare like their averages.
         distance = self.distance(mask) if self.closest else 0
         if hint.preferred:
             return (0, 0, count, distance, mask.bits)
@@ -226,7 +227,7 @@ class Merger:
         return (1, 0, -count, distance, mask.bits)
 
     def distance(self, mask: Mask) -> int:
-        """The sum of the distances between all zones of a mask, each to itself included; not their average."""
+        """The sum of the distances between all NUMA nodes of a mask, each to itself included; not their average."""
         zones = mask.zones
         return sum(self.distances[one][other] for one in zones for other in zones)
 
@@ -245,7 +246,7 @@ def admits(policy: TopologyPolicy, hint: Hint) -> bool:
 
 
 def single_zone_hints(lists: Sequence[Sequence[Hint]]) -> list[Sequence[Hint]]:
-    """What single-numa-node keeps: preferred hints of one zone or of any."""
+    """What single-numa-node keeps: preferred hints of one NUMA node or of any."""
     return [
         [hint for hint in hints if hint.preferred and (hint.affinity is None or hint.affinity.count == 1)]
         for hints in lists
@@ -257,8 +258,8 @@ def topology_decision(
 ) -> TopologyDecision:
     """The decision of one policy about one container or pod.
 
-    The policy none does not ask. Under single-numa-node an affinity of all zones is kept as "any zone" (None), which
-    on a machine of one zone is what every aligned container gets.
+    The policy none does not ask. Under single-numa-node an affinity of all NUMA nodes is kept as "any NUMA node"
+    (None), which on a machine of one NUMA node is what every aligned container gets.
     """
     if policy is TopologyPolicy.NONE:
         return TopologyDecision(NO_AFFINITY, admitted=True)

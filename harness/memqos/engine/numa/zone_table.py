@@ -17,11 +17,11 @@ MEMORY = "memory"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneMemory:
-    """One type of memory in one zone, in bytes (all >= 0).
+    """One type of memory in one NUMA node, in bytes (all >= 0).
 
-    total: what the zone has. system_reserved: the zone's share in `reservedMemory`. allocatable: what containers can
-    get. reserved and free: the two parts of it. A table that the kubelet made has reserved + free = allocatable; one
-    that was read from a file need not.
+    total: what the NUMA node has. system_reserved: the NUMA node's share in `reservedMemory`. allocatable: what
+    containers can get. reserved and free: the two parts of it. A table that the kubelet made has reserved + free =
+    allocatable; one that was read from a file need not.
     """
 
     total: int = 0
@@ -36,10 +36,11 @@ _NOTHING = ZoneMemory()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneState:
-    """One zone.
+    """One NUMA node.
 
     assignments: how many (container, memory type) pairs hold memory here, also if it is 0 bytes.
-    cells: the zones of the group that this zone belongs to, itself included; just itself while it is in no group.
+    cells: the NUMA nodes of the group that this NUMA node belongs to, itself included; just itself while it is in no
+    group.
     memory: by memory type; a type that is missing cannot be had here.
     """
 
@@ -49,7 +50,7 @@ class ZoneState:
     memory: Mapping[str, ZoneMemory] = field(default_factory=dict)
 
     def of(self, kind: str) -> ZoneMemory:
-        """The memory of one type; all zeros for a type that the zone does not have."""
+        """The memory of one type; all zeros for a type that the NUMA node does not have."""
         return self.memory.get(kind, _NOTHING)
 
     def moved(self, kind: str, size: int, *, counted: int, cells: tuple[int, ...]) -> ZoneState:
@@ -67,7 +68,7 @@ class ZoneState:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Memory of one type that a container (or pod) holds: from which zones together, and how many bytes.
+    """Memory of one type that a container (or pod) holds: from which NUMA nodes together, and how many bytes.
 
     zones is ascending; a size of 0 is a block whose memory a later container uses.
     """
@@ -82,10 +83,11 @@ Blocks = tuple[Block, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneTable:
-    """All zones of a node by id, and the blocks of every container.
+    """All NUMA nodes of a node by id, and the blocks of every container.
 
     assignments: pod uid to container name to blocks. pod_blocks: pod uid to the blocks of a pod that was placed as a
-    whole (its containers' blocks are then shares of these). distances: zone id to its distance to every zone, by id.
+    whole (its containers' blocks are then shares of these). distances: NUMA node id to its distance to every NUMA
+    node, by id.
     """
 
     zones: Mapping[int, ZoneState]
@@ -95,7 +97,7 @@ class ZoneTable:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """The zones' ids, ascending."""
+        """The NUMA nodes' ids, ascending."""
         return tuple(sorted(self.zones))
 
     def blocks(self, pod_uid: str, container: str) -> Blocks | None:
@@ -103,13 +105,14 @@ class ZoneTable:
         return self.assignments.get(pod_uid, {}).get(container)
 
     def zones_of(self, pod_uid: str, container: str) -> tuple[int, ...]:
-        """The zones of all blocks of a container, ascending; empty for a container without blocks."""
+        """The NUMA nodes of all blocks of a container, ascending; empty for a container without blocks."""
         return tuple(sorted({zone for block in self.blocks(pod_uid, container) or () for zone in block.zones}))
 
     def taken(self, zones: Iterable[int], kind: str, size: int) -> ZoneTable:
-        """With `size` bytes taken from these zones, the first ones filled first, and all of them in one group.
+        """With `size` bytes taken from these NUMA nodes, the first ones filled first, and all of them in one group.
 
-        Every zone counts one assignment, also one that gives nothing. What the zones cannot give is not taken.
+        Every NUMA node counts one assignment, also one that gives nothing. What the NUMA nodes cannot give is not
+        taken.
         """
         group = tuple(zones)
         changed = dict(self.zones)
@@ -122,7 +125,7 @@ class ZoneTable:
         return replace(self, zones=changed)
 
     def given_back(self, blocks: Iterable[Block]) -> ZoneTable:
-        """With these blocks given back, the first zone of each first: the split need not be the one of the taking."""
+        """With these blocks given back, the first node of each first: the split need not be the one of the taking."""
         changed = dict(self.zones)
         for block in blocks:
             left = block.size
