@@ -1,5 +1,6 @@
 """The bench on a place in memory: admit, judge, known deviations, and what is refused before a machine starts."""
 
+import contextvars
 import subprocess
 import sys
 
@@ -140,6 +141,18 @@ def test_each_admission_keeps_its_evidence(bench, pod):
     assert {"plan.json", "readings.jsonl", "manifests.yaml"} <= {
         path.name for path in (bench.results / "populations" / "1-v1.36").iterdir()
     }
+
+
+def test_a_cell_of_a_notebook_keeps_evidence_with_the_admission_of_another_cell(bench, pod):
+    """Each cell may have a context of its own."""
+    [first, second, third] = [contextvars.Context() for _ in range(3)]
+    population = first.run(bench.admit, pod, kubernetes="1.36")
+    readings = bench.results / "populations" / "1-v1.36" / "readings.jsonl"
+    before = len(readings.read_text().splitlines())
+    second.run(bench.judge, population)
+    assert len(readings.read_text().splitlines()) == before + 1
+    third.run(bench.clear)
+    assert bench.node.leftovers() == ()
 
 
 @pytest.mark.parametrize(
