@@ -201,7 +201,7 @@ def test_numa_is_shown_by_zone(opened):
     page = charted(opened, "numa").page
 
     names = [one.get_attribute("aria-label") for one in page.locator(".u-over").all()]
-    zones = next(name for name in names if name.startswith("memory by zone"))
+    zones = next(name for name in names if name.startswith("memory by NUMA node"))
     assert "anon N1 at most" in zones
 
 
@@ -214,7 +214,7 @@ def test_what_was_read_again_is_shown_in_pages(opened, tmp_path):
     chart = charted(opened, file=report)
 
     labels = [one.get_attribute("aria-label") for one in chart.locator(".u-over").all()]
-    assert labels[1].startswith("read again after it was taken over ")
+    assert labels[1].startswith("refaults (pages read again after reclaim) over ")
     assert "refault file at most 7 pages" in labels[1]
     with chart.page.expect_download(predicate=lambda one: one.suggested_filename.endswith("-1.csv")) as download:
         chart.get_by_role("button", name="CSV").click()
@@ -244,7 +244,7 @@ def test_a_chart_is_zoomed_and_shown_whole_again(opened):
     chart.get_by_role("button", name="Zoom in").click()
     chart.page.wait_for_timeout(200)
     zoomed = chart.page.evaluate(image)
-    chart.get_by_role("button", name="Whole course").click()
+    chart.get_by_role("button", name="Whole series").click()
     chart.page.wait_for_timeout(200)
 
     assert zoomed != whole

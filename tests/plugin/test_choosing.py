@@ -49,7 +49,7 @@ def test_a_claim_that_is_not_of_the_default_is_left_out_and_that_is_said(cases, 
 
     assert result.ret == 0
     assert ran(pytester) == (["test_one[a]", "test_one[b]"], {"claims": 1, "cases": 1})
-    result.stdout.fnmatch_lines(["left out of the default: 1 claim, 1 case; --all runs them too"])
+    result.stdout.fnmatch_lines(["skipped by the default run: 1 claim, 1 case; --all runs them"])
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,8 @@ chapter  conforms  deviates  not observable  seconds
 demo            3         2               1      N.N
 all             3         2               1      N.N
 
-findings, by who set it  conforms  deviates     known  not observable
-the runtime under test          3         2         0               0
+findings, by writer     conforms  deviates     known  not observable
+the runtime under test         3         2         0               0
 
 deviations:
   memory.high of container app of pod default/web1 is max, expected 4096

@@ -1,1 +1,1 @@
-"""The report that people look at: one HTML file that needs nothing else, made of results that were read."""
+"""The HTML report: one file that needs nothing else, made from results."""

@@ -1,8 +1,8 @@
-"""Builds the report: one HTML file with its style, programs, chart library and all data, and nothing from outside.
+"""Builds the report: one HTML file with its styles, scripts, chart library and all data.
 
-What came from a machine is data and never markup: the template escapes, the program makes text nodes only, and data are
-compressed and in base64, so that nothing in them can end the element that they stand in. The page's policy lets run
-what has the hash of the two programs that ship with memqos, and lets nothing be fetched.
+Text from a machine never becomes markup: the template escapes it, the scripts create text nodes only, and data are
+compressed and in base64, so they cannot end their element. The page's policy allows only the scripts that ship with
+memqos, by hash, and no network access.
 """
 
 from __future__ import annotations
@@ -138,15 +138,15 @@ def _finding(finding: Finding, reasons: dict[Reason, int]) -> Document:
 
 
 EVIDENCE_BYTES = 3 << 20
-"""How much room the evidence of cases may take in a file that is to be sent and opened on a phone."""
+"""Most bytes of evidence in the file, so that it can be sent and opened on a phone."""
 CASES_AT_ONCE = 40
-"""Findings are unpacked when a case is opened, with those of the cases beside it."""
+"""Cases per packed block of findings; a block is unpacked when one of its cases is opened."""
 
 _HERE = Path(__file__).parent
 SCRIPTS = ("vendored/uPlot.iife.min.js", "lists.js", "charts.js", "case.js", "page.js")
 STYLES = ("vendored/uPlot.min.css", "page.css")
 _FIRST = (Outcome.DEVIATES, Outcome.KNOWN, Outcome.MACHINERY, Outcome.USAGE, Outcome.NOT_OBSERVABLE, Outcome.CONFORMS)
-"""Whose evidence is kept if there is no room for all."""
+"""The order of outcomes in which evidence is kept while there is room."""
 
 
 def page_html(results: Results) -> str:
@@ -156,7 +156,7 @@ def page_html(results: Results) -> str:
     return _template().render(
         **overview(results),
         policy=_policy(scripts, styles),
-        scripts=[Markup(one) for one in scripts],  # noqa: S704 - files of this package, without an end of their element
+        scripts=[Markup(one) for one in scripts],  # noqa: S704 - files of this package, which do not close their element
         styles=[Markup(one) for one in styles],  # noqa: S704 - as above
         blobs=_data(results),
     )
@@ -193,12 +193,12 @@ def _hashes(sources: Sequence[str]) -> str:
 
 def _packed(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    # The same data make the same file: no time in it.
+    # No timestamp, so that the same data make the same file.
     return base64.b64encode(gzip.compress(text.encode("utf-8", "backslashreplace"), 6, mtime=0)).decode()
 
 
 def _data(results: Results) -> dict[str, str]:
-    """All data, packed, by the name under which the program asks for them."""
+    """All data, packed, by the name that the script uses."""
     bundle = results.bundle
     evidence = _Evidence(results)
     evidence.keep()
@@ -218,9 +218,9 @@ def _data(results: Results) -> dict[str, str]:
 
 
 class _Evidence:
-    """The evidence of cases, packed once for all that share it, as long as there is room.
+    """The evidence of cases, packed once for all cases that share it, while there is room.
 
-    of_case: its name by the number of the case. charts: how many charts there are, by that name.
+    of_case: its name by the number of the case. charts: number of charts by that name.
     """
 
     def __init__(self, results: Results) -> None:
@@ -232,7 +232,7 @@ class _Evidence:
         self.charts: dict[str, int] = {}
 
     def keep(self) -> None:
-        """Those first that somebody will look for."""
+        """The cases in the order in which evidence is kept."""
         cases = enumerate(self._results.bundle.results)
         for number, result in sorted(cases, key=lambda one: (_FIRST.index(one[1].outcome), one[0])):
             folder = folder_of(self._results.folder, result)
@@ -253,7 +253,7 @@ class _Evidence:
         charts = charts_of(evidence.lines("series.jsonl"))
         cgroups = frozenset(finding.cgroup for finding in result.findings if finding.cgroup)
         if not charts and result.machine and result.folder and cgroups:
-            # Pods that several cases of a module look at are watched in the machine's own folder.
+            # Series of pods that several cases of a module share are in the machine's folder.
             own = self._results.folder / "machines" / Path(result.machine).name
             charts = charts_of(CaseEvidence(own).lines("series.jsonl"), cgroups)
         return {**evidence.document(), "charts": charts, "folder": f"{folder.parent.name}/{folder.name}"}

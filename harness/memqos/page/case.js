@@ -23,7 +23,7 @@ memqos.caseView = (index) => {
       reason.rounding ? [element("dt", {}, "rounding"), element("dd", {}, reason.rounding)] : null),
     (reason.because || []).map(reasonView));
 
-  // The long name that a runtime gives a container is shortened; a mouse that rests on it is told the whole.
+  // Shortens the long name that a runtime gives a container; the tooltip has the whole name.
   const shortened = (path) => path.replace(/([0-9a-f]{12})[0-9a-f]{40,}/g, "$1…");
 
   const why = (finding, reasons) => {
@@ -56,7 +56,7 @@ memqos.caseView = (index) => {
     return [shown(sorted.slice(0, sorted.length - good.length)), folded(`${good.length} that conform`, {}, shown(good))];
   };
 
-  // The plan's and the kernel's values beside each other; what a finding judged is what the finding says.
+  // The plan's and the kernel's values side by side; for a judged file, those of its finding.
   const treeView = (tree, findings) => {
     const nodes = new Map(tree.map((node) => [node.path, { ...node, judged: new Map() }]));
     for (const finding of findings) {
@@ -99,22 +99,22 @@ memqos.caseView = (index) => {
   const evidenceView = (evidence, findings, one) => {
     const parts = [];
     if (evidence.told) parts.push(element("p", { class: "note" }, evidence.told.join("\n")));
-    if ((evidence.charts || []).length) parts.push(element("h3", {}, "Course"), memqos.charts.section(evidence.charts, index, one, new Map(findings.map((finding) => [finding.cgroup, finding.subject]))));
+    if ((evidence.charts || []).length) parts.push(element("h3", {}, "Charts"), memqos.charts.section(evidence.charts, index, one, new Map(findings.map((finding) => [finding.cgroup, finding.subject]))));
     if (findings.some((finding) => finding.cgroup) || evidence.tree) parts.push(element("h3", {}, "Control files, expected and observed"), folded("by cgroup", { open: one.outcome === 1 }, treeView(evidence.tree || [], findings)));
-    if (evidence.manifests) parts.push(element("h3", {}, "Manifests"), evidence.manifests.map((text) => folded("pods and the kubelet's configuration as they were given", {}, element("pre", {}, text))));
+    if (evidence.manifests) parts.push(element("h3", {}, "Manifests"), evidence.manifests.map((text) => folded("pods and the kubelet's configuration as given", {}, element("pre", {}, text))));
     if (evidence.requests) parts.push(element("h3", {}, `Requests to the runtime (${evidence.requests.length})`), evidence.requests.map(requestView));
     if (evidence.logs) parts.push(element("h3", {}, "Logs"), Object.entries(evidence.logs).map(([name, text]) => folded(name, {}, element("pre", {}, text))));
     if (evidence.files) parts.push(element("p", { class: "hint" }, `In the results folder, ${evidence.folder}: ${evidence.files.join(", ")}`));
     return parts;
   };
 
-  // From one case that went wrong to the next.
+  // Links from one failed case to the next.
   const wrong = index.cases.filter((one) => index.outcomes[one.outcome] in TONES);
   const beside = (one) => {
     const place = wrong.indexOf(one);
     if (place < 0 || wrong.length < 2) return null;
     const to = (number, word) => wrong[number] ? element("a", { href: `#case-${wrong[number].number}` }, word) : null;
-    return [to(place - 1, "Previous"), to(place + 1, "Next"), element("span", { class: "hint" }, `${place + 1} of ${wrong.length} that went wrong`)].filter(Boolean);
+    return [to(place - 1, "Previous"), to(place + 1, "Next"), element("span", { class: "hint" }, `${place + 1} of ${wrong.length} failed cases`)].filter(Boolean);
   };
 
   return async (one) => {
@@ -126,18 +126,18 @@ memqos.caseView = (index) => {
     const column = index.columns[one.column];
     const title = element("h2", { id: "case-title", tabindex: -1 }, badge(index, one.outcome), ` ${one.id}`);
     section.replaceChildren(element("p", { class: "ways" }, element("a", { href: "#cases" }, "Back to the cases"), beside(one)), title, ...[
-      claim || !one.claim ? element("p", { class: "sentence" }, claim ? claim.sentence : "It cites no claim.") : null,
+      claim || !one.claim ? element("p", { class: "sentence" }, claim ? claim.sentence : "This test cites no claim.") : null,
       claim ? element("p", { class: "source" }, `Source: ${claim.source}`) : null,
       element("p", { class: "hint" }, [one.claim && `claim ${one.claim}`, one.machine && `machine ${one.machine}`, one.host && `on ${one.host}`,
         column && [column.profile, column.runtime, column.driver && `${column.driver} driver`, column.release && `Kubernetes ${column.release}`].filter(Boolean).join(", "),
         `${one.seconds.toFixed(1)} s${one.before === null ? "" : ` (${one.before.toFixed(1)} s before)`}`].filter(Boolean).join(" · ")),
       one.reason ? element("p", { class: `note${TONES[index.outcomes[one.outcome]] || ""}` }, one.reason) : null,
       one.attempts.length ? [element("p", { class: "label" }, "Run again:"), one.attempts.map((text) => element("p", { class: "note" }, text))] : null,
-      one.again ? [element("p", { class: "label" }, "Run just this again:"), element("pre", { class: "command" }, one.again)] : null,
-      mine.findings.length ? [element("h3", {}, `Findings (${mine.findings.length})`), findingsView(mine.findings, told.reasons)] : element("p", {}, "It made no finding."),
-      mine.text && mine.text !== one.reason ? folded("what the run said", {}, element("pre", {}, mine.text)) : null,
+      one.again ? [element("p", { class: "label" }, "Rerun only this case:"), element("pre", { class: "command" }, one.again)] : null,
+      mine.findings.length ? [element("h3", {}, `Findings (${mine.findings.length})`), findingsView(mine.findings, told.reasons)] : element("p", {}, "No findings."),
+      mine.text && mine.text !== one.reason ? folded("output of the run", {}, element("pre", {}, mine.text)) : null,
       evidenceView(evidence, mine.findings, one),
-      one.evidence ? null : element("p", { class: "hint" }, one.folder ? `Its evidence is not in this file, but in the results folder: ${one.folder}` : "The run kept no evidence of its own for it."),
+      one.evidence ? null : element("p", { class: "hint" }, one.folder ? `The evidence is not in this file, but in the results folder: ${one.folder}` : "The run kept no separate evidence for this case."),
     ].flat(9).filter(Boolean));
     document.body.dataset.view = "case";
     memqos.charts.draw(section);

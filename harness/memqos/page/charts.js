@@ -1,15 +1,15 @@
 "use strict";
-// Charts of what was watched: usage by kind against its limits, events as marks, zones, and pressure below.
+// Charts of a series: usage by kind against its limits, events as marks, then NUMA nodes and pressure.
 memqos.charts = (() => {
   const { element, blob } = memqos;
   const MIB = 1048576;
-  // Name, colour in light and dark, dashes; what a limit is has steps, what is used has lines.
+  // Name, colour in light and dark, dashes; limits are steps, usage is lines.
   const KINDS = [
     ["anon", "#1f6fb5", "#6db3f2"], ["file", "#2c8a57", "#6fd19b"], ["memory.swap.current", "#8a4fb0", "#cf9df0"], ["memory.current", "#17202a", "#e6ebf0"],
     ["memory.min", "#7a6a00", "#d8c64a", [2, 3]], ["memory.low", "#9a7b00", "#f0d060", [6, 3]],
     ["memory.high", "#c05a00", "#ffab5e", [10, 4]], ["memory.max", "#b3161f", "#ff8f8f", [14, 3, 2, 3]], ["memory.swap.max", "#8a4fb0", "#cf9df0", [3, 5]],
   ];
-  // Of what is laid over a chart.
+  // Lines of the series that is compared with.
   const OVER = [["memory.current", "#d1268b", "#ff8ac8"], ["memory.min", "#d1268b", "#ff8ac8", [2, 3]], ["memory.low", "#d1268b", "#ff8ac8", [6, 3]], ["memory.high", "#a31768", "#ffb3dc", [10, 4]], ["memory.max", "#7a0f4d", "#ffd0ea", [14, 3, 2, 3]]];
   const ZONES = [["#1f6fb5", "#6db3f2"], ["#c05a00", "#ffab5e"], ["#2c8a57", "#6fd19b"], ["#8a4fb0", "#cf9df0"]];
   const AGAIN = [["refault anon", "#1f6fb5", "#6db3f2"], ["refault file", "#2c8a57", "#6fd19b"]];
@@ -22,7 +22,7 @@ memqos.charts = (() => {
   const shortName = (cgroup) => cgroup.split("/").filter(Boolean).slice(-1)[0]?.replace(/([0-9a-f]{12})[0-9a-f]{40,}/, "$1…") || "/";
   const most = (chart) => Math.max(0, ...(chart.columns["memory.current"] || chart.columns.anon || [0]).map((one) => one || 0));
 
-  // What a chart shows: panels, each with its columns.
+  // The panels of a chart, each with its columns.
   const panelsOf = (chart, over) => {
     const lines = KINDS.filter(([name]) => chart.columns[name]?.some((one) => one))
       .map(([name, light, dark, dash]) => ({ name, values: chart.columns[name], light, dark, dash, steps: Boolean(dash) }));
@@ -35,12 +35,12 @@ memqos.charts = (() => {
       Object.assign(panels[0], { times: joined[0], joined: true });
     }
     const zones = Object.keys(chart.columns).filter((name) => / N\d+$/.test(name) && chart.columns[name].some((one) => one)).sort();
-    if (zones.length) panels.push({ title: "memory by zone", unit: "MiB", scale: MIB, digits: 1, counted: "bytes", tall: 200, times: chart.times, marks: [], lines: zones.map((name) => {
+    if (zones.length) panels.push({ title: "memory by NUMA node", unit: "MiB", scale: MIB, digits: 1, counted: "bytes", tall: 200, times: chart.times, marks: [], lines: zones.map((name) => {
       const zone = Number(/N(\d+)$/.exec(name)[1]) % ZONES.length;
       return { name, values: chart.columns[name], light: ZONES[zone][0], dark: ZONES[zone][1], dash: name.startsWith("file") ? [4, 3] : null };
     }) });
     const again = AGAIN.filter(([name]) => chart.columns[name]).map(([name, light, dark]) => ({ name, values: chart.columns[name], light, dark }));
-    if (again.length) panels.push({ title: "read again after it was taken", unit: "pages", scale: 1, digits: 0, counted: "pages", tall: 140, times: chart.times, lines: again, marks: [] });
+    if (again.length) panels.push({ title: "refaults (pages read again after reclaim)", unit: "pages", scale: 1, digits: 0, counted: "pages", tall: 140, times: chart.times, lines: again, marks: [] });
     const pressures = PRESSURE.filter(([name]) => chart.columns[name]).map(([name, light, dark]) => ({ name, values: chart.columns[name], light, dark }));
     if (pressures.length) panels.push({ title: `pressure (${chart.pressure})`, unit: "%", scale: 1, digits: 2, counted: "%", tall: 140, times: chart.times, lines: pressures, marks: [] });
     return panels;
@@ -48,7 +48,7 @@ memqos.charts = (() => {
 
   const amount = (value, panel) => value === null || value === undefined ? "–" : `${(value / panel.scale).toFixed(panel.digits)} ${panel.unit}`;
 
-  // Where events stand, and which have a line of their own: of many that stand close, a kill or an end has, and few others.
+  // Positions of events, and which get a label: among events close together, kills and ends, and few others.
   const placed = (marks, place, apart) => {
     let last = -Infinity;
     return marks.map((mark) => {
@@ -115,7 +115,7 @@ memqos.charts = (() => {
     ...panel.times.map((at, number) => [at, ...panel.lines.map((line) => line.values[number] ?? ""), panel.marks.filter((mark) => mark.at === at).map((mark) => mark.what).join("; ")])]
     .map((row) => row.map((one) => /[",\n]/.test(String(one)) ? `"${String(one).replaceAll('"', '""')}"` : one).join(",")).join("\r\n") + "\r\n";
 
-  // The same lines as the canvas has, as a drawing that can be put into a document.
+  // The lines of the canvas as SVG, for documents.
   const svg = (panels, title) => {
     const NS = "http://www.w3.org/2000/svg", wide = 960, left = 70, right = 20;
     const node = (name, attributes, text) => { const made = document.createElementNS(NS, name); for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value); if (text !== undefined) made.textContent = text; return made; };
@@ -170,7 +170,7 @@ memqos.charts = (() => {
       plot.setScale("x", factor ? { min: Math.max(times[0], middle - half), max: Math.min(times.at(-1), middle + half) } : { min: times[0], max: times.at(-1) });
     });
     const name = shortName(chart.cgroup).replace(/[^\w.-]+/g, "_").slice(0, 80);
-    const select = element("select", { "aria-label": "Lay another course over this one" }, element("option", { value: "" }, "lay over: nothing"),
+    const select = element("select", { "aria-label": "Compare with another series" }, element("option", { value: "" }, "compare with: none"),
       others.map((other, number) => element("option", { value: number }, other.name)));
     select.addEventListener("input", async () => {
       const other = others[Number(select.value)];
@@ -179,12 +179,12 @@ memqos.charts = (() => {
       draw();
     });
     const tools = element("div", { class: "tools" },
-      element("button", { type: "button", onclick: () => zoom(0.5) }, "Zoom in"), element("button", { type: "button", onclick: () => zoom(0) }, "Whole course"),
+      element("button", { type: "button", onclick: () => zoom(0.5) }, "Zoom in"), element("button", { type: "button", onclick: () => zoom(0) }, "Whole series"),
       element("button", { type: "button", onclick: () => panels.forEach((panel, number) => save(`${name}${number ? `-${number}` : ""}.csv`, "text/csv", csv(panel))) }, "CSV"),
       element("button", { type: "button", onclick: () => save(`${name}.svg`, "image/svg+xml", svg(panels, title)) }, "SVG"), select);
     const made = element("figure", { class: "chart" }, element("h4", {}, title), tools, canvases, said,
       chart.marks.length ? element("details", {}, element("summary", {}, `events (${chart.marks.length})`), element("ul", {}, chart.marks.map((mark) => element("li", {}, `${mark.at.toFixed(3)} s: ${mark.what}`)))) : null,
-      element("figcaption", { class: "hint" }, `${chart.cgroup}, ${chart.looks} looks. Drag to zoom, double click for the whole course.`));
+      element("figcaption", { class: "hint" }, `${chart.cgroup}, ${chart.looks} samples. Drag to zoom, double click for the whole series.`));
     made.draw = draw;
     return made;
   };

@@ -1,10 +1,10 @@
 "use strict";
-// What all parts need: elements made of text alone, and unpacked data.
+// Shared by all parts: elements made of text only, and unpacked data.
 const memqos = {};
 
 memqos.byId = (id) => document.getElementById(id);
 
-// An element with attributes and children; a child that is no element becomes text, whatever it holds.
+// An element with attributes and children; a child that is not an element becomes text, whatever its content.
 memqos.element = (name, attributes = {}, ...children) => {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -25,13 +25,13 @@ memqos.blob = (name) => {
   return memqos.unpacked.get(name);
 };
 
-// A claim may be called as something is that every object has.
+// A claim may have the name of a property that every object has.
 memqos.claimOf = (index, name) => Object.hasOwn(index.claims, name) ? index.claims[name] : undefined;
 
 memqos.badge = (index, outcome, text, attributes = {}) =>
   memqos.element(attributes.href ? "a" : "span", { class: `badge b${outcome}`, ...attributes }, text || index.outcomes[outcome]);
 
-// The filters, the matrix and the list of cases, which all show the same choice.
+// The filters, the matrix and the list of cases, which share one selection.
 memqos.lists = (index) => {
   const { element, byId, badge } = memqos;
   const WORST = ["deviates", "machinery", "usage", "known", "not observable", "conforms"].map((name) => index.outcomes.indexOf(name));
@@ -40,7 +40,7 @@ memqos.lists = (index) => {
   const LONGEST = 400;
   let most = AT_ONCE;
 
-  // Columns are those of systems, and of releases where a system has several; a case may be of none.
+  // Columns are systems, or releases of a system with several; a case may have no system.
   const systemOf = (one) => index.columns[one.column]?.name || "no system";
   const names = [...index.columns.map((column) => column.name), "no system"].filter((name, number, all) => all.indexOf(name) === number && index.cases.some((one) => systemOf(one) === name));
 
@@ -116,7 +116,7 @@ memqos.lists = (index) => {
     showMatrix(cases);
     showCases(cases);
   };
-  // A count in the overview leads to the cases that it counts.
+  // A count in the overview links to its cases.
   for (const link of document.querySelectorAll("a[data-outcome]")) link.addEventListener("click", () => {
     form.reset();
     for (const box of form.querySelectorAll("input[name=outcome]")) box.checked = box.value === link.dataset.outcome;

@@ -1,4 +1,4 @@
-"""What the report says first, as plain values for its template. Pure."""
+"""The overview of the report as plain values for its template. Pure."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Values = dict[str, Any]
 MOST_CAUSES = 200
 _WRONG = (("Deviations", {Outcome.DEVIATES}), ("Errors", {Outcome.MACHINERY, Outcome.USAGE}))
 _AT_A_GLANCE = ("profile", "target", "topology", "kernel", "cri", "driver", "qemu", "accelerator")
-"""What of a machine is told without being asked; all else is folded."""
+"""Fields of a machine that are shown; the others are folded."""
 _ALWAYS_TOLD = frozenset({"conforms", "deviates"})
 _LONG = 12
-"""Of what a machine says, an object with more fields than this is folded."""
+"""Objects with more fields than this are folded."""
 
 
 def overview(results: Results) -> Values:
-    """The template's values but for those that are about the file itself."""
+    """The template's values, except those about the file itself."""
     bundle = results.bundle
     said = verdict_line(bundle).removeprefix("verdict: ")
     short, _, long = said.partition(" (")
@@ -66,7 +66,7 @@ def overview(results: Results) -> Values:
 
 
 def _reasons(bundle: Bundle, names: Mapping[int, str]) -> Iterator[tuple[str, int, list[tuple[str, int, int, str]]]]:
-    """What is known, and what was not observable: how many cases, and by reason how many, with the first of them."""
+    """Known deviations and cases that were not observable: counts in all and by reason, with the first case of each."""
     for title, outcome in (("Known deviations", Outcome.KNOWN), ("Not observable", Outcome.NOT_OBSERVABLE)):
         cases = [(number, result) for number, result in enumerate(bundle.results) if result.outcome is outcome]
         counted = Counter(result.reason for _, result in cases)
@@ -76,7 +76,7 @@ def _reasons(bundle: Bundle, names: Mapping[int, str]) -> Iterator[tuple[str, in
 
 
 def _cause(cause: Cause, numbers: Mapping[int, int], names: Mapping[int, str], bundle: Bundle) -> Values:
-    """A cause by its first finding: the rule, the hop that lost the value, how much is like it, and the cases."""
+    """A cause by its first finding: the rule, the hop that lost the value, the counts, and the cases."""
     example, first = cause.example, cause.results[0]
     found = f"{how_many(len(cause.findings), 'finding')} in " if cause.findings else ""
     values: Values = {"knob": "", "subject": first.reason or first.id, "rule": "", "lost": ""}
@@ -97,7 +97,7 @@ def _cause(cause: Cause, numbers: Mapping[int, int], names: Mapping[int, str], b
 
 
 def _rule(finding: Finding) -> str:
-    """Why the value was expected, with the revision of the rules that says so."""
+    """The rule behind the expected value, with its revision."""
     reason = finding.reason
     if reason is None:
         return ""
@@ -105,13 +105,13 @@ def _rule(finding: Finding) -> str:
 
 
 def _amount(text: str, knob: str) -> str:
-    """A control file's value, and what it is in MiB or KiB."""
+    """A control file's value, with its amount in MiB or KiB."""
     is_bytes = "memory" in knob and text.isascii() and text.isdecimal()
     return shown_amount(Bytes(int(text))) if is_bytes else text or "nothing"
 
 
 def _tone(bundle: Bundle) -> str:
-    """What the verdict looks like: good, bad, or neither."""
+    """The verdict's style: good, bad, or unclear."""
     if bundle.exit_code == ExitCode.CONFORMS:
         return "good"
     return "bad" if bundle.exit_code == ExitCode.DEVIATES else "unclear"
@@ -128,7 +128,7 @@ def _facts(bundle: Bundle) -> Iterator[tuple[str, str]]:
     if bundle.not_run:
         yield "not run", str(bundle.not_run)
     if bundle.left_out.cases:
-        yield "left out of the default", f"{bundle.left_out.cases} cases of {bundle.left_out.claims} claims"
+        yield "skipped by the default run", f"{bundle.left_out.cases} cases of {bundle.left_out.claims} claims"
     yield from ((f"host: {name}", str(value)) for name, value in bundle.host.items())
     yield from bundle.versions.items()
 
@@ -141,9 +141,9 @@ def _seconds(started: str, ended: str) -> int:
 
 
 def _settings(bundle: Bundle) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
-    """Name, value and origin: those that were given, and under a title those that were left at their default."""
+    """Name, value and origin of each setting: first the given ones, then under a title the defaults."""
     rows = [(name, _text(setting["value"]), str(setting["origin"])) for name, setting in bundle.settings.items()]
-    for title, is_default in (("", False), ("left at their default", True)):
+    for title, is_default in (("", False), ("defaults", True)):
         if some := [row for row in rows if (row[2] == "default") is is_default]:
             yield title, some
 
@@ -157,9 +157,9 @@ def _text(value: object) -> str:
 
 
 def _shares(bundle: Bundle) -> Iterator[tuple[int, str, int, float, float]]:
-    """For the bar of all cases: each outcome's number, name and cases, where its part begins and how long it is, in %.
+    """For the bar of all cases: each outcome's number, name and cases, and its part's start and length in %.
 
-    What was not run is the last part.
+    Cases that were not run are the last part.
     """
     names = [*(outcome.value for outcome in Outcome), "not run"]
     counts = Counter(result.outcome.value for result in bundle.results)
@@ -172,7 +172,7 @@ def _shares(bundle: Bundle) -> Iterator[tuple[int, str, int, float, float]]:
 
 
 def _tables(bundle: Bundle) -> Iterator[Values]:
-    """Counts of cases by chapter, by system and by host, and of findings by who set what was observed."""
+    """Counts of cases by chapter, by system and by host, and of findings by writer of the observed value."""
     results = bundle.results
     chapters = _tallied(results, [result.chapter for result in results])
     yield {"title": "Chapters", "name": "chapter", "more": ("seconds",), **chapters}
@@ -181,13 +181,13 @@ def _tables(bundle: Bundle) -> Iterator[Values]:
         named = [system or "no system" for system in systems]
         yield {"title": "Systems", "name": "system", "more": ("seconds",), **_tallied(results, named)}
     if any(hosts := [result.host for result in results]):
-        named = [host or "where it was started" for host in hosts]
+        named = [host or "the run's own host" for host in hosts]
         yield {"title": "Hosts", "name": "host", "more": ("seconds",), **_tallied(results, named)}
     setters = {setter: counts for setter, counts in bundle.set_by.items() if any(counts.values())}
     if setters:
         seen = [one for one in Verdict if one in _ALWAYS_TOLD or any(counts[one.value] for counts in setters.values())]
         yield {
-            "title": "Who set what was observed",
+            "title": "Findings by writer of the observed value",
             "name": "set by",
             "more": (),
             "has_total": False,
@@ -197,7 +197,7 @@ def _tables(bundle: Bundle) -> Iterator[Values]:
 
 
 def _tallied(results: Sequence[TestResult], names: Sequence[str]) -> Values:
-    """Rows of cases by outcome and their seconds, by name; what no case ended in has no column; the last row is all."""
+    """Rows of cases by outcome with their seconds, by name, without empty columns; the last row is all."""
     seen = [one for one in Outcome if one in _ALWAYS_TOLD or any(result.outcome is one for result in results)]
     rows = []
     for name in [*dict.fromkeys(names), None]:
@@ -208,16 +208,16 @@ def _tallied(results: Sequence[TestResult], names: Sequence[str]) -> Values:
 
 
 def _part(part: Part) -> tuple[str, ...]:
-    """Name, start, cases, exit code, whether it was verified, host's kernel and memqos's version."""
+    """Name, start, cases, exit code, verification, host's kernel and memqos's version."""
     counts = (str(part.cases), str(part.exit_code), part.verified)
     return part.name, part.started, *counts, str(part.host.get("kernel", "")), part.versions.get("memqos", "")
 
 
 def _machine(machine: Mapping[str, Any]) -> Values:
-    """A machine: what tells it at a glance, and everything that it told, which is folded by name."""
+    """A machine: its main fields, and all others, folded by name."""
     short = [("runs", ", ".join(map(str, machine.get("runtimes", ())))), ("host", host_text(machine))]
     short += [(name, _text(machine[name])) for name in _AT_A_GLANCE if machine.get(name)]
-    folded: list[tuple[str, list[tuple[str, str]]]] = [("everything that it told", [])]
+    folded: list[tuple[str, list[tuple[str, str]]]] = [("all fields", [])]
     for name, value in machine.items():
         rows = list(_rows(value, ""))
         if isinstance(value, dict) and len(rows) > _LONG:

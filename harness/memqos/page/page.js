@@ -1,5 +1,5 @@
 "use strict";
-// The page: unpacks the data, and shows what the address and the filters ask for.
+// The page: unpacks the data, and shows what the address and the filters select.
 (async () => {
   const { element, byId, blob } = memqos;
   const root = document.documentElement;
@@ -23,7 +23,7 @@
     index = await blob("index");
   } catch (error) {
     const trouble = byId("trouble");
-    trouble.textContent = `The data of this report cannot be unpacked (${error}). A browser of 2023 or newer can.`;
+    trouble.textContent = `This browser cannot unpack the data of this report (${error}). Use a browser from 2023 or newer.`;
     trouble.hidden = false;
     return;
   }

@@ -1,1 +1,1 @@
-"""What a run leaves behind: results of tests, the bundle, and its renderings; every renderer is pure."""
+"""The results of a run, the bundle, and its renderings; every renderer is pure."""

@@ -12,15 +12,15 @@ from memqos.report.outcome import TestResult
 __all__ = ["again"]
 
 _LISTS = {"profile", "runtime", "driver"}
-"""Settings whose values are one option, separated by commas: what a case is named by."""
+"""Settings that name a case; their values are one option, separated by commas."""
 _NOT_AGAIN = {"results", "shard", "last_failed", "keep_vm", "kubernetes", "time_budget", "all"}
-"""Settings that are about a whole run, and not about one test of it."""
+"""Settings of a whole run that must not be repeated for one test."""
 
 
 def again(bundle: Bundle, result: TestResult, *, suites: str = "") -> str:
-    """The command that runs this one test again with the same settings; of merged results those of the test's part.
+    """The command that reruns this test with the same settings; in merged results with those of the test's part.
 
-    suites: the folder that the cases are in, "" for memqos's own suites.
+    suites: the folder of the cases, "" for memqos's own suites.
     """
     words = ["memqos", "run"]
     settings = _settings(bundle, result)
@@ -42,7 +42,7 @@ def again(bundle: Bundle, result: TestResult, *, suites: str = "") -> str:
 
 
 def _settings(bundle: Bundle, result: TestResult) -> Mapping[str, Mapping[str, Any]]:
-    """The settings of the run that a test was in: what it has in merged results is named after its part."""
+    """The settings of the test's run; merged results prefix them with the name of the part."""
     named = (result.machine, result.folder.partition("/")[2])
     parts = bundle.merged.parts if bundle.merged else ()
     own = [part for part in parts if any(name.startswith(f"{part.name}-") for name in named)]
@@ -50,12 +50,12 @@ def _settings(bundle: Bundle, result: TestResult) -> Mapping[str, Mapping[str, A
 
 
 def _system(result: TestResult) -> Mapping[str, str]:
-    """The options that choose a test's own system, for what merged results do not say of its part."""
+    """The options that select the test's system, for merged results that lack the settings of its part."""
     is_there = "://" in result.profile
     return {"target" if is_there else "profile": result.profile, "runtime": result.runtime, "driver": result.driver}
 
 
 def _releases(settings: Mapping[str, Mapping[str, Any]], result: TestResult) -> list[str]:
-    """The release that a case was run for, where it was asked for: the catalogue may have no kubelet of that."""
+    """The release of a case, if it was selected by --kubernetes: the catalogue may have no kubelet for it."""
     asked = settings.get("kubernetes", {}).get("value")
     return [release for release in (asked if isinstance(asked, list) else ()) if f"[v{release}" in result.id]

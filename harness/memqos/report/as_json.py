@@ -1,4 +1,4 @@
-"""Any value of the package as JSON: those that have a document of their own as that, all others by their fields."""
+"""Any value of the package as JSON: its own document if it has one, else its fields."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Json = None | bool | int | float | str | list[Any] | dict[str, Any]
 def as_json(value: object) -> Json:  # noqa: PLR0911 - one return a kind of value reads best
     """Any value of the package as JSON.
 
-    Plans, reasons, findings, readings and results have one document each, wherever they are. Other dataclasses become
-    objects by field name, enums their value, paths and fractions text. A knob's value becomes what its file would show
-    ("max", "absent" and numbers as text), so that absent, zero and max stay three things.
+    Plans, reasons, findings, readings and results have one document each, wherever they occur. Other dataclasses become
+    objects by field name, enums their value, paths and fractions text. A knob's value becomes the text of its file
+    ("max", "absent", or a number as text), so absent, zero and max stay distinct.
     """
     match value:
         case Enum():
@@ -59,9 +59,9 @@ def _key(key: object) -> str:
 
 
 def reading_document(reading: Reading) -> dict[str, Any]:
-    """A reading, its cgroups as in a recorded tree: path to files, file to text; null is a file that is not there.
+    """A reading with its cgroups as in a recorded tree: path to files, file to text; null for a missing file.
 
-    A file that could not be read is an object with the reason: {"unreadable": "Permission denied"}.
+    An unreadable file is an object with the reason: {"unreadable": "Permission denied"}.
     """
     return {
         "source": reading.source,
@@ -91,4 +91,4 @@ _DOCUMENTS: Mapping[type, Callable[[Any], Json]] = {
     Reason: reason_document,
     TestResult: TestResult.to_json,
 }
-"""The values that have a document of their own."""
+"""Types with their own document."""

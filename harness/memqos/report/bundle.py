@@ -1,7 +1,7 @@
-"""The bundle: everything about one run in one JSON document, from which every other report is rendered.
+"""The bundle: one run as one JSON document, from which every other report is rendered.
 
-The format is the definition `bundle` of memqos.schema.json, beside this file. A field is never removed or given another
-meaning within one schema version.
+The format is the definition `bundle` of memqos.schema.json, beside this file. Within a schema version, no field is
+removed or changes its meaning.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCHEMA = "memqos-bundle/3"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """How much of the suites the default leaves to `--all`. claims: those that no case of the run proves."""
+    """What the default run skips. claims: how many claims no case of the run proves."""
 
     claims: int = 0
     cases: int = 0
@@ -35,10 +35,10 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One of the runs that were merged: what it is called, and its own head. cases: how many results it had.
+    """One of the merged runs: its name and its head. cases: its number of results.
 
-    verified: whether its folder was as its run left it: "verified", "failed", or "not verified" where it had no hashes;
-    "" where nobody looked. faults: what was not, a line each, the first ones.
+    verified: whether its folder was unchanged since the run: "verified", "failed", or "not verified" without hashes; ""
+    if it was not checked. faults: the first changes, one line each.
     """
 
     name: str
@@ -55,10 +55,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """What a bundle was merged of. Machines and folders of a part begin with its name.
+    """The parts of a merged bundle. Machines and folders of a part begin with its name.
 
-    doubles: cases that several parts have for the same system, and agree on, a line each; they are there once.
-    contradictions: those on which the parts do not agree; they are there once for each part.
+    doubles: cases that several parts have for the same system with the same result, one line each; the bundle has them
+    once. contradictions: those with different results; the bundle has them once per part.
     """
 
     parts: tuple[Part, ...]
@@ -68,20 +68,20 @@ class Merged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """One run, or several that were merged.
+    """One run, or several merged ones.
 
-    started, ended: UTC, ISO 8601. interrupted: whether the run was broken off, so that tests are missing.
-    versions: program or package to version, of the host's side. machines: what each booted machine says of itself.
-    settings: name to value and origin. exit_code: what the process answered.
-    left_out: what whole suites have beyond the default, and this run had not.
-    known_gone: the known deviations of the machines' runtimes that were looked for and not seen, one line each.
-    merged: what it was merged of; None for one run.
+    started, ended: UTC, ISO 8601. interrupted: whether the run ended early, so that tests are missing.
+    versions: program or package to version, on the host. machines: each booted machine's description of itself.
+    settings: name to value and origin. exit_code: of the process.
+    left_out: cases of the suites that the default run skips.
+    known_gone: known deviations of the machines' runtimes that were checked and not observed, one line each.
+    merged: the merged parts; None for one run.
     claims: id to sentence, source, kind and about of each claim that a result cites.
-    shard: of a run that had one part of several its number, of how many, of how many cases, and the name of the
-    division: parts fit together only if theirs are the same. Empty for a whole run.
-    inconsistencies: what it says and its own results do not, a sentence each; none for what a run wrote. One that has
-    any is never reported as conforming.
-    error: what ended the run or came in its way outside of any test, one line each; "" for nothing.
+    shard: for one shard of several, its number, the number of shards and cases, and the name of the division; only
+    parts with the same three fit together. Empty for a whole run.
+    inconsistencies: statements that contradict the bundle's own results, one sentence each; none in a bundle that a run
+    wrote. A bundle with any never counts as conforming.
+    error: errors outside of any test, one line each; "" for none.
     """
 
     started: str
@@ -104,25 +104,25 @@ class Bundle:
 
     @property
     def outcomes(self) -> Mapping[str, int]:
-        """How many tests ended in each outcome; every outcome is named, also with zero."""
+        """The number of tests by outcome, with zeros."""
         counted = Counter(result.outcome for result in self.results)
         return {outcome.value: counted[outcome] for outcome in Outcome}
 
     @property
     def verdicts(self) -> Mapping[str, int]:
-        """How many findings have each verdict."""
+        """The number of findings by verdict."""
         return {
             verdict.value: sum(by_verdict[verdict.value] for by_verdict in self.set_by.values()) for verdict in Verdict
         }
 
     @property
     def set_by(self) -> Mapping[str, Mapping[str, int]]:
-        """How many findings have each verdict, by who made what was observed; everybody is named, also with zero."""
+        """The number of findings by verdict, for each writer of the observed value, with zeros."""
         counted = Counter((finding.set_by, finding.verdict) for result in self.results for finding in result.findings)
         return {setter.value: {verdict.value: counted[setter, verdict] for verdict in Verdict} for setter in Setter}
 
     def head(self) -> dict[str, Json]:
-        """What is known of a run before its first case: `run.json`, for a run that is killed."""
+        """`run.json`: what is known before the first case, for the case that the run is killed."""
         return {
             "schema": SCHEMA,
             "started": self.started,
@@ -132,7 +132,7 @@ class Bundle:
         }
 
     def to_json(self) -> dict[str, Json]:
-        """The document; it has a matrix only if several systems were run."""
+        """The document; with a matrix only for several systems."""
         matrix, (reasons, results) = matrix_of(self.results), _told_once(self.results)
         return {
             "schema": SCHEMA,
@@ -163,7 +163,7 @@ class Bundle:
         }
 
     def to_text(self) -> str:
-        """The document as text, stable enough to be compared line by line; each reason and result has one line."""
+        """The document as text that can be compared line by line: one line per reason and result."""
         parts = (f" {json.dumps(name)}: {_part_text(name, part)}" for name, part in self.to_json().items())
         return "{\n" + ",\n".join(parts) + "\n}\n"
 
@@ -188,9 +188,9 @@ class Results:
 
 
 def _told_once(results: Iterable[TestResult]) -> tuple[list[Json], list[Json]]:
-    """Every reason once, and the results, whose findings have the place of theirs among these, null for none.
+    """Every reason once, and the results, whose findings have the index of their reason, null for none.
 
-    A rule explains the same value of many pods: half of a bundle were reasons that stood in it ten times.
+    A rule explains the same value of many pods; with repeated reasons a bundle was twice as large.
     """
     places: dict[Reason, int] = {}
     cases: list[Json] = []

@@ -1,4 +1,4 @@
-"""Deviations and errors by what they have in common: many pods with one thing wrong are one cause. Pure."""
+"""Deviations and errors grouped by cause: one fault in many pods is one cause. Pure."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _WRONG = frozenset({Outcome.DEVIATES, Outcome.MACHINERY, Outcome.USAGE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """One thing that is wrong.
+    """One cause.
 
-    key: what makes it one: of findings the knob, the rule behind what was expected (or its words), and who lost the
-    value; of a case without any the outcome and its reason. results: the cases that have it, in their order, at least
-    one. findings: those of them all, none where a case says so itself.
+    key: for findings the knob, the rule of the expected value (or the value itself), and the hop that lost it; for a
+    case without findings its outcome and reason. results: its cases in order, at least one. findings: those of all its
+    cases; none for a cause without findings.
     """
 
     key: tuple[str, ...]
@@ -34,14 +34,14 @@ class Cause:
 
     @property
     def headline(self) -> str:
-        """What is wrong, in a few words."""
+        """A short description."""
         if self.example is not None:
             return f"{self.example.knob} of {self.example.subject} deviates"
         return f"{self.outcome}: {self.results[0].reason or self.results[0].id}"
 
 
 def causes_of(results: Iterable[TestResult]) -> tuple[Cause, ...]:
-    """Every cause, in the order in which they were first seen; a case with several things wrong is of several."""
+    """Every cause, in order of first occurrence; a case can have several."""
     cases: dict[tuple[str, ...], dict[int, TestResult]] = {}
     findings: dict[tuple[str, ...], list[Finding]] = {}
     for result in results:
@@ -66,7 +66,7 @@ def causes_of(results: Iterable[TestResult]) -> tuple[Cause, ...]:
 
 
 def _key(finding: Finding, result: TestResult) -> tuple[str, ...]:
-    """What no rule computes is alike where a chapter expects the same words; an amount is its claim's own."""
+    """The key without a rule: equal for the same expected text within a chapter; an amount only within its claim."""
     rule = finding.reason.rule if finding.reason is not None else ""
     if not rule:
         has_amount = any(letter.isdigit() for letter in finding.expected)

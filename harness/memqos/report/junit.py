@@ -1,6 +1,6 @@
 """JUnit XML of a bundle: a deviation is a failure, machinery and usage are errors, not observable is skipped.
 
-A deviation that is known is a property of a case that passed.
+A known deviation is a property of a passed case.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def junit_xml(bundle: Bundle) -> str:
 
 
 def _broken_run(root: ET.Element, started: str, told: str) -> None:
-    """What went wrong outside of any test, as a case of its own: a CI system shows nothing else."""
+    """Errors outside of any test as a test case, since CI systems show only cases."""
     counts = _counts((), errors=1)
     suite = ET.SubElement(root, "testsuite", {"name": "memqos", "timestamp": started, **counts})
     case = ET.SubElement(suite, "testcase", classname="memqos", name="run", time="0.000")
@@ -48,7 +48,7 @@ def _broken_run(root: ET.Element, started: str, told: str) -> None:
 
 
 def _counts(results: tuple[TestResult, ...], *, errors: int = 0) -> dict[str, str]:
-    """errors: how many there are beside those of the results; each is a test of its own."""
+    """Counts of a testsuite. errors: the number of errors outside of results; each counts as a test."""
     return {
         "tests": str(len(results) + errors),
         "failures": str(sum(result.outcome is Outcome.DEVIATES for result in results)),

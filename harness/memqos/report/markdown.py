@@ -18,7 +18,7 @@ from memqos.report.verdict import CONTRADICTS_ITSELF, verdict_line
 __all__ = ["badge_json", "inline", "markdown", "table"]
 
 MOST_LISTED = 30
-"""A summary is read beside others, and GitHub takes 1 MiB of it."""
+"""GitHub accepts 1 MiB for a summary, which stands among others."""
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~@&$])")
 _SIGNS = {ExitCode.CONFORMS: "✅", ExitCode.DEVIATES: "❌"}
@@ -26,19 +26,19 @@ _COLOURS = {ExitCode.CONFORMS: "brightgreen", ExitCode.DEVIATES: "red", ExitCode
 
 
 def inline(text: str) -> str:
-    """Any text as Markdown that shows it and does nothing: no markup, link, mention or end of a line."""
+    """Any text as inert Markdown: without markup, link, mention or line break."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Lines of a table; cells are Markdown already."""
+    """Lines of a table whose cells are Markdown."""
     yield f"| {' | '.join(head)} |"
     yield f"|{'|'.join([' --- '] + [' ---: '] * (len(head) - 1))}|"
     yield from (f"| {' | '.join(row)} |" for row in rows)
 
 
 def markdown(bundle: Bundle, *, name: str = "", missing: Sequence[str] = ()) -> str:
-    """The whole document. name: what the results are called. missing: what is not known of the run."""
+    """The whole document. name: of the results. missing: what is unknown about the run."""
     return "\n".join(_lines(bundle, name, missing)) + "\n"
 
 
@@ -125,13 +125,13 @@ def _more(number: int) -> Iterator[str]:
 
 
 def _code(text: str) -> str:
-    """A text as code; what would end it is left out of no text, but shown with a longer fence."""
+    """A text as code; the fence is longer than any in the text."""
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
     return f"{fence} {text} {fence}" if "`" in text else f"`{text}`"
 
 
 def badge_json(bundle: Bundle, *, label: str = "memory QoS") -> str:
-    """One line that shields.io and others draw a badge of (its endpoint schema, version 1)."""
+    """One line from which shields.io draws a badge (its endpoint schema, version 1)."""
     code = ExitCode(bundle.exit_code)
     counts = bundle.outcomes
     observed = sum(counts[outcome.value] for outcome in (Outcome.CONFORMS, Outcome.DEVIATES, Outcome.KNOWN))

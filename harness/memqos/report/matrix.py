@@ -1,8 +1,8 @@
-"""Claims by systems: how the same cases ended on different ones, and what is expected of these otherwise. Pure.
+"""Claims by systems: outcomes of the same cases on different systems, and where expectations differ. Pure.
 
-A system is a profile with a runtime under a cgroup driver, and a column. That two of them conform does not mean that
-they hold the same: where a runtime's or kernel's version makes another value of the same request, the engine expects
-that value. The differences say so.
+A system is a profile with a runtime under a cgroup driver; it is a column. Two conforming systems may hold different
+values: if a runtime's or kernel's version turns the same request into another value, the engine expects that value.
+The differences list these.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = [
 ]
 
 SHORTEST = 2
-"""With fewer systems there is nothing to compare."""
+"""The least number of systems to compare."""
 
 MANY = 20
-"""Claims, of which a summary shows those alone that do not conform everywhere."""
+"""From so many claims on, a summary shows only those that do not conform everywhere."""
 MANY_COLUMNS = 3
-"""Columns that have something in common, and need not be named one by one."""
+"""From so many columns with the same value on, they are not named one by one."""
 BESIDE = 5
-"""Columns of a table, whose names and cells are some twenty characters wide."""
+"""Columns of a table; names and cells are some twenty characters wide."""
 
 _ORDER = (
     Outcome.DEVIATES,
@@ -48,12 +48,12 @@ _ORDER = (
     Outcome.NOT_OBSERVABLE,
     Outcome.CONFORMS,
 )
-"""Which outcome a cell shows: the worst of its cases."""
+"""The order in which a cell picks the worst outcome of its cases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One system under test; name: what tells it apart from the others, such as trixie, or trixie/containerd+crun."""
+    """One system under test. name: what distinguishes it from the others, such as trixie or trixie/containerd+crun."""
 
     name: str
     profile: str
@@ -63,7 +63,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One claim: by column, how many cases ended in each outcome that occurred."""
+    """One claim: by column, the number of cases for each outcome that occurred."""
 
     claim: str
     cells: Mapping[str, Mapping[str, int]]
@@ -71,10 +71,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnDifference:
-    """Findings of one claim and control file that are not the same in all columns, for the same reasons.
+    """Findings of one claim and control file that differ between columns for the same reasons.
 
-    what: "expected", or "observed" where the same is expected, and one of them deviates. count: how many findings.
-    example, values: the subject of the first, and its values by column. reasons: its rules by column, if they differ.
+    what: "expected", or "observed" if the expected values are equal and one column deviates. count: of findings.
+    example, values: the subject of the first finding, and its values by column. reasons: its rules by column, if they
+    differ.
     """
 
     claim: str
@@ -88,7 +89,7 @@ class ColumnDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
-    """All claims of a run, in the order in which they were judged; without columns if there is nothing to compare."""
+    """All claims of a run in the order of judgement; without columns for fewer than two systems."""
 
     columns: tuple[Column, ...] = ()
     rows: tuple[Row, ...] = ()
@@ -101,7 +102,7 @@ class Matrix:
 
 
 def matrix_of(results: Sequence[TestResult]) -> Matrix:
-    """The matrix of these results; an empty one if they are of fewer than two systems."""
+    """The matrix of these results; empty for fewer than two systems."""
     columns = _columns(results)
     if len(columns) < SHORTEST:
         return Matrix()
@@ -126,13 +127,13 @@ def system_of_result(result: TestResult) -> _System:
 
 
 def names_of_systems(results: Sequence[TestResult]) -> dict[_System, str]:
-    """What tells each system of the results from the others; nothing if there are fewer than two."""
+    """The distinguishing name of each system; empty for fewer than two systems."""
     columns = _columns(results)
     return {system: column.name for system, column in columns.items()} if len(columns) >= SHORTEST else {}
 
 
 def _columns(results: Sequence[TestResult]) -> dict[_System, Column]:
-    """The systems of the results, in their order, by what they are."""
+    """The systems of the results in order, with the parts of their names."""
     systems = list(dict.fromkeys(system_of_result(result) for result in results if result.profile))
     varies = [len(set(parts)) > 1 for parts in zip(*systems, strict=True)]
     return {
@@ -147,7 +148,7 @@ def _columns(results: Sequence[TestResult]) -> dict[_System, Column]:
 
 
 def _differences(results: Sequence[TestResult], columns: Mapping[_System, Column]) -> Iterator[ColumnDifference]:
-    """What differs between the columns, put together by claim, control file and rules; in the columns' order."""
+    """Differences between the columns, grouped by claim, control file and rules; in the columns' order."""
     same: dict[tuple[str, str, str, str, int], dict[str, Finding]] = {}
     for result in results:
         if result.profile:
@@ -186,7 +187,7 @@ def _differences(results: Sequence[TestResult], columns: Mapping[_System, Column
 
 
 def without_system(result: TestResult) -> str:
-    """The test's id without the parameters that name its system: what it is called in a run of that system alone."""
+    """The test's id without its system's parameters: the id in a run of that system alone."""
     name, bracket, parameters = result.id.partition("[")
     if not bracket:
         return name
@@ -197,7 +198,7 @@ def without_system(result: TestResult) -> str:
 
 
 def _rules(reason: Reason | None) -> str:
-    """The rules that an expectation comes from, outermost first, with their revisions."""
+    """The rules behind an expected value, outermost first, with their revisions."""
     if reason is None:
         return ""
     own = f"{reason.rule} ({reason.revision})" if reason.revision else reason.rule
@@ -205,14 +206,14 @@ def _rules(reason: Reason | None) -> str:
 
 
 def _split(rules: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
-    """Which columns go together by their rules: what makes differences of many findings one."""
+    """The columns grouped by their rules: the key that groups differences."""
     return tuple(tuple(name for name, text in rules.items() if text == one) for one in dict.fromkeys(rules.values()))
 
 
 def matrix_lines(matrix: Matrix, *, whole: bool = True) -> Iterator[str]:
-    """The matrix and the differences as text, line by line; nothing without columns.
+    """The matrix and the differences as lines of text; empty without columns.
 
-    whole: with every claim; without, many claims that conform in every column are counted in one line instead.
+    whole: list every claim; else one line counts the claims that conform in every column, if there are many.
     """
     if not matrix.columns:
         return
@@ -235,19 +236,19 @@ def matrix_lines(matrix: Matrix, *, whole: bool = True) -> Iterator[str]:
 
 
 def _is_right(row: Row) -> bool:
-    """Whether all that was observed of a claim conforms."""
+    """Whether every observed case of a claim conforms."""
     return all(set(counts) == {Outcome.CONFORMS.value} for counts in row.cells.values())
 
 
 def _blocks(columns: Sequence[Column]) -> Iterator[Sequence[Column]]:
-    """So many columns at a time as fit beside one another, all blocks of nearly the same width."""
+    """The columns in blocks that fit side by side, of nearly equal width."""
     count = -(-len(columns) // BESIDE)
     size = -(-len(columns) // count)
     yield from (columns[first : first + size] for first in range(0, len(columns), size))
 
 
 def _table(rows: Sequence[Row], columns: Sequence[Column]) -> Iterator[str]:
-    """The rows with these columns, whose names stand part below part."""
+    """The rows with these columns; the parts of column names are stacked."""
     names = [column.name.split("/") for column in columns]
     heads = [[line[part] if part < len(line) else "" for line in names] for part in range(max(map(len, names)))]
     table = [["claim" if not part else "", *head] for part, head in enumerate(heads)]
@@ -258,12 +259,12 @@ def _table(rows: Sequence[Row], columns: Sequence[Column]) -> Iterator[str]:
 
 
 def _are_the_others(names: Sequence[str], values: Mapping[str, str]) -> bool:
-    """Whether these columns are so many that those are better named which are not of them."""
+    """Whether these columns are so many that naming the other ones is shorter."""
     return len(names) > MANY_COLUMNS and 2 * len(names) > len(values)
 
 
 def cell_text(counts: Mapping[str, int]) -> str:
-    """A cell's counts by outcome: the worst, and of how many cases it is if not of all; "-" for no case."""
+    """A cell's text: the worst outcome with its count, and the total if greater; "-" without cases."""
     total = sum(counts.values())
     worst = worst_of(counts)
     if worst is None:

@@ -1,4 +1,4 @@
-"""What cases are called where those of several systems stand beside one another. Pure."""
+"""Names of cases in lists with several systems. Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["names_of"]
 
 
 def names_of(results: Sequence[TestResult]) -> Mapping[int, str]:
-    """The name of each result by its id(): the test's id, and behind it whatever tells it from the others.
+    """The name of each result by its id(): the test's id, plus what distinguishes it from the others.
 
-    That is its system where there are several and its id does not say which, and its machine where that is not enough,
-    as of contradictions in merged results.
+    That is its system, if there are several and its id does not name it, and its machine if that is not enough, as for
+    contradictions in merged results.
     """
     systems = names_of_systems(results)
     told = {id(one): _untold(one, systems.get(system_of_result(one), "")) for one in results}
@@ -33,7 +33,7 @@ def names_of(results: Sequence[TestResult]) -> Mapping[int, str]:
 
 
 def _untold(result: TestResult, system: str) -> str:
-    """The system's name, unless the parameters in the test's id tell it."""
+    """The system's name, unless the parameters in the test's id name it."""
     parameters = result.id.partition("[")[2].removesuffix("]")
     is_told = all(re.search(rf"(?:^|-){re.escape(word)}(?:-|$)", parameters) for word in system.split("/"))
     return "" if is_told else system

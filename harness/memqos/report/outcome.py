@@ -1,4 +1,4 @@
-"""Results of tests as values: the outcome, what decided it, and the exit code of many of them."""
+"""Results of tests: the outcome, what decided it, and the exit code of many results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Attempt", "Outcome", "TestResult", "exit_code", "observed_something"
 
 
 class Outcome(StrEnum):
-    """What a test says; the first four are findings, the last two say nothing about the system under test."""
+    """A test's outcome. The first four are findings; the last two say nothing about the system under test."""
 
     CONFORMS = "conforms"
     DEVIATES = "deviates"
@@ -27,16 +27,16 @@ class Outcome(StrEnum):
 
     @property
     def is_error(self) -> bool:
-        """Whether the harness, what it stands on, or its user failed."""
+        """Whether the harness, its host or its user failed."""
         return self in {Outcome.MACHINERY, Outcome.USAGE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """An attempt at a case that ended in *machinery* and does not count, because the case was run again.
+    """An attempt that ended in *machinery* and does not count, because the case was run again.
 
-    reason: what it failed of. again: why the case was run again. machine: as of TestResult. seconds: setup, call and
-    teardown together; those of the result include them.
+    reason: of the failure. again: why the case was run again. machine: as in TestResult. seconds: setup, call and
+    teardown together; the result's seconds include them.
     """
 
     reason: str
@@ -59,20 +59,19 @@ class Attempt:
 class TestResult:
     """One test of a run.
 
-    id: pytest's node id. claim: "" for a test that cites none. kind: of the claim, as claims.ClaimKind.
-    reason: one line for whatever is not "conforms".
-    text: the failure or error as a person reads it, "" if there is none. error_code: exit code of the error's class,
+    id: pytest's node id. claim: "" for a test without one. kind: of the claim, as claims.ClaimKind.
+    reason: one line unless the outcome is "conforms".
+    text: the failure or error in full, "" without one. error_code: exit code of the error's class,
     0 without an error. seconds: setup, call and teardown together. machine: id in the bundle's machines, "" if the
-    test needed none. profile, runtime, driver: the system under test, also of one that did not come up, "" as for
-    machine.
-    host: where its worker ran, as ssh is told of it; "" for the host that the run was started on.
+    test needed none. profile, runtime, driver: the system under test, also if it did not come up; "" as for machine.
+    host: of its worker, as given to ssh; "" for the host of the run.
     folder: evidence, relative to the results folder, "" if none was kept.
-    untried: whether it was given up as *machinery* without an attempt, because several before it had failed alike.
-    earlier_attempts: those that do not count, in their order; empty for a case that was run once.
-    seconds_before: the median of its last runs on the host of the run, None if none is known.
+    untried: whether it is *machinery* without an attempt, because several cases before it had failed in the same way.
+    earlier_attempts: attempts that do not count, in order; empty for a case that was run once.
+    seconds_before: the median of its last runs on the host of the run, None if unknown.
     """
 
-    # pytest would take a class of this name for a test class.
+    # pytest would collect a class of this name.
     __test__ = False
 
     id: str
@@ -102,14 +101,14 @@ class TestResult:
 
     @property
     def known(self) -> tuple[Finding, ...]:
-        """The findings that deviate and are listed."""
+        """The findings that are known deviations."""
         return tuple(finding for finding in self.findings if finding.verdict is Verdict.KNOWN)
 
     @property
     def observed_in_part(self) -> bool:
-        """Whether a case that is not observable still judged values that memqos did not set itself.
+        """Whether a case that is not observable has findings about values that memqos did not write.
 
-        Never of a claim about behaviour: the values that a behaviour rests on say nothing of the behaviour.
+        Always false for behaviour claims: the values behind a behaviour say nothing about it.
         """
         return (
             self.outcome is Outcome.NOT_OBSERVABLE
@@ -122,12 +121,12 @@ class TestResult:
 
     @property
     def set_by(self) -> Mapping[Setter, int]:
-        """How many findings there are by who made what was observed; who made none is left out."""
+        """The number of findings by writer of the observed value, without zeros."""
         counted = Counter(finding.set_by for finding in self.findings)
         return {setter: counted[setter] for setter in Setter if counted[setter]}
 
     def to_json(self) -> dict[str, Any]:
-        """The result as it is in bundle.json, and in a line of findings.jsonl; some fields are left out if absent."""
+        """The result as in bundle.json and in a line of findings.jsonl; some fields are left out if empty."""
         document: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         document |= {
             "outcome": self.outcome.value,
@@ -143,22 +142,22 @@ _ABSENT: tuple[object, ...] = ("", [], None)
 
 
 def outcome_of(findings: Iterable[Finding]) -> Outcome:
-    """What findings make of a test: the worst decides, and no finding at all is not an observation."""
+    """The outcome of a test by its findings: the worst decides; without findings, nothing was observed."""
     return Outcome(worst(findings).value)
 
 
 _ORDER = (ExitCode.CLOSED_PIPE, ExitCode.USAGE, ExitCode.ENVIRONMENT, ExitCode.MACHINERY)
-"""Of several things that came in the way, the first to mend."""
+"""The order in which several errors need fixing."""
 
 
 def exit_code(
     results: Iterable[TestResult], *, interrupted: bool = False, troubles: Iterable[ExitCode] = ()
 ) -> ExitCode:
-    """One code for a run: a deviation before everything, then an interruption, then errors, then silence.
+    """The exit code of a run: deviations first, then an interruption, then errors, then nothing observed.
 
     troubles: the codes of errors outside of any test.
-    Among errors usage comes before this host's inability, and that before machinery: it is what to mend first.
-    A run conforms if a case conforms or is known, or if one that is not observable has findings that conform.
+    Among errors, usage comes before the environment, and that before machinery: the order in which to fix them.
+    A run conforms if a case conforms or is known, or if a case that is not observable has conforming findings.
     """
     results, errors = tuple(results), set(troubles)
     outcomes = {result.outcome for result in results}
@@ -177,6 +176,6 @@ def exit_code(
 
 
 def observed_something(results: Iterable[TestResult]) -> bool:
-    """Whether the results say anything about the system under test: a whole case, or findings of one."""
+    """Whether the results say anything about the system under test: a whole case, or findings of a case."""
     whole = {Outcome.CONFORMS, Outcome.DEVIATES, Outcome.KNOWN}
     return any(result.outcome in whole or result.observed_in_part for result in results)

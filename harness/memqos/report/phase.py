@@ -1,4 +1,4 @@
-"""What one phase of a test means (its setup, its call, its teardown), and the result that a test's phases come to."""
+"""One phase of a test (setup, call or teardown), and the result of a test's phases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memqos.report.outcome import Attempt, Outcome, TestResult
 
 __all__ = ["Phase", "result_of"]
 
-# The worst of a test's phases decides: an error in tearing down does not undo a deviation.
+# The worst phase decides: an error in teardown does not undo a deviation.
 _RANK = [
     Outcome.DEVIATES,
     Outcome.USAGE,
@@ -27,10 +27,10 @@ _RANK = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """One phase; outcome None: it says nothing, as a setup that went well does. The other fields as of TestResult.
+    """One phase. outcome: None for no statement, such as after a setup without error. Other fields as in TestResult.
 
-    repeated: whether its error is one that was told in full before. again: why the test is run again after this phase,
-    which does not count then; "" if it is not. seconds: how long the phase took.
+    repeated: whether its error was printed in full before. again: why the test is run again, "" if it is not; a phase
+    with it does not count. seconds: duration.
     """
 
     outcome: Outcome | None
@@ -53,20 +53,20 @@ class Phase:
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """The phase as plain data, as which it goes from a worker to the controller."""
+        """The phase as plain data, for the way from a worker to the controller."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         document = {
             **fields,
             "outcome": None if self.outcome is None else self.outcome.value,
             "findings": [finding_document(one) for one in self.findings],
         }
-        # What carries it takes texts that are nothing else, and a knob's name, for one, is a member of an enumeration.
+        # execnet takes plain str only, and a knob's name, for example, is an enumeration member.
         plain: dict[str, Any] = json.loads(json.dumps(document))
         return plain
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Phase:
-        """The phase that `to_json` made this of."""
+        """The inverse of `to_json`."""
         outcome = document["outcome"]
         fields = {
             **document,
@@ -77,10 +77,10 @@ class Phase:
 
 
 def result_of(nodeid: str, phases: Sequence[Phase], *, seconds: float) -> TestResult | None:
-    """The result of a test with these phases, in their order; None if none of them says anything.
+    """The result of a test with these phases, in order; None if no phase has an outcome.
 
-    The worst phase decides. Findings are those of all phases, and the folder is the last that there is. Phases of an
-    attempt that does not count say nothing; the attempt is kept beside the result.
+    The worst phase decides. Findings are those of all phases, and the folder is the last one. Phases of an attempt that
+    does not count have no effect; the attempt is kept in the result.
     """
     telling = [(phase.outcome, phase) for phase in phases if phase.outcome is not None]
     if not telling:
@@ -109,7 +109,7 @@ def result_of(nodeid: str, phases: Sequence[Phase], *, seconds: float) -> TestRe
 
 
 def _attempts(phases: Sequence[Phase]) -> Iterator[Attempt]:
-    """The attempts that do not count: each ends with the phases that say why the test is run again."""
+    """The attempts that do not count: each ends with the phases that have a reason to run the test again."""
     reason, again, machine, seconds = "", "", "", 0.0
     for phase in phases:
         if again and not phase.again:

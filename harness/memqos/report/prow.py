@@ -1,4 +1,4 @@
-"""`started.json` and `finished.json`, by which Prow's Spyglass and TestGrid know when a job ran and how it ended. Pure.
+"""`started.json` and `finished.json`, from which Prow's Spyglass and TestGrid take a job's times and result. Pure.
 
 Source: kubernetes/test-infra, gubernator/README.md, "Job Artifact GCS Layout"; TestGrid, metadata.Started, Finished.
 """
@@ -18,18 +18,18 @@ _RESULTS = {ExitCode.CONFORMS: "SUCCESS", ExitCode.INTERRUPTED: "ABORTED"}
 
 
 def files_of(bundle: Bundle) -> dict[str, str]:
-    """Both by name, as far as they say anything."""
+    """Both files by name, without empty ones."""
     found = {"started.json": started_json(bundle), "finished.json": finished_json(bundle)}
     return {name: text for name, text in found.items() if text}
 
 
 def started_json(bundle: Bundle) -> str:
-    """When the run began, in seconds since 1970; "" for one of which that is not known."""
+    """`started.json`: the start in seconds since 1970; "" if unknown."""
     return _document({"timestamp": _seconds(bundle.started)}) if bundle.started else ""
 
 
 def finished_json(bundle: Bundle) -> str:
-    """When and how it ended, with what was tested; "" for a run that was killed, which has no end."""
+    """`finished.json`: end, result, and the system under test; "" for a killed run."""
     if not bundle.ended:
         return ""
     code = ExitCode(bundle.exit_code)

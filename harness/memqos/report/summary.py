@@ -1,4 +1,4 @@
-"""The summary that a person reads at the end of a run: pure text from a bundle."""
+"""The summary at the end of a run: text from a bundle. Pure."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _LISTED_AT_MOST = 120
 _SLOWEST = 5
 _SLOWER = 10
 _NOTABLE = 5.0
-"""Seconds that a case must have taken more than before to be listed as slower; and twice as long."""
+"""Least additional seconds of a case that is listed as slower; it must also have taken twice as long."""
 _ONLY_WRONG = -1
-"""The verbosity with which only what went wrong is told."""
+"""The verbosity at which the summary has only what went wrong."""
 _WRONG = {Outcome.DEVIATES: "deviations", Outcome.MACHINERY: "machinery", Outcome.USAGE: "usage"}
 
 
@@ -45,8 +45,8 @@ def summary_lines(
 ) -> Iterator[str]:
     """Lines: the verdict, chapters by outcomes, what went wrong by its causes, the machines, the results, the verdict.
 
-    suites: the folder that the cases are in, "" for memqos's own suites. report: the file for a browser, "" for none.
-    verbosity: below 0 what went wrong and the verdict alone, below -1 only that; from 1 on no list is cut.
+    suites: the folder of the cases, "" for memqos's own suites. report: the HTML file, "" for none. verbosity: below 0
+    only what went wrong and the verdict, below -1 only the verdict; from 1 on no list is cut.
     """
     if verbosity >= _ONLY_WRONG:
         yield from [verdict_line(bundle), ""]
@@ -66,7 +66,7 @@ def summary_lines(
     if verbosity >= 0:
         known = [*_grouped(bundle, Outcome.KNOWN), *_known_beside(bundle)]
         yield from _section("known deviations", _cut(known, most=most))
-        yield from _section("known, and not seen any more", list(bundle.known_gone))
+        yield from _section("known deviations that were not observed", list(bundle.known_gone))
         yield from _section("not observable", _cut(_grouped(bundle, Outcome.NOT_OBSERVABLE), most=most))
         yield from _section("run again", _run_again(bundle))
         yield from _section("slowest cases", _slowest(bundle))
@@ -84,15 +84,15 @@ def summary_lines(
 
 
 def _left_out(bundle: Bundle) -> Iterator[str]:
-    """What the default leaves out, and how to have it."""
+    """What the default run skips, and how to run it."""
     left = bundle.left_out
     if left.cases:
         number = f"{how_many(left.claims, 'claim')}, {how_many(left.cases, 'case')}"
-        yield f"left out of the default: {number}; --all runs them too"
+        yield f"skipped by the default run: {number}; --all runs them"
 
 
 def shard_text(shard: Mapping[str, Any]) -> str:
-    """Which part of the cases a run had."""
+    """The run's shard."""
     return f"shard {shard['number']} of {shard['of']}, of {shard['cases']} cases; division {shard['division']}"
 
 
@@ -103,12 +103,12 @@ def finding_line(finding: Finding) -> str:
 
 
 def known_line(finding: Finding) -> str:
-    """A deviation that is listed in one line, with its entry."""
+    """A known deviation in one line, with its entry."""
     return f"{finding_line(finding)}: {finding.evidence.get(EVIDENCE, '')}"
 
 
 def machine_line(machine: Mapping[str, Any]) -> str:
-    """A machine and its versions in one line; what it could not say is left out."""
+    """A machine and its versions in one line, without unknown ones."""
     parts = [f"kernel {machine['kernel']}" if machine.get("kernel") else "", *machine.get("runtimes", ())]
     parts.append(f"QEMU {machine['qemu']}" if machine.get("qemu") else "")
     parts.append(str(machine.get("accelerator") or ""))
@@ -118,42 +118,42 @@ def machine_line(machine: Mapping[str, Any]) -> str:
 
 
 def host_text(machine: Mapping[str, Any]) -> str:
-    """The host that a machine was on by its own name and as ssh is told of it; "" for the run's own."""
+    """A machine's host by its own name and its ssh address; "" for the host of the run."""
     host = machine.get("host")
     return _one_line(f"{host.get('name', '?')} ({host.get('address', '?')})") if isinstance(host, dict) else ""
 
 
 def _one_line(text: str) -> str:
-    """A CI service takes what stands at the beginning of a line for an order."""
+    """A text as one line: CI services read commands at the beginning of lines."""
     return " ".join(text.split())
 
 
 def _timing(bundle: Bundle) -> list[str]:
-    """What each machine's runtime took for a request, where it was asked for any."""
+    """The times of each machine's runtime per request, if it got any."""
     timed = [(machine, machine["timing"]) for machine in bundle.machines if machine.get("timing")]
     return [f"{_system(machine)}: {timing_text(timing)}" for machine, timing in timed]
 
 
 def _system(machine: Mapping[str, Any]) -> str:
-    """A machine by its id, its runtime and its driver, as far as they are told."""
+    """A machine by its id, its runtime and its driver, as far as known."""
     words = [str(machine[key]) for key in ("runtime", "driver") if machine.get(key)]
     return f"{machine.get('id', '?')} ({' '.join(words)})" if words else str(machine.get("id", "?"))
 
 
 def _overhead(bundle: Bundle) -> list[str]:
-    """What each machine's runtime costs a pod."""
+    """The memory that each machine's runtime takes per pod."""
     weighed = [(machine, machine["overhead"]) for machine in bundle.machines if machine.get("overhead")]
     return [f"{_system(machine)}: {overhead_text(overhead)}" for machine, overhead in weighed]
 
 
 def kept_line(machine: Mapping[str, Any]) -> str:
-    """How a machine that was kept is entered, and ended."""
+    """The commands that enter and end a kept machine."""
     name = machine["kept"]["name"]
     return f"{machine['id']}: enter it with `memqos vm shell {name}`, end it with `memqos vm rm {name}`"
 
 
 def _table(bundle: Bundle) -> Iterator[str]:
-    """Chapters by outcomes; an outcome that no case had has no column, but for the two that a verdict is about."""
+    """Chapters by outcomes; outcomes without cases have no column, except the two of the verdict."""
     chapters = list(dict.fromkeys(result.chapter for result in bundle.results))
     seen = {result.outcome for result in bundle.results} | {Outcome.CONFORMS, Outcome.DEVIATES}
     columns = [outcome for outcome in _COLUMNS if outcome in seen]
@@ -180,13 +180,13 @@ def _section(title: str, lines: list[str]) -> Iterator[str]:
 
 
 def _cut(lines: list[str], *, most: int) -> list[str]:
-    """The first of many lines, and how many there are more."""
+    """The first of many lines, and the number of the others."""
     more = len(lines) - most
     return lines if more <= 0 else [*lines[:most], f"… and {more} more: see bundle.json"]
 
 
 def _listed(entries: list[list[str]], *, most: int) -> list[str]:
-    """Entries of several lines, with an empty one between them: as many as fit, but always one."""
+    """Entries of several lines, separated by empty lines: as many as fit, at least one."""
     lines: list[str] = []
     for number, entry in enumerate(entries):
         if lines and len(lines) + len(entry) > most:
@@ -196,7 +196,7 @@ def _listed(entries: list[list[str]], *, most: int) -> list[str]:
 
 
 def _causes(bundle: Bundle, *, results_folder: str, suites: str) -> Iterator[tuple[Outcome, list[str]]]:
-    """What went wrong, each cause once: its first example in full, how many are like it, and how to see it again."""
+    """What went wrong, each cause once: the first example in full, the number of others, and how to rerun it."""
     names = names_of(bundle.results)
     for cause in causes_of(bundle.results):
         first = cause.results[0]
@@ -217,7 +217,7 @@ def _causes(bundle: Bundle, *, results_folder: str, suites: str) -> Iterator[tup
 
 
 def cause_text(cause: Cause) -> str:
-    """The first example of a cause, with everything that is known of why."""
+    """The first example of a cause, with all known reasons."""
     if cause.example is not None:
         return explain.failure(cause.example)
     first = cause.results[0]
@@ -228,11 +228,11 @@ def cause_text(cause: Cause) -> str:
 
 
 _SHOWN = 3
-"""How many cases of a cause are named; the others are in the bundle."""
+"""Cases of a cause that are named; the others are in the bundle."""
 
 
 def _known_beside(bundle: Bundle) -> list[str]:
-    """Known deviations in cases that have others, each once."""
+    """Known deviations in cases with other outcomes, each once."""
     others = [result for result in bundle.results if result.outcome is not Outcome.KNOWN]
     return list(dict.fromkeys(plain(known_line(finding)) for result in others for finding in result.known))
 
@@ -245,7 +245,7 @@ def _examples(results: Sequence[TestResult], names: Mapping[int, str]) -> str:
 
 
 def _slowest(bundle: Bundle) -> list[str]:
-    """Those that took longest, where there are enough to compare."""
+    """The cases that took longest, if there are enough."""
     if len(bundle.results) <= _SLOWEST:
         return []
     slowest = sorted(bundle.results, key=lambda result: -result.seconds)[:_SLOWEST]
@@ -254,7 +254,7 @@ def _slowest(bundle: Bundle) -> list[str]:
 
 
 def _run_again(bundle: Bundle) -> list[str]:
-    """Cases of which an attempt does not count, and why it does not."""
+    """Cases with attempts that do not count, and the reasons."""
     names = names_of(bundle.results)
     return [
         f"{names[id(result)]}: {plain(one.again)}; attempt {number} ended in machinery: {plain(one.reason)}"
@@ -264,7 +264,7 @@ def _run_again(bundle: Bundle) -> list[str]:
 
 
 def _slower(bundle: Bundle) -> list[str]:
-    """Those that took longest beside what they took before, by the seconds between."""
+    """The cases that got slower, by additional seconds."""
     names = names_of(bundle.results)
     known = [(one, one.seconds_before) for one in bundle.results if one.seconds_before is not None]
     slower = [(one, before) for one, before in known if one.seconds - before >= _NOTABLE and one.seconds >= 2 * before]
@@ -273,7 +273,7 @@ def _slower(bundle: Bundle) -> list[str]:
 
 
 def _grouped(bundle: Bundle, outcome: Outcome) -> list[str]:
-    """One line per reason, however many tests share it."""
+    """One line per reason."""
     by_reason: dict[str, list[TestResult]] = {}
     for result in bundle.results:
         if result.outcome is outcome:

@@ -1,6 +1,6 @@
-"""What runtimes support: claims by runtimes, each in the versions that were judged, out of any number of runs. Pure.
+"""What runtimes support: claims by runtimes in the judged versions, from any number of runs. Pure.
 
-A column is what a machine's runtimes say they are; cases of several runs, kernels and drivers count together.
+A column is the runtimes that a machine reports; cases of several runs, kernels and drivers count together.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9.+_-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
-    """All claims by all columns, both in the order in which they first come."""
+    """All claims by all columns, both in order of first occurrence."""
 
     columns: tuple[str, ...] = ()
     rows: tuple[Row, ...] = ()
 
     def claims(self, column: str) -> Mapping[str, int]:
-        """How many claims of a column end in which outcome, each in that of its worst case."""
+        """The number of a column's claims by outcome, each by its worst case."""
         worst = (worst_of(row.cells[column]) for row in self.rows if column in row.cells)
         return Counter(outcome.value for outcome in worst if outcome is not None)
 
@@ -45,9 +45,9 @@ class Support:
 
 
 def support_of(bundles: Iterable[Bundle | tuple[str, Bundle]]) -> Support:
-    """The table of these runs. One that comes with a name is a column of that name, whatever its runtimes are.
+    """The table of these runs. A run with a name is a column of that name, whatever its runtimes.
 
-    Cases that needed no machine, or cite no claim, say nothing of a runtime.
+    Cases without a machine or without a claim do not count.
     """
     columns: dict[str, None] = {}
     cells: dict[str, dict[str, Counter[str]]] = {}
@@ -65,20 +65,20 @@ def support_of(bundles: Iterable[Bundle | tuple[str, Bundle]]) -> Support:
 
 
 def _versions(machine: Mapping[str, Any]) -> str:
-    """What a machine's runtimes say they are: "containerd 1.7.24 + runc 1.1.15"; "" where it names none."""
+    """The runtimes that a machine reports: "containerd 1.7.24 + runc 1.1.15"; "" for none."""
     name = " + ".join(map(str, machine.get("runtimes", ())))
     return f"{DIRECTLY}{name}" if name and str(machine.get("runtime", "")).startswith(DIRECTLY) else name
 
 
 def support_markdown(support: Support) -> str:
-    """The table as Markdown, with a last row that sums the claims up."""
+    """The table as Markdown, with totals in the last row."""
     rows = [[inline(row.claim), *(_cell(row.cells.get(name, {})) for name in support.columns)] for row in support.rows]
     rows.append(["**claims that conform**", *(_score(support, name) for name in support.columns)])
     return "\n".join(table(["claim", *map(inline, support.columns)], rows)) + "\n"
 
 
 def support_lines(support: Support) -> Iterator[str]:
-    """The table for a terminal: the claims that do not conform in every column, and one line for all others."""
+    """The table for a terminal: the claims that do not conform in every column, and one line for the others."""
     shown = [row for row in support.rows if not all(_is_right(row.cells.get(name, {})) for name in support.columns)]
     lines = [["claim", *support.columns]]
     lines += [[row.claim, *(cell_text(row.cells.get(name, {})) for name in support.columns)] for row in shown]
@@ -89,7 +89,7 @@ def support_lines(support: Support) -> Iterator[str]:
 
 
 def support_badges(support: Support) -> dict[str, str]:
-    """A badge for each column, by the name of a file: one line as `badge_json` writes it."""
+    """A badge for each column by file name: one line as from `badge_json`."""
     found = {}
     for number, name in enumerate(support.columns, 1):
         claims = support.claims(name)

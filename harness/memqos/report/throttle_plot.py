@@ -1,4 +1,4 @@
-"""A plot of an analysed series: memory in use over time, its thresholds, and what the container did meanwhile."""
+"""A plot of an analysed series: memory in use over time, its thresholds, and the container's stretches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def throttle_plot(one: Analysis, title: str) -> str:
     amounts = [sample.usage for sample in seen] + [amount for amount in lines.values() if amount is not None]
     low, top = min(amounts), max(amounts)
     if setup.high is not None and max(sample.usage for sample in seen) > setup.high.count:
-        # What is below memory.high is passed in seconds: the plot shows what is above.
+        # Usage below memory.high passes within seconds, so the plot shows what is above.
         low = max(low, setup.high.count - (top - setup.high.count) // 4)
     space = max(top - low, 1)
 

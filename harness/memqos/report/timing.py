@@ -1,6 +1,6 @@
-"""How long a runtime takes for what it is asked, and what memory it takes for itself.
+"""How long a runtime takes for requests, and how much memory it takes for itself.
 
-That is information, shown side by side, and no verdict.
+Both are information, not part of the verdict.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ _STEPS: Mapping[str, str] = {
     "update": "update",
     "ContainerUpdate": "update",
 }
-"""The requests that are timed, by the names that CRI, OCI runtimes and the Docker Engine have for them."""
+"""The timed requests, by their names in CRI, OCI runtimes and the Docker Engine."""
 
 _MIB = 1 << 20
 
 
 @dataclass(slots=True)
 class Timing:
-    """The seconds that answers took, by step; requests that were refused do not count."""
+    """Seconds per answer, by step; refused requests do not count."""
 
     _seconds: dict[str, list[float]] = field(default_factory=lambda: {step: [] for step in _STEPS.values()})
 
     def add(self, method: str, seconds: float) -> None:
-        """One answer; methods that nobody waits for are passed over."""
+        """Add one answer; other methods are ignored."""
         if method in _STEPS:
             self._seconds[_STEPS[method]].append(seconds)
 
     def told(self) -> Mapping[str, Mapping[str, float]]:
-        """By step how many answers there were, and their median and longest in seconds; steps without any left out."""
+        """By step: the number of answers, their median and longest in seconds; without steps that have none."""
         return {
             step: {
                 "count": len(seconds),
@@ -59,10 +59,10 @@ def timing_text(told: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def overhead_text(told: Mapping[str, int]) -> str:
-    """What one machine's runtime weighs, in one line."""
+    """The memory of one machine's runtime in one line."""
     words = {
-        "beside": "{} in the pod beside its container",
-        "starting": "at most {} in a container until it ran",
-        "monitor": "{} for each shim or monitor",
+        "beside": "{} in the pod outside of its container",
+        "starting": "at most {} in a container until its process ran",
+        "monitor": "{} per shim or monitor",
     }
     return ", ".join(text.format(f"{told[name] / _MIB:.1f} MiB") for name, text in words.items() if name in told)

@@ -1,4 +1,4 @@
-"""The verdict on a run: one sentence, and the findings by who made what was observed."""
+"""The verdict on a run: one sentence, and the findings by writer of the observed value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memqos.report.words import how_many, known_count, plain
 __all__ = ["CONTRADICTS_ITSELF", "setter_lines", "verdict_line"]
 
 CONTRADICTS_ITSELF = "the results contradict themselves"
-_SET_BY = "findings, by who set it"
+_SET_BY = "findings, by writer"
 
 
 def verdict_line(bundle: Bundle) -> str:
@@ -27,13 +27,13 @@ def verdict_line(bundle: Bundle) -> str:
     partly = sum(result.observed_in_part for result in bundle.results)
     said = {
         ExitCode.CONFORMS: "conforms" if observed or not partly else "conforms as far as observed",
-        ExitCode.DEVIATES: "deviates" if tests[Outcome.DEVIATES.value] else "known deviations are not there any more",
+        ExitCode.DEVIATES: "deviates" if tests[Outcome.DEVIATES.value] else "known deviations were not observed",
         ExitCode.INTERRUPTED: "interrupted",
         ExitCode.MACHINERY: "machinery failed; this says nothing about the system under test",
         ExitCode.USAGE: "not run as asked",
         ExitCode.NOTHING_OBSERVED: "nothing was observed",
         ExitCode.ENVIRONMENT: "this host is not able",
-        ExitCode.CLOSED_PIPE: "broken off, because the reader of the output went away",
+        ExitCode.CLOSED_PIPE: "ended early, because the reader closed the output",
     }[ExitCode(bundle.exit_code)]
     if bundle.inconsistencies:
         said = f"{CONTRADICTS_ITSELF}; {said}" if tests[Outcome.DEVIATES.value] else CONTRADICTS_ITSELF
@@ -51,7 +51,7 @@ def verdict_line(bundle: Bundle) -> str:
 
 
 def _told_apart(bundle: Bundle) -> Iterator[str]:
-    """How many findings there are, by who made what was observed: what memqos wrote says nothing about a runtime."""
+    """The number of findings by writer: values that memqos wrote say nothing about a runtime."""
     for setter, verdicts in bundle.set_by.items():
         count, deviate = sum(verdicts.values()), verdicts[Verdict.DEVIATES.value]
         if setter == Setter.RUNTIME:
@@ -65,15 +65,15 @@ def _told_apart(bundle: Bundle) -> Iterator[str]:
 
 _NOT_THE_RUNTIMES = {
     Setter.KUBELET: "about the kubelet",
-    Setter.MEMQOS: "of memqos' own writes read back",
-    Setter.SYSTEMD: "of what systemd writes unasked",
+    Setter.MEMQOS: "about values that memqos itself wrote and read back",
+    Setter.SYSTEMD: "about values that systemd writes on its own",
     Setter.KERNEL: "about the kernel",
     Setter.OTHER: "from an unknown writer",
 }
 
 
 def _by_runtime(bundle: Bundle) -> dict[str, Counter[str]]:
-    """The findings that runtimes made, by the name that the machine of each has for its own."""
+    """The findings about runtimes, by the runtime of each finding's machine."""
     names = {str(machine.get("id")): _runtime_name(machine) for machine in bundle.machines}
     told = dict.fromkeys(filter(None, names.values()))
     whole = next(iter(told)) if len(told) == 1 else Setter.RUNTIME.value
@@ -86,13 +86,13 @@ def _by_runtime(bundle: Bundle) -> dict[str, Counter[str]]:
 
 
 def _runtime_name(machine: Mapping[str, Any]) -> str:
-    """A machine's runtimes by name: "containerd+crun", "oci:runc"; "" where it names none."""
+    """A machine's runtimes by name: "containerd+crun", "oci:runc"; "" for none."""
     name = "+".join(str(one).split(" ")[0] for one in machine.get("runtimes", ()))
     return plain(f"{DIRECTLY}{name}" if str(machine.get("runtime", "")).startswith(DIRECTLY) else name)
 
 
 def setter_lines(bundle: Bundle) -> Iterator[str]:
-    """The findings by who made what was observed; nothing where there are none."""
+    """The table of findings by writer; empty without findings."""
     rows: dict[str, Mapping[str, int]] = {}
     for setter, verdicts in bundle.set_by.items():
         if setter == Setter.RUNTIME:

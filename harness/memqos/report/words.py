@@ -1,4 +1,4 @@
-"""Words that a report says again and again, and what a machine said as text for a terminal."""
+"""Texts that several reports use, and safe text for a terminal."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ _LONGEST_NAME = 120
 
 
 def known_count(number: int) -> str:
-    """How many deviations are listed, where some are."""
+    """The number of known deviations; "" for 0."""
     return f", {number} known" if number else ""
 
 
 def how_many(number: int, noun: str) -> str:
-    """A number of things, in words."""
+    """A number with its noun."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def plain(text: str) -> str:
-    """A text for a terminal: what a machine said may hold anything."""
+    """A text with control characters written out, since it comes from a machine."""
     return "".join(char if char.isprintable() or char == "\n" else f"\\x{ord(char):02x}" for char in text)
 
 

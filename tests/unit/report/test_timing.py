@@ -42,6 +42,6 @@ def test_the_summary_says_what_each_runtime_weighs():
     machine = {**BUNDLE.machines[0], "id": "main-0", "runtime": "crio+crun", "driver": "systemd", "overhead": overhead}
     lines = list(summary.summary_lines(dataclasses.replace(BUNDLE, machines=(machine,)), results_folder="r"))
     assert lines[lines.index("memory of the runtime itself (for information):") + 1] == (
-        "  main-0 (crio+crun systemd): 1.0 MiB in the pod beside its container, at most 10.0 MiB in a container until "
-        "it ran, 12.0 MiB for each shim or monitor"
+        "  main-0 (crio+crun systemd): 1.0 MiB in the pod outside of its container, "
+        "at most 10.0 MiB in a container until its process ran, 12.0 MiB per shim or monitor"
     )

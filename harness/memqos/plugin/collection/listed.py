@@ -1,4 +1,4 @@
-"""Known deviations as a run uses them: those of vm/known.toml and of the lists of whoever runs it."""
+"""Known deviations as a run uses them: those of vm/known.toml and of the user's lists."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = ["accepted_by", "check_claims_of_lists", "known_gone", "not_seen"]
 def known_gone(
     results: Sequence[TestResult], machines: Iterable[Mapping[str, Any]], known: Iterable[KnownDeviation]
 ) -> tuple[str, ...]:
-    """One line for each entry and version of which the knob conforms in the claim, and is nowhere known to deviate.
+    """One line for each entry and version whose knob conforms in the claim and deviates nowhere.
 
-    The claim may also conform without a word about such a knob: then the entry names one that there is none. Nothing is
-    said of an entry that deviates only sometimes, and of one that no case could tell.
+    A claim may also conform without a finding about the knob: then the entry names a knob that the claim does not have.
+    Entries with `sometimes`, and entries that no case checked, have no line.
     """
     told = {
         str(machine.get("id")): runtimes_told(machine.get("runtimes", ()), kernel=str(machine.get("kernel", "")))
@@ -54,9 +54,10 @@ def _gone(entry: KnownDeviation, results: Sequence[TestResult], told: Mapping[st
                 seen.setdefault(runtimes[entry.runtime], set()).add(finding.verdict)
     for version, verdicts in seen.items():
         if verdicts == {Verdict.CONFORMS}:
-            yield f"{entry.runtime} {version or 'of unknown version'} has {entry.knob} right in {entry.claim}: {entry}"
+            runtime = f"{entry.runtime} {version or 'of unknown version'}"
+            yield f"{runtime} sets {entry.knob} correctly in {entry.claim}: {entry}"
     if silent and not seen:
-        yield f"{entry.claim} conforms, and says nothing of {entry.knob}: {entry}"
+        yield f"{entry.claim} conforms without a finding about {entry.knob}: {entry}"
 
 
 def check_claims_of_lists(lists: tuple[Path, ...], root: Path) -> None:
