@@ -182,9 +182,9 @@ def test_what_fails_alike_everywhere_is_not_tried_again_and_one_line_says_so(res
     assert results.run.ret == 3
     results.run.stdout.fnmatch_lines(
         [
-            "*· alike 3 times in a row: what is left of test_first.py is not tried any more",
-            "*· alike 3 times in a row: what is left of test_second.py is not tried any more",
-            "*· nothing but machinery on trixie/two-zones, containerd+runc, systemd driver: * is not tried any more",
+            "*· the same failure 3 times in a row: the remaining cases of test_first.py are skipped",
+            "*· the same failure 3 times in a row: the remaining cases of test_second.py are skipped",
+            "*· only machinery errors on trixie/two-zones, containerd+runc, systemd driver: * are skipped",
             "verdict: machinery failed; * (0 cases observed, 0 deviate, 12 given up without an attempt; *)",
         ]
     )
@@ -278,12 +278,12 @@ def test_a_test_that_failed_on_what_was_damaged_is_run_once_more(damaged_first, 
     assert [one["machine"] for one in found] == ["trixie-0"] * failing + ["trixie-1"] * (4 - failing)
     assert (pytester.path / "runs").read_text() == runs
     assert results.run.ret == 0
-    results.run.stdout.fnmatch_lines([f"*test_it[[]{failing}[]] is run once more, on another machine"])
+    results.run.stdout.fnmatch_lines([f"*test_it[[]{failing}[]] is run again, on another machine"])
     again = [one.get("earlier_attempts", []) for one in found]
     assert [len(one) for one in again] == [int(number == failing) for number in range(4)]
     [attempt] = again[failing]
     assert (attempt["outcome"], attempt["machine"]) == ("machinery", "trixie-0")
-    assert attempt["again"] == "the checkpoint or the image that its machine was made of had changed on the disk"
+    assert attempt["again"] == "the checkpoint or the image of its machine had changed on the disk"
     assert attempt["reason"]
     results.run.stdout.fnmatch_lines(["run again:", f"*test_it[[]{failing}[]]: the checkpoint*"])
 

@@ -39,7 +39,7 @@ def test_no_test_is_begun_after_the_time_and_the_rest_is_not_run(suite, run, pyt
     assert len(written["results"]) == 3
     assert written["counts"]["not_run"] == 3
     assert written["interrupted"] is True
-    result.stdout.fnmatch_lines(["*: the time budget of 3m is used up; what is left was not run"])
+    result.stdout.fnmatch_lines(["*: the time budget of 3m is used up; the remaining cases were not run"])
     result.stdout.fnmatch_lines(["verdict: *, 3 not run; *"])
 
 

@@ -34,7 +34,7 @@ def test_it(qos_evidence, number):
 LOG = """\
 memqos VERSION: machine trixie/two-zones, containerd+runc, systemd driver
 memqos settings: results=out (--memqos-results)
-6 cases in 1 chapter on trixie/two-zones; how long it takes is not known yet
+6 cases in 1 chapter on trixie/two-zones; its duration is not known yet
 memory.high of container app of pod default/web1 deviates
   expected 4096, observed max
   because memory.high is the limit (memory-qos v1.22)
@@ -112,7 +112,7 @@ def test_times_of_other_systems_are_an_estimate_and_said_to_be_one(suite, run, t
     suite(BODY)
     assert run().outlines[2] == (
         "6 cases in 1 chapter on trixie/two-zones; "
-        "about 3 min, as long as on other systems: none of them ran on this one before"
+        "about 3 min, estimated from other systems: none of them ran on this one before"
     )
 
 

@@ -206,7 +206,7 @@ def test_a_host_with_another_memqos_is_named_with_both_versions_before_anything_
 
 @pytest.mark.parametrize(
     ("version", "said"),
-    [(__version__, f"node2 has another build of memqos {__version__}"), ("", "node2 has no memqos for its Python")],
+    [(__version__, f"node2 has another build of memqos {__version__}"), ("", "node2 has no memqos in its Python")],
 )
 def test_a_host_with_another_build_or_none_is_refused(run_on, tmp_path, version, said):
     """Without memqos a worker refused the options, and the run waited for ever."""
@@ -221,8 +221,8 @@ def test_a_host_with_another_build_or_none_is_refused(run_on, tmp_path, version,
 @pytest.mark.parametrize(
     ("place", "said"),
     [
-        ("ssh=away//python=python3", "--tx away: there is no way to the Python 'python3' of this host: ssh, or"),
-        ("ssh=node2//python=/nowhere", "--tx node2: there is no way to the Python '/nowhere' of this host: ssh, or"),
+        ("ssh=away//python=python3", "--tx away: the Python 'python3' of this host cannot be reached: ssh, or"),
+        ("ssh=node2//python=/nowhere", "--tx node2: the Python '/nowhere' of this host cannot be reached: ssh, or"),
     ],
 )
 def test_a_host_that_cannot_be_reached_is_told_as_that(run_on, pytester, place, said):
@@ -245,7 +245,7 @@ def test_a_folder_that_is_not_copied_to_the_hosts_is_refused_before_any_is_asked
 
     assert result.ret == 4
     said = result.stderr.str() + result.stdout.str()
-    assert f"'{out}' is in no folder that is copied to the hosts." in said
+    assert f"'{out}' is outside of the folders that are copied to the hosts." in said
     assert "--memqos-results=FOLDER" in said
     assert not (tmp_path / "hosts").exists()
 
@@ -314,7 +314,7 @@ def test_an_interrupted_run_has_what_its_hosts_found_and_says_where_their_eviden
     assert "Traceback" not in out
     appear(tmp_path, "torn-down")
     # It went with the worker, which had lost whom to hand it to.
-    there = re.findall(r"evidence was not handed over: it is in (\S+) on node[12]$", out, re.MULTILINE)
+    there = re.findall(r"evidence was not transferred: it is in (\S+) on node[12]$", out, re.MULTILINE)
     kept = [file for folder in there for file in Path(folder).glob("tests/*_test_two/where.txt")]
     assert [file.read_text() for file in kept] == [str(file.parents[2]) for file in kept] != []
     for folder in there:

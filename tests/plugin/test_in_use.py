@@ -47,9 +47,9 @@ def in_use(says=None, versions=IMAGE, hugetlb=True, **given):
         (("", ""), {"runtime_version": "1.3.6"}, f"runc 1.3.6 (a given file, {STATED})", QUADRATIC),
         (("", ""), {"runtime_version": "crun@1.21"}, f"crun 1.21 (a given file, {STATED})", LINEAR),
         (("crun", ""), {"runtime_version": "1.23"}, f"crun 1.23 (a given file in runc's place, {STATED})", QUADRATIC),
-        (("mine", "2"), {"runtime_version": "1.1"}, f"runc 1.1 {OTHER}, {STATED}, itself it says mine 2)", LINEAR),
-        (None, {"runtime_version": "youki@0.6"}, f"youki 0.6 ({STATED}, itself it says runc 1.1.15+ds1)", None),
-        (None, {"runtime_version": "1.3"}, f"runc 1.3 ({STATED}, itself it says runc 1.1.15+ds1)", None),
+        (("mine", "2"), {"runtime_version": "1.1"}, f"runc 1.1 {OTHER}, {STATED}, it reports mine 2)", LINEAR),
+        (None, {"runtime_version": "youki@0.6"}, f"youki 0.6 ({STATED}, it reports runc 1.1.15+ds1)", None),
+        (None, {"runtime_version": "1.3"}, f"runc 1.3 ({STATED}, it reports runc 1.1.15+ds1)", None),
         (("runc", "1.3.6"), {"runtime_version": "1.3.6"}, f"runc 1.3.6 (a given file, {STATED})", QUADRATIC),
     ],
 )  # fmt: skip

@@ -301,7 +301,7 @@ def test_a_machine_that_is_to_be_kept_is_not_used_any_more(world):
     with Lane(None) as lane:
         with lane.opened(TRIXIE) as station:
             lane.keep(station)
-            assert lane.lost == "it is kept with what a test failed on"
+            assert lane.lost == "it is kept with the pods of a failed test"
         assert world.told == ["trixie-0 is given up: it is kept, because a test failed on it"]
         assert world.events == ["opened trixie-0", "closed trixie-0"]
         with lane.opened(TRIXIE) as station:

@@ -203,7 +203,7 @@ def test_a_plain_test_beside_ours_that_fails_is_no_deviation(suite, run, pyteste
     result = run()
 
     assert result.ret == 3
-    result.stdout.fnmatch_lines(["*a test that is none of memqos's failed.", "verdict: machinery failed*"])
+    result.stdout.fnmatch_lines(["*a test that does not belong to memqos failed.", "verdict: machinery failed*"])
     results = json.loads((pytester.path / "out/bundle.json").read_text())["results"]
     assert [entry["id"] for entry in results] == ["demo/test_demo.py::test_it"]
 

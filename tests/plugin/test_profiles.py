@@ -94,7 +94,7 @@ def test_one_profile_leaves_names_as_they_are_and_no_matrix(suite, run, pytester
             ["--memqos-runtime=runc,oci:crun", "--memqos-runtime-version=1.3.6"],
             "--memqos-runtime-version: it is about one OCI runtime, and --memqos-runtime names runc and crun.",
         ),
-        (["--memqos-initrd=/etc/hostname"], "--initrd: an initrd needs the kernel that it belongs to."),
+        (["--memqos-initrd=/etc/hostname"], "--initrd: an initrd needs its kernel."),
         (["--memqos-kernel-deb=/etc/hostname"], "--kernel-deb: '/etc/hostname' is not a Debian package."),
         (["--memqos-runtime-deb=a.deb", "--memqos-runtime-deb=b.deb"], "--runtime-deb: 'a.deb' cannot be read"),
     ],

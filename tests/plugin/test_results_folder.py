@@ -136,7 +136,7 @@ def test_a_folder_that_another_run_writes_to_is_refused(suite, run, pytester):
     (pytester.path / "end").touch()
 
     assert second.ret == 4
-    second.stderr.fnmatch_lines(["ERROR: *another run writes its results to '*out'*"])
+    second.stderr.fnmatch_lines(["ERROR: *another run is writing its results to '*out'*"])
     assert first.wait() == 0
     assert json.loads((pytester.path / "out/bundle.json").read_text())["exit_code"] == 0
 
@@ -177,7 +177,7 @@ def test_a_folder_on_a_disk_that_is_read_only_is_the_hosts_matter(suite, small_d
 
     assert result.returncode == 6, result.stdout + result.stderr
     assert "Read-only file system." in result.stderr
-    assert "Name a folder that can be written" in result.stderr
+    assert "Name a writable folder" in result.stderr
     assert "Traceback" not in result.stderr
     assert "INTERNALERROR" not in result.stdout + result.stderr
 
@@ -190,7 +190,7 @@ def test_too_little_room_is_told_before_the_first_case(suite, small_disk, pytest
     result = pytest_run(pytester, "--memqos-results=disk/out")
 
     assert result.returncode == 6
-    assert "the disk has 1 MiB free, and results may need 64 MiB." in result.stderr
+    assert "the disk has 1 MiB free, but results may need 64 MiB." in result.stderr
     assert "test_it" not in result.stdout
 
 
@@ -373,5 +373,5 @@ def test_a_run_whose_results_cannot_be_looked_for_ends_in_one_line(open_place):
     words = [sys.executable, "-m", "pytest", "--rootdir=.", "-p", "no:cacheprovider", f"--memqos-results={closed}/r"]
     done = subprocess.run(words, cwd=open_place, capture_output=True, text=True, check=False)
     assert done.returncode == 6, done.stderr
-    advice = "Name a folder that can be written (--memqos-results)."
+    advice = "Name a writable folder (--memqos-results)."
     assert done.stderr == f"Exit: {closed}/r: Permission denied. {advice}\n"

@@ -134,7 +134,7 @@ def test_what_a_claim_asks_for_is_a_case(suite, run, pytester):
 @pytest.mark.parametrize(
     ("asks", "words"),
     [
-        ("", "no claim of this chapter says what it asks for: demo/one, demo/two."),
+        ("", "no claim of this chapter names a case: demo/one, demo/two."),
         ("asks = { verb = 'left_alone', request = 'limt' }\n", "there is no request 'limt'. Did you mean 'limit'?"),
         ("asks = { verb = 'left_alone', kubelets = ['v1.27', 'v1.22'] }\n", "'asks' has either a verb or kubelets."),
         ("asks = { kubelets = ['v1.27'] }\n", "kubelets take over from each other: name two."),
@@ -157,7 +157,7 @@ def test_what_a_claim_cannot_ask_for_is_refused(suite, run, pytester, asks, word
 
 @pytest.mark.parametrize(
     ("claims", "words"),
-    [(None, "no claim of this chapter has the name of a request: demo/one, demo/two."), ("[one", "is not TOML")],
+    [(None, "no claim of this chapter names a request: demo/one, demo/two."), ("[one", "is not TOML")],
 )
 def test_a_test_of_requests_without_a_claim_of_one_is_refused(suite, run, pytester, claims, words):
     suite(ASKED)
@@ -176,7 +176,7 @@ def test_two_claims_on_one_test_are_refused(suite, run):
     result = run()
 
     assert result.ret == 4
-    result.stderr.fnmatch_lines(["*a test cites exactly one claim, this one cites several.*"])
+    result.stderr.fnmatch_lines(["*a test must cite exactly one claim; this one cites several.*"])
 
 
 def test_an_unknown_kubelet_in_a_marker_names_the_known_ones(suite, run):

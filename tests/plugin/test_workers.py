@@ -184,8 +184,8 @@ def host(monkeypatch):
     return made
 
 
-TURNS = "under emulation a machine keeps 2 of this host's 4 processors busy, and more machines would only take turns"
-ROOM = "6144 MiB of memory are available, and a machine comes to take 1600 MiB"
+TURNS = "under emulation a machine keeps 2 of this host's 4 processors busy, so more machines would only compete"
+ROOM = "6144 MiB of memory are available, and a machine takes up to 1600 MiB"
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def test_a_daemon_that_no_profile_has_runs_with_what_it_needs(tmp_path, package)
         target = machine.target
         for wrong, why in (("/usr/bin", "is a folder"), ("/usr/bin/tar", "tar")):
             tree = bring_tree("--guest-file", AskedTree(tmp_path / "daemon", wrong))
-            with pytest.raises(UnfitFileError, match=f"--guest-file: .* cannot be put at {wrong} .*{why}"):
+            with pytest.raises(UnfitFileError, match=f"--guest-file: .* cannot be copied to {wrong} .*{why}"):
                 put_trees(target, [tree], deadline=Deadline.after(60))
         (tmp_path / "bad.service").write_text(UNIT.replace("vendor-daemon", "nothing"))
         tree = bring_tree("--guest-file", AskedTree(tmp_path / "bad.service", "/etc/systemd/system/bad.service"))

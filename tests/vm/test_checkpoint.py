@@ -150,7 +150,7 @@ def test_a_damaged_checkpoint_is_made_again_and_one_line_says_so(tmp_path, monke
         assert booted
         assert machine.console.path.read_bytes().startswith(booted)
     damaged = [note for note in notes.notes if name in note]
-    assert damaged == [f"the checkpoint '{name}' in the cache is damaged: it is made again."]
+    assert damaged == [f"the checkpoint '{name}' in the cache is damaged and is rebuilt."]
     assert len(notes.steps) == 1
 
 
@@ -185,7 +185,7 @@ def test_a_checkpoint_whose_state_qemu_refuses_is_made_again(tmp_path, monkeypat
     with pytest.raises(StoppedError), start(tmp_path / "log", progress=notes):
         pytest.fail("there is a machine")
     [told] = [note for note in notes.notes if name in note]
-    assert told.startswith(f"the checkpoint '{name}' gives no machine, and is made again: ")
+    assert told.startswith(f"the checkpoint '{name}' cannot be restored and is rebuilt: ")
     assert len(notes.steps) == 1
     assert not (root / "checkpoints" / name).exists()
 
@@ -212,7 +212,7 @@ def test_one_byte_that_fell_over_is_found_after_a_failure_in_the_machine(tmp_pat
         raise MachineryError("a shim was killed by SIGILL.")
     told = [note for note in notes.notes if name in note]
     assert len(told) == 1, told
-    assert told[0].endswith("was checked in full: zone0.ram changed since it was made, and it is made again.")
+    assert told[0].endswith("was checked in full: zone0.ram changed since its creation, so it is rebuilt.")
     assert not (root / "checkpoints" / name).exists()
 
 

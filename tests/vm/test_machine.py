@@ -202,7 +202,7 @@ def test_a_boot_of_which_nothing_is_heard_is_begun_once_more_and_comes_up(tmp_pa
     wrapped_qemu(f'[ -e {mark} ] || {{ touch {mark}; exec $qemu -S "$@"; }}')
     with start(tmp_path / "log", checkpoint=False) as machine:
         assert output(machine, "true") == ""
-        assert machine.provenance["aborted_boot"].startswith("nothing was said for ")
+        assert machine.provenance["aborted_boot"].startswith("the guest printed nothing for ")
     assert mark.exists()
 
 

@@ -239,7 +239,7 @@ def _section(title: str, lines: list[str]) -> Iterator[str]:
         yield f"{title}:"
         yield from (f"  {line}" for line in lines[:MOST_LISTED])
         if len(lines) > MOST_LISTED:
-            yield f"  … and {len(lines) - MOST_LISTED} more lines: --json has all"
+            yield f"  … and {len(lines) - MOST_LISTED} more lines: --json prints all"
         yield ""
 
 
@@ -247,8 +247,8 @@ def _change_lines(change: Change) -> Iterator[str]:
     thing = f"{change.knob} of {change.subject}" if change.knob else "the case"
     yield f"{change.claim}: {thing} is {change.what}"
     yield f"  {change.case}{f' on {change.system}' if change.system else ''}"
-    yield f"  before: {change.before or 'not there'}; now: {change.after or 'not there'}"
+    yield f"  before: {change.before or 'none'}; now: {change.after or 'none'}"
 
 
 def _difference_line(one: Differing) -> str:
-    return f"{one.name}: {one.before or 'not there'} → {one.after or 'not there'}"
+    return f"{one.name}: {one.before or 'none'} → {one.after or 'none'}"

@@ -68,7 +68,7 @@ def by_findings(result: TestResult) -> TestResult:
     worst = next((verdict for verdict in _HIDING.get(result.outcome, ()) if verdict in found), None)
     if worst is None:
         return result
-    reason = f"the case is said to be '{result.outcome.value}', with findings that are '{worst.value}'"
+    reason = f"the case is recorded as '{result.outcome.value}', with findings that are '{worst.value}'"
     return replace(result, outcome=Outcome(worst.value), reason=reason)
 
 
@@ -80,7 +80,7 @@ def _miscounted(things: str, told: object, counted: Mapping[str, int]) -> Iterat
     for name, count in counted.items():
         said = told.get(name, 0)
         if said != count or isinstance(said, bool):
-            yield f"its counts say {said} {things} are '{name}', and {count} are."
+            yield f"its counts say {said} {things} are '{name}', but {count} are."
 
 
 def _missetters(told: object, bundle: Bundle) -> Iterator[str]:
@@ -89,7 +89,7 @@ def _missetters(told: object, bundle: Bundle) -> Iterator[str]:
         for verdict, said in verdicts.items() if isinstance(verdicts, Mapping) else ():
             count = counted.get(verdict, 0)
             if said != count:
-                yield f"its counts say {said} findings of '{setter}' are '{verdict}', and {count} are."
+                yield f"its counts say {said} findings of '{setter}' are '{verdict}', but {count} are."
 
 
 def _wrong_code(head: Mapping[str, Any], bundle: Bundle) -> Iterator[str]:
@@ -98,7 +98,7 @@ def _wrong_code(head: Mapping[str, Any], bundle: Bundle) -> Iterator[str]:
     try:
         code = ExitCode(told)  # type: ignore[arg-type]
     except ValueError:
-        yield f"its exit code is {told!r}, which no run answers."
+        yield f"its exit code is {told!r}, which no run has."
         return
     alone = exit_code(bundle.results, interrupted=bundle.interrupted)
     possible = {alone}
@@ -113,7 +113,7 @@ def _wrong_code(head: Mapping[str, Any], bundle: Bundle) -> Iterator[str]:
         # Older releases ended so where all that was observed was part of a case.
         possible.add(ExitCode.NOTHING_OBSERVED)
     if code not in possible:
-        yield f"its exit code is {code.value} ({_named(code)}), and its results make {alone.value} ({_named(alone)})."
+        yield f"its exit code is {code.value} ({_named(code)}), but its results give {alone.value} ({_named(alone)})."
 
 
 def _named(code: ExitCode) -> str:
@@ -126,7 +126,7 @@ def differing_cases(lines: Sequence[object], whole: Sequence[object]) -> Iterato
     surplus.subtract(Counter(map(_told, whole)))
     others = [key[0] for key, count in surplus.items() if count > 0]
     if others and whole:
-        yield f"findings.jsonl and bundle.json do not agree about {how_many(len(others), 'case')}, such as {others[0]}."
+        yield f"findings.jsonl and bundle.json disagree about {how_many(len(others), 'case')}, such as {others[0]}."
 
 
 def _told(document: object) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ class CaseEvidence:
         file = file.with_name(f"{name}{COMPRESSED}") if is_compressed else file
         try:
             if file.is_symlink() or (file.exists() and not file.is_file()):
-                self.told.append(f"{name} is no file of its own, and was not read.")
+                self.told.append(f"{name} is not a regular file and was not read.")
                 return b""
             with gzip.open(file) if is_compressed else file.open("rb") as stream:
                 found = read_bounded(stream, LONGEST_FILE)
@@ -86,7 +86,7 @@ class CaseEvidence:
             self.told.append(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}.")
             return b""
         if len(found) > LONGEST_FILE:
-            self.told.append(f"{name} is longer than any that a run writes, and was not read.")
+            self.told.append(f"{name} is longer than any file of a run and was not read.")
             return b""
         return found
 

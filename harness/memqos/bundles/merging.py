@@ -153,7 +153,7 @@ def merge(parts: Sequence[Results], folder: Path) -> Results:
 def _check(parts: Sequence[Results], folder: Path) -> None:
     places = [part.folder.resolve() for part in parts]
     if not parts:
-        raise UsageError("there are no results to merge.", next_step="Name two folders or more.")
+        raise UsageError("no results to merge.", next_step="Name two folders or more.")
     if len(set(places)) < len(places):
         twice = next(place for place in places if places.count(place) > 1)
         raise UsageError(f"'{twice}' is named twice.", next_step="Name each folder once.")
@@ -161,7 +161,7 @@ def _check(parts: Sequence[Results], folder: Path) -> None:
         raise UsageError(f"'{folder}' is not empty.", next_step="Name a new folder with --output.")
     if around := next((place for place in places if folder.resolve().is_relative_to(place)), None):
         raise UsageError(
-            f"'{folder}' is within '{around}', which would not be as its run left it.",
+            f"'{folder}' is within '{around}', and would change it.",
             next_step="Name a new folder beside it with --output.",
         )
 
@@ -300,11 +300,11 @@ def _copy_evidence(part: Results, folder: Path, name: str) -> Iterator[str]:
         for own in _folders(part.folder / kind):
             kept = inside(part.folder, f"{kind}/{own.name}")
             if kept is None:
-                yield f"{name}: {kind}/{own.name} leads out of the results, and is left out."
+                yield f"{name}: {kind}/{own.name} points outside of the results and is left out."
                 continue
             for link in copy_folder(kept, folder / kind / _own(name, own.name)):
                 place = f"{kind}/{own.name}/{link.relative_to(kept)}"
-                yield f"{name}: {place} is a link out of its folder, and is left out."
+                yield f"{name}: {place} is a link to outside of its folder and is left out."
 
 
 def _folders(place: Path) -> Iterator[Path]:

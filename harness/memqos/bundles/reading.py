@@ -79,7 +79,7 @@ _MOST_DAMAGED = 1000
 _OLDER_FORMATS = frozenset({"1", "2"})
 """Formats of bundles before the first release."""
 
-_NOT_OBJECTS = "it holds no JSON object"
+_NOT_OBJECTS = "it contains no JSON object"
 
 
 def read_results(place: Path) -> Results:
@@ -90,10 +90,10 @@ def read_results(place: Path) -> Results:
     folder = place.parent if place.name in {BUNDLE, *_OF_FINDINGS} and not place.is_dir() else place
     try:
         if not folder.is_dir():
-            raise UsageError(f"'{place}' is no folder of results.", next_step="Name the folder that a run wrote.")
+            raise UsageError(f"'{place}' is not a results folder.", next_step="Name the folder that a run wrote.")
         if not any((folder / name).exists() for name in (BUNDLE, *_OF_FINDINGS, RUN)):
             raise UsageError(
-                f"'{folder}' holds no results of memqos: it has neither {BUNDLE} nor {FINDINGS}.",
+                f"'{folder}' contains no results of memqos: it has neither {BUNDLE} nor {FINDINGS}.",
                 next_step="Name the folder that a run wrote, such as results/TIME.",
             )
         return _read(folder)
@@ -130,7 +130,7 @@ def _judged(
 ) -> Bundle:
     """The bundle with what it says against itself, and the exit code that follows from its results."""
     changed = changed_among(folder, (BUNDLE, *_OF_FINDINGS, RUN))
-    found = [f"{name} is not as the run left it (SHA256SUMS)." for name in changed]
+    found = [f"{name} was changed after the run (SHA256SUMS)." for name in changed]
     found += [*shapes.Fields(head, BUNDLE).take("inconsistencies", list[str], []), *faults]
     found += hidden_verdicts(bundle.results) if is_unended else inconsistencies(head, bundle)
     if not found:
@@ -152,7 +152,7 @@ def _refuse_other_format(head: Mapping[str, Any], folder: Path) -> None:
     if found == SCHEMA:
         return
     raise UsageError(
-        f"the results have the format '{found}', and this memqos reads only {SCHEMA}.",
+        f"the results have the format '{found}', but this memqos reads only {SCHEMA}.",
         where=str(folder),
         next_step=_next_step(str(found)),
     )
@@ -172,7 +172,7 @@ def _document(file: Path, missing: list[str]) -> dict[str, Any] | None:
     if not file.exists():
         return None
     if not file.is_file():
-        missing.append(f"{file.name} is no file.")
+        missing.append(f"{file.name} is not a file.")
         return None
     try:
         document = json.loads(read_plain(file, most=LONGEST_BUNDLE), parse_constant=_refuse)
@@ -195,7 +195,7 @@ def _lines(file: Path, missing: list[str]) -> Iterator[object]:
     is_compressed = not file.exists() and smaller.is_file()
     if not file.is_file() and not is_compressed:
         # Not so of a folder or a pipe alone: reading a pipe would wait for somebody who writes to it.
-        missing.append(f"{file.name} is {'no file' if file.exists() else 'not there'}.")
+        missing.append(f"{file.name} is {'not a file' if file.exists() else 'missing'}.")
         return
     try:
         with gzip.open(smaller) if is_compressed else file.open("rb") as stream:
@@ -211,7 +211,7 @@ def _lines(file: Path, missing: list[str]) -> Iterator[object]:
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         missing.append(f"{smaller.name} is damaged: {_first_line(error)}.")
     if damaged:
-        missing.append(f"{file.name} is damaged in {_at_lines(damaged)}, so that cases are missing.")
+        missing.append(f"{file.name} is damaged in {_at_lines(damaged)}, so cases are missing.")
 
 
 class _EndlessError(Exception):
@@ -258,7 +258,7 @@ class _Told:
             except (*shapes.MISFITS, KeyError, TypeError, AttributeError):
                 damaged.append(number)
         if damaged:
-            missing.append(f"{name} has something else than a case as number {first_few(damaged)}.")
+            missing.append(f"{name} has malformed cases at number {first_few(damaged)}.")
 
     def _result(self, document: Any) -> TestResult:
         return shapes.result_of(document, tuple(self._finding(one) for one in document["findings"]))
@@ -334,26 +334,26 @@ def _claims_brought(results: Iterable[TestResult]) -> Mapping[str, Mapping[str, 
 def _not_said(head: Mapping[str, Any], bundle: Bundle) -> Iterator[str]:
     """What a reader would look for, and this run did not keep."""
     for name, what in (
-        ("settings", "The settings of the run, and where each came from, are not known."),
-        ("versions", "The versions of memqos and what it uses are not known."),
+        ("settings", "The settings of the run and their origins are unknown."),
+        ("versions", "The versions of memqos and of what it uses are unknown."),
     ):
         if not head.get(name):
             yield what
     yield from verification_notes(bundle)
     if not bundle.machines and any(result.machine for result in bundle.results):
-        yield "What the machines say of themselves is not known."
+        yield "The machines' descriptions are missing."
     cited = {result.claim for result in bundle.results if result.claim}
     if not head.get("claims") and cited & set(bundle.claims):
-        yield "The claims' sentences are those of the memqos that made this report: the run did not keep its own."
+        yield "The claims' sentences come from the memqos that made this report: the run did not keep them."
     if unknown := sorted(cited - set(bundle.claims)):
-        yield f"No sentence is known of {len(unknown)} claims, such as {unknown[0]}."
+        yield f"The sentences of {len(unknown)} claims are unknown, such as {unknown[0]}."
 
 
 def verification_notes(bundle: Bundle) -> Iterator[str]:
     """The parts of a merged bundle that failed verification."""
     for part in bundle.merged.parts if bundle.merged is not None else ():
         if part.verified == FAILED:
-            yield f"{part.name} was not as its run left it (memqos report verify): {first_few(part.faults)}."
+            yield f"{part.name} was changed after its run (memqos report verify): {first_few(part.faults)}."
 
 
 def _at_lines(numbers: list[int]) -> str:

@@ -36,7 +36,7 @@ __all__ = [
 MISFITS = (msgspec.ValidationError, ValueError, RecursionError)
 """What is raised for a value that is not of its type; a text that is no UTF-8 is a ValueError."""
 
-_NO_NUMBERS = "no finite number of seconds"
+_NO_NUMBERS = "not a finite number of seconds"
 
 
 class Fields:

@@ -69,7 +69,7 @@ class Verification:
 
     def faults(self) -> Iterator[str]:
         """What is not as the run left it, a line each."""
-        yield from (f"damaged: {name} is no hash and name" for name in self.damaged)
+        yield from (f"damaged: {name} is not a hash and a name" for name in self.damaged)
         for title, names in (("changed", self.changed), ("missing", self.missing), ("added", self.added)):
             yield from (f"{title}: {name}" for name in names)
 
@@ -204,20 +204,20 @@ def signature_of(folder: Path, *, allowed: Path | None = None, identity: str = "
     if allowed is not None:
         _check_named(allowed, "--allowed-signers")
     if signature.exists() and not signature.is_file():
-        return Signature(fault=f"{SIGNATURE} is no plain file")
+        return Signature(fault=f"{SIGNATURE} is not a regular file")
     if not signature.exists():
-        return Signature(fault=f"there is no {SIGNATURE}" if allowed is not None else "")
+        return Signature(fault=f"{SIGNATURE} is missing" if allowed is not None else "")
     sums = read_plain(folder / SUMS, most=_LONGEST_SUMS)
     done = _keygen("check-novalidate", "-n", NAMESPACE, "-s", str(signature), stdin=sums)
     if done.returncode:
-        return Signature(fault=f"{SIGNATURE} does not hold: {_reason(done)}")
+        return Signature(fault=f"{SIGNATURE} is not valid: {_reason(done)}")
     by = _words(done.stdout)
     if allowed is None:
         return Signature(by=by)
     done = _keygen("verify", "-f", str(allowed), "-I", identity, "-n", NAMESPACE, "-s", str(signature), stdin=sums)
     refused = _words(done.stderr)
     if refused.startswith((f"{allowed}:", "Unable to open allowed")):
-        raise UsageError(f"the file is no list of allowed signers: {_reason(done)}.", where="--allowed-signers")
+        raise UsageError(f"the file is not a list of allowed signers: {_reason(done)}.", where="--allowed-signers")
     if done.returncode:
         return Signature(by=by, fault=f"'{allowed}' does not allow '{identity}' to sign with this key")
     return Signature(by=_words(done.stdout))
@@ -233,11 +233,11 @@ def _keygen(verb: str, *arguments: str, stdin: bytes = b"") -> subprocess.Comple
             check=False,
         )
     except FileNotFoundError:
-        raise MissingProgramError("there is no ssh-keygen.", next_step="apt install openssh-client") from None
+        raise MissingProgramError("ssh-keygen is not installed.", next_step="apt install openssh-client") from None
     except subprocess.TimeoutExpired:
         raise UsageError(
             f"ssh-keygen did not answer in {ANSWER_SECONDS:g} s: a key may wait for its passphrase.",
-            next_step="An ssh agent that holds the key answers at once; its public half is named then.",
+            next_step="Add the key to an ssh agent, and name its public half.",
         ) from None
 
 

@@ -1,1 +1,1 @@
-"""What a person sees of a run while it goes on: rows on a terminal, lines in a log, groups and notes in CI."""
+"""The progress of a run as users see it: rows on a terminal, lines in a log, groups and annotations in CI."""

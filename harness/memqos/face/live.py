@@ -1,4 +1,4 @@
-"""A run on a terminal: a row per chapter, system or worker with its bar, kept up to date below the lines that stay."""
+"""A run on a terminal: a live row with a bar per chapter, system or worker, below the lines that stay."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["LiveScreen"]
 
 _PER_SECOND = 4
 _WIDE, _NARROW = 70, 52
-"""From so many columns on outcomes have their words, and bars are long; below so many there are no bars."""
+"""From so many columns on outcomes have words and bars are long; below the second there are no bars."""
 _AROUND = 3
 """Lines of the terminal that rows leave free."""
 
@@ -46,7 +46,7 @@ _TONES = {Tone.PLAIN: "", Tone.STEP: "dim", Tone.NOTE: "yellow", Tone.WRONG: ""}
 
 
 class _OwnConsole(Console):
-    """Rich's console, with the size of the terminal that is written to: pytest's capture has the other streams."""
+    """Rich's console with the size of the terminal: pytest's capture has replaced the standard streams."""
 
     output: Output
 
@@ -57,12 +57,12 @@ class _OwnConsole(Console):
 
     @size.setter
     def size(self, new_size: tuple[int, int]) -> None:  # noqa: ARG002 - the signature is rich's
-        """AttributeError: a terminal has the size that it has."""
+        """Raises AttributeError: the size of a terminal cannot be set."""
         raise AttributeError("a terminal's size is not ours to set.")
 
 
 class LiveScreen:
-    """Rows that stay below; as narrow as 40 columns, and as low as the terminal is."""
+    """Rows below the lines, from 40 columns on, at most as high as the terminal."""
 
     def __init__(self, output: Output, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._console = _OwnConsole(
@@ -107,7 +107,7 @@ class LiveScreen:
         """Its bar shows it."""
 
     def close(self) -> None:
-        """The rows go, and the cursor is there again."""
+        """Remove the rows and show the cursor."""
         if self._live is not None:
             live, self._live = self._live, None
             with contextlib.suppress(OSError, ValueError):
@@ -151,7 +151,7 @@ class LiveScreen:
         return lines
 
     def _cells(self, row: TallyRow, width: int) -> list[RenderableType]:
-        """Name, bar, how many, and how they ended."""
+        """Name, bar, count and outcomes."""
         name = Text(row.name, style="bold" if 0 < row.done < row.total else "", no_wrap=True, overflow="ellipsis")
         name.truncate(max(10, width // 3), overflow="ellipsis")
         number = Text(f"{row.done}/{row.total}", justify="right", no_wrap=True)
@@ -170,7 +170,7 @@ class LiveScreen:
 
 
 def _ended(ended: Mapping[Outcome, int], width: int) -> Text:
-    """How cases ended: in words, or where these do not fit by signs."""
+    """Outcomes in words, or as signs if words do not fit."""
     text = Text(no_wrap=True, overflow="ellipsis")
     for outcome, words in counts(ended):
         text.append(f"{words if width >= _WIDE else f'{ended[outcome]}{_SIGNS[outcome]}'} ", _STYLES[outcome])
@@ -178,7 +178,7 @@ def _ended(ended: Mapping[Outcome, int], width: int) -> Text:
 
 
 def _what_runs(one: AtWork, now: float) -> Text:
-    """A worker's case, since when, and what is done there."""
+    """A worker's case, its time and its step."""
     if not one.case:
         return Text("waits", style="dim", no_wrap=True, overflow="ellipsis")
     step = f": {one.step}" if one.step else ""
@@ -187,7 +187,7 @@ def _what_runs(one: AtWork, now: float) -> Text:
 
 
 def _fitting(rows: list[TallyRow], most: int) -> tuple[list[TallyRow], int]:
-    """As many rows as there is room for, in their order, and how many are left out: those that are over go first."""
+    """As many rows as fit, in order, and the number of the others; finished rows are left out first."""
     if len(rows) <= most:
         return rows, 0
     ranked = sorted(rows, key=lambda row: 1 if row.done == 0 else 2 if row.done == row.total else 0)

@@ -1,4 +1,4 @@
-"""Which face fits where a run writes to, and what it says before anything runs."""
+"""Chooses the face for a run's output, and makes the text before the first case."""
 
 from __future__ import annotations
 
@@ -127,8 +127,8 @@ def opened_face(
 ) -> Face:
     """Rows on a terminal that can show them, and lines everywhere else.
 
-    environment: of which TERM and the variables of CI services count. is_plain: lines whatever it is. several: whether
-    cases run at the same time.
+    environment: TERM and the variables of CI services count. is_plain: lines on any output. several: whether cases run
+    at the same time.
     """
     service = service_of(environment, here=Path.cwd())
     is_live = output.isatty() and service is None and not is_plain and environment.get("TERM", "") not in _DUMB
@@ -137,29 +137,27 @@ def opened_face(
 
 
 def outlook(tally: Tally, *, chapters: int, machines: Sequence[str], workers: int, elsewhere: int = 0) -> list[str]:
-    """What is going to run: how many cases, on what, and how long that takes.
+    """What is going to run: number of cases, machines, and expected time.
 
-    machines: their sorts, each once. elsewhere: how many cases are expected to take what they took on other systems.
+    machines: each sort once. elsewhere: number of cases whose expected time comes from other systems.
     """
     cases = tally.all.total
     if not cases:
-        return ["no case is to be run"]
+        return ["no case to run"]
     at_a_time = f", {workers} at a time" if workers > 1 else ""
     counted = f"{cases} case{'' if cases == 1 else 's'} in {chapters} chapter{'' if chapters == 1 else 's'}"
     left = tally.left(SYSTEM_CLOCK.now())
     if tally.unknown == cases or left is None:
-        time = "how long it takes is not known yet"
+        time = "its duration is not known yet"
     else:
         time = f"about {span(left)}{_resting_on(cases, unknown=tally.unknown, elsewhere=elsewhere)}"
     return [f"{counted} on {', '.join(machines)}{at_a_time}; {time}"]
 
 
 def _resting_on(cases: int, *, unknown: int, elsewhere: int) -> str:
-    """What makes a time an estimate."""
+    """The reason why a time is uncertain."""
     if elsewhere == cases:
-        return ", as long as on other systems: none of them ran on this one before"
+        return ", estimated from other systems: none of them ran on this one before"
     if not unknown:
-        return f", though {elsewhere} ran only on other systems before" if elsewhere else ""
-    return f", though {unknown} never ran here before" + (
-        f" and {elsewhere} only on other systems" if elsewhere else ""
-    )
+        return f"; {elsewhere} ran only on other systems before" if elsewhere else ""
+    return f"; {unknown} never ran here before" + (f" and {elsewhere} only on other systems" if elsewhere else "")

@@ -1,4 +1,4 @@
-"""Where a face shows itself: the port that a terminal and a log are behind."""
+"""The port for output of a face: a terminal or a log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Screen", "Tone"]
 
 
 class Tone(Enum):
-    """What sort of line it is."""
+    """The sort of a line."""
 
     PLAIN = "plain"
     STEP = "step"
@@ -21,14 +21,14 @@ class Tone(Enum):
 
 
 class Screen(Protocol):
-    """What goes on, shown. Everything that is said is harmless text without a line feed at its end."""
+    """Output of a run's progress. All texts are harmless and have no line feed at the end."""
 
     def say(self, lines: list[str], tone: Tone = Tone.PLAIN) -> None:
         """Lines that stay."""
         ...
 
     def open(self, tally: Callable[[], Tally]) -> None:
-        """The first case begins. tally: the accounts as they are at any later time."""
+        """The first case begins. tally: returns the current progress at any later time."""
         ...
 
     def row_begins(self, row: TallyRow) -> None:
@@ -40,5 +40,5 @@ class Screen(Protocol):
         ...
 
     def close(self) -> None:
-        """Nothing goes on any more; may be called several times, and leaves a terminal as it was."""
+        """The run is over. May be called several times; restores the terminal."""
         ...

@@ -1,4 +1,4 @@
-"""What services that run jobs take out of a log: parts that fold, and notes at a line of a file. Pure."""
+"""Log commands of CI services: folding parts, and annotations at a line of a file. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Protocol
 __all__ = ["GitHub", "GitLab", "NoService", "Service", "service_of"]
 
 _OTHERS = ("BUILDKITE", "CIRCLECI", "JENKINS_URL", "PROW_JOB_ID", "TEAMCITY_VERSION", "TF_BUILD", "TRAVIS")
-"""Variables that name services which take neither."""
+"""Variables of services without log commands."""
 
 
 class Service(Protocol):
-    """A service with a language of its own; each answer is whole lines, "" for nothing to write."""
+    """A service's log commands; each answer is whole lines, "" for nothing."""
 
     def opens(self, name: str, title: str, *, at: int) -> str:
         """A part begins; at: seconds since 1970."""
@@ -25,16 +25,16 @@ class Service(Protocol):
         ...
 
     def marks(self, title: str, lines: list[str], *, file: Path | None, line: int) -> str:
-        """Something is wrong; file, line: what it is about, None for no file. line: 1 or more."""
+        """Annotate an error. file, line: its place, None for no file; line is 1 or more."""
         ...
 
     def tamed(self, text: str) -> str:
-        """A text in which nothing is a command to the service: a guest may have written it."""
+        """The text without commands to the service: a guest may have written it."""
         ...
 
 
 class NoService:
-    """A log that somebody reads as it is."""
+    """A log without commands."""
 
     def opens(self, name: str, title: str, *, at: int) -> str:  # noqa: ARG002 - as the protocol has it
         """Nothing folds."""
@@ -45,7 +45,7 @@ class NoService:
         return ""
 
     def marks(self, title: str, lines: list[str], *, file: Path | None, line: int) -> str:  # noqa: ARG002 - as above
-        """What is wrong stands in the log."""
+        """The log already has the error."""
         return ""
 
     def tamed(self, text: str) -> str:
@@ -54,16 +54,16 @@ class NoService:
 
 
 class GitHub:
-    """GitHub's workflow commands: groups, and errors that are shown at a file's line.
+    """GitHub's workflow commands: groups, and errors at a file's line.
 
-    workspace: the checkout; files in it are named from there, since no others can be shown.
+    workspace: the checkout; paths are relative to it, since GitHub shows no other files.
     """
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
 
     def opens(self, name: str, title: str, *, at: int) -> str:  # noqa: ARG002 - as the protocol has it
-        """A group; there is none in another."""
+        """A group; groups do not nest."""
         return f"::group::{_data(title)}\n"
 
     def closes(self, name: str, *, at: int) -> str:  # noqa: ARG002 - as the protocol has it
@@ -83,7 +83,7 @@ class GitHub:
 
 
 class GitLab:
-    """GitLab's sections, which need control characters: its own page takes them out."""
+    """GitLab's sections, which need control characters; GitLab's page removes them."""
 
     def opens(self, name: str, title: str, *, at: int) -> str:
         """A section, folded when it is over."""
@@ -94,7 +94,7 @@ class GitLab:
         return f"\x1b[0Ksection_end:{at}:{_identifier(name)}\r\x1b[0K\n"
 
     def marks(self, title: str, lines: list[str], *, file: Path | None, line: int) -> str:  # noqa: ARG002 - as above
-        """GitLab reads what is wrong from the JUnit file."""
+        """GitLab reads errors from the JUnit file."""
         return ""
 
     def tamed(self, text: str) -> str:
@@ -103,7 +103,7 @@ class GitLab:
 
 
 def service_of(environment: Mapping[str, str], *, here: Path) -> Service | None:
-    """Whose job these variables say that this is, None outside of CI; here: the checkout where no variable names it."""
+    """The CI service by these variables, None outside of CI. here: the checkout, if no variable names it."""
     if _is_on(environment.get("GITLAB_CI")):
         return GitLab()
     if _is_on(environment.get("GITHUB_ACTIONS")) or _is_on(environment.get("CI")):
@@ -119,15 +119,15 @@ def _is_on(value: str | None) -> bool:
 
 
 def _data(text: str) -> str:
-    """As GitHub's toolkit escapes what stands behind a command."""
+    """Escaped like GitHub's toolkit escapes a command's data."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:
-    """As it escapes a value of a command's properties."""
+    """Escaped like GitHub's toolkit escapes a value of a command's properties."""
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def _identifier(name: str) -> str:
-    """GitLab takes letters, digits, the underscore, the dot and the hyphen."""
+    """GitLab allows letters, digits, the underscore, the dot and the hyphen."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", name)

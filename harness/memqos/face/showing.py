@@ -1,4 +1,4 @@
-"""A run's face: what is told of it goes into its accounts, and from there to the screen, as much as was asked for."""
+"""A run's face: events update the tally, and go to the screen as far as the verbosity allows."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ ClaimPlaces = Callable[[TestResult], tuple[Path | None, int]]
 
 
 class Face:
-    """What a person sees of one run.
+    """The face of one run.
 
-    verbosity: as pytest counts it: below 0 only what went wrong, from 1 on a line for each case, from 2 on the whole
-    text of what went wrong. places: the file and line of the claim of a case, for services that show such.
+    verbosity: as in pytest: below 0 only what went wrong, from 1 on a line per case, from 2 on the full text of what
+    went wrong. places: file and line of the claim of a case, for services that show annotations.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class Face:
         return self._tally
 
     def head(self, lines: list[str]) -> None:
-        """What is going to be done, before it is."""
+        """A line about what follows."""
         if self._verbosity >= 0:
             self._screen.say([self.plain(line) for line in lines])
 
     def expects(self, rows: Mapping[str, str], *, expected: Mapping[str, float], workers: int) -> None:
-        """The cases are known, with their rows and the seconds that they took before."""
+        """The cases are known, with their rows and earlier seconds."""
         self._tally = Tally(rows, expected=expected, began=self._clock.now(), workers=workers)
 
     def starts(self, worker: str, case: str) -> None:
@@ -68,7 +68,7 @@ class Face:
             self._screen.row_begins(row)
 
     def does(self, worker: str, step: str) -> None:
-        """What it is at now, which is nothing to keep."""
+        """A worker's current step, which is not kept."""
         self._tally.does(worker, self.plain(step))
 
     def line(self, worker: str, text: str) -> None:
@@ -78,7 +78,7 @@ class Face:
             self._screen.say([who + self.plain(text)], Tone.STEP)
 
     def note(self, text: str) -> None:
-        """Something that the reader should know; said once."""
+        """A note; printed once."""
         if self._verbosity >= 0 and text not in self._told:
             self._told.add(text)
             self._screen.say([self.plain(text)], Tone.NOTE)
@@ -91,11 +91,11 @@ class Face:
             self._screen.row_ends(row)
 
     def close(self) -> None:
-        """Nothing goes on any more."""
+        """The run is over."""
         self._screen.close()
 
     def plain(self, text: str) -> str:
-        """A text that does nothing to a terminal, and nothing to the service that keeps the log."""
+        """The text without control characters and commands to the CI service."""
         return self._service.tamed(harmless(text))
 
     def _tell(self, worker: str, result: TestResult) -> None:

@@ -1,4 +1,4 @@
-"""The stream that a face writes to: standard output as it was before pytest's capture, whatever that does meanwhile."""
+"""The stream of a face: standard output from before pytest's capture."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _FALLBACK = (80, 24)
 
 
 class Output(io.TextIOBase):
-    """Writes to a duplicate of a stream's file, so that it reaches a reader from any thread, at any time.
+    """Writes to a duplicate of a stream's file, from any thread, at any time.
 
-    A reader that went away, or a disk that is full, raises once, in the main thread, for the run to end by; what comes
-    after is lost, and so is what other threads cannot write.
+    A closed reader or a full disk raises once, in the main thread, which ends the run. Later output is lost, and so is
+    output of other threads that cannot be written.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -42,12 +42,12 @@ class Output(io.TextIOBase):
 
     @property
     def speaks_unicode(self) -> bool:
-        """Whether it has characters beyond those of English."""
+        """Whether its encoding has non-ASCII characters."""
         return self.encoding.lower().replace("-", "").startswith("utf")
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and lines of the terminal as they are now; 80 and 24 of anything else."""
+        """Current columns and lines of the terminal; 80 and 24 for anything else."""
         with contextlib.suppress(OSError, ValueError):
             columns, lines = os.get_terminal_size(self._stream.fileno())
             if columns and lines:
@@ -59,7 +59,7 @@ class Output(io.TextIOBase):
         return self._stream.isatty()
 
     def fileno(self) -> int:
-        """The duplicate's number; raises as a stream in memory does."""
+        """The duplicate's file descriptor; raises like a stream in memory."""
         return self._stream.fileno()
 
     def write(self, text: str) -> int:
@@ -76,7 +76,7 @@ class Output(io.TextIOBase):
         return len(text)
 
     def check(self) -> None:
-        """BrokenPipeError, once, if nobody can read any more; nothing has to be written to find that out."""
+        """Raise BrokenPipeError, once, if the reader closed the pipe; needs no write."""
         if self._own and not self._lost and not self.isatty():
             poll = select.poll()
             poll.register(self._stream.fileno(), 0)
@@ -85,7 +85,7 @@ class Output(io.TextIOBase):
                 raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
     def close(self) -> None:
-        """Give the duplicate back."""
+        """Close the duplicate."""
         if self._own:
             self._own = False
             with contextlib.suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""How far a run is: cases by row and by worker, what each worker is at, and the time that is gone and left. Pure."""
+"""The progress of a run: cases by row and by worker, each worker's step, and the time elapsed and left. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MINUTE, _HOUR = 60, 60
 
 @dataclass(slots=True)
 class TallyRow:
-    """A chapter, or a system where there are several: how many cases it has, and how those that are over ended."""
+    """A chapter, or a system if there are several: its number of cases, and the outcomes of the finished ones."""
 
     name: str
     total: int = 0
@@ -25,13 +25,13 @@ class TallyRow:
 
     @property
     def done(self) -> int:
-        """How many of its cases are over."""
+        """The number of finished cases."""
         return self.counts.total()
 
 
 @dataclass(slots=True)
 class AtWork:
-    """A worker: how its cases ended, and the one that it is at since `since`, "" for none; step: what is done there."""
+    """A worker: the outcomes of its cases, and its case since `since`, "" for none. step: the current step."""
 
     name: str
     counts: Counter[Outcome] = field(default_factory=Counter)
@@ -41,10 +41,10 @@ class AtWork:
 
 
 class Tally:
-    """The accounts of one run: one thread keeps them, others may read them at any time.
+    """The progress of one run: one thread writes it, others may read it at any time.
 
-    rows: the id of each case with the name of its row; other cases are counted nowhere. expected: seconds by id, as
-    they were taken before. began: the clock's time at the beginning. workers: how many cases run at a time, 1 or more.
+    rows: the name of its row by case id; other cases do not count. expected: earlier seconds by id. began: the clock's
+    time at the beginning. workers: number of cases at a time, 1 or more.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Tally:
         return row
 
     def does(self, worker: str, step: str) -> None:
-        """What a worker is at within its case."""
+        """Set a worker's step within its case."""
         self._at_work(worker).step = step
 
     def ends(self, worker: str, case: str, outcome: Outcome, *, seconds: float) -> TallyRow | None:
@@ -97,7 +97,7 @@ class Tally:
         return max(0.0, now - self._began)
 
     def left(self, now: float) -> float | None:
-        """Seconds until the end, about; None while nothing is known of what is left."""
+        """Estimated seconds until the end; None while no remaining case has a time."""
         estimates = [self._estimate(case) for case in list(self._left)]
         known = [seconds for seconds in estimates if seconds is not None]
         if len(known) < len(estimates):
@@ -108,20 +108,20 @@ class Tally:
 
     @property
     def unknown(self) -> int:
-        """How many cases were never timed."""
+        """The number of cases that were never timed."""
         return sum(case not in self._expected for case in self._row_of)
 
     def running(self) -> Iterator[AtWork]:
-        """Those who are at a case."""
+        """The workers with a running case."""
         return (one for one in list(self.workers.values()) if one.case)
 
     def _at_work(self, worker: str) -> AtWork:
         return self.workers.setdefault(worker, AtWork(worker))
 
     def _estimate(self, case: str) -> float | None:
-        """What a case takes: what it took before, or what those of its row, or else all, have taken in this run.
+        """Expected seconds of a case: its own earlier ones, else the mean of its row's, or of all, in this run.
 
-        Where none is over it is the mean of what the others took before; what is no case of this run says nothing.
+        Before the first case ends it is the mean of the earlier seconds of this run's other cases.
         """
         if case in self._expected:
             return self._expected[case]
@@ -134,7 +134,7 @@ class Tally:
 
 
 def span(seconds: float) -> str:
-    """A time as one says it: 48 s, 3 min, 1 h 20 min; below a minute in seconds, below an hour in minutes."""
+    """A duration as text: 48 s, 3 min, 1 h 20 min; below a minute in seconds, below an hour in minutes."""
     if round(seconds) < _MINUTE:
         return f"{seconds:.0f} s"
     minutes = round(seconds / _MINUTE)

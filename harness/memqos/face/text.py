@@ -1,7 +1,7 @@
-"""Text for people: nothing in it can move a cursor or colour a screen, and a terminal gets it wrapped and coloured.
+"""Safe text for terminals: without control characters, wrapped and coloured.
 
-Names, values and notes come out of files. Whatever they hold, a control character is shown by its number, and so
-is a character that turns the direction of the text round, behind which another text could hide.
+Names, values and notes come from files. Control characters are shown by number, and so are characters that change the
+direction of text, which could hide another text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HARMFUL = re.compile(
 
 
 _NARROWEST = 40
-"""Narrower than this nothing can be read, whatever the terminal says of itself."""
+"""The least width for wrapping, even if the terminal reports less."""
 
 _LABEL = re.compile(r" *(?:source|given|sum|rounding|cgroup|expected|look|seen|not written:) +")
 _STYLES: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = (
@@ -39,27 +39,27 @@ _STYLES: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = (
     (re.compile(r"^ +(?:source|given|sum|rounding|because|look|not written:)(?: |$)"), {"dim": True}),
     (re.compile(r"^ *container \S+ of pod |^pod \S+/\S+ \("), {"bold": True}),
 )
-"""What a line of an answer is, by how it reads, and how it looks then; the first that fits."""
+"""Styles of lines by pattern; the first match applies."""
 
 
 def harmless(text: str) -> str:
-    """The text with every control character but the line feed written out, as Python writes it."""
+    """The text with every control character except the line feed as a Python escape."""
     return _HARMFUL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def takes_colours(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether a terminal is to be coloured: NO_COLOR is not set to anything, and it is not a dumb one."""
+    """Whether to colour: NO_COLOR is empty or unset, and TERM is not dumb."""
     return not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
 def for_terminal(text: str, *, width: int, colours: bool) -> str:
-    """A text, which must be harmless, as a terminal of so many columns shows it."""
+    """A harmless text, wrapped and coloured for a terminal of so many columns."""
     lines = [_coloured(line, _wrapped(line, max(width, _NARROWEST)), colours=colours) for line in text.split("\n")]
     return "\n".join(lines)
 
 
 def _wrapped(line: str, width: int) -> str:
-    """What goes on stands a little further in, below the text that it goes on with."""
+    """The indentation of continuation lines."""
     if len(line) <= width:
         return line
     label = _LABEL.match(line)

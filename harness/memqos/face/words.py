@@ -1,4 +1,4 @@
-"""What the faces say, in plain text: a deviation in three lines, the counts of a row, how far a run is."""
+"""Plain text for the faces: a deviation in three lines, the counts of a row, the progress of a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WORDS: Mapping[Outcome, str] = {
 
 
 def counts(row_counts: Mapping[Outcome, int]) -> list[tuple[Outcome, str]]:
-    """The outcomes that there are, each with its number and word; "57 conform", "1 deviates"."""
+    """The outcomes that occur, each with its number and word; "57 conform", "1 deviates"."""
     return [
         (outcome, f"{number} {verdict_word(outcome, number)}")
         for outcome, number in ((outcome, row_counts.get(outcome, 0)) for outcome in Outcome)
@@ -36,15 +36,15 @@ def verdict_word(outcome: Outcome, number: int) -> str:
 
 
 def ran(row: TallyRow) -> str:
-    """A row that is over, in one line."""
+    """A finished row in one line."""
     return f"{row.name}: {', '.join(text for _, text in counts(row.counts)) or 'nothing'}, in {span(row.seconds)}"
 
 
 def far(tally: Tally, now: float) -> str:
-    """How far a run is, in one line."""
+    """The progress of a run in one line."""
     parts = [f"{tally.all.done} of {tally.all.total}"]
     parts += [text for outcome, text in counts(tally.all.counts) if outcome is not Outcome.CONFORMS]
-    parts.append(f"{span(tally.gone(now))} gone")
+    parts.append(f"{span(tally.gone(now))} elapsed")
     left = tally.left(now)
     if left == 0 and tally.all.done < tally.all.total:
         parts.append("longer than expected")
@@ -54,14 +54,14 @@ def far(tally: Tally, now: float) -> str:
 
 
 def case_name(case: str) -> str:
-    """A case without the file that it is in."""
+    """A case without its file."""
     return case.rpartition("/")[2].partition("::")[2] or case
 
 
 def told(result: TestResult, causes: Mapping[object, int]) -> Iterator[tuple[Cause, list[str]]]:
-    """Each thing that went wrong with a case in three lines: what; expected and observed; why.
+    """Each cause of a case in three lines: what; expected and observed; why.
 
-    causes: how many cases each cause has had before, by its key: what was told before is not told again.
+    causes: number of earlier cases by the cause's key; a cause is printed once.
     """
     for cause in causes_of([result]):
         if cause.key not in causes:
@@ -80,9 +80,9 @@ def _beneath(cause: Cause, result: TestResult) -> Iterator[str]:
 
 
 def _why(finding: Finding, result: TestResult) -> str:
-    """The rule behind an expectation with its revision, and who lost the value if that is known."""
+    """The rule behind an expected value with its revision, and the hop that lost the value, if known."""
     reason = finding.reason
-    why = f"because {reason.rule}" if reason is not None and reason.rule else f"as the claim {result.claim} says"
+    why = f"because {reason.rule}" if reason is not None and reason.rule else f"by the claim {result.claim}"
     if reason is not None and reason.revision:
         why += f" ({reason.revision})"
     lost = f"; first lost by {finding.lost.by}" if finding.lost is not None and finding.lost.by else ""

@@ -78,8 +78,8 @@ class RuntimesInUse:
         if not _PLANNED & (runtimes.cri.in_doubt | runtimes.oci.in_doubt):
             return ""
         return (
-            f"it is not known which version's rules hold for {' and '.join(self.shown)}: what versions do differently "
-            "is not observable; --runtime-version states the OCI runtime's"
+            f"the version of {' and '.join(self.shown)} is unknown: behaviour that differs between versions "
+            "is not observable; --runtime-version states the OCI runtime's version"
         )
 
     @property
@@ -102,7 +102,7 @@ def runtimes_in_use(said: RuntimeVersion, offer: OfferedRuntime, settings: Setti
         stated_name, stated = settings.runtime_version.name, settings.runtime_version.version
         remarks.append(f"by {settings.origins['runtime_version']}")
         if version and (version != stated or name != (stated_name or name)):
-            remarks.append(f"itself it says {name} {version}")
+            remarks.append(f"it reports {name} {version}")
         name, version = stated_name or (name if name in DRIVEN_DIRECTLY else asked), stated
     above = None if offer.is_direct else said
     return RuntimesInUse(cri=above, oci=name, oci_version=version, remark=", ".join(remarks), hugetlb=offer.hugetlb)

@@ -112,11 +112,11 @@ WORKERS = pytest.StashKey[str]()
 """How many machines run at a time, as a line; set in xdist's controller."""
 
 MARKERS = (
-    'claim(id): the claim of claims.toml, as "chapter/name", that this test proves; exactly one a test',
+    'claim(id): the claim of claims.toml, as "chapter/name", that this test proves; exactly one per test',
     "needs(feature, ...): what the machine or runtime must have; without it the claim is not observable",
     "behaviour: time and memory pressure are involved",
-    "machine(profile=..., topology=...): the machine this test needs, where it is not the one of the settings",
-    "more(id, ...): of memqos's default it is no part, or not under these kubelets: it runs with --all, or if named",
+    "machine(profile=..., topology=...): the machine this test needs, if it differs from the settings",
+    "more(id, ...): not in the default run (or not under these kubelets); needs --all or an explicit selection",
     "kubelet(id, ...): run only under these kubelets of fixtures/kubelets.toml",
 )
 

@@ -187,13 +187,13 @@ def restore_machine(stack: contextlib.ExitStack, making: Making, cache: Cache, p
     try:
         checkpoint = ensure_checkpoint(making, cache, progress=progress)
     except NoSpaceError as error:
-        progress.note(f"There is no room for a checkpoint, so the machine is booted: {error.what}")
+        progress.note(f"No room for a checkpoint, so the machine boots without one: {error.what}")
         return None
     try:
         return attempt(checkpoint)
     except MachineryError as error:
         reason = error.what.splitlines()[0]
-        progress.note(f"the checkpoint '{checkpoint.name}' gives no machine, and is made again: {reason}")
+        progress.note(f"the checkpoint '{checkpoint.name}' cannot be restored and is rebuilt: {reason}")
         discard_checkpoint(checkpoint, cache, progress=progress)
     return attempt(ensure_checkpoint(making, cache, progress=progress))
 
@@ -205,15 +205,15 @@ def check_topology(topology: Topology, image: Image, choices: Choices, *, accele
     """
     if accelerator is Accelerator.TCG and topology.layout.dies > 1:
         raise UsageError(
-            f"the topology '{topology.name}' has {topology.layout.dies} dies a package, and under software emulation "
-            "(TCG) QEMU tells the guest nothing of dies.",
+            f"the topology '{topology.name}' has {topology.layout.dies} dies per package, and under software emulation "
+            "(TCG) QEMU does not report dies to the guest.",
             where="--topology",
-            next_step="Count their cores as the package's own; zones and distances stay as they are.",
+            next_step="Count their cores as cores of the package; NUMA nodes and distances do not change.",
         )
     if topology.zswap and image.kernel_has("CONFIG_ZSWAP") is False and not choices.options.kernel_image:
         raise UsageError(
             f"the kernel {image.versions.get('kernel', '')} of '{image.profile}' has no zswap, "
-            f"and the topology '{topology.name}' wants it on.",
+            f"but the topology '{topology.name}' enables it.",
             where="--topology",
             next_step="Choose a profile whose kernel has it (Debian's from 7.2 on: trixie-bpo, forky), or bring one "
             "with --kernel-deb, such as the suite's linux-image-amd64.",
@@ -225,4 +225,4 @@ def make_log_dir(log_dir: Path) -> None:
     try:
         log_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"the folder for logs cannot be made: {error.strerror}.", where=str(log_dir)) from error
+        raise UsageError(f"the folder for logs cannot be created: {error.strerror}.", where=str(log_dir)) from error

@@ -111,18 +111,19 @@ def check_program(path: Path, option: str, data: bytes) -> None:
 def _elf_fault(data: bytes) -> str:
     """Why an ELF file is no program for x86-64, "" if it looks like one."""
     if len(data) < HEADER.size:
-        return f"is cut off: it has {len(data)} bytes, and an ELF file's header more"
+        return f"is truncated: it has {len(data)} bytes, less than an ELF header"
     kind, machine, _, _, offset, _, _, _, entry, count = HEADER.unpack_from(data)
     if machine != X86_64:
-        return "is built for another CPU than x86-64, which the machines have"
+        return "is built for another CPU than the machines' x86-64"
     if kind not in RUNNABLE:
-        return "is an ELF file, but no program: not linked yet, or a core dump"
+        return "is an ELF file, but not a program: an object file or a core dump"
     ends = [offset + entry * count]
     for place in range(offset, ends[0], max(entry, SEGMENT.size)):
         if place + SEGMENT.size <= len(data):
             segment, _, start, _, _, size = SEGMENT.unpack_from(data, place)
             ends += [start + size] if segment == LOADED else []
-    return f"is cut off: it has {len(data)} bytes, and its segments end at {max(ends)}" if max(ends) > len(data) else ""
+    end = max(ends)
+    return f"is truncated: it has {len(data)} bytes, but its segments end at {end}" if end > len(data) else ""
 
 
 def check_config(path: Path, option: str, data: bytes) -> None:

@@ -88,7 +88,7 @@ def end_kept(name: str, environment: Mapping[str, str]) -> KeptMachine:
             os.kill(kept.guard, signal.SIGTERM)
         return False
 
-    wait(f"the machine '{name}' is gone", is_gone, deadline=Deadline.after(END_SECONDS), every=0.1)
+    wait(f"the machine '{name}' has ended", is_gone, deadline=Deadline.after(END_SECONDS), every=0.1)
     return kept
 
 

@@ -137,7 +137,7 @@ def kernel_words(profile: Profile, options: BootOptions) -> tuple[str, ...]:
             )
         if not options.recursiveprot:
             raise UsageError(
-                "cgroup v1 has no memory_recursiveprot that could be off.",
+                "cgroup v1 has no memory_recursiveprot.",
                 where="--no-recursiveprot",
                 next_step="Leave one of the two options out.",
             )
@@ -148,11 +148,9 @@ def kernel_words(profile: Profile, options: BootOptions) -> tuple[str, ...]:
 def check_options(options: BootOptions) -> Choices:
     """The options with every file read once; raises UsageError naming the option and what is wrong with its file."""
     if options.initrd and not options.kernel_image:
-        raise UsageError("an initrd needs the kernel that it belongs to.", where="--initrd", next_step=KERNEL_IMAGE)
+        raise UsageError("an initrd needs its kernel.", where="--initrd", next_step=KERNEL_IMAGE)
     if options.kernel_image and options.kernel_debs:
-        raise UsageError(
-            "a kernel comes from --kernel-image or from --kernel-deb, not from both.", where="--kernel-image"
-        )
+        raise UsageError("give --kernel-image or --kernel-deb, not both.", where="--kernel-image")
     given: list[tuple[str, Path | None, Callable[[Path, str, bytes], None]]] = [
         ("--runtime-binary", options.runtime_binary, check_program),
         ("--containerd-binary", options.containerd_binary, check_program),
@@ -168,7 +166,7 @@ def check_options(options: BootOptions) -> Choices:
     places = [tree.destination for tree in trees if not tree.is_folder]
     for place in places:
         if places.count(place) > 1:
-            raise UsageError(f"'{place}' is the place of several files.", where="--guest-file")
+            raise UsageError(f"'{place}' is the destination of several files.", where="--guest-file")
     return Choices(options=options, brought=brought, trees=trees)
 
 

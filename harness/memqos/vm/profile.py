@@ -76,5 +76,5 @@ class Profile:
     programs: tuple[Program, ...]
     probes: tuple[Program, ...] = ()
     kernel_suite: str = ""
-    cgroup_v1: LegacyBoot = LegacyBoot(refused="the profile does not say how")
+    cgroup_v1: LegacyBoot = LegacyBoot(refused="the profile does not support it")
     additions: tuple[str, ...] = ()

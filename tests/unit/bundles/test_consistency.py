@@ -117,7 +117,7 @@ def test_the_findings_decide_of_a_case_that_hides_them(tmp_path):
 def test_a_red_verdict_for_findings_that_all_conform_is_a_contradiction_too(tmp_path):
     bundle = read_results(edited(copied(tmp_path / "r"), lambda one: one.update(exit_code=1))).bundle
 
-    assert bundle.inconsistencies == ("its exit code is 1 (deviates), and its results make 0 (conforms).",)
+    assert bundle.inconsistencies == ("its exit code is 1 (deviates), but its results give 0 (conforms).",)
     assert bundle.exit_code == ExitCode.MACHINERY
 
 
@@ -129,7 +129,7 @@ def test_either_file_that_is_edited_alone_is_held_against_the_other(tmp_path):
             honest = copied(tmp_path / "honest", change=deviating)
             (folder / BUNDLE).write_text((honest / BUNDLE).read_text())
         said = read_results(folder).bundle.inconsistencies
-        assert any("findings.jsonl and bundle.json do not agree about 1 case, such as " in one for one in said)
+        assert any("findings.jsonl and bundle.json disagree about 1 case, such as " in one for one in said)
 
 
 def test_what_agrees_with_itself_is_held_against_its_hashes(tmp_path):
@@ -143,8 +143,8 @@ def test_what_agrees_with_itself_is_held_against_its_hashes(tmp_path):
     bundle = read_results(folder).bundle
 
     assert bundle.inconsistencies == (
-        "bundle.json is not as the run left it (SHA256SUMS).",
-        "findings.jsonl is not as the run left it (SHA256SUMS).",
+        "bundle.json was changed after the run (SHA256SUMS).",
+        "findings.jsonl was changed after the run (SHA256SUMS).",
     )
     assert (bundle.exit_code, verdict_line(bundle).startswith(CONTRADICTS)) == (3, True)
 
@@ -184,12 +184,12 @@ def test_what_is_made_of_a_folder_that_does_not_verify_says_so_for_good(capsys, 
 
     assert run(["report", "merge", str(folder), "-o", str(tmp_path / "made")]) == 0
 
-    assert "r was not as its run left it (memqos report verify): changed: tests/" in capsys.readouterr().err
+    assert "r was changed after its run (memqos report verify): changed: tests/" in capsys.readouterr().err
     made = read_results(tmp_path / "made")
     [part] = made.bundle.merged.parts
     assert part.verified == "failed"
     assert [one.startswith("changed: tests/") for one in part.faults] == [True]
-    assert any(one.startswith("r was not as its run left it") for one in made.missing)
+    assert any(one.startswith("r was changed after its run") for one in made.missing)
     assert misfits(made.bundle.to_json(), "bundle") == []
     assert run(["report", "verify", str(tmp_path / "made")]) == 0
     run(["report", "merge", str(tmp_path / "made"), str(TRIXIE), "-o", str(tmp_path / "again")])
@@ -204,7 +204,7 @@ def test_a_contradiction_is_carried_on(capsys, tmp_path):
 
     assert "note: the results contradict themselves: " in capsys.readouterr().err
     bundle = read_results(tmp_path / "made").bundle
-    assert any("bundle.json is not as the run left it" in one for one in bundle.inconsistencies)
+    assert any("bundle.json was changed after the run" in one for one in bundle.inconsistencies)
     assert verdict_line(bundle).startswith(CONTRADICTS)
 
 

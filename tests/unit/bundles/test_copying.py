@@ -72,7 +72,7 @@ def test_a_case_that_is_a_link_to_a_folder_elsewhere_is_left_out(capsys, tmp_pat
 
     assert run(["report", "merge", str(folder), "-o", str(tmp_path / "made")]) == 0
 
-    assert "tests/odd leads out of the results, and is left out." in capsys.readouterr().err
+    assert "tests/odd points outside of the results and is left out." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("there", [False, True])

@@ -135,7 +135,7 @@ def test_damaged_or_huge_compressed_files_are_said(tmp_path, monkeypatch):
     assert [one.partition(":")[0] for one in told] == [
         "readings.jsonl cannot be read",
         "plan.json cannot be read",
-        "requests.jsonl is longer than any that a run writes, and was not read.",
+        "requests.jsonl is longer than any file of a run and was not read.",
     ]
 
 
@@ -157,5 +157,5 @@ def test_no_pipe_is_waited_for_and_no_link_followed(tmp_path):
     (tmp_path / "own" / "plan.json").symlink_to(tmp_path / "secret.json")
 
     assert CaseEvidence(tmp_path / "own").document() == {
-        "told": [f"{name} is no file of its own, and was not read." for name in ("plan.json", "requests.jsonl")]
+        "told": [f"{name} is not a regular file and was not read." for name in ("plan.json", "requests.jsonl")]
     }

@@ -72,7 +72,7 @@ def test_a_finding_whose_reason_is_no_place_is_no_finding(tmp_path: Path, place:
     results = read_results(folder)
 
     assert len(results.bundle.results) == 3
-    assert "bundle.json has something else than a case as number 1." in results.missing
+    assert "bundle.json has malformed cases at number 1." in results.missing
 
 
 @pytest.mark.parametrize("name", ["bundle.json", "run.json"])
@@ -94,7 +94,7 @@ def test_a_bundle_of_another_format_is_refused_with_the_next_step(
 
     assert run(["report", "show", str(folder)]) == 4
 
-    told = f"the results have the format '{schema}', and this memqos reads only memqos-bundle/3."
+    told = f"the results have the format '{schema}', but this memqos reads only memqos-bundle/3."
     err = capsys.readouterr().err
     assert told in err
     assert next_step in err

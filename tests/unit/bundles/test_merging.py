@@ -76,7 +76,7 @@ def test_a_shard_that_was_killed_is_told_as_that_and_is_not_missing(tmp_path):
     assert merged.merged.contradictions == ()
     assert (merged.interrupted, merged.exit_code, merged.not_run) == (True, ExitCode.INTERRUPTED, 1)
     assert merged.error == (
-        "two: There is no whole bundle.json: the run was killed or still goes on, after 1 of its 2 cases, "
+        "two: No complete bundle.json: the run was killed or is still running, after 1 of its 2 cases, "
         "while it ran values/test_values.py::test_it[a]."
     )
 
@@ -84,7 +84,7 @@ def test_a_shard_that_was_killed_is_told_as_that_and_is_not_missing(tmp_path):
 def test_nothing_is_merged_into_one_of_the_parts(tmp_path):
     parts = [shard(tmp_path, "one", [0]), shard(tmp_path, "two", [1])]
 
-    with pytest.raises(UsageError, match=r"all' is within '.*one', which would not be as its run left it\."):
+    with pytest.raises(UsageError, match=r"all' is within '.*one', and would change it\."):
         merge(parts, tmp_path / "one" / "all")
     assert not (tmp_path / "one" / "all").exists()
 
@@ -138,7 +138,7 @@ def test_a_part_that_was_killed_is_said(tmp_path):
 
     merged = merge(parts, tmp_path / "all")
 
-    assert merged.missing[1].startswith("two: There is no whole bundle.json")
+    assert merged.missing[1].startswith("two: No complete bundle.json")
     assert merged.bundle.interrupted
     assert merged.bundle.exit_code == ExitCode.INTERRUPTED
 

@@ -38,8 +38,8 @@ def test_a_killed_run_says_what_it_found_and_that_its_end_is_missing(tmp_path):
     assert results.bundle.exit_code == ExitCode.DEVIATES
     assert results.bundle.started == "2026-01-02T03:04:05+00:00"
     assert [machine["id"] for machine in results.bundle.machines] == ["main-0"]
-    assert results.missing[0].startswith("There is no whole bundle.json: the run was killed or still goes on")
-    assert "The settings of the run, and where each came from, are not known." in results.missing
+    assert results.missing[0].startswith("No complete bundle.json: the run was killed or is still running")
+    assert "The settings of the run and their origins are unknown." in results.missing
 
 
 def test_a_killed_run_says_how_far_it_came_and_what_it_was_at(tmp_path):
@@ -52,7 +52,7 @@ def test_a_killed_run_says_how_far_it_came_and_what_it_was_at(tmp_path):
 
     [said] = results.unended
     assert said.endswith(
-        "the run was killed or still goes on, after 4 of its 9 cases, while it ran a/test_a.py::test_it."
+        "the run was killed or is still running, after 4 of its 9 cases, while it ran a/test_a.py::test_it."
     )
     assert results.missing[0] == results.unended[0]
     assert (results.bundle.not_run, results.bundle.interrupted) == (5, True)
@@ -93,7 +93,7 @@ def test_a_shard_that_was_killed_before_it_knew_its_cases_is_known_by_its_settin
     results = read_results(tmp_path / "killed")
 
     assert results.bundle.shard == {"number": 2, "of": 5, "cases": 0, "division": ""}
-    assert results.unended[0].endswith("so that its end, and how many cases are missing, is not known.")
+    assert results.unended[0].endswith("its end and the number of missing cases are unknown.")
 
 
 def test_a_run_that_was_killed_before_a_deviation_is_interrupted(tmp_path):
@@ -108,14 +108,14 @@ def test_a_line_that_was_cut_off_is_counted_and_the_others_are_read(tmp_path):
     results = read_results(folder)
 
     assert len(results.bundle.results) == 3
-    assert "findings.jsonl is damaged in line 4, so that cases are missing." in results.missing
+    assert "findings.jsonl is damaged in line 4, so cases are missing." in results.missing
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         (b"", "bundle.json is damaged: Expecting value: line 1 column 1 (char 0)."),
-        (b"[1]", "bundle.json is damaged: it holds no JSON object."),
+        (b"[1]", "bundle.json is damaged: it contains no JSON object."),
         (b"{" * 5000, "bundle.json is damaged: "),
         (b'{"schema": "memqos-bundle/3", "results": {"a": 1}}', "The results in bundle.json are damaged."),
         (b'{"schema": "memqos-bundle/3", "results": [1, {}, 2, 3, 4]}', "bundle.json has something else than"),

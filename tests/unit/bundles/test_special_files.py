@@ -74,7 +74,7 @@ def test_allowed_signers_that_are_no_plain_file(capsys, tmp_path, sealed, key, k
 def test_a_signature_that_is_no_plain_file_does_not_hold(capsys, sealed, kind):
     special(sealed / SIGNATURE, kind)
     assert run(["report", "verify", str(sealed)]) == 1
-    assert f"signature: {SIGNATURE} is no plain file" in capsys.readouterr().out
+    assert f"signature: {SIGNATURE} is not a regular file" in capsys.readouterr().out
 
 
 @needs_keygen

@@ -158,7 +158,7 @@ def test_a_key_that_is_none_is_the_users_mistake(sealed, tmp_path):
 def test_a_host_without_ssh_keygen_is_told_what_to_install(sealed, key, monkeypatch):
     monkeypatch.setenv("PATH", "")
 
-    with pytest.raises(MissingProgramError, match="there is no ssh-keygen"):
+    with pytest.raises(MissingProgramError, match="ssh-keygen is not installed"):
         sign(sealed, key)
 
 

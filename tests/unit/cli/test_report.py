@@ -30,7 +30,7 @@ def test_show_prints_what_the_run_said_and_notes_what_is_missing(said, tmp_path)
     assert code == 0
     assert "throttling         1         1" in " ".join(out.split("\n")).replace("  ", " ") or "throttling" in out
     assert out.splitlines()[-1].startswith("verdict: deviates (4 cases observed, 1 deviate")
-    assert "memqos: note: There is no whole bundle.json" in err
+    assert "memqos: note: No complete bundle.json" in err
 
 
 def test_html_junit_markdown_and_badge_are_written_or_printed(said, tmp_path):
@@ -56,7 +56,7 @@ def test_a_gate_is_not_passed_by_a_run_that_observed_nothing(said, tmp_path):
 
     assert code == 5
     assert out.splitlines()[-1] == "comparison: 0 new deviations, 4 cases differ, 0 are the same; 4 are not in NEW"
-    assert "memqos: note: empty: There is no whole bundle.json" in err
+    assert "memqos: note: empty: No complete bundle.json" in err
     assert said("compare", TRIXIE, empty)[0] == 0
 
 
@@ -64,7 +64,7 @@ def test_a_gate_is_not_passed_by_a_run_that_observed_nothing(said, tmp_path):
 def test_what_is_missing_is_noted_where_a_report_has_no_room_for_it(said, tmp_path, verb):
     killed = copied(tmp_path / "killed", killed=True)
 
-    assert "memqos: note: killed: There is no whole bundle.json" in said(verb, killed)[2]
+    assert "memqos: note: killed: No complete bundle.json" in said(verb, killed)[2]
 
 
 def test_compare_fails_only_if_asked_to_and_something_got_worse(said, tmp_path):
@@ -164,7 +164,7 @@ def test_damaged_hashes_and_results_that_are_gone_are_found_and_named(said, sign
 
     assert code == 1
     assert "missing: bundle.json\nmissing: findings.jsonl\n" in out
-    assert re.search(r"(?m)^damaged: SHA256SUMS:\d+ is no hash and name$", out)
+    assert re.search(r"(?m)^damaged: SHA256SUMS:\d+ is not a hash and a name$", out)
     assert "signature: SHA256SUMS.sig does not hold: " in out
 
 
@@ -185,7 +185,7 @@ def test_a_folder_without_results_is_the_users_mistake(said, tmp_path, verb):
     code, _, err = said(verb, tmp_path)
 
     assert code == 4
-    assert "holds no results of memqos: it has neither bundle.json nor findings.jsonl." in err
+    assert "contains no results of memqos: it has neither bundle.json nor findings.jsonl." in err
 
 
 @pytest.mark.parametrize(

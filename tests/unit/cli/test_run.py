@@ -226,6 +226,6 @@ def test_a_machine_larger_than_this_host(capsys, monkeypatch, tmp_path):
     assert run(["run", "--topology", str(tmp_path / "large.json")]) == 6
     error = capsys.readouterr().err
     assert error.startswith(
-        "memqos: error: --topology: the topology 'large' has 105906176 MiB of memory, and this host"
+        "memqos: error: --topology: the topology 'large' has 105906176 MiB of memory, but this host only"
     )
-    assert "Give its zones at most " in error
+    assert "Give its NUMA nodes at most " in error

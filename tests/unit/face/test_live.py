@@ -98,7 +98,7 @@ def test_eighty_columns(terminal):
         "values ━━━━━━━━━━────────── 2/4 1 conforms 1 deviates",
         "numa   ──────────────────── 0/2",
         "10 s test_pod[2]: kubelet v1.36: 17 pods",
-        "2 of 6, 1 deviates, 1 min gone, about 2 min left",
+        "2 of 6, 1 deviates, 1 min elapsed, about 2 min left",
     ]
 
 
@@ -111,7 +111,7 @@ def test_forty_columns_are_enough(terminal):
         "values 2/4 1+ 1x",
         "numa   0/2",
         "10 s test_pod[2]: kubelet v1.36: 17 pods",
-        "2 of 6, 1 deviates, 1 min gone, about 2…",
+        "2 of 6, 1 deviates, 1 min elapsed, about 2…",
     ]
 
 
@@ -121,7 +121,7 @@ def test_a_row_a_worker(terminal):
         "all ━━━━━━────────────── 2/6 1 conforms 1 deviates",
         "gw0 1 conforms 10 s test_pod[2]: kubelet v1.36: 17 pods",
         "gw1 1 deviates waits",
-        "2 of 6, 1 deviates, 1 min gone, about 55 s left",
+        "2 of 6, 1 deviates, 1 min elapsed, about 55 s left",
     ]
 
 
@@ -135,7 +135,7 @@ def test_more_rows_than_lines_are_those_that_matter_and_a_count(terminal):
     _, lines = shown_on(one, tally)
     assert len(lines) <= 12
     assert [line.split()[0] for line in lines[1:7]] == ["c10", "c11", "c12", "c13", "c14", "c15"]
-    assert lines[-3:] == ["and 24 more", "5 s test", "10 of 30, 1 min gone, about 19 s left"]
+    assert lines[-3:] == ["and 24 more", "5 s test", "10 of 30, 1 min elapsed, about 19 s left"]
 
 
 def test_the_lowest_terminal_shows_the_row_that_runs(terminal):

@@ -49,7 +49,7 @@ def test_the_heartbeat_says_what_runs_and_what_is_left():
     screen.open(lambda: tally)
     try:
         assert screen.heartbeat() == [
-            "1 of 3, 1 deviates, 1 min gone, about 2 min left",
+            "1 of 3, 1 deviates, 1 min elapsed, about 2 min left",
             "  two, 12 s: boots a machine",
         ]
     finally:
@@ -63,7 +63,7 @@ def test_the_heartbeat_names_workers_where_there_are_several():
     _, screen = log(clock=HandClock(10.0), every=3600)
     screen.open(lambda: tally)
     try:
-        assert screen.heartbeat() == ["0 of 3, 10 s gone", "  [gw0] one, 10 s", "  [gw1] three, 5 s"]
+        assert screen.heartbeat() == ["0 of 3, 10 s elapsed", "  [gw0] one, 10 s", "  [gw1] three, 5 s"]
     finally:
         screen.close()
 

@@ -20,12 +20,12 @@ def said(times, *, elsewhere=0, workers=1):
     ("times", "elsewhere", "time"),
     [
         (TIMES, 0, "about 3 min"),
-        (TIMES, 3, "about 3 min, as long as on other systems: none of them ran on this one before"),
+        (TIMES, 3, "about 3 min, estimated from other systems: none of them ran on this one before"),
         (TIMES, 2, "about 3 min, though 2 ran only on other systems before"),
         ({"a::1": 60.0}, 0, "about 3 min, though 2 never ran here before"),
         ({"a::1": 60.0, "a::2": 90.0}, 1, "about 4 min, though 1 never ran here before and 1 only on other systems"),
         ({"a::1": 60.0, "a::2": 90.0}, 2, "about 4 min, though 1 never ran here before and 2 only on other systems"),
-        ({}, 0, "how long it takes is not known yet"),
+        ({}, 0, "its duration is not known yet"),
     ],
 )
 def test_the_time_is_said_with_what_it_rests_on(times, elsewhere, time):
@@ -38,4 +38,4 @@ def test_several_at_a_time_take_less():
 
 def test_nothing_to_run_is_said():
     accounts = Tally({}, expected={}, began=0.0)
-    assert outlook(accounts, chapters=0, machines=["trixie"], workers=1, elsewhere=0) == ["no case is to be run"]
+    assert outlook(accounts, chapters=0, machines=["trixie"], workers=1, elsewhere=0) == ["no case to run"]

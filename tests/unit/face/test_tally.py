@@ -53,10 +53,10 @@ def test_a_case_that_takes_longer_than_it_did_leaves_no_time_that_could_be_told(
         accounts.ends("", case, Outcome.CONFORMS, seconds=1.0)
     accounts.starts("", "b::1", now=102.0)
 
-    assert far(accounts, 131.0) == "2 of 3, 31 s gone, about 1 s left"
-    assert far(accounts, 132.0) == "2 of 3, 32 s gone, longer than expected"
+    assert far(accounts, 131.0) == "2 of 3, 31 s elapsed, about 1 s left"
+    assert far(accounts, 132.0) == "2 of 3, 32 s elapsed, longer than expected"
     accounts.ends("", "b::1", Outcome.CONFORMS, seconds=99.0)
-    assert far(accounts, 200.0) == "3 of 3, 2 min gone, about 0 s left"
+    assert far(accounts, 200.0) == "3 of 3, 2 min elapsed, about 0 s left"
 
 
 def test_what_other_cases_took_says_nothing_of_these():

@@ -196,7 +196,7 @@ def test_what_is_missing_is_said(tmp_path):
     page = Page(page_html(read_results(copied(tmp_path / "killed", killed=True))))
 
     assert "What is missing" in page.text
-    assert "There is no whole bundle.json" in page.text
+    assert "No complete bundle.json" in page.text
 
 
 def test_nothing_that_a_guest_said_becomes_markup(tmp_path):

@@ -18,7 +18,7 @@ def test_too_many_crashes_say_how_many_cases_were_not_run():
 
 
 def test_workers_that_crash_before_they_tell_their_cases_are_no_run_in_which_nothing_was_observed():
-    assert told("ended", "ended", chosen=0, missing=0) == "2 workers crashed, before they knew of a case."
+    assert told("ended", "ended", chosen=0, missing=0) == "2 workers crashed, before they collected any case."
 
 
 def test_workers_that_were_replaced_or_interrupted_are_no_error():

@@ -127,4 +127,4 @@ def test_the_command_writes_table_badges_and_json(tmp_path: Path, capsys: pytest
 
 def test_what_a_run_did_not_keep_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["report", "support", str(copied(tmp_path / "killed", killed=True))]) == 0
-    assert "killed: There is no whole bundle.json" in capsys.readouterr().err
+    assert "killed: No complete bundle.json" in capsys.readouterr().err

@@ -24,7 +24,7 @@ def choices(**options):
 def test_zswap_needs_a_kernel_that_has_it(tmp_path):
     without = image(tmp_path, kernel_config={"CONFIG_ZSWAP": "n"})
     with pytest.raises(
-        UsageError, match=r"the kernel 6\.12\.1 of 'trixie' has no zswap, and the topology 'mine'"
+        UsageError, match=r"the kernel 6\.12\.1 of 'trixie' has no zswap, but the topology 'mine'"
     ) as caught:
         check_topology(ZSWAP, without, choices(), accelerator=Accelerator.TCG)
     assert "--kernel-deb" in caught.value.next_step

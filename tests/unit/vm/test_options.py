@@ -94,13 +94,13 @@ def test_a_file_that_changes_while_it_is_used_is_refused(write):
     [
         ("runtime_binary", ELF, 0o644, "--runtime-binary: '.*' is not executable"),
         ("runtime_binary", elf(machine=183), 0o755, "--runtime-binary: '.*' is built for another CPU"),
-        ("runtime_binary", ELF[:40], 0o755, "--runtime-binary: '.*' is cut off: it has 40 bytes, and an ELF file's"),
-        ("runtime_binary", ELF[:100], 0o755, "--runtime-binary: '.*' is cut off: it has 100 bytes, .* end at 120"),
+        ("runtime_binary", ELF[:40], 0o755, "--runtime-binary: '.*' is truncated: it has 40 bytes, less than an ELF"),
+        ("runtime_binary", ELF[:100], 0o755, "--runtime-binary: '.*' is truncated: it has 100 bytes, .* end at 120"),
         (
             "runtime_binary",
             elf(ends=4096),
             0o755,
-            "--runtime-binary: '.*' is cut off: it has 120 bytes, .* end at 4096",
+            "--runtime-binary: '.*' is truncated: it has 120 bytes, .* end at 4096",
         ),
         ("containerd_binary", elf(kind=1), 0o755, "--containerd-binary: '.*' is an ELF file, but no program"),
         ("runtime_binary", b"text", 0o755, "--runtime-binary: '.*' is neither a program"),
@@ -123,7 +123,7 @@ def test_a_file_that_is_no_package_is_refused(write, option):
 
 def test_an_initrd_is_one_and_has_its_kernel(write):
     kernel = write(KERNEL, "k")
-    with pytest.raises(UsageError, match="--initrd: an initrd needs the kernel that it belongs to"):
+    with pytest.raises(UsageError, match="--initrd: an initrd needs its kernel"):
         check_options(BootOptions(initrd=write(b"070701", "i")))
     with pytest.raises(UsageError, match=r"--initrd: .*is not an initrd"):
         check_options(BootOptions(kernel_image=kernel, initrd=write(b"text", "i")))

@@ -48,9 +48,9 @@ def test_a_file_gets_the_mode_that_was_asked_for_and_a_link_is_followed(folder):
     ("source", "destination", "mode", "words"),
     [
         ("missing", "/opt/x", None, "missing' cannot be read: No such file or directory"),
-        ("", "/opt/x", 0o755, "is a folder, whose files keep their modes"),
-        ("run", "/proc/x", None, "nothing can be put below /proc"),
-        ("run", "/usr/lib/memqos/memwatch", None, "nothing can be put below /usr/lib/memqos"),
+        ("", "/opt/x", 0o755, "is a folder; its files keep their modes"),
+        ("run", "/proc/x", None, "nothing can be copied below /proc"),
+        ("run", "/usr/lib/memqos/memwatch", None, "nothing can be copied below /usr/lib/memqos"),
         ("pipe", "/opt/x", None, "pipe' is neither a file nor a folder"),
         ("/dev/null", "/opt/x", None, "/dev/null' is neither a file nor a folder"),
     ],
@@ -99,7 +99,7 @@ def test_a_bundle_tells_what_was_put_where(folder):
 
 def test_one_place_is_for_one_file_and_folders_may_join(folder):
     twice = (AskedTree(folder / "run", "/opt/a"), AskedTree(folder / "latest", "/opt/a"))
-    with pytest.raises(UsageError, match="--guest-file: '/opt/a' is the place of several files"):
+    with pytest.raises(UsageError, match="--guest-file: '/opt/a' is the destination of several files"):
         check_options(BootOptions(guest_files=twice))
     joined = (AskedTree(folder, "/opt/a"), AskedTree(folder / "conf.d", "/opt/a"))
     assert len(check_options(BootOptions(guest_files=joined)).trees) == 2

@@ -96,7 +96,7 @@ class Hosts:
         for node, _ in list(self._owing.values()):
             self._take_over(node)
         for _, place in self._owing.values():
-            Telling(self._config).note(f"evidence was not handed over: it is in {place}")
+            Telling(self._config).note(f"evidence was not transferred: it is in {place}")
 
     def _hand_over(self, *, interrupted: bool) -> None:
         """Give the controller what this worker has; it stays here where there is none that would take it."""
@@ -140,7 +140,7 @@ def check_hosts(specs: Sequence[Any]) -> None:
         raise UsageError(
             f"{'; '.join(misfits)}; this host has memqos {here['memqos']} on Python {here['python']}.",
             where="--tx",
-            next_step="Install the same wheel on each, and name the Python that has it with //python=PATH.",
+            next_step="Install the same wheel on each host, and name its Python with //python=PATH.",
         )
 
 
@@ -153,9 +153,9 @@ def _asked(spec: Any) -> Mapping[str, str]:
     except (execnet.HostNotFound, EOFError, OSError, ValueError, execnet.RemoteError, execnet.TimeoutError) as error:
         python = spec.python or "python"
         raise TargetError(
-            f"there is no way to the Python '{python}' of this host: {_said(error)}.",
+            f"the Python '{python}' of this host cannot be reached: {_said(error)}.",
             where=f"--tx {host_address(spec)}",
-            next_step="Try with ssh what --tx names; //python=PATH says which program Python is there.",
+            next_step="Try the host of --tx with ssh; //python=PATH names the Python on it.",
         ) from error
     finally:
         group.terminate(timeout=TERMINATION_SECONDS)
@@ -167,14 +167,14 @@ def _said(error: Exception) -> str:
         case execnet.TimeoutError():
             return f"it did not answer in {ANSWER_SECONDS:g} s"
         case execnet.HostNotFound() | EOFError() | OSError():
-            return "ssh, or what it was to start, ended at once"
+            return "ssh, or the Python that it started, ended at once"
     return (str(error).strip().splitlines() or [type(error).__name__])[-1]
 
 
 def _misfit(there: Mapping[str, str], here: Mapping[str, str]) -> str:
     """What a host has that does not fit this one, "" for nothing."""
     if not there["memqos"]:
-        return f"no memqos for its Python {there['python']}"
+        return f"no memqos in its Python {there['python']}"
     if there["memqos"] != here["memqos"]:
         return f"memqos {there['memqos']}"
     if there["sources"] != here["sources"]:

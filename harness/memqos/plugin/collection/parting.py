@@ -105,7 +105,7 @@ class Parting:
         if self._settings.last_failed:
             kept = [item for item in kept if item.nodeid in set(self._failed)]
             if not kept and items:
-                self._refuse(f"none of the {len(self._failed)} cases that failed last time is among those of this run.")
+                self._refuse(f"this run contains none of the {len(self._failed)} cases that failed last time.")
         if self._settings.shard is not None:
             kept = self._shard_of(kept)
         if len(kept) < len(items):
@@ -167,7 +167,7 @@ def last_failed(settings: Settings, here: Path) -> Iterable[str]:
     where = settings.origins["last_failed"]
     folder = _latest(here / settings.results if settings.results is not None else None, here / "results")
     if folder is None:
-        raise UsageError("there are no results of an earlier run.", where=where, next_step="Run without it first.")
+        raise UsageError("found no results of an earlier run.", where=where, next_step="Run without it first.")
     found = [result.id for result in read_results(folder).bundle.results if result.outcome in _FAILED]
     if not found:
         raise UsageError(f"nothing failed in '{folder}'.", where=where, next_step="Run without it.")

@@ -28,9 +28,9 @@ def check_copied(config: pytest.Config, specs: Sequence[Any]) -> None:
         place = Path(word.partition("::")[0])
         if place.exists() and not any(place.is_relative_to(folder) for folder in copied):
             raise UsageError(
-                f"'{place}' is in no folder that is copied to the hosts.",
-                next_step="Name tests by their whole path below a folder of --rsyncdir, and what an option is given in "
-                "one word with it, such as --memqos-results=FOLDER.",
+                f"'{place}' is outside of the folders that are copied to the hosts.",
+                next_step="Name tests by their whole path below a folder of --rsyncdir, and write an option and its "
+                "value as one word, such as --memqos-results=FOLDER.",
             )
 
 

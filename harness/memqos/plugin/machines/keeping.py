@@ -61,6 +61,6 @@ def keep_chosen(config: pytest.Config, place: Place, folder: Folder) -> None:
     kept = place.keep()
     folder.write("kept.json", kept.document)
     Telling(config).line(
-        f"{kept.machine} is kept as {kept.name}, with the pods of the failure: "
+        f"{kept.machine} keeps running as {kept.name}, with the pods of the failure: "
         f"`{kept.enter}` enters it, `{kept.end}` ends it"
     )

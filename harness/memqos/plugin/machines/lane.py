@@ -176,7 +176,7 @@ class Lane:
     def keep(self, station: Station) -> None:
         """Leave the place of this failure as it is, if that was asked for: its module goes on on another one."""
         if choose(self._config, station.place) and self._open is station:
-            self.spoil("it is kept with what a test failed on")
+            self.spoil("it is kept with the pods of a failed test")
 
     def _why_not_again(self, station: Station) -> str:
         """Why no further module may use a place, "" if it is as it was when it was lent."""

@@ -102,7 +102,7 @@ class Recovery:
         if self._again is item:
             self._again, self._second = None, item
             item.stash[NOTES] = Notes()
-            self._telling.line(f"{item.name} is run once more, on another machine")
+            self._telling.line(f"{item.name} is run again, on another machine")
             tear_down(item.session)
             item.ihook.pytest_runtest_protocol(item=item, nextitem=nextitem)
         return result
@@ -129,7 +129,7 @@ class Recovery:
                 return told_again(report, why)
             self._count(item, error)
             if report.when == "call" and self._lane is not None and ASKING & set(getattr(item, "fixturenames", ())):
-                self._lane.spoil("what its last case left in the pod may be in the way of the next")
+                self._lane.spoil("leftovers of its last case in the pod may disturb the next one")
         return report
 
     def _count(self, item: pytest.Item, error: MemqosError) -> None:
@@ -140,21 +140,21 @@ class Recovery:
         if count < ENOUGH or place in self._hopeless or sort in self._hopeless:
             return
         if self._lane is not None and self._machine_id() in self._observed:
-            self._lane.spoil(f"{ENOUGH} tests in a row failed alike on it")
+            self._lane.spoil(f"{ENOUGH} tests in a row failed on it in the same way")
             return
         self._hopeless[place] = error
         kubelet = kubelet_id(item)
         rest = f"{item.path.name} under {kubelet}" if kubelet else item.path.name
-        self._telling.line(f"alike {ENOUGH} times in a row: what is left of {rest} is not tried any more")
+        self._telling.line(f"the same failure {ENOUGH} times in a row: the remaining cases of {rest} are skipped")
         if len(self._places) > 1 and sort not in self._observed:
             self._hopeless[sort] = error
-            self._telling.line(f"nothing but machinery on {sort}: what is left of it is not tried any more")
+            self._telling.line(f"only machinery errors on {sort}: its remaining cases are skipped")
 
     def _why_again(self, item: pytest.Item, error: MemqosError) -> str:
         """Why a test that ended in machinery is run again, "" if it is not; see docs/explanation/outcomes.md."""
         if self._is_of_a_damaged_origin():
-            return "the checkpoint or the image that its machine was made of had changed on the disk"
-        return "it failed beside other cases, which may have been in its way" if self._came_beside(item, error) else ""
+            return "the checkpoint or the image of its machine had changed on the disk"
+        return "it failed next to other cases, which may have disturbed it" if self._came_beside(item, error) else ""
 
     def _is_of_a_damaged_origin(self) -> bool:
         """Check, once, what the machine was made of: it may be that which failed."""
@@ -165,7 +165,7 @@ class Recovery:
         self._checked.add(origin)
         if station.place.origin_is_whole():
             return False
-        self._lane.spoil("what it was made of is damaged")
+        self._lane.spoil("its checkpoint or image is damaged")
         return True
 
     def _came_beside(self, item: pytest.Item, error: MemqosError) -> bool:
@@ -174,7 +174,7 @@ class Recovery:
         failed = module.stash.get(FAILED_BESIDE, None) if module is not None else None
         if self._lane is None or failed is None or failed.error is not error:
             return False
-        self._lane.spoil("a case failed on it beside another one")
+        self._lane.spoil("a case failed on it next to another one")
         return True
 
     def _machine_id(self) -> str:

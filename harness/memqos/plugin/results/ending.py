@@ -86,7 +86,7 @@ class Ending:
         if usage or status == pytest.ExitCode.USAGE_ERROR:
             self.add(UsageError(usage or str(sys.exception() or "pytest refused its arguments.")))
         if others_failed:
-            self.add(MachineryError("a test that is none of memqos's failed."))
+            self.add(MachineryError("a test that does not belong to memqos failed."))
         if self._troubles or self._closed_pipe:
             return
         if status == pytest.ExitCode.INTERRUPTED:

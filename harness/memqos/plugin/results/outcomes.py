@@ -115,7 +115,7 @@ class Outcomes:
             station.place.check_alive()
         target = self._config.stash[SETTINGS_KEY].target
         if station is not None and target and item.get_closest_marker("machine"):
-            pytest.skip("the test asks for a machine of its own, and one that is there is what it is")
+            pytest.skip("the test needs a specific machine, and a --target machine cannot be reconfigured")
         self._check_needs(item, station)
 
     @pytest.hookimpl(wrapper=True)

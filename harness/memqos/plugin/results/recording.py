@@ -276,7 +276,7 @@ class Recording:
             self._ending.suffer(error)
             session: pytest.Session | None = self._config.pluginmanager.get_plugin("session")
             if session is not None:
-                session.shouldstop = "the results cannot be kept any more"
+                session.shouldstop = "the results cannot be written any more"
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_internalerror(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Generator[None, object, object]:

@@ -58,7 +58,7 @@ def chosen_folder(config: pytest.Config, settings: Settings) -> Path:
         raise _refused(error, folder, settings) from error
     if foreign:
         raise UsageError(
-            f"'{folder}' holds '{foreign[0]}', which is not of a memqos run.",
+            f"'{folder}' contains '{foreign[0]}', which no memqos run wrote.",
             where=where,
             next_step="Name a new or empty folder.",
         )
@@ -125,9 +125,9 @@ def _hold(folder: Path, settings: Settings, held: contextlib.ExitStack) -> None:
     except BlockingIOError:
         os.close(handle)
         raise UsageError(
-            f"another run writes its results to '{folder}'.",
+            f"another run is writing its results to '{folder}'.",
             where=settings.origins["results"],
-            next_step="Name another folder, or wait for its end.",
+            next_step="Name another folder, or wait until that run ends.",
         ) from None
     except OSError:
         os.close(handle)  # a file system without locks
@@ -148,7 +148,7 @@ def _need_room(folder: Path, settings: Settings) -> None:
     free = shutil.disk_usage(folder).free
     if free < NEEDED_BYTES:
         raise NoSpaceError(
-            f"the disk has {free >> 20} MiB free, and results may need {NEEDED_BYTES >> 20} MiB.",
+            f"the disk has {free >> 20} MiB free, but results may need {NEEDED_BYTES >> 20} MiB.",
             where=str(folder),
             next_step=f"Free some space, or name another folder{_option(settings)}.",
             data={"folder": str(folder), "free": free, "needed": NEEDED_BYTES},
@@ -156,11 +156,13 @@ def _need_room(folder: Path, settings: Settings) -> None:
 
 
 def _refused(error: OSError, folder: Path, settings: Settings) -> MemqosError:
-    advice = f"Name a folder that can be written{_option(settings)}."
+    advice = f"Name a writable folder{_option(settings)}."
     if error.errno in _NOT_A_PLACE:
         shown = str(folder) if len(str(folder)) <= 200 else f"{str(folder)[:200]}…"  # noqa: PLR2004 - a line or two
         return UsageError(
-            f"there can be no folder '{shown}': {error.strerror}.", where=settings.origins["results"], next_step=advice
+            f"the folder '{shown}' cannot be created: {error.strerror}.",
+            where=settings.origins["results"],
+            next_step=advice,
         )
     refused = frame.of_the_host(error, where=str(folder), next_step=advice)
     if refused is None:

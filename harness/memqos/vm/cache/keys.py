@@ -17,7 +17,7 @@ def client_key(cache: Cache, *, progress: Progress) -> Path:
     """The private key that the cache's machines let in; made at its first use, readable by its owner only."""
     folder = cache.folder("keys", mode=0o700)
     key = folder / "id_ed25519"
-    with cache.lock("keys", progress=progress, waiting="waiting for another process that makes the ssh keys"):
+    with cache.lock("keys", progress=progress, waiting="waiting for another process that is creating the ssh keys"):
         if not (key.exists() and public_half(key).exists()):
             fresh = folder / "fresh"
             for path in (fresh, public_half(fresh)):

@@ -85,7 +85,7 @@ class Cache:
             ) from error
         if owner != os.geteuid():
             raise EnvironmentNotAbleError(
-                f"the cache belongs to another user (uid {owner}), and is left alone.",
+                f"the cache belongs to another user (uid {owner}).",
                 where=str(path),
                 next_step="Name a folder of your own in MEMQOS_CACHE.",
                 data={"folder": str(path), "uid": owner},
@@ -122,7 +122,7 @@ def need_space(folder: Path, needed: int) -> None:
 def no_space(folder: Path, *, free: int, needed: int) -> NoSpaceError:
     """The error for a full disk, with its numbers in MiB."""
     return NoSpaceError(
-        f"the disk has {free >> 20} MiB free, and {needed >> 20} MiB are needed.",
+        f"the disk has {free >> 20} MiB free, but {needed >> 20} MiB are needed.",
         where=str(folder),
         next_step="Free some space (`memqos vm rm --all` removes cached images), or name another folder "
         "in MEMQOS_CACHE.",

@@ -111,13 +111,13 @@ def ensure_checkpoint(making: Making, cache: Cache, *, progress: Progress) -> Ch
     folder = checkpoints_folder(cache) / making.name
     if checkpoint := load_checkpoint(folder):
         return checkpoint
-    waiting = f"waiting for another process that makes the checkpoint '{making.ingredients.name}'"
+    waiting = f"waiting for another process that is creating the checkpoint '{making.ingredients.name}'"
     with cache.lock(f"checkpoint-{making.name}", progress=progress, waiting=waiting):
         if checkpoint := load_checkpoint(folder):
             return checkpoint
         sweep(checkpoints_folder(cache), MAKING_PREFIX)
         if folder.exists():
-            progress.note(f"the checkpoint '{folder.name}' in the cache is damaged: it is made again.")
+            progress.note(f"the checkpoint '{folder.name}' in the cache is damaged and is rebuilt.")
             remove_entry(folder)
         need_space(checkpoints_folder(cache), NEEDED_BYTES)
         with locked_folder(checkpoints_folder(cache), MAKING_PREFIX) as work:
@@ -128,7 +128,7 @@ def ensure_checkpoint(making: Making, cache: Cache, *, progress: Progress) -> Ch
             finished.rename(folder)
     checkpoint = load_checkpoint(folder)
     if checkpoint is None:
-        raise MachineryError("the checkpoint was made, but is not whole.", where=str(folder))
+        raise MachineryError("the new checkpoint is incomplete.", where=str(folder))
     images = frozenset(image.name for image in list_images(cache))
     prune_checkpoints(cache, images=images)
     return checkpoint
@@ -136,7 +136,7 @@ def ensure_checkpoint(making: Making, cache: Cache, *, progress: Progress) -> Ch
 
 def discard_checkpoint(checkpoint: Checkpoint, cache: Cache, *, progress: Progress) -> None:
     """Remove a checkpoint that no machine could be restored from, unless another one is in its place already."""
-    waiting = f"waiting for another process that makes the checkpoint '{checkpoint.name}'"
+    waiting = f"waiting for another process that is creating the checkpoint '{checkpoint.name}'"
     with cache.lock(f"checkpoint-{checkpoint.name}", progress=progress, waiting=waiting):
         found = load_checkpoint(checkpoint.folder)
         if found is None or found.manifest == checkpoint.manifest:
@@ -148,15 +148,15 @@ def recheck_checkpoint(checkpoint: Checkpoint, cache: Cache, *, progress: Progre
     """Whether a checkpoint, whose machine failed, is all that it was; a damaged one is removed. One note says which."""
     if (now := load_checkpoint(checkpoint.folder)) is None or now.manifest != checkpoint.manifest:
         # Another process may have found it out, or it had to make room.
-        progress.note(f"the checkpoint '{checkpoint.name}', in whose machine something failed, is gone already.")
+        progress.note(f"the checkpoint '{checkpoint.name}' of a machine with a failure was already removed.")
         return False
     damaged = damaged_checkpoint_files(checkpoint)
     if not damaged:
-        found = "it is whole"
+        found = "it is undamaged"
     elif "whole" in checkpoint.manifest:
-        found = f"{', '.join(damaged)} changed since it was made, and it is made again"
+        found = f"{', '.join(damaged)} changed since its creation, so it is rebuilt"
     else:
-        found = "its manifest is an older one that cannot vouch for all of it, and it is made again"
+        found = "its older manifest does not cover all of it, so it is rebuilt"
     progress.note(f"after a failure in its machine the checkpoint '{checkpoint.name}' was checked in full: {found}.")
     if damaged:
         discard_checkpoint(checkpoint, cache, progress=progress)

@@ -45,7 +45,7 @@ def versions_of(target: Target, *, deadline: Deadline) -> dict[str, str]:
         told = checked(result, where=target.address).text
         version = version_in(told)
         if version is None:
-            raise ImageError(f"no version is in '{told.strip()[:200]}'.", where=target.address)
+            raise ImageError(f"found no version in '{told.strip()[:200]}'.", where=target.address)
         versions[name] = version
     return versions
 

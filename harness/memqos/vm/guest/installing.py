@@ -367,7 +367,7 @@ def replace_program(target: Target, name: str, file: Brought, *, deadline: Deadl
     """Put a program in the place of the one of this name, which stays beside it as NAME.dist; returns the place."""
     place = place_of(target, name, deadline=deadline)
     if not place:
-        raise UnfitFileError(f"the machine has no program '{name}' that could be replaced.", where=file.option)
+        raise UnfitFileError(f"the machine has no program '{name}' to replace.", where=file.option)
     checked(target.run(["mv", place, f"{place}.dist"], deadline=deadline), where=target.address)
     target.write(place, file.content(), deadline=deadline, mode=0o755)
     return place
@@ -384,7 +384,7 @@ def restart_containerd(target: Target, files: Sequence[Brought], *, deadline: De
     )
     options = dict.fromkeys(file.option for file in files if file.option != "--runtime-binary")
     raise UnfitFileError(
-        f"containerd does not start with what it was given. Its journal ends with:\n{journal.text.strip()}",
+        f"containerd does not start with the given file. Its journal ends with:\n{journal.text.strip()}",
         where=", ".join(options),
     )
 
@@ -397,10 +397,10 @@ def _need_cri(target: Target, files: Sequence[Brought], *, deadline: Deadline) -
     if told.status != 0 or "ok" in states:
         return
     raise UnfitFileError(
-        f"containerd starts with what it was given and does not serve CRI: its plugin 'cri' is "
-        f"{f'in the state {states[0]!r}' if states else 'not there'}.",
+        f"containerd starts with the given file but does not serve CRI: its plugin 'cri' is "
+        f"{f'in the state {states[0]!r}' if states else 'missing'}.",
         where=", ".join(dict.fromkeys(file.option for file in files if file.option != "--runtime-binary")),
-        next_step="Take it out of disabled_plugins, and see its part of the configuration.",
+        next_step="Remove it from disabled_plugins, and check its section of the configuration.",
     )
 
 

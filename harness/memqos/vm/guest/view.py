@@ -102,9 +102,9 @@ def verify_guest(target: Target, declared: Declared, *, deadline: Deadline) -> N
     if found:
         name = declared.topology.name
         raise MachineError(
-            f"the guest is not the machine that the topology '{name}' and the options declare: {'; '.join(found)}.",
+            f"the guest differs from the topology '{name}' and the options: {'; '.join(found)}.",
             where=target.address,
-            next_step="Change the topology's file, or report it: this QEMU or this kernel makes another machine.",
+            next_step="Change the topology's file, or report a bug: this QEMU or this kernel provides another machine.",
             data={"topology": name, "differences": found},
         )
 
@@ -179,7 +179,7 @@ def view_differences(declared: Declared, view: GuestView) -> Iterator[str]:
     yield from _hierarchy_differences(declared, view)
     topology = declared.topology
     if len(view.zones) != len(topology.zones):
-        yield f"it has {len(view.zones)} zones, declared are {len(topology.zones)}"
+        yield f"it has {len(view.zones)} NUMA nodes, declared are {len(topology.zones)}"
         return
     for wanted, zone in zip(topology.zones, view.zones, strict=True):
         yield from _zone_differences(wanted, zone)
@@ -199,12 +199,12 @@ def _hierarchy_differences(declared: Declared, view: GuestView) -> Iterator[str]
 
 def _zone_differences(declared: Zone, zone: Zone) -> Iterator[str]:
     if zone.cpus != tuple(sorted(declared.cpus)):
-        yield f"zone {zone.id} has the CPUs {list(zone.cpus)}, declared are {sorted(declared.cpus)}"
+        yield f"NUMA node {zone.id} has the CPUs {list(zone.cpus)}, declared are {sorted(declared.cpus)}"
     least = max(int(declared.memory_bytes * (1 - OWN_SHARE)) - OWN_BYTES, 1 if declared.memory_bytes else 0)
     if not least <= zone.memory_bytes <= declared.memory_bytes:
-        yield f"zone {zone.id} has {zone.memory_bytes >> 20} MiB, declared are {declared.memory_bytes >> 20}"
+        yield f"NUMA node {zone.id} has {zone.memory_bytes >> 20} MiB, declared are {declared.memory_bytes >> 20}"
     if zone.hugepages != declared.hugepages:
-        yield f"zone {zone.id} has huge pages {_pages(zone)}, declared are {_pages(declared)}"
+        yield f"NUMA node {zone.id} has huge pages {_pages(zone)}, declared are {_pages(declared)}"
 
 
 def _pages(zone: Zone) -> str:
@@ -216,7 +216,7 @@ def _distance_differences(topology: Topology, seen: Sequence[Sequence[int]]) -> 
     usual = [[LOCAL_DISTANCE if row == column else REMOTE_DISTANCE for column in range(count)] for row in range(count)]
     for source, (declared, row) in enumerate(zip(topology.distances or usual, seen, strict=True)):
         if list(declared) != list(row):
-            yield f"zone {source} has the distances {list(row)}, declared are {list(declared)}"
+            yield f"NUMA node {source} has the distances {list(row)}, declared are {list(declared)}"
 
 
 def _swap_differences(topology: Topology, view: GuestView) -> Iterator[str]:
@@ -226,7 +226,7 @@ def _swap_differences(topology: Topology, view: GuestView) -> Iterator[str]:
     for number, (declared, device) in enumerate(zip(topology.swap, view.swap, strict=True)):
         usable = declared.size_bytes - SWAP_HEADER
         if device.size_bytes != usable:
-            yield f"swap device {number} has {device.size_bytes} bytes to use, declared are {usable}"
+            yield f"swap device {number} has {device.size_bytes} usable bytes, declared are {usable}"
         chosen = declared.priority if declared.priority is not None else min(device.priority, -1)
         if device.priority != chosen:
             wanted = "a negative one" if declared.priority is None else str(chosen)

@@ -64,7 +64,7 @@ def capacity(host: Host, *, memory_bytes: int, checkpoint_bytes: int) -> Capacit
     by_memory = max(1, (host.available - checkpoint_bytes) // own)
     if host.cores <= by_memory:
         return Capacity(machines=host.cores, reason=f"this host has {_count(host.cores, 'processor')}")
-    room = f"{host.available >> 20} MiB of memory are available, and a machine comes to take {own >> 20} MiB"
+    room = f"{host.available >> 20} MiB of memory are available, and a machine takes up to {own >> 20} MiB"
     return Capacity(machines=by_memory, reason=room)
 
 
@@ -77,14 +77,14 @@ def fastest(host: Host, fitting: Capacity, *, cpus: int, emulated: bool) -> Capa
     what remains is mostly waiting: then every processor of the host is worth a machine.
     """
     if not emulated:
-        why = "with KVM machines mostly wait, so that each processor of this host is worth one"
+        why = "with KVM machines mostly wait, so this host runs one per processor"
         return fitting if fitting.machines < host.cores else Capacity(machines=host.cores, reason=why)
     useful = max(1, host.cores // cpus)
     if fitting.machines <= useful:
         return fitting
     why = (
         f"under emulation a machine keeps {cpus} of this host's {_count(host.cores, 'processor')} busy, "
-        "and more machines would only take turns"
+        "so more machines would only compete"
     )
     return Capacity(machines=useful, reason=why)
 
@@ -111,9 +111,9 @@ def check_room(topology: str, memory_bytes: int, *, memory: int | None = None) -
     if memory_bytes + QEMU_BYTES > whole:
         fits = max(0, whole - QEMU_BYTES) >> 20
         raise EnvironmentNotAbleError(
-            f"the topology '{topology}' has {memory_bytes >> 20} MiB of memory, and this host {whole >> 20} MiB.",
+            f"the topology '{topology}' has {memory_bytes >> 20} MiB of memory, but this host only {whole >> 20} MiB.",
             where="--topology",
-            next_step=f"Give its zones at most {fits} MiB together: QEMU needs {QEMU_BYTES >> 20} MiB for itself.",
+            next_step=f"Give its NUMA nodes at most {fits} MiB together: QEMU needs {QEMU_BYTES >> 20} MiB for itself.",
             data={"wanted": memory_bytes, "host": whole},
         )
 

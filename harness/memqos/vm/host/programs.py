@@ -89,7 +89,7 @@ def find_qemu() -> Qemu:
     wanted = ".".join(map(str, MIN_QEMU))
     if version is None:
         raise MissingProgramError(
-            f"'{program} --version' does not tell a version: {(told.stderr or told.stdout).strip()[-300:]}",
+            f"'{program} --version' prints no version: {(told.stderr or told.stdout).strip()[-300:]}",
             next_step=f"Install QEMU {wanted} or newer (package qemu-system-x86).",
             data={"program": str(program)},
         )

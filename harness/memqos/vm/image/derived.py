@@ -69,7 +69,7 @@ def ensure_derived_image(
     then the cache is as it was before.
     """
     folder = cache.images / derived_name(base, kernel_debs)
-    waiting = "waiting for another process that puts the same kernel into an image"
+    waiting = "waiting for another process that is installing the same kernel in an image"
     with cache.lock(f"image-{folder.name}", progress=progress, waiting=waiting):
         if image := load_image(folder):
             return image
@@ -81,7 +81,7 @@ def ensure_derived_image(
         with locked_folder(cache.images, prefix) as work, outliving_console(work):
             finished = work / "entry"
             finished.mkdir()
-            with step(progress, f"put another kernel into {profile.name}, and make its initrd"):
+            with step(progress, f"install another kernel in {profile.name}, with its initrd"):
                 copy_disk(base.disk, finished / entry.DISK)
                 for name in (entry.KERNEL, entry.INITRD, entry.KNOWN_HOSTS):
                     shutil.copyfile(base.folder / name, finished / name)
@@ -94,7 +94,7 @@ def ensure_derived_image(
             finished.rename(folder)
     image = load_image(folder)
     if image is None:
-        raise ImageError("the image was made, but is not whole.", where=str(folder))
+        raise ImageError("the new image is incomplete.", where=str(folder))
     return image
 
 
@@ -148,7 +148,7 @@ def install_kernel(
         for name, place in ((entry.KERNEL, f"/boot/vmlinuz-{release}"), (entry.INITRD, f"/boot/initrd.img-{release}")):
             content = target.read(place, deadline=deadline)
             if content is None:
-                raise ImageError(f"the packages left no '{place}' behind.", where=target.address)
+                raise ImageError(f"the packages did not install '{place}'.", where=target.address)
             (folder / name).write_bytes(content)
         packages = packages_of(target, deadline=deadline)
         config = kernel_config_of(target, release, deadline=deadline)
@@ -167,9 +167,10 @@ def kernel_release(target: Target, packages: Sequence[str], *, deadline: Deadlin
     found = sorted({match[1] for match in re.finditer(r"(?m)^/boot/vmlinuz-(\S+)$", listed)})
     if len(found) != 1:
         raise UsageError(
-            f"the packages {', '.join(packages)} hold {len(found) or 'no'} kernels (/boot/vmlinuz-…), "
-            "and one is needed.",
+            f"the packages {', '.join(packages)} contain {len(found) or 'no'} kernels (/boot/vmlinuz-…) "
+            "instead of one.",
             where="--kernel-deb",
-            next_step="Give the option once for each package of one kernel: image, and modules if they are apart.",
+            next_step="Give the option once for each package of one kernel: the image, and the modules if they are "
+            "separate.",
         )
     return found[0]

@@ -201,13 +201,13 @@ def ensure_image(profile: Profile, cache: Cache, *, progress: Progress = SILENT)
     folder = cache.images / image_name(profile, cache, progress=progress)
     if image := load_image(folder):
         return image
-    waiting = f"waiting for another process that builds the image '{profile.name}'"
+    waiting = f"waiting for another process that is building the image '{profile.name}'"
     with cache.lock(f"image-{profile.name}", progress=progress, waiting=waiting):
         if image := load_image(folder):
             return image
         sweep(cache.images, f"{BUILDING_PREFIX}{profile.name}-")
         if folder.exists():
-            progress.note(f"the image '{folder.name}' in the cache is damaged: it is built again.")
+            progress.note(f"the image '{folder.name}' in the cache is damaged and is rebuilt.")
             remove_entry(folder)
         need_space(cache.images, recipe.BUILD_BYTES)
         need_namespaces()
@@ -216,7 +216,7 @@ def ensure_image(profile: Profile, cache: Cache, *, progress: Progress = SILENT)
             finished.rename(folder)
     image = load_image(folder)
     if image is None:
-        raise ImageError("the image was built, but is not whole.", where=str(folder))
+        raise ImageError("the new image is incomplete.", where=str(folder))
     return image
 
 
@@ -246,7 +246,7 @@ class Build:
             ):
                 keys = self.make_keys(finished)
                 self.install(group, keys, trees=trees)
-            with step(self.progress, "make the file system"):
+            with step(self.progress, "create the file system"):
                 self.make_disk(group, finished)
             qemu = find_qemu()
             choice = choose_accelerator(qemu, finished / entry.KERNEL, cache=self.cache)
@@ -313,7 +313,7 @@ class Build:
         except ImageError as error:
             if not any(sign in str(error.data["output"]) for sign in STALE):
                 raise
-            self.progress.note("the mirror's Release file is past its Valid-Until: it is accepted for this build.")
+            self.progress.note("the mirror's Release file is past its Valid-Until date and is accepted for this build.")
             self.mmdebstrap(group, overlay, trees=trees, stale=True)
 
     def mmdebstrap(self, group: ProcessGroup, overlay: Path, *, trees: Path, stale: bool) -> None:
@@ -374,9 +374,9 @@ class Build:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         name = Path(argv[0]).name
         raise ImageError(
-            f"{name} ended with status {process.returncode}. It said:\n{said.strip()[-2500:]}",
+            f"{name} ended with status {process.returncode}. It printed:\n{said.strip()[-2500:]}",
             where=f"image '{self.profile.name}'",
-            next_step="Nothing is left in the cache; run it again when the cause is gone.",
+            next_step="The cache is unchanged; fix the cause and build again.",
             data={"argv": argv, "status": process.returncode, "output": said},
         )
 
@@ -398,9 +398,9 @@ class Build:
     def removed(self) -> ImageError:
         """What to say where the build's folder is gone."""
         return ImageError(
-            f"somebody removed the folder in which the image '{self.profile.name}' was being built.",
+            f"the folder of the image '{self.profile.name}' was removed during its build.",
             where=str(self.work),
-            next_step="Leave the cache alone while an image is built, and run it again.",
+            next_step="Do not change the cache while an image is built, and build again.",
         )
 
 

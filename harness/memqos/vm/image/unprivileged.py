@@ -36,7 +36,7 @@ def need_namespaces() -> None:
     if obstacle := namespace_obstacle():
         user = getpass.getuser()
         raise EnvironmentNotAbleError(
-            f"this host does not let '{user}' make a user namespace with further ids: {obstacle}.",
+            f"this host does not let '{user}' create a user namespace with subordinate ids: {obstacle}.",
             next_step=f"As root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}; "
             "where AppArmor restricts it (Ubuntu), sysctl kernel.apparmor_restrict_unprivileged_userns=0. "
             "Or build as root.",

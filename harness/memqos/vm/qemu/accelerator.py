@@ -93,9 +93,9 @@ def kvm_obstacle(qemu: Qemu, kernel: Path) -> str | None:
 def kvm_device_obstacle() -> str | None:
     """Why the device cannot even be opened, as a sentence without its full stop; None proves nothing."""
     if not KVM.exists():
-        return f"there is no {KVM}"
+        return f"{KVM} does not exist"
     if not os.access(KVM, os.R_OK | os.W_OK):
-        return f"{KVM} may not be used by this user"
+        return f"this user may not use {KVM}"
     return None
 
 

@@ -89,7 +89,7 @@ def sshd_answers(machine: Machine, port: int, first_word: Deadline) -> bool:
         raise machine.fail(AbortedError(f"QEMU lost a timer of one of the guest's processors while {BOOTING}."))
     greets = is_greeted(port)
     if not greets and first_word.expired and not machine.console.lines():
-        raise machine.fail(AbortedError(f"nothing was said for {first_word.elapsed:.0f} s while {BOOTING}."))
+        raise machine.fail(AbortedError(f"the guest printed nothing for {first_word.elapsed:.0f} s while {BOOTING}."))
     return greets
 
 

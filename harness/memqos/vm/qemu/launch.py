@@ -92,7 +92,7 @@ def launch(
             machine = stack.enter_context(_launched(ingredients, cache=cache, deadline=deadline, saving=saving))
         except AbortedError as error:
             said = error.what.splitlines()[0]
-            progress.note(f"QEMU spoilt a boot, which is begun once more: {said}")
+            progress.note(f"QEMU broke a boot, which is repeated: {said}")
             for name in (SERIAL_LOG, QEMU_LOG):
                 with contextlib.suppress(FileNotFoundError):
                     (ingredients.log_dir / name).rename(ingredients.log_dir / f"{ABORTED}{name}")

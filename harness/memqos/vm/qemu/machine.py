@@ -317,7 +317,7 @@ class Machine:
         told = self.qmp.monitor("info usernet", deadline=Deadline.after(5))
         match = re.search(r"TCP\[HOST_FORWARD\]\s+\d+\s+\S+\s+(\d+)\s+\S+\s+22\b", told)
         if match is None:
-            raise MachineError("QEMU does not tell its forwarded port.", where=self.spec.name, data={"told": told})
+            raise MachineError("QEMU does not report its forwarded port.", where=self.spec.name, data={"told": told})
         return int(match[1])
 
     def ready(self, target: Target, *, disconnect: Callable[[], None] = lambda: None) -> None:
@@ -439,14 +439,14 @@ class Machine:
 
     def _break(self, error: MachineError) -> MachineError:
         tail = self.console.tail()
-        shown = f" The console's last {TAIL_LINES} lines:\n{tail}" if tail else " The console said nothing."
+        shown = f" The console's last {TAIL_LINES} lines:\n{tail}" if tail else " The console is empty."
         # A clone's console begins with the words of the machine that it is of: it is never silent.
         is_unborn = self.state is MachineState.BOOTING and not tail
         kind = AbortedError if is_unborn and has_crashed(self._exit_status()) else type(error)
         self._failure = kind(
             error.what + shown,
             where=error.where or self.spec.name,
-            next_step=error.next_step or f"The whole console is in {self.console.path}.",
+            next_step=error.next_step or f"See the whole console in {self.console.path}.",
             data={**error.data, "console": tail},
         )
         self.state = MachineState.BROKEN

@@ -98,4 +98,4 @@ def _wait_for_end(qmp: Qmp, condition: str, deadline: Deadline) -> None:
     )
     if told["status"] != "completed":
         reason = told.get("error-desc", "no reason given")
-        raise MachineError(f"QEMU says that the migration {told['status']}: {reason}.", data={"told": told})
+        raise MachineError(f"QEMU reports that the migration {told['status']}: {reason}.", data={"told": told})

@@ -32,5 +32,5 @@ def _kept(log: Path) -> str:
         os.close(handle)
         shutil.copyfile(log, name)
     except OSError as error:
-        return f"no file any more, since it could not be kept: {error.strerror}"
+        return f"no file, since it could not be kept: {error.strerror}"
     return name

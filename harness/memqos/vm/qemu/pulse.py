@@ -181,8 +181,7 @@ class Pulse:
             attended = served.now()
             if attended >= PATIENCE or deadline.expired:
                 self.silence = (
-                    f"it sent nothing back for {deadline.elapsed:.1f} s, of which its host let it run for "
-                    f"{attended:.1f} s"
+                    f"it sent nothing back for {deadline.elapsed:.1f} s, of which it could run for {attended:.1f} s"
                 )
                 self._line.hang_up()
                 return False

@@ -57,7 +57,7 @@ class Qmp:
             ) from error
         except (QMPError, EOFError, OSError, asyncio.CancelledError) as error:
             raise MachineError(
-                f"QEMU did not answer '{command}': the connection is gone.", data={"command": command}
+                f"QEMU did not answer '{command}': the connection closed.", data={"command": command}
             ) from error
 
     def monitor(self, line: str, *, deadline: Deadline) -> str:

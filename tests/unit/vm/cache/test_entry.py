@@ -79,7 +79,7 @@ def test_a_byte_of_an_images_disk_that_no_sample_sees_is_found_when_all_is_check
     [told] = notes.notes
     assert told == (
         "after a failure in its machine the image 'trixie-0123456789ab' was checked in full: "
-        "disk.img changed since it was made, and it is made again."
+        "disk.img changed since its creation, so it is rebuilt."
     )
 
 

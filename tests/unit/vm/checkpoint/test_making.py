@@ -149,7 +149,7 @@ def test_a_checkpoint_that_gives_no_machine_is_made_again_and_said_once(world, m
     notes = Notes()
     assert restore(making, notes).name == "machine of c2"
     assert (made, discarded) == (["c1", "c2"], ["c1"])
-    assert notes.notes == ["the checkpoint 'c1' gives no machine, and is made again: the migration failed."]
+    assert notes.notes == ["the checkpoint 'c1' cannot be restored and is rebuilt: the migration failed."]
 
 
 def test_a_second_failure_is_the_machine_s(world, making):
@@ -168,7 +168,7 @@ def test_without_room_the_machine_is_booted_and_it_is_said(monkeypatch, making):
     notes = Notes()
     assert restore(making, notes) is None
     [told] = notes.notes
-    assert told.startswith("There is no room for a checkpoint, so the machine is booted: the disk has 3 MiB free")
+    assert told.startswith("No room for a checkpoint, so the machine boots without one: the disk has 3 MiB free")
 
 
 @pytest.mark.parametrize(("found", "whole"), [((True, True), True), ((False, True), False), ((True, False), False)])

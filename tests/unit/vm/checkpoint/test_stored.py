@@ -184,7 +184,7 @@ def test_a_checkpoint_that_is_damaged_is_removed_and_one_line_says_so(make, cach
     said = "after a failure in its machine the checkpoint 'a' was checked in full: "
     assert notes.notes == [
         f"{said}it is whole.",
-        f"{said}zone0.ram changed since it was made, and it is made again.",
+        f"{said}zone0.ram changed since its creation, so it is rebuilt.",
     ]
 
 
@@ -193,7 +193,7 @@ def test_a_checkpoint_that_another_process_removed_is_not_called_damaged(make, c
     checkpoint, notes = load_checkpoint(folder), Notes()
     remove_entry(folder)
     assert not recheck_checkpoint(checkpoint, cache, progress=notes)
-    assert notes.notes == ["the checkpoint 'a', in whose machine something failed, is gone already."]
+    assert notes.notes == ["the checkpoint 'a' of a machine with a failure was already removed."]
 
 
 def test_a_checkpoint_that_was_made_again_meanwhile_is_left_alone(make, cache):

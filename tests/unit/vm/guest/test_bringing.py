@@ -51,9 +51,9 @@ def look(tmp_path, monkeypatch):
         ("usr/lib/owned", False, ["it belongs to the package bash"]),
         ("lib/owned", False, ["it belongs to the package bash"]),
         ("lib/needed", False, ["the machine needs its own"]),
-        ("usr/lib", False, ["it is there and is a folder"]),
-        ("lib", False, ["it is there and is a link or a special file"]),
-        ("usr/lib/old", True, ["it is there and is no folder"]),
+        ("usr/lib", False, ["it exists and is a folder"]),
+        ("lib", False, ["it exists and is a link or a special file"]),
+        ("usr/lib/old", True, ["it exists and is not a folder"]),
     ],
 )
 def test_a_place_is_refused_that_another_thing_has(look, name, is_folder, why):
@@ -89,7 +89,7 @@ def test_a_tree_is_packed_for_the_guests_tar(tmp_path):
 @pytest.mark.parametrize(
     ("faults", "tar", "words"),
     [
-        ([["/opt/crio", "it is there and is a folder"]], (0, b"", b""), "at /opt/crio in this machine: it is there"),
+        ([["/opt/crio", "it exists and is a folder"]], (0, b"", b""), "at /opt/crio in this machine: it exists"),
         ([["/a", "x"], ["/b", "y"]], (0, b"", b""), "at /a in this machine: x, and 1 more"),
         ([], (2, b"", b"tar: No space left on device"), "into this machine: tar: No space left on device"),
     ],

@@ -80,8 +80,8 @@ def test_what_a_program_says_that_it_is(told, script, name, version):
         (b"#!/bin/sh\r\nexit\r\n", r"'#!/bin/sh\\x0d' names is not there"),
         (b"#!/usr/bin/env no-such-program\n", r"no-such-program.* \(status 127\)"),
         ('exec /no/such/runc.dist "$@"', r"/no/such/runc\.dist.*not found \(status 127\)"),
-        (b"\x7fELF\x02\x01\x01", "the kernel says 'Exec format error'"),
-        (b"MZ\x90", "the kernel says 'Exec format error'"),
+        (b"\x7fELF\x02\x01\x01", "the kernel reports 'Exec format error'"),
+        (b"MZ\x90", "the kernel reports 'Exec format error'"),
         ("exit 127", r"nothing that it could run was found \(status 127\)"),
         ("printf 'no\\033[31m\\nway' >&2; exit 126", r"no\\x1b\[31m way \(status 126\)"),
         ("echo no libseccomp >&2; exit 127", r"no libseccomp \(status 127\)"),
@@ -104,7 +104,7 @@ def test_a_program_cut_off_does_not_run(told):
 
 def test_a_program_that_hangs_is_ended(told, monkeypatch, tmp_path):
     monkeypatch.setattr(installing, "PATIENCE_SECONDS", 0.3)
-    with pytest.raises(UsageError, match=r"it did not end within 0\.3 s, asked what it is"):
+    with pytest.raises(UsageError, match=r"it did not print its version within 0\.3 s"):
         told(f"sleep 60 & echo $! >>{tmp_path}/children; wait")
     for child in (tmp_path / "children").read_text().split():
         assert is_dead(Path("/proc", child, "stat"))

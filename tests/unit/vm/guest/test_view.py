@@ -87,7 +87,7 @@ def test_a_guest_that_is_as_declared_has_no_differences():
             "zone 0 has huge pages 8 of 2 MiB, 1 of 1024 MiB, declared are 8 of 2 MiB",
         ),
         ("distance:20 10 40", "distance:20 10 30", "zone 1 has the distances [20, 10, 30], declared are [20, 10, 40]"),
-        ("65532", "65536", "swap device 0 has 67108864 bytes to use, declared are 67104768"),
+        ("65532", "65536", "swap device 0 has 67108864 usable bytes, declared are 67104768"),
         ("0               10\n", "0               11\n", "swap device 0 has the priority 11, declared is 10"),
         ("-2\n", "5\n", "swap device 1 has the priority 5, declared is a negative one"),
         ("enabled:Y", "enabled:N", "zswap is off, declared is on"),
@@ -104,7 +104,7 @@ def test_each_difference_is_named_with_both_sides(old, new, words):
 
 
 def test_missing_zones_and_swap_devices_are_counted():
-    assert found(topology=replace(TOPOLOGY, zones=TOPOLOGY.zones[:1])) == ["it has 3 zones, declared are 1"]
+    assert found(topology=replace(TOPOLOGY, zones=TOPOLOGY.zones[:1])) == ["it has 3 NUMA nodes, declared are 1"]
     assert found(topology=replace(TOPOLOGY, swap=())) == ["it has 2 swap devices, declared are 0"]
 
 
@@ -129,6 +129,6 @@ def test_the_hierarchy_is_that_which_was_asked_for():
 def test_a_guest_that_differs_is_no_machine():
     text = TEXT.replace("enabled:Y", "enabled:N").encode()
     target = FakeTarget(commands={("sh",): lambda *_: (0, text, b"")})
-    with pytest.raises(MachineError, match="the topology 'mine' and the options declare: zswap is off") as caught:
+    with pytest.raises(MachineError, match="the topology 'mine' and the options: zswap is off") as caught:
         verify_guest(target, Declared(topology=TOPOLOGY), deadline=Deadline.after(5))
     assert caught.value.data["differences"] == ["zswap is off, declared is on"]

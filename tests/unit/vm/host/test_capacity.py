@@ -15,10 +15,10 @@ MIB = 1 << 20
     [
         (23 * GIB, 2, 2, "this host has 2 processors"),
         (23 * GIB, 1, 1, "this host has 1 processor"),
-        (23 * GIB, 64, 14, "23552 MiB of memory are available, and a machine comes to take 1600 MiB"),
-        (4 * GIB, 64, 2, "4096 MiB of memory are available, and a machine comes to take 1600 MiB"),
-        (GIB, 64, 1, "1024 MiB of memory are available, and a machine comes to take 1600 MiB"),
-        (0, 64, 1, "0 MiB of memory are available, and a machine comes to take 1600 MiB"),
+        (23 * GIB, 64, 14, "23552 MiB of memory are available, and a machine takes up to 1600 MiB"),
+        (4 * GIB, 64, 2, "4096 MiB of memory are available, and a machine takes up to 1600 MiB"),
+        (GIB, 64, 1, "1024 MiB of memory are available, and a machine takes up to 1600 MiB"),
+        (0, 64, 1, "0 MiB of memory are available, and a machine takes up to 1600 MiB"),
     ],
 )
 def test_as_many_machines_as_memory_and_processors_allow_and_one_at_least(available, cores, machines, reason):
@@ -112,8 +112,8 @@ def test_a_topology_larger_than_the_host_is_refused_with_what_fits():
     with pytest.raises(EnvironmentNotAbleError) as caught:
         check_room("large", 195 * GIB, memory=23 * GIB)
     assert str(caught.value) == (
-        "--topology: the topology 'large' has 199680 MiB of memory, and this host 23552 MiB. "
-        "Give its zones at most 23360 MiB together: QEMU needs 192 MiB for itself."
+        "--topology: the topology 'large' has 199680 MiB of memory, but this host only 23552 MiB. "
+        "Give its NUMA nodes at most 23360 MiB together: QEMU needs 192 MiB for itself."
     )
     check_room("large", 195 * GIB, memory=195 * GIB + 192 * MIB)
 
@@ -125,9 +125,9 @@ def test_a_topology_larger_than_the_host_is_refused_with_what_fits():
         (1, 2, True, 1, "this host has 1 processor"),
         (8, 2, True, 4, "under emulation a machine keeps 2 of this host's 8 processors busy, and more"),
         (8, 1, True, 8, "this host has 8 processors"),
-        (64, 2, True, 14, "23552 MiB of memory are available, and a machine comes to take 1600 MiB"),
-        (2, 2, False, 2, "with KVM machines mostly wait, so that each processor of this host is worth one"),
-        (64, 2, False, 14, "23552 MiB of memory are available, and a machine comes to take 1600 MiB"),
+        (64, 2, True, 14, "23552 MiB of memory are available, and a machine takes up to 1600 MiB"),
+        (2, 2, False, 2, "with KVM machines mostly wait, so this host runs one per processor"),
+        (64, 2, False, 14, "23552 MiB of memory are available, and a machine takes up to 1600 MiB"),
     ],
 )
 def test_how_many_machines_are_of_use_depends_on_what_runs_them(cores, cpus, emulated, machines, reason):

@@ -50,7 +50,7 @@ def test_a_new_qemu_is_taken(only_path, said, version):
 
 def test_a_qemu_that_does_not_run_is_refused(only_path):
     fake(only_path, "qemu-system-x86_64", "echo 'error while loading shared libraries' >&2; exit 127")
-    with pytest.raises(MissingProgramError, match="does not tell a version: error while loading"):
+    with pytest.raises(MissingProgramError, match="prints no version: error while loading"):
         find_qemu()
 
 

@@ -43,7 +43,7 @@ def test_a_folder_that_is_removed_under_a_build_is_told(tmp_path):
     work.mkdir()
     build = Build(profile=TRIXIE, cache=Cache(root=tmp_path / "cache"), work=work, progress=SILENT)
     with (
-        pytest.raises(ImageError, match="removed the folder in which the image 'trixie' was being built"),
+        pytest.raises(ImageError, match="the folder of the image 'trixie' was removed during its build"),
         build.translating(),
         ProcessGroup() as group,
     ):

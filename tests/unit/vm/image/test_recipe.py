@@ -42,7 +42,7 @@ def test_a_profile_of_two_suites_needs_a_mirror():
     mixed = replace(PROFILE, kernel_suite="trixie-backports")
     need_mirror(Mirror(uri="http://mirror.example/debian"), mixed)
     need_mirror(Mirror(), PROFILE)
-    with pytest.raises(EnvironmentNotAbleError, match="takes packages of trixie and trixie-backports, and this host's"):
+    with pytest.raises(EnvironmentNotAbleError, match="needs packages of trixie and trixie-backports, but this host's"):
         need_mirror(Mirror(), mixed)
 
 

@@ -63,7 +63,7 @@ def test_a_boot_that_stands_still_is_not_waited_for(listening, later, tmp_path):
 def test_a_boot_that_never_says_a_word_is_not_waited_for(listening):
     port = listening.getsockname()[1]
     listening.close()
-    with pytest.raises(AbortedError, match=r"nothing was said for \d+ s while it was booting"):
+    with pytest.raises(AbortedError, match=r"the guest printed nothing for \d+ s while it was booting"):
         sshd_answers(alive(), port, Deadline.after(0))
 
 
