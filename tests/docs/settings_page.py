@@ -8,7 +8,7 @@ PAGE = DOCS / "reference" / "settings.md"
 
 HEAD = """# Settings
 
-What a run has for a setting is said in one of these places; the first that says something wins:
+The value of a setting comes from the first of these places that has it:
 
 1. the command line: `--driver cgroupfs` of `memqos run`, `memqos vm shell` and the other verbs that have it,
    `--memqos-driver cgroupfs` of plain pytest,
@@ -25,23 +25,23 @@ time-budget = "20m"
 keep-vm = true
 ```
 
-Files are looked for from the current folder upwards: the nearest folder that says anything of memqos is read, and no
-other. There pytest's own file wins over `pyproject.toml`, and over both the file of the suites that are run
-(`suites/pytest.ini`). Paths in a file are meant from its folder on. A key that there is no setting for, and a value
-that its setting does not take, are [usage errors](exit-codes.md) that name the file and the line.
+memqos searches files from the current folder upwards, and reads only the nearest folder with a setting of memqos. There
+pytest's own file overrides `pyproject.toml`, and the file of the suites (`suites/pytest.ini`) overrides both. Paths in a
+file are relative to its folder. Unknown keys and values that a setting does not accept are
+[usage errors](exit-codes.md) with file and line.
 
-`memqos settings` shows every setting, its value, and where that came from; with `--json` as
-[a document](json.md). A run says in its header what was not left at its default, and keeps all of it in `bundle.json`.
+`memqos settings` shows every setting, its value and its origin; with `--json` as [a document](json.md). A run prints in
+its header the settings that differ from their defaults, and keeps all of them in `bundle.json`.
 
 | setting | what it is | takes | default |
 |---|---|---|---|
 """
 
 TAIL = """
-In the environment files are separated by colons, in a file they are a list. `-` and `_` are the same in the keys of
+In the environment, colons separate files; in a file they are a list. `-` and `_` are the same in the keys of
 `[tool.memqos]`.
 
-From the environment alone are read, since they are no matter of a single run:
+These are read only from the environment, since they do not belong to a single run:
 
 {others}
 """

@@ -65,7 +65,7 @@ def test_what_is_not_known_is_said_with_what_would_help():
     assert in_use().doubt == ""
     assert in_use(("", ""), runtime_version="1.3.6").doubt == ""
     doubt = in_use(("", "")).doubt
-    assert "rules hold for containerd 1.7.24~ds1 and runc of unknown version (a given file): what" in doubt
+    assert "rules apply to containerd 1.7.24~ds1 and runc of unknown version (a given file): what" in doubt
     assert "--runtime-version states" in doubt
 
 

@@ -108,7 +108,7 @@ def test_a_runtime_is_put_into_a_restored_machine_and_tried_there(tmp_path):
     program.write_text("#!/usr/bin/python2.7\n")
     with (
         pytest.raises(
-            UsageError, match=r"--runtime-binary: '.*' does not run .*'#!/usr/bin/python2\.7' names is not there"
+            UsageError, match=r"--runtime-binary: '.*' does not run .*'#!/usr/bin/python2\.7' names is missing"
         ),
         start(tmp_path / "log", runtime_binary=program),
     ):

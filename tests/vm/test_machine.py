@@ -190,7 +190,7 @@ def test_a_boot_that_stands_still_for_a_lost_timer_is_begun_once_more(tmp_path, 
     ):
         pytest.fail("there is a machine")
     assert len(starts.read_text().splitlines()) == 2
-    [told] = [note for note in notes.notes if "begun once more" in note]
+    [told] = [note for note in notes.notes if "which is repeated" in note]
     assert "lost a timer" in told
     assert "timer wakeup" in (tmp_path / "log/aborted-serial.log").read_text()
 

@@ -78,7 +78,7 @@ class RuntimesInUse:
         if not _PLANNED & (runtimes.cri.in_doubt | runtimes.oci.in_doubt):
             return ""
         return (
-            f"the version of {' and '.join(self.shown)} is unknown: behaviour that differs between versions "
+            f"it is unknown which version's rules apply to {' and '.join(self.shown)}: what differs between versions "
             "is not observable; --runtime-version states the OCI runtime's version"
         )
 

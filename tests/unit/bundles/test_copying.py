@@ -49,7 +49,7 @@ def test_a_link_out_of_the_evidence_is_left_out_and_named(capsys, tmp_path, to):
 
     assert run(["report", "merge", str(folder), "-o", str(tmp_path / "made")]) == 0
 
-    assert f"{case_of(folder).name}/link is a link out of " in capsys.readouterr().err
+    assert f"{case_of(folder).name}/link is a link to outside of " in capsys.readouterr().err
     assert [file for file in (tmp_path / "made").rglob("*") if file.is_symlink()] == []
     assert not list((tmp_path / "made").rglob("link"))
 

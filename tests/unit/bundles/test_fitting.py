@@ -4,7 +4,7 @@ import pytest
 
 from memqos.bundles.merging import misfit_shards
 
-DIFFERENT = "the shards are of different divisions, so that cases may be missing or there twice"
+DIFFERENT = "the shards belong to different divisions, so cases may be missing or duplicated"
 
 
 def shard(number, of=3, division="abc"):

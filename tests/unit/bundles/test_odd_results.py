@@ -98,7 +98,7 @@ def test_the_small_bundle_is_whole(tmp_path):
     Page(page_html(read_results(tmp_path))).data("index")
     assert len(PLACES) > 100
     assert read_results(tmp_path).missing == (
-        "findings.jsonl is not there.",
+        "findings.jsonl is missing.",
         "findings.jsonl has 0 of the 1 cases of bundle.json.",
     )
 

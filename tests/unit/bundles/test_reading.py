@@ -118,7 +118,7 @@ def test_a_line_that_was_cut_off_is_counted_and_the_others_are_read(tmp_path):
         (b"[1]", "bundle.json is damaged: it contains no JSON object."),
         (b"{" * 5000, "bundle.json is damaged: "),
         (b'{"schema": "memqos-bundle/3", "results": {"a": 1}}', "The results in bundle.json are damaged."),
-        (b'{"schema": "memqos-bundle/3", "results": [1, {}, 2, 3, 4]}', "bundle.json has something else than"),
+        (b'{"schema": "memqos-bundle/3", "results": [1, {}, 2, 3, 4]}', "bundle.json has malformed cases"),
         (b"\xff\xfe", "bundle.json is damaged: "),
     ],
 )  # fmt: skip
@@ -170,7 +170,7 @@ def test_findings_that_were_lost_are_those_of_the_bundle(tmp_path):
     results = read_results(folder)
 
     assert len(results.bundle.results) == 4
-    assert "findings.jsonl is not there." in results.missing
+    assert "findings.jsonl is missing." in results.missing
 
 
 @pytest.mark.parametrize("place", ["nowhere", "file", "folder"])
@@ -178,7 +178,7 @@ def test_a_place_without_results_is_refused(tmp_path, place):
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
 
-    with pytest.raises(UsageError, match=r"no folder of results|holds no results of memqos"):
+    with pytest.raises(UsageError, match=r"is not a results folder|contains no results of memqos"):
         read_results(tmp_path / place)
 
 
@@ -205,7 +205,7 @@ def test_what_is_no_file_is_said_and_the_other_file_is_read(tmp_path, name, make
     results = read_results(folder)
 
     assert len(results.bundle.results) == 4
-    assert f"{name} is no file." in results.missing
+    assert f"{name} is not a file." in results.missing
 
 
 def test_long_findings_of_a_run_that_has_ended_are_compressed_and_read_as_before(tmp_path, monkeypatch):

@@ -112,7 +112,7 @@ def test_a_signature_of_other_hashes_does_not_hold(sealed, key):
     (sealed / "SHA256SUMS").write_text("other")
 
     assert signature_of(sealed) == Signature(
-        fault="SHA256SUMS.sig does not hold: Signature verification failed: incorrect signature"
+        fault="SHA256SUMS.sig is not valid: Signature verification failed: incorrect signature"
     )
 
 
@@ -121,7 +121,7 @@ def test_a_signature_that_is_none_does_not_hold(sealed, key, allowed):
 
     found = signature_of(sealed, allowed=allowed, identity="me@example.org")
 
-    assert found == Signature(fault="SHA256SUMS.sig does not hold: Couldn't parse signature: missing header")
+    assert found == Signature(fault="SHA256SUMS.sig is not valid: Couldn't parse signature: missing header")
 
 
 def test_who_must_have_signed_and_did_not_is_a_fault(sealed, allowed):
@@ -136,7 +136,7 @@ def test_a_list_of_signers_that_is_none_is_the_users_mistake(sealed, key, allowe
     else:
         allowed.write_text(text)
 
-    with pytest.raises(UsageError, match=r"--allowed-signers: (the file is no list|'.*signers' cannot be read)"):
+    with pytest.raises(UsageError, match=r"--allowed-signers: (the file is not a list|'.*signers' cannot be read)"):
         signature_of(sealed, allowed=allowed, identity="me@example.org")
 
 

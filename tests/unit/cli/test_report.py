@@ -165,7 +165,7 @@ def test_damaged_hashes_and_results_that_are_gone_are_found_and_named(said, sign
     assert code == 1
     assert "missing: bundle.json\nmissing: findings.jsonl\n" in out
     assert re.search(r"(?m)^damaged: SHA256SUMS:\d+ is not a hash and a name$", out)
-    assert "signature: SHA256SUMS.sig does not hold: " in out
+    assert "signature: SHA256SUMS.sig is not valid: " in out
 
 
 def test_a_run_is_verified_by_its_bundle_as_by_its_folder(said, signed):

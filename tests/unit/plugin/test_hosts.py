@@ -71,4 +71,4 @@ def test_a_controller_that_is_interrupted_takes_what_a_worker_told_it_meanwhile(
     hosts.pytest_sessionfinish(pytest.ExitCode.INTERRUPTED)
 
     assert (tmp_path / "here" / TEXT).read_text() == "there"
-    assert "not handed over" not in capsys.readouterr().out
+    assert "not transferred" not in capsys.readouterr().out

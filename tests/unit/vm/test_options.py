@@ -102,7 +102,7 @@ def test_a_file_that_changes_while_it_is_used_is_refused(write):
             0o755,
             "--runtime-binary: '.*' is truncated: it has 120 bytes, .* end at 4096",
         ),
-        ("containerd_binary", elf(kind=1), 0o755, "--containerd-binary: '.*' is an ELF file, but no program"),
+        ("containerd_binary", elf(kind=1), 0o755, "--containerd-binary: '.*' is an ELF file, but not a program"),
         ("runtime_binary", b"text", 0o755, "--runtime-binary: '.*' is neither a program"),
         ("containerd_binary", b"", 0o755, "--containerd-binary: '.*' is neither a program"),
         ("containerd_config", b"version =", 0o644, "--containerd-config: '.*' is not TOML"),
@@ -127,7 +127,7 @@ def test_an_initrd_is_one_and_has_its_kernel(write):
         check_options(BootOptions(initrd=write(b"070701", "i")))
     with pytest.raises(UsageError, match=r"--initrd: .*is not an initrd"):
         check_options(BootOptions(kernel_image=kernel, initrd=write(b"text", "i")))
-    with pytest.raises(UsageError, match="not from both"):
+    with pytest.raises(UsageError, match="not both"):
         check_options(BootOptions(kernel_image=kernel, kernel_debs=(write(DEB, "d"),)))
 
 

@@ -47,7 +47,7 @@ def test_a_cache_that_cannot_be_made_is_one_sentence(tmp_path):
 
 
 def test_a_full_disk_is_told_in_numbers(tmp_path):
-    with pytest.raises(NoSpaceError, match=r"the disk has \d+ MiB free, and 1073741824 MiB are needed") as caught:
+    with pytest.raises(NoSpaceError, match=r"the disk has \d+ MiB free, but 1073741824 MiB are needed") as caught:
         need_space(tmp_path, 1 << 50)
     assert caught.value.data["needed"] == 1 << 50
 

@@ -183,7 +183,7 @@ def test_a_checkpoint_that_is_damaged_is_removed_and_one_line_says_so(make, cach
     assert not folder.exists()
     said = "after a failure in its machine the checkpoint 'a' was checked in full: "
     assert notes.notes == [
-        f"{said}it is whole.",
+        f"{said}it is undamaged.",
         f"{said}zone0.ram changed since its creation, so it is rebuilt.",
     ]
 

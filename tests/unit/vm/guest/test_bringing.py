@@ -62,7 +62,7 @@ def test_a_place_is_refused_that_another_thing_has(look, name, is_folder, why):
 
 def test_a_place_below_a_file_is_refused(look):
     [why] = look("usr/lib/old/new")
-    assert why.endswith("/usr/lib/old is no folder")
+    assert why.endswith("/usr/lib/old is not a folder")
 
 
 def tree(tmp_path):

@@ -146,7 +146,7 @@ def test_a_containerd_that_does_not_come_up_shows_its_journal(bring):
 @pytest.mark.parametrize(
     ("listed", "words"),
     [
-        (PLUGINS, "its plugin 'cri' is not there"),
+        (PLUGINS, "its plugin 'cri' is missing"),
         (PLUGINS + CRI.format("error"), "its plugin 'cri' is in the state 'error'"),
     ],
 )

@@ -76,8 +76,8 @@ def test_what_a_program_says_that_it_is(told, script, name, version):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"#!/no/such/python\n", "the interpreter or dynamic loader that '#!/no/such/python' names is not there"),
-        (b"#!/bin/sh\r\nexit\r\n", r"'#!/bin/sh\\x0d' names is not there"),
+        (b"#!/no/such/python\n", "the interpreter or dynamic loader that '#!/no/such/python' names is missing"),
+        (b"#!/bin/sh\r\nexit\r\n", r"'#!/bin/sh\\x0d' names is missing"),
         (b"#!/usr/bin/env no-such-program\n", r"no-such-program.* \(status 127\)"),
         ('exec /no/such/runc.dist "$@"', r"/no/such/runc\.dist.*not found \(status 127\)"),
         (b"\x7fELF\x02\x01\x01", "the kernel reports 'Exec format error'"),

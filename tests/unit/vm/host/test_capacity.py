@@ -121,9 +121,9 @@ def test_a_topology_larger_than_the_host_is_refused_with_what_fits():
 @pytest.mark.parametrize(
     ("cores", "cpus", "emulated", "machines", "reason"),
     [
-        (2, 2, True, 1, "under emulation a machine keeps 2 of this host's 2 processors busy, and more"),
+        (2, 2, True, 1, "under emulation a machine keeps 2 of this host's 2 processors busy, so more"),
         (1, 2, True, 1, "this host has 1 processor"),
-        (8, 2, True, 4, "under emulation a machine keeps 2 of this host's 8 processors busy, and more"),
+        (8, 2, True, 4, "under emulation a machine keeps 2 of this host's 8 processors busy, so more"),
         (8, 1, True, 8, "this host has 8 processors"),
         (64, 2, True, 14, "23552 MiB of memory are available, and a machine takes up to 1600 MiB"),
         (2, 2, False, 2, "with KVM machines mostly wait, so this host runs one per processor"),

@@ -63,7 +63,7 @@ def test_a_crash_before_the_first_word_is_told_and_the_machine_started_once_more
     assert type(error) is MachineError
     assert "QEMU ended with status 1 and said: no such disk" in error.what
     assert len(notes.notes) == 1
-    assert "is begun once more: QEMU ended with status -6 and said: physmem.c: Assertion failed." in notes.notes[0]
+    assert "which is repeated: QEMU ended with status -6 and said: physmem.c: Assertion failed." in notes.notes[0]
     assert (tmp_path / "log/aborted-qemu.log").read_text() == "physmem.c: Assertion failed.\n"
 
 
