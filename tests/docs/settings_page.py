@@ -25,9 +25,9 @@ time-budget = "20m"
 keep-vm = true
 ```
 
-memqos searches files from the current folder upwards, and reads only the nearest folder with a setting of memqos. There
-pytest's own file overrides `pyproject.toml`, and the file of the suites (`suites/pytest.ini`) overrides both. Paths in a
-file are relative to its folder. Unknown keys and values that a setting does not accept are
+memqos searches files from the current folder upwards, and reads only the nearest folder with a setting of memqos.
+There pytest's own file overrides `pyproject.toml`, and the file of the suites (`suites/pytest.ini`) overrides both.
+Paths in a file are relative to its folder. Unknown keys and values that a setting does not accept are
 [usage errors](exit-codes.md) with file and line.
 
 `memqos settings` shows every setting, its value and its origin; with `--json` as [a document](json.md). A run prints in

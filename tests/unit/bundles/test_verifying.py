@@ -125,7 +125,7 @@ def test_a_signature_that_is_none_does_not_hold(sealed, key, allowed):
 
 
 def test_who_must_have_signed_and_did_not_is_a_fault(sealed, allowed):
-    assert signature_of(sealed, allowed=allowed, identity="me@example.org").fault == "there is no SHA256SUMS.sig"
+    assert signature_of(sealed, allowed=allowed, identity="me@example.org").fault == "SHA256SUMS.sig is missing"
 
 
 @pytest.mark.parametrize("text", [None, "me@example.org nonsense"])
@@ -169,5 +169,5 @@ def test_a_key_that_waits_for_somebody_to_type_is_told(sealed, key, tmp_path, mo
     monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}:/usr/bin:/bin")
     monkeypatch.setattr(verifying, "ANSWER_SECONDS", 0.1)
 
-    with pytest.raises(UsageError, match=r"ssh-keygen did not answer in 0\.1 s.* An ssh agent"):
+    with pytest.raises(UsageError, match=r"ssh-keygen did not answer in 0\.1 s.* Add the key to an ssh agent"):
         sign(sealed, key)

@@ -111,7 +111,7 @@ def test_forty_columns_are_enough(terminal):
         "values 2/4 1+ 1x",
         "numa   0/2",
         "10 s test_pod[2]: kubelet v1.36: 17 pods",
-        "2 of 6, 1 deviates, 1 min elapsed, about 2…",
+        "2 of 6, 1 deviates, 1 min elapsed, abou…",
     ]
 
 

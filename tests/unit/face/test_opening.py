@@ -22,7 +22,7 @@ def said(times, *, elsewhere=0, workers=1):
         (TIMES, 0, "about 3 min"),
         (TIMES, 3, "about 3 min, estimated from other systems: none of them ran on this one before"),
         (TIMES, 2, "about 3 min; 2 ran only on other systems before"),
-        ({"a::1": 60.0}, 0, "about 3 min, though 2 never ran here before"),
+        ({"a::1": 60.0}, 0, "about 3 min; 2 never ran here before"),
         ({"a::1": 60.0, "a::2": 90.0}, 1, "about 4 min; 1 never ran here before and 1 only on other systems"),
         ({"a::1": 60.0, "a::2": 90.0}, 2, "about 4 min; 1 never ran here before and 2 only on other systems"),
         ({}, 0, "its duration is not known yet"),

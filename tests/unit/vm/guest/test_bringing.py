@@ -89,8 +89,8 @@ def test_a_tree_is_packed_for_the_guests_tar(tmp_path):
 @pytest.mark.parametrize(
     ("faults", "tar", "words"),
     [
-        ([["/opt/crio", "it exists and is a folder"]], (0, b"", b""), "at /opt/crio in this machine: it exists"),
-        ([["/a", "x"], ["/b", "y"]], (0, b"", b""), "at /a in this machine: x, and 1 more"),
+        ([["/opt/crio", "it exists and is a folder"]], (0, b"", b""), "to /opt/crio in this machine: it exists"),
+        ([["/a", "x"], ["/b", "y"]], (0, b"", b""), "to /a in this machine: x, and 1 more"),
         ([], (2, b"", b"tar: No space left on device"), "into this machine: tar: No space left on device"),
     ],
 )

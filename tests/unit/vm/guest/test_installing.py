@@ -185,7 +185,7 @@ def test_a_package_that_does_not_install_is_said_with_dpkgs_words(bring):
 
 @pytest.mark.parametrize(
     ("listed", "words"),
-    [(b"/boot/config-1\n", "hold no kernels"), (b"/boot/vmlinuz-1\n/boot/vmlinuz-2\n", "hold 2 kernels")],
+    [(b"/boot/config-1\n", "contain no kernels"), (b"/boot/vmlinuz-1\n/boot/vmlinuz-2\n", "contain 2 kernels")],
 )
 def test_packages_hold_one_kernel(listed, words):
     with pytest.raises(UsageError, match=words):

@@ -82,7 +82,7 @@ def test_what_a_program_says_that_it_is(told, script, name, version):
         ('exec /no/such/runc.dist "$@"', r"/no/such/runc\.dist.*not found \(status 127\)"),
         (b"\x7fELF\x02\x01\x01", "the kernel reports 'Exec format error'"),
         (b"MZ\x90", "the kernel reports 'Exec format error'"),
-        ("exit 127", r"nothing that it could run was found \(status 127\)"),
+        ("exit 127", r"it found nothing to run \(status 127\)"),
         ("printf 'no\\033[31m\\nway' >&2; exit 126", r"no\\x1b\[31m way \(status 126\)"),
         ("echo no libseccomp >&2; exit 127", r"no libseccomp \(status 127\)"),
     ],

@@ -76,17 +76,21 @@ def test_a_guest_that_is_as_declared_has_no_differences():
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("node1/cpulist:1", "node1/cpulist:0-1", "zone 1 has the CPUs [0, 1], declared are [1]"),
-        ("990000", "700000", "zone 0 has 683 MiB, declared are 1024"),
-        ("1030000", "1050000", "zone 1 has 1025 MiB, declared are 1024"),
-        ("60000 kB", "0 kB", "zone 2 has 0 MiB, declared are 64"),
-        ("nr_hugepages:8", "nr_hugepages:7", "zone 0 has huge pages 7 of 2 MiB, declared are 8 of 2 MiB"),
+        ("node1/cpulist:1", "node1/cpulist:0-1", "NUMA node 1 has the CPUs [0, 1], declared are [1]"),
+        ("990000", "700000", "NUMA node 0 has 683 MiB, declared are 1024"),
+        ("1030000", "1050000", "NUMA node 1 has 1025 MiB, declared are 1024"),
+        ("60000 kB", "0 kB", "NUMA node 2 has 0 MiB, declared are 64"),
+        ("nr_hugepages:8", "nr_hugepages:7", "NUMA node 0 has huge pages 7 of 2 MiB, declared are 8 of 2 MiB"),
         (
             "hugepages-1048576kB/nr_hugepages:0",
             "hugepages-1048576kB/nr_hugepages:1",
-            "zone 0 has huge pages 8 of 2 MiB, 1 of 1024 MiB, declared are 8 of 2 MiB",
+            "NUMA node 0 has huge pages 8 of 2 MiB, 1 of 1024 MiB, declared are 8 of 2 MiB",
         ),
-        ("distance:20 10 40", "distance:20 10 30", "zone 1 has the distances [20, 10, 30], declared are [20, 10, 40]"),
+        (
+            "distance:20 10 40",
+            "distance:20 10 30",
+            "NUMA node 1 has the distances [20, 10, 30], declared are [20, 10, 40]",
+        ),
         ("65532", "65536", "swap device 0 has 67108864 usable bytes, declared are 67104768"),
         ("0               10\n", "0               11\n", "swap device 0 has the priority 11, declared is 10"),
         ("-2\n", "5\n", "swap device 1 has the priority 5, declared is a negative one"),
@@ -110,7 +114,7 @@ def test_missing_zones_and_swap_devices_are_counted():
 
 def test_what_is_not_declared_is_linux_own_choice():
     quiet = replace(TOPOLOGY, distances=(), zswap=None, processors=None)
-    assert found("enabled:Y", "enabled:N", topology=quiet)[0].startswith("zone 0 has the distances [10, 20, 40]")
+    assert found("enabled:Y", "enabled:N", topology=quiet)[0].startswith("NUMA node 0 has the distances [10, 20, 40]")
     usual = TEXT.replace("10 20 40", "10 20 20").replace("20 10 40", "20 10 20").replace("40 40 10", "20 20 10")
     assert list(view_differences(Declared(topology=quiet), parse_view(usual))) == []
 

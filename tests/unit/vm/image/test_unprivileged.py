@@ -37,7 +37,7 @@ def test_a_namespace_that_works_is_no_obstacle(programs):
 def test_a_host_that_refuses_is_named_with_what_to_change(programs):
     programs("newuidmap", "")
     programs("unshare", "echo 'unshare: write failed /proc/self/uid_map: Operation not permitted' >&2; exit 1")
-    with pytest.raises(EnvironmentNotAbleError, match="further ids: write failed /proc/self/uid_map") as caught:
+    with pytest.raises(EnvironmentNotAbleError, match="subordinate ids: write failed /proc/self/uid_map") as caught:
         need_namespaces()
     assert "usermod --add-subuids" in caught.value.next_step
 

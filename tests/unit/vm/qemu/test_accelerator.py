@@ -34,7 +34,7 @@ def qemu(folder, script="exit 0"):
 
 def test_without_the_device_there_is_no_kvm(device):
     device.unlink()
-    assert kvm_device_obstacle() == f"there is no {device}"
+    assert kvm_device_obstacle() == f"{device} does not exist"
 
 
 def test_a_qemu_that_aborts_means_no_kvm_and_is_quoted(device, tmp_path):
