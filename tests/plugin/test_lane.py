@@ -394,6 +394,6 @@ def test_a_kept_machine_is_noted_by_the_name_that_enters_it(monkeypatch, tmp_pat
     assert json.loads((tmp_path / "kept.json").read_text())["name"] == "kept-ab"
     [line] = told
     assert line == (
-        "trixie-two-zones is kept as kept-ab, with the pods of the failure: `memqos vm shell kept-ab` enters it, "
+        "trixie-two-zones keeps running as kept-ab, with the pods of the failure: `memqos vm shell kept-ab` enters it, "
         "`memqos vm rm kept-ab` ends it"
     )

@@ -65,8 +65,8 @@ def _told_apart(bundle: Bundle) -> Iterator[str]:
 
 _NOT_THE_RUNTIMES = {
     Setter.KUBELET: "about the kubelet",
-    Setter.MEMQOS: "about values that memqos itself wrote and read back",
-    Setter.SYSTEMD: "about values that systemd writes on its own",
+    Setter.MEMQOS: "about memqos's own writes",
+    Setter.SYSTEMD: "about systemd's own writes",
     Setter.KERNEL: "about the kernel",
     Setter.OTHER: "from an unknown writer",
 }

@@ -219,8 +219,7 @@ def test_what_memqos_wrote_itself_is_counted_apart_from_what_the_runtime_made():
     assert bundle.verdicts == {"conforms": 7, "deviates": 1, "known": 0, "not observable": 0}
     assert verdict_line(bundle) == (
         "verdict: deviates (1 case observed, 1 deviate, 2 not run; 3 findings about containerd+crun, 0 deviate; "
-        "2 about values that memqos itself wrote and read back; 1 about values that systemd writes on its own; "
-        "1 about the kernel; "
+        "2 about memqos's own writes; 1 about systemd's own writes; 1 about the kernel; "
         "1 from an unknown writer, 1 deviate)"
     )
     assert misfits(bundle.to_json(), "bundle") == []
