@@ -1,1 +1,1 @@
-"""What is made of a results folder alone, long after its run: reading it, and what it keeps of each case."""
+"""Reads, merges, compares and verifies results folders, without their runs."""

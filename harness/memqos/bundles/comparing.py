@@ -1,7 +1,7 @@
-"""Two runs side by side: findings that are new, gone or changed, by claim and system, and how the runs differ.
+"""Compares two runs: findings that are new, missing or changed, by claim and system, and differences of the runs.
 
-A case is the same in both if its id and its system are; a finding of it, if subject and control file are. Where each
-run has but one system these need not be the same: comparing a runtime with its next version is the point.
+A case is the same in both if its id and its system are the same, a finding if subject and control file are. If each run
+has only one system, the systems may differ, so that a runtime can be compared with its next version.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ MOST_LISTED = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One finding, or one case, that is not the same in both runs.
+    """One finding or case that differs between the runs.
 
     what: "new" (only in the new run), "gone" (only in the old one) or "changed". knob: "" for a case as a whole.
-    before, after: outcome or verdict with what was observed, "" where there is none. worse: whether something deviates
-    that did not.
+    before, after: outcome or verdict with the observed value, "" if missing. worse: whether it deviates only in the new
+    run.
     """
 
     what: str
@@ -44,7 +44,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differing:
-    """A setting, version or hash that is not the same; before, after: "" where it is not there."""
+    """A setting, version or hash that differs. before, after: "" if missing."""
 
     name: str
     before: str
@@ -53,7 +53,7 @@ class Differing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """All that differs. same: how many cases are the same in both. timing: medians of requests in seconds."""
+    """All differences. same: number of equal cases. timing: medians of requests in seconds."""
 
     changes: tuple[Change, ...]
     differences: tuple[Differing, ...]
@@ -62,7 +62,7 @@ class Comparison:
 
     @property
     def new_deviations(self) -> tuple[Change, ...]:
-        """What deviates now and did not before."""
+        """The changes that are deviations only in the new run."""
         return tuple(change for change in self.changes if change.worse)
 
     def to_json(self) -> dict[str, Json]:
@@ -76,7 +76,7 @@ _Key = tuple[str, str]
 
 
 def compare(old: Bundle, new: Bundle) -> Comparison:
-    """What differs between two runs, in the order of the new one's cases, and of the old one's that are gone."""
+    """The differences of two runs, in the order of the new one's cases, then of the old one's missing cases."""
     alone = all(len({_system(result) for result in one.results if result.profile}) <= 1 for one in (old, new))
     before, after = (_by_case(one.results, alone=alone) for one in (old, new))
     changes: list[Change] = []
@@ -99,7 +99,7 @@ def _system(result: TestResult) -> str:
 
 
 def _by_case(results: Sequence[TestResult], *, alone: bool) -> dict[_Key, TestResult]:
-    """Each case once: of those that merged results have several times, such as contradictions, the worst."""
+    """Each case once: of several in merged results, such as contradictions, the worst."""
     cases: dict[_Key, TestResult] = {}
     for result in results:
         key = (without_system(result), "" if alone else _system(result))
@@ -136,7 +136,7 @@ def _told(result: TestResult) -> str:
 
 
 def _findings(result: TestResult) -> dict[tuple[str, str, int], Finding]:
-    """By subject and control file, and which one of several such it is: a case may judge the same twice."""
+    """The findings by subject, control file and index among equal ones: a case may judge the same file twice."""
     found: dict[tuple[str, str, int], Finding] = {}
     counted: dict[tuple[str, str], int] = {}
     for finding in result.findings:
@@ -166,7 +166,7 @@ def _finding_changes(
 
 
 def _is_same(old: Finding, new: Finding) -> bool:
-    """What conforms is the same whatever was observed: no two runs count the same events."""
+    """The text that is compared. Conforming values count as equal, since no two runs count the same events."""
     return old.verdict is new.verdict and (new.verdict is Verdict.CONFORMS or _said(old) == _said(new))
 
 
@@ -180,13 +180,13 @@ _OF_ONE_BOOT = frozenset({"id", "timing", "restore_seconds", "kept"})
 
 
 def _described(bundle: Bundle) -> dict[str, str]:
-    """Settings, versions and hashes by name; of each machine, but for what no two boots have the same."""
+    """Settings, versions and hashes by name; of each machine, without what differs in every boot."""
     found = {f"setting {name}": str(setting["value"]) for name, setting in bundle.settings.items() if name != "results"}
     found |= {f"host {name}": str(value) for name, value in bundle.host.items()}
     found |= {f"version of {name}": version for name, version in bundle.versions.items()}
     for machine in bundle.machines:
         kept = {name: value for name, value in machine.items() if name not in _OF_ONE_BOOT}
-        # The machines of a run are alike but for their number.
+        # The machines of a run differ only in their number.
         for name, text in _flat(kept, f"machine {machine.get('profile', '')}".strip()):
             found.setdefault(name, text)
     return found
@@ -201,7 +201,7 @@ def _flat(value: object, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _timing(bundle: Bundle) -> dict[str, str]:
-    """The median over the machines of what each step took."""
+    """The median over the machines of each step's time."""
     seconds: dict[str, list[float]] = {}
     for machine in bundle.machines:
         timing = machine.get("timing")
@@ -219,7 +219,7 @@ def _differing(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[
 
 
 def comparison_lines(comparison: Comparison) -> Iterator[str]:
-    """What a person reads: what got worse first, then all else, what differs, timing, and one last sentence."""
+    """The comparison as text: new deviations first, then other changes, differences, timing, and a last sentence."""
     worse = comparison.new_deviations
     yield from _section("new deviations", [line for change in worse for line in _change_lines(change)])
     others = [change for change in comparison.changes if not change.worse]

@@ -1,7 +1,7 @@
-"""Whether what a bundle says of its run agrees with its own cases and findings. Pure.
+"""Whether a bundle's statements about its run agree with its own cases and findings. Pure.
 
-A run writes its exit code and counts from its results, so that they can differ only where a file was edited or lost
-lines. Verdicts come from the findings: a bundle that contradicts them never reads as one that conforms.
+A run derives its exit code and counts from its results, so they differ only if a file was edited or lost lines.
+Verdicts come from the findings: a bundle that contradicts them never counts as conforming.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from memqos.report.words import how_many
 __all__ = ["TROUBLES", "by_findings", "differing_cases", "hidden_verdicts", "inconsistencies"]
 
 TROUBLES = frozenset({ExitCode.CLOSED_PIPE, ExitCode.USAGE, ExitCode.ENVIRONMENT, ExitCode.MACHINERY})
-"""Exit codes for what came in the way of a run outside of any test."""
+"""Exit codes for errors outside of any test."""
 
 _HIDING = {
     Outcome.CONFORMS: (Verdict.DEVIATES, Verdict.KNOWN, Verdict.NOT_OBSERVABLE),
     Outcome.KNOWN: (Verdict.DEVIATES,),
     Outcome.NOT_OBSERVABLE: (Verdict.DEVIATES,),
 }
-"""Verdicts that no case has which ended so: the worst of its findings decides."""
+"""By outcome, the verdicts that no finding of such a case has: the worst finding decides the outcome."""
 _WHOLE = frozenset({Outcome.CONFORMS, Outcome.DEVIATES, Outcome.KNOWN})
 _SHOWN = 3
 
 
 def inconsistencies(head: Mapping[str, Any], bundle: Bundle) -> Iterator[str]:
-    """What is said of the run and does not follow from its results, one sentence each.
+    """Statements about the run that do not follow from its results, one sentence each.
 
-    head: the document of bundle.json, without its results. bundle: what was read of it; its exit code is the one that
-    the document has.
+    head: the document of bundle.json, without its results. bundle: the bundle read from it, with the document's exit
+    code.
     """
     yield from hidden_verdicts(bundle.results)
     counts = head.get("counts")
@@ -63,7 +63,7 @@ def hidden_verdicts(results: Iterable[TestResult]) -> Iterator[str]:
 
 
 def by_findings(result: TestResult) -> TestResult:
-    """The case as its findings make it, where it is said to have ended better than they."""
+    """The case with the outcome of its findings, if its recorded outcome is better."""
     found = {one.verdict for one in result.findings}
     worst = next((verdict for verdict in _HIDING.get(result.outcome, ()) if verdict in found), None)
     if worst is None:
@@ -73,7 +73,7 @@ def by_findings(result: TestResult) -> TestResult:
 
 
 def _miscounted(things: str, told: object, counted: Mapping[str, int]) -> Iterator[str]:
-    """What is counted otherwise than it is there; a name that is missing had no cases."""
+    """Wrong counts; a missing name counts as 0."""
     if not isinstance(told, Mapping):
         yield f"the counts of {things} are missing."
         return
@@ -93,7 +93,7 @@ def _missetters(told: object, bundle: Bundle) -> Iterator[str]:
 
 
 def _wrong_code(head: Mapping[str, Any], bundle: Bundle) -> Iterator[str]:
-    """An exit code that no run with these results ends with."""
+    """An exit code that is impossible with these results."""
     told = head.get("exit_code")
     try:
         code = ExitCode(told)  # type: ignore[arg-type]
@@ -103,14 +103,14 @@ def _wrong_code(head: Mapping[str, Any], bundle: Bundle) -> Iterator[str]:
     alone = exit_code(bundle.results, interrupted=bundle.interrupted)
     possible = {alone}
     if alone not in {ExitCode.DEVIATES, ExitCode.INTERRUPTED}:
-        # What came in the way is told in words too, but for a reader that went away.
+        # Errors are also recorded as text, except a reader that closed the output.
         in_the_way = bool(bundle.error or head.get("inconsistencies"))
         possible |= TROUBLES if in_the_way else {ExitCode.CLOSED_PIPE}
         possible -= {ExitCode.CONFORMS, ExitCode.NOTHING_OBSERVED} if in_the_way else set()
     if alone is ExitCode.CONFORMS and bundle.known_gone:
         possible.add(ExitCode.DEVIATES)
     if not any(result.outcome in _WHOLE for result in bundle.results) and alone is ExitCode.CONFORMS:
-        # Older releases ended so where all that was observed was part of a case.
+        # Older releases ended with this code if only parts of cases were observed.
         possible.add(ExitCode.NOTHING_OBSERVED)
     if code not in possible:
         yield f"its exit code is {code.value} ({_named(code)}), but its results give {alone.value} ({_named(alone)})."
@@ -121,7 +121,7 @@ def _named(code: ExitCode) -> str:
 
 
 def differing_cases(lines: Sequence[object], whole: Sequence[object]) -> Iterator[str]:
-    """What findings.jsonl says of a case and bundle.json does not. lines: as they were read, some may be lost."""
+    """Cases that differ between findings.jsonl and bundle.json. lines: as read; some may be lost."""
     surplus = Counter(map(_told, lines))
     surplus.subtract(Counter(map(_told, whole)))
     others = [key[0] for key, count in surplus.items() if count > 0]
@@ -130,7 +130,7 @@ def differing_cases(lines: Sequence[object], whole: Sequence[object]) -> Iterato
 
 
 def _told(document: object) -> tuple[str, ...]:
-    """What decides of a case: its id, its outcome, and each finding's verdict."""
+    """The compared part of a case: its id, its outcome, and each finding's verdict."""
     if not isinstance(document, Mapping):
         return ("?",)
     findings = document.get("findings")

@@ -1,7 +1,7 @@
-"""What a results folder keeps of a case beside its findings, as plain data: tree, requests, logs, names of files.
+"""The evidence of a case in a results folder as plain data: tree, requests, logs, names of files.
 
-Everything here came from a machine under test, or from a folder that may be damaged: it is read within bounds, kept as
-text, and never followed anywhere. What cannot be read is said.
+It comes from a machine under test, or from a folder that may be damaged, so it is read within bounds, kept as text, and
+links are never followed. Unreadable parts are reported.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ __all__ = ["CaseEvidence", "folder_of", "inside"]
 
 
 LOG_BYTES = 24 << 10
-"""How much of a log's end is kept."""
+"""Bytes of a log's end that are kept."""
 MOST_REQUESTS = 120
 LONGEST_FILE = 64 << 20
-"""Of a longer file nothing is read: no run writes one."""
+"""Longer files are not read: no run writes them."""
 
 _TEXTS = (".txt", ".log", ".unit.txt", ".yaml")
 
 
 class CaseEvidence:
-    """The folder of a case or a population. told: what of it could not be read, a sentence each."""
+    """The folder of a case or a population. told: unreadable parts, a sentence each."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.told: list[str] = []
 
     def document(self) -> Document:
-        """All of it; what the folder does not have is left out."""
+        """All of the evidence, without missing parts."""
         found: Document = {
             "tree": self._tree(),
             "requests": self._requests(),
@@ -58,7 +58,7 @@ class CaseEvidence:
             return []
 
     def lines(self, name: str) -> Iterator[Document]:
-        """The JSON objects of a file, a line each; none where it is not there."""
+        """The JSON objects of a file, one per line; none if it is missing."""
         damaged = 0
         for line in io.BytesIO(self._bytes(name)):
             one = _value(line)
@@ -70,7 +70,7 @@ class CaseEvidence:
             self.told.append(f"{name} has {damaged} damaged {'line' if damaged == 1 else 'lines'}.")
 
     def _bytes(self, name: str) -> bytes:
-        """A file's bytes, also where it was compressed; none where it is not there or cannot be read, which is said."""
+        """A file's bytes, also from a compressed file; none if it is missing, or unreadable, which is reported."""
         file = self.folder / name
         is_compressed = not file.exists()
         file = file.with_name(f"{name}{COMPRESSED}") if is_compressed else file
@@ -99,7 +99,7 @@ class CaseEvidence:
         return found
 
     def _tree(self) -> list[Document]:
-        """Each cgroup of the plan or of a reading: by file what is expected, and what was observed last."""
+        """Each cgroup of the plan or of a reading: by file the expected value and the last observed one."""
         observed: dict[str, Mapping[str, object]] = {}
         for reading in self.lines("readings.jsonl"):
             cgroups = reading.get("cgroups")
@@ -157,15 +157,15 @@ class CaseEvidence:
 
 
 def _tail(end: bytes, most: int, size: int) -> str:
-    """The last bytes of a file of this size as text, and how many are told if these are not all."""
+    """The last bytes of a file of this size as text, with a first line if they are not all."""
     text = end.decode("utf-8", "backslashreplace")
     return text if size <= most else f"… the last {most >> 10} KiB of {size >> 10}:\n{text}"
 
 
 def folder_of(results: Path, result: TestResult) -> Path | None:
-    """Where the evidence of a case is: its own folder, else that of the population that it looks at; None for neither.
+    """The folder with the evidence of a case: its own, else that of its population; None for neither.
 
-    A folder is only taken within the results: what names it was read from a file.
+    The folder must be within the results, since its name was read from a file.
     """
     own = inside(results, result.folder) if result.folder else None
     if own is not None:
@@ -184,7 +184,7 @@ def folder_of(results: Path, result: TestResult) -> Path | None:
 
 
 def inside(results: Path, name: str) -> Path | None:
-    """A folder by its name below the results; None if there is none, or it leads out of them."""
+    """A folder by its name below the results; None if it is missing or outside of them."""
     try:
         folder = (results / name).resolve()
         return folder if folder.is_relative_to(results.resolve()) and folder.is_dir() else None
@@ -193,7 +193,7 @@ def inside(results: Path, name: str) -> Path | None:
 
 
 def _refuse(word: str) -> None:
-    """NaN and Infinity are no JSON: a browser would not read what has them."""
+    """The value without NaN and Infinity, which are not JSON: a browser would not read them."""
     raise ValueError(word)
 
 

@@ -1,4 +1,4 @@
-"""The files of a results folder that are whole or not there, and what its machines say of themselves."""
+"""Writes and compresses the files of a results folder, and reads the descriptions of its machines."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ __all__ = [
 ]
 
 BEGUN = "begun.txt"
-"""The cases that were begun, a line each; a run that comes to its end removes it."""
+"""The cases that have begun, one per line; removed at the end of a run."""
 BUNDLE = "bundle.json"
 FINDINGS = "findings.jsonl"
 RUN = "run.json"
 COMPRESSED = ".gz"
 EVIDENCE = ("machines", "populations", "tests")
-"""The folders that have a folder for each machine, population and case."""
+"""The folders with one folder per machine, population and case."""
 _WORTH_IT = 4 << 10
-"""Smaller files take a block of the disk (4 KiB) all the same."""
+"""Smaller files are not compressed: they take a block of the disk (4 KiB) in any case."""
 MANY_FINDINGS = 1 << 20
-"""Fewer are read by people, with the programs that they are used to."""
+"""Shorter files stay uncompressed, so that every program can read them."""
 _LONG = frozenset({"plan.json", "readings.jsonl", "requests.jsonl", "series.jsonl", "workloads.jsonl"})
 _READ = frozenset({".txt", ".log"})
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file so that a reader finds either the old text or the whole new one."""
+    """Write a file so that a reader finds either the old text or the complete new one."""
     temporary = path.with_name(f".{path.name}.new")
     try:
-        # A path may have bytes that are no text.
+        # A path may have bytes that are not text.
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
         temporary.replace(path)
     except OSError:
@@ -57,9 +57,9 @@ def write(path: Path, text: str) -> None:
 
 
 def compress_evidence(folders: Iterable[Path], *, with_logs: bool = False) -> None:
-    """Compress the long files of these folders, which nobody writes to any more; what cannot be stays as it is.
+    """Compress the long files of these finished folders; a file that cannot be compressed stays unchanged.
 
-    with_logs: also those that people read, for folders that are like another one.
+    with_logs: also the logs, for folders with the same cause as another one.
     """
     for folder in folders:
         with contextlib.suppress(OSError):
@@ -69,7 +69,7 @@ def compress_evidence(folders: Iterable[Path], *, with_logs: bool = False) -> No
 
 
 def compress_findings(folder: Path) -> None:
-    """Compress a long findings.jsonl of a run that has ended: bundle.json has every case of it, too."""
+    """Compress a long findings.jsonl of a finished run: bundle.json has all of its cases."""
     if (folder / BUNDLE).is_file():
         with contextlib.suppress(OSError):
             _compress(folder / FINDINGS, worth_it=MANY_FINDINGS)
@@ -80,7 +80,7 @@ def _compress(file: Path, *, worth_it: int = _WORTH_IT) -> None:
         return
     smaller = file.with_name(f"{file.name}{COMPRESSED}")
     try:
-        # Without a time or a name in it: the same text makes the same file.
+        # No time and no name in the header, so that the same text makes the same file.
         smaller.write_bytes(gzip.compress(file.read_bytes(), mtime=0))
     except OSError:
         smaller.unlink(missing_ok=True)
@@ -104,9 +104,9 @@ def evidence_files(folder: Path) -> dict[str, bytes]:
 
 
 def keep_evidence(folder: Path, told: Mapping[str, bytes]) -> None:
-    """Write what evidence_files() of another host told; what is here already stays as it is.
+    """Write the evidence_files() of another host; existing files stay unchanged.
 
-    Raises OSError for what cannot be written. A name that leads elsewhere is left out.
+    Raises OSError for failed writes. Names that point outside of the folder are left out.
     """
     for name, content in told.items():
         kind, *more = name.split("/")
@@ -118,7 +118,7 @@ def keep_evidence(folder: Path, told: Mapping[str, bytes]) -> None:
 
 
 def machines(folder: Path) -> list[Mapping[str, Any]]:
-    """What each booted machine says of itself; one whose file was not written whole is named all the same."""
+    """Each booted machine's description of itself; a machine with an incomplete file has only its id."""
     said: list[Mapping[str, Any]] = []
     for file in sorted(folder.glob("machines/*/machine.json")):
         try:

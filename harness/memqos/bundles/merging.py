@@ -1,7 +1,7 @@
-"""Several runs as one: shards, workers, hosts and kernels, in one results folder that says what came from where.
+"""Merges several runs (shards, workers, hosts, kernels) into one results folder that names the origin of each part.
 
-Machines, populations and cases keep their names behind that of their part. A case that two parts have for the same
-system is a double; if they do not agree, it is a contradiction, both are kept, and it is named.
+The names of machines, populations and cases begin with the name of their part. A case that two parts have for the same
+system is a double. If they do not agree, it is a contradiction: both are kept, and it is reported.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def _raise(error: OSError) -> None:
 
 
 def copy_folder(source: Path, target: Path, *, leave_out: Collection[str] = ()) -> Iterator[Path]:
-    """Copy a folder into a new one; yields the links that lead out of it, or nowhere, which are left out.
+    """Copy a folder into a new one; yields the links that are left out, because they point outside of it or nowhere.
 
-    A link within the folder stays one. leave_out: names at its top. Raises OSError for what cannot be read or written.
+    Links within the folder stay links. leave_out: names at its top. Raises OSError for failed reads and writes.
     """
     whole = source.resolve()
     for place, folders, names in os.walk(source, onerror=_raise):
@@ -67,18 +67,18 @@ def copy_folder(source: Path, target: Path, *, leave_out: Collection[str] = ()) 
 
 
 def _stays_within(link: Path, folder: Path) -> bool:
-    """Whether a link leads to something in the folder, by a path that still does so in a copy of it."""
+    """Whether a link points into the folder, by a path that is also valid in a copy of it."""
     try:
         found = link.resolve(strict=True)
-    except (OSError, RuntimeError):  # nowhere, or round in a circle
+    except (OSError, RuntimeError):  # a dangling link, or a loop
         return False
     return found.is_relative_to(folder) and not link.readlink().is_absolute()
 
 
 def misfit_shards(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
-    """What is wrong, a sentence each; nothing where no part is a shard, or each division has all its shards.
+    """The faults, a sentence each; none if no part is a shard, or if each division has all its shards.
 
-    parts: each name with what its bundle says of its shard, empty for a whole run.
+    parts: each name with the shard of its bundle, empty for a whole run.
     """
     shards = [(name, shard) for name, shard in parts if shard]
     wholes: dict[tuple[str, ...], list[str]] = {}
@@ -91,14 +91,14 @@ def misfit_shards(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[st
             f"{', '.join(wholes[of, cases, division])}: {of} parts of {cases} cases, division {division}"
             for of, cases, division in lacking
         )
-        yield f"the shards are of different divisions, so that cases may be missing or there twice ({told})"
+        yield f"the shards belong to different divisions, so cases may be missing or duplicated ({told})"
         return
     for (of, _, _), missing in lacking.items():
         yield f"of {of} shards {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
 
 
 def _whole_of(shard: Mapping[str, Any], shards: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """What a shard is part of; of one that was killed before it divided its cases, the only one that it can be of."""
+    """A shard's division; for a shard that was killed before it divided its cases, the only possible one."""
     known = {_told(one) for one in shards if one.get("division") and one.get("of") == shard.get("of")}
     return known.pop() if not shard.get("division") and len(known) == 1 else _told(shard)
 
@@ -108,7 +108,7 @@ def _told(shard: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _missing(of: str, names: Sequence[str], parts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
-    """The numbers of a division that none of these parts has."""
+    """The missing numbers of a division."""
     numbers = {str(shard.get("number", "?")) for name, shard in parts if name in names}
     return [number for number in map(str, range(1, int(of) + 1)) if number not in numbers] if of.isdigit() else []
 
@@ -117,9 +117,9 @@ _MOST_FAULTS = 20
 
 
 def merge(parts: Sequence[Results], folder: Path) -> Results:
-    """The parts as one run in this folder, which is made: its bundle, findings and evidence.
+    """The parts as one run in this new folder: its bundle, findings and evidence.
 
-    Raises UsageError if there is no part, if one is named twice, or if the folder holds something or is in a part.
+    Raises UsageError without parts, if one is named twice, or if the folder is not empty or is within a part.
     """
     _check(parts, folder)
     names = _names(parts)
@@ -167,7 +167,7 @@ def _check(parts: Sequence[Results], folder: Path) -> None:
 
 
 def _names(parts: Sequence[Results]) -> list[str]:
-    """A name for each part: its folder's, with those above it where that is not enough, else its number."""
+    """A name for each part: its folder's, with the folders above it if needed, else its number."""
     for depth in range(1, 4):
         names = ["-".join(part.folder.resolve().parts[-depth:]).strip("/") for part in parts]
         if len(set(names)) == len(names) and all(names):
@@ -189,7 +189,7 @@ def _renamed(result: TestResult, part: str) -> TestResult:
 
 
 def _kind(machine: Mapping[str, Any]) -> tuple[str, ...]:
-    """What makes the same case on another machine another case: topology, kernel and runtimes."""
+    """What distinguishes the same case on another machine: topology, kernel and runtimes."""
     runtimes = machine.get("runtimes")
     told = (str(machine.get(name, "")) for name in ("topology", "kernel"))
     return *told, *(map(str, runtimes) if isinstance(runtimes, list | tuple) else ())
@@ -217,11 +217,11 @@ def _bundle(
     misfits = list(misfit_shards([(name, one.shard) for name, one in zip(names, bundles, strict=True)]))
     contradictions += misfits
     codes = {ExitCode(one.exit_code) for one in bundles}
-    # Of shards that do not fit, cases are missing as of a run that was broken off.
+    # If shards do not fit, cases are missing as in an interrupted run.
     interrupted = bool(misfits) or any(one.interrupted for one in bundles)
     code = exit_code(results, interrupted=interrupted, troubles=[one for one in codes if one in TROUBLES])
     if code is ExitCode.CONFORMS and ExitCode.DEVIATES in codes:
-        code = ExitCode.DEVIATES  # for known deviations that are gone, where that was asked for
+        code = ExitCode.DEVIATES  # for known deviations that were not observed, with --strict-known
     return Bundle(
         started=min(one.started for one in bundles),
         ended=max(one.ended for one in bundles),
@@ -253,18 +253,18 @@ def _bundle(
 
 
 def _agree(first: TestResult, other: TestResult) -> bool:
-    """Whether two say the same of the system under test; what a place or a second has otherwise is no disagreement."""
+    """Whether two results agree about the system under test; places and times may differ."""
     said = [[(one.verdict, one.subject, one.knob, one.expected) for one in each.findings] for each in (first, other)]
     return first.outcome is other.outcome and (said[0] == said[1] or first.outcome is Outcome.CONFORMS)
 
 
 def _common(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What all parts have alike; each part keeps its own."""
+    """The settings that are equal in all parts; each part keeps its own."""
     return {name: value for name, value in each[0].items() if all(one.get(name) == value for one in each[1:])}
 
 
 def parts_of(name: str, results: Results) -> Iterator[Part]:
-    """The run, or those that it was merged of before, with whether its folder is as it was left."""
+    """The run, or the parts of an already merged one, with the verification of its folder."""
     bundle, found = results.bundle, verify(results.folder)
     faults = tuple(found.faults())
     shown = (
@@ -273,7 +273,7 @@ def parts_of(name: str, results: Results) -> Iterator[Part]:
     )
     if bundle.merged is not None and bundle.merged.parts:
         for part in bundle.merged.parts:
-            # A part is no better verified than the folder that says so.
+            # A part's verification is only as good as that of the folder that contains it.
             said = {part.verified or NOT_VERIFIED, found.state}
             state = next(state for state in (FAILED, NOT_VERIFIED, VERIFIED) if state in said)
             yield dataclasses.replace(
@@ -295,7 +295,7 @@ def parts_of(name: str, results: Results) -> Iterator[Part]:
 
 
 def _copy_evidence(part: Results, folder: Path, name: str) -> Iterator[str]:
-    """Copy a part's evidence; what is left out of it, a sentence each."""
+    """Copy a part's evidence; yields a sentence for each entry that is left out."""
     for kind in EVIDENCE:
         for own in _folders(part.folder / kind):
             kept = inside(part.folder, f"{kind}/{own.name}")

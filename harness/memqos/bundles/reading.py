@@ -1,7 +1,7 @@
-"""Reads a results folder back, whatever became of its run: whole, killed or cut short.
+"""Reads a results folder, whether its run ended, was killed, or left a damaged folder.
 
-`bundle.json` says how a run ended. A run that was killed has none: then `run.json` says what it was to be, and
-`findings.jsonl`, which is written case by case, what it found. What is missing is said, and never made up.
+`bundle.json` has the end of a run. A killed run has none: then `run.json` has the plan of the run, and
+`findings.jsonl`, which is written case by case, its findings. Missing parts are reported and never invented.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ _LONGEST_BEGUN = 16 << 20
 
 
 def how_far(cases: object, results: Sequence[TestResult], folder: Path) -> str:
-    """How far a run came that left no bundle, as far as its folder says. cases: how many it was to run."""
-    said = f"There is no whole {BUNDLE}: the run was killed or still goes on"
+    """The progress of a run without a bundle, as far as its folder shows. cases: number of planned cases."""
+    said = f"No complete {BUNDLE}: the run was killed or is still running"
     if not count_of(cases):
-        return f"{said}, so that its end, and how many cases are missing, is not known."
+        return f"{said}; its end and the number of missing cases are unknown."
     begun = _begun(folder, {result.id for result in results})
     during = f", while it ran {first_few(begun)}" if begun else ""
     return f"{said}, after {len(results)} of its {cases} cases{during}."
 
 
 def _begun(folder: Path, ended: Set[str]) -> list[str]:
-    """The cases that were begun, and did not end; the last line may have been cut off."""
+    """The cases that began and did not end; the last line may be incomplete."""
     file = folder / BEGUN
-    if file.is_symlink() or not file.is_file():  # a link may lead to what is nobody's business, and a pipe waits
+    if file.is_symlink() or not file.is_file():  # a link may point anywhere, and a pipe blocks
         return []
     with contextlib.suppress(OSError), file.open("rb") as stream:
         lines = stream.read(_LONGEST_BEGUN).decode("utf-8", "replace").split("\n")[:-1]
@@ -61,19 +61,19 @@ def _begun(folder: Path, ended: Set[str]) -> list[str]:
 
 
 def first_few(some: Sequence[object]) -> str:
-    """The first of them, and how many there are more."""
+    """The first ones, and the number of the others."""
     shown = ", ".join(map(str, some[:5]))
     return shown if len(some) <= 5 else f"{shown} and {len(some) - 5} more"  # noqa: PLR2004 - the five shown
 
 
 _OF_FINDINGS = (FINDINGS, f"{FINDINGS}{COMPRESSED}")
-"""The second is that of a long run that has ended."""
+"""The second name is that of a long finished run."""
 
 LONGEST_BUNDLE = 256 << 20
 LONGEST_FINDINGS = 512 << 20
 LONGEST_LINE = 16 << 20
 MOST_CASES = 200_000
-"""Of more than these nothing is read: a run of all suites has some thousands of cases, of some KiB each."""
+"""More than this is not read: a run of all suites has some thousands of cases, of some KiB each."""
 _MOST_DAMAGED = 1000
 
 _OLDER_FORMATS = frozenset({"1", "2"})
@@ -83,9 +83,9 @@ _NOT_OBJECTS = "it contains no JSON object"
 
 
 def read_results(place: Path) -> Results:
-    """The results of a run. place: its folder, or the bundle.json or findings.jsonl in it.
+    """The results of a run. place: its folder, or its bundle.json or findings.jsonl.
 
-    Raises UsageError for a place that holds no results, or those of another format.
+    Raises UsageError for a place without results, or with results of another format.
     """
     folder = place.parent if place.name in {BUNDLE, *_OF_FINDINGS} and not place.is_dir() else place
     try:
@@ -128,7 +128,7 @@ def _read(folder: Path) -> Results:
 def _judged(
     head: Mapping[str, Any], bundle: Bundle, folder: Path, faults: Sequence[str], *, is_unended: bool
 ) -> Bundle:
-    """The bundle with what it says against itself, and the exit code that follows from its results."""
+    """The bundle with its inconsistencies, and the exit code that follows from its results."""
     changed = changed_among(folder, (BUNDLE, *_OF_FINDINGS, RUN))
     found = [f"{name} was changed after the run (SHA256SUMS)." for name in changed]
     found += [*shapes.Fields(head, BUNDLE).take("inconsistencies", list[str], []), *faults]
@@ -142,12 +142,12 @@ def _judged(
 
 
 def _refuse(word: str) -> None:
-    """NaN and Infinity, which Python writes and JSON has not: a browser would not read them."""
+    """Reject NaN and Infinity, which Python writes but JSON does not have: a browser would not read them."""
     raise ValueError(f"{word} is no JSON")
 
 
 def _refuse_other_format(head: Mapping[str, Any], folder: Path) -> None:
-    """Raises UsageError for what says another format than SCHEMA; a document without one was damaged, and is read."""
+    """Raise UsageError for another format than SCHEMA; a document without format is damaged, and is read."""
     found = head.get("schema", SCHEMA)
     if found == SCHEMA:
         return
@@ -168,7 +168,7 @@ def _next_step(schema: str) -> str:
 
 
 def _document(file: Path, missing: list[str]) -> dict[str, Any] | None:
-    """A JSON object, its findings' reasons kept as text; None where there is no whole one."""
+    """A JSON object, with its findings' reasons as text; None if it is incomplete."""
     if not file.exists():
         return None
     if not file.is_file():
@@ -189,12 +189,12 @@ def _document(file: Path, missing: list[str]) -> dict[str, Any] | None:
 
 
 def _lines(file: Path, missing: list[str]) -> Iterator[object]:
-    """The JSON values of a file, a line each; a line that is none is counted, and the last may have been cut off."""
+    """The JSON values of a file, one per line; malformed lines are counted, and the last may be incomplete."""
     damaged: list[int] = []
     smaller = file.with_name(f"{file.name}{COMPRESSED}")
     is_compressed = not file.exists() and smaller.is_file()
     if not file.is_file() and not is_compressed:
-        # Not so of a folder or a pipe alone: reading a pipe would wait for somebody who writes to it.
+        # Only a regular file is read: reading a pipe would wait for a writer.
         missing.append(f"{file.name} is {'not a file' if file.exists() else 'missing'}.")
         return
     try:
@@ -215,13 +215,13 @@ def _lines(file: Path, missing: list[str]) -> Iterator[object]:
 
 
 class _EndlessError(Exception):
-    """A file goes on beyond what any run writes, as a compressed one of a few KiB may for hours."""
+    """A file is longer than that of any run; a compressed file of a few KiB can take hours to read."""
 
 
 def _bounded_lines(stream: io.BufferedIOBase) -> Iterator[bytes]:
-    """The lines of a file, read a piece at a time.
+    """The lines of a file, read piece by piece.
 
-    Raises _EndlessError for a line, a file or a number of lines beyond any run's.
+    Raises _EndlessError for a line, a file or a number of lines beyond that of any run.
     """
     size = number = 0
     while line := stream.readline(LONGEST_LINE + 1):
@@ -236,10 +236,9 @@ def _bounded_lines(stream: io.BufferedIOBase) -> Iterator[bytes]:
 
 
 class _Told:
-    """Makes results of documents; what is the same in many of them is kept once, and lines told twice count once.
+    """Makes results from documents; equal parts are kept once, and repeated lines count once.
 
-    reasons: those that findings may have by their places.
-    unexplained: how many findings name a place at which there is none.
+    reasons: the reasons by index. unexplained: number of findings whose index has no reason.
     """
 
     def __init__(self, reasons: object) -> None:
@@ -250,7 +249,7 @@ class _Told:
         self._subjects: dict[Subject, Subject] = {}
 
     def results(self, documents: Iterable[object], name: str, missing: list[str]) -> Iterator[TestResult]:
-        """The results that documents are; those that are none are said. name: the file that they are from."""
+        """The results in documents; malformed ones are reported. name: of their file."""
         damaged: list[int] = []
         for number, document in enumerate(documents, 1):
             try:
@@ -314,7 +313,7 @@ def _bundle(head: Mapping[str, Any], results: tuple[TestResult, ...], folder: Pa
 
 
 def _code(head: Mapping[str, Any], results: tuple[TestResult, ...], *, interrupted: bool) -> int:
-    """The code that the run answered; of one that was killed the one that it would have had."""
+    """The exit code of the run; for a killed run, the one that its results give."""
     try:
         return int(ExitCode(head.get("exit_code")))  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -322,7 +321,7 @@ def _code(head: Mapping[str, Any], results: tuple[TestResult, ...], *, interrupt
 
 
 def _claims_brought(results: Iterable[TestResult]) -> Mapping[str, Mapping[str, str]]:
-    """The sentences of claims as this memqos has them, for results that do not say them."""
+    """The sentences of claims from this memqos, for results without them."""
     try:
         known = claims.load(data_root() / "suites")
     except MemqosError:
@@ -332,7 +331,7 @@ def _claims_brought(results: Iterable[TestResult]) -> Mapping[str, Mapping[str, 
 
 
 def _not_said(head: Mapping[str, Any], bundle: Bundle) -> Iterator[str]:
-    """What a reader would look for, and this run did not keep."""
+    """Facts that this run did not keep."""
     for name, what in (
         ("settings", "The settings of the run and their origins are unknown."),
         ("versions", "The versions of memqos and of what it uses are unknown."),

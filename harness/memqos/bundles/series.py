@@ -1,11 +1,10 @@
-"""What was watched of a cgroup over time, as columns that a chart can draw.
+"""The series of a watched cgroup, as columns for a chart.
 
-`series.jsonl` has what changed, and when; a chart needs every value at every time. Times are seconds since the first
-look of the file, amounts are bytes as the kernel says them. A pressure is a share of time in percent: of the half
-second before, from the kernel's total of stalls; of the last ten seconds, as the kernel averages them, where a series
-has no total. What was read again after it was taken ("refault anon", "refault file") is in pages, all since the cgroup
-was made; no column if there was none. A value that was not looked at yet is None, and one that says "max" is None too:
-no line is drawn.
+`series.jsonl` has changes with their times; a chart needs every value at every time. Times are seconds since the file's
+first sample, amounts are bytes as the kernel reports them. A pressure is a share of time in percent: of the half second
+before, from the kernel's total of stalls; without a total, of the last ten seconds, as the kernel averages them.
+Refaults ("refault anon", "refault file") are in pages since the creation of the cgroup; without refaults they have no
+column. A value is None before its first sample and for "max": no line is drawn.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ __all__ = ["CGROUPFS", "charts_of"]
 
 CGROUPFS = "/sys/fs/cgroup"
 MOST_POINTS = 1500
-"""More times than this cannot be told apart on a screen; of more, every so many are kept, and all that had events."""
+"""Most times in a chart; of more, an even selection is kept, and all times with events."""
 
 _WINDOW = 0.5
-"""Seconds over which stalls are counted: looks that an event made may be milliseconds apart, and say nothing alone."""
+"""Seconds over which stalls count: samples that events cause may be only milliseconds apart."""
 _BY_TOTAL, _BY_AVERAGE = "share of the half second before", "share of time, last 10 s"
 
 _LIMITS = ("memory.min", "memory.low", "memory.high", "memory.max")
@@ -35,9 +34,9 @@ _MARKED = frozenset({"low", "high", "max", "oom", "oom_kill", "oom_group_kill", 
 
 
 def charts_of(looks: Iterable[Mapping[str, Any]], cgroups: frozenset[str] | None = None) -> list[Document]:
-    """One chart for each cgroup that was watched, in the order of their first looks; none for a single look.
+    """One chart per watched cgroup, in the order of their first samples; none for a single sample.
 
-    cgroups: only these and what is above or below them; None for all.
+    cgroups: only these with their ancestors and descendants; None for all.
     """
     by_cgroup: dict[str, _Course] = {}
     first: float | None = None
@@ -67,7 +66,7 @@ class _Course:
         self._stalls: dict[str, list[tuple[float, float]]] = {}
 
     def add(self, at: float, files: Mapping[str, object], why: str) -> None:
-        """One look."""
+        """Add one sample."""
         row = dict(self._rows[-1]) if self._rows else {}
         texts = {name: text for name, text in files.items() if isinstance(text, str)}
         row.update(_values(texts))
@@ -96,7 +95,7 @@ class _Course:
                     yield "populated" if value else "empty"
 
     def _pressures(self, at: float, text: str) -> Iterator[tuple[str, float | None]]:
-        """The columns "some" and "full"; a look without the file is one at which the total was what it was before."""
+        """The columns "some" and "full"; in a sample without the file the total is unchanged."""
         for kind, average, total in _stalled(text):
             if total is None:
                 yield kind, average
@@ -106,12 +105,12 @@ class _Course:
             if told[-1][0] < at:
                 told.append((at, told[-1][1]))
             since, before = next((one for one in reversed(told) if at - one[0] >= _WINDOW), told[0])
-            # Read back in microseconds: a reset, or a clock that was set, is no share of time.
+            # A reset counter, or a changed clock, gives no share of time.
             share = (told[-1][1] - before) / 10_000 / (at - since) if at > since else None
             yield kind, None if share is None else round(min(max(share, 0.0), 100.0), 3)
 
     def chart(self, path: str) -> Document:
-        """Its columns, by name, at the times that are kept."""
+        """The columns by name, at the kept times."""
         marked = {mark["at"] for mark in self._marks}
         step = max(1, -(-len(self.times) // MOST_POINTS))
         kept = [
@@ -143,7 +142,7 @@ def _values(texts: Mapping[str, str]) -> Iterator[tuple[str, float | None]]:
 
 
 def _zones(text: str) -> Iterator[tuple[str, float | None]]:
-    """Anon N0=0 N1=4096, for each kind that is drawn; "anon N0" is its column."""
+    """Memory by NUMA node from lines like "anon N0=0 N1=4096"; the column is "anon N0"."""
     for line in text.splitlines():
         kind, _, rest = line.partition(" ")
         zones = _ZONE.findall(rest) if kind in _USAGE else []
@@ -152,7 +151,7 @@ def _zones(text: str) -> Iterator[tuple[str, float | None]]:
 
 
 def _stalled(text: str) -> Iterator[tuple[str, float | None, float | None]]:
-    """Of "some avg10=0.00 avg60=… total=77" the kind, the average in percent, and the total in microseconds."""
+    """Kind, average in percent and total in microseconds of "some avg10=0.00 avg60=… total=77"."""
     for line in text.splitlines():
         kind, _, rest = line.partition(" ")
         said = dict(word.split("=", 1) for word in rest.split() if "=" in word)

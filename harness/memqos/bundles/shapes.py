@@ -59,12 +59,12 @@ class Fields:
 
 
 def count_of(value: object) -> int:
-    """A number of things; 0 for anything else."""
+    """A count, or 0."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def moment_of(value: str) -> str:
-    """A time as it was written; "" for what is none."""
+    """A time as written, or ""."""
     try:
         datetime.datetime.fromisoformat(value)
     except ValueError:
@@ -106,7 +106,7 @@ def reason_of(document: object) -> Reason:
 
 
 def machine_of(value: Mapping[str, Any]) -> dict[str, Any]:
-    """What a machine says of itself; of what reports read the fields that are as they should be."""
+    """A machine's description of itself; of the fields that reports read, only well-formed ones."""
     fields = Fields(value, "machine.json")
     found = {name: one for name, one in value.items() if name not in {"runtimes", "timing", "kept"}}
     found["id"] = fields.take("id", str, "")
@@ -119,7 +119,7 @@ def machine_of(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shard_asked(settings: Mapping[str, documents.Setting]) -> dict[str, Any]:
-    """Which part of several was asked for, of a run that did not come to divide its cases; empty for none."""
+    """The selected shard of a run that ended before it divided its cases; empty for none."""
     value = settings["shard"]["value"] if "shard" in settings else None
     if not isinstance(value, str):
         return {}

@@ -1,7 +1,7 @@
-"""Whether a results folder is as its run left it: hashes of every file, and who vouches for them.
+"""Whether a results folder is unchanged since its run: hashes of every file, and their signature.
 
-SHA256SUMS is as `sha256sum` writes it: `sha256sum -c SHA256SUMS` says the same without memqos. It is signed with an ssh
-key, by ssh-keygen -Y sign with the namespace `memqos`, into SHA256SUMS.sig.
+SHA256SUMS has the format of `sha256sum`, so `sha256sum -c SHA256SUMS` checks the same without memqos. `ssh-keygen -Y
+sign` signs it with an ssh key and the namespace `memqos` into SHA256SUMS.sig.
 """
 
 from __future__ import annotations
@@ -39,15 +39,14 @@ NAMESPACE = "memqos"
 _CHUNK = 1 << 20
 _LONGEST_SUMS = 64 << 20
 ANSWER_SECONDS = 60.0
-"""Enough for a person to type a passphrase."""
+"""Seconds for ssh-keygen, enough to type a passphrase."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What verifying found. checked: how many files are as they were. The others are paths below the folder.
+    """The result of a verification. checked: number of unchanged files. The others are paths below the folder.
 
-    sealed: whether there are hashes at all; a run that was killed has none. damaged: the lines that are no hash and
-    name, as SHA256SUMS:LINE.
+    sealed: whether the folder has hashes; that of a killed run has none. damaged: malformed lines, as SHA256SUMS:LINE.
     """
 
     sealed: bool
@@ -59,16 +58,16 @@ class Verification:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all is as the run left it."""
+        """Whether everything is unchanged since the run."""
         return self.sealed and not (self.damaged or self.changed or self.missing or self.added)
 
     @property
     def state(self) -> str:
-        """In a word, as provenance keeps it: "verified", "failed", or "not verified" without hashes."""
+        """The state for provenance: "verified", "failed", or "not verified" without hashes."""
         return NOT_VERIFIED if not self.sealed else VERIFIED if self.is_whole else FAILED
 
     def faults(self) -> Iterator[str]:
-        """What is not as the run left it, a line each."""
+        """The changes since the run, one line each."""
         yield from (f"damaged: {name} is not a hash and a name" for name in self.damaged)
         for title, names in (("changed", self.changed), ("missing", self.missing), ("added", self.added)):
             yield from (f"{title}: {name}" for name in names)
@@ -76,25 +75,25 @@ class Verification:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """Who vouches for the hashes, in ssh-keygen's words; "" for nobody. fault: why that does not count, or ""."""
+    """The signer of the hashes, as ssh-keygen prints it; "" for none. fault: why the signature is not valid, or ""."""
 
     by: str = ""
     fault: str = ""
 
 
 def seal(folder: Path) -> None:
-    """Write the hashes of all files in a results folder; the last thing that is written there."""
+    """Write the hashes of all files in a results folder, as its last file."""
     write(folder / SUMS, "".join(f"{_line(_digest(folder / name), name)}\n" for name in _files(folder)))
 
 
 def verify(folder: Path) -> Verification:
-    """Hold the files against their hashes. Raises UsageError for a file of hashes that this user may not read."""
+    """Compare the files with their hashes. Raises UsageError for a file of hashes that this user may not read."""
     lines = _sums(folder)
     if lines is None:
         return Verification(sealed=False)
     hashes = [line for line in lines if line is not None]
     known, found = {name for name, _ in hashes}, set(_files(folder))
-    # A name may have several lines: each has to hold.
+    # A name may have several lines: each must be right.
     differing = (name for name, digest in hashes if name in found and _digest(folder / name) != digest)
     changed = tuple(dict.fromkeys(differing))
     return Verification(
@@ -108,9 +107,9 @@ def verify(folder: Path) -> Verification:
 
 
 def changed_among(folder: Path, names: Iterable[str]) -> list[str]:
-    """Those of some files that are there and not as their hashes say; none where there are no hashes.
+    """The existing ones of some files that differ from their hashes; none without hashes.
 
-    Errors as of `verify`, which holds every file against them.
+    Errors as in `verify`, which compares every file.
     """
     hashes = dict(line for line in _sums(folder) or () if line is not None)
     there = [name for name in names if (folder / name).exists()]
@@ -118,7 +117,7 @@ def changed_among(folder: Path, names: Iterable[str]) -> list[str]:
 
 
 def _sums(folder: Path) -> list[tuple[str, str] | None] | None:
-    """The lines of the file of hashes, None for one that is no hash and name; None for a folder without that file."""
+    """The lines of the file of hashes, None for a malformed one; None for a folder without that file."""
     file = folder / SUMS
     try:
         text = read_plain(file, most=_LONGEST_SUMS).decode("utf-8", "surrogateescape")
@@ -130,7 +129,7 @@ def _sums(folder: Path) -> list[tuple[str, str] | None] | None:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """Every file but the hashes themselves, sorted; a link is named, and never followed."""
+    """Every file except the hashes themselves, sorted; links are listed and never followed."""
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if name not in {SUMS, SIGNATURE} and (path.is_symlink() or not path.is_dir()):
@@ -138,7 +137,7 @@ def _files(folder: Path) -> Iterator[str]:
 
 
 def _digest(file: Path) -> str:
-    """The hash of a file's bytes, of a link where it leads; "" for what cannot be read."""
+    """The hash of a file's bytes, or of a link's target; "" for an unreadable file."""
     found = hashlib.sha256()
     try:
         if file.is_symlink():
@@ -159,13 +158,13 @@ _MEANT = {escape: char for char, escape in _ESCAPES.items()}
 
 
 def _line(digest: str, name: str) -> str:
-    """One line as `sha256sum` writes it: before the hash of an escaped name stands a backslash."""
+    """One line as `sha256sum` writes it: an escaped name has a backslash before its hash."""
     escaped = re.sub(r"[\\\n\r]", lambda found: _ESCAPES[found[0]], name)
     return f"{digest}  {name}" if escaped == name else f"\\{digest}  {escaped}"
 
 
 def _parsed(line: str) -> tuple[str, str] | None:
-    """The name and the hash of a line; None for a line that has not both."""
+    """The name and the hash of a line; None for a malformed line."""
     digest, separator, name = line.removeprefix("\\").partition("  ")
     if line.startswith("\\"):
         name = re.sub(r"\\[\\nr]", lambda found: _MEANT[found[0]], name)
@@ -174,10 +173,10 @@ def _parsed(line: str) -> tuple[str, str] | None:
 
 
 def sign(folder: Path, key: Path) -> None:
-    """Sign the hashes with an ssh key: a private one, or a public one whose private half an agent has.
+    """Sign the hashes with an ssh key: a private key, or a public key whose private half is in an agent.
 
-    A signature that is there stays until the new one is whole. Raises UsageError if the key is no plain file, or
-    ssh-keygen does not take it, MissingProgramError without ssh-keygen, OSError if the signature cannot be written.
+    An existing signature stays until the new one is complete. Raises UsageError if the key is not a regular file or
+    ssh-keygen rejects it, MissingProgramError without ssh-keygen, OSError if the signature cannot be written.
     """
     _check_named(key, "--sign-with")
     done = _keygen("sign", "-f", str(key), "-n", NAMESPACE, stdin=read_plain(folder / SUMS, most=_LONGEST_SUMS))
@@ -187,7 +186,7 @@ def sign(folder: Path, key: Path) -> None:
 
 
 def _check_named(file: Path, option: str) -> None:
-    """Raise UsageError for what ssh-keygen would wait for, or read without end."""
+    """Raise UsageError for a file on which ssh-keygen would block, or which it would read without end."""
     try:
         check_plain(file, where=option)
     except OSError as error:
@@ -195,10 +194,10 @@ def _check_named(file: Path, option: str) -> None:
 
 
 def signature_of(folder: Path, *, allowed: Path | None = None, identity: str = "") -> Signature:
-    """Who signed the hashes, and whether that holds.
+    """The signer of the hashes, and whether the signature is valid.
 
-    allowed: a file of allowed signers (ssh-keygen(1)), of whom the signer must be one, by the name identity.
-    Raises UsageError for a file of allowed signers that ssh-keygen does not read.
+    allowed: a file of allowed signers (ssh-keygen(1)) that must list the signer by the name identity. Raises UsageError
+    for a file of allowed signers that ssh-keygen cannot read.
     """
     signature = folder / SIGNATURE
     if allowed is not None:
@@ -242,7 +241,7 @@ def _keygen(verb: str, *arguments: str, stdin: bytes = b"") -> subprocess.Comple
 
 
 def _reason(done: subprocess.CompletedProcess[bytes]) -> str:
-    """Why ssh-keygen did not do it: the first of what it complains of, which names the cause."""
+    """Why ssh-keygen failed: the first line of its errors, which names the cause."""
     lines = (_words(done.stderr) or _words(done.stdout)).splitlines()
     return lines[0].rstrip(".\r") if lines else f"ssh-keygen answered {done.returncode}"
 

@@ -34,11 +34,11 @@ __all__ = ["Bench", "lab"]
 _OF_RUNS = frozenset(
     {"all", "baseline", "keep_vm", "kubernetes", "last_failed", "results", "shard", "strict_known", "time_budget"}
 )
-"""Settings that choose cases or decide about a whole run of suites; a bench has neither."""
+"""Settings that select cases or apply to a whole run of suites; a bench has neither."""
 
 
 class Bench:
-    """A machine with one runtime, for as long as the context of `lab` lasts.
+    """A machine with one runtime, until the context of `lab` ends.
 
     results: the folder that keeps the evidence: machines/ for the machine, populations/ for each admission.
     """
@@ -158,13 +158,13 @@ def lab(
 
 
 class _Disposes:
-    """At the end pods stay on a machine that is thrown away, and are removed from one that stays."""
+    """At the end pods stay on a machine that is deleted, and are removed from a machine that stays."""
 
     def __init__(self) -> None:
         self.ends = False
 
     def leaves(self, place: Place) -> bool:
-        """Whether pods stay: the machine is about to end with them, or does not answer any more."""
+        """Whether pods stay: the machine is about to end with them, or does not answer."""
         return (self.ends and place.is_disposable) or not place.condition.is_usable
 
     def lingers(self) -> bool:
@@ -176,11 +176,11 @@ class _Disposes:
 
 
 class _Printed:
-    """Prints what takes long, and notes, to standard error."""
+    """Prints long steps and notes to standard error."""
 
     def start(self, name: str) -> None:
         """A step begins."""
-        print(f"memqos: {name} …", file=sys.stderr)  # noqa: T201 - a program without a face of its own
+        print(f"memqos: {name} …", file=sys.stderr)  # noqa: T201 - a program without its own face
 
     def done(self, name: str) -> None:
         """Steps end silently: the next line says what follows."""
@@ -190,7 +190,7 @@ class _Printed:
         print(f"memqos: note: {text}", file=sys.stderr)  # noqa: T201
 
     def line(self, text: str) -> None:
-        """Something happened."""
+        """Print a line."""
         print(f"memqos: {text}", file=sys.stderr)  # noqa: T201
 
 

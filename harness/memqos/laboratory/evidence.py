@@ -33,7 +33,7 @@ _CAPTURE_SECONDS = 20.0
 _SHARED = ("plan.json", "readings.jsonl", "requests.jsonl", "series.jsonl", "workloads.jsonl")
 
 LONGEST = 64 << 10
-"""A longer file is named and not kept: no manifest is."""
+"""A longer file is only named, not kept: no manifest is so long."""
 
 _ORIGIN = re.compile(r"^(?P<file>.+?\.(?:ya?ml|json)):\d+(?:[ ,].*)?$")
 
@@ -41,7 +41,7 @@ _ORIGIN = re.compile(r"^(?P<file>.+?\.(?:ya?ml|json)):\d+(?:[ ,].*)?$")
 class Folder:
     """A folder of evidence; it is made with its first file. Lines are flushed, so that a kill loses none.
 
-    shared: whether it is about something that many tests look at, and that stays as it is while they do.
+    shared: whether many tests use it, and it does not change meanwhile.
     """
 
     def __init__(self, path: Path, *, shared: bool = False) -> None:
@@ -56,7 +56,7 @@ class Folder:
             self._is_closed = True
 
     def clear(self) -> None:
-        """Begin anew, where an attempt that counts no more has left something."""
+        """Remove the leftovers of an attempt that does not count."""
         shutil.rmtree(self.path, ignore_errors=True)
 
     def write(self, name: str, value: object) -> None:
@@ -89,7 +89,7 @@ def _compact(value: object) -> str:
 
 @contextlib.contextmanager
 def _kept(file: Path) -> Iterator[None]:
-    """What the host refuses to keep is told as that: a full disk says nothing about the system under test."""
+    """Turn a write that the host refuses into an error of the tree: it says nothing about the system under test."""
     try:
         yield
     except OSError as error:
@@ -124,7 +124,7 @@ class Sink:
         self.folder.append("series.jsonl", look)
 
     def spoken(self, spoken: Spoken) -> None:
-        """Keep what a workload was told, or said."""
+        """Keep a command to a workload, or its answer."""
         self.folder.append("workloads.jsonl", spoken)
 
     def call(self, record: object) -> None:
@@ -193,7 +193,7 @@ class MachineLog:
         self.sink.spoken(spoken)
 
     def call(self, record: object) -> None:
-        """Keep one request with its reply, and how long an answer took."""
+        """Keep one request with its reply and duration."""
         if isinstance(record, CallRecord) and not record.error:
             self.timing.add(record.method, record.seconds)
         self.sink.call(record)

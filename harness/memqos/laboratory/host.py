@@ -1,4 +1,4 @@
-"""What a bundle records about the host: the machine it is, and the versions of the packages that a run rests on."""
+"""What a bundle records about the host: its hardware, and the versions of the packages that a run uses."""
 
 from __future__ import annotations
 

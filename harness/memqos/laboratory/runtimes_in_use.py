@@ -1,4 +1,4 @@
-"""What runs the containers of a machine: the runtimes by name and version, as they say it or as a person states it."""
+"""The runtimes of a machine by name and version, as they report it or as the user states it."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def runtimes_of(*, cri: str, cri_version: str, oci: str, oci_version: str, huget
     )
 
 
-# What every plan of containers rests on; of the rest only messages and nodes of a kind that is seldom met.
+# Every plan of containers depends on these; the other features affect only messages and rare nodes.
 _PLANNED = {Feature.QUADRATIC_WEIGHT, Feature.SWAP_FOLLOWS_MEMORY, Feature.ROUNDED_QUOTA_IN_FILE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimesInUse:
-    """The CRI runtime, None where there is none, and the OCI runtime below it.
+    """The CRI runtime, None without one, and the OCI runtime below it.
 
-    oci_version: "" where nobody tells it. remark: what a reader has to know of where name and version come from, ""
-    for those of the machine's image. hugetlb: whether huge page limits reach containers.
+    oci_version: "" if unknown. remark: a note on the origin of name and version, "" for those of the machine's image.
+    hugetlb: whether huge page limits reach containers.
     """
 
     cri: RuntimeVersion | None
@@ -56,7 +56,7 @@ class RuntimesInUse:
 
     @property
     def runtimes(self) -> Runtimes:
-        """What the engine expects of them."""
+        """Their traits for the engine."""
         return runtimes_of(
             cri="" if self.cri is None else self.cri.name,
             cri_version="" if self.cri is None else self.cri.version,
@@ -67,7 +67,7 @@ class RuntimesInUse:
 
     @property
     def doubt(self) -> str:
-        """What is not known of them and therefore not expected, as a note with its remedy; "" if all is known."""
+        """What is unknown and therefore not expected, as a note with its remedy; "" if everything is known."""
         runtimes = self.runtimes
         unmodelled = [] if runtimes.cri.modelled else [f"{self.shown[0]}: {judged_by(runtimes.cri)}"]
         if not runtimes.oci.modelled:
@@ -84,16 +84,16 @@ class RuntimesInUse:
 
     @property
     def shown(self) -> list[str]:
-        """Both for a reader: "containerd 1.7.24", "runc of unknown version (a given file)"."""
+        """Both as text: "containerd 1.7.24", "runc of unknown version (a given file)"."""
         remark = f" ({self.remark})" if self.remark else ""
         cri = [] if self.cri is None else [f"{self.cri.name} {self.cri.version}"]
         return [*cri, f"{self.oci} {self.oci_version or UNKNOWN}{remark}"]
 
 
 def runtimes_in_use(said: RuntimeVersion, offer: OfferedRuntime, settings: Settings) -> RuntimesInUse:
-    """What a place says of one of its runtimes, of which a person may know better.
+    """A place's report about one of its runtimes, which the user may override.
 
-    Of a file in the OCI runtime's place counts what it says that it is, and never what was in its place before.
+    For a file that replaces the OCI runtime, the version that the file reports counts, never that of the replaced one.
     """
     asked, oci = oci_runtime(offer.name), offer.oci
     name, version = oci.name, oci.version

@@ -1,7 +1,7 @@
-"""Stations: a machine with one of its runtimes, the node made of both, and the folder that keeps its evidence.
+"""Stations: a machine with one of its runtimes, the node made of both, and the folder of its evidence.
 
-One machine can have several runtimes. Each of them gets a station of its own, one after another, with its own number,
-so that their evidence stays apart.
+One machine can have several runtimes. Each of them gets its own station, one after another, with its own number,
+so that their evidence stays separate.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Notices(Protocol):
         ...
 
     def line(self, text: str) -> None:
-        """A line of its own: something happened."""
+        """A separate line."""
         ...
 
 
@@ -59,7 +59,7 @@ class Owner(Protocol):
     """Decides what happens to pods and machines when a context ends."""
 
     def leaves(self, place: Place) -> bool:
-        """Whether pods stay on this machine, because it is kept, broken, or about to be thrown away."""
+        """Whether pods stay on this machine, because it is kept, broken, or about to be deleted."""
         ...
 
     def lingers(self) -> bool:
@@ -74,7 +74,7 @@ class Owner(Protocol):
 class Station:
     """A machine with its node and its evidence. key: the system under test.
 
-    runtimes: what runs its containers, by name and version, as reports show them. first: the id of the first station on
+    runtimes: by name and version, as reports show them. first: the id of the first station on
     the same machine; its own id unless given.
     """
 
@@ -108,7 +108,7 @@ class Stations:
     """Opens the stations of one process. results: the folder that keeps their evidence, each below machines/ID.
 
     builds: the SHA-256, when the run began, of each file that the user gave, by its path. worker: the prefix of station
-    ids. address: the host's name where it is another than the run's, else "". facts: corrects what a machine reports
+    ids. address: the name of the host if it is not the run's, else "". facts: corrects what a machine reports
     about itself. enactor: the name of what carries out plans, see `enactor.registry`.
     """
 
@@ -226,14 +226,14 @@ class Stations:
         return Folder(self._results / "machines" / station_id)
 
     def _next_id(self) -> str:
-        """A name that no other station of the run has."""
+        """A name that is unique in the run."""
         number, self._count = self._count, self._count + 1
         return f"{self._worker}-{number}"
 
     def _provenance(
         self, station_id: str, place: Place, node: NodeUnderTest, in_use: RuntimesInUse, key: SystemKey
     ) -> dict[str, Any]:
-        """The machine's part of a bundle, with its host where that is another than the run's."""
+        """The machine's part of a bundle, with its host if that is not the run's."""
         elsewhere = {"host": {"address": self._address, "name": platform.node(), **host()}}
         return {
             **place.provenance,

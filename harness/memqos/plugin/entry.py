@@ -73,7 +73,7 @@ class Budget:
         result = yield
         budget = self._settings.time_budget
         if budget is not None and nextitem is not None and SYSTEM_CLOCK.now() - self._began >= budget.seconds:
-            item.session.shouldstop = f"the time budget of {budget} is used up; what is left was not run"
+            item.session.shouldstop = f"the time budget of {budget} is used up; the remaining cases were not run"
         return result
 
 
@@ -103,7 +103,7 @@ class Interrupting:
         """No test is begun after a signal, whatever became of the exception: the one before may have swallowed it."""
         if not self.interruption.came:
             return None
-        item.session.shouldstop = "a signal was to end it"
+        item.session.shouldstop = "ended by a signal"
         return True
 
     @pytest.hookimpl(tryfirst=True)

@@ -228,11 +228,11 @@ def bring_tree(option: str, file: AskedTree) -> BroughtTree:
     """
     for place in NOT_THERE:
         if file.destination == place or file.destination.startswith(f"{place}/"):
-            raise UsageError(f"nothing can be put below {place}.", where=option, next_step="Choose another DST.")
+            raise UsageError(f"nothing can be copied below {place}.", where=option, next_step="Choose another DST.")
     is_folder = file.source.is_dir()
     if is_folder and file.mode is not None:
         raise UsageError(
-            f"'{file.source}' is a folder, whose files keep their modes.", where=option, next_step="Leave MODE out."
+            f"'{file.source}' is a folder; its files keep their modes.", where=option, next_step="Leave MODE out."
         )
     digest, size = hashlib.sha256(), 0
     for name, path in _members(option, file.source):

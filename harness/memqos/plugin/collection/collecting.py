@@ -128,12 +128,12 @@ def check_markers(item: pytest.Item) -> None:
         of_chapter = [claim for claim in claims_below(chapter.parent).values() if claim.chapter == chapter.name]
         cases_of(of_chapter)
         known = [claim.id for claim in of_chapter]
-        wanted = "has the name of a request" if "qos_request" in names else "says what it asks for"
+        wanted = "names a request" if "qos_request" in names else "names a case"
         raise UsageError(f"no claim of this chapter {wanted}: {', '.join(known)}.", where=where)
     for marker in item.iter_markers("claim"):
         _check_claim(item, marker, where)
     if len(list(item.iter_markers("claim"))) > 1:
-        raise UsageError("a test cites exactly one claim, this one cites several.", where=where)
+        raise UsageError("a test must cite exactly one claim; this one cites several.", where=where)
     for marker in item.iter_markers("needs"):
         _check_names("needs(feature, ...)", marker, tuple(claims.NEEDS), where)
     for marker in item.iter_markers("behaviour"):
@@ -142,12 +142,12 @@ def check_markers(item: pytest.Item) -> None:
     _check_kubelets(item, where)
     for marker in item.iter_markers("machine"):
         if marker.args or not marker.kwargs or set(marker.kwargs) - {"profile", "topology"}:
-            raise UsageError("the marker 'machine' is written machine(profile=..., topology=...).", where=where)
+            raise UsageError("the marker 'machine' has the form machine(profile=..., topology=...).", where=where)
 
 
 def _check_claim(item: pytest.Item, marker: pytest.Mark, where: str) -> None:
     if marker.kwargs or len(marker.args) != 1 or not isinstance(marker.args[0], str):
-        raise UsageError("the marker 'claim' is written claim(\"chapter/name\").", where=where)
+        raise UsageError("the marker 'claim' has the form claim(\"chapter/name\").", where=where)
     root = item.path.parent.parent
     known = claims_below(root)
     if marker.args[0] not in known:
@@ -162,7 +162,7 @@ def _check_kubelets(item: pytest.Item, where: str) -> None:
 
 def _check_names(signature: str, marker: pytest.Mark, known: Sequence[str], where: str) -> None:
     if marker.kwargs or not marker.args:
-        raise UsageError(f"the marker '{marker.name}' is written {signature}.", where=where)
+        raise UsageError(f"the marker '{marker.name}' has the form {signature}.", where=where)
     for name in marker.args:
         if name not in known:
             raise UnknownNameError.of(marker.name, str(name), list(known), where=where)

@@ -72,7 +72,7 @@ def asked_ahead(
 
     def beside(name: str, error: MachineryError) -> None:
         module.stash[FAILED_BESIDE] = FailedBeside(name=name, error=error)
-        telling.line(f"{name} failed beside another case, and is judged again alone, as what follows is: {error}")
+        telling.line(f"{name} failed next to another case; it and all following cases are judged alone: {error}")
 
     upcoming = [] if failed else list(cases)
     pods = alike(pod, max(1, min(settings.parallel, len(upcoming))))
@@ -133,7 +133,7 @@ def found_together(
         if case not in outcomes:
             order = [*tests]
             if case not in order:
-                raise UsageError(f"no test of {module.path.name} has a case '{case}' that asks for {name}.")
+                raise UsageError(f"no test of {module.path.name} has a case '{case}' for {name}.")
             chosen = order[order.index(case) :]
             folders = {one: Folder(config.stash[RESULTS] / "tests" / slug(tests[one].nodeid)) for one in chosen}
             for folder in folders.values():

@@ -117,10 +117,10 @@ class Crashes:
         crashed = [reason for reason in self._reasons if reason != _INTERRUPTED]
         if limit is None or len(crashed) <= int(limit) or (chosen and not missing):
             return None
-        lost = f"and {missing} cases were not run" if chosen else "before they knew of a case"
+        lost = f"and {missing} cases were not run" if chosen else "before they collected any case"
         return MachineryError(
             f"{len(crashed)} workers crashed, {lost}.",
-            next_step="Run them alone, without -n, to see what ends their process.",
+            next_step="Run the cases without -n to see what ends the process.",
         )
 
 

@@ -261,9 +261,9 @@ def recheck_image(image: Image, cache: Cache, *, progress: Progress) -> bool:
         return True
     progress.note(
         f"after a failure in its machine the image '{image.name}' was checked in full: "
-        f"{', '.join(damaged)} changed since it was made, and it is made again."
+        f"{', '.join(damaged)} changed since its creation, so it is rebuilt."
     )
-    waiting = f"waiting for another process that makes the image '{image.name}'"
+    waiting = f"waiting for another process that is building the image '{image.name}'"
     lock = f"image-{image.name if '-with-' in image.name else image.profile}"
     with cache.lock(lock, progress=progress, waiting=waiting):
         found = load_image(image.folder)

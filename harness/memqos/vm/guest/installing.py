@@ -49,15 +49,15 @@ for place, is_folder in json.load(sys.stdin):
     while not os.path.lexists(above):
         above = os.path.dirname(above)
     if not os.path.isdir(above):
-        faults.append([place, above + " is no folder"])
+        faults.append([place, above + " is not a folder"])
     elif not os.path.lexists(real):
         continue
     elif is_folder:
         if not os.path.isdir(real):
-            faults.append([place, "it is there and is no folder"])
+            faults.append([place, "it exists and is not a folder"])
     elif os.path.islink(real) or not os.path.isfile(real):
         kind = "a folder" if os.path.isdir(real) and not os.path.islink(real) else "a link or a special file"
-        faults.append([place, "it is there and is " + kind])
+        faults.append([place, "it exists and is " + kind])
     elif real in sys.argv[1:]:
         faults.append([place, "the machine needs its own"])
     else:
@@ -91,9 +91,9 @@ def put_trees(target: Target, trees: Sequence[BroughtTree], *, deadline: Deadlin
             place, why = faults[0]
             more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
             raise UnfitFileError(
-                f"'{tree.path}' cannot be put at {place} in this machine: {why}{more}.",
+                f"'{tree.path}' cannot be copied to {place} in this machine: {why}{more}.",
                 where=tree.option,
-                next_step="Choose another DST; what packages bring is replaced with --runtime-binary, "
+                next_step="Choose another DST; replace files of packages with --runtime-binary, "
                 "--containerd-binary, --containerd-config, --runtime-deb or --guest-deb.",
             )
         told = target.run(
@@ -103,7 +103,7 @@ def put_trees(target: Target, trees: Sequence[BroughtTree], *, deadline: Deadlin
         )
         if told.status != 0:
             said = told.error_text.strip()[-600:]
-            raise UnfitFileError(f"'{tree.path}' cannot be put into this machine: {said}", where=tree.option)
+            raise UnfitFileError(f"'{tree.path}' cannot be copied into this machine: {said}", where=tree.option)
 
 
 def start_units(target: Target, units: Sequence[str]) -> None:
@@ -128,7 +128,7 @@ def start_units(target: Target, units: Sequence[str]) -> None:
     for unit in units:
         state = target.run(["systemctl", "show", "--value", "--property=ActiveState", unit], deadline=deadline)
         if (word := state.text.strip()) not in {"active", "inactive"}:
-            raise _fault(target, unit, f"{SETTLING_SECONDS:.0f} s after its start it is {word or 'not there'}")
+            raise _fault(target, unit, f"{SETTLING_SECONDS:.0f} s after its start it is {word or 'missing'}")
 
 
 def _fault(target: Target, unit: str, what: str, said: str = "") -> UnfitFileError:
@@ -140,7 +140,7 @@ def _fault(target: Target, unit: str, what: str, said: str = "") -> UnfitFileErr
         f"the unit {unit} does not run in this machine: {what}. {said.strip()}".rstrip()
         + (f"\nIts journal ends with:\n{journal}" if journal else ""),
         where="--guest-unit",
-        next_step="Mend it, or what it needs: --guest-file and --guest-deb bring more.",
+        next_step="Fix it, or add what it needs with --guest-file and --guest-deb.",
     )
 
 
@@ -209,7 +209,7 @@ def try_program(target: Target, place: str, *, name: str, option: str, given: st
         raise UnfitFileError(
             f"'{given}' does not run in the machine: {faults[0]}.",
             where=option,
-            next_step="Give a program for x86-64 that is static, or has its interpreter and libraries in the machine "
+            next_step="Give a program for x86-64 that is static, or whose interpreter and libraries are in the machine "
             "(`memqos vm shell` opens one).",
         )
     named, annotated = _named(answers["--version"]), _annotated(answers.get("features", {}))
@@ -220,15 +220,15 @@ def _fault_of_answer(answer: Mapping[str, Any]) -> str:
     """Why this was no answer, not even a refusal; "" if it was one."""
     if "error" in answer:
         if answer["error"] != NO_SUCH_FILE:
-            return f"the kernel says '{answer['error']}'"
+            return f"the kernel reports '{answer['error']}'"
         named = f"'{_plain(answer['begins'])}' names" if answer["begins"].startswith("#!") else "it names"
-        return f"the interpreter or dynamic loader that {named} is not there"
+        return f"the interpreter or dynamic loader that {named} is missing"
     status, said = answer["status"], _plain(answer["err"].strip() or answer["out"].strip())[-300:]
     if status is None:
-        return f"it did not end within {PATIENCE_SECONDS} s, asked what it is"
+        return f"it did not print its version within {PATIENCE_SECONDS} s"
     if status < 0:
         return f"it was killed by signal {-status}{f' and said: {said}' if said else ''}"
-    return f"{said or 'nothing that it could run was found'} (status {status})" if status in NOT_FOUND else ""
+    return f"{said or 'it found nothing to run'} (status {status})" if status in NOT_FOUND else ""
 
 
 def _plain(text: str) -> str:

@@ -86,9 +86,9 @@ def need_mirror(mirror: Mirror, profile: Profile) -> None:
     """
     if profile.kernel_suite and not mirror.uri:
         raise EnvironmentNotAbleError(
-            f"the profile '{profile.name}' takes packages of {profile.suite} and {profile.kernel_suite}, "
-            "and this host's apt names no Debian mirror to take them from.",
-            next_step="Name one in MEMQOS_DEBIAN_MIRROR.",
+            f"the profile '{profile.name}' needs packages of {profile.suite} and {profile.kernel_suite}, "
+            "but this host's apt names no Debian mirror.",
+            next_step="Set one in MEMQOS_DEBIAN_MIRROR.",
             data={"profile": profile.name, "suites": [profile.suite, profile.kernel_suite]},
         )
 
