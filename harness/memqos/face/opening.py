@@ -23,9 +23,9 @@ HEARTBEAT_SECONDS = 30.0
 
 
 class LogScreen:
-    """Lines without any control character but those that a service asks for.
+    """Lines without control characters, except those of a service.
 
-    service: whose log it is. folds: whether rows come one after another, so that each can be a part that folds.
+    service: the owner of the log. folds: whether rows come one after another, so that each can fold.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class LogScreen:
         self._output.write("".join(f"{mark}{line}\n" for line in lines))
 
     def open(self, tally: Callable[[], Tally]) -> None:
-        """From now on it says every half minute how far it is."""
+        """Start to print the progress every half minute."""
         self._tally = tally
         if self._beat is None:
             self._beat = threading.Thread(target=self._beats, name="memqos heartbeat", daemon=True)
             self._beat.start()
 
     def row_begins(self, row: TallyRow) -> None:
-        """A part that folds, where the log has such; parts do not lie in one another."""
+        """Begin a folding part, if the log has these; parts do not nest."""
         self._end_part()
         if self._folds and (opening := self._service.opens(row.name, self._title(row), at=self._now())):
             self._output.write(opening)
@@ -76,7 +76,7 @@ class LogScreen:
         self.say([ran(row)])
 
     def close(self) -> None:
-        """No line comes after this."""
+        """Print no line after this."""
         self._over.set()
         if self._beat is not None:
             self._beat.join()
@@ -85,7 +85,7 @@ class LogScreen:
             self._end_part()
 
     def heartbeat(self) -> list[str]:
-        """How far it is, and what runs since when."""
+        """The progress, and each running case with its time."""
         if self._tally is None:
             return []
         now, tally = self._clock.now(), self._tally()

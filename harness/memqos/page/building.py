@@ -51,15 +51,15 @@ _OUTCOMES = [outcome.value for outcome in Outcome]
 
 
 def release_of(result: TestResult) -> str:
-    """The release of Kubernetes whose rules a case holds to, such as 1.36; "" for the kernel's or runtime's own."""
+    """The release of Kubernetes whose rules a case checks, such as 1.36; "" for rules of the kernel or the runtime."""
     found = _RELEASE.search(result.id)
     return found[1] if found else ""
 
 
 def columns_of(results: Iterable[TestResult]) -> dict[_Column, str]:
-    """The systems and releases of the results, in their order, each with a name of what tells it from the others.
+    """The systems and releases of the results, in order, each with a distinguishing name.
 
-    The columns of a system that has but one release, beside what is of any, have one name: they are shown as one.
+    The columns of a system with one release, and those for any release, share a name: the page shows them as one.
     """
     found = dict.fromkeys(_column(result) for result in results if result.profile or release_of(result))
     systems = list(dict.fromkeys(column[:3] for column in found))
@@ -76,7 +76,7 @@ def columns_of(results: Iterable[TestResult]) -> dict[_Column, str]:
 
 
 def _version(release: str) -> tuple[int, ...]:
-    """1.36 comes after 1.9, and what is of any release before both."""
+    """Sorts 1.9 before 1.36, and "any release" first."""
     return tuple(map(int, release.split("."))) if release else ()
 
 
@@ -85,7 +85,7 @@ def _column(result: TestResult) -> _Column:
 
 
 def index_document(bundle: Bundle, cases: Sequence[Document]) -> Document:
-    """What the lists, the matrix and the filters need: names once, and cases that refer to them by number."""
+    """The index for lists, matrix and filters: names once, and cases that refer to them by number."""
     return {
         "outcomes": _OUTCOMES,
         "chapters": list(dict.fromkeys(result.chapter for result in bundle.results)),
@@ -99,7 +99,7 @@ def index_document(bundle: Bundle, cases: Sequence[Document]) -> Document:
 
 
 def case_document(result: TestResult, columns: Sequence[_Column], *, name: str, again: str) -> Document:
-    """One case in the index. name: what it is called among the others. again: the command that runs just this one."""
+    """One case in the index. name: distinguishes it from the others. again: the command that reruns it."""
     verdicts = Counter(finding.verdict for finding in result.findings)
     column = _column(result)
     return {
@@ -122,7 +122,7 @@ def case_document(result: TestResult, columns: Sequence[_Column], *, name: str, 
 
 
 def findings_document(results: Sequence[TestResult]) -> Document:
-    """The findings of some cases, in the order of these; reasons, which many share, once."""
+    """The findings of some cases in order, with each shared reason once."""
     reasons: dict[Reason, int] = {}
     cases = [
         {"text": result.text, "findings": [_finding(one, reasons) for one in result.findings]} for result in results
