@@ -66,12 +66,19 @@ def test_a_case_is_run_again_on_another_machine(either, tmp_path, monkeypatch):
     assert " lacks " not in done.stdout
 
 
-def test_pytests_internals_are_said_to_be_in_the_oldest_and_the_newest(memqos, newest, tmp_path):
-    ends = [
+def test_pytests_internals_are_said_to_be_in_the_oldest_and_in_none_newer_than_the_newest(memqos, newest, tmp_path):
+    """A release of pytest that came later is no fault: what it lacks is noticed when a run starts."""
+    oldest, last = (
         run(str(one.with_name("python")), "-c", "import pytest; print(pytest.__version__)", cwd=tmp_path).stdout
         for one in (memqos, newest)
-    ]
-    assert " to ".join(".".join(one.split(".")[:2]) for one in ends) == VERSIONS
+    )
+    first_said, _, last_said = VERSIONS.partition(" to ")
+    assert _minor(oldest) == _minor(first_said)
+    assert _minor(last) >= _minor(last_said)
+
+
+def _minor(version):
+    return tuple(int(one) for one in version.split(".")[:2])
 
 
 def test_collects_every_chapter(memqos, tmp_path):
