@@ -127,6 +127,15 @@ def test_an_entry_of_a_list_is_of_a_claim(suite, run, pytester, claim, words):
     (result.stdout if claim == "requests/limit" else result.stderr).fnmatch_lines([words])
 
 
+def test_an_unknown_claim_among_the_places_of_an_entry_is_told_with_their_line(suite, run, pytester):
+    suite(CASE.replace("{finding}", 'finding("conforms")'))
+    text = '[ours]\nfault = "cri-o/update-drops-unified"\nwhere = [{ claim = ["demo/one", "demo/on"], knob = "k" }]\n'
+    (pytester.path / "mine.toml").write_text(text)
+    result = run("--memqos-known=mine.toml")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*mine.toml:3: ours: there is no claim 'demo/on'. Did you mean 'demo/one'*"])
+
+
 def test_a_list_that_is_none_is_told_before_anything_else(suite, run, pytester):
     suite(CASE.replace("{finding}", 'finding("conforms")'))
     (pytester.path / "mine.toml").write_text("[high-is-max]\nruntime = 1\n")
