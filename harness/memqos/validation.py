@@ -54,12 +54,15 @@ class MisfitError(ValueError):
         self.what, self.place, self.got, self.next_step = what, place, got, next_step
 
 
-def checked(value: object, kind: type[Kind]) -> Kind:
-    """The value as this type. Raises MisfitError for the first part of it that does not fit."""
+def checked(value: object, kind: type[Kind], *, table: str = "an object") -> Kind:
+    """The value as this type. table: what its format calls an object.
+
+    Raises MisfitError for the first part of it that does not fit.
+    """
     try:
         return msgspec.convert(value, kind, builtin_types=_BUILTIN, dec_hook=_parsed)
     except msgspec.ValidationError as error:
-        raise _misfit(str(error), value, kind) from None
+        raise _misfit(str(error), value, kind, table) from None
     except UnicodeError:
         raise MisfitError("a text has characters that are not Unicode.", (), None) from None
 
@@ -78,13 +81,14 @@ def dotted(place: Place) -> str:
     return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in place).removeprefix(".")
 
 
-def _misfit(told: str, value: object, kind: type) -> MisfitError:
+def _misfit(told: str, value: object, kind: type, table: str) -> MisfitError:
     what, _, path = told.rpartition(" - at `$") if " - at `$" in told else (told, "", "")
     place: list[str | int] = []
     expected: inspect.Type | None = inspect.type_info(kind)
-    # Of what is wrong in a table of any keys, "[...]", the key is not told.
-    for key, index in re.findall(r"\.([^.\[\]`]+)|\[(\d+)\]", path.partition("[...]")[0]):
-        step = key or int(index)
+    for key, index, some in re.findall(r"\.([^.\[\]`]+)|\[(\d+)\]|(\[\.\.\.\])", path):
+        step = _odd_key(value, expected) if some else key or int(index)
+        if step is None:
+            break
         value, expected = _at(value, step), _inner(expected, step)
         place.append(step)
     if name := re.fullmatch(r"Object contains unknown field `(.*)`", what, re.DOTALL):
@@ -95,7 +99,21 @@ def _misfit(told: str, value: object, kind: type) -> MisfitError:
     if not what.startswith(("Expected ", "Invalid ")):
         return MisfitError(what, tuple(place), value)
     called = f"'{dotted(tuple(place[-1:]))}'" if place else "it"
-    return MisfitError(f"{called} must be {_words(expected)}, not {_shown(value)}.", tuple(place), value)
+    return MisfitError(f"{called} must be {_words(expected, table)}, not {_shown(value)}.", tuple(place), value)
+
+
+def _odd_key(value: object, expected: inspect.Type | None) -> str | None:
+    """The key of the value that does not fit in an object of any keys: msgspec does not name it."""
+    inner = _inner(expected, "")
+    kinds: dict[Any, Any] = {inspect.StrType: str, inspect.IntType: int, inspect.DictType: dict}
+    kind = kinds.get(type(inner))
+    kind = inner.cls if isinstance(inner, inspect.CustomType) else kind
+    for key, one in value.items() if kind is not None and isinstance(value, dict) else ():
+        try:
+            msgspec.convert(one, kind, dec_hook=_parsed)
+        except msgspec.ValidationError:
+            return str(key)
+    return None
 
 
 def _at(value: object, step: str | int) -> object:
@@ -113,6 +131,8 @@ def _inner(kind: inspect.Type | None, step: str | int) -> inspect.Type | None:
     match _bare(kind):
         case inspect.ListType(item_type=inner) | inspect.VarTupleType(item_type=inner):
             return inner if isinstance(step, int) else None
+        case inspect.DictType(value_type=inner):
+            return inner
     return next((field.type for field in _fields(kind) if field.encode_name == step), None)
 
 
@@ -131,25 +151,26 @@ _WORDS: Mapping[type, str] = {
     inspect.IntType: "a whole number",
     inspect.FloatType: "a number",
     inspect.DateType: "a day such as 2027-01-31, without quotes",
-    inspect.StructType: "a table",
 }
 
 
-def _words(kind: inspect.Type | None) -> str:
+def _words(kind: inspect.Type | None, table: str) -> str:
     """What a value of this type is, as a message says it."""
     words = _WORDS.get(type(kind), "something else")
     match kind:
         case inspect.Metadata(type=inner, extra_json_schema=schema):
-            words = str((schema or {}).get("description", "")) or _words(inner)
+            words = str((schema or {}).get("description", "")) or _words(inner, table)
         case inspect.UnionType(types=types):
-            words = " or ".join(_words(one) for one in types if not isinstance(one, inspect.NoneType))
+            words = " or ".join(_words(one, table) for one in types if not isinstance(one, inspect.NoneType))
         case inspect.EnumType() | inspect.LiteralType():
             values = [one.value for one in kind.cls] if isinstance(kind, inspect.EnumType) else kind.values
             words = f"one of {', '.join(str(one) for one in values if one != '')}"
         case inspect.DictType(value_type=inner):
-            words = f"a table, each value {_words(inner)}"
+            words = table if isinstance(inner, inspect.AnyType) else f"{table}, each value {_words(inner, table)}"
         case inspect.ListType(item_type=inner) | inspect.VarTupleType(item_type=inner):
-            words = f"a list, each item {_words(inner)}"
+            words = "a list" if isinstance(inner, inspect.AnyType) else f"a list, each item {_words(inner, table)}"
+        case inspect.StructType():
+            words = table
         case inspect.CustomType(cls=cls) if issubclass(cls, Parsed):
             words = cls.words
     return words
@@ -223,7 +244,7 @@ class TomlFile:
         if value is None:
             value = reduce(_at, place, cast("object", self.document))
         try:
-            return checked(_joined(value, more), kind)
+            return checked(_joined(value, more), kind, table="a table")
         except MisfitError as error:
             called, within = field or dotted(place), dotted(error.place[:-1])
             called += f".{within}" if called and within[:1] not in {"", "["} else within

@@ -55,7 +55,7 @@ def read(tmp_path):
         ('[a]\nname = "x"\n[[a.parts]]\n[[a.parts]]\nsize = 0', r"a.toml:5: a.parts[1]: 'size' must be a size from"),
         (
             '[a]\nname = "x"\n[[a.parts]]\n[a.parts.texts]\nx = 1',
-            r"a.toml:4: a.parts[0]: 'texts' must be a table, e",
+            r"a.toml:5: a.parts[0].texts: 'x' must be a st",
         ),
         ('[a]\nname = "x"\ninner.size = "y"', r"a.toml:3: a.inner: 'size' must be a size from 1 on, not 'y'."),
         ('[a]\nname = """\n[b]\ncolour = 1\n"""\n\ncolour = 2', r"a.toml:7: a: 'colour' must be one of red, blue, n"),

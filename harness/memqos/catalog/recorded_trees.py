@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
+
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from memqos.catalog.allocation_state import (
     ACTUATED,
@@ -26,7 +28,6 @@ from memqos.catalog.distinct_pods import distinct
 from memqos.catalog.json_fields import parse_json
 from memqos.catalog.kubelet_config import settings_of
 from memqos.catalog.manifests import Manifest, manifests_in
-from memqos.catalog.node_facts import CPUS, PAGE_SIZES, SWAPPINESS
 from memqos.catalog.pods import read_text
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.engine.translate.versions import RuntimeName, traits_of
@@ -36,6 +37,7 @@ from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, Node
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
+from memqos.validation import MisfitError, Parsed, checked, dotted
 
 __all__ = ["SANDBOX", "RecordedContainer", "RecordedTree", "load_tree", "tree_of"]
 
@@ -52,9 +54,54 @@ _VERSIONS: Mapping[str, re.Pattern[str]] = {
     **dict.fromkeys(RuntimeName, _RELEASE),
     "systemd": re.compile(r"[0-9]{1,4}$"),
 }
+_T = TypeVar("_T")
 _OTHERS = {"cri": RuntimeName.OTHER_CRI, "oci": RuntimeName.OTHER_OCI}
 """The fields of a runtime that is not modelled."""
-_T = TypeVar("_T")
+
+
+class _Kib(int, Parsed):
+    """Bytes, of a number of KiB or its text."""
+
+    words = "a number of KiB"
+
+    @classmethod
+    def parse(cls, value: object) -> _Kib:
+        """The amount; ValueError for what is no number."""
+        text = str(value)
+        if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+            raise ValueError(text)
+        return cls(int(text) * 1024)
+
+
+class _Node(Struct, frozen=True, kw_only=True):
+    """The facts of the node; the format allows further fields. See docs/reference/recorded-trees.md."""
+
+    mem_total_kib: _Kib
+    swap_total_kib: _Kib
+    cpus: Annotated[int, Meta(ge=1, le=8192, description="a whole number from 1 to 8192")]
+    page_size: Literal[4096, 16384, 65536] = 4096
+    swappiness: Annotated[int, Meta(ge=0, le=200, description="a whole number from 0 to 200")] = 60
+    cgroup: CgroupVersion = CgroupVersion.V2
+    numa: dict[str, _Kib] = {}
+    kernel: str = ""
+    hugetlb: bool = False
+
+
+class _Recording(Struct, frozen=True, kw_only=True):
+    """A recording; the format allows further fields."""
+
+    cgroups: dict[str, dict[str, Any]]
+    containers: dict[str, Any]
+    node: _Node | UnsetType = UNSET
+    kubelet: str = ""
+    kubelet_inside: str = ""
+    config: Any = None
+    drop_ins: dict[str, Any] | None = None
+    drop_ins_unread: dict[str, str] = {}
+    pods: list[Any] | dict[str, Any] | None = None
+    unread: tuple[str, ...] = ()
+    checkpoints_unread: dict[str, str] = {}
+    memory_manager_state: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,75 +177,68 @@ def tree_of(
     data: Mapping[str, Any], file: str, overrides: Sequence[str] = (), flags: Sequence[str] = ()
 ) -> RecordedTree:
     """The tree in a document of this format; as `load_tree`. file: where it came from, as errors and reasons say it."""
-    containers = tuple(_containers(data, file))
-    manifests = data.get("pods")
-    state = data.get("memory_manager_state")
-    if state is not None:
-        _typed(data, "memory_manager_state", dict, file)
-    checkpoints, damaged = _checkpoints(data, file)
-    unread = tuple(map(str, _typed(data, "unread", list, file))) if "unread" in data else ()
-    static = isinstance(state, dict) and state.get("policyName") == "Static"
-    node = _typed(data, "node", dict, file) if "node" in data else None
-    cgroups = dict(_cgroups(data, file))
+    found = _checked(data, _Recording, file)
+    containers = tuple(_containers(found.containers, file))
+    checkpoints, damaged = _checkpoints(data, found.checkpoints_unread, file)
+    state = found.memory_manager_state
+    cgroups = dict(_cgroups(found.cgroups, file))
+    node = None if isinstance(found.node, UnsetType) else found.node
     return RecordedTree(
         source=file,
         reading=Reading(source=file, at=0.0, cgroups=cgroups),
         containers=tuple(one for one in containers if one.name != SANDBOX),
         sandboxes={one.uid: one.pod for one in containers},
-        release=_typed(data, "kubelet", str, file) if "kubelet" in data else "",
-        node=None if node is None else _node(node, cgroups.values(), file),
-        settings=_settings(data, file, overrides, flags, unread),
-        pods=None if manifests is None else distinct(_manifests(data, file)),
-        checkpoint=json.dumps(state) if static else None,
+        release=found.kubelet,
+        node=None if node is None else _facts(node, cgroups.values(), file),
+        settings=_settings(found, file, overrides, flags),
+        pods=None if found.pods is None else distinct(_manifests(found.pods, file)),
+        checkpoint=json.dumps(state) if state is not None and state.get("policyName") == "Static" else None,
         allocated=checkpoints.get(ALLOCATED, {}),
         actuated=checkpoints.get(ACTUATED, {}),
         status_manager=checkpoints.get(STATUS_MANAGER, {}),
-        runtimes=_runtimes(node or {}, cgroups, file),
-        hugetlb=(node or {}).get("hugetlb") is True,
-        unread=unread,
-        drop_ins_unread=_missing_drop_ins(data, file),
+        runtimes=_runtimes(data.get("node", {}), cgroups, file),
+        hugetlb=node is not None and node.hugetlb,
+        unread=found.unread,
+        drop_ins_unread=found.drop_ins_unread,
         checkpoints_unread=damaged,
-        kubelet_inside=_typed(data, "kubelet_inside", str, file) if "kubelet_inside" in data else "",
+        kubelet_inside=found.kubelet_inside,
     )
 
 
-def _missing_drop_ins(data: Mapping[str, Any], file: str) -> dict[str, str]:
-    """The drop-ins that the recording names and lacks, with the reason."""
-    if "drop_ins_unread" not in data:
-        return {}
-    return {str(name): str(why) for name, why in _typed(data, "drop_ins_unread", dict, file).items()}
+def _checked(value: object, kind: type[_T], file: str, *, within: str = "") -> _T:
+    try:
+        return checked(value, kind)
+    except MisfitError as error:
+        raise _error(error.what, file, dotted((*filter(None, [within]), *error.place))) from None
 
 
-def _settings(
-    data: Mapping[str, Any], file: str, overrides: Sequence[str], flags: Sequence[str], unread: Sequence[str]
-) -> KubeletSettings | None:
+def _settings(found: _Recording, file: str, overrides: Sequence[str], flags: Sequence[str]) -> KubeletSettings | None:
     """The kubelet's configuration, its drop-ins and its command line; None if the recording has none of them."""
-    config, drop_ins, missing = data.get("config"), None, _missing_drop_ins(data, file)
-    if "drop_ins" in data:
-        given = _typed(data, "drop_ins", dict, file)
-        drop_ins = [(f"{file} {name}", _text(text)) for name, text in given.items()]
-    if config is None and not unread and not drop_ins and not missing:
+    config, drop_ins = found.config, None
+    if found.drop_ins is not None:
+        drop_ins = [(f"{file} {name}", _text(text)) for name, text in found.drop_ins.items()]
+    if config is None and not (found.unread or drop_ins or found.drop_ins_unread):
         return None
     return settings_of(
         None if config is None else _text(config),
         f"{file} config",
         overrides,
         flags,
-        words=unread,
+        words=found.unread,
         drop_ins=drop_ins,
-        unread=missing,
+        unread=found.drop_ins_unread,
     )
 
 
-def _checkpoints(data: Mapping[str, Any], file: str) -> tuple[dict[str, dict[str, Checkpointed]], dict[str, str]]:
+def _checkpoints(
+    data: Mapping[str, Any], unread: Mapping[str, str], file: str
+) -> tuple[dict[str, dict[str, Checkpointed]], dict[str, str]]:
     """The checkpoints of pods' resources by name, and those that cannot be used, with the reason.
 
     A node whose checkpoint is damaged has pods to be judged all the same: what rests on it is left open.
     """
     found: dict[str, dict[str, Checkpointed]] = {}
-    damaged: dict[str, str] = {}
-    if "checkpoints_unread" in data:
-        damaged = {str(name): str(why) for name, why in _typed(data, "checkpoints_unread", dict, file).items()}
+    damaged = dict(unread)
     for name in CHECKPOINTS:
         if data.get(name) is not None:
             try:
@@ -234,19 +274,9 @@ def _parsed(data: bytes, file: str) -> dict[str, Any]:
     return found
 
 
-def _typed(data: Mapping[str, Any], field: str, kind: type[_T], file: str, prefix: str = "") -> _T:
-    """A required field of one type."""
-    found = data.get(field)
-    words = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
-    if not isinstance(found, kind) or isinstance(found, bool):
-        got = "nothing" if found is None else f"{json.dumps(found)[:60]}"
-        raise _error(f"expected {words.get(kind, kind.__name__)}, got {got}.", file, prefix + field)
-    return found
-
-
-def _containers(data: Mapping[str, Any], file: str) -> Iterator[RecordedContainer]:
+def _containers(given: Mapping[str, Any], file: str) -> Iterator[RecordedContainer]:
     pods: dict[str, str] = {}
-    for container_id, names in _typed(data, "containers", dict, file).items():
+    for container_id, names in given.items():
         well_formed = isinstance(names, list) and len(names) == len(("pod", "container", "uid"))
         if not well_formed or not all(isinstance(name, str) and name for name in names):
             raise _error("expected [pod name, container name, pod uid].", file, f"containers.{container_id[:80]}")
@@ -259,13 +289,11 @@ def _containers(data: Mapping[str, Any], file: str) -> Iterator[RecordedContaine
         yield RecordedContainer(id=container_id, pod=names[0], name=names[1], uid=names[2])
 
 
-def _manifests(data: Mapping[str, Any], file: str) -> Iterator[Manifest]:
+def _manifests(pods: list[Any] | dict[str, Any], file: str) -> Iterator[Manifest]:
     """The objects with pods in a list of manifests, or in an API server's List of them."""
-    if isinstance(data["pods"], dict):
-        texts = [(data["pods"], f"{file} pods")]
-    else:
-        given: list[Any] = _typed(data, "pods", list, file)
-        texts = [(manifest, f"{file} pods[{index}]") for index, manifest in enumerate(given)]
+    texts: list[tuple[object, str]] = [(pods, f"{file} pods")]
+    if isinstance(pods, list):
+        texts = [(manifest, f"{file} pods[{index}]") for index, manifest in enumerate(pods)]
     for manifest, place in texts:
         found = tuple(manifests_in(io.BytesIO(_text(manifest)), place))
         if not found:
@@ -273,57 +301,26 @@ def _manifests(data: Mapping[str, Any], file: str) -> Iterator[Manifest]:
         yield from (one for one in found if isinstance(one, Manifest))
 
 
-def _node(given: dict[str, Any], cgroups: Iterable[CgroupReading], file: str) -> NodeFacts:
-    def kib(holder: Mapping[str, Any], field: str, prefix: str) -> int:
-        text = str(holder.get(field, ""))
-        if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
-            raise _error(f"expected a number of KiB, got '{text[:40]}'.", file, prefix + field)
-        return int(text) * 1024
-
-    zones = _typed(given, "numa", dict, file, "node.") if "numa" in given else {}
-    for name in zones:
+def _facts(node: _Node, cgroups: Iterable[CgroupReading], file: str) -> NodeFacts:
+    for name in node.numa:
         if not (name.startswith("node") and name[4:].isascii() and name[4:].isdigit() and len(name) <= _MOST_DIGITS):
             raise _error(f"expected node<number>, got '{name[:40]}'.", file, "node.numa")
-    version = _typed(given, "cgroup", str, file, "node.") if "cgroup" in given else CgroupVersion.V2.value
-    if version not in list(CgroupVersion):
-        raise _error(f"expected v1 or v2, got '{version[:40]}'.", file, "node.cgroup")
-    facts = _facts(given, file)
-    memory = kib(given, "mem_total_kib", "node.")
-    amounts = [kib(zones, name, "node.numa.") for name in sorted(zones, key=lambda name: int(name[4:]))]
-    if memory < max(1, sum(amounts)):
+    zones = sorted((int(name[4:]), int(amount)) for name, amount in node.numa.items())
+    if node.mem_total_kib < max(1, sum(amount for _, amount in zones)):
         raise _error("a node has memory, at least as much as its NUMA nodes.", file, "node.mem_total_kib")
     counts_swap = any(isinstance(one.files.get(Knob.MEMORY_MEMSW_LIMIT_IN_BYTES), str) for one in cgroups)
     return NodeFacts(
-        memory=memory,
-        swap=kib(given, "swap_total_kib", "node."),
-        cpus=facts["cpus"],
-        page_size=facts["page_size"],
-        zones=tuple(
-            NumaZone(id=number, memory=amount)
-            for number, amount in zip(sorted(int(name[4:]) for name in zones), amounts, strict=True)
-        ),
-        cgroup_version=CgroupVersion(version),
-        swap_controller=counts_swap or version == CgroupVersion.V2,
-        swappiness=facts["swappiness"],
-        kernel=str(given.get("kernel", "")),
+        memory=int(node.mem_total_kib),
+        swap=int(node.swap_total_kib),
+        cpus=node.cpus,
+        page_size=node.page_size,
+        zones=tuple(NumaZone(id=number, memory=amount) for number, amount in zones),
+        cgroup_version=node.cgroup,
+        swap_controller=counts_swap or node.cgroup is CgroupVersion.V2,
+        swappiness=node.swappiness,
+        kernel=node.kernel,
         origin=f"{file} node",
     )
-
-
-def _facts(given: Mapping[str, Any], file: str) -> dict[str, int]:
-    """The numbers that a node has one of a few, or a range, of."""
-    found = {}
-    for name, allowed, absent in (
-        ("cpus", CPUS, None),
-        ("page_size", PAGE_SIZES, PAGE_SIZES[0]),
-        ("swappiness", SWAPPINESS, 60),
-    ):
-        number = _typed(given, name, int, file, "node.") if name in given or absent is None else absent
-        if number not in allowed:
-            known = f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else ", ".join(map(str, allowed))
-            raise _error(f"{number} is not one of {known}.", file, f"node.{name}")
-        found[name] = number
-    return found
 
 
 def _runtimes(given: Mapping[str, Any], cgroups: Iterable[CgroupPath], file: str) -> dict[str, str]:
@@ -332,16 +329,18 @@ def _runtimes(given: Mapping[str, Any], cgroups: Iterable[CgroupPath], file: str
     Of a runtime that says no version ("crun version UNKNOWN") it is "".
     """
     found: dict[str, str] = {}
+    programs = {name: given[name] for name in (*_VERSIONS, *_OTHERS) if name in given}
+    told = _checked(programs, dict[str, str], file, within="node")
     for name, form in _VERSIONS.items():
-        if name in given:
-            text = _typed(given, name, str, file, "node.")
+        if name in told:
+            text = told[name]
             version = next((word for word in text.split() if form.match(word)), None)
             if version is None and (name == "systemd" or name not in text.split()):
                 raise _error(f"expected what '{name} --version' prints, got '{text[:60]}'.", file, f"node.{name}")
             found[name] = version or ""
     for key, other in _OTHERS.items():
-        if key in given:
-            name, *words = _typed(given, key, str, file, "node.").split() or [""]
+        if key in told:
+            name, *words = told[key].split() or [""]
             if not _NAME.fullmatch(name):
                 raise _error("expected a runtime's name and version.", file, f"node.{key}")
             version = next((word for word in words if _RELEASE.match(word)), "")
@@ -358,14 +357,12 @@ def _runtimes(given: Mapping[str, Any], cgroups: Iterable[CgroupPath], file: str
     return found
 
 
-def _cgroups(data: Mapping[str, Any], file: str) -> Iterator[tuple[CgroupPath, CgroupReading]]:
-    cgroups = _typed(data, "cgroups", dict, file)
+def _cgroups(cgroups: Mapping[str, dict[str, Any]], file: str) -> Iterator[tuple[CgroupPath, CgroupReading]]:
     if not cgroups:
         raise _error("it contains no cgroup.", file, "cgroups")
     seen: set[CgroupPath] = set()
     known = False
-    for path in cgroups:
-        files = _typed(cgroups, path, dict, file, "cgroups.")
+    for path, files in cgroups.items():
         try:
             where = CgroupPath.parse(path)
         except ValueError as error:
@@ -374,7 +371,8 @@ def _cgroups(data: Mapping[str, Any], file: str) -> Iterator[tuple[CgroupPath, C
             raise _error("this cgroup occurs twice.", file, f"cgroups.{path[:80]}")
         seen.add(where)
         texts: dict[str, FileText] = {}
-        nested = {} if files.get("hugetlb") is None else _typed(files, "hugetlb", dict, file, f"cgroups.{path}.")
+        nested = files.get("hugetlb")
+        nested = {} if nested is None else _checked(nested, dict[str, Any], file, within=f"cgroups.{path}.hugetlb")
         plain = {name: text for name, text in files.items() if name != "hugetlb"}
         for name, text in (*plain.items(), *nested.items()):
             if name in texts:

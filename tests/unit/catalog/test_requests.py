@@ -53,7 +53,7 @@ refused = "no such zone"
             '[one]\nupdates = [{ cpu_shares = "2" }]',
             r":2: one.updates\[0\]: 'cpu_shares' must be a whole number",
         ),
-        ("[one]\ncreate = { unified = { a = 1 } }", "one.create: 'unified' must be a table, each value a string"),
+        ("[one]\ncreate = { unified = { a = 1 } }", "one.create.unified: 'a' must be a string, not 1"),
         ("[one]\ncreate = { cpuset_mems = 0 }", "one.create: 'cpuset_mems' must be a list such as \"0-1,3\", not 0"),
     ],
 )
@@ -125,7 +125,7 @@ annotations = { "org.systemd.property.MemoryHigh" = "uint64 8192", "other" = "x"
             "one.create.memory: 'checkBeforeUpdate' must be true or",
         ),
         ("create = { cpu = { mems = 0 } }", "one.create.cpu: 'mems' must be a list such as"),
-        ("create = { unified = { a = 1 } }", "one.create: 'unified' must be a table, each value a string"),
+        ("create = { unified = { a = 1 } }", "one.create.unified: 'a' must be a string, not 1"),
         ("create = { annotations = [] }", "one.create: 'annotations' must be a table, each value a string"),
         (
             "updates = [{ told_by = true }]",
