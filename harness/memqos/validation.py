@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
+import reprlib
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,9 @@ Place = tuple[str | int, ...]
 _BUILTIN = (datetime.date, datetime.time, datetime.datetime)
 """Types that TOML has: a quoted date is a string."""
 _LONGEST_SHOWN = 80
+_SHOWN = reprlib.Repr()
+_SHOWN.maxstring = _SHOWN.maxother = _LONGEST_SHOWN
+"""Shows little of a value that is long or deeply nested."""
 _MOST = 4 << 20
 _NONE: Mapping[str, object] = {}
 
@@ -93,13 +97,15 @@ def _misfit(told: str, value: object, kind: type, table: str) -> MisfitError:
         place.append(step)
     if name := re.fullmatch(r"Object contains unknown field `(.*)`", what, re.DOTALL):
         known = ", ".join(field.encode_name for field in _fields(expected))
-        return MisfitError(f"unknown field '{name[1]}'.", (*place, name[1]), _at(value, name[1]), f"Known: {known}.")
+        return MisfitError(
+            f"unknown field '{name[1][:_LONGEST_SHOWN]}'.", (*place, name[1]), _at(value, name[1]), f"Known: {known}."
+        )
     if name := re.fullmatch(r"Object missing required field `(.*)`", what, re.DOTALL):
         return MisfitError(f"missing required field '{name[1]}'.", tuple(place), None)
     if not what.startswith(("Expected ", "Invalid ")):
         return MisfitError(what, tuple(place), value)
     called = f"'{dotted(tuple(place[-1:]))}'" if place else "it"
-    return MisfitError(f"{called} must be {_words(expected, table)}, not {_shown(value)}.", tuple(place), value)
+    return MisfitError(f"{called} must be {_words(expected, table)}, not {_SHOWN.repr(value)}.", tuple(place), value)
 
 
 def _odd_key(value: object, expected: inspect.Type | None) -> str | None:
@@ -174,11 +180,6 @@ def _words(kind: inspect.Type | None, table: str) -> str:
         case inspect.CustomType(cls=cls) if issubclass(cls, Parsed):
             words = cls.words
     return words
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 @dataclass(frozen=True, slots=True)

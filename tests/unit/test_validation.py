@@ -60,7 +60,7 @@ def read(tmp_path):
         ('[a]\nname = "x"\ninner.size = "y"', r"a.toml:3: a.inner: 'size' must be a size from 1 on, not 'y'."),
         ('[a]\nname = """\n[b]\ncolour = 1\n"""\n\ncolour = 2', r"a.toml:7: a: 'colour' must be one of red, blue, n"),
         ("[ 'a' ] # x\nname = 1", r"a.toml:2: a: 'name' must be a string, not 1."),
-        (f"[a]\nname = {['y' * 200]}", f"a.toml:2: a: 'name' must be a string, not ['{'y' * 78}…."),
+        (f"[a]\nname = {['y' * 200]}", f"a.toml:2: a: 'name' must be a string, not ['{'y' * 37}...{'y' * 38}']."),
     ],
 )
 def test_what_does_not_fit_is_named_with_its_line(read, text, says):

@@ -89,6 +89,8 @@ def test_a_hostile_recording(told, changed, do, says):
     (b'{"node": -Infinity}', "-Infinity is not a number"),
     (b'{"node": {"cpus": 1, "cpus": 2}}', "the key 'cpus' occurs twice in one object."),
     (TIERED.read_bytes()[:20_000], "this is not JSON"),
+    *((b'{"cgroups": {}, "containers": {}, "kubelet": ' + b"[" * deep + b"]" * deep + b"}", "must be a string")
+      for deep in (100, 500, 900)),
 ])  # fmt: skip
 def test_a_file_that_is_hardly_json(told, tmp_path, data, says):
     (tmp_path / "tree.json").write_bytes(data)
