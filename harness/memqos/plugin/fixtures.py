@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -318,6 +318,36 @@ def qos_requests(
     pod, kubelet = qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")
     with asked_ahead(request.node, pod, kubelet, qos_catalog.any_request) as findings:
         yield findings
+
+
+@pytest.fixture
+def qos_compared(
+    request: pytest.FixtureRequest, qos_node: NodeUnderTest, qos_catalog: Catalogue
+) -> Callable[[], Sequence[Finding]]:
+    """Called, makes every request in CRI's words of this runtime and of another one of the machine, and compares.
+
+    Skips where the machine has no other OCI runtime that memqos drives directly.
+    """
+    from memqos.node.requests.differential import compared, made
+    from memqos.plugin.machines.lane import turned_station
+
+    station = request.config.stash[LANE].station
+    mine = station.key.runtime
+    other = next((one for one in sorted(station.place.runtimes) if one.startswith("oci:") and one != mine), None)
+    if other is None:
+        pytest.skip(f"the machine has no OCI runtime beside {mine}: there is nothing to compare with")
+    pod, kubelet = qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")
+
+    def makes(node: NodeUnderTest) -> Mapping[str, Sequence[Finding]]:
+        with node.requests(pod, kubelet) as requests:
+            return made(requests.judge, qos_catalog.plain_requests)
+
+    def findings() -> Sequence[Finding]:
+        of_mine = makes(qos_node)
+        with turned_station(request.config, station, station.key._replace(runtime=other)) as turned:
+            return compared(of_mine, makes(turned.node), (mine, other))
+
+    return findings
 
 
 @pytest.fixture

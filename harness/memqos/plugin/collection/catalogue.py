@@ -54,6 +54,11 @@ class Catalogue:
         """One in the words of OCI runtimes."""
         return self._in_words(name, OciRequestCase)
 
+    @property
+    def plain_requests(self) -> Sequence[RequestCase]:
+        """All requests in the words of CRI, but for those that are looked at seconds later."""
+        return [one for one in self._requests.values() if isinstance(one, RequestCase) and not one.later]
+
     def _in_words(self, name: str, kind: type[Case]) -> Case:
         found = self.any_request(name)
         if not isinstance(found, kind):

@@ -1,0 +1,75 @@
+"""The same requests to two runtimes: what they do differently, and whether a named trait of either explains it.
+
+The expected values of a container come from the model of its runtime's very version. A wrong trait in that model would
+make a wrong runtime conform; here both runtimes get the same request, and only where the models differ may the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from memqos.catalog.requests import AnyRequestCase
+from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.errors import NonconformanceError
+
+__all__ = ["compared", "differences", "made"]
+
+Judge = Callable[[AnyRequestCase], Sequence[Finding]]
+
+_ANEW = frozenset({"cgroup.procs", "creation"})
+"""What is another each time, or is no file."""
+
+
+def made(judge: Judge, cases: Iterable[AnyRequestCase]) -> Mapping[str, Sequence[Finding]]:
+    """What one runtime makes of these requests, by their names; a deviation that ends a case early is its only finding.
+
+    Raises MachineryError if the runtime starts no container at all.
+    """
+    return {case.name: _judged(judge, case) for case in cases}
+
+
+def _judged(judge: Judge, case: AnyRequestCase) -> Sequence[Finding]:
+    try:
+        return judge(case)
+    except NonconformanceError as error:
+        return [one for one in (error.data.get("finding"),) if isinstance(one, Finding)]
+
+
+def compared(
+    one: Mapping[str, Sequence[Finding]], other: Mapping[str, Sequence[Finding]], names: Sequence[str]
+) -> Sequence[Finding]:
+    """A finding for each file of each container that two runtimes of these names both show after the same request."""
+    return [found for request in one for found in differences(request, one[request], other[request], names)]
+
+
+def differences(
+    request: str, one: Sequence[Finding], other: Sequence[Finding], names: Sequence[str]
+) -> Iterator[Finding]:
+    """A finding for each file that both runtimes show after a request of this name.
+
+    It deviates if the files differ where the two models say the same, and if they are the same where the models differ:
+    then a trait is wrong.
+    """
+    theirs = {(finding.subject, finding.knob): finding for finding in other if _is_told(finding)}
+    for mine in one:
+        its = theirs.get((mine.subject, mine.knob))
+        if its is None or not _is_told(mine):
+            continue
+        explained = mine.expected != its.expected
+        differs = mine.observed != its.observed
+        trait = f"{mine.expected} by {names[0]}, {its.expected} by {names[1]}"
+        yield Finding(
+            verdict=Verdict.CONFORMS if differs is explained else Verdict.DEVIATES,
+            subject=mine.subject.at(f"request {request}"),
+            cgroup=mine.cgroup,
+            knob=mine.knob,
+            set_by=Setter.RUNTIME,
+            expected=trait if explained else "the same by both",
+            observed=f"{mine.observed} by {names[0]}, {its.observed} by {names[1]}" if differs else "the same by both",
+            reason=mine.reason,
+        )
+
+
+def _is_told(finding: Finding) -> bool:
+    """Whether a finding says what a file held, or what became of the request."""
+    return finding.verdict is not Verdict.NOT_OBSERVABLE and finding.knob not in _ANEW and bool(finding.observed)

@@ -1,0 +1,71 @@
+"""The same requests to two runtimes: which differences are explained by what their models say."""
+
+import pytest
+
+from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.subject import Subject
+from memqos.errors import NonconformanceError
+from memqos.node.requests.differential import compared, made
+
+NAMES = ("oci:runc", "oci:crun")
+
+
+def finding(observed, expected="4096", *, knob="memory.high", verdict=Verdict.CONFORMS):
+    return Finding(
+        verdict=verdict, subject=Subject.of_container("requested"), cgroup="/c", knob=knob, set_by=Setter.RUNTIME,
+        expected=expected, observed=observed,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "verdict", "expected", "observed"),
+    [
+        (finding("4096"), finding("4096"), Verdict.CONFORMS, "the same by both", "the same by both"),
+        # One drops what no trait lets it drop.
+        (finding("4096"), finding("max"), Verdict.DEVIATES, "the same by both", "4096 by oci:runc, max by oci:crun"),
+        # A wrong trait made the model expect what a wrong runtime does: both conform to themselves, and are the same.
+        (
+            finding("max", "max"),
+            finding("max", "4096", verdict=Verdict.DEVIATES),
+            Verdict.DEVIATES,
+            "max by oci:runc, 4096 by oci:crun",
+            "the same by both",
+        ),
+        (
+            finding("max", "max"),
+            finding("4096"),
+            Verdict.CONFORMS,
+            "max by oci:runc, 4096 by oci:crun",
+            "max by oci:runc, 4096 by oci:crun",
+        ),
+    ],
+)
+def test_files_may_differ_where_the_models_do_and_nowhere_else(one, other, verdict, expected, observed):
+    [found] = compared({"limit": [one]}, {"limit": [other]}, NAMES)
+    assert (found.verdict, found.expected, found.observed) == (verdict, expected, observed)
+    assert str(found.subject) == "container requested, request limit"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [],
+        [finding("4096", knob="memory.low")],
+        [finding("4096", verdict=Verdict.NOT_OBSERVABLE)],
+        [finding("")],
+    ],
+)
+def test_what_one_of_them_does_not_show_is_not_compared(other):
+    assert compared({"limit": [finding("4096")]}, {"limit": other}, NAMES) == []
+    assert compared({"limit": other}, {"limit": [finding("4096")]}, NAMES) == []
+
+
+def test_a_deviation_that_ends_a_case_is_compared_too():
+    class Case:
+        name = "limit"
+
+    def ends(_):
+        raise NonconformanceError("the runtime left it", data={"finding": finding("none", "there", knob="state")})
+
+    [found] = compared(made(ends, [Case]), {"limit": [finding("there", "there", knob="state")]}, NAMES)
+    assert found.verdict is Verdict.DEVIATES
