@@ -26,7 +26,7 @@ def present(text: FileText | None, *, path: str) -> str:
         case str():
             return text
         case NoFile():
-            why = "there is no such file"
+            why = "the file does not exist"
         case Unreadable(reason):
             why = f"it could not be read: {reason}"
         case None:

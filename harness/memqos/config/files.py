@@ -126,7 +126,7 @@ def _of_project(place: _Place) -> Iterator[tuple[Setting, FromFile]]:
         raise UsageError(f"the file is not TOML: {error}.", where=str(place.file)) from None
     own, pytests = tool.get("memqos", {}), tool.get("pytest", {}).get("ini_options", {})
     if not isinstance(own, dict):
-        raise UsageError("[tool.memqos] is no table.", where=place.line("tool", "memqos"))
+        raise UsageError("[tool.memqos] is not a table.", where=place.line("tool", "memqos"))
     yield from _settings(own, place, "tool.memqos", "")
     ours = {key: value for key, value in pytests.items() if key.startswith(_PREFIX)}
     yield from _settings(ours, place, "tool.pytest.ini_options", _PREFIX)

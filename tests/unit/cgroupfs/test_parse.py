@@ -52,7 +52,7 @@ def test_words() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (NoFile.NO_FILE, "there is no such file"),
+        (NoFile.NO_FILE, "the file does not exist"),
         (Unreadable("Operation not supported"), "Operation not supported"),
         (None, "it was not read"),
     ],

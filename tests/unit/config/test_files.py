@@ -173,5 +173,5 @@ def test_a_table_written_in_one_line_has_its_file_for_an_origin(wrote, tmp_path)
 
 def test_a_table_that_is_none_is_refused(wrote, tmp_path):
     wrote("pyproject.toml", "[tool]\nmemqos = 3\n")
-    with pytest.raises(UsageError, match=r"pyproject.toml:2: \[tool.memqos\] is no table"):
+    with pytest.raises(UsageError, match=r"pyproject.toml:2: \[tool.memqos\] is not a table"):
         settings_files(tmp_path)
