@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from memqos.errors import ManifestError
 
-__all__ = ["JsonFields", "parse_json"]
+__all__ = ["JsonFields", "line_in", "parse_json"]
 
 
 def parse_json(content: bytes, *, file: str, next_step: str = "") -> object:
@@ -38,6 +39,37 @@ def parse_json(content: bytes, *, file: str, next_step: str = "") -> object:
         raise error(f"this is not JSON that memqos accepts: {str(problem).partition(':')[0]}.") from None
     except RecursionError:
         raise error("the nesting is deeper than memqos reads.") from None
+
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+def line_in(text: str, place: Iterable[str | int]) -> int:
+    """The line, from 1 on, of the value that these keys and indexes lead to in a JSON text; 0 if they do not."""
+    decoder, at = json.JSONDecoder(), _after_space(text, 0)
+    for step in place:
+        number, found = 0, None
+        at = _after_space(text, at + 1)
+        while found is None and text[at : at + 1] not in {"]", "}", ""}:
+            key: object = number
+            if isinstance(step, str):
+                key, at = decoder.raw_decode(text, at)
+                at = _after_space(text, _after_space(text, at) + 1)
+            if key == step:
+                found = at
+            else:
+                at = _after_space(text, decoder.raw_decode(text, at)[1])
+                at = _after_space(text, at + 1) if text[at : at + 1] == "," else at
+            number += 1
+        if found is None:
+            return 0
+        at = found
+    return text.count("\n", 0, at) + 1
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return at if found is None else found.end()
 
 
 def _no_number(word: str) -> None:

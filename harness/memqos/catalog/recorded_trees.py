@@ -25,7 +25,7 @@ from memqos.catalog.allocation_state import (
     status_manager_state,
 )
 from memqos.catalog.distinct_pods import distinct
-from memqos.catalog.json_fields import parse_json
+from memqos.catalog.json_fields import line_in, parse_json
 from memqos.catalog.kubelet_config import settings_of
 from memqos.catalog.manifests import Manifest, manifests_in
 from memqos.catalog.pods import read_text
@@ -166,18 +166,25 @@ class RecordedTree:
 def load_tree(path: str | Path, overrides: Sequence[str] = (), flags: Sequence[str] = ()) -> RecordedTree:
     """The tree in a file; overrides: fields (`key=value`) on top of the configuration in it; flags: those below them.
 
-    Raises UsageError for a file that cannot be read, ManifestError naming file and field for what the format does not
-    allow, and for a configuration or a pod in it that Kubernetes would refuse.
+    Raises UsageError for a file that cannot be read, ManifestError naming file, line and field for what the format does
+    not allow, and for a configuration or a pod in it that Kubernetes would refuse.
     """
     file = str(path)
-    return tree_of(_parsed(read_text(path, "a recorded tree", MAX_TREE_BYTES), file), file, overrides, flags)
+    content = read_text(path, "a recorded tree", MAX_TREE_BYTES)
+    data = _parsed(content, file)
+    return _tree(data, _checked(data, _Recording, file, content=content), file, overrides, flags)
 
 
 def tree_of(
     data: Mapping[str, Any], file: str, overrides: Sequence[str] = (), flags: Sequence[str] = ()
 ) -> RecordedTree:
     """The tree in a document of this format; as `load_tree`. file: where it came from, as errors and reasons say it."""
-    found = _checked(data, _Recording, file)
+    return _tree(data, _checked(data, _Recording, file), file, overrides, flags)
+
+
+def _tree(
+    data: Mapping[str, Any], found: _Recording, file: str, overrides: Sequence[str], flags: Sequence[str]
+) -> RecordedTree:
     containers = tuple(_containers(found.containers, file))
     checkpoints, damaged = _checkpoints(data, found.checkpoints_unread, file)
     state = found.memory_manager_state
@@ -205,11 +212,13 @@ def tree_of(
     )
 
 
-def _checked(value: object, kind: type[_T], file: str, *, within: str = "") -> _T:
+def _checked(value: object, kind: type[_T], file: str, *, within: str = "", content: bytes = b"") -> _T:
+    """The value as this type. within: where it is. content: the file's text, if the value is all of it."""
     try:
         return checked(value, kind)
     except MisfitError as error:
-        raise _error(error.what, file, dotted((*filter(None, [within]), *error.place))) from None
+        line = line_in(content.decode("utf-8-sig"), error.place) if content and error.place else 0
+        raise _error(error.what, file, dotted((*filter(None, [within]), *error.place)), line) from None
 
 
 def _settings(found: _Recording, file: str, overrides: Sequence[str], flags: Sequence[str]) -> KubeletSettings | None:

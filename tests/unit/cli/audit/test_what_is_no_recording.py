@@ -97,3 +97,25 @@ def test_a_file_that_is_hardly_json(told, tmp_path, data, says):
     code, out, err = told("--tree", tmp_path / "tree.json")
     assert (code, out) == (4, "")
     assert says in err
+
+
+def test_the_line_of_a_value_that_does_not_fit_is_named(told, tmp_path):
+    text = """{
+ "other": {"kubelet": [1, {"a": "}"}]},
+ "containers": {},
+ "cgroups": {"/a": {"memory.min": "0"},
+  "/b":
+   7
+ }
+}
+"""
+    (tmp_path / "tree.json").write_text(text)
+    code, out, err = told("--tree", tmp_path / "tree.json")
+    assert (code, out) == (4, "")
+    assert "tree.json:6: cgroups./b: '/b' must be an object, not 7." in err
+
+    (tmp_path / "tree.json").write_text(
+        text.replace("7", '{"memory.min": "1"}, "/c": {}').replace("{},", '{}, "unread": [\n"--a",\n1],')
+    )
+    code, out, err = told("--tree", tmp_path / "tree.json")
+    assert "tree.json:5: unread[1]: '[1]' must be a string, not 1." in err
