@@ -112,8 +112,7 @@ def _odd_key(value: object, expected: inspect.Type | None) -> str | None:
     """The key of the value that does not fit in an object of any keys: msgspec does not name it."""
     inner = _inner(expected, "")
     kinds: dict[Any, Any] = {inspect.StrType: str, inspect.IntType: int, inspect.DictType: dict}
-    kind = kinds.get(type(inner))
-    kind = inner.cls if isinstance(inner, inspect.CustomType) else kind
+    kind = getattr(inner, "cls", None) or kinds.get(type(inner))
     for key, one in value.items() if kind is not None and isinstance(value, dict) else ():
         try:
             msgspec.convert(one, kind, dec_hook=_parsed)
@@ -146,7 +145,7 @@ def _fields(kind: inspect.Type | None) -> tuple[inspect.Field, ...]:
     match _bare(kind):
         case inspect.UnionType(types=types):
             return tuple(field for one in types for field in _fields(one))
-        case inspect.StructType(fields=fields) | inspect.DataclassType(fields=fields):
+        case inspect.StructType(fields=fields) | inspect.TypedDictType(fields=fields):
             return fields
     return ()
 
@@ -175,7 +174,7 @@ def _words(kind: inspect.Type | None, table: str) -> str:
             words = table if isinstance(inner, inspect.AnyType) else f"{table}, each value {_words(inner, table)}"
         case inspect.ListType(item_type=inner) | inspect.VarTupleType(item_type=inner):
             words = "a list" if isinstance(inner, inspect.AnyType) else f"a list, each item {_words(inner, table)}"
-        case inspect.StructType():
+        case inspect.StructType() | inspect.TypedDictType():
             words = table
         case inspect.CustomType(cls=cls) if issubclass(cls, Parsed):
             words = cls.words

@@ -105,7 +105,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "report": frozenset({"errors", "clock", "version", "model", "engine", "claims", "config", "known"}),
     "report.documents": frozenset({"errors", "model", "engine", "claims", "report.outcome", "third:msgspec"}),
     "bundles": frozenset(
-        {"errors", "plain_file", "model", "engine", "catalog.data", "claims", "report", "third:msgspec"}
+        {"errors", "plain_file", "model", "engine", "catalog.data", "claims", "report", "validation", "third:msgspec"}
     ),
     "page": frozenset(
         {"errors", "model", "engine", "report", "bundles", "third:jinja2", "third:markupsafe"}

@@ -19,6 +19,7 @@ from memqos.report.bundle import Merged, Part
 from memqos.report.documents import bundle as documents
 from memqos.report.documents.plan import Reason as Chain
 from memqos.report.outcome import Attempt, Outcome, TestResult
+from memqos.validation import MisfitError, checked, dotted
 
 __all__ = [
     "MISFITS",
@@ -52,9 +53,10 @@ class Fields:
         if self._document.get(name) is None:
             return absent
         try:
-            return msgspec.convert(self._document[name], kind)
-        except MISFITS as error:
-            self.misfits.append(f"{self._file} has something else than '{name}', which is left out: {error}.")
+            return checked(self._document[name], kind)
+        except MisfitError as error:
+            place = dotted((name, *error.place))
+            self.misfits.append(f"{self._file}: {place}: {error.what.rstrip('.')}; '{name}' is left out.")
             return absent
 
 
