@@ -205,7 +205,7 @@ def test_reserved_memory_in_the_configuration(row, minor):
         return
     words = {
         "duplicate value": "given twice",
-        "is not supported": "no type of memory",
+        "is not supported": "is not a type of memory",
         "may not be zero": "more than zero",
     }
     [expected] = [own for upstream, own in words.items() if upstream in error(row)]
