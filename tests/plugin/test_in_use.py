@@ -114,7 +114,7 @@ def test_a_run_judges_one_build_of_a_program(tmp_path):
     places = Places(resolve({}, {}), progress=None, builds={str(file.path): file.sha256})
     places.need_same_files(brought())
     program.write_text("#!/bin/sh\n# a later build\n")
-    with pytest.raises(UsageError, match=r"--runtime-binary: '.*my-runc' is not what it was when the run began\."):
+    with pytest.raises(UsageError, match=r"--runtime-binary: '.*my-runc' changed after the run began\."):
         places.need_same_files(brought())
 
 

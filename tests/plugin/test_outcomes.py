@@ -248,4 +248,6 @@ def test_a_claim_about_the_runtime_is_not_proved_by_what_memqos_wrote_itself(sui
     }
     assert bundle["results"][0]["reason"].startswith("the claim is about the runtime, and nothing set")
     assert bundle["counts"]["set_by"]["memqos in the kubelet's place"]["conforms"] == 2
-    result.stdout.fnmatch_lines(["verdict: conforms (1 case observed, 0 deviate; 1 finding about *; 2 of memqos' own*"])
+    result.stdout.fnmatch_lines(
+        ["verdict: conforms (1 case observed, 0 deviate; 1 finding about *; 2 about memqos's own*"]
+    )

@@ -192,7 +192,7 @@ def test_a_folder_with_something_else_in_it_is_refused(suite, run, pytester):
     result = run()
 
     assert result.ret == 4
-    result.stderr.fnmatch_lines(["ERROR: *'*out' holds 'thesis.tex'*"])
+    result.stderr.fnmatch_lines(["ERROR: *'*out' contains 'thesis.tex'*"])
     assert (pytester.path / "out/thesis.tex").read_text() == "years of work"
 
 
