@@ -46,6 +46,17 @@ def test_files_may_differ_where_the_models_do_and_nowhere_else(one, other, verdi
     assert str(found.subject) == "container requested, request limit"
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_setting_that_only_one_of_them_shows_is_a_difference(first):
+    """A setting that no request names is a finding of its own only if it is not at its default."""
+    odd = finding("100", "2354", knob="pids.max", verdict=Verdict.DEVIATES)
+    rest = finding("at their defaults", "at their defaults", knob="unnamed settings")
+    sides = ([odd], [rest]) if first else ([rest], [odd])
+    [found] = compared(*({"nothing": side} for side in sides), NAMES)
+    assert (found.verdict, found.knob) == (Verdict.DEVIATES, "pids.max")
+    assert found.observed.startswith("100 by oci:runc" if first else "100 by oci:crun")
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -18,6 +18,7 @@ Judge = Callable[[AnyRequestCase], Sequence[Finding]]
 
 _ANEW = frozenset({"cgroup.procs", "creation"})
 """What is another each time, or is no file."""
+_SAME = "the same by both"
 
 
 def made(judge: Judge, cases: Iterable[AnyRequestCase]) -> Mapping[str, Sequence[Finding]]:
@@ -50,24 +51,41 @@ def differences(
     It deviates if the files differ where the two models say the same, and if they are the same where the models differ:
     then a trait is wrong.
     """
-    theirs = {(finding.subject, finding.knob): finding for finding in other if _is_told(finding)}
-    for mine in one:
-        its = theirs.get((mine.subject, mine.knob))
-        if its is None or not _is_told(mine):
-            continue
-        explained = mine.expected != its.expected
-        differs = mine.observed != its.observed
-        trait = f"{mine.expected} by {names[0]}, {its.expected} by {names[1]}"
-        yield Finding(
-            verdict=Verdict.CONFORMS if differs is explained else Verdict.DEVIATES,
-            subject=mine.subject.at(f"request {request}"),
-            cgroup=mine.cgroup,
-            knob=mine.knob,
-            set_by=Setter.RUNTIME,
-            expected=trait if explained else "the same by both",
-            observed=f"{mine.observed} by {names[0]}, {its.observed} by {names[1]}" if differs else "the same by both",
-            reason=mine.reason,
-        )
+    sides = [{(found.subject, found.knob): found for found in side if _is_told(found)} for side in (one, other)]
+    for key in dict.fromkeys([*sides[0], *sides[1]]):
+        mine, its = (side.get(key) for side in sides)
+        if mine is not None and its is not None:
+            yield _difference(request, mine, its, names)
+        elif (alone := mine or its) is not None and alone.verdict is Verdict.DEVIATES:
+            # A setting that no request names is a finding of its own only if it is not at its default.
+            held = f"{alone.observed} by {names[mine is None]}, nothing unusual by {names[mine is not None]}"
+            yield _found(request, alone, expected=_SAME, observed=held, right=False)
+
+
+def _difference(request: str, mine: Finding, its: Finding, names: Sequence[str]) -> Finding:
+    explained, differs = mine.expected != its.expected, mine.observed != its.observed
+    trait = f"{mine.expected} by {names[0]}, {its.expected} by {names[1]}"
+    held = f"{mine.observed} by {names[0]}, {its.observed} by {names[1]}"
+    return _found(
+        request,
+        mine,
+        expected=trait if explained else _SAME,
+        observed=held if differs else _SAME,
+        right=differs is explained,
+    )
+
+
+def _found(request: str, about: Finding, *, expected: str, observed: str, right: bool) -> Finding:
+    return Finding(
+        verdict=Verdict.CONFORMS if right else Verdict.DEVIATES,
+        subject=about.subject.at(f"request {request}"),
+        cgroup=about.cgroup,
+        knob=about.knob,
+        set_by=Setter.RUNTIME,
+        expected=expected,
+        observed=observed,
+        reason=about.reason,
+    )
 
 
 def _is_told(finding: Finding) -> bool:
