@@ -25,7 +25,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
-from memqos.vm.image.mirror import find_mirror
+from memqos.vm.image.making import find_mirror
 from tools.release.source import ReleaseError, Source
 
 __all__ = ["build_backend", "build_distributions", "build_image", "build_sbom", "sha256"]
