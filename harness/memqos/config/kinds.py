@@ -13,7 +13,7 @@ PREFIX = "MEMQOS_"
 """What the names of all our environment variables begin with."""
 
 Default = str | int | bool | CgroupVersion | tuple[str, ...] | None
-"""What a setting is where nobody gives it; None is "not set"."""
+"""A setting's default; None is "not set"."""
 
 
 class Kind(Enum):

@@ -1,4 +1,4 @@
-"""Where in a settings file something is said: tomllib and configparser do not tell."""
+"""The lines of values in a settings file, which tomllib and configparser do not report."""
 
 from __future__ import annotations
 

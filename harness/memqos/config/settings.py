@@ -19,7 +19,7 @@ from memqos.model.node import CgroupDriver, CgroupVersion
 __all__ = ["DEFAULT", "SettingValue", "Settings", "resolve", "unknown_variables"]
 
 DEFAULT = "default"
-"""The origin of a value that nobody gave."""
+"""The origin of a default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class SettingValue:
 
     @property
     def is_given(self) -> bool:
-        """Whether somebody gave it, and it is not merely the default."""
+        """Whether it was given, and is not merely the default."""
         return self.origin != DEFAULT
 
     @property
@@ -54,7 +54,7 @@ class Settings:
     case runs on all that they make together. target: the URL of the machine to use, None if machines are booted.
     topology: a name, or a file's path. cri_socket: a path in the machine, None for the usual ones. kubernetes: the
     releases to narrow to; none means every release. all: whether nothing is left out of whole suites. runtime_version:
-    what a person states of the OCI runtime, None where nobody does. results: None is a folder made from the time.
+    what a person states of the OCI runtime, None for nothing. results: None is a folder made from the time.
     parallel: how many pods are started at the same time. time_budget: None is as long as it takes.
     shard: None is the whole. Of the files None
     and () leave what the machine has.

@@ -21,7 +21,7 @@ _NO = frozenset({"0", "no", "false", "off", ""})
 
 @dataclass(frozen=True, slots=True)
 class StatedRuntime:
-    """An OCI runtime as a person states it; name: "" where only a version is said."""
+    """An OCI runtime as a person states it; name: "" where only a version is given."""
 
     name: str
     version: str

@@ -212,7 +212,7 @@ class Admission:
         try:
             self._remove_containers(admitted, deadline.sooner(deadline.remaining / 2), hearing=hearing)
         except MachineryError as error:
-            # Removing the sandbox takes its containers along; what was wrong with them is told all the same.
+            # Removing the sandbox removes its containers; the error about them is raised all the same.
             trouble = error
         if admitted.sandbox is not None:
             self.runtime.remove_sandbox(admitted.sandbox, deadline=deadline)
@@ -221,7 +221,7 @@ class Admission:
 
     def _remove_containers(self, admitted: AdmittedPod, deadline: Deadline, *, hearing: Deadline) -> None:
         for name, handle in list(admitted.containers.items()):
-            # A container that was killed and of which the runtime has not heard yet cannot be removed in peace.
+            # A runtime cannot cleanly remove a killed container before it has noticed the end.
             try:
                 self._heard_of_its_end(name, handle, deadline.sooner(hearing.remaining))
             except DeadlineError:

@@ -1,6 +1,6 @@
 """The port "what makes a plan true on a place": cgroups above containers, pods, and what becomes of them.
 
-memqos in the kubelet's place is one such, and nobody is another: where somebody else made the pods, memqos only reads.
+memqos in the kubelet's place is one, and "nobody" another: where the pods were made by others, memqos only reads.
 Who it is stands in every finding about a file above containers (`setter`).
 """
 
@@ -145,11 +145,11 @@ class Enactor(Protocol):
         ...
 
     def why_not(self, ability: Ability) -> str:
-        """Why it does not do this, with who does instead; "" if it does."""
+        """Why it does not do this, with what does instead; "" if it does."""
         ...
 
     def begin(self, name: str) -> Enactment:
-        """Begin with nothing standing. name: told to whoever finds something of it later."""
+        """Begin with nothing standing. name: left with what it makes, so that leftovers name their run."""
         ...
 
     def leftovers(self) -> Sequence[CgroupPath]:

@@ -1,4 +1,4 @@
-"""The contract of the enactor port as a function, for our adapters, for the fake, and for anybody's own.
+"""The contract of the enactor port as a function, for memqos's adapters, the fake, and adapters of others.
 
 def test_my_enactor() -> None:
     check_enactor_contract(my_case)

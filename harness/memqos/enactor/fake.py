@@ -102,7 +102,7 @@ class FakeEnactment:
             self.make(pod.cgroup, pod.cgroup.path)
 
     def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
-        """Everything of the pod and above it at once, then each step is told."""
+        """Write everything of the pod and above it at once, then report each step."""
         admitted, planned = self._pods[resize.uid].require(), plan.after.pod(resize.uid)
         for cgroup in (plan.after.node, *plan.after.qos, planned.cgroup):
             self.make(cgroup, cgroup.path)

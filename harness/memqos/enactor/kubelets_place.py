@@ -36,7 +36,7 @@ class Stepping:
     rewrite: Callable[[PlannedCgroup, bool], None]
 
     def do(self, step: ResizeStep, admitted: AdmittedPod, desired: Pod) -> None:
-        """One step; what the pod is to become is told by `desired`. MachineryError for one that fails.
+        """Take one step towards the pod `desired`. MachineryError for one that fails.
 
         Where it is the runtime's refusal of a container's request, the pod has that as `refused`.
         """

@@ -1,4 +1,4 @@
-"""Nobody: where somebody else makes plans true, memqos reads what there is, and writes nothing.
+"""No enactor: where plans are carried out by others, memqos reads what exists, and writes nothing.
 
 So a recorded node is audited, and a node on which the pods run already.
 """
@@ -27,7 +27,7 @@ _WHY_NOT = {
 
 
 class Nobody:
-    """Reads only. find: the containers that there are, whoever made them; asked whenever pods are looked for.
+    """Reads only. find: lists the existing containers; called whenever pods are looked for.
 
     What is above containers is taken for a kubelet's work.
     """
@@ -41,7 +41,7 @@ class Nobody:
         """What is only read changes by others alone."""
         return _WHY_NOT[ability]
 
-    def begin(self, name: str) -> Seen:  # noqa: ARG002 - nobody leaves anything to be found
+    def begin(self, name: str) -> Seen:  # noqa: ARG002 - it leaves nothing behind
         """Nothing was looked for yet."""
         return Seen(self)
 
@@ -50,7 +50,7 @@ class Nobody:
         return self._find()
 
     def leftovers(self) -> Sequence[CgroupPath]:
-        """None: nobody makes anything."""
+        """None: it makes nothing."""
         return ()
 
 
@@ -103,11 +103,11 @@ class Seen:
         return self._pods
 
     def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:  # noqa: ARG002
-        """EnactorNotAbleError: whoever made the pod resizes it."""
+        """EnactorNotAbleError: what made the pod resizes it."""
         require(self._nobody, Ability.RESIZE)
 
     def reconcile(self, plan: Plan) -> None:  # noqa: ARG002
-        """EnactorNotAbleError: whoever made the pods reconciles them."""
+        """EnactorNotAbleError: what made the pods reconciles them."""
         require(self._nobody, Ability.RECONCILE)
 
     def clear(self) -> None:

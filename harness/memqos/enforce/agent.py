@@ -9,14 +9,14 @@ the standard library of Python 3.9 and the modules that are sent with it. A requ
     seconds  how long a cgroup may take to appear or to go
     steps    each with action, path, unit, properties [name, signature, value], writes [file, text]; of an adoption
              also making (properties), keeps (files), keeps_properties (names)
-    claim    of leftovers, if whoever made them is known to be gone: slices of ours that were not marked yet are first
+    claim    of leftovers, if the process that made them has ended: slices of ours that were not marked yet are first
 
-What an adopted cgroup held is kept in another of its extended attributes, so that it can be put back even if whoever
-adopted it is gone.
+What an adopted cgroup held is kept in another of its extended attributes, so that it can be put back even if the
+process that adopted it has ended.
 
 and the answer goes as JSON to standard output. To perform: done (how many steps), killed (processes that a removal
 found), and failure (None, or step, what, and kind: "leftover" for a cgroup that an earlier enforcement made, "foreign"
-for one that somebody else did, "refused" otherwise). To leftovers: leftovers, each a path, its mark, and whether it
+for one that another process did, "refused" otherwise). To leftovers: leftovers, each a path, its mark, and whether it
 was only adopted.
 """
 
@@ -234,13 +234,13 @@ def read_mark(folder: Path) -> str | None:
 
 
 def read_kept(folder: Path) -> dict[str, Any] | None:
-    """What an adopted cgroup held, and who adopted it; None if nobody did, or it is gone."""
+    """What an adopted cgroup held, and which run adopted it; None if none did, or if it no longer exists."""
     text = read_attribute(folder, KEPT)
     return None if text is None else json.loads(text)
 
 
 def claim(mounts: dict[str, str], manager: Manager) -> None:
-    """Mark the slices that systemd made for us and that bear no mark: whoever asked for them was killed before it."""
+    """Mark the slices that systemd made for memqos and that bear no mark: their run was killed."""
     for unit in manager.slices_described(OURS):
         folder = cgroup_at(mounts, slice_path(unit)).folder
         if folder.is_dir() and read_mark(folder) is None:

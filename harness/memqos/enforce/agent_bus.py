@@ -110,7 +110,7 @@ class Manager:
             raise
 
     def _subscribed(self) -> socket.socket:
-        """The connection, on which jobs that end are told.
+        """The connection, on which systemd reports ended jobs.
 
         systemd tells that to whoever asked for the job (core/dbus-job.c, bus_job_send_removed_signal). To somebody who
         has called Subscribe it tells every change of every unit as well, which the bus has to carry.

@@ -37,7 +37,7 @@ _NOT_FOUND = 127
 class Enforcement:
     """The node, reserved, QoS and pod cgroups of one plan after another, on one target.
 
-    A context: leaving it withdraws. name: told to whoever finds the cgroups later.
+    A context: leaving it withdraws. name: left with the cgroups, so that leftovers name their run.
     """
 
     def __init__(self, tree: CgroupTree, *, name: str) -> None:
@@ -99,7 +99,7 @@ class Enforcement:
     def withdraw(self, *, deadline: Deadline) -> tuple[int, ...]:
         """Remove every cgroup that was made, with whatever is in it; the processes that were found there and killed.
 
-        A cgroup that somebody else made is never removed: an adopted one gets back what it held. Raises TargetError if
+        A cgroup that memqos did not make is never removed: an adopted one gets back what it held. Raises TargetError if
         one of ours is still there afterwards. Withdrawing twice is nothing.
         """
         todo = [undoing(step) for step in reversed(self._made.values())]

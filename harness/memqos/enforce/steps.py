@@ -165,7 +165,7 @@ def _adopt(cgroup: PlannedCgroup, plan: Plan) -> Step:
     return replace(
         _step(Action.ADOPT, cgroup, plan.driver, values),
         making=_of_slice(cgroup, plan) if systemd else (),
-        # What nobody writes needs no way back, and some of it could not be written (memory.oom_control).
+        # What is never written needs no way back, and some of it could not be written (memory.oom_control).
         keeps=tuple(str(knob) for knob in cgroup.knobs if knob in _WRITE_ORDER),
         keeps_properties=kept_properties(plan.cgroup_version) if systemd else (),
     )

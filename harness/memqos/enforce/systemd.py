@@ -45,7 +45,7 @@ def unit_of(path: CgroupPath) -> str:
 
 
 def kept_properties(version: CgroupVersion) -> tuple[str, ...]:
-    """Every property that `value_properties` may set: what has to be kept of a slice that is somebody else's."""
+    """Every property that `value_properties` may set: what memqos keeps of a slice that it did not make."""
     return (*(name for knob, name in _PROPERTIES.items() if version in knob.versions), *_QUOTA)
 
 

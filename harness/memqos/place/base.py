@@ -56,7 +56,7 @@ class PlaceState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OciProgram:
-    """An OCI runtime by the name and version that it says it is; "" is a version that nobody tells.
+    """An OCI runtime by the name and version that it says it is; "" is an unknown version.
 
     is_brought: a person's file stands in the place of the machine's own.
     """
@@ -169,7 +169,7 @@ class Place(Protocol):
         ...
 
     def spoil(self, reason: str) -> None:
-        """It is not as it was, and must serve nobody else; of a broken one nothing more is noted."""
+        """Mark it as changed: it must serve no other test. A broken place keeps its first reason."""
         ...
 
     @property
@@ -192,7 +192,7 @@ class Place(Protocol):
 
     @property
     def provenance(self) -> Mapping[str, object]:
-        """What a bundle says of it: a document for people, of which nothing is decided."""
+        """What a bundle says of it: a document for people; memqos decides nothing by it."""
         ...
 
 

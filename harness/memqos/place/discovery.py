@@ -1,4 +1,4 @@
-"""Which runtimes a machine has that somebody else set up: asked of what listens on the usual sockets."""
+"""The runtimes of a machine that memqos did not set up: found by asking the servers on the usual sockets."""
 
 from __future__ import annotations
 

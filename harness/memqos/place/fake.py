@@ -80,7 +80,7 @@ class FakeAgent:
 class FakeSampler:
     """Sees what cgroups in memory hold whenever it is asked, and nothing in between: nothing happens by itself.
 
-    obeys: given each line that is written for a workload, and the FIFO it is written into; nobody reads them else.
+    obeys: given each line that is written for a workload, and the FIFO it is written into; nothing else reads them.
     opened: the samplings so far, in their order.
     """
 
@@ -98,7 +98,7 @@ class FakeSampler:
 
 
 class FakeSampling:
-    """What changed since the last call. written: lines for FIFOs; failed: what is said next."""
+    """What changed since the last call. written: lines for FIFOs; failed: the next error."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class FakeSampling:
         self._followed[name] = path, 0
 
     def write(self, fifo: str, line: str) -> None:
-        """Remember it, and give it to who obeys."""
+        """Remember it, and pass it to what obeys."""
         self.written.append((fifo, line))
         self._obeys(fifo, line)
 

@@ -64,7 +64,7 @@ class Guard:
         self.tell(json.dumps(list(argv)))
 
     def answer(self, *, deadline: Deadline) -> str:
-        """Its next line; "" if it is gone. DeadlineError is a matter of whoever waits: it ends by itself."""
+        """Its next line; "" if it is gone. The guard ends by itself, whatever DeadlineError its caller sees."""
         assert self._process.stdout is not None  # noqa: S101 - the port promises it
         timer = threading.Timer(deadline.remaining, self._process.kill)
         timer.start()

@@ -132,7 +132,8 @@ def check_places(settings: Settings) -> dict[str, str]:
 def cri_socket(settings: Settings) -> str:
     """Where a server of a person's own speaks CRI in booted machines; "" if the image's own is meant.
 
-    Raises UsageError for what is no path, a server that nobody named, and one that no profile has and nobody brings.
+    Raises UsageError for what is no path, for a server without a name, and for one that neither a profile nor an option
+    provides.
     """
     socket, where = settings.cri_socket, settings.origins["cri_socket"]
     plus = [one for one in settings.runtime if "+" in one and not one.startswith("docker+")]

@@ -86,7 +86,7 @@ PING_SECONDS = 20.0
 
 
 class PlaceThere:
-    """A machine that somebody else has set up, as a place; see the port. Made by `opened_there`."""
+    """An existing machine, set up by others, as a place; see the port. Made by `opened_there`."""
 
     def __init__(
         self,

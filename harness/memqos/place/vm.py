@@ -137,7 +137,7 @@ class VmPlace:
     ) -> contextlib.AbstractContextManager[Runtime]:
         """Speak to a daemon with this OCI runtime below it, or to the OCI runtime itself.
 
-        Docker is started when it is first asked for under a driver: where nobody uses it, none runs.
+        Docker starts when a test first requests it under a driver, and not before.
         """
         offer = offered(self, runtime, driver)
         if offer.docker_sockets:

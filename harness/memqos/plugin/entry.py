@@ -69,7 +69,7 @@ class Budget:
     def pytest_runtest_protocol(
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> Generator[None, object, object]:
-        """A test that was begun is finished; pytest looks at what is said here before it begins the next."""
+        """A test that was begun is finished; pytest checks this before it begins the next one."""
         result = yield
         budget = self._settings.time_budget
         if budget is not None and nextitem is not None and SYSTEM_CLOCK.now() - self._began >= budget.seconds:
@@ -152,7 +152,7 @@ class Beginning:
 
 
 def _add(file: Path, more: dict[str, object]) -> None:
-    """More of what a run is to be; a disk that does not take it is told of with the results."""
+    """More of what a run is to be; a disk that rejects it is reported with the results."""
     with contextlib.suppress(OSError, ValueError):
         said = json.loads(file.read_text(encoding="utf-8"))
         write(file, json.dumps({**said, **more}, indent=1, ensure_ascii=False) + "\n")
@@ -173,7 +173,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             group.addoption(setting.pytest_option, action="append", metavar=setting.metavar, default=None, help=text)
         else:
             group.addoption(setting.pytest_option, metavar=setting.metavar, default=None, help=text)
-        # To pytest a key of its file that nobody announced is a mistake. memqos reads these itself, with their lines.
+        # pytest rejects undeclared keys of its file. memqos reads these itself, with their lines.
         parser.addini(setting.ini, text, default=None)
 
 
@@ -229,7 +229,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Settings are resolved, and every usage error that needs no machine is told, before anything else happens."""
+    """Resolve settings and report every usage error that needs no machine, before anything else happens."""
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     is_worker = hasattr(config, "workerinput")

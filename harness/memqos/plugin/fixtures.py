@@ -223,7 +223,7 @@ def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
 
 @pytest.fixture(scope="module")
 def qos_conversation(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Conversation]:
-    """What only one who speaks CRI can ask of the runtime; its verbs give findings."""
+    """What can be asked of a runtime over CRI alone; its verbs give findings."""
     from memqos.node.requests.conversing import Conversation
 
     with qos_node.asking(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none"), Conversation) as asking:
@@ -352,7 +352,7 @@ def qos_compared(
 
 @pytest.fixture
 def qos_told_stats(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Callable[[str], Sequence[Finding]]]:
-    """Called with the name of a request, makes a container that holds memory, and gives what is told of its use."""
+    """Called with a request's name, makes a container that holds memory, and returns findings on the reported usage."""
     with qos_node.requests(qos_catalog.pod("one-zone"), qos_catalog.kubelet("v1.36-none")) as requests:
         yield lambda name: requests.judge_stats(qos_catalog.any_request(name))
 

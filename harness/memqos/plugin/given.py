@@ -78,14 +78,14 @@ def _moved(value: object, places: Mapping[str, Path]) -> object:
 
 
 _TOLD, _FILES, _FOLDER = "memqos_settings", "memqos_files", "memqos_files_folder"
-"""The names under which a worker on another host is told them: its environment and its files are not the run's."""
+"""The names under which a worker on another host receives them: its environment and its files are not the run's."""
 
 
 def settings_given(config: pytest.Config) -> Settings:
     """Those that `memqos run` has resolved already, with the origins that its user knows, or else pytest's options.
 
     Files are those from the current folder upwards, and the one that pytest took. Raises UsageError as `resolve` and
-    `settings_files` do. A worker of xdist is told values only, by its controller.
+    `settings_files` do. A worker of xdist receives values only, from its controller.
     """
     for plugin in config.pluginmanager.get_plugins():
         settings = getattr(plugin, "memqos_settings", None)

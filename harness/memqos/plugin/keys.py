@@ -73,7 +73,7 @@ class FailedBeside:
 
 
 AGAIN = "again"
-"""What pytest is told of a phase of a test that is run once more."""
+"""The outcome that pytest gets for a phase of a test that runs again."""
 
 ATTRIBUTE = "memqos"
 """The name under which a report carries its Phase; as JSON while it is on its way from a worker."""
@@ -91,7 +91,7 @@ SCENE = pytest.StashKey[Path]()
 """Of a module: the evidence of what its tests look at together just now."""
 
 HOST = "memqos_host"
-"""The name under which a worker is told what its host is called."""
+"""The name under which a worker receives its host's name."""
 
 LANE = pytest.StashKey[Any]()
 """This worker's `machines.lane.Lane`, once a test asked for a node; Any, since it is too heavy to import here."""
@@ -183,7 +183,7 @@ def worker_id(config: pytest.Config) -> str:
 
 
 def host_of(process: object) -> str:
-    """What the host of a worker is called, as ssh is told of it; "" for the one where the run was started.
+    """The name of a worker's host, as ssh gets it; "" for the host on which the run was started.
 
     process: a worker's own configuration, or what its controller has of it; any other is the controller itself.
     """

@@ -60,7 +60,7 @@ class Sampling(Protocol):
         ...
 
     def write(self, fifo: str, line: str) -> None:
-        """Write one line to a FIFO of the target; that nobody reads it is said later, as Failed."""
+        """Write one line to a FIFO of the target; a missing reader is reported later, as Failed."""
         ...
 
     def finish(self) -> None:
@@ -108,7 +108,7 @@ def folders_of(hierarchy: Hierarchy, path: CgroupPath, files: Sequence[str]) -> 
 
 
 class _Conversation:
-    """What is said to memwatch, and what it says."""
+    """Messages to memwatch, and its answers."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], address: str, hierarchy: Hierarchy, files: Sequence[str]

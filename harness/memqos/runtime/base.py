@@ -181,7 +181,7 @@ CallRecorder = Callable[[CallRecord], None]
 
 
 def keep_none(_: CallRecord) -> None:
-    """The recorder of somebody who keeps no evidence."""
+    """A recorder that keeps no evidence."""
 
 
 @runtime_checkable

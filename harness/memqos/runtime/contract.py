@@ -1,4 +1,4 @@
-"""The contract of the runtime port as a function, for our adapters, for the fake, and for anybody's own.
+"""The contract of the runtime port as a function, for memqos's adapters, the fake, and adapters of others.
 
 def test_my_runtime() -> None:
     check_runtime_contract(my_case)

@@ -1,4 +1,4 @@
-"""The CRI adapter: gRPC to a runtime over a local UNIX socket; what is said is made in `cri_wire`.
+"""The CRI adapter: gRPC to a runtime over a local UNIX socket; `cri_wire` makes the messages.
 
 gRPC and its codes are known here alone. Several threads may use one adapter: the channel is safe for that, and
 records are handed over one at a time.
@@ -55,7 +55,7 @@ def answered(
     """The reply; grpc.RpcError where there is none. An interrupt waits FINISHING_SECONDS for a sandbox being started.
 
     It would cancel the call, and containerd that is told so may fail to clean up behind itself: what is left appears
-    some seconds later, when nobody looks for it any more.
+    some seconds later, when memqos no longer looks for it.
     """
     if method not in _FINISHED:
         return call(request, timeout=deadline.remaining)
@@ -177,7 +177,7 @@ class CriRuntime:
         return self._driver
 
     def greet(self, *, deadline: Deadline) -> None:
-        """Learn who answers and what it can say."""
+        """Learn which runtime answers and what it supports."""
         version = self.version(deadline=deadline)
         self._daemon = version.name
         try:

@@ -64,7 +64,7 @@ _SCALARS = (
 )
 
 MADE_BY_LABEL = "memqos.local/made-by"
-"""The label that all our sandboxes and containers have, and nobody else's."""
+"""The label of all sandboxes and containers that memqos makes."""
 
 _STATES: dict[int, ContainerState] = {
     cri_pb2.CONTAINER_CREATED: ContainerState.CREATED,

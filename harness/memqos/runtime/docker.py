@@ -1,4 +1,4 @@
-"""The adapter of the Docker Engine: its SDK over a local UNIX socket; what is said is made in `docker_words`.
+"""The adapter of the Docker Engine: its SDK over a local UNIX socket; `docker_words` makes the requests.
 
 The SDK is imported here alone. Docker knows no pods: a pod is a cgroup parent and a label. What a CRI request says
 reaches Docker as `engine.translate.docker` puts it into a HostConfig; of what it has no word for, nothing is asked.
@@ -217,7 +217,7 @@ class DockerRuntime:
         )
         return docker_words.status_from(answer)
 
-    def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:  # noqa: ARG002 - nobody is asked
+    def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:  # noqa: ARG002 - no call is made
         """The bundle that containerd made for the engine, and what the OCI runtime keeps."""
         return docker_words.docker_traces(container.id, driver=self._driver, oci_runtime=self._oci_runtime)
 

@@ -1,4 +1,4 @@
-"""PURE: what is said to the Docker Engine, and what its answers mean; the documents of its API, 1.41 and later."""
+"""PURE: requests to the Docker Engine, and what its answers mean; the documents of its API, 1.41 and later."""
 
 from __future__ import annotations
 

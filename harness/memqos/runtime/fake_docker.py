@@ -37,7 +37,7 @@ class FakeDockerRuntime(FakeRuntime):
         *,
         deadline: Deadline,  # noqa: ARG002
     ) -> ContainerHandle:
-        """Make a container of which the daemon was told this."""
+        """Make a container from this request."""
         answer = _accepted("ContainerCreate", dockerd.docker_created(config))
         resources = ContainerResources(oom_score_adj=int(config.get("OomScoreAdj", 0)))
         handle = self._made(sandbox, spec, resources, answer.resources)

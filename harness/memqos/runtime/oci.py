@@ -86,7 +86,7 @@ def bundle_config(
     """config.json of a container whose root file system is the bundle's folder `rootfs`.
 
     args: the program and its arguments. oom_score_adj: of its process, -1000 to 1000; always said, since a process
-    would else have that of whoever starts it.
+    would else have that of the process that starts it.
     """
     resources_document: dict[str, object] = {"devices": [{"allow": False, "access": "rwm"}], **resources.document()}
     return {
@@ -168,7 +168,7 @@ class FirstProcesses:
 def birth(stat: str) -> str | None:
     """When a process began, in ticks since the boot, of its /proc/PID/stat (proc_pid_stat(5)); None if it has ended.
 
-    A pid is given anew in time, and the two together are not. One that nobody has waited for yet has ended, too.
+    A pid is given anew in time, and the two together are not. One that is not waited for yet has ended, too.
     """
     state, *fields = stat.rpartition(")")[2].split() or [""]
     return None if state in {"", "Z", "X"} or len(fields) < _STARTTIME else fields[_STARTTIME - 1]
@@ -349,7 +349,7 @@ class OciRuntime:
             self._first.said_to_run(container.id)
         return oci_answers.status_of(seen)
 
-    def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:  # noqa: ARG002 - nobody is asked
+    def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:  # noqa: ARG002 - no call is made
         """The bundle, which memqos wrote, and what the runtime keeps below its `--root`."""
         bundle = self._places.bundle(container.sandbox.id, container.id)
         return Traces(

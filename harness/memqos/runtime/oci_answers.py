@@ -41,7 +41,7 @@ def answer(result: CommandResult) -> dict[str, object]:
 
 
 def _kept(text: str, room: int = _ROOM) -> str:
-    """A text as it is, or its beginning and its end where a runtime said more than anybody reads."""
+    """A text as it is, or its beginning and its end where a runtime printed more than is kept."""
     left_out = len(text) - room
     return text if left_out <= 0 else f"{text[: room // 2]}\n… {left_out} characters …\n{text[-room // 2 :]}"
 
@@ -73,7 +73,7 @@ def accepted(method: str, translation: OciTranslation) -> OciResources:
 
 
 def command_refusal(method: str, code: str, details: str) -> RuntimeCallError:
-    """The error of a command, with its own words as far as anybody reads them."""
+    """The error of a command, with the first of its own words."""
     said = _kept(details, _WORDS)
     return RuntimeCallError(
         f"{method} ended in an error ({code}): {said}",
@@ -106,7 +106,7 @@ def stats_of(text: str) -> Mapping[str, object]:
 
 
 def event_types(text: str) -> tuple[str, ...]:
-    """The types of events, a line each; of a line that is not written to its end nothing is told yet."""
+    """The types of events, a line each; an unfinished line is left out."""
     whole = text[: text.rfind("\n") + 1]
     try:
         return tuple(str(json.loads(line)["type"]) for line in whole.splitlines())

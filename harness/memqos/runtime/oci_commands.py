@@ -61,7 +61,7 @@ What the shell does itself starts no program, of which each takes hundredths of 
 """
 
 _OWN_MOUNTS = ("unshare", "--mount", "--propagation", "slave")
-"""Before a command whose mounts nobody else sees; they are gone with the last process of it, here with conmon.
+"""Before a command whose mounts stay private; they end with its last process, here with conmon.
 
 systemd keeps a unit for each mount that it sees, which takes it longer than to mount it takes the kernel.
 """

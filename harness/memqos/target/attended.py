@@ -66,7 +66,7 @@ class AttendedTarget:
         return CommandResult(argv=tuple(argv), status=status, stdout=stdout, stderr=stderr, seconds=seconds)
 
     def read(self, path: str, *, deadline: Deadline) -> bytes | None:
-        """See the port; what is wrong with a file is said by the other target."""
+        """See the port; the other target reports what is wrong with a file."""
         seen = (self.read_many([path], deadline=deadline) or {}).get(path)
         if seen in _MISSING:
             return None

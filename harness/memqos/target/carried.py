@@ -99,7 +99,7 @@ class CarriedTarget:
         return self._started(self._line(argv), stderr=subprocess.DEVNULL)
 
     def _started(self, line: Sequence[str], *, stderr: int) -> subprocess.Popen[bytes]:
-        """In a group of its own: Ctrl-C at the terminal is for us, who may still want to ask the machine something."""
+        """In a group of its own: Ctrl-C at the terminal is for memqos, which may still need the machine."""
         try:
             return subprocess.Popen(
                 line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, bufsize=0, process_group=0

@@ -1,4 +1,4 @@
-"""The contract of the target port as a function, for our adapters, for the fake, and for anybody's own.
+"""The contract of the target port as a function, for memqos's adapters, the fake, and adapters of others.
 
 def test_my_target() -> None:
     check_target_contract(my_target, folder="/tmp/scratch")

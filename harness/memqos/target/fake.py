@@ -156,7 +156,7 @@ class FakeTarget:
         data: bytes,
         *,
         deadline: Deadline,  # noqa: ARG002 - nothing takes time here
-        mode: int | None = None,  # noqa: ARG002 - and nobody is kept from anything
+        mode: int | None = None,  # noqa: ARG002 - a fake has no permissions
     ) -> None:
         """Put these bytes into a file; the folder must be there."""
         with self._translated(f"writing {path}"):

@@ -57,7 +57,7 @@ class LocalTarget:
                     data={"condition": f"'{shlex.join(argv)}' ends", "last": "running", "elapsed": deadline.elapsed},
                 ) from None
             finally:
-                # Not asked whether it has ended: until then its number, and its session, are nobody else's.
+                # Not asked whether it has ended: until then no other process gets its number or its session.
                 if process.returncode is None:
                     os.killpg(process.pid, 9)
         seconds = deadline.clock.now() - started

@@ -47,7 +47,7 @@ FORMS = {
 
 
 def check_url(url: str, *, where: str) -> None:
-    """Raise UsageError, naming the option, for a URL that leads to no machine, or that says what nobody here reads."""
+    """Raise UsageError, naming the option, for a URL that leads to no machine, or has parts that memqos does not read."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in PARAMETERS:
         raise UnknownNameError.of("connection", scheme or url, [f"{name}://" for name in PARAMETERS], where=where)
@@ -79,7 +79,7 @@ def check_url(url: str, *, where: str) -> None:
 def opened_target(
     url: str, *, start: Starter, folder: Path, deadline: Deadline, diagnose: Diagnosis = no_diagnosis
 ) -> Iterator[Target]:
-    """The target that a URL means, for as long as the context lives; nobody is asked for anything.
+    """The target that a URL means, for as long as the context lives; it never prompts.
 
     start, folder, diagnose: as in `open_ssh`. Raises UsageError for what is no such URL, TargetError if there is no way
     to the machine.

@@ -1,4 +1,4 @@
-"""What a connection asks of whoever owns the machine: to start its process, and why something failed."""
+"""What a connection asks of the owner of the machine: to start its process, and why something failed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Diagnosis", "Starter", "no_diagnosis"]
 
 
 class Starter(Protocol):
-    """Starts the master connection's process; whoever owns the machine's processes gives this."""
+    """Starts the master connection's process; the owner of the machine's processes provides this."""
 
     def __call__(self, argv: Sequence[str | Path], *, output: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
         """The started process, without standard input, both its streams going to `output`."""
@@ -32,5 +32,5 @@ class Diagnosis(Protocol):
 
 
 def no_diagnosis(doing: str, *, lost: bool) -> MachineryError | None:  # noqa: ARG001 - the port's signature
-    """Of a machine that somebody else owns nothing more is known."""
+    """A machine of another owner: nothing more is known."""
     return None

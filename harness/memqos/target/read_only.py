@@ -15,7 +15,7 @@ __all__ = ["ReadOnlyTarget"]
 
 
 class ReadOnlyTarget:
-    """A target as it is, but for writing. Its commands are the caller's own, who starts none that changes anything."""
+    """A target without writing. The caller chooses the commands, and starts none that changes anything."""
 
     def __init__(self, target: Target) -> None:
         self._target = target

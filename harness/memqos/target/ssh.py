@@ -25,7 +25,7 @@ CONTROL = "control.sock"
 """The kept connection's socket, in the folder given for sockets."""
 
 NO_OTHER = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false")
-"""Without the kept connection ssh would make a new one for each command, and nobody would notice the loss."""
+"""Without the kept connection ssh would make a new one for each command, and the loss would go unnoticed."""
 
 ALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
 """A machine that says nothing for a minute and a quarter is given up."""

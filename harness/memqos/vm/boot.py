@@ -138,7 +138,7 @@ def making_of(
         log_dir=log_dir,
     )
 
-    # What somebody brings may be another runc, or one that is told from it by its file: then nothing is in its place.
+    # A brought program may be another runc, or one that only its file tells apart: then it replaces nothing.
     is_sealed = choice.accelerator is Accelerator.TCG and not choices.fingerprint
 
     def prepare(machine: Machine) -> None:

@@ -50,7 +50,7 @@ def control_folders(target: Target, folders: Iterable[str], *, deadline: Deadlin
     """New control folders at these absolute paths of the target, removed with the context; made by one command.
 
     deadline: for making them; removing has ten seconds of its own, for it must happen however late it is.
-    Raises TargetError for one that is there already: it is somebody else's.
+    Raises TargetError for one that exists already: another run made it.
     """
     controls = tuple(map(Control, folders))
     paths = [control.folder for control in controls]

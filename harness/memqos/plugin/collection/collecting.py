@@ -93,7 +93,7 @@ def _has_more_kubelets(item: pytest.Item, kubelets: Callable[[], Collection[str]
 
 
 def told_of(cited: Sequence[tuple[pytest.Item, Claim | None]], left: Sequence[pytest.Item]) -> LeftOut:
-    """How much that is: the cases, and the claims of which no case is left in."""
+    """How much that is: the cases, and the claims without any selected case."""
     out = set(left)
     of_cases = {claim.id for item, claim in cited if claim is not None and item in out}
     proved = {claim.id for item, claim in cited if claim is not None and item not in out}
@@ -118,7 +118,7 @@ def has_empty_parameters(item: pytest.Item) -> bool:
 
 
 def check_markers(item: pytest.Item) -> None:
-    """Every marker is written as it has to be, and names what there is; UsageError if not."""
+    """Check that each marker is well-formed and names something that exists; UsageError if not."""
     where = item.nodeid
     names = getattr(item, "fixturenames", ())
     if ("qos_request" in names or "qos_case" in names) and has_empty_parameters(item):

@@ -1,6 +1,6 @@
 """Workers of xdist on other hosts: whether they fit is asked beforehand, and their evidence is handed over at the end.
 
-A host is called as ssh is told of it. Its worker has the folder of the results on a disk of its own.
+A host has the name that ssh gets. Its worker has the folder of the results on a disk of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Hosts", "check_hosts", "host_address"]
 
 _EVIDENCE = "memqos_evidence"
 """The name under which a worker hands it over."""
-_THERE = "/var/tmp/memqos-results"  # noqa: S108 - what follows it nobody can guess
+_THERE = "/var/tmp/memqos-results"  # noqa: S108 - a random name follows
 _FILES = "-files"
 """What follows the folder's name where the files are that settings name."""
 ANSWER_SECONDS = 60.0
@@ -33,7 +33,7 @@ TERMINATION_SECONDS = 5.0
 
 
 def host_address(spec: Any) -> str:
-    """What a worker's host is called: as ssh is told of it, or where its server is; "" for this host.
+    """The name of a worker's host, as ssh gets it, or its server's address; "" for this host.
 
     spec: of the worker, as execnet has it.
     """
@@ -89,7 +89,7 @@ class Hosts:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        """A worker hands its evidence over; the controller says what nobody handed over."""
+        """A worker hands its evidence over; the controller reports what is missing."""
         if host_of(self._config):
             self._hand_over(interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
         # A controller that is interrupted does not come to what workers have told it meanwhile.
@@ -111,7 +111,7 @@ class Hosts:
 
 
 def _is_controller_gone(config: pytest.Config) -> bool:
-    """Whether a worker has nobody left to hand its evidence to, though it came to its own end.
+    """Whether a worker ended by itself but lost the controller that takes its evidence.
 
     A worker that has run all its cases and waits for more ends as usual when its controller goes, as with Ctrl-C: xdist
     puts the end of the channel in the place of the word that there are no more.

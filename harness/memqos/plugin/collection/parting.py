@@ -65,7 +65,7 @@ def _name(shards: Sequence[Sequence[str]]) -> str:
 
 
 TIMES, FAILED, SHARD_OUTPUT = "memqos_times", "memqos_failed", "memqos_shard"
-"""What a worker is told, and what it tells."""
+"""What the controller sends a worker, and what the worker answers."""
 
 _FAILED = frozenset({Outcome.DEVIATES, Outcome.MACHINERY, Outcome.USAGE})
 

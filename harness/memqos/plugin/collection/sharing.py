@@ -1,4 +1,4 @@
-"""Which worker runs which tests: groups that stay together, told to the controller by the workers, who collect them.
+"""Which worker runs which tests: groups that stay together, as the workers, which collect them, report them.
 
 pytest-xdist's own loadgroup says a test's group in its node id. From pytest 9.2 on that is silently lost
 (pytest-dev/pytest-xdist, issue 1386): every test went to any worker, and each worker made every population.
@@ -68,7 +68,7 @@ class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
     """Sends tests of one group to one worker, and what a crashed worker left of it to another one.
 
     pytest-xdist's own would send the test that it crashed in as well, and never come back to a new worker that got a
-    single test: a worker begins a test when it knows of the next one, or that there is none.
+    single test: a worker begins a test once it knows the next one, or that it is the last.
     """
 
     def __init__(self, config: pytest.Config, log: Any, groups: Mapping[str, str]) -> None:
@@ -79,13 +79,13 @@ class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
         return self._groups.get(plain_id(nodeid), nodeid)
 
     def schedule(self) -> None:
-        """Send tests to those who have collected them."""
+        """Send tests to the workers that have collected them."""
         super().schedule()
         for node in self.nodes:
             self._reschedule(node)
 
     def _assign_work_unit(self, node: Any) -> None:
-        """Send a worker its next tests; from one that has crashed unheard they come back when its end is told."""
+        """Send a worker its next tests; those of a crashed worker come back when xdist reports its end."""
         with contextlib.suppress(OSError):
             super()._assign_work_unit(node)
 

@@ -126,12 +126,12 @@ class Facing:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        """The same for workers, who all have the same cases."""
+        """The same for workers, which all have the same cases."""
         if self.face is not None and not self._is_told:
             self._tell({nodeid: Path(nodeid.partition("::")[0]).parent.name for nodeid in map(plain_id, ids)})
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """A case begins here, if anybody still reads; workers tell of theirs themselves."""
+        """A case begins here, if the output is still read; workers report their own."""
         if self._output is not None:
             self._output.check()
         if self.face is not None and not self._is_distributed:
@@ -151,7 +151,7 @@ class Facing:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """The terminal is left as it was, at once; why a run was ended is told."""
+        """Restore the terminal at once, and print why the run ended."""
         if self.face is not None:
             self.face.close()
             self.face.note(f"interrupted: {reason}" if (reason := str(excinfo.value)) else "interrupted")

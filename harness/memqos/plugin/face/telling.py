@@ -27,7 +27,7 @@ LINE = "memqos_line"
 """The name under which a report carries what a worker says."""
 
 _CASE, _STEP, _LINE, _NOTE = "case", "step", "line", "note"
-"""What sort of thing is said: that a case begins, what is done in it, what happened, what the reader should know."""
+"""The sort of message: a case begins, a step in it, an event, a note for the reader."""
 
 
 class Telling:
@@ -94,7 +94,7 @@ class Relay:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> None:
-        """Remember which test runs: what is said has to be somebody's."""
+        """Remember which test runs: each message belongs to a test."""
         self._config.stash[_RUNNING] = item
         Telling(self._config).begins(item)
 

@@ -40,7 +40,7 @@ def leaves(config: pytest.Config, place: Place) -> bool:
 
     It is if it will be kept, and if it is broken: that was told where it broke, and what is tested next, on another
     one, must not be told that tidying up failed. And if the place ends with it, because it is given up for what a test
-    left on it, or a signal ends the run: what is on it may hang, and nobody waits for that.
+    left on it, or a signal ends the run: what is on it may hang, and the run does not wait for it.
     """
     lane = config.stash.get(LANE, None)
     is_given_up = lane is not None and lane.has_given_up(place)

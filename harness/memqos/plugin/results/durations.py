@@ -53,7 +53,7 @@ _HALF_A_DAY = 12 * 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedDurations:
-    """What cases will take. seconds: by id; a case of which nothing is known is not there.
+    """How long cases will take. seconds: by id; cases without a known duration are left out.
 
     elsewhere: how many of them ran only on other systems before.
     """

@@ -32,12 +32,12 @@ class Ending:
 
     @property
     def interrupted(self) -> bool:
-        """Whether somebody broke the run off."""
+        """Whether the run was interrupted."""
         return self._broken_off or self._interruption.came
 
     @property
     def closed_pipe(self) -> bool:
-        """Whether nobody reads any more what the run says."""
+        """Whether the run's output is closed."""
         return self._closed_pipe
 
     @property
@@ -57,7 +57,7 @@ class Ending:
         self._interruption.hold()
 
     def add(self, error: MemqosError) -> None:
-        """Remember what is told elsewhere."""
+        """Remember an error that is reported elsewhere."""
         self._troubles.append(error)
 
     def suffer(self, error: BaseException) -> None:
@@ -78,7 +78,7 @@ class Ending:
                     sys.stderr.write(f"\nmemqos: error: {error_text(told)}\n")
 
     def _follows(self, error: BaseException) -> bool:
-        """Whether this comes of an error that nobody expected, and says nothing new."""
+        """Whether this follows from an unexpected error, and adds nothing."""
         return not isinstance(error, MemqosError | OSError) and any(_CRASH in told.data for told in self._troubles)
 
     def judge(self, status: int, *, usage: str, others_failed: bool) -> None:

@@ -42,7 +42,7 @@ class Evidence:
         """Judge the test by these findings: the end of every test that proves a claim.
 
         Raises NonconformanceError if one deviates; if none does and one is not observable, the test is not
-        observable, with the reason. Nor is it if none of them is the doing of whom the claim is about.
+        observable, with the reason. Nor is it if none of them is set by what the claim is about.
         """
         flat = [
             self._amend(finding) for group in findings for finding in ([group] if isinstance(group, Finding) else group)

@@ -90,7 +90,7 @@ class Roster:
 
 
 _INTERRUPTED = "keyboard-interrupt"
-"""How pytest-xdist calls the end of a worker that somebody interrupted."""
+"""The reason that pytest-xdist gives for the end of an interrupted worker."""
 
 
 class Crashes:
@@ -105,7 +105,7 @@ class Crashes:
 
     @property
     def last_was_interrupted(self) -> bool:
-        """Whether somebody interrupted the worker that ended last."""
+        """Whether the worker that ended last was interrupted."""
         return self._reasons[-1:] == [_INTERRUPTED]
 
     def too_many(self, config: pytest.Config, *, chosen: int, missing: int) -> MachineryError | None:

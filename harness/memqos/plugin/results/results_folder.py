@@ -66,7 +66,7 @@ def chosen_folder(config: pytest.Config, settings: Settings) -> Path:
 
 
 def for_good(folder: Path, settings: Settings) -> Path:
-    """The chosen folder by a name that it keeps, for workers that are told before it can be made.
+    """The chosen folder by a name that it keeps, for workers that get it before it can be made.
 
     One that was not named gets a name that no other run has: the time alone may be another's as well.
     """
@@ -104,7 +104,7 @@ def make_folder(folder: Path, settings: Settings, *, held: contextlib.ExitStack)
 
 
 def _new(folder: Path) -> Path:
-    """This folder, or one of the same name with a number, which nobody had before."""
+    """This folder, or one of the same name with a number that no other run has."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     first = folder
     for number in itertools.count(2):

@@ -48,7 +48,7 @@ KEPT_NAME = "kept.json"
 REMOVING_PREFIX = ".removing-"
 
 ORPHAN_SECONDS = 60
-"""A folder this old that has no lock in it is nobody's: its maker died between making the folder and the lock."""
+"""A folder this old without a lock has no owner: its maker died between making the folder and the lock."""
 
 
 def default_cache(environment: Mapping[str, str]) -> Cache:
@@ -134,7 +134,7 @@ def no_space(folder: Path, *, free: int, needed: int) -> NoSpaceError:
 def locked_folder(base: Path, prefix: str) -> Iterator[Path]:
     """A new folder, 0700, with a lock in it that is held for as long as the context lives; removed at its end.
 
-    A folder in which somebody put a file named KEPT_NAME stays, for as long as the process lives that the file names.
+    A folder with a file named KEPT_NAME stays as long as the process lives that the file names.
     """
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=base))
     handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -148,7 +148,7 @@ def locked_folder(base: Path, prefix: str) -> Iterator[Path]:
 
 
 def sweep(base: Path, prefix: str) -> None:
-    """Remove what dead owners left: our own folders of this prefix whose lock nobody holds."""
+    """Remove what dead owners left: our own folders of this prefix whose lock is free."""
     for folder in _orphans(base, prefix):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -213,7 +213,7 @@ def whole_entries(folder: Path, load: Callable[[Path], _Whole | None]) -> Iterat
 
 
 def remove_entry(folder: Path) -> None:
-    """Remove an entry: renamed first, so that nobody ever finds half of it; machines that run from it go on."""
+    """Remove an entry: renamed first, so that no process ever finds half of it; machines that run from it go on."""
     doomed = folder.with_name(f"{REMOVING_PREFIX}{folder.name}")
     shutil.rmtree(doomed, ignore_errors=True)
     folder.rename(doomed)

@@ -258,7 +258,7 @@ def _annotated(answer: Mapping[str, Any]) -> Told | None:
 
 
 CONFIG = "/etc/containerd/config.toml"
-PACKAGES = "/var/tmp/memqos-packages"  # noqa: S108 - a folder of the guest's, which nobody else uses
+PACKAGES = "/var/tmp/memqos-packages"  # noqa: S108 - a folder of the guest's that nothing else uses
 NAMES = 'for deb; do dpkg-deb --field "$deb" Package || exit; done'
 INSTALL_SECONDS = 180
 

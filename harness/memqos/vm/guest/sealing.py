@@ -26,7 +26,7 @@ _LINK = "/run/memqos-sealed-runc"
 _SEAL = """\
 import ctypes, fcntl, os, socket, sys
 named, place = sys.argv[1:]
-fd = os.memfd_create("runc", os.MFD_ALLOW_SEALING)  # no CLOEXEC: whoever holds it goes on as sleep
+fd = os.memfd_create("runc", os.MFD_ALLOW_SEALING)  # no CLOEXEC: the process that holds it goes on as sleep
 with open(place, "rb") as file:
     while data := file.read(1 << 20):
         os.write(fd, data)

@@ -40,7 +40,7 @@ V1 = MemoryFiles(limit="memory.limit_in_bytes", used="memory.usage_in_bytes", dr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """What a host has to give: memory in bytes, available without anybody having to swap, and processors."""
+    """What a host has to give: memory in bytes, available without swapping, and processors."""
 
     available: int
     cores: int
@@ -97,7 +97,7 @@ def read_host() -> Host:
 
 
 def host_memory() -> int:
-    """The bytes of memory that this process may use, if nobody else does: the host's, or what its cgroups allow."""
+    """The bytes of memory that this process may use at most: the host's, or what its cgroups allow."""
     limits = [_limit(folder, files) for folder, files in _own_cgroups()]
     return min([_meminfo(MEMINFO.read_text())["MemTotal"], *(limit for limit in limits if limit is not None)])
 

@@ -10,7 +10,7 @@ __all__ = ["SILENT", "Progress", "Silent", "step"]
 
 
 class Progress(Protocol):
-    """Someone who shows progress. The calls come from the thread that does the work."""
+    """Shows progress. The calls come from the thread that does the work."""
 
     def start(self, name: str) -> None:
         """A step begins; its name says what is being done ("make the file system")."""
@@ -26,7 +26,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Nobody who listens."""
+    """Shows nothing."""
 
     def start(self, name: str) -> None:
         """Nothing is shown."""

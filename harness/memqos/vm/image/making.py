@@ -382,7 +382,7 @@ class Build:
 
     @contextlib.contextmanager
     def translating(self) -> Iterator[None]:
-        """Turn a full disk, and a folder that somebody removed, wherever they show, into the error that says so."""
+        """Turn a full disk, and a folder that was removed meanwhile, into the error that says so."""
         try:
             yield
         except OSError as error:

@@ -49,7 +49,7 @@ class Mirror:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """The keys that go into an image, in OpenSSH's text formats: who may log in, and who the machine is."""
+    """The keys that go into an image, in OpenSSH's text formats: the key that may log in, and the host key."""
 
     client_public: str
     host_private: str

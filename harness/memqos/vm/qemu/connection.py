@@ -32,7 +32,7 @@ BANNER_SECONDS = 30
 """How long one connection waits for sshd's greeting, which takes seconds in a guest that gets little of a processor.
 
 A connection that is given up too soon is worse than none: sshd (OpenSSH 9.8 and later, PerSourcePenalties) counts those
-that end without a login, and after fifteen lets nobody in for minutes.
+that end without a login, and after fifteen accepts no login for minutes.
 """
 
 ALIVE_EVERY, ALIVE_MISSES = 15, 4
@@ -94,7 +94,7 @@ def sshd_answers(machine: Machine, port: int, first_word: Deadline) -> bool:
 
 
 def is_greeted(port: int) -> bool:
-    """Whether an sshd greets whoever connects to this port of the host."""
+    """Whether an sshd greets connections to this port of the host."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=BANNER_SECONDS) as connection:
             return connection.recv(4) == b"SSH-"

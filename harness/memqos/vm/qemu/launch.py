@@ -42,7 +42,7 @@ class Ingredients:
     disk: used through an overlay unless `writes_through`.
     identity: the private key; known_hosts: the guest's host key under HOST_ALIAS.
     log_dir: receives serial.log and qemu.log; it outlives the machine.
-    keepable: the machine may be kept when whoever started it ends.
+    keepable: the machine may be kept when the process that started it ends.
     temporary_logs: log_dir goes with the machine if we are killed, or when a machine that was kept ends.
     """
 

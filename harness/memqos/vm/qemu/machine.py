@@ -113,7 +113,7 @@ class Console:
 
 
 ENDED = frozenset({"SHUTDOWN", "GUEST_PANICKED", "STOP"})
-"""QMP events after which a machine that nobody stopped is no machine any more."""
+"""QMP events after which a machine that memqos did not stop is lost."""
 
 CRASHES = frozenset({-signal.SIGABRT, -signal.SIGSEGV})
 """QEMU's status after an assertion of its own that did not hold, and after a fault."""
@@ -153,7 +153,7 @@ def _end_of_qemu(status: int, said: str, oom_kills: int) -> str:
 
 
 def has_crashed(status: int | None) -> bool:
-    """Whether QEMU failed of itself: nobody killed it, and it found the host's memory and disk wide enough."""
+    """Whether QEMU failed by itself: it was not killed, and the host had memory and disk enough."""
     return status in CRASHES
 
 
@@ -249,7 +249,7 @@ class Machine:
 
     @property
     def provenance(self) -> Mapping[str, object]:
-        """What a bundle says of it: a document for people, of which nothing is decided."""
+        """What a bundle says of it: a document for people; memqos decides nothing by it."""
         history = {"checkpoint": self.checkpoint_name, "dirty": self.dirty}
         told = {name: text for name, text in history.items() if text}
         return {**self._noted, "versions": self.contents.versions, **told}
@@ -334,7 +334,7 @@ class Machine:
             yield
 
     def resume(self, state: Path, *, deadline: Deadline) -> None:
-        """Let a clone go on where its checkpoint stopped; it stays booting until somebody is connected to it."""
+        """Let a clone go on where its checkpoint stopped; its state stays booting until memqos is connected to it."""
         self.require(MachineState.BOOTING, doing="resume")
         with self.failing("its checkpoint was being restored"):
             load_state(self.qmp, state, deadline=deadline)
@@ -363,7 +363,7 @@ class Machine:
         self.dirty = self.dirty or reason
 
     def keep(self) -> int:
-        """Leave it running when its context ends, until its guard is told to end it; the guard's process id."""
+        """Leave it running when its context ends, until its guard ends it; returns the guard's process id."""
         self.require(*USABLE, doing="keep the machine")
         guard = self._group.keep(self._running())
         self.is_kept = True

@@ -23,7 +23,7 @@ CAPABILITIES = {"capabilities": [{"capability": "x-ignore-shared", "state": True
 ENDED = frozenset({"completed", "failed", "cancelled"})
 
 ENDED_CONNECTIONS = frozenset({"HOST_FORWARD", "TIME_WAIT", "CLOSED"})
-"""What QEMU may tell of its forwarded connections when nobody is connected; the first is the forward itself."""
+"""What QEMU may report of its forwarded connections without a client; the first is the forward itself."""
 
 REST = 0.25
 RESTING_SHARE = 0.2
@@ -52,7 +52,7 @@ def load_state(qmp: Qmp, file: Path, *, deadline: Deadline) -> None:
 
 
 def come_to_rest(qmp: Qmp, pid: int, *, deadline: Deadline) -> None:
-    """Wait until nobody is connected to the guest, and then until it has nothing to do.
+    """Wait until no client is connected to the guest, and then until the guest is idle.
 
     A clone could not go on with a connection, so one that stays raises DeadlineError. A guest that never rests is taken
     as it is. pid: QEMU's.

@@ -149,7 +149,7 @@ class Pulse:
         self._thread = threading.Thread(target=self._watch, name="memqos-pulse", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch; the first question comes after a while, so that it is in nobody's way."""
+        """Begin to watch; the first question comes after a while, so that it delays no boot."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -159,7 +159,7 @@ class Pulse:
 
     def _watch(self) -> None:
         while not self._ended.wait(EVERY) and not self.silence and self._line.is_connected():
-            # It ends with the connection; somebody in the guest may kill it, too: then there is another one.
+            # It ends with the connection; if a process in the guest kills it, another one starts.
             with _opened(self._line) as echo:
                 while self._answers(echo) and not self._ended.wait(EVERY):
                     pass

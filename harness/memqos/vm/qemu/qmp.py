@@ -89,7 +89,7 @@ def _event(told: Mapping[str, object]) -> Event:
 def open_qmp(socket: Path, *, deadline: Deadline) -> Iterator[Qmp]:
     """Connect to the QEMU that listens on this socket, and disconnect at the end.
 
-    Raises MachineError if nobody listens there or it does not speak QMP.
+    Raises MachineError if nothing listens there or it does not speak QMP.
     """
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="memqos-qmp", daemon=True)
