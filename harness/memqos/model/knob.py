@@ -1,6 +1,6 @@
 """Control files ("knobs") of a cgroup, and the values they can hold.
 
-Absent, zero and max are three things: `ABSENT` means that nobody wrote the file (or that it does not exist),
+Absent, zero and max are three things: `ABSENT` means that the file was not written (or that it does not exist),
 `Bytes(0)` is a written zero, `MAX` is the word "max" (no limit). cgroup v1 has no such word in most of its files:
 `UNLIMITED` is the -1 that is written there instead.
 """
@@ -166,15 +166,15 @@ class Knob(StrEnum):
 
     @property
     def kernel_default(self) -> KnobValue:
-        """What a new non-root cgroup holds when nobody wrote the file; `read_back` says how that reads.
+        """What a new non-root cgroup holds while the file is unwritten; `read_back` says how that reads.
 
         Source: kernel, cgroup-v2.rst and cgroup-v1/{memory,hugetlb,cpusets}.rst. memory.swappiness is its parent's,
-        at last vm.swappiness, which is 60 unless somebody changed it.
+        at last vm.swappiness, which is 60 by default.
         """
         return _DEFAULTS[self]
 
     def is_default(self, value: KnobValue) -> bool:
-        """Whether a file that shows this value looks as if nobody had written it, whatever the page size."""
+        """Whether a file that shows this value looks unwritten, whatever the page size."""
         if self.kernel_default is UNLIMITED and isinstance(value, Bytes):
             return value.count >= _NEARLY_UNLIMITED
         return value == self.kernel_default

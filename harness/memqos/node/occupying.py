@@ -19,7 +19,7 @@ class Tidying:
     """How one machine is left.
 
     disposable: it is thrown away at the end, so an interrupt need not wait for pods to be removed from it. leaves:
-    whether somebody wants to look at the pods, so that they are left where they are. lingers: whether somebody may want
+    whether a person wants to look at the pods, so that they are left where they are. lingers: whether a person may want
     to yet, so that they stay until the machine is used again.
     """
 
@@ -52,7 +52,7 @@ class Tidying:
         self._tidy_up(well)
 
     def clear_away(self) -> None:
-        """Remove what lingers of earlier populations, unless somebody wants to look at it."""
+        """Remove what lingers of earlier populations, unless a person wants to look at it."""
         lingering, self._lingering = self._lingering, []
         for clear in lingering if not self.leaves() else ():
             clear()

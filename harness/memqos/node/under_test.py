@@ -66,7 +66,7 @@ Asking = TypeVar("Asking", bound=Requests)
 class NodeUnderTest:
     """A node: what it has, and the verbs of tests.
 
-    Nothing of an earlier population is left on it when the next one is admitted. `enactor`: who makes plans true on it.
+    Nothing of an earlier population is left on it when the next one is admitted. `enactor`: carries out plans on it.
     `runtimes`: what runs its containers. `tidying`: how it is left. `vital`: raises the machine's own failure.
     `parallel`: pods that are made at the same time (>= 1).
     """

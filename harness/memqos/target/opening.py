@@ -47,7 +47,7 @@ FORMS = {
 
 
 def check_url(url: str, *, where: str) -> None:
-    """Raise UsageError, naming the option, for a URL that leads to no machine, or has parts that memqos does not read."""
+    """Raise UsageError, naming the option, for a URL of no machine, or with parts that memqos does not read."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in PARAMETERS:
         raise UnknownNameError.of("connection", scheme or url, [f"{name}://" for name in PARAMETERS], where=where)

@@ -13,10 +13,10 @@ from memqos.workload.report import Done
 __all__ = ["ENTRY", "Entering", "modelled_sleep", "patience", "unseen"]
 
 ENTRY = Anon(size=4 << 20, within=5)
-"""What a program takes that somebody starts in a container to look around, as a shell does, or what it has by then.
+"""What a program takes that is started in a container to look around, as a shell is, or what it has by then.
 
 So many batches of charges that it has to pay for some itself, whatever another program leaves it (`least_wait`). At the
-cap each of them may cost 2 s, which nobody need see to its end.
+cap each of them may cost 2 s, which need not be waited for to the end.
 """
 
 _SLEPT = 2.5
@@ -43,7 +43,7 @@ class Entering:
 
     @property
     def slept(self) -> float | None:
-        """Seconds that it neither ran nor waited for a CPU; None where nobody told."""
+        """Seconds that it neither ran nor waited for a CPU; None where it is unknown."""
         return None if self.said is None or self.said.slept_ms is None else self.said.slept_ms / 1000
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Exhausted below kubepods' limit: one pod takes more than there is, and the kernel's model says who is killed."""
+"""Exhausted below kubepods' limit: one pod takes too much, and the kernel's model says what is killed."""
 
 from __future__ import annotations
 

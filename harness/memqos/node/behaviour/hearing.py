@@ -61,9 +61,9 @@ OUTSIDE_SECONDS = 20.0
 
 
 class Hearing:
-    """What is said of these containers, by their keys; one that is added later is told from then on.
+    """What samples and logs say of these containers, by their keys; a container added later takes part from then on.
 
-    sampling: who looks inside the machine. files: which files of each cgroup it looks at.
+    sampling: watches inside the machine. files: which files of each cgroup it looks at.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Hearing:
         self._missing: dict[str, float] = {}
 
     def add(self, container: WatchedContainer, log_path: str) -> None:
-        """From now on this container is told what is said of it, and what comes into its log."""
+        """From now on this container gets its samples and the lines of its log."""
         self.containers[container.key] = container
         self._sampling.follow(container.key, log_path, patient=STEP)
 
@@ -101,13 +101,13 @@ class Hearing:
         self._take(said)
 
     def wait(self, *, seconds: float) -> bool:
-        """Take what is said next, and wait up to so long for it; whether something was."""
+        """Take the next message, waiting up to so long; whether there was one."""
         said = self._sampling.next(seconds=seconds)
         self._take(said)
         return bool(said)
 
     def look(self) -> None:
-        """Take what is said until now, with a look that is made now."""
+        """Take all messages until now, and a sample that is made now."""
         self._take(self._sampling.look(deadline=Deadline.after(CALL_SECONDS)))
 
     def ask(self, container: WatchedContainer) -> None:

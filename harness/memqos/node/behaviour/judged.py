@@ -25,7 +25,7 @@ class Judged:
 
     While a premise does not hold, in any sample, no behaviour is judged: each is *not observable*, and the deviation is
     among `premises`. Amounts are measured by the plan's limits, never by those that the files show.
-    losses: who lost a premise that does not hold, by cgroup and control file. outside: that its processes run outside
+    losses: what lost a premise that does not hold, by cgroup and control file. outside: that its processes run outside
     its cgroup, which is a premise of every behaviour; None if they do not.
     commands: how many of the workload's commands come to an end. threads: how many use memory beside each other.
     """

@@ -42,7 +42,7 @@ READS = 2
 """Of which the quickest counts: the first one of a turn fetches what was lost in the turn before."""
 
 AHEAD = 2
-"""How many readings of its file an aggressor has before it when somebody is timed: it may end one meanwhile."""
+"""How many readings of its file an aggressor has before it when a pod is timed: it may end one meanwhile."""
 
 _VERBS = ("hold", "read")
 
@@ -113,7 +113,7 @@ class Paces(Refaulting):
 
         Not observable if it did not, and would not have without any aggressor; see `_drowned`.
         beside: what the aggressor took memory for, "anonymous" or "files". UsageError for another word, for one
-        beside which nobody was timed, and for a pod that was not timed.
+        beside which no pod was timed, and for a pod that was not timed.
         """
         if (turns := self.turns.get(taking_of(beside))) is None:
             raise UsageError(f"no program was timed beside '{beside}'.", next_step=f"Disturb with beside=['{beside}'].")
@@ -167,7 +167,7 @@ class Paces(Refaulting):
         """Why what one kept of its pace cannot be told from what one kept that lost memory; "" if it can.
 
         A host that is uneven, or has hardly any work with reading again what was lost, hides the loss: readings that
-        nobody disturbed, `alone`, rank no higher than either of them. Where the kernel counts nothing that was read
+        undisturbed, `alone`, rank no higher than either of them. Where the kernel counts nothing that was read
         again there is no loss to be hidden.
         """
         by_chance = chance(alone, lost)

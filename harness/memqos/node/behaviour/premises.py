@@ -32,7 +32,7 @@ __all__ = ["Premises", "began", "broken_of", "is_there", "premises_above", "prem
 class Premises:
     """These knobs of one container and of its pod, at least one, each planned for at least one of the two.
 
-    enacted_by: who made the plan true above containers. Raises UsageError for knobs that are not planned.
+    enacted_by: what carried the plan out above containers. Raises UsageError for knobs that are not planned.
     """
 
     pod: PlannedPod
@@ -55,7 +55,7 @@ class Premises:
     def judge(self, samples: Sequence[Sample]) -> tuple[Finding, ...]:
         """Each knob over all samples (at least one): the first deviation, with its time, stands for the whole.
 
-        What held before says that it was written right, and changed by somebody afterwards. What could be read in no
+        What held before says that it was written right, and changed afterwards. What could be read in no
         sample is not observable.
         """
         start = began(samples)
@@ -72,7 +72,7 @@ class Premises:
 
     @property
     def undecided(self) -> str:
-        """The premise of which nobody knows what it is to hold, as one sentence; "" if all are known."""
+        """The premise whose value is undecided, as one sentence; "" if all are known."""
         for knob in self.knobs:
             for cgroup in (self.pod.cgroup, self.planned.cgroup):
                 expected = cgroup.knobs.get(knob)

@@ -167,7 +167,7 @@ class Pressed(Refaulting):
         """It lost nothing since the pressure began; not observable of one that is not protected whole.
 
         A loss is not observable of one that memory.low alone protects, if the kernel counted `low` for it while others
-        waited for the disk; see `gave_way_meanwhile`. Nor of one from which somebody took before kswapd did; see
+        waited for the disk; see `gave_way_meanwhile`. Nor of one from which a process took before kswapd did; see
         `taken_unweighed`.
         """
         container, counts = self._counted(pod)
@@ -190,8 +190,8 @@ class Pressed(Refaulting):
     def keep_together(self, pod: str, *others: str) -> tuple[Finding, ...]:
         """Together they lost memory, and kept all that what stands above them protects.
 
-        Reclaim passes them over as soon as that covers what they use together, whoever of them lost how much, and each
-        of the CPUs may have taken a batch more of each. Not observable of one that is not protected in part.
+        Reclaim passes them over as soon as that covers what they use together, whichever of them lost how much, and
+        each of the CPUs may have taken a batch more of each. Not observable of one that is not protected in part.
         """
         counted, why = self._partly([pod, *others])
         since, batches = self.squeeze.since, len(counted) * self.squeeze.cpus * SLACK
@@ -220,8 +220,8 @@ class Pressed(Refaulting):
     def breaks_low(self, pod: str) -> tuple[Finding, Finding]:
         """It lost memory that memory.low covers, and `low` was counted for it.
 
-        How much of it the multi-generational LRU takes depends on who comes next there: that pages of it were taken is
-        all that is expected then, since its usage may fall by a batch of charges without that. And not observable where
+        How much of it the multi-generational LRU takes depends on which cgroup comes next there: that pages of it
+        were taken is all that is expected then, since its usage may fall by a batch of charges without that. And not observable where
         the kernel counts that it came for them, and found none that is old enough (mm/vmscan.c, get_nr_to_scan).
         Neither is observable of one that memory.low alone does not cover whole, nor while others make room first.
         """
@@ -270,7 +270,7 @@ class Pressed(Refaulting):
         return replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=why) if why else found
 
     def _unpressed(self) -> str:
-        """Why nobody was short of memory; "" if the neighbour took all that it was told to take."""
+        """Why there was no shortage; "" if the neighbour took all that it was to take."""
         if self.neighbour.work_is_done:
             return ""
         return f"{self.neighbour.key} ended before it had made the others short of memory"

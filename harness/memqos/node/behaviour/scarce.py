@@ -1,6 +1,6 @@
 """A machine that is short of memory as a whole: most of it is set aside, and nothing but pods can make room.
 
-Huge pages take memory that nobody can use and reclaim cannot get at. Everything beside kubepods (sshd, the runtime,
+Huge pages take memory that no program can use and reclaim cannot get at. Everything beside kubepods (sshd, the runtime,
 the watch) asks to be protected with all that it uses: it neither makes room nor thrashes, so what is short is what pods
 have to give, and the machine goes on answering. khugepaged does not reclaim meanwhile: it would when it pleases, for a
 huge page on a zone that is full, and with the multi-generational LRU whatever is protected (mm/vmscan.c, shrink_one).
@@ -121,8 +121,8 @@ def by_generations(target: Target) -> bool:
 def spare(target: Target, page_size: int) -> int:
     """Bytes that can be taken before the kernel begins to reclaim.
 
-    That is what is free in each zone above its low watermark and above what the zone keeps for those who can use no
-    other (vm.lowmem_reserve_ratio), with what each CPU has at hand, which the zone does not count as free. A guess, and
+    That is what is free in each zone above its low watermark and above what the zone keeps for allocations that can
+    use no other (vm.lowmem_reserve_ratio), with what each CPU has at hand, which the zone does not count as free. A guess, and
     reclaim does more than it has to: in 57 runs on three kernels others lost 7 MiB less to 41 MiB more than was short.
     """
     text = (target.read(ZONES, deadline=Deadline.after(SECONDS)) or b"").decode()

@@ -29,8 +29,8 @@ class Squeeze:
     free, and so has to come from others. since: when it began, in seconds of the machine's clock. cpus: those of the
     machine, each of which may have charged a batch ahead for each container. past_low: whether that is more than what
     is unprotected. generations: whether the machine as a whole is short, and reclaims by the multi-generational LRU: it
-    passes memory.low over once and then takes from it, whoever else has memory left (mm/vmscan.c, shrink_one), where
-    the classic LRU takes nothing of it while others have. dirty: whether what others have to give may have to be
+    passes memory.low over once and then takes from it, whatever other cgroup has memory left (mm/vmscan.c, shrink_one),
+    where the classic LRU takes nothing of it while others have. dirty: whether what others have to give may have to be
     written to the disk first.
     """
 
@@ -46,7 +46,7 @@ class Squeeze:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
-    """What containers used before anybody took memory from them, in bytes by their keys, and when it was seen last."""
+    """What containers used before memory was taken from them, in bytes by their keys, and when it was seen last."""
 
     usage: Mapping[str, int]
     at: float
@@ -64,8 +64,8 @@ class Before:
 class Aim:
     """How much is to be short, of what others can lose: half of what nothing protects, unless it says something else.
 
-    all_lose: all of that but half of an equal part. Who is reclaimed from first is nobody's promise, so for everybody
-    to lose some, there has to be too little without any of them. past_low: all of that, and half of what memory.low
+    all_lose: all of that but half of an equal part. Which cgroup is reclaimed from first is not guaranteed, so for all of
+    them to lose some, there has to be too little without any of them. past_low: all of that, and half of what memory.low
     alone protects. besides: bytes that something beside the pods can lose, and is to lose half of at least: all that
     pods can lose, and half of these. short: so many bytes in place of all that, where pods can lose nothing.
     """
@@ -76,7 +76,7 @@ class Aim:
     short: int | None = None
 
     def of(self, others: Sequence[Effective]) -> int:
-        """Bytes that these, of whom so much counts, and what is beside them are to lose together."""
+        """Bytes that these, of which so much counts, and what is beside them are to lose together."""
         if self.short is not None:
             return self.short
         exposed, soft = sum(counts.exposed for counts in others), sum(counts.soft for counts in others)
@@ -109,7 +109,7 @@ def squeeze_of(
     now, others = Before.of(containers).usage, [one for one in containers if one is not neighbour]
     lost = sum(max(0, before.usage[one.key] - now[one.key]) for one in others)
     usage = {(one.premises.pod.uid, one.premises.planned.name): before.usage[one.key] for one in others}
-    # Protection that nobody claims is shared out by use, and the neighbour has its share when memory is short.
+    # Unclaimed protection is shared out by use, and the neighbour has its share when memory is short.
     its_own = neighbour.premises.pod.uid, neighbour.premises.planned.name
     usage[its_own] = now[neighbour.key] + max(0, free)
     subjects = {one.key: subject_of(one.premises.planned.cgroup, one.premises.pod) for one in containers}

@@ -67,7 +67,7 @@ class Swapped(Judged):
         return self._finding(_CURRENT, "0 all the time", most, most == 0, why_not=why_not)
 
     def hardly_swaps(self) -> Finding:
-        """No more of it was in swap than one batch: what a program has beside the memory that it is told to use."""
+        """No more of it was in swap than one batch: what a program has beside the memory that its commands name."""
         most = max(self._amounts(_CURRENT), default=None)
         return self._finding(_CURRENT, f"at most {SLACK}", most, most is not None and most <= SLACK)
 

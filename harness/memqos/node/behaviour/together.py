@@ -45,6 +45,6 @@ class Together:
         return self._container(pod).course
 
     def _broken(self, why: str = "") -> str:
-        """Why nothing can be expected of anybody, where one has what it should not have; else `why`."""
+        """Why nothing can be expected, where one container has what it should not have; else `why`."""
         broken = broken_of(self.premises)
         return f"what it rests on does not hold: {broken}" if broken else why

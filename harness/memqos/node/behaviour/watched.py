@@ -235,7 +235,7 @@ class WatchedContainer(Sampled):
 
     @property
     def course(self) -> Course:
-        """What happened until now; who lost a premise that does not hold is looked for while the container is there."""
+        """What happened until now; the hop that lost a premise is looked for while the container exists."""
         samples = tuple(self.samples)
         course = Course(
             rests_on=self.premises,
@@ -254,13 +254,13 @@ class WatchedContainer(Sampled):
         return self.until(work_done(self._finite))
 
     def until_reported(self) -> None:
-        """Wait for the same and look no further: for a workload that is told to do more at once."""
+        """Wait for the same and look no further: for a workload that gets more commands at once."""
         self._until(self.sees(work_done(self._finite)), settled=False)
 
     def do(self, *commands: Command) -> None:
         """Give the workload commands, which it does in turn after those that it has.
 
-        One that has ended, or of which a premise is broken, is given none: nobody would read them, or what they do says
+        One that has ended, or of which a premise is broken, is given none: they would stay unread, or what they do says
         nothing. UsageError for a pod that is not steered.
         """
         if self._control is None:
@@ -349,7 +349,7 @@ class WatchedContainer(Sampled):
         return used + size
 
     def rebind(self, zone: int) -> None:
-        """Let the runtime bind it to another NUMA zone while it runs; what happened is told from then on."""
+        """Let the runtime bind it to another NUMA node while it runs; what happens is recorded from then on."""
         self._change(bound_container(self.premises.planned, str(zone)))
 
     def halve_limit(self) -> None:

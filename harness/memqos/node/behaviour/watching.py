@@ -103,7 +103,7 @@ class Waiting:
 
 
 def _container(sees: Sees) -> WatchedContainer:
-    """Whose condition it is; UsageError for a condition of nobody's."""
+    """The container of this condition; UsageError for a condition of none."""
     if isinstance(sees, Sees):
         return sees.container
     raise UsageError(
@@ -129,8 +129,8 @@ def growth_of(free: int, more: int) -> Sequence[Anon]:
     """What a neighbour takes: what is free at once, and then more, for which others have to write theirs to the disk.
 
     free, more: bytes; below zero counts as none. It goes on no faster than the disk. What is on its way there cannot
-    make room yet, and counts as swapped already: who outruns the disk is killed though there is enough for all, or the
-    kernel takes what it would have left.
+    make room yet, and counts as swapped already: a program that outruns the disk is killed though there is enough
+    for all, or the kernel takes what it would have left.
     """
     at_once = [Anon(size=free)] if free > 0 else []
     return [*at_once, Anon(size=more, step=TO_DISK // 64, rate=TO_DISK)] if more > 0 else at_once
@@ -278,7 +278,7 @@ class Watch:
 
         What it takes beyond is half of what nothing protects from it, or what `Aim` says of past_low, all_lose, besides
         and short. whole_node: take what the machine has left instead, which is little where it is `scarce`. dirty:
-        what the pods have is to be written before anybody can take it: page cache is left as they wrote it, and written
+        what the pods have is to be written before it can be taken: page cache is left as they wrote it, and written
         to the disk first otherwise; or it is anonymous. Returns when it is done.
         UsageError for a workload that takes no commands, and without a limit.
         """

@@ -1,4 +1,4 @@
-"""A daemon of the node beside its pods: it keeps a file in memory, and answers who asks from it.
+"""A daemon of the node beside its pods: it keeps a file in memory, and answers requests from it.
 
 It is in a cgroup of its own below one that a kubelet may reserve memory for, as a service in system.slice is.
 """
@@ -33,7 +33,7 @@ NAME = "memqos-daemon"
 SUBJECT = Subject.of_machine("the daemon")
 SECONDS = 60.0
 PATIENCE = 20
-"""Seconds after which whoever asks gives up."""
+"""Seconds after which a client gives up."""
 
 # The file is read anew for each answer. What stands above the daemon is left as it was found.
 _START = """\
@@ -63,7 +63,7 @@ rm -rf -- "$2" "$3"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
-    """A daemon that runs. before: bytes in use when its file was there and nobody was short of memory.
+    """A daemon that runs. before: bytes in use when its file was there and there was no shortage.
 
     size: bytes of its file.
     cpus: those it runs on, whichever is free. Each may have charged a batch ahead for it, which counts as in use and is
@@ -126,7 +126,7 @@ class Daemon:
         )
 
     def answers(self) -> Finding:
-        """It answers who asks it now, within PATIENCE seconds."""
+        """It answers a request now, within PATIENCE seconds."""
         argv = ["sh", "-ec", _ASK, "memqos-ask", self.folder, str(PATIENCE)]
         said = self.tree.target.run(argv, deadline=Deadline.after(SECONDS)).text.strip()
         return self._finding("answer", "", "ok", said or "none", said == "ok")

@@ -25,7 +25,7 @@ LEFT_IN_ZONE = 48 << 20
 SHORT_OF = 96 << 20
 """Bytes by which more may be left than was asked for: others free some beside it, and some is in too small pieces."""
 
-# Huge pages are taken from the zone in which they are asked for, and nobody uses these. Page cache makes room first.
+# Huge pages are taken from the zone in which they are asked for, and nothing uses these. Page cache makes room first.
 _NARROW = """\
 sync
 echo 3 >/proc/sys/vm/drop_caches

@@ -1,1 +1,1 @@
-"""Pods that were admitted to a node: what stands of each, who lost a value, and what changes it."""
+"""Pods that were admitted to a node: what stands of each, what lost a value, and what changes it."""

@@ -1,4 +1,4 @@
-"""Drift of what is above containers: a foreign write to a pod's cgroup, and what whoever made it does about it."""
+"""Drift of what is above containers: a foreign write to a pod's cgroup, and what the enactor does about it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write_over(tree: CgroupTree, cgroup: PlannedCgroup, *, page_size: int) -> Kn
 def drift_finding(found: Sequence[Finding], pod: Pod, knob: Knob, setter: Setter) -> Finding:
     """What a look after the foreign write says: this file deviates, and nothing else of the pod.
 
-    found: of the pod and its containers. setter: who made the pod's cgroup.
+    found: of the pod and its containers. setter: what made the pod's cgroup.
     """
     drifted = ", ".join(sorted(f"{one.subject}: {one.knob}" for one in found if one.verdict is Verdict.DEVIATES))
     of_the_pod = [one for one in found if one.knob == knob and one.verdict is Verdict.DEVIATES]

@@ -34,7 +34,7 @@ class Population:
     """The pods of one plan on the node, and one reading of all their cgroups.
 
     reading: taken when every pod had been started; init containers as they were read while they ran.
-    enacted_by: who made the plan true above containers. tracing: looks behind what deviates; None where there is
+    enacted_by: what carried the plan out above containers. tracing: looks behind what deviates; None where there is
     nothing but the reading. settings: of the machine, if the reading has those that no plan names.
     """
 
@@ -46,7 +46,7 @@ class Population:
     settings: SettingFiles | None = None
 
     def traced(self, findings: Iterable[Finding]) -> Sequence[Finding]:
-        """The findings, of which those that deviate in a container's file say who lost the value."""
+        """The findings; those that deviate in a container's file say what lost the value."""
         return tuple(findings) if self.tracing is None else self.tracing.traced(findings, self.pods.values())
 
     def require(self, uid: str) -> AdmittedPod:

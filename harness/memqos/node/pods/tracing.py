@@ -1,7 +1,7 @@
 """Who lost it: of a container's value that deviates, a look at every hop that it passed on its way to the file.
 
 It is looked for only after something deviated, and while the container is still there. Whatever comes in the way of
-looking is told beside the deviation, and never in its place.
+looking is reported with the deviation, and never in its place.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Tracing:
         self._gave_up = ""
 
     def traced(self, findings: Iterable[Finding], pods: Iterable[AdmittedPod]) -> tuple[Finding, ...]:
-        """The findings, of which those that deviate in a container's file say who lost the value."""
+        """The findings; those that deviate in a container's file say what lost the value."""
         findings, pods = tuple(findings), tuple(pods)
         if not any(map(_is_a_containers, findings)):
             return findings
@@ -131,7 +131,7 @@ class Tracing:
     def _look(self, pod: AdmittedPod, handle: ContainerHandle) -> _Looked:
         deadline = Deadline.after(LOOKING_SECONDS)
         planned = (one.resources for one in pod.planned.containers if one.name == handle.name)
-        # Of what somebody else asked for only the plan is known.
+        # Only the plan is known of a container that others made.
         container = self._asked(pod.asked.get(handle.name) or tuple(planned))
         traces = self._runtime.traces(handle, deadline=deadline)
         texts = {

@@ -43,7 +43,7 @@ def kept_findings(
 def written_by_others(pod: PlannedCgroup, before: Mapping[CgroupPath, Mapping[str, FileText]]) -> Iterator[Finding]:
     """What a pod's own cgroup does not hold any more of what was written there, before a first request is made.
 
-    Nobody but the kubelet writes there: who started the sandbox and the containers that stand did it.
+    Only the kubelet writes there: memqos in its place, which started the sandbox and the containers that stand.
     """
     reading = Reading(source="", at=0.0, cgroups={pod.path: CgroupReading(path=pod.path, files=before[pod.path])})
     for found in judge_cgroup(pod, pod.path, _BESIDE, reading, enacted_by=Setter.RUNTIME):

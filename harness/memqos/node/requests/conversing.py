@@ -1,4 +1,4 @@
-"""What only one who speaks CRI can ask: of sandboxes, of containers that do not run, and what is said of resources."""
+"""What can be asked over CRI alone: of sandboxes, of containers that do not run, and reported resources."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class Conversation(Containers):
 
     @verb
     def limited_below_use(self) -> Sequence[Finding]:
-        """An update below what a container uses is refused and nothing happens, or carried out and the kill is told."""
+        """An update below the usage is refused and nothing happens, or carried out and the kill is reported."""
         less = ContainerResources(memory_limit_in_bytes=HELD // 2, memory_swap_limit_in_bytes=HELD // 2)
         with self._running(LIMITED, Anon(size=HELD), Hold()) as handle:
             self._settled(handle)
@@ -302,7 +302,7 @@ class Conversation(Containers):
                 *self._kept(before, self._neighbours(pod)),
             ]
 
-    # ---- what is said
+    # ---- what is reported
 
     @verb
     def says_what_was_asked(self, case: RequestCase) -> Sequence[Finding]:

@@ -248,7 +248,7 @@ class Life(Containers):
 
     @verb
     def left_alone(self, case: RequestCase) -> Sequence[Finding]:
-        """Created, updated, and some seconds later, in which nobody asked for anything."""
+        """Created, updated, and some seconds later, without any request meanwhile."""
         with self._running(case.create) as handle:
             return self._held(self._updated(handle, case), handle, lambda _: SYSTEM_CLOCK.sleep(UNASKED_SECONDS))
 

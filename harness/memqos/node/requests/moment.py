@@ -40,8 +40,8 @@ def anywhere(_name: str) -> contextlib.AbstractContextManager[None]:
 def passed(cases: Mapping[str, Waiting], *moments: Callable[[], object], within: Within = anywhere) -> Outcomes:
     """Lead these cases through moments that they share, one for each time that they yield.
 
-    A case that ends before, in findings or in an error, waits no longer and is in nobody's way. Nothing happens that
-    nobody waits for. An error of what happens is that of every case that waited. After a case that does not begin in
+    A case that ends before, in findings or in an error, waits no longer and blocks no other. Nothing happens that
+    no case waits for. An error of what happens is that of every case that waited. After a case that does not begin in
     time none is begun, since a runtime that hangs would do so with each: those have no outcome.
     """
     outcomes: dict[str, Future[Findings]] = {}

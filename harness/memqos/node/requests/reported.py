@@ -139,7 +139,7 @@ _COUNTED = ("anon", "file", "kernel_stack")
 def stats_findings(
     runtime: Runtime, tree: CgroupTree, handle: ContainerHandle, path: CgroupPath, *, page_size: int, deadline: Deadline
 ) -> Sequence[Finding]:
-    """Usage, limit and the parts of the memory that are told of a running container with a limit.
+    """Usage, limit and the parts of the memory that a runtime reports of a running container with a limit.
 
     The runtime is asked when the anonymous memory has settled above 64 pages. Each conforms if it is no further than
     that from what lies between the file before and after the question.
@@ -250,7 +250,7 @@ def _number_at(text: object) -> int | None:
 
 
 TOLD_SECONDS = 10.0
-"""Within which the end of a container, and a kill in it, are told."""
+"""Within which the end of a container, and a kill in it, are reported."""
 
 
 def oom_event_findings(runtime: Runtime, handle: ContainerHandle, *, deadline: Deadline) -> Sequence[Finding]:

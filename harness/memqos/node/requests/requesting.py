@@ -77,7 +77,7 @@ __all__ = ["Requests"]
 
 CPUSETS = (Knob.CPUSET_CPUS, Knob.CPUSET_MEMS)
 REMOVED_SECONDS = 10.0
-"""What a refused container had is gone by then; whoever left something once does not get so long again."""
+"""What a refused container had is gone by then; a runtime that left something once does not get so long again."""
 REMOVED_AGAIN_SECONDS = 1.0
 
 READ_SECONDS = 60.0
@@ -153,7 +153,7 @@ class Requests:
             knob="cgroup",
             set_by=Setter.RUNTIME,
             expected="nothing left",
-            # Names of containers are never the same: what is left is told beside it.
+            # Names of containers are never the same: what is left is evidence.
             observed="a cgroup is left" if left else "nothing left",
             evidence={"left": ", ".join(left)} if left else {},
         )
@@ -212,7 +212,7 @@ class Requests:
         return findings
 
     def judge_stats(self, case: AnyRequestCase) -> Sequence[Finding]:
-        """What is told of the memory of a new container that holds some, against its files; see `stats_findings`.
+        """The reported memory of a new container that holds some, against its files; see `stats_findings`.
 
         DeadlineError for one whose memory does not settle.
         """
@@ -417,7 +417,7 @@ class Requests:
 
     @contextlib.contextmanager
     def _removing(self, pod: AdmittedPod, name: str = NAME) -> Iterator[None]:
-        """The container that is made in this context is removed at its end; what failed there first is what is told."""
+        """Remove the container that is made in this context at its end; the first error is raised."""
         try:
             yield
         except BaseException:
