@@ -1,6 +1,6 @@
-"""Accepted deviations: for those who cannot be clean yet, each for one claim and one knob, and each until a day.
+"""Accepted deviations: a list for runtimes that are not clean yet, each entry for one claim and one knob, until a day.
 
-Known deviations are about a runtime's versions, and true for everybody; an accepted one is somebody's own, for a while.
+Known deviations are about a runtime's versions, and hold for all users; an accepted one is a user's own, for a while.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class About(StrEnum):
 
 
 _ANSWERS_FOR = {About.RUNTIME: Setter.RUNTIME, About.KERNEL: Setter.KERNEL}
-"""Who makes what proves a claim. The kubelet's rules are about values, whoever writes them."""
+"""The setter of what proves a claim. The kubelet's rules are about values, by any writer."""
 
 
 class Asks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -126,7 +126,7 @@ class Claim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def unproved(about: About, findings: Iterable[Finding]) -> str:
-    """Why findings of which none deviates prove nothing of whom a claim is about; "" if they do.
+    """Why findings of which none deviates prove nothing about the subject of a claim; "" if they do.
 
     What memqos wrote itself and reads back, for one, proves nothing of a runtime.
     """

@@ -1,8 +1,8 @@
 """The frame around every process of memqos: what any exception is to a person, and what to do when a stream is lost.
 
-Only a finding may end a process with 1, and Python ends with 1 whenever an exception has nobody: so everything has
-somebody here. What the host refuses is an error of the tree, and what nobody expected is one too: exit code 3, one
-sentence, and a crash file with everything that whoever mends it needs.
+Only a finding may end a process with 1, and Python ends with 1 whenever nothing handles an exception: so everything is
+handled here. What the host refuses is an error of the tree, and an unexpected exception is one too: exit code 3, one
+sentence, and a crash file with everything that a developer needs.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _is_limited() -> bool:
 
 
 def known(error: BaseException, *, keep: Path | None = None, sentence: str = "") -> MemqosError:
-    """Any exception as an error of the tree. What nobody expected leaves a crash file.
+    """Any exception as an error of the tree. An unexpected one leaves a crash file.
 
     keep: the folder for that file, if there is one that is better than the host's for temporary files.
     sentence: what is unexpected about it, where that is not in the exception itself.
@@ -105,7 +105,7 @@ def flush() -> OSError | None:
         except OSError as error:
             trouble = error
         except ValueError:
-            pass  # somebody closed it
+            pass  # it is closed
     return trouble
 
 
@@ -120,7 +120,7 @@ def lead_nowhere(stream: TextIO | None) -> None:
 
 
 def is_closed_pipe(error: BaseException) -> bool:
-    """Whether this is because whoever read standard output or standard error (head, less) has seen enough.
+    """Whether this is because the reader of standard output or standard error (head, less) has ended.
 
     click makes a SystemExit with code 1 of it.
     """

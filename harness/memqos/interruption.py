@@ -1,9 +1,9 @@
 """Ctrl-C and its like: SIGTERM is how CI cancels, SIGHUP how a terminal goes; both are a first Ctrl-C.
 
-Python makes an exception of a signal, wherever the main thread is at that moment. In a finalizer or a callback nobody
-takes it, and Python passes it over; a library may swallow it as well. So it is raised again until somebody who ends
+Python makes an exception of a signal, wherever the main thread is at that moment. In a finalizer or a callback nothing
+takes it, and Python passes it over; a library may swallow it as well. So it is raised again until code that ends
 things for it has said so. Tasks of asyncio that it tears down in the middle of a call complain of that, also at the
-process's very end; nobody is told of it.
+process's very end, without notice.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Interruption:
             del error  # its own traceback would keep it alive
 
     def _remind(self, number: int) -> None:
-        """Raise the interrupt again whenever it is gone and nobody has heeded it."""
+        """Raise the interrupt again whenever it is gone and nothing has handled it."""
         while not self._quiet:
             SYSTEM_CLOCK.sleep(_REMIND_SECONDS)
             is_gone = self._raised is None or self._raised() is None
@@ -111,7 +111,7 @@ class Interruption:
                 signal.pthread_kill(threading.main_thread().ident or 0, number)
 
     def _pass_over(self, unraisable: Any) -> None:
-        """What Python reports that it could not raise; an interrupt is raised again, and no fault of anybody."""
+        """What Python reports that it could not raise; an interrupt is raised again, and is no fault."""
         if isinstance(unraisable.exc_value, _Signalled):
             self._raised = None
         else:

@@ -86,7 +86,7 @@ class KnownDeviation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def is_of(self, runtimes: Mapping[str, str], driver: str) -> bool:
         """Whether it is known of one of these runtimes, name to version, under this cgroup driver.
 
-        A version that nobody tells, "", may be any: it is known of that only if it is known of all.
+        An unknown version, "", may be any: only entries for all versions apply.
         """
         if not {self.runtime, self.beside or self.runtime} <= set(runtimes) or self.driver not in {"", driver}:
             return False

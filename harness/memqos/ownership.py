@@ -3,7 +3,7 @@
 A tiny guard process leads a process group. Everything that a machine needs (QEMU, ssh) is started in that group.
 The guard reads a pipe whose other end only we hold: when we close it, or die (kill -9 too), the guard ends the
 group and, if we died, removes the folders. The group is never the terminal's foreground group: Ctrl-C reaches
-only us. A group that is kept has its guard as its only owner: it lives until the guard is told to end it.
+only us. A group that is kept has its guard as its only owner: it lives until the guard ends it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ kill -KILL 0
 """
 
 KEPT: list[subprocess.Popen[bytes]] = []
-"""Processes that we leave running: Python would warn of each that nobody refers to any more."""
+"""Processes that we leave running: Python would warn of each without a reference."""
 
 
 def end_with_parent() -> None:

@@ -180,7 +180,7 @@ def _unsure(question: Question, strangers: int, unmodelled: Mapping[str, str], u
 
 
 def _zones_unknown(question: Question, strangers: int) -> str:
-    """Why nobody knows which zones are free for the given pods; "" if it is known."""
+    """Why it is unknown which NUMA nodes are free for the given pods; "" if it is known."""
     kubelet = question.kubelet
     policies = Policies.of(kubelet.settings, kubelet.release)
     if not strangers or question.tree.checkpoint is not None or policies.memory is MemoryPolicy.NONE:

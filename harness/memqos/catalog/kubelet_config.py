@@ -99,7 +99,7 @@ def settings_of(
     """The settings in a configuration of any form that `load_settings` reads, with flags and fields on top of it.
 
     data: None for a kubelet without a configuration file. words: the words of the kubelet's own command line, below
-    `flags`. drop_ins: the files of its --config-dir, by name, in the kubelet's order; None if nobody read the folder.
+    `flags`. drop_ins: the files of its --config-dir, by name, in the kubelet's order; None if the folder was not read.
     unread: those that could not be read, with the reason.
 
     Raises ManifestError naming file, line and field for an unknown field, a wrong type, or a value that no release

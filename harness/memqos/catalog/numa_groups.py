@@ -163,7 +163,7 @@ def _mib(fields: JsonFields) -> int:
 
 
 def _distances(groups: Sequence[Group]) -> tuple[tuple[int, ...], ...]:
-    """The distance from every node to every node: what is said of two nodes, else of their places."""
+    """The distance from every node to every node: the one given for two nodes, else for their places."""
     count = groups[-1].ids.stop
     said = [group for group in groups if "dist-all" in group.fields.names]
     if said:

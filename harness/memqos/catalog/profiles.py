@@ -12,7 +12,7 @@ The recipe says what is the same for every profile; a profile's lists are added 
     kernel_arguments = [...]                # the words that boot it with cgroup v1, or:
     refused = "why it cannot"
 
-An addition, vm/additions/NAME.toml, has the same lists, and is added where somebody asks for it.
+An addition, vm/additions/NAME.toml, has the same lists, and is added on request.
 """
 
 from __future__ import annotations

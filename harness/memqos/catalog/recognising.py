@@ -101,7 +101,7 @@ def _taken(pod: Pod, suffix: str, uids: dict[str, list[str]]) -> str | None:
 
 
 def _is_made(pod: Pod) -> bool:
-    """Whether nobody knows the pod's real name before its controller makes it."""
+    """Whether the pod's real name is unknown until its controller makes it."""
     return pod.controller is not None and pod.controller.kind in _ENDINGS
 
 

@@ -126,7 +126,7 @@ class _Cpu(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class _Oci(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Parts of linux.resources, annotations, and how an update is told."""
+    """Parts of linux.resources, annotations, and how an update is passed."""
 
     memory: _Memory = _Memory()
     cpu: _Cpu = _Cpu()

@@ -16,7 +16,7 @@ from memqos.catalog.yaml_nodes import MappingNode, SequenceNode
 __all__ = ["KINDS", "MOST_PODS", "Replicas", "Workload", "made_name", "made_names", "template_of"]
 
 MOST_PODS = 10_000
-"""Of one workload. A kubelet takes 110 pods unless it is told otherwise; nobody plans more than this for one node."""
+"""Of one workload. A kubelet takes 110 pods by default; more than this is not planned for one node."""
 
 _LONGEST_NAME = 253
 

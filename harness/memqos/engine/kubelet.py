@@ -128,7 +128,7 @@ class Kubelet:
 
         driver None is the one that the runtime reports where the release asks it, else the configured one, else
         cgroupfs, the kubelet's default: `node.cgroup_driver.driver_of`. variant chooses where documentation and
-        code differ. runtimes is what runs the containers: Debian trixie's where nothing is said.
+        code differ. runtimes is what runs the containers: Debian trixie's by default.
 
         Raises UnknownNameError for a release without rules.
         """

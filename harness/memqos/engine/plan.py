@@ -5,7 +5,7 @@ The plan: the expected tree of cgroups, each knob with its value and the chain o
 A ruling: what is written into one control file, and how to say why.
 
 The reason is made on demand, so that a plan without reasons costs only the arithmetic. For the same purpose rulings,
-and the cases and requests that they are made from, are not frozen though nobody changes them: a container takes a
+and the cases and requests that they are made from, are not frozen though nothing changes them: a container takes a
 dozen of these values, which never leave the engine, and freezing them took a tenth of the time.
 """
 
@@ -97,7 +97,7 @@ class Expected:
     expected, and what the file holds is not judged.
     unasked: why the runtime could not be asked for what the kubelet wants here, "" if it was, or nothing is wanted.
     Then what the file holds says nothing about the runtime.
-    unsettled: why nobody can tell what the file holds, though the kubelet's rules are known: the pod is being resized.
+    unsettled: why the file may hold either value, though the kubelet's rules are known: the pod is being resized.
     `undecided` has the values that are possible; it is empty where they are not known. "" where it is settled.
     unmodelled: why nothing can be expected, "" if something can: a runtime or an annotation that is not modelled
     decides.
@@ -307,7 +307,7 @@ def unexplained() -> Reason:
 class Ruling:
     """The value that is written (ABSENT: the file is left alone), and the chain of reasons for it.
 
-    otherwise: what other versions of the runtime write, where it is not known which one runs. unasked: why nobody
+    otherwise: what other versions of the runtime write, where it is not known which one runs. unasked: why nothing
     could ask for what is wanted, "" if it was asked for. unmodelled: why nothing can be expected, "" if something can.
     """
 
@@ -326,7 +326,7 @@ def expected(
 ) -> Expected:
     """The expectation that follows from a ruling: what the kernel shows afterwards in a cgroup that was new.
 
-    default: what a file shows that nobody wrote, where that is the node's and not the kernel's own default.
+    default: what an unwritten file shows, where that is the node's and not the kernel's own default.
     """
     written = ruling.written
     if default is None:

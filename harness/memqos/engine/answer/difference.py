@@ -26,7 +26,7 @@ class Difference:
 
     subject: whose it is. what: a control file, "qos class", "admission", "creation", "oom_score_adj", or a field of a
     message ("cri cpu_shares").
-    before, after: as text; a file that nobody writes reads "not written (max)". The reasons are None where nothing
+    before, after: as text; an unwritten file reads "not written (max)". The reasons are None where nothing
     is planned.
     """
 

@@ -10,7 +10,7 @@ release does not know, annotations without effect), refusals (of the kubelet, th
 not_modelled (runtimes), where there are any.
 
 A cgroup: level (node, reserved, qos, pod, container), path (of a container: its pod's, since only the runtime knows
-the leaf), qos, pod (uid), container, knobs. A knob: written (null if nobody writes the file), value (what the file
+the leaf), qos, pod (uid), container, knobs. A knob: written (null for an unwritten file), value (what the file
 then shows), reason, and undecided where versions of the runtime differ and its own is not known: their values, of which
 value is the first; unsettled: why the value is not known while a pod is resized, undecided has then those that are
 possible. not_modelled, where nothing can be expected: the reason; value is null then. Values are the texts of the file:
@@ -25,7 +25,7 @@ A reason: rule, revision, source, inputs (name, value, origin), arithmetic, roun
 fields that are empty are left out.
 
 A finding: verdict, subject, cgroup, knob, set_by, expected, observed, why_not, reason (null where no rule computes what
-is expected), evidence, lost (null where nobody looked): by, told, and hops, each with hop, asked, held and why_not;
+is expected), evidence, lost (null where it was not traced): by, told, and hops, each with hop, asked, held and why_not;
 measured (true, or left out), where what is expected was read off the machine at that moment.
 memqos.schema.json says the same to programs.
 """
@@ -312,7 +312,7 @@ def _knobs(knobs: Mapping[Knob, Expected]) -> Document:
 
 
 def expected_document(expected: Expected) -> Document:
-    """What is expected of one control file; written is null where nobody writes it."""
+    """What is expected of one control file; written is null for an unwritten file."""
     found: Document = {
         "written": None if expected.written is ABSENT else str(expected.written),
         "value": None if expected.unmodelled else str(expected.value),

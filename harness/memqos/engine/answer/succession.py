@@ -125,7 +125,7 @@ def succession(before: Plan, after: Plan, *, remade: Collection[tuple[str, str]]
 
 
 def _nothing(cgroup: PlannedCgroup) -> dict[Knob, Expected]:
-    """The knobs of a cgroup that nobody writes any more."""
+    """The knobs of a cgroup that are no longer written."""
     return {
         knob: replace(expected, written=ABSENT, value=knob.kernel_default) for knob, expected in cgroup.knobs.items()
     }

@@ -116,7 +116,7 @@ def judge(
 ) -> tuple[Finding, ...]:
     """One finding for every knob of every planned cgroup, in the plan's order.
 
-    enacted_by: who made the plan true above containers. ids: which cgroup a planned container became; a container
+    enacted_by: what carried the plan out above containers. ids: which cgroup a planned container became; a container
     without an id is not observable. oom_score_adj is judged for the containers of which the reading holds it, and so is
     whether their processes are in their cgroups, by cgroup.procs. Where the
     plan has a container in a cgroup below its scope and the reading has no such cgroup, the scope itself is judged; of

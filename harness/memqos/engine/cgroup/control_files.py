@@ -35,7 +35,7 @@ __all__ = [
 class ControlFiles:
     """The files of one version of cgroups by what they say.
 
-    planned: those of every planned cgroup, whoever writes them. huge_pages: by the size of a huge page in bytes.
+    planned: those of every planned cgroup, by any writer. huge_pages: by the size of a huge page in bytes.
     """
 
     memory_limit: Knob

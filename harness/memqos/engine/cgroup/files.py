@@ -27,7 +27,7 @@ _WRITER = {
 
 
 def node_defaults(kubelet: Kubelet) -> dict[Knob, KnobValue]:
-    """What files of cgroup v1 show that nobody wrote, where new cgroups take it over from their parents.
+    """What unwritten files of cgroup v1 show, where new cgroups take it over from their parents.
 
     libcontainer copies the parent's cpuset into a new cgroup of v1, which could run nothing without one.
     """
@@ -41,7 +41,7 @@ def exists(knob: Knob, kubelet: Kubelet) -> bool:
 
 
 def untouched(kubelet: Kubelet, knob: Knob, level: Level) -> Ruling:
-    """A file that nobody writes; with memory QoS off, that is what the reason says of the files it is about."""
+    """An unwritten file; with memory QoS off, that is what the reason says of the files it is about."""
     text = _WRITER[level]
     source = f"kernel, Documentation/admin-guide/cgroup-{'v2.rst' if kubelet.v2 else 'v1'}"
     if knob is Knob.MEMORY_SWAPPINESS:
@@ -187,7 +187,7 @@ class CgroupFiles:
         return None
 
     def _unwritten(self, level: Level, knobs: Iterable[Knob]) -> dict[Knob, Expected]:
-        """What these files show at a level while nobody writes them."""
+        """What these files show at a level while they are unwritten."""
         return {knob: self._expected(knob, untouched(self._kubelet, knob, level)) for knob in knobs}
 
     def _known_of(self, level: Level, rulings: Rulings) -> Iterator[Knob]:

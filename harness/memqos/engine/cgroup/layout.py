@@ -116,7 +116,7 @@ _PREFIXES = {
 class Layout:
     """Where a node's runtimes keep containers, below the pod's cgroup.
 
-    driver: who makes the cgroups. flavour: which CRI runtime names them. subgroup: the cgroup below a systemd scope in
+    driver: what makes the cgroups. flavour: which CRI runtime names them. subgroup: the cgroup below a systemd scope in
     which the OCI runtime keeps the processes and writes the files ("container" for crun); "" is the scope itself.
     certain: whether the runtimes are modelled; else names are the most common ones, and `found` looks for others.
     sandboxed: whether all containers of a pod run in one sandbox, so that no process is in a container's own cgroup.

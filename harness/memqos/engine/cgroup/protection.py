@@ -229,7 +229,7 @@ def _share(usage: int, asked: int, *, parent: int, given: int, claimed: int, rec
     """One cgroup's part of what its parent was given.
 
     claimed: the sum, over it and its siblings, of what each asks for and uses. Claims beyond the parent's are cut in
-    proportion; what nobody claims goes, with memory_recursiveprot, to those who use more than they asked for.
+    proportion; unclaimed protection goes, with memory_recursiveprot, to those that use more than they requested.
     """
     own = min(usage, asked)
     if claimed > given:

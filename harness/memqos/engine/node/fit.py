@@ -29,7 +29,7 @@ class Room:
     """What the node offers, and what of it the pods that were admitted have asked for.
 
     Amounts by resource name: cpu in thousandths, memory and huge pages in bytes. critical: the part of `used` that
-    critical pods asked for, which nobody is evicted for.
+    critical pods asked for, for which no pod is evicted.
     """
 
     offered: Mapping[str, int]

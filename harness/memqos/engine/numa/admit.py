@@ -10,7 +10,7 @@ The entry to both managers: start a node, admit a pod, follow its containers, re
 Source: kubelet `cm/topologymanager` (scope_container.go, scope_pod.go), `cm/admission` (GetPodAdmitResult).
 
 The CPU Manager and the device manager are not modelled. Without a word from the caller they have no preference, as
-with the CPU Manager's policy none and without devices; a caller who knows their hints gives them.
+with the CPU Manager's policy none and without devices; a caller that knows their hints gives them.
 """
 
 from __future__ import annotations

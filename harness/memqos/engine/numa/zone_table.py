@@ -1,4 +1,4 @@
-"""The table of zones: what each has, what is taken, and by whom. Every change returns a new table.
+"""The table of NUMA nodes: what each has, what is taken, and by which containers. Every change returns a new table.
 
 Source: kubelet `cm/memorymanager/state` (NUMANodeMap, Block) and `policy_static.go` (getDefaultMachineState,
 updateMachineState, releaseMemory).

@@ -340,7 +340,7 @@ class Actuation:
         yield from (*told, write) if first else (write, *told)
 
     def _told(self, rulings: Rulings, resource: str, because: Reason) -> tuple[ResizeStep, ...]:
-        """What the runtime is told of the pod as a whole (1.33 and later), without the pod's overhead."""
+        """The request about the pod as a whole (1.33 and later), without the pod's overhead."""
         release = self._kubelet.release
         if not release.has(Novelty.RESIZE_SANDBOX):
             return ()

@@ -40,7 +40,7 @@ class MadeFiles:
 
 @dataclass(slots=True)
 class _Case:
-    """A message and who sends it; annotated, to_oci: what the newest runtime that it may be for makes of it."""
+    """A message and its sender; annotated, to_oci: what the newest runtime that it may be for makes of it."""
 
     request: ContainerRequest
     pod: Pod
@@ -111,7 +111,7 @@ def made_files(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> MadeFil
 
 
 def updated_files(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> Rulings:
-    """What the runtimes write when they are told to change a container."""
+    """What the runtimes write when they update a container."""
     several = [
         (AnnotatedRequest(resources=request.resources), *updated(request.resources, one, kubelet.host))
         for one in kubelet.candidates

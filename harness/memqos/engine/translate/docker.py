@@ -9,7 +9,7 @@ memory.oom.group, huge pages, nor any other control file by its name. Source: mo
 The Docker Engine: from a HostConfig, as the API takes it, to what reaches the OCI runtime.
 
 A daemon checks a HostConfig, fills in what is not said, keeps it, and passes it on when the container is started. Of an
-update it passes on what is said alone, so that a file which it does not name is the OCI runtime's to leave alone.
+update it passes on the named fields alone, so that a file which it does not name is the OCI runtime's to leave alone.
 Source: moby daemon/daemon_unix.go (`verifyPlatformContainerResources`, `adaptContainerSettings`, `getMemoryResources`,
 `getCPUResources`), daemon/update_linux.go, container/container_unix.go (`UpdateContainer`); engines 20.10 to 28.
 
@@ -54,8 +54,8 @@ def host_config(
 ) -> DockerTranslation:
     """The HostConfig that says the same as a CRI request.
 
-    Docker allows as much swap again as memory unless told otherwise, so MemorySwap is said with every memory limit.
-    swap_controller: whether memory.swap.max exists; nothing is said of swap without it. swap_follows_memory: whether
+    Docker allows as much swap again as memory by default, so every memory limit comes with MemorySwap.
+    swap_controller: whether memory.swap.max exists; a request names no swap without it. swap_follows_memory: whether
     the CRI runtime takes a memory limit without a swap limit as no swap (`Feature.SWAP_FOLLOWS_MEMORY`).
     A unified entry wins over the classic field, and one that says the kernel's default needs no saying.
     Raises ValueError for a unified entry that is no amount.
@@ -122,7 +122,7 @@ class _Draft:
         return _UNLIMITED if text == "max" else memparse(text)
 
     def _swap(self, *, swap_follows_memory: bool) -> int | None:
-        """What memory.swap.max should be in bytes; None is max, which is also what nobody says.
+        """What memory.swap.max should be in bytes; None is max, which is also the value without a request.
 
         A limit of memory and swap below that of memory comes out negative, and so as it was asked for: it is Docker's
         to refuse.
@@ -311,7 +311,7 @@ def _wrong(said: HostConfig, *, update: bool) -> Iterator[str]:
 
 
 def _passed_on(said: HostConfig) -> OciResources:
-    """linux.resources of what is said. Of negative amounts only the quota's is passed on.
+    """linux.resources of a HostConfig. Of negative amounts only the quota's is passed on.
 
     The limit of processes ends in pids.max, as an entry of unified would.
     """

@@ -65,7 +65,7 @@ def oci_for_update(
     """What UpdateContainerResources sends on to the OCI runtime.
 
     containerd merges the request into the `stored` specification and sends all of that; CRI-O sends what was
-    requested. Docker is told by memqos all that is stored. None changes oom_score_adj. Arguments else as for
+    requested. memqos sends Docker all that is stored. None changes oom_score_adj. Arguments else as for
     `oci_for_create`.
     """
     if cri.runtime is RuntimeName.CRIO:

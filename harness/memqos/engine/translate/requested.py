@@ -2,12 +2,12 @@
 
 What is asked of an OCI runtime in its own words: a bundle's linux.resources and annotations, and parts later.
 
-A CRI runtime says in every update all that was asked for so far. `runc update` and its like are used by people, who
+A CRI runtime repeats in every update all that was requested so far. `runc update` and its like are used by people, who
 name what is to change: all else has to stay.
 
 What a container must hold after requests that were made of a runtime directly, with no pod and no kubelet behind.
 
-Every file is expected of, also those that no request names: what was set before stays, and what nobody set shows the
+Every file is expected of, also those that no request names: what was set before stays, and what was never set shows the
 kernel's default. That is what a runtime breaks that clears a file in an update.
 """
 
@@ -59,7 +59,7 @@ _OPTIONS: Mapping[str, str] = {
 
 
 class ToldBy(StrEnum):
-    """How `update` is told: a document on its standard input or in a file, or options, which know no unified."""
+    """How `update` gets its values: a document on standard input or in a file, or options, which know no unified."""
 
     DOCUMENT = "document"
     FILE = "file"
@@ -90,7 +90,7 @@ class OciRequest:
         return {name.removeprefix(UNIT_PROPERTY): int(text.removeprefix(_NUMBER)) for name, text in asked.items()}
 
     def told(self, file: str) -> tuple[str, ...]:
-        """The options of `update`; file: where its document is, if it is told by one.
+        """The options of `update`; file: where its document is, if it reads one.
 
         An amount of -1 would be taken for an option of its own if it stood apart.
         """
@@ -251,7 +251,7 @@ def _updated(request: AnyRequest, held: _Held, host: RuntimeHost) -> tuple[_Made
 def _told(
     request: OciRequest, before: OciResources, runtimes: Runtimes, host: RuntimeHost, *, stored: OciResources | None
 ) -> tuple[_Made, RuntimeWrites]:
-    """The OCI runtime is told by memqos itself. before: what it was told until now; stored: the same, for an update."""
+    """The OCI runtime that memqos drives itself. before: the requests until now; stored: the same, for an update."""
     read = as_read(OciTranslation(resources=request.resources), runtimes.oci, host.driver)
     made = _Made(read.resources.over(before), annotated=request.unit_properties, unsayable=read.unsayable)
     return made, runtime_writes(read.resources, runtimes.oci, host, stored=stored)

@@ -2,7 +2,7 @@
 
 What translations are made of, as values: linux.resources, what reaches a runtime, and what could not be said.
 
-Those that every planned container takes are not frozen, though nobody changes them: it took a tenth of a plan's time.
+Those that every planned container takes are not frozen, though nothing changes them: it took a tenth of a plan's time.
 
 What an OCI runtime did with linux.resources: the values that `runc` and `crun` give and `runtime_rules` reads.
 """
@@ -31,9 +31,9 @@ __all__ = [
 class Unsayable:
     """One wish that the other language has no words for.
 
-    knob: the control file (or "oom_score_adj") that stays as it was. value: what it should have been, as text.
-    why: one sentence. wordless: whether nobody was asked for it, as there is no way to ask: what the file shows then
-    says nothing of a runtime.
+    knob: the control file (or "oom_score_adj") that stays as it was. value: what it should have been, as text. why: one
+    sentence. wordless: whether it was not requested, as there is no way to request it: what the file shows then says
+    nothing of a runtime.
     """
 
     knob: str
@@ -94,7 +94,7 @@ class OciResources:
         return found
 
     def over(self, before: OciResources) -> OciResources:
-        """What was said before, with what is said here in its place; entries of unified one by one."""
+        """The earlier fields, replaced by those given here; entries of unified one by one."""
         given = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "unified"}
         said = {name: value for name, value in given.items() if value not in {None, ()}}
         return replace(before, **said, unified={**before.unified, **self.unified})
@@ -137,7 +137,7 @@ class Refused(Exception):  # noqa: N818 - it is an answer, and leaves this packa
 class RuntimeHost:
     """What of the node decides.
 
-    driver: who makes the container's cgroup. cgroup_version, page_size: the kernel's, in bytes. swap_file: whether
+    driver: what makes the container's cgroup. cgroup_version, page_size: the kernel's, in bytes. swap_file: whether
     memory.swap.max exists, or memory.memsw.limit_in_bytes on cgroup v1. hugetlb_reservations: whether
     hugetlb.<size>.rsvd.max exists (Linux 5.7). systemd: its version, 240 at least. subgroup: the annotation
     `run.oci.systemd.subgroup`, which crun alone reads; None is not given, "" is "none".

@@ -66,11 +66,11 @@ def runc_writes(resources: OciResources, traits: Traits, host: RuntimeHost) -> R
 
 
 def set_by_update(sent: OciResources, stored: OciResources, traits: Traits) -> OciResources:
-    """What an OCI runtime sets when it is told to update a container to this; what is not said is None.
+    """What an OCI runtime sets when it updates a container to this; fields that the update lacks are None.
 
     stored: what reached it until now. Of a quota and its period runc keeps the one that is not said. From 1.2 on it
     sets the limits of memory and swap that are not said as it keeps them, so that memory.swap.max is made of both;
-    older ones, and other OCI runtimes, set what is said. Source: runc update.go.
+    older ones, and other OCI runtimes, set the fields of the update. Source: runc update.go.
     """
     if traits.runtime is RuntimeName.RUNC and (sent.cpu_quota or sent.cpu_period):
         quota, period = sent.cpu_quota or stored.cpu_quota, sent.cpu_period or stored.cpu_period

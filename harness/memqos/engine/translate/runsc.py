@@ -46,8 +46,8 @@ _DEFAULTS = {knob.value: str(knob.kernel_default) for knob in Knob}
 def as_read(to_oci: OciTranslation, oci: Traits, driver: CgroupDriver) -> OciTranslation:
     """What of a translation this OCI runtime reads: runsc leaves unified and huge page limits out; runc reads all.
 
-    What is left out becomes wordless: nobody can be asked for it. An entry needs no word that says the default of the
-    kernel, or what the other fields say as well.
+    What is left out becomes wordless: there is no way to request it. An entry needs no word that says the default of
+    the kernel, or what the other fields say as well.
     """
     if oci.runtime is not RuntimeName.RUNSC:
         return to_oci

@@ -115,7 +115,7 @@ def values(files: Iterable[tuple[str, str]]) -> dict[Knob, KnobValue]:
 
 
 def files_held(writes: RuntimeWrites, *, page_size: int = 4096) -> dict[str, str]:
-    """What each written file of the container's own cgroup shows; files that nobody wrote are not in it.
+    """What each written file of the container's own cgroup shows; unwritten files are left out.
 
     Raises ValueError, naming the file, for a text that the kernel refuses: the runtime then fails.
     """

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 SYSTEMD = 257
-"""The version that is meant where none is said: Debian trixie's."""
+"""The version by default: Debian trixie's."""
 
 INFINITY = 2**64 - 1
 """The property value that stands for "max"."""

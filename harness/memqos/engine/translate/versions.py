@@ -508,4 +508,4 @@ BUNDLES = replace(traits_of(RuntimeName.BUNDLES, ""), called="memqos's own bundl
 """What stands between a request and an OCI runtime that is driven directly."""
 
 TRIXIE = Runtimes(cri=traits_of(RuntimeName.CONTAINERD, "1.7.24"), oci=traits_of(RuntimeName.RUNC, "1.1.15"))
-"""What Debian trixie has: meant where no runtime is said."""
+"""What Debian trixie has: the default runtimes."""

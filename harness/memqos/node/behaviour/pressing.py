@@ -220,10 +220,11 @@ class Pressed(Refaulting):
     def breaks_low(self, pod: str) -> tuple[Finding, Finding]:
         """It lost memory that memory.low covers, and `low` was counted for it.
 
-        How much of it the multi-generational LRU takes depends on which cgroup comes next there: that pages of it
-        were taken is all that is expected then, since its usage may fall by a batch of charges without that. And not observable where
-        the kernel counts that it came for them, and found none that is old enough (mm/vmscan.c, get_nr_to_scan).
-        Neither is observable of one that memory.low alone does not cover whole, nor while others make room first.
+        How much of it the multi-generational LRU takes depends on which cgroup comes next there: that pages of it were
+        taken is all that is expected then, since its usage may fall by a batch of charges without that. And not
+        observable where the kernel counts that it came for them, and found none that is old enough (mm/vmscan.c,
+        get_nr_to_scan). Neither is observable of one that memory.low alone does not cover whole, nor while others make
+        room first.
         """
         container, counts = self._counted(pod)
         covered = counts.shelter is Shelter.SOFT

@@ -121,9 +121,10 @@ def by_generations(target: Target) -> bool:
 def spare(target: Target, page_size: int) -> int:
     """Bytes that can be taken before the kernel begins to reclaim.
 
-    That is what is free in each zone above its low watermark and above what the zone keeps for allocations that can
-    use no other (vm.lowmem_reserve_ratio), with what each CPU has at hand, which the zone does not count as free. A guess, and
-    reclaim does more than it has to: in 57 runs on three kernels others lost 7 MiB less to 41 MiB more than was short.
+    That is what is free in each zone above its low watermark and above what the zone keeps for allocations that can use
+    no other (vm.lowmem_reserve_ratio), with what each CPU has at hand, which the zone does not count as free. A guess,
+    and reclaim does more than it has to: in 57 runs on three kernels others lost 7 MiB less to 41 MiB more than was
+    short.
     """
     text = (target.read(ZONES, deadline=Deadline.after(SECONDS)) or b"").decode()
     return sum(map(_free_pages, _ZONE.split(text)[1:])) * page_size

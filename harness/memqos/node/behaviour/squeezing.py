@@ -64,10 +64,10 @@ class Before:
 class Aim:
     """How much is to be short, of what others can lose: half of what nothing protects, unless it says something else.
 
-    all_lose: all of that but half of an equal part. Which cgroup is reclaimed from first is not guaranteed, so for all of
-    them to lose some, there has to be too little without any of them. past_low: all of that, and half of what memory.low
-    alone protects. besides: bytes that something beside the pods can lose, and is to lose half of at least: all that
-    pods can lose, and half of these. short: so many bytes in place of all that, where pods can lose nothing.
+    all_lose: all of that but half of an equal part. Which cgroup is reclaimed from first is not guaranteed, so for all
+    of them to lose some, there has to be too little without any of them. past_low: all of that, and half of what
+    memory.low alone protects. besides: bytes that something beside the pods can lose, and is to lose half of at least:
+    all that pods can lose, and half of these. short: so many bytes in place of all that, where pods can lose nothing.
     """
 
     past_low: bool = False

@@ -114,7 +114,7 @@ class _Finding(TypedDict):
     evidence: dict[str, str]
     """Further facts worth keeping: counters, exit codes."""
     lost: Loss | None
-    """Of a container's file that deviates: who lost the value; null where nobody looked."""
+    """Of a container's file that deviates: what lost the value; null where it was not traced."""
     measured: NotRequired[Annotated[bool, Meta(extra_json_schema={"const": True})]]
     """What is expected was read off the machine at that moment, and is another each time; left out for what is not."""
 
@@ -174,7 +174,7 @@ class _Case(TypedDict):
     driver: NotRequired[str]
     """Cgroup driver of the kubelet; empty as for profile. Not in bundles of older versions."""
     host: NotRequired[str]
-    """Where the worker ran that had the case, as ssh is told of it; left out for the host that the run was started on.
+    """The host of the worker that had the case, as ssh gets it; left out for the host that the run was started on.
     """
     folder: str
     """Evidence, relative to the results folder; empty if none was kept."""
@@ -300,7 +300,7 @@ class Machine(TypedDict):
     """By the method of the runtime that was called."""
     kept: NotRequired[Kept]
     host: NotRequired[MachineHost]
-    """The host that it was on, where that is not the one that the run was started on: its address, as ssh is told of
+    """The host that it was on, where that is not the one that the run was started on: its address, as ssh gets
     it, its own name, and what else a bundle says of hosts.
     """
 
@@ -326,7 +326,7 @@ class Counts(TypedDict):
     runs them too.
     """
     set_by: CountsBySetter
-    """The findings by who made what was observed, and by verdict; everybody and every verdict is named. What memqos
+    """The findings by setter and by verdict; every setter and every verdict is named. What memqos
     wrote itself in the kubelet's place and read back says nothing about a runtime.
     """
 

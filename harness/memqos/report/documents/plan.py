@@ -93,7 +93,7 @@ class Knob(TypedDict):
     """What is expected of one control file."""
 
     written: str | None
-    """What is written; null if nobody writes the file. The text of the file: bytes, a number, 'max' (-1 on cgroup v1),
+    """What is written; null for an unwritten file. The text of the file: bytes, a number, 'max' (-1 on cgroup v1),
     'quota period', a list of CPUs or zones.
     """
     value: str | None
@@ -204,7 +204,7 @@ class Ignored(TypedDict):
 
     field: str
     origin: str
-    """Where it was written; empty where nobody knows."""
+    """Where it was written; empty if unknown."""
     what: str
 
 
