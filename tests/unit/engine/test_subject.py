@@ -1,0 +1,28 @@
+"""Subjects: how a reader calls each, and that equal values are the same thing."""
+
+import pytest
+
+from memqos.engine.plan import Level
+from memqos.engine.subject import Subject
+
+
+@pytest.mark.parametrize(
+    ("subject", "text"),
+    [
+        (Subject(level=Level.QOS, name="kubepods-burstable.slice"), "kubepods-burstable.slice"),
+        (Subject.of_machine("the swap devices"), "the swap devices"),
+        (Subject.of_pod("default", "web"), "pod default/web"),
+        (Subject.of_container("app"), "container app"),
+        (Subject.of_container("app", "default/web"), "container app of pod default/web"),
+        (Subject.of_container("app", "default/web").scope(), "scope of container app of pod default/web"),
+        (Subject.of_pod("default", "web").at("after step 2"), "pod default/web, after step 2"),
+    ],
+)
+def test_a_subject_is_called_by_what_it_is(subject, text):
+    assert str(subject) == text
+
+
+def test_moments_and_parts_make_other_subjects():
+    app = Subject.of_container("app", "default/web")
+    assert app == Subject.of_container("app", "default/web")
+    assert len({app, app.scope(), app.at("after step 2"), Subject.of_container("app")}) == 4
