@@ -132,7 +132,7 @@ def test_one_case_that_went_wrong_leads_to_the_next(opened, tmp_path):
              enumerate([*BUNDLE.results] * 3) if number in (0, 1, 4)]  # fmt: skip
     page = opened("#case-1", file=made_of(*wrong, folder=tmp_path))
 
-    assert "2 of 3 that went wrong" in page.locator("#case").inner_text()
+    assert "2 of 3 failed cases" in page.locator("#case").inner_text()
     page.get_by_role("link", name="Next").click()
     page.wait_for_selector("#case-title:has-text('case-4')")
     assert page.get_by_role("link", name="Next").count() == 0
