@@ -1,5 +1,7 @@
 """The same requests to two runtimes: which differences are explained by what their models say."""
 
+from dataclasses import replace
+
 import pytest
 
 from memqos.engine.answer.finding import Finding, Setter, Verdict
@@ -44,6 +46,12 @@ def test_files_may_differ_where_the_models_do_and_nowhere_else(one, other, verdi
     [found] = compared({"limit": [one]}, {"limit": [other]}, NAMES)
     assert (found.verdict, found.expected, found.observed) == (verdict, expected, observed)
     assert str(found.subject) == "container requested, request limit"
+
+
+def test_a_cgroup_that_only_one_of_them_makes_is_left_out():
+    scope = finding("33554432", "0", knob="memory.swap.max of the scope", verdict=Verdict.DEVIATES)
+    scope = replace(scope, subject=scope.subject.scope())
+    assert compared({"limit": []}, {"limit": [scope]}, NAMES) == []
 
 
 @pytest.mark.parametrize("first", [True, False])

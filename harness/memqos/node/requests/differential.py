@@ -49,14 +49,15 @@ def differences(
     """A finding for each file that both runtimes show after a request of this name.
 
     It deviates if the files differ where the two models say the same, and if they are the same where the models differ:
-    then a trait is wrong.
+    then a trait is wrong. A cgroup that only one of them makes, such as crun's scope around a container, is left out.
     """
     sides = [{(found.subject, found.knob): found for found in side if _is_told(found)} for side in (one, other)]
+    both = {about for about, _ in sides[0]} & {about for about, _ in sides[1]}
     for key in dict.fromkeys([*sides[0], *sides[1]]):
         mine, its = (side.get(key) for side in sides)
         if mine is not None and its is not None:
             yield _difference(request, mine, its, names)
-        elif (alone := mine or its) is not None and alone.verdict is Verdict.DEVIATES:
+        elif (alone := mine or its) is not None and alone.verdict is Verdict.DEVIATES and alone.subject in both:
             # A setting that no request names is a finding of its own only if it is not at its default.
             held = f"{alone.observed} by {names[mine is None]}, nothing unusual by {names[mine is not None]}"
             yield _found(request, alone, expected=_SAME, observed=held, right=False)
