@@ -1,6 +1,6 @@
 """The port "what makes a plan true on a place": cgroups above containers, pods, and what becomes of them.
 
-memqos in the kubelet's place is one, and "nobody" another: where the pods were made by others, memqos only reads.
+memqos in the kubelet's place is one. Another only reads pods that others made (`enactor.nobody`).
 Who it is stands in every finding about a file above containers (`setter`).
 """
 

@@ -48,6 +48,23 @@ def test_files_may_differ_where_the_models_do_and_nowhere_else(one, other, verdi
     assert str(found.subject) == "container requested, request limit"
 
 
+def test_of_several_findings_on_the_same_each_is_compared():
+    same, odd = (
+        finding("all kept", "all kept", knob="control files"),
+        finding("io is gone", "all kept", knob="control files"),
+    )
+    found = compared({"limit": [odd, same]}, {"limit": [same, same]}, NAMES)
+    assert [one.verdict for one in found] == [Verdict.DEVIATES, Verdict.CONFORMS]
+
+
+def test_refusals_are_the_same_whatever_their_words_are():
+    one, other = (finding(f"refused: {words}", "refused: no such key", knob="create") for words in ("a", "b"))
+    taken = finding("taken", "refused: no such key", knob="create", verdict=Verdict.DEVIATES)
+    [alike] = compared({"key": [one]}, {"key": [other]}, NAMES)
+    [unlike] = compared({"key": [one]}, {"key": [taken]}, NAMES)
+    assert (alike.verdict, unlike.verdict) == (Verdict.CONFORMS, Verdict.DEVIATES)
+
+
 def test_a_cgroup_that_only_one_of_them_makes_is_left_out():
     scope = finding("33554432", "0", knob="memory.swap.max of the scope", verdict=Verdict.DEVIATES)
     scope = replace(scope, subject=scope.subject.scope())

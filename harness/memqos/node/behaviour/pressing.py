@@ -52,7 +52,7 @@ def taken_unweighed(container: WatchedContainer) -> str:
     """Why what a container lost to the multi-generational LRU says nothing of its protection; "" if it does.
 
     From Linux 6.11 on kswapd alone works out what counts of memory.min and memory.low for the whole machine
-    (mm/vmscan.c, lru_gen_age_node). Whoever else reclaims, as khugepaged does for a huge page on a zone that is full
+    (mm/vmscan.c, lru_gen_age_node). Other reclaim, as that of khugepaged for a huge page on a NUMA node that is full
     while another one is not, goes by what kswapd found last (shrink_one): nothing, if it has not been there.
     """
     last = container.samples[-1]

@@ -6,18 +6,18 @@ make a wrong runtime conform; here both runtimes get the same request, and only 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from memqos.catalog.requests import AnyRequestCase
 from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.subject import Subject
 from memqos.errors import NonconformanceError
 
 __all__ = ["compared", "differences", "made"]
 
 Judge = Callable[[AnyRequestCase], Sequence[Finding]]
 
-_ANEW = frozenset({"cgroup.procs", "creation"})
-"""What is another each time, or is no file."""
 _SAME = "the same by both"
 
 
@@ -51,8 +51,8 @@ def differences(
     It deviates if the files differ where the two models say the same, and if they are the same where the models differ:
     then a trait is wrong. A cgroup that only one of them makes, such as crun's scope around a container, is left out.
     """
-    sides = [{(found.subject, found.knob): found for found in side if _is_told(found)} for side in (one, other)]
-    both = {about for about, _ in sides[0]} & {about for about, _ in sides[1]}
+    sides = [_by_place(side) for side in (one, other)]
+    both = {about for about, _, _ in sides[0]} & {about for about, _, _ in sides[1]}
     for key in dict.fromkeys([*sides[0], *sides[1]]):
         mine, its = (side.get(key) for side in sides)
         if mine is not None and its is not None:
@@ -63,8 +63,21 @@ def differences(
             yield _found(request, alone, expected=_SAME, observed=held, right=False)
 
 
+def _by_place(findings: Sequence[Finding]) -> Mapping[tuple[Subject, str, int], Finding]:
+    """The observed findings by subject, control file, and which one of several such it is."""
+    found: dict[tuple[Subject, str, int], Finding] = {}
+    count = Counter[tuple[Subject, str]]()
+    for finding in findings:
+        if finding.verdict is not Verdict.NOT_OBSERVABLE and finding.observed:
+            place = finding.subject, finding.knob
+            found[*place, count[place]] = finding
+            count[place] += 1
+    return found
+
+
 def _difference(request: str, mine: Finding, its: Finding, names: Sequence[str]) -> Finding:
-    explained, differs = mine.expected != its.expected, mine.observed != its.observed
+    explained = _kind(mine.expected) != _kind(its.expected)
+    differs = _kind(mine.observed) != _kind(its.observed)
     trait = f"{mine.expected} by {names[0]}, {its.expected} by {names[1]}"
     held = f"{mine.observed} by {names[0]}, {its.observed} by {names[1]}"
     return _found(
@@ -89,6 +102,6 @@ def _found(request: str, about: Finding, *, expected: str, observed: str, right:
     )
 
 
-def _is_told(finding: Finding) -> bool:
-    """Whether a finding says what a file held, or what became of the request."""
-    return finding.verdict is not Verdict.NOT_OBSERVABLE and finding.knob not in _ANEW and bool(finding.observed)
+def _kind(text: str) -> str:
+    """What is compared of a value: of a refusal not the words, which are each runtime's own."""
+    return "refused" if text.startswith("refused: ") else text
