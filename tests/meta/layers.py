@@ -118,6 +118,8 @@ LAYERS: dict[str, frozenset[str]] = {
             "target.base", "enactor", "catalog", "claims", "config", "known", "node", "place", "report",
         }
     ),
+    # Random pods, configurations and requests
+    "exploration": frozenset({"errors", "model", "engine", "catalog", "third:hypothesis"}),
     # The judgement of nodes that memqos did not set up
     "audits": frozenset({"errors", "model", "engine", "catalog", "known", "enactor.base", "node.pods"}),
     # L6: what speaks to people and to pytest; nothing below imports it
@@ -133,6 +135,7 @@ LAYERS: dict[str, frozenset[str]] = {
     # What users import: names of what is made elsewhere
     "facade": frozenset({"errors", "version", "model", "engine", "audits", "catalog", "laboratory", "node"}),
     "testing": frozenset({"catalog", "runtime.base", "enactor", "node", "workload", "plugin"}),
+    "testing.strategies": frozenset({"exploration", "third:hypothesis"}),
     "__init__": frozenset({"facade"}),
     "__main__": frozenset({"cli"}),
 }  # fmt: skip

@@ -1,0 +1,1 @@
+"""Random pods, configurations and requests: drawn by hypothesis, judged, and shrunk where they deviate."""

@@ -1,0 +1,220 @@
+"""Hypothesis strategies of Pod manifests, as documents that kubectl takes, and of the pods in them."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hypothesis import strategies as st
+
+from memqos.catalog.manifests import Manifest, manifests_in
+from memqos.exploration.amounts import (
+    MIB,
+    MOST_CPU,
+    MOST_MEMORY,
+    chosen,
+    drawn_bytes,
+    drawn_cpu,
+    drawn_cpu_spelling,
+    drawn_spelling,
+    once_in,
+)
+from memqos.exploration.documents import Document
+from memqos.model.pod import Pod
+from memqos.model.quantity import Quantity
+
+__all__ = ["ANY_POD", "RUNNABLE", "PodShape", "manifests", "pod_of", "pods", "pods_together"]
+
+IMAGE = "memqos.local/memload:1"
+SECONDS = "2"
+"""How long an init container runs: long enough to be read while it does."""
+_HUGE = 2 * MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodShape:
+    """What drawn pods may have.
+
+    containers, init: the most app containers (>= 1) and the most init containers (>= 0) of a pod. sidecars, overhead,
+    pod_level, huge_pages: whether there are any. spelled: whether amounts have all spellings, and not one. fractions:
+    whether there are amounts that are no whole bytes. memory, cpu: the largest amounts in bytes and thousandths.
+    least_limit, least_quota: the smallest limits of memory and CPU; a limit of 0, which is none, is drawn only where
+    they are 0.
+    """
+
+    containers: int = 3
+    init: int = 2
+    sidecars: bool = True
+    overhead: bool = True
+    pod_level: bool = True
+    huge_pages: bool = True
+    spelled: bool = True
+    fractions: bool = True
+    memory: int = MOST_MEMORY
+    cpu: int = MOST_CPU
+    least_limit: int = 0
+    least_quota: int = 0
+
+
+ANY_POD = PodShape()
+RUNNABLE = PodShape(least_limit=32 * MIB, least_quota=200, huge_pages=False)
+"""Pods whose containers start on a machine: a limit has to hold a runtime's own process while it makes a container."""
+
+
+@st.composite
+def resource_lists(draw: st.DrawFn, shape: PodShape = ANY_POD) -> Document:
+    """`resources` of a container: nothing, requests, limits or both, equal or not, with zeros; {} for nothing."""
+    return _resources(draw, shape)
+
+
+def _resources(draw: st.DrawFn, shape: PodShape) -> Document:
+    found: Document = {"requests": {}, "limits": {}}
+    if once_in(draw, 4):
+        # Guaranteed if all containers are: both limits, and the requests equal to them or left to their default.
+        amounts = {
+            "cpu": _amount(draw, shape, "cpu", drawn_cpu(draw, max(shape.least_quota, 1), shape.cpu)),
+            "memory": _amount(draw, shape, "memory", drawn_bytes(draw, max(shape.least_limit, 1), shape.memory)),
+        }
+        found["limits"] = amounts
+        found["requests"] = dict(amounts) if once_in(draw, 2) else {}
+    else:
+        for name in ("memory", "cpu"):
+            _put(draw, found, name, shape)
+    if shape.huge_pages and (found["limits"] or found["requests"]) and once_in(draw, 5):
+        pages = draw(st.integers(1, 64)) * _HUGE
+        found["limits"]["hugepages-2Mi"] = _bytes(draw, shape, pages, whole=True)
+    return {name: amounts for name, amounts in found.items() if amounts}
+
+
+def _put(draw: st.DrawFn, found: Document, name: str, shape: PodShape) -> None:
+    """A request, a limit, both or neither of one resource; a request is never above its limit."""
+    of_memory = name == "memory"
+    least, most = (shape.least_limit, shape.memory) if of_memory else (shape.least_quota, shape.cpu)
+    counts = drawn_bytes if of_memory else drawn_cpu
+    limit = counts(draw, least, most) if once_in(draw, 2) else None
+    if once_in(draw, 2):
+        request = counts(draw, 0, most if limit is None else limit)
+        found["requests"][name] = _amount(draw, shape, name, request, whole=request == limit)
+    if limit is not None:
+        found["limits"][name] = _amount(draw, shape, name, limit)
+
+
+def _amount(draw: st.DrawFn, shape: PodShape, name: str, count: int, *, whole: bool = False) -> int | str:
+    if name == "memory":
+        return _bytes(draw, shape, count, whole=whole)
+    return drawn_cpu_spelling(draw, count) if shape.spelled else f"{count}m"
+
+
+def _bytes(draw: st.DrawFn, shape: PodShape, count: int, *, whole: bool = False) -> int | str:
+    """Bytes as a manifest writes them. whole: not a part of a byte less, which another amount would not cover."""
+    if shape.fractions and not whole and count and once_in(draw, 16):
+        return chosen(draw, [f"{count - 1}.5", f"{count * 1000 - 1}m", f"{count - 1}.000000001"])
+    return drawn_spelling(draw, count, plain=not shape.spelled)
+
+
+def _container(draw: st.DrawFn, name: str, shape: PodShape, *, policy: str = "", init: bool = False) -> Document:
+    """A container. policy: its restartPolicy, "Always" for a sidecar; "" for none. init: whether it ends by itself."""
+    found: Document = {
+        "name": name,
+        "image": IMAGE,
+        "imagePullPolicy": "Never",
+        "args": ["hold", SECONDS] if init else ["hold"],
+    }
+    if resources := _resources(draw, shape):
+        found["resources"] = resources
+    if policy:
+        found["restartPolicy"] = policy
+    return found
+
+
+@st.composite
+def manifests(draw: st.DrawFn, shape: PodShape = ANY_POD, *, name: str = "p") -> Document:
+    """A v1 Pod manifest. name: the pod's."""
+    init = []
+    for number in range(draw(st.integers(0, shape.init))):
+        sidecar = shape.sidecars and once_in(draw, 2)
+        init.append(_container(draw, f"i{number}", shape, policy="Always" if sidecar else "", init=not sidecar))
+    apps = [_container(draw, f"c{number}", shape) for number in range(draw(st.integers(1, shape.containers)))]
+    spec: Document = {"hostNetwork": True, "terminationGracePeriodSeconds": 0}
+    spec |= {"initContainers": init, "containers": apps} if init else {"containers": apps}
+    if shape.overhead and once_in(draw, 4):
+        spec |= {"runtimeClassName": "explored", "overhead": _overhead(draw, shape)}
+    found: Document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    if shape.pod_level and once_in(draw, 4):
+        _put_pod_level(draw, found, shape)
+    return found
+
+
+def _overhead(draw: st.DrawFn, shape: PodShape) -> Document:
+    """`overhead`: memory, CPU or both, zero too."""
+    found: Document = {}
+    which = chosen(draw, (("memory",), ("cpu",), ("memory", "cpu")))
+    if "memory" in which:
+        found["memory"] = _bytes(draw, shape, drawn_bytes(draw, 0, min(shape.memory, 1 << 30)))
+    if "cpu" in which:
+        found["cpu"] = _amount(draw, shape, "cpu", drawn_cpu(draw, 0, min(shape.cpu, 500)))
+    return found
+
+
+def _put_pod_level(draw: st.DrawFn, manifest: Document, shape: PodShape) -> None:
+    """`spec.resources` that cover what the containers have; none where that is more than the largest amounts."""
+    pod = pod_of(manifest)
+    found: Document = {"requests": {}, "limits": {}}
+    for name, most, least in (("memory", shape.memory, shape.least_limit), ("cpu", shape.cpu, shape.least_quota)):
+        parts = [one.resources for one in pod.all_containers]
+        asked = sum(_whole(one.requests, name) for one in parts)
+        top = max([least, asked, *(_whole(one.limits, name) for one in parts)])
+        if top > most or once_in(draw, 3):
+            continue
+        counts = drawn_bytes if name == "memory" else drawn_cpu
+        kind = chosen(draw, ("limits", "requests", "both", "equal"))
+        limit = counts(draw, top, most)
+        if kind in {"both", "limits"}:
+            found["limits"][name] = _amount(draw, shape, name, limit, whole=True)
+        if kind in {"both", "requests"}:
+            found["requests"][name] = _amount(draw, shape, name, counts(draw, asked, limit), whole=True)
+        if kind == "equal":
+            found["limits"][name] = found["requests"][name] = _amount(draw, shape, name, limit, whole=True)
+    if resources := {part: amounts for part, amounts in found.items() if amounts}:
+        manifest["spec"]["resources"] = resources
+
+
+def _whole(amounts: Mapping[str, Quantity], name: str) -> int:
+    """An amount in bytes or thousandths of a CPU, rounded up; 0 for none."""
+    if name not in amounts:
+        return 0
+    return amounts[name].milli_value if name == "cpu" else amounts[name].value
+
+
+def pod_of(manifest: Document, *, uid: str = "") -> Pod:
+    """The pod of a manifest as the API server stores it. uid: "" for one that its name decides.
+
+    Raises ManifestError, as `load_pods` does.
+    """
+    [pod] = [
+        pod
+        for one in manifests_in(io.BytesIO(json.dumps(manifest).encode()), "pod.json")
+        if isinstance(one, Manifest)
+        for pod in one.pods
+    ]
+    return replace(pod, submission=None, uid=uid or pod.uid)
+
+
+def pods(shape: PodShape = ANY_POD, *, name: str = "p") -> st.SearchStrategy[Pod]:
+    """Pods as the API server stores them."""
+    return manifests(shape, name=name).map(pod_of)
+
+
+def pods_together(least: int = 1, most: int = 3, shape: PodShape = ANY_POD) -> st.SearchStrategy[tuple[Pod, ...]]:
+    """Several pods of one node, with names and uids of their own."""
+    return st.integers(least, most).flatmap(
+        lambda count: st.tuples(*(pods(shape, name=f"p{number}") for number in range(count)))
+    )
+
+
+def containers_in(manifest: Document) -> Sequence[Document]:
+    """All containers of a manifest, init containers first."""
+    spec = manifest["spec"]
+    return [*spec.get("initContainers", []), *spec.get("containers", [])]

@@ -1,0 +1,55 @@
+"""Hypothesis strategies of what memqos judges: pods, kubelets, nodes, requests, resizes and lifecycles.
+
+They need hypothesis: `pip install 'memqos[explore]'`. Amounts are in bytes and thousandths of a CPU.
+"""
+
+try:
+    import hypothesis  # noqa: F401 - for the error alone
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "memqos.testing.strategies needs hypothesis: pip install 'memqos[explore]'", name="hypothesis"
+    ) from error
+
+from memqos.exploration.admissions import Situation, admission_objects, resizes, situations
+from memqos.exploration.amounts import byte_counts, cpu_counts, spellings, spelt
+from memqos.exploration.configurations import (
+    Configured,
+    configurations,
+    feature_gates,
+    kubelet_settings,
+    nodes,
+    placing,
+    releases,
+    throttling_factors,
+)
+from memqos.exploration.manifests import ANY_POD, RUNNABLE, PodShape, manifests, pod_of, pods, pods_together
+from memqos.exploration.requests import cri_requests, lifecycles, requests
+
+__all__ = [
+    "ANY_POD",
+    "RUNNABLE",
+    "Configured",
+    "PodShape",
+    "Situation",
+    "admission_objects",
+    "byte_counts",
+    "configurations",
+    "cpu_counts",
+    "cri_requests",
+    "feature_gates",
+    "kubelet_settings",
+    "lifecycles",
+    "manifests",
+    "nodes",
+    "placing",
+    "pod_of",
+    "pods",
+    "pods_together",
+    "releases",
+    "requests",
+    "resizes",
+    "situations",
+    "spellings",
+    "spelt",
+    "throttling_factors",
+]
