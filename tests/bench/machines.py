@@ -93,11 +93,11 @@ def commands(cache):
         boot(load_profile("trixie"), SMALL, image_cache=cache, log_dir=Path(folder)) as machine,
         attended(machine.target) as near,
     ):
-        took = {"command over ssh": [], "command by an attendant": []}
+        took = {"command over ssh": [], "command by an agent": []}
         for number in range(COMMANDS + 1):
             for seconds, target in zip(took.values(), (machine.target, near), strict=True):
                 result = target.run(["true"], deadline=Deadline.after(60))
-                if number:  # the first one calls the attendant
+                if number:  # the first one calls the agent
                     seconds.append(result.seconds)
         return {name: statistics.median(seconds) for name, seconds in took.items()}
 

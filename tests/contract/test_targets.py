@@ -20,7 +20,7 @@ def test_this_host(tmp_path: Path) -> None:
     check_target_contract(lambda: contextlib.nullcontext(LocalTarget()), folder=str(tmp_path))
 
 
-def test_this_host_with_an_attendant(tmp_path: Path) -> None:
+def test_this_host_with_agents(tmp_path: Path) -> None:
     (tmp_path / "keep").touch()
     check_target_contract(lambda: attended(LocalTarget()), folder=str(tmp_path))
 

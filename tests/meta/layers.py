@@ -20,9 +20,10 @@ LAYERS: dict[str, frozenset[str]] = {
     # L1, L2: pure
     "model": frozenset({"errors"}),
     "engine": frozenset({"errors", "model"}),
-    # L3: the kernel's text, machines that can be reached, runtimes
+    # L3: the program that is sent to machines, the kernel's text, machines that can be reached, runtimes
+    "agent": frozenset({"clock", "third:jeepney"}),
     "cgroupfs": frozenset({"errors", "clock", "model", "target.base"}),
-    "target": frozenset({"errors", "clock", "model", "third:testinfra"}),
+    "target": frozenset({"errors", "clock", "agent", "model", "third:testinfra"}),
     "runtime": frozenset(
         {
             "errors", "clock", "model", "engine", "cgroupfs", "target.base", "target.fake", "third:grpc",
@@ -53,8 +54,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "probe": frozenset({"errors", "clock", "model", "cgroupfs", "target.base", "runtime.base"}),
     "enforce": frozenset(
         {
-            "errors", "clock", "model", "engine", "cgroupfs", "target.base", "target.sent", "runtime.base",
-            "third:jeepney",
+            "errors", "clock", "agent", "model", "engine", "cgroupfs", "target.base", "runtime.base",
         }
     ),
     "enactor": frozenset(
@@ -65,10 +65,10 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
     # L5: what composes them
     "place": frozenset(
-        {"errors", "clock", "model", "engine", "cgroupfs", "target", "runtime", "probe"}
+        {"errors", "clock", "agent", "model", "engine", "cgroupfs", "target", "runtime", "probe"}
     ),
     "place.guard": frozenset(
-        {"errors", "clock", "cgroupfs", "target.base", "target.sent", "enforce", "runtime"}
+        {"errors", "clock", "agent", "cgroupfs", "target.base", "runtime"}
     ),
     "place.bringing": frozenset(
         {"errors", "clock", "model", "place.base", "place.guard", "probe", "runtime", "target.base", "catalog", "vm"}

@@ -84,9 +84,9 @@ def test_pure_layers_touch_no_io(path):
     assert not called & {"open", "print", "input", "exec", "eval", "__import__"}
 
 
-def test_only_the_clock_tells_the_time_and_the_guard_which_runs_where_there_is_none():
+def test_only_the_clock_tells_the_time_and_the_agent_which_runs_where_there_is_none():
     for path in modules():
-        if dotted(path) in {"clock", "place.guard_program"}:
+        if dotted(path) in {"clock", "agent.channel", "agent.cleanup"}:
             continue
         names = {name.split(".")[0] for name, _ in imports(path)}
         assert "time" not in names, f"{path}: only memqos.clock imports time"

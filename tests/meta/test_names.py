@@ -11,17 +11,6 @@ from tests.meta.test_layers import PACKAGE, modules
 ONE_PER_REVISION = ("engine/memory_qos",)
 """Folders of revisions: each module answers the same questions, and a release takes one."""
 
-GUEST_PROGRAMS = (
-    "enforce/agent.py",
-    "enforce/agent_bus.py",
-    "enforce/agent_cgroup.py",
-    "enforce/agent_slices.py",
-    "place/guard_cri.py",
-    "place/guard_program.py",
-    "target/attendant_program.py",
-)
-"""Programs that travel into the machine and are run there alone: the package never imports their names."""
-
 PAGES = "cli"
 """Each module with a page of the command line calls it `command`."""
 
@@ -44,7 +33,7 @@ def test_no_public_class_or_function_is_defined_twice_in_a_package():
     places: dict[tuple[str, str], list[str]] = defaultdict(list)
     for path in modules():
         where = path.relative_to(PACKAGE).as_posix()
-        if where in GUEST_PROGRAMS or where.startswith(ONE_PER_REVISION):
+        if where.startswith(ONE_PER_REVISION):
             continue
         for name in public_definitions(path):
             if not is_page(where, name):
@@ -56,8 +45,6 @@ def test_no_public_class_or_function_is_defined_twice_in_a_package():
 def test_what_the_exceptions_are_for_is_there():
     for folder in ONE_PER_REVISION:
         assert list((PACKAGE / folder).glob("v*.py"))
-    for program in GUEST_PROGRAMS:
-        assert (PACKAGE / program).is_file()
     pages = [path for path in (PACKAGE / PAGES).glob("*.py") if "command" in public_definitions(path)]
     assert len(pages) > 1
 

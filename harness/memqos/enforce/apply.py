@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
+from memqos.agent.program import program
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enforce.steps import Action, Step, rewriting, steps, steps_between, undoing
@@ -16,16 +17,8 @@ from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.errors import MissingProgramError, TargetError
 from memqos.model.path import CgroupPath
 from memqos.target.base import checked
-from memqos.target.sent import sent_source
 
-__all__ = ["Enforcement", "find_leftovers", "program"]
-
-_PROGRAM = {
-    # How a message of D-Bus is written, and how a connection begins.
-    "jeepney": ("low_level", "auth"),
-    __package__: ("agent_cgroup", "agent_bus", "agent_slices", "agent"),
-}
-"""The modules that are sent to the target, the one that runs last."""
+__all__ = ["Enforcement", "find_leftovers"]
 
 _BEGINNINGS = frozenset({Action.MAKE, Action.ADOPT})
 _ENDS = {Action.REMOVE: Action.MAKE, Action.GIVE_BACK: Action.ADOPT}
@@ -129,7 +122,7 @@ class Enforcement:
 
 def find_leftovers(tree: CgroupTree, *, deadline: Deadline) -> tuple[CgroupPath, ...]:
     """Every cgroup on the target that some enforcement made and did not remove, outermost first."""
-    answer: Any = _ask(tree, {"verb": "leftovers", "mounts": dict(tree.hierarchy.mounts)}, deadline=deadline)
+    answer = _ask(tree, {"leftovers": {"mounts": dict(tree.hierarchy.mounts)}}, deadline=deadline)
     return tuple(CgroupPath.parse(path) for path, _, _ in answer["leftovers"])
 
 
@@ -175,33 +168,29 @@ def _perform(tree: CgroupTree, name: str, todo: Sequence[Step], *, deadline: Dea
     if not todo:
         return _Answer()
     request = {
-        "verb": "perform",
         "mounts": dict(tree.hierarchy.mounts),
         "mark": name,
         "seconds": min(_CGROUP_SECONDS, deadline.remaining),
         "steps": [_as_json(step) for step in todo],
     }
-    answer: Any = _ask(tree, request, deadline=deadline)
+    answer = _ask(tree, {"perform": request}, deadline=deadline)
     failure = answer["failure"]
     return _Answer(killed=tuple(answer["killed"]), failure=_Failure(**failure) if failure else None)
 
 
-def _ask(tree: CgroupTree, request: Mapping[str, object], *, deadline: Deadline) -> object:
-    result = tree.target.run(
-        ["python3", "-I", "-S", "-c", program()], stdin=json.dumps(request).encode(), deadline=deadline
-    )
+def _ask(tree: CgroupTree, request: Mapping[str, object], *, deadline: Deadline) -> Any:
+    where = tree.target.address
+    result = tree.target.run(program().once, stdin=program().stdin(request), deadline=deadline)
     if result.status == _NOT_FOUND:
         raise MissingProgramError(
             "enforcement needs 'python3' there, and it was not found.",
-            where=tree.target.address,
+            where=where,
             next_step="Install the package python3.",
         )
-    return json.loads(checked(result, where=tree.target.address).stdout)
-
-
-def program() -> str:
-    """What is sent to a target's python3: the agent with all that it imports, under the names that it has here."""
-    return sent_source(_PROGRAM)
+    answer = json.loads(checked(result, where=where).stdout)
+    if "error" in answer:
+        raise TargetError(f"the agent failed: {answer['error'][-600:]}", where=where)
+    return answer
 
 
 def _as_json(step: Step) -> dict[str, object]:

@@ -38,7 +38,7 @@ def node_on(
 ) -> NodeUnderTest:
     """A place with one of its runtimes, and the enactor of this name, as the node of tests.
 
-    target: reaches the place, with an attendant for example; None is the place's own. facts: corrects the place's.
+    target: reaches the place, with agents for example; None is the place's own. facts: corrects the place's.
     enactor: a name of `enactor.registry.ENACTORS`; UnknownNameError, which lists them, for any other.
     """
     target = target or place.target

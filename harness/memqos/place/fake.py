@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from memqos.agent.program import program
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.engine.translate.versions import TRIXIE, RuntimeName, Runtimes
 from memqos.errors import MachineryError
@@ -47,14 +48,14 @@ class FakeAgent:
 
     def commands(self) -> Mapping[tuple[str, ...], Handler]:
         """The command that it answers, for FakeTarget."""
-        return {("python3", "-I", "-S", "-c"): self._run}
+        return {program().once: self._run}
 
     def _run(self, _: Sequence[str], stdin: bytes, __: Deadline) -> FakeAnswer:
-        request = json.loads(stdin)
-        if request["verb"] == "leftovers":
+        request = program().request_in(stdin)
+        if "leftovers" in request:
             return 0, b'{"leftovers": []}', b""
         answer: dict[str, Any] = {"done": 0, "killed": [], "failure": None}
-        for index, step in enumerate(request["steps"]):
+        for index, step in enumerate(request["perform"]["steps"]):
             if step["action"] not in _ENDS and self.refused and self.refused in step["path"]:
                 answer["failure"] = {"step": index, "what": "the kernel refused it", "kind": "refused"}
                 break

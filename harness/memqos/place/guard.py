@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
+from memqos.agent.process import AgentProcess, LostError
+from memqos.agent.program import program
 from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.clock import Deadline
-from memqos.enforce.apply import program as agent_program
 from memqos.errors import EnvironmentNotAbleError, MachineryError, TargetError
 from memqos.runtime.cri_wire import MADE_BY_LABEL
 from memqos.runtime.docker_words import SANDBOX_LABEL
 from memqos.target.base import Target
-from memqos.target.sent import sent_source
 
 __all__ = ["FOLDER", "Guard", "guarded"]
 
 FOLDER = "/var/lib/memqos"
 """Where programs of ours are on a machine that is there, for as long as a run lasts."""
-
-_PROGRAM = {__package__: ("guard_cri", "guard_program")}
-"""The modules that are sent to the target, the one that runs last."""
 
 LOCK = "/run/memqos.lock"
 
@@ -48,30 +43,27 @@ CLEAN_SECONDS = 180.0
 class Guard:
     """A guard that is on its post."""
 
-    def __init__(self, process: subprocess.Popen[bytes], target: Target) -> None:
-        self._process = process
-        self._target = target
+    def __init__(self, agent: AgentProcess) -> None:
+        self._agent = agent
         self._lock = threading.Lock()
 
-    def tell(self, line: str) -> None:
-        """Say something to it; one that is gone has cleaned up, or cannot."""
-        assert self._process.stdin is not None  # noqa: S101 - the port promises it
-        with self._lock, contextlib.suppress(OSError):
-            self._process.stdin.write(f"{line}\n".encode())
+    def tell(self, **line: object) -> None:
+        """Say something to it, or nothing: a sign of life. One that is gone has cleaned up, or cannot."""
+        with self._lock:
+            self._agent.tell(line)
 
     def at_the_end(self, argv: Sequence[str]) -> None:
         """Have it run this command when all else is cleaned up."""
-        self.tell(json.dumps(list(argv)))
+        self.tell(undo=list(argv))
 
-    def answer(self, *, deadline: Deadline) -> str:
-        """Its next line; "" if it is gone. The guard ends by itself, whatever DeadlineError its caller sees."""
-        assert self._process.stdout is not None  # noqa: S101 - the port promises it
-        timer = threading.Timer(deadline.remaining, self._process.kill)
-        timer.start()
+    def answer(self, *, deadline: Deadline, **request: object) -> str:
+        """What it answers to this; "" if it is gone, or too slow: it ends by itself."""
         try:
-            return self._process.stdout.readline().decode(errors="backslashreplace").strip()
-        finally:
-            timer.cancel()
+            with self._lock:
+                return str(self._agent.ask(request, deadline)["said"])
+        except LostError:
+            self._agent.end()
+            return ""
 
 
 @contextlib.contextmanager
@@ -101,14 +93,13 @@ def guarded(
         "label": MADE_BY_LABEL,
         "engine": engine,
         "sandbox": SANDBOX_LABEL,
-        "agent": agent_program(),
         "mounts": dict(hierarchy.mounts),
         "folders": MADE_IN,
     }
-    with target.open(["python3", "-I", "-S", "-c", sent_source(_PROGRAM)]) as process:
-        guard = Guard(process, target)
-        guard.tell(json.dumps(request))
-        _require_ready(guard.answer(deadline=Deadline.after(CLEAN_SECONDS)), target)
+    sent = program()
+    with target.open(sent.command) as process:
+        guard = Guard(AgentProcess(process, sent))
+        _require_ready(guard.answer(guard=request, deadline=Deadline.after(CLEAN_SECONDS)), target)
         ended = threading.Event()
         signs = threading.Thread(target=_show_life, args=(guard, ended), name="memqos-guard", daemon=True)
         signs.start()
@@ -117,8 +108,7 @@ def guarded(
         finally:
             ended.set()
             signs.join()
-            guard.tell("end")
-            said = guard.answer(deadline=Deadline.after(CLEAN_SECONDS))
+            said = guard.answer(end=True, deadline=Deadline.after(CLEAN_SECONDS))
             process.kill()
         if said != "clean" and not is_lost():
             raise TargetError(
@@ -130,7 +120,7 @@ def guarded(
 
 def _show_life(guard: Guard, ended: threading.Event) -> None:
     while not ended.wait(SIGN_EVERY):
-        guard.tell("")
+        guard.tell()
 
 
 def _require_ready(said: str, target: Target) -> None:

@@ -1,13 +1,14 @@
-"""A target with attendants: programs that are kept running over there, read files, and run commands.
+"""A target attended by agents: programs that are kept running over there, read files, and run commands.
 
 A command over ssh starts a shell here and there before its own program, and reading the files of a cgroup with one
-takes a tenth of a second under emulation. An attendant takes a hundredth, and less of the machine that is under test.
+takes a tenth of a second under emulation. An agent takes a hundredth, and less of the machine that is under test.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import shlex
 import subprocess
 import threading
@@ -15,9 +16,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from memqos.agent.process import AgentProcess, AgentReply, LostError
+from memqos.agent.program import program
 from memqos.clock import Deadline
 from memqos.errors import DeadlineError, TargetError
-from memqos.target.attendant import Attendant, AttendantReply, LostError
 from memqos.target.base import CommandResult, Target
 
 __all__ = ["AttendedTarget", "attended"]
@@ -32,7 +34,7 @@ T = TypeVar("T")
 
 
 class AttendedTarget:
-    """Another target, whose files are read and whose commands are run by attendants; see `attended`.
+    """Another target, whose files are read and whose commands are run by agents; see `attended`.
 
     Each thread that asks at the same time has one of its own. Where none comes, the other target does all of it. After
     one that ended by itself no other one is called; what it was to read is then read by the other target, and what it
@@ -42,7 +44,7 @@ class AttendedTarget:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._lock = threading.Lock()
-        self._free: list[Attendant] = []
+        self._free: list[AgentProcess] = []
         self._is_given_up = False
 
     @property
@@ -51,12 +53,16 @@ class AttendedTarget:
         return self._target.address
 
     def run(self, argv: Sequence[str], *, deadline: Deadline, stdin: bytes = b"") -> CommandResult:
-        """See the port."""
-        if len(stdin) > _LONG:
-            return self._target.run(argv, deadline=deadline, stdin=stdin)
+        """See the port. One request to the agent (`Program.once`) goes to one that is there."""
         began = deadline.clock.now()
+
+        def run(agent: AgentProcess) -> tuple[int, bytes, bytes]:
+            if tuple(argv) == program().once:
+                return 0, json.dumps(agent.ask(program().request_in(stdin), deadline)).encode(), b""
+            return agent.run(argv, stdin=stdin, deadline=deadline)
+
         try:
-            ended = self._asked(lambda attendant: attendant.run(argv, stdin=stdin, deadline=deadline), deadline)
+            ended = self._asked(run, deadline) if len(stdin) <= _LONG else None
         except LostError as lost:
             raise self._unfinished(argv, deadline) from lost
         if ended is None:
@@ -73,7 +79,7 @@ class AttendedTarget:
         return seen if isinstance(seen, bytes) else self._target.read(path, deadline=deadline)
 
     def read_many(self, paths: Sequence[str], *, deadline: Deadline) -> Mapping[str, bytes | int] | None:
-        """By path a file's bytes, or the errno with which it could not be read; None if there is no attendant."""
+        """By path a file's bytes, or the errno with which it could not be read; None if there is no agent."""
         with contextlib.suppress(LostError):
             answer = self._answer({"read": list(paths)}, deadline)
             if answer is not None:
@@ -85,7 +91,7 @@ class AttendedTarget:
         self._target.write(path, data, deadline=deadline, mode=mode)
 
     def write_many(self, paths: Sequence[str], data: bytes, *, deadline: Deadline) -> Mapping[str, int] | None:
-        """By path 0, or the errno with which it could not be written; None if there is no attendant."""
+        """By path 0, or the errno with which it could not be written; None if there is no agent."""
         with contextlib.suppress(LostError):
             return self._answer({"write": list(paths), "text": data.decode("latin-1")}, deadline)
         return None
@@ -107,48 +113,52 @@ class AttendedTarget:
         return self._target.forward(remote_socket)
 
     def dismiss(self) -> None:
-        """End the attendants; the target can be used further, without them."""
+        """End the agents; the target can be used further, without them."""
         with self._lock:
             free, self._free, self._is_given_up = self._free, [], True
-        for attendant in free:
-            attendant.end()
+        for agent in free:
+            agent.end()
 
-    def _answer(self, request: Mapping[str, object], deadline: Deadline) -> AttendantReply | None:
-        """What an attendant answers; None if there is none. LostError if it does not."""
-        return self._asked(lambda attendant: attendant.ask(request, deadline), deadline)
+    def _answer(self, request: Mapping[str, object], deadline: Deadline) -> AgentReply | None:
+        """What an agent answers; None if there is none. LostError if it does not."""
+        return self._asked(lambda agent: agent.ask(request, deadline), deadline)
 
-    def _asked(self, ask: Callable[[Attendant], T], deadline: Deadline) -> T | None:
-        """What an attendant that is free gives, called if there is none; None without any. LostError if it is lost."""
-        attendant = self._taken(deadline)
-        if attendant is None:
+    def _asked(self, ask: Callable[[AgentProcess], T], deadline: Deadline) -> T | None:
+        """What an agent that is free gives, called if there is none; None without any. LostError if it is lost."""
+        agent = self._taken(deadline)
+        if agent is None:
             return None
-        try:
-            answer = ask(attendant)
-        except LostError:
-            # One that was ended because the time was up says nothing of others.
-            self._is_given_up |= not deadline.expired
-            raise
+        answer = self._answered(agent, ask, deadline)
         with self._lock:
             if not self._is_given_up:
-                self._free.append(attendant)
+                self._free.append(agent)
                 return answer
-        attendant.end()
+        agent.end()
         return answer
 
-    def _taken(self, deadline: Deadline) -> Attendant | None:
+    def _taken(self, deadline: Deadline) -> AgentProcess | None:
         """One that is free, or has come; None if none comes."""
         with self._lock:
             if self._is_given_up:
                 return None
             if self._free:
                 return self._free.pop()
-        attendant = Attendant(self._target.open(Attendant.command()))
+        agent = AgentProcess(self._target.open(program().command), program())
         try:
-            attendant.ask({"read": []}, deadline)
+            self._answered(agent, lambda come: come.ask({"read": []}, deadline), deadline)
         except LostError:
-            self._is_given_up |= not deadline.expired
             return None
-        return attendant
+        return agent
+
+    def _answered(self, agent: AgentProcess, ask: Callable[[AgentProcess], T], deadline: Deadline) -> T:
+        """What this one gives; whatever happens instead ends it."""
+        try:
+            return ask(agent)
+        except BaseException as error:
+            # One that is lost because the time was up says nothing of others.
+            self._is_given_up |= isinstance(error, LostError) and not deadline.expired
+            agent.end()
+            raise
 
     def _unfinished(self, argv: Sequence[str], deadline: Deadline) -> TargetError | DeadlineError:
         """What became of a command; a connection that was lost the other target says in better words."""
@@ -162,13 +172,13 @@ class AttendedTarget:
                 data={"condition": f"'{words}' ends", "last": "running", "elapsed": deadline.elapsed},
             )
         return TargetError(
-            f"the attendant ended while it ran '{words[:200]}'.", where=self.address, data={"argv": tuple(argv)}
+            f"the agent ended while it ran '{words[:200]}'.", where=self.address, data={"argv": tuple(argv)}
         )
 
 
 @contextlib.contextmanager
 def attended(target: Target) -> Iterator[AttendedTarget]:
-    """This target with attendants, which come when they are first needed, and go when the context ends."""
+    """This target with agents, which come when they are first needed, and go when the context ends."""
     found = AttendedTarget(target)
     try:
         yield found

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from memqos.enforce import agent, agent_bus, agent_cgroup
+from memqos.agent import cgroup, steps
+from memqos.agent import systemd as bus
 from tests.unit.enforce.systemd_on_a_socket import SystemdOnASocket
 
 
@@ -27,7 +28,7 @@ def marks(monkeypatch: pytest.MonkeyPatch) -> dict[Path, bytes]:
     kept: dict[Path, bytes] = {}
 
     def key(path: Path, name: str) -> Path:
-        return path / "kept" if name == agent.KEPT else path
+        return path / "kept" if name == steps.KEPT else path
 
     def get(path: Path, name: str) -> bytes:
         if key(path, name) not in kept:
@@ -42,12 +43,12 @@ def marks(monkeypatch: pytest.MonkeyPatch) -> dict[Path, bytes]:
 
 def perform(asked: dict[str, Any], path: Path = Path("/nonexistent/bus")) -> dict[str, Any]:
     """What the agent answers; path: the socket of the systemd that it speaks to."""
-    with contextlib.closing(agent_bus.Manager(path=str(path), seconds=5.0)) as manager:
-        return agent.perform(asked, manager)
+    with contextlib.closing(bus.Manager(path=str(path), seconds=5.0)) as manager:
+        return steps.perform(asked, manager)
 
 
 def request(mount: Path, *steps: dict[str, Any], seconds: float = 0.1) -> dict[str, Any]:
-    return {"verb": "perform", "mounts": {"": str(mount)}, "mark": "run 1", "seconds": seconds, "steps": list(steps)}
+    return {"mounts": {"": str(mount)}, "mark": "run 1", "seconds": seconds, "steps": list(steps)}
 
 
 def step(action: str, path: str, *writes: list[str], unit: str = "", keeps: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -103,7 +104,7 @@ def test_what_an_earlier_run_left_is_told_from_somebody_elses(mount: Path) -> No
     assert failure["kind"] == "leftover"
     assert "'run 1'" in failure["what"]
     (mount / "other").mkdir()
-    assert agent.leftovers({"": str(mount)}) == [("/kubepods", "run 1", False)]
+    assert steps.leftovers({"": str(mount)}) == [("/kubepods", "run 1", False)]
 
 
 def test_somebody_elses_cgroup_is_neither_killed_nor_removed(mount: Path, marks: dict[Path, bytes]) -> None:
@@ -191,7 +192,7 @@ def test_a_cgroup_v1_is_made_in_every_hierarchy_with_its_parents_cpus_and_zones(
         assert (tmp_path / "cpuset" / path / "cpuset.cpus").read_text() == "0-1"
         assert (tmp_path / "cpuset" / path / "cpuset.mems").read_text() == "0"
     assert set(marks) == {tmp_path / "memory" / "kubepods" / "pod1"}
-    assert agent.leftovers(legacy) == [("/kubepods/pod1", "run 1", False)]
+    assert steps.leftovers(legacy) == [("/kubepods/pod1", "run 1", False)]
 
 
 @pytest.mark.usefixtures("kernel")
@@ -343,8 +344,8 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     def put(path: Path, text: str) -> None:
         path.write_text(text)
 
-    monkeypatch.setattr(agent, "put", put)
-    monkeypatch.setattr(agent_cgroup, "put", put)
+    monkeypatch.setattr(steps, "put", put)
+    monkeypatch.setattr(cgroup, "put", put)
 
 
 def existing(mount: Path, name: str, **files: str) -> Path:
@@ -363,7 +364,7 @@ def test_what_is_there_is_adopted_and_gets_back_what_it_held(mount: Path, marks:
     assert perform(request(mount, adopt))["failure"] is None
     assert (folder / "memory.max").read_text() == "4096"
     assert folder not in marks
-    assert agent.leftovers({"": str(mount)}) == [("/system", "run 1", True)]
+    assert steps.leftovers({"": str(mount)}) == [("/system", "run 1", True)]
     # A later plan of the same enforcement writes more; what was there at first is what is put back.
     assert perform(request(mount, step("change", "/system", ["memory.min", "1"])))["failure"] is None
     assert perform(request(mount, step("adopt", "/system", ["memory.max", "1"], keeps=keeps)))["failure"] is None
@@ -371,7 +372,7 @@ def test_what_is_there_is_adopted_and_gets_back_what_it_held(mount: Path, marks:
     assert answer == {"done": 1, "killed": [], "failure": None}
     assert [(folder / name).read_text() for name in keeps[:3]] == ["max", "0", "\n"]
     assert (folder / "cpu.weight").read_text() == "50\n"
-    assert agent.leftovers({"": str(mount)}) == []
+    assert steps.leftovers({"": str(mount)}) == []
     # Once given back there is nothing more to do, nor is there with one that vanished.
     assert perform(request(mount, step("give back", "/system"), step("give back", "/gone")))["failure"] is None
 
@@ -391,10 +392,10 @@ def test_a_slice_whose_maker_was_killed_before_it_marked_it_is_claimed_by_its_de
     marks[mount / "kubepods.slice"] = b"run 1"
     known = [(unit, said, "loaded", "active", "active", "", "/o", 0, "", "/o") for unit, said in described.items()]
     systemd.answers["ListUnitsByPatterns"] = ("a(ssssssouso)", (known,))
-    with contextlib.closing(agent_bus.Manager(path=str(systemd.path), seconds=5.0)) as manager:
-        agent.claim({"": str(mount)}, manager)
+    with contextlib.closing(bus.Manager(path=str(systemd.path), seconds=5.0)) as manager:
+        steps.claim({"": str(mount)}, manager)
     assert systemd.asked == [["ListUnitsByPatterns", ["active"], ["*.slice"]]]
-    assert agent.leftovers({"": str(mount)}) == [
+    assert steps.leftovers({"": str(mount)}) == [
         ("/kubepods.slice", "run 1", False),
         ("/kubepods.slice/kubepods-burstable.slice", "claimed", False),
     ]
@@ -453,7 +454,7 @@ def test_a_slice_of_systemds_keeps_its_properties(mount: Path, systemd: SystemdO
 
 
 def test_a_unit_is_an_object_by_its_name() -> None:
-    assert agent_bus.object_of("kube-a_b.slice") == "/org/freedesktop/systemd1/unit/kube_2da_5fb_2eslice"
+    assert bus.object_of("kube-a_b.slice") == "/org/freedesktop/systemd1/unit/kube_2da_5fb_2eslice"
 
 
 def test_what_systemd_says_is_the_reason(mount: Path, systemd: SystemdOnASocket) -> None:

@@ -9,15 +9,18 @@ from typing import Any
 
 import pytest
 
+from memqos.agent.program import program
+from memqos.cgroupfs.hierarchy import Legacy
+from memqos.cgroupfs.mount import CgroupMount
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.enforce.apply import Enforcement, find_leftovers, program
+from memqos.enforce.apply import Enforcement, find_leftovers
 from memqos.errors import MissingProgramError, TargetError
 from memqos.model.knob import ABSENT, Bytes, Knob
-from memqos.model.node import CgroupDriver
+from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
-from memqos.target.attendant_program import MAIN
 from memqos.target.fake import FakeAnswer, FakeTarget
+from memqos.target.local import LocalTarget
 from tests.unit.enforce.plans import plan
 
 ONE = plan(CgroupDriver.SYSTEMD, pods={"1": {Knob.MEMORY_MAX: Bytes(4096)}})
@@ -30,11 +33,12 @@ class Agent:
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
         self.answer: dict[str, Any] = {"done": 0, "killed": [], "failure": None}
-        target = FakeTarget(commands={("python3", "-I", "-S", "-c"): self.run})
+        target = FakeTarget(commands={program().once: self.run})
         self.tree = CgroupTree(target, FAKE_HIERARCHY)
 
     def run(self, _: Sequence[str], stdin: bytes, __: Deadline) -> FakeAnswer:
-        self.requests.append(json.loads(stdin))
+        request = program().request_in(stdin)
+        self.requests.append(request.get("perform", request))
         return 0, json.dumps(self.answer).encode(), b""
 
     def asked(self) -> list[tuple[str, str]]:
@@ -105,7 +109,7 @@ def test_when_the_answer_is_lost_all_may_have_been_made(agent: Agent) -> None:
     enforcement = Enforcement(CgroupTree(lost, FAKE_HIERARCHY), name="x")
     with pytest.raises(TargetError, match="Killed"):
         enforcement.apply(ONE, deadline=soon())
-    lost.on(("python3", "-I", "-S", "-c"), agent.run)
+    lost.on(program().once, agent.run)
     enforcement.withdraw(deadline=soon())
     assert len(agent.asked()) == 3
 
@@ -178,19 +182,18 @@ def test_what_is_sent_to_a_target_runs_there_by_itself(tmp_path: Path) -> None:
     """By this host's own Python, without site-packages and without memqos, on folders that stand for cgroup v1."""
     for name in ("memory", "cpu"):
         (tmp_path / name).mkdir()
-    request = {"verb": "leftovers", "mounts": {name: str(tmp_path / name) for name in ("memory", "cpu")}}
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", program()],
-        input=json.dumps(request),
-        capture_output=True,
-        text=True,
-        check=False,
+    request = {"leftovers": {"mounts": {name: str(tmp_path / name) for name in ("memory", "cpu")}}}
+    argv = [sys.executable, *program().once[1:]]
+    done = subprocess.run(argv, input=program().stdin(request), capture_output=True, check=False)
+    assert (done.stderr, json.loads(done.stdout)) == (b"", {"leftovers": []})
+
+
+def test_a_program_that_is_wrong_shows_where(tmp_path: Path) -> None:
+    tree = CgroupTree(
+        LocalTarget(), Legacy({"cpu": CgroupMount(folder=str(tmp_path), options=frozenset(), version=CgroupVersion.V1)})
     )
-    assert (done.stderr, json.loads(done.stdout)) == ("", {"leftovers": []})
-
-
-def test_an_attendant_keeps_what_is_sent() -> None:
-    assert program().endswith(MAIN)
+    with pytest.raises(TargetError, match=r"(?s)the agent failed: .*KeyError: 'memory'"):
+        find_leftovers(tree, deadline=Deadline.after(30))
 
 
 def test_a_target_without_python_is_not_able() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from memqos.enforce.agent import OURS
+from memqos.agent.steps import OURS
 from memqos.enforce.steps import Action, steps, steps_between
 from memqos.model.knob import ABSENT, MAX, UNLIMITED, Bytes, CpuMax, Knob, Number
 from memqos.model.node import CgroupDriver

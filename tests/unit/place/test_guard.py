@@ -10,24 +10,25 @@ from pathlib import Path
 
 import pytest
 
+from memqos.agent import cleanup
+from memqos.agent.program import program
 from memqos.clock import Deadline, wait
 from memqos.errors import EnvironmentNotAbleError, MachineryError, TargetError
 from memqos.place import guard as module
-from memqos.place import guard_program
 from memqos.place.guard import guarded
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
 from memqos.target.local import LocalTarget
 
-AGENT = """
-import json, sys
-request, log = json.load(sys.stdin), {log!r}
-if request["verb"] == "leftovers":
-    print(json.dumps({{"leftovers": json.load(open({left!r}))}}))
-else:
-    [step] = request["steps"]
-    with open(log, "a") as file:
-        file.write(f"{{step['action']}} {{step['path']}} {{step['unit']}} {{request['mark']}}\\n")
-    print(json.dumps({{"done": 1, "killed": [], "failure": {failure!r}}}))
+STEPS = """
+import json
+
+def answer(asked):
+    if "leftovers" in asked:
+        return {{"leftovers": json.load(open({left!r}))}}
+    [step] = asked["perform"]["steps"]
+    with open({log!r}, "a") as file:
+        file.write(f"{{step['action']}} {{step['path']}} {{step['unit']}} {{asked['perform']['mark']}}\\n")
+    return {{"done": 1, "killed": [], "failure": {failure!r}}}
 """
 
 
@@ -47,13 +48,14 @@ class World:
         monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.5)
         monkeypatch.setattr(module, "REMOVAL_SECONDS", 2.0)
         monkeypatch.setattr(module, "MADE_IN", ((str(self.made_in), ""), (str(folder / "nowhere"), "")))
-        monkeypatch.setattr(module, "agent_program", self.agent)
+        monkeypatch.setattr(module, "program", self.program)
 
     def leave(self, cgroups):
         self.left.write_text(json.dumps(cgroups))
 
-    def agent(self):
-        return AGENT.format(log=str(self.agent_log), left=str(self.left), failure=self.failure)
+    def program(self):
+        steps = STEPS.format(log=str(self.agent_log), left=str(self.left), failure=self.failure)
+        return program(instead={"memqos.agent.steps": steps})
 
     def guarded(self, sandboxes):
         return guarded(LocalTarget(), socket=str(sandboxes.socket), hierarchy=FAKE_HIERARCHY)
@@ -138,10 +140,10 @@ def test_what_cannot_be_taken_back_is_told_and_the_rest_is(world, sandboxes):
 
 
 def test_what_comes_again_each_time_it_is_removed_does_not_hold_the_guard(monkeypatch):
-    monkeypatch.setattr(guard_program, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(cleanup, "LOOK_EVERY", 0.01)
     looks = iter([["ours"], []] * 100)
     with pytest.raises(OSError, match="sandboxes are left: ours"):
-        guard_program.until_settled(lambda: next(looks), "sandboxes", seconds=0.1, settling=1.0)
+        cleanup.until_settled(lambda: next(looks), "sandboxes", seconds=0.1, settling=1.0)
 
 
 def test_a_cgroup_that_an_earlier_run_left_and_that_stays_is_machinery(world, sandboxes):
@@ -172,6 +174,7 @@ RUN = """
 import sys, time
 from pathlib import Path
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
+from memqos.agent.program import program
 from memqos.place import guard
 from memqos.target.local import LocalTarget
 
@@ -180,7 +183,8 @@ guard.LOCK, guard.MADE_IN = str(folder / "lock"), ((str(folder / "var"), ""),)
 guard.SILENCE_SECONDS, guard.SETTLING_SECONDS = {silence}, {settling}
 if {silent}:
     guard.SIGN_EVERY = 1000
-guard.agent_program = lambda: "print('{{\\"leftovers\\": []}}')"
+STEPS = "def answer(asked): return {{'leftovers': []}}"
+guard.program = lambda: program(instead={{"memqos.agent.steps": STEPS}})
 with guard.guarded(LocalTarget(), socket={socket!r}, hierarchy=FAKE_HIERARCHY):
     (folder / "var" / "ours").mkdir()
     print("ready", flush=True)

@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -6,16 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from memqos.agent.program import program
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
 from memqos.errors import DeadlineError, TargetError
 from memqos.model.path import CgroupPath
 from memqos.model.reading import NoFile, Unreadable
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
-from memqos.target.attendant import PYTHON
+from memqos.target import attended as attended_module
 from memqos.target.attended import attended
+from memqos.target.base import CommandResult, Target
 from memqos.target.fake import FakeTarget
 from memqos.target.local import LocalTarget
+
+PYTHON = ("python3", "-I", "-S", "-c")
 
 
 class Host(LocalTarget):
@@ -85,7 +90,7 @@ def test_many_files_are_written_by_one_program_that_stays(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("program", ["exit 127", "echo nonsense", "exec cat >/dev/null", "read line; printf '{'"])
-def test_without_an_attendant_that_answers_the_target_does_it_itself(tmp_path: Path, program: str) -> None:
+def test_without_an_agent_that_answers_the_target_does_it_itself(tmp_path: Path, program: str) -> None:
     (tmp_path / "file").write_bytes(b"text")
     host = Host(program)
     with attended(host) as target:
@@ -114,85 +119,78 @@ def test_a_program_of_python_is_run_as_a_command_is() -> None:
     assert host.ran == []
 
 
-KEPT = """\
-import os, sys, time
+SYSTEMD = """\
+import os, time
 
-began, said = time.monotonic_ns(), []
+class RefusedError(Exception):
+    pass
 
+class Manager:
+    def slices_described(self, beginning):
+        exec({act!r})
+        return []
 
-def main():
-    said.append(sys.stdin.read())
-    print(os.getpid(), began, said)
-    exec(said[-1].partition("#")[0])
-
-
-if __name__ == "__main__":
-    main()
+    def close(self):
+        pass
 """
 
 
-def test_what_a_program_of_python_defines_is_there_already_the_second_time() -> None:
+def sent(monkeypatch: pytest.MonkeyPatch, act: str) -> None:
+    """Let the agents of targets do this where they would ask systemd for slices."""
+    wrong = program(instead={"memqos.agent.systemd": SYSTEMD.format(act=act)})
+    monkeypatch.setattr("memqos.target.attended.program", lambda: wrong)
+
+
+def leftovers(target: Target, mount: Path, deadline: Deadline | None = None) -> CommandResult:
+    asked = attended_module.program()
+    stdin = asked.stdin({"leftovers": {"mounts": {"": str(mount)}, "claim": True}})
+    return target.run(asked.once, stdin=stdin, deadline=deadline or soon())
+
+
+def test_a_request_to_the_agent_is_answered_by_one_that_is_there(tmp_path: Path) -> None:
     host = Host()
     with attended(host) as target:
-        first, second = (
-            target.run([*PYTHON, KEPT], stdin=text, deadline=soon()).text.split(maxsplit=2) for text in (b"#a", b"#b")
-        )
-        assert first[0] == second[0] == str(host.opened[0].pid)
-        assert first[1] == second[1]
-        assert (first[2], second[2]) == ("['#a']\n", "['#a', '#b']\n")
-
-
-@pytest.mark.parametrize(
-    ("ends", "status", "said"),
-    [
-        ("sys.exit(7)", 7, ""),
-        ("sys.exit()", 0, ""),
-        ("sys.exit('why')", 1, "why\n"),
-        ("print('Ä', file=sys.stderr)", 0, "Ä\n"),
-    ],
-)
-def test_what_is_called_ends_as_a_program_does(ends: str, status: int, said: str) -> None:
-    with attended(Host()) as target:
         for _ in range(2):
-            result = target.run([*PYTHON, KEPT], stdin=ends.encode(), deadline=soon())
-            assert (result.status, result.error_text) == (status, said)
-            assert ends in result.text
+            assert json.loads(leftovers(target, tmp_path).stdout) == {"leftovers": []}
+        assert target.run(["echo", "1"], deadline=soon()).text == "1\n"
+    assert len(host.opened) == 1
+    assert host.ran == []
 
 
-def test_what_fails_when_it_is_called_is_told_and_the_next_is_called_all_the_same() -> None:
+def test_without_an_agent_that_stays_one_is_started_for_the_request(tmp_path: Path) -> None:
+    host = Host("exit 127")
+    with attended(host) as target:
+        assert json.loads(leftovers(target, tmp_path).stdout) == {"leftovers": []}
+    assert host.ran == ["python3"]
+
+
+def test_what_is_wrong_with_the_agent_is_said_and_the_next_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent(monkeypatch, f"os.path.exists('{tmp_path}/whole') or 1/0")
     host = Host()
     with attended(host) as target:
-        broken = target.run([*PYTHON, KEPT], stdin=b"1/0", deadline=soon())
-        assert broken.status == 1
-        assert "ZeroDivisionError" in broken.error_text
-        assert target.run([*PYTHON, KEPT], stdin=b"", deadline=soon()).status == 0
-        assert target.run(["echo", "1"], deadline=soon()).text == "1\n"
+        assert "ZeroDivisionError" in json.loads(leftovers(target, tmp_path).stdout)["error"]
+        (tmp_path / "whole").touch()
+        assert json.loads(leftovers(target, tmp_path).stdout) == {"leftovers": []}
     assert len(host.opened) == 1
 
 
-def test_what_is_called_ends_with_the_attendant_of_whoever_gave_it_up(tmp_path: Path) -> None:
+def test_what_the_agent_does_ends_with_whoever_gave_it_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = f"open('{tmp_path}/begun', 'w').close(); time.sleep(30); open('{tmp_path}/over', 'w').close()"
+    sent(monkeypatch, f"if not os.path.exists('{tmp_path}/begun'): {slow}")
     host = Host()
     with attended(host) as target:
         assert target.list(str(tmp_path), deadline=soon()) == ()
-        sleeps = f"open('{tmp_path}/begun', 'w').close(); time.sleep(30); open('{tmp_path}/over', 'w').close()"
         with pytest.raises(DeadlineError, match="did not end within"):
-            target.run([*PYTHON, KEPT], stdin=sleeps.encode(), deadline=Deadline.after(1))
+            leftovers(target, tmp_path, Deadline.after(1))
         assert host.opened[0].poll() == 1
-        assert target.run([*PYTHON, KEPT], stdin=b"", deadline=soon()).status == 0
+        assert json.loads(leftovers(target, tmp_path).stdout) == {"leftovers": []}
     assert (tmp_path / "begun").exists()
     assert not (tmp_path / "over").exists()
 
 
-def test_what_is_wrong_with_the_definitions_of_a_program_is_said_each_time() -> None:
-    with attended(Host()) as target:
-        for _ in range(2):
-            broken = target.run([*PYTHON, "import not_there\n" + KEPT], deadline=soon())
-            assert broken.status == 1
-            assert "No module named 'not_there'" in broken.error_text
-        assert target.run([*PYTHON, "print(1)"], deadline=soon()).text == "1\n"
-
-
-def test_without_an_attendant_a_program_of_python_is_run_by_the_target(tmp_path: Path) -> None:
+def test_without_an_agent_a_program_of_python_is_run_by_the_target(tmp_path: Path) -> None:
     host = Host("exit 127")
     with attended(host) as target:
         assert target.run([*PYTHON, "print(6 * 7)"], deadline=soon()).text == "42\n"
@@ -202,7 +200,7 @@ def test_without_an_attendant_a_program_of_python_is_run_by_the_target(tmp_path:
 def test_a_program_that_was_begun_is_not_begun_again(tmp_path: Path) -> None:
     host = Host()
     kills = f"import os; open('{tmp_path}/begun', 'a').write('x'); os.kill(os.getppid(), 9)"
-    with attended(host) as target, pytest.raises(TargetError, match="the attendant ended"):
+    with attended(host) as target, pytest.raises(TargetError, match="the agent ended"):
         target.run([*PYTHON, kills], deadline=soon())
     assert (tmp_path / "begun").read_text() == "x"
     assert host.ran == ["true"]
@@ -221,14 +219,14 @@ def test_what_cannot_be_read_is_said_by_the_target_itself(tmp_path: Path) -> Non
         target.read(str(tmp_path), deadline=soon())
 
 
-def test_an_interrupt_in_mid_answer_ends_the_attendant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_in_mid_answer_ends_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host()
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     with attended(host) as target:
-        monkeypatch.setattr("memqos.target.attendant.selectors.DefaultSelector", interrupted)
+        monkeypatch.setattr("memqos.agent.channel.select.poll", interrupted)
         with pytest.raises(KeyboardInterrupt):
             target.list(str(tmp_path), deadline=soon())
         monkeypatch.undo()
@@ -282,7 +280,7 @@ def test_a_command_that_does_not_end_is_killed_with_all_that_it_started(tmp_path
     assert len(host.opened) == 2
 
 
-def test_each_thread_has_an_attendant_of_its_own(tmp_path: Path) -> None:
+def test_each_thread_has_an_agent_of_its_own(tmp_path: Path) -> None:
     host = Host()
     os.mkfifo(tmp_path / "fifo")
     with attended(host) as target, ThreadPoolExecutor(2) as threads:

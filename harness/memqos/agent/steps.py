@@ -1,23 +1,22 @@
-"""The part of enforcement that runs on the target: does steps one after the other, and says which one failed.
+"""Enforcement as the agent does it: steps one after the other, and which one failed.
 
-Its source is sent to the target's python3 whole, so that one command does the work of many: it imports nothing but
-the standard library of Python 3.9 and the modules that are sent with it. A request comes as JSON on standard input:
+A request is one of these:
 
-    verb     perform or leftovers
-    mounts   the folders of controllers by name, the name "" for cgroup v2's
-    mark     the name of the enforcement, kept as an extended attribute of every cgroup it makes; it removes no other
-    seconds  how long a cgroup may take to appear or to go
-    steps    each with action, path, unit, properties [name, signature, value], writes [file, text]; of an adoption
-             also making (properties), keeps (files), keeps_properties (names)
-    claim    of leftovers, if the process that made them has ended: slices of ours that were not marked yet are first
+    {"perform": ...}   mounts: the folders of controllers by name, the name "" for cgroup v2's
+                       mark: the name of the enforcement, kept as an extended attribute of every cgroup it makes; it
+                       removes no other
+                       seconds: how long a cgroup may take to appear or to go
+                       steps: each with action, path, unit, properties [name, signature, value], writes [file, text];
+                       of an adoption also making (properties), keeps (files), keeps_properties (names)
+    {"leftovers": ...} mounts; claim: if the process that made them has ended: slices of ours that were not marked yet
+                       are first
+
+and the answers are, to perform, done (how many steps), killed (processes that a removal found), and failure (None, or
+step, what, and kind: "leftover" for a cgroup that an earlier enforcement made, "foreign" for one that another process
+did, "refused" otherwise); to leftovers, leftovers, each a path, its mark, and whether it was only adopted.
 
 What an adopted cgroup held is kept in another of its extended attributes, so that it can be put back even if the
 process that adopted it has ended.
-
-and the answer goes as JSON to standard output. To perform: done (how many steps), killed (processes that a removal
-found), and failure (None, or step, what, and kind: "leftover" for a cgroup that an earlier enforcement made, "foreign"
-for one that another process did, "refused" otherwise). To leftovers: leftovers, each a path, its mark, and whether it
-was only adopted.
 """
 
 from __future__ import annotations
@@ -25,13 +24,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
+import select
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memqos.enforce.agent_bus import Manager
-from memqos.enforce.agent_cgroup import (
+from memqos.agent.cgroup import (
     Cgroup,
     StepError,
     cgroup_at,
@@ -42,10 +40,15 @@ from memqos.enforce.agent_cgroup import (
     removed,
     set_attribute,
 )
-from memqos.enforce.agent_slices import Request, Slices, Step, making
+from memqos.agent.systemd import Manager, RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from memqos.agent.systemd import Asked
+
+Request = dict[str, Any]
+Step = dict[str, Any]
 
 ATTRIBUTE = "trusted.memqos"
 KEPT = "trusted.memqos.kept"
@@ -54,6 +57,7 @@ OURS = "memqos: "
 """How the description of every slice begins that is made here."""
 
 PAUSE = 0.002
+BEGINNINGS = ("make", "adopt")
 
 
 def perform(request: Request, manager: Manager) -> dict[str, Any]:
@@ -81,6 +85,60 @@ def perform(request: Request, manager: Manager) -> dict[str, Any]:
             break
         answer["done"] = index + 1
     return answer
+
+
+class Slices:
+    """The slices of a request, through this manager, which makes the next one while what the last one holds is written.
+
+    Under emulation systemd takes as long for a slice as the agent does for its files. One that is asked for ahead is
+    marked when its step is done.
+    """
+
+    def __init__(self, request: Request, manager: Manager) -> None:
+        made = [making(step) for step in request["steps"] if step["unit"] and step["action"] in BEGINNINGS]
+        # Python 3.9 has neither itertools.pairwise nor a strict zip.
+        self._after = {one["unit"]: following for one, following in zip(made, made[1:])}  # noqa: B905, RUF007
+        self._mounts = request["mounts"]
+        self._manager = manager
+        self._ahead: dict[str, Asked] = {}
+
+    def start(self, step: Step) -> None:
+        """Start the slice of a step that makes it, and ask for that of the one after it; its cgroup comes soon."""
+        self._manager.answer(self._ahead.pop(step["unit"]) if self.is_asked_for(step) else self._ask(step))
+        after = self._after.get(step["unit"])
+        if after is not None and not cgroup_at(self._mounts, after["path"]).folder.is_dir():
+            self._ahead[after["unit"]] = self._ask(after)
+
+    def is_asked_for(self, step: Step) -> bool:
+        """Whether its slice was asked for ahead, so that its cgroup may be there."""
+        return step["unit"] in self._ahead
+
+    def drop(self) -> str:
+        """Stop what was asked for ahead and is not wanted any more; why that cannot be done, "" if it can."""
+        try:
+            for unit, asked in self._ahead.items():
+                if self._is_made(asked):
+                    self._manager.stop([unit])
+        except StepError as error:
+            return f"; nor could the slice after it be stopped: {error.what}"
+        return ""
+
+    def _is_made(self, asked: Asked) -> bool:
+        try:
+            self._manager.answer(asked)
+        except RefusedError:
+            return False
+        return True
+
+    def _ask(self, step: Step) -> Asked:
+        return self._manager.ask_slice(step["unit"], step["properties"])
+
+
+def making(step: Step) -> Step:
+    """The step that makes what this one makes, or would adopt if it were there."""
+    if step["action"] == "make":
+        return step
+    return {**step, "action": "make", "properties": step["making"] + step["properties"]}
 
 
 def make_or_change(request: Request, manager: Manager, slices: Slices, step: Step) -> None:
@@ -266,20 +324,37 @@ def leftovers(mounts: dict[str, str]) -> list[tuple[str, str, bool]]:
     return sorted(found)
 
 
-def main() -> None:
-    """Read the request, write the answer."""
-    request: Request = json.load(sys.stdin)
-    if request["verb"] == "perform":
-        with contextlib.closing(Manager()) as manager:
-            answer = perform(request, manager)
-    else:
-        if request.get("claim"):
-            with contextlib.closing(Manager()) as manager, contextlib.suppress(StepError):
-                # Where no systemd answers, it made nothing for us.
-                claim(request["mounts"], manager)
-        answer = {"leftovers": leftovers(request["mounts"])}
-    json.dump(answer, sys.stdout)
+def answer(asked: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a request."""
+    with contextlib.closing(Manager()) as manager:
+        if "perform" in asked:
+            return perform(asked["perform"], manager)
+        mounts = asked["leftovers"]["mounts"]
+        if asked["leftovers"].get("claim"):
+            # Where no systemd answers, it made nothing for us.
+            with contextlib.suppress(StepError):
+                claim(mounts, manager)
+        return {"leftovers": leftovers(mounts)}
 
 
-if __name__ == "__main__":
-    main()
+@contextlib.contextmanager
+def until_left(file: int) -> Iterator[None]:
+    """End this process if its input, this file descriptor, ends meanwhile: whoever asked has gone."""
+    read_end, write_end = os.pipe()
+    poll = select.poll()
+    for one in (file, read_end):
+        poll.register(one, select.POLLIN)
+
+    def watch() -> None:
+        # Nothing is asked before this is answered.
+        if file in {ready for ready, _ in poll.poll()}:
+            os._exit(1)
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        yield
+    finally:
+        os.close(write_end)
+        watching.join()
+        os.close(read_end)

@@ -1,8 +1,6 @@
 """systemd's manager as the agent speaks to it: a connection to the system bus, with the messages of jeepney.
 
-Sent to targets together with the agent and with what it imports of jeepney, so it imports nothing else but the standard
-library of Python 3.9. A program that is started for each call (busctl, systemctl) takes as long under emulation as
-many calls do.
+A program that is started for each call (busctl, systemctl) takes as long under emulation as many calls do.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from jeepney.low_level import (  # type: ignore[import-untyped]
     Parser,
 )
 
-from memqos.enforce.agent_cgroup import StepError
+from memqos.agent.cgroup import StepError
 
 SOCKET = "/run/dbus/system_bus_socket"
 BUS = ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus")

@@ -1,7 +1,6 @@
 """What guards a machine that is there: it takes back what a run made on it, also when nobody is left to ask for it.
 
-Its source is sent to the target's python3 (3.9 or later, nothing but the standard library) together with `guard_cri`.
-Lines come on its standard input. The first is a JSON object:
+It is a process of its own, which goes on when those that ran commands have ended with their connection. Its request:
 
     lock      a file that is locked as long as the guard lives, so that runs do not meet on one machine
     patience  seconds to wait for it: another guard may be cleaning up after a connection that was lost
@@ -11,12 +10,12 @@ Lines come on its standard input. The first is a JSON object:
               runtime was at when whoever asked it was gone
     socket    where CRI is spoken, "" for nowhere; label: the key of the label that our sandboxes and Docker images have
     engine    where Docker is spoken, "" for nowhere; sandbox: the key of the label that our Docker containers have
-    agent     the program of enforcement, which finds and takes back our cgroups; mounts: the cgroup hierarchies
+    mounts    the cgroup hierarchies
     folders   [folder, beginning]: names that begin so, and were not there before, go at the end
 
-and each other a sign of life, or a command to run at the end, as a JSON list, or the word "end". The answers are
-"ready", or "busy" where another guard has the lock, and at the end "clean" or, in one line, what could not be cleaned.
-What an earlier run left that had no guard any more is taken back before "ready".
+Each line after it is {}, a sign of life, or {"undo": [word, ...]}, a command to run at the end, or {"end": true}. The
+answers are {"said": "ready"}, or "busy" where another guard has the lock, and at the end "clean" or, in one line, what
+could not be cleaned. What an earlier run left that had no guard any more is taken back before "ready".
 """
 
 from __future__ import annotations
@@ -36,13 +35,16 @@ import time
 import urllib.parse
 from typing import TYPE_CHECKING, Any
 
-from memqos.place.guard_cri import CALL_SECONDS, ask_of_sandbox, sandboxes
+from memqos.agent.channel import GoneError
+from memqos.agent.cri import CALL_SECONDS, ask_of_sandbox, sandboxes
+from memqos.agent.steps import answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from memqos.agent.channel import Channel
+
 STEP: dict[str, Any] = {"properties": [], "writes": [], "making": [], "keeps": [], "keeps_properties": []}
-AGENT = ("python3", "-I", "-S", "-c")
 LOOK_EVERY = 0.2
 
 
@@ -54,9 +56,9 @@ def clean(
     acts: list[Callable[[], object]] = [
         lambda: remove_sandboxes(request, settling) if request["socket"] else None,
         lambda: remove_from_engine(request, settling) if request["engine"] else None,
-        lambda: sweep(request),
+        lambda: sweep(request["mounts"]),
         lambda: remove_folders(request, before),
-        *(functools.partial(run, argv, b"") for argv in reversed(undo)),
+        *(functools.partial(do, argv) for argv in reversed(undo)),
     ]
     for act in acts:
         try:
@@ -131,33 +133,26 @@ def engine(path: str, method: str, url: str) -> bytes:
     return b"" if answer.status == http.client.NOT_FOUND else said
 
 
-def sweep(request: dict[str, Any]) -> None:
+def sweep(mounts: dict[str, str]) -> None:
     """Remove our cgroups, and put back what others held; each of them, whatever becomes of another."""
-    mounts, troubles = request["mounts"], []
-    found = ask(request, {"verb": "leftovers", "mounts": mounts, "claim": True})["leftovers"]
+    troubles = []
+    found = answer({"leftovers": {"mounts": mounts, "claim": True}})["leftovers"]
     for path, mark, adopted in reversed(found):
         name = path.rpartition("/")[2]
         unit = name if name.endswith(".slice") else ""
         step = {**STEP, "action": "give back" if adopted else "remove", "path": path, "unit": unit}
-        answer = ask(request, {"verb": "perform", "mounts": mounts, "mark": mark, "seconds": 20, "steps": [step]})
-        if answer["failure"]:
-            troubles.append(f"{path}: {answer['failure']['what']}")
+        request = {"mounts": mounts, "mark": mark, "seconds": 20, "steps": [step]}
+        if failure := answer({"perform": request})["failure"]:
+            troubles.append(f"{path}: {failure['what']}")
     if troubles:
         raise OSError("; ".join(troubles))
 
 
-def ask(request: dict[str, Any], words: dict[str, Any]) -> dict[str, Any]:
-    """What the agent answers."""
-    told: dict[str, Any] = json.loads(run([*AGENT, request["agent"]], json.dumps(words).encode()))
-    return told
-
-
-def run(argv: list[str], given: bytes) -> bytes:
-    """What a command says; OSError with its own words if it fails."""
-    told = subprocess.run(argv, input=given, capture_output=True, check=False)
+def do(argv: list[str]) -> None:
+    """Run a command; OSError with its own words if it fails."""
+    told = subprocess.run(argv, input=b"", capture_output=True, check=False)
     if told.returncode != 0:
         raise OSError(f"{argv[:4]} ended with {told.returncode}: {told.stderr.decode(errors='replace')[-300:]}")
-    return told.stdout
 
 
 def names(request: dict[str, Any]) -> dict[str, list[str]]:
@@ -177,21 +172,10 @@ def remove_folders(request: dict[str, Any], before: dict[str, list[str]]) -> Non
                 shutil.rmtree(f"{folder}/{name}", ignore_errors=not os.path.exists(f"{folder}/{name}"))  # noqa: PTH110
 
 
-def lines(request: dict[str, Any]) -> Any:
-    """Each line as it comes, until there are no more or none comes for as long as the request says."""
-    rest = b""
-    while select.select([0], [], [], request.get("silence", CALL_SECONDS))[0]:
-        data = os.read(0, 1 << 20)
-        if not data:
-            return
-        *whole, rest = (rest + data).split(b"\n")
-        yield from whole
-
-
-def say(word: str) -> None:
+def say(channel: Channel, word: str) -> None:
     """Nobody may be there to hear it."""
     with contextlib.suppress(OSError):
-        os.write(1, word.encode() + b"\n")
+        channel.say({"said": word})
 
 
 def locked(request: dict[str, Any]) -> bool:
@@ -209,36 +193,33 @@ def locked(request: dict[str, Any]) -> bool:
     return False
 
 
-def main() -> None:
+def guard(channel: Channel, request: dict[str, Any]) -> None:
     """Stand guard."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     # Runs bring machines to the end of their memory.
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:  # noqa: PTH123
         score.write("-1000")
-    request: dict[str, Any] = {}
-    heard = lines(request)
-    request.update(json.loads(next(heard)))
     if not locked(request):
-        say("busy")
+        say(channel, "busy")
         return
     before = names(request)
     undo: list[list[str]] = []
     troubles = clean(request, undo, before)
     if not troubles:
-        say("ready")
-        settling = request["settling"]
-        for line in heard:
-            if line.startswith(b"["):
-                undo.append(json.loads(line))
-            elif line == b"end":
-                settling = 0.0
-                break
-        troubles = clean(request, undo, before, settling)
+        say(channel, "ready")
+        is_left = heard(channel, undo, request["silence"])
+        troubles = clean(request, undo, before, request["settling"] if is_left else 0.0)
     # What is said last may be the last that is heard of us: whoever hears it ends us.
     os.unlink(request["lock"])  # noqa: PTH108
-    say("; ".join(troubles) or "clean")
+    say(channel, "; ".join(troubles) or "clean")
 
 
-if __name__ == "__main__":
-    main()
+def heard(channel: Channel, undo: list[list[str]], silence: float) -> bool:
+    """Take what is to be done at the end; True if whoever told it has gone, False if it has come to its end."""
+    try:
+        while "end" not in (line := channel.line(silence)):
+            undo += [line["undo"]] if "undo" in line else []
+    except GoneError:
+        return True
+    return False

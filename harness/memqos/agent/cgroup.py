@@ -1,7 +1,5 @@
 """A cgroup as the agent has it: one folder on cgroup v2, a folder in every hierarchy on cgroup v1.
 
-Sent to targets together with the agent, so it imports nothing but the standard library of Python 3.9.
-
 A request's mounts are the folders of controllers by their names; the name "" is cgroup v2's, of every controller. The
 extended attributes that make a cgroup ours are those of one folder: on cgroup v1 the memory controller's, by which it
 is known to exist.
@@ -79,7 +77,7 @@ class Cgroup:
         with contextlib.suppress(StepError):
             if "populated 0" in get(self.file("cgroup.events")):
                 return []
-        return [pid for below, _, _ in os.walk(self.folder) for pid in listed(Path(below))]
+        return [pid for below, _, _ in os.walk(self.folder) for pid in processes_of(Path(below))]
 
     def kill(self) -> None:
         """Kill every process in it and below it."""
@@ -166,7 +164,7 @@ def removed(cgroup: Cgroup) -> bool:
     return not any(folder.is_dir() for folder in cgroup.folders)
 
 
-def listed(folder: Path) -> list[int]:
+def processes_of(folder: Path) -> list[int]:
     """The processes of one cgroup; none if it vanished or cannot have any."""
     try:
         return [int(word) for word in get(folder / "cgroup.procs").split()]

@@ -1,0 +1,70 @@
+"""What both ends of a connection to the agent say: JSON objects, one a line, and bytes behind a line that counts them.
+
+Runs on both sides: nothing but the standard library of Python 3.9.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import time
+from typing import Any
+
+CHUNK = 1 << 16
+"""Bytes, as many as a pipe holds."""
+
+
+class GoneError(Exception):
+    """The other side has ended, or said nothing in time, or something else than a line of JSON."""
+
+
+class Channel:
+    """Lines of the other side, read from one file descriptor and written to another."""
+
+    def __init__(self, reads: int, writes: int) -> None:
+        self._reads = reads
+        self._writes = writes
+        self._unread = b""
+
+    def say(self, line: dict[str, Any], further: bytes = b"") -> None:
+        """Say a line, and the bytes that belong to it; OSError if nothing reads them any more."""
+        self.give(json.dumps(line).encode() + b"\n" + further)
+
+    def give(self, data: bytes) -> None:
+        """Write all of these bytes."""
+        while data:
+            data = data[os.write(self._writes, data) :]
+
+    def line(self, seconds: float | None = None) -> dict[str, Any]:
+        """The next line. seconds: how long it may take, None for ever. Raises GoneError."""
+        end = None if seconds is None else time.monotonic() + seconds
+        while (at := self._unread.find(b"\n")) < 0:
+            self._unread += self._chunk(end)
+        line, self._unread = self._unread[:at], self._unread[at + 1 :]
+        try:
+            return dict(json.loads(line))
+        except (ValueError, TypeError) as error:
+            raise GoneError(f"it says {line[:80]!r}") from error
+
+    def data(self, number: int, seconds: float) -> bytes:
+        """As many bytes as this, within seconds. Raises GoneError."""
+        end = time.monotonic() + seconds
+        parts, self._unread = [self._unread[:number]], self._unread[number:]
+        missing = number - len(parts[0])
+        while missing > 0:
+            chunk = self._chunk(end)
+            parts.append(chunk[:missing])
+            self._unread = chunk[missing:]
+            missing -= len(parts[-1])
+        return b"".join(parts)
+
+    def _chunk(self, end: float | None) -> bytes:
+        """Some bytes, that come before this time."""
+        poll = select.poll()
+        poll.register(self._reads, select.POLLIN)
+        wait = None if end is None else max(0.0, end - time.monotonic()) * 1000
+        chunk = os.read(self._reads, CHUNK) if poll.poll(wait) else b""
+        if not chunk:
+            raise GoneError("it says nothing more")
+        return chunk

@@ -1,0 +1,91 @@
+"""The agent as it is sent: one source of several modules, compressed, which a target's python3 reads from its input.
+
+An argument would hold 128 KiB at most, quoted for every shell on the way. Each module is compiled there when it is
+imported first: under emulation that takes longer than many files that are read.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Program", "program"]
+
+_MODULES = {
+    # How a message of D-Bus is written, and how a connection begins.
+    "jeepney": ("low_level", "auth"),
+    __package__: ("channel", "cgroup", "systemd", "steps", "cri", "cleanup", "main"),
+}
+"""What travels, by package. Their packages are empty there."""
+
+_LOADER = """\
+import sys
+SOURCES = {sources!r}
+class Sent:
+    def find_spec(self, name, path=None, target=None):
+        if name in SOURCES:
+            return type(sys.__spec__)(name, self, is_package=not SOURCES[name])
+    def create_module(self, spec):
+        return None
+    def exec_module(self, module):
+        exec(compile(SOURCES[module.__name__], module.__name__, "exec"), module.__dict__)
+sys.meta_path.insert(0, Sent())
+from memqos.agent.main import main
+main()
+"""
+
+_BOOT = """\
+import os, zlib
+source = b""
+while len(source) < {size} and (part := os.read(0, {size} - len(source))):
+    source += part
+exec(zlib.decompress(source))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """packed: the compressed source, which is the beginning of its input."""
+
+    packed: bytes
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What starts it where it is to answer until its input ends."""
+        return ("python3", "-I", "-S", "-c", _BOOT.format(size=len(self.packed)))
+
+    @property
+    def once(self) -> tuple[str, ...]:
+        """What starts it for one request, which is its whole input; the answer is its whole output."""
+        return (*self.command, "once")
+
+    def stdin(self, request: Mapping[str, Any]) -> bytes:
+        """The input for one request."""
+        return self.packed + json.dumps(request).encode() + b"\n"
+
+    def request_in(self, stdin: bytes) -> dict[str, Any]:
+        """The request of such an input."""
+        return dict(json.loads(stdin[len(self.packed) :]))
+
+
+def program(instead: Mapping[str, str] | None = None) -> Program:
+    """The program. instead: sources that take the place of others, by the names of modules, for tests."""
+    return _packed(tuple(sorted((instead or {}).items())))
+
+
+@functools.cache
+def _packed(instead: tuple[tuple[str, str], ...]) -> Program:
+    return Program(zlib.compress(_LOADER.format(sources={**_sources(), **dict(instead)}).encode(), 9))
+
+
+def _sources() -> dict[str, str]:
+    sources = dict.fromkeys(("memqos", *_MODULES), "")
+    for package, names in _MODULES.items():
+        folder = importlib.resources.files(package)
+        sources |= {f"{package}.{name}": (folder / f"{name}.py").read_text(encoding="utf-8") for name in names}
+    return sources
