@@ -13,10 +13,11 @@ import os
 import signal
 from pathlib import Path
 
+from memqos.agent import files
+
 MEMORY = "memory"
 SYSTEMD = "systemd"
 ROUNDS = 10
-CHUNK = 1 << 16
 
 
 class StepError(Exception):
@@ -189,27 +190,16 @@ def read_attribute(folder: Path, name: str) -> str | None:
 
 
 def get(path: Path | str) -> str:
-    """A file's text, by the system's own calls: under emulation that takes half as long as by `open`."""
+    """A file's text."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            parts = []
-            while part := os.read(descriptor, CHUNK):
-                parts.append(part)
-        finally:
-            os.close(descriptor)
+        return files.content(path).decode("utf-8", "surrogateescape")
     except OSError as error:
         raise StepError(f"'{path}' cannot be read: {error.strerror}") from error
-    return b"".join(parts).decode("utf-8", "surrogateescape")
 
 
 def put(path: Path | str, text: str) -> None:
     """Write text to a control file with one write(2)."""
     try:
-        descriptor = os.open(path, os.O_WRONLY)
-        try:
-            os.write(descriptor, text.encode())
-        finally:
-            os.close(descriptor)
+        files.write(path, text.encode())
     except OSError as error:
         raise StepError(f"writing '{text}' to '{path}' failed: {error.strerror}") from error

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from typing import Any
+from typing import Any, BinaryIO
 
 CALL_SECONDS = 60
 """For an answer of a runtime, Docker's too."""
@@ -37,13 +37,13 @@ def call(path: str, method: str, message: bytes) -> bytes:
     }
     block = b"".join(b"\0" + text(name) + text(value) for name, value in headers.items())
     reply = b""
-    with socket.socket(socket.AF_UNIX) as there:
+    with socket.socket(socket.AF_UNIX) as there, there.makefile("rb") as heard:
         there.settimeout(CALL_SECONDS)
         there.connect(path)
         there.sendall(PREFACE + frame(SETTINGS, 0, 0, WIDE) + frame(HEADERS, 4, 1, block))
         there.sendall(frame(DATA, 1, 1, struct.pack(">BI", 0, len(message)) + message))
         while True:
-            kind, flags, stream, payload = read_frame(there)
+            kind, flags, stream, payload = read_frame(heard)
             if kind in (SETTINGS, PING) and not flags & 1:
                 there.sendall(frame(kind, 1, 0, payload if kind == PING else b""))
             if kind in (RESET, GOAWAY):
@@ -64,22 +64,14 @@ def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
 
 
-def read_frame(there: socket.socket) -> tuple[int, int, int, bytes]:
-    """The next frame: kind, flags, stream and payload."""
-    head = exactly(there, 9)
+def read_frame(heard: BinaryIO) -> tuple[int, int, int, bytes]:
+    """The next frame: kind, flags, stream and payload; OSError if the connection ends before."""
+    head = heard.read(9)
+    payload = heard.read(int.from_bytes(head[:3], "big"))
+    if len(head) + len(payload) < 9 + int.from_bytes(head[:3], "big"):
+        raise OSError("the runtime ended the connection")
     kind, flags, stream = struct.unpack(">BBI", head[3:])
-    return kind, flags, stream & 0x7FFFFFFF, exactly(there, int.from_bytes(head[:3], "big"))
-
-
-def exactly(there: socket.socket, size: int) -> bytes:
-    """So many bytes; OSError if the connection ends before."""
-    data = b""
-    while len(data) < size:
-        chunk = there.recv(size - len(data))
-        if not chunk:
-            raise OSError("the runtime ended the connection")
-        data += chunk
-    return data
+    return kind, flags, stream & 0x7FFFFFFF, payload
 
 
 def fields(message: bytes) -> list[tuple[int, Any]]:

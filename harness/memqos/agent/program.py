@@ -19,7 +19,7 @@ __all__ = ["Program", "program"]
 _MODULES = {
     # How a message of D-Bus is written, and how a connection begins.
     "jeepney": ("low_level", "auth"),
-    __package__: ("channel", "cgroup", "systemd", "steps", "cri", "cleanup", "main"),
+    __package__: ("channel", "files", "cgroup", "systemd", "steps", "cri", "cleanup", "main"),
 }
 """What travels, by package. Their packages are empty there."""
 

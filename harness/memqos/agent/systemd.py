@@ -21,6 +21,7 @@ from jeepney.low_level import (  # type: ignore[import-untyped]
 )
 
 from memqos.agent.cgroup import StepError
+from memqos.agent.channel import CHUNK
 
 SOCKET = "/run/dbus/system_bus_socket"
 BUS = ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus")
@@ -28,7 +29,6 @@ SYSTEMD = "org.freedesktop.systemd1"
 MANAGER = (SYSTEMD, "/org/freedesktop/systemd1", f"{SYSTEMD}.Manager")
 JOBS = f"type='signal',sender='{SYSTEMD}',interface='{MANAGER[2]}',member='JobRemoved'"
 SECONDS = 30.0
-CHUNK = 1 << 16
 GONE = f"{SYSTEMD}.NoSuchUnit"
 
 
