@@ -20,7 +20,7 @@ from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.path import CgroupPath
 from memqos.node.fake import NoRecorder
 from memqos.node.on_place import node_on
-from memqos.place import discovery, recording
+from memqos.place import collecting, discovery, recording
 from memqos.place.fake import FAKE_FACTS, FakePlace
 from memqos.plugin.collection.catalogue import Catalogue
 from memqos.probe import facts
@@ -96,6 +96,7 @@ class LiveNode:
         self._on(("sh", "-c", recording.VERSION_SCRIPT), lambda: b"runc version 1.1.15+ds1\n")
         self._on(("sh", "-c", discovery.LISTENING_SCRIPT), self._listening)
         self._on(first_process_command("comm", ()), lambda: b"")
+        self.target.on(("sh", "-c", collecting.PYTHON_SCRIPT), lambda *_: (collecting.NO_PYTHON, b"", b""))
         self.target.on(("sh", "-c", recording.PLAIN_SCRIPT), self._plain)
         self.target.on(("sh", "-c", recording.DROP_INS_SCRIPT), self._drop_ins)
         self.target.put(CONFIG, (data_root() / "fixtures/kubelet/v1.27.yaml").read_bytes())

@@ -22,6 +22,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "engine": frozenset({"errors", "model"}),
     # L3: the program that is sent to machines, the kernel's text, machines that can be reached, runtimes
     "agent": frozenset({"clock", "third:jeepney"}),
+    "collector": frozenset(),
     "cgroupfs": frozenset({"errors", "clock", "model", "target.base"}),
     "target": frozenset({"errors", "clock", "agent", "model", "third:testinfra"}),
     "runtime": frozenset(
@@ -85,6 +86,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "place.recording": frozenset(
         {"errors", "clock", "model", "engine", "cgroupfs", "place", "probe", "runtime", "target", "catalog"}
     ),
+    "place.collecting": frozenset({"errors", "clock", "collector", "place", "target"}),
     "place.cached": frozenset({"vm"}),
     "place.room": frozenset({"catalog", "config", "vm"}),
     "place.opening": frozenset({"errors", "model", "catalog", "config", "place", "target.opening", "vm"}),

@@ -55,7 +55,7 @@ def audit(
 ) -> Audit:
     """Judge a recorded node: one finding for each control file that the kubelet's rules set. Nothing is printed.
 
-    recording: the path of what `memqos record` writes, or what `load_tree` returns. Each other argument replaces what
+    recording: the path of what `memqos collect` writes, or what `load_tree` returns. Each other argument replaces what
     the recording says; None keeps it. pods: a manifest's path, a `Pod`, or several of them. kubelet_config: settings, a
     path, or several paths merged in order. overrides, flags: fields ("featureGates.MemoryQoS=true") and command line
     flags on top of it. kubernetes: "1.36". runtime: "crun@1.21", "cri-o@1.36+crun@1.21", or `Runtimes`. node: facts or

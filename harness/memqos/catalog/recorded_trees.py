@@ -9,7 +9,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -29,17 +29,27 @@ from memqos.catalog.json_fields import line_in, parse_json
 from memqos.catalog.kubelet_config import settings_of
 from memqos.catalog.manifests import Manifest, manifests_in
 from memqos.catalog.pods import read_text
-from memqos.engine.answer.verdict import OOM_SCORE_ADJ
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ, PROCESSES
 from memqos.engine.translate.versions import RuntimeName, traits_of
 from memqos.errors import ManifestError
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts, NumaZone
+from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts, NumaZone, SettingsNote
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
 from memqos.validation import MisfitError, Parsed, checked, dotted
 
-__all__ = ["SANDBOX", "RecordedContainer", "RecordedTree", "load_tree", "tree_of"]
+__all__ = [
+    "SANDBOX",
+    "CgroupMount",
+    "Daemon",
+    "Machine",
+    "RecordedContainer",
+    "RecordedTree",
+    "SecondLook",
+    "load_tree",
+    "tree_of",
+]
 
 MAX_TREE_BYTES = 64 << 20
 """A node of 110 pods takes 3 MiB, most of it manifests as an API server prints them."""
@@ -87,6 +97,46 @@ class _Node(Struct, frozen=True, kw_only=True):
     hugetlb: bool = False
 
 
+class Daemon(Struct, frozen=True, kw_only=True):
+    """A process outside pods: bytes is what it has in memory."""
+
+    name: str
+    cgroup: str = ""
+    oom_score_adj: Annotated[int, Meta(ge=-1000, le=1000)] = 0
+    bytes: Annotated[int, Meta(ge=0)] = 0
+
+
+class CgroupMount(Struct, frozen=True, kw_only=True):
+    """Where cgroup2 is mounted, and how."""
+
+    path: str = ""
+    options: str = ""
+
+
+class Machine(Struct, frozen=True, kw_only=True):
+    """What no rule of the kubelet's reads. Texts are those of the kernel's files, "" where one was not there."""
+
+    cgroup_mount: CgroupMount = CgroupMount()
+    meminfo: str = ""
+    swaps: str = ""
+    zswap: dict[str, str] = {}
+    pressure: dict[str, str] = {}
+    vm: dict[str, str] = {}
+
+
+class SecondLook(Struct, frozen=True, kw_only=True):
+    """What was read once more after so many seconds.
+
+    changed: by cgroup the settings with another value than at first. gone: cgroups that are no longer there.
+    counters: by cgroup those with another value.
+    """
+
+    changed: dict[str, dict[str, str]] = {}
+    gone: tuple[str, ...] = ()
+    counters: dict[str, dict[str, str]] = {}
+    after_seconds: Annotated[float, Meta(ge=0)] = 0.0
+
+
 class _Recording(Struct, frozen=True, kw_only=True):
     """A recording; the format allows further fields."""
 
@@ -102,6 +152,16 @@ class _Recording(Struct, frozen=True, kw_only=True):
     unread: tuple[str, ...] = ()
     checkpoints_unread: dict[str, str] = {}
     memory_manager_state: dict[str, Any] | None = None
+    memqos_collect: int = 0
+    source: str = ""
+    collected_at: str = ""
+    root: bool = True
+    configz: dict[str, Any] | None = None
+    runtime_pods: list[Any] | None = None
+    machine: Machine = Machine()
+    daemons: tuple[Daemon, ...] = ()
+    second_look: SecondLook = SecondLook()
+    notes: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +190,9 @@ class RecordedTree:
     files and folders of drop-ins that the recording lacks, with the reason; `settings` is without them.
     checkpoints_unread: the same of the kubelet's checkpoints, as far as they were there. kubelet_inside: the program
     that the kubelet is part of, such as k3s-server, whose own flags and files set what it goes by; "" for none.
+    node_name: what the recording calls its node. machine, daemons, second_look: what `memqos collect` reads besides.
+    notes: what could not be read, with the reason. cut_off: whether the file ends in the middle: what it lacks may have
+    been there.
     """
 
     source: str
@@ -150,6 +213,12 @@ class RecordedTree:
     drop_ins_unread: Mapping[str, str] = field(default_factory=dict)
     checkpoints_unread: Mapping[str, str] = field(default_factory=dict)
     kubelet_inside: str = ""
+    node_name: str = ""
+    machine: Machine = field(default_factory=Machine)
+    daemons: tuple[Daemon, ...] = ()
+    second_look: SecondLook = field(default_factory=SecondLook)
+    notes: Mapping[str, str] = field(default_factory=dict)
+    cut_off: bool = False
 
     @property
     def driver(self) -> CgroupDriver | None:
@@ -198,7 +267,7 @@ def _tree(
         release=found.kubelet,
         node=None if node is None else _facts(node, cgroups.values(), file),
         settings=_settings(found, file, overrides, flags),
-        pods=None if found.pods is None else distinct(_manifests(found.pods, file)),
+        pods=_pods(found, file),
         checkpoint=json.dumps(state) if state is not None and state.get("policyName") == "Static" else None,
         allocated=checkpoints.get(ALLOCATED, {}),
         actuated=checkpoints.get(ACTUATED, {}),
@@ -209,7 +278,27 @@ def _tree(
         drop_ins_unread=found.drop_ins_unread,
         checkpoints_unread=damaged,
         kubelet_inside=found.kubelet_inside,
+        node_name=found.source,
+        machine=found.machine,
+        daemons=found.daemons,
+        second_look=found.second_look,
+        notes=_notes(found),
     )
+
+
+def _pods(found: _Recording, file: str) -> tuple[Pod, ...] | None:
+    """The recorded pods. Of a collected node without any it is known which ones run, and not what they requested."""
+    if found.pods is not None:
+        return distinct(_manifests(found.pods, file))
+    return () if found.memqos_collect and found.containers else None
+
+
+def _notes(found: _Recording) -> dict[str, str]:
+    """What could not be read."""
+    notes = {name: why for name, why in found.notes.items() if name != "configz" or found.configz is None}
+    if not found.root:
+        notes["root"] = "the node was not read as root: files that root alone may read are missing"
+    return notes
 
 
 def _checked(value: object, kind: type[_T], file: str, *, within: str = "", content: bytes = b"") -> _T:
@@ -222,6 +311,40 @@ def _checked(value: object, kind: type[_T], file: str, *, within: str = "", cont
 
 
 def _settings(found: _Recording, file: str, overrides: Sequence[str], flags: Sequence[str]) -> KubeletSettings | None:
+    """What the running kubelet has; else its file, drop-ins and command line; None if the recording has none."""
+    if found.configz is None:
+        return _settings_in_files(found, file, overrides, flags)
+    running = settings_of(_text(found.configz), f"{file} configz", overrides, flags)
+    try:
+        written = _settings_in_files(found, file, (), ())
+    except ManifestError:
+        return running
+    return replace(running, notes=(*running.notes, *_changed_since(written, running)))
+
+
+def _changed_since(written: KubeletSettings | None, running: KubeletSettings) -> Iterator[SettingsNote]:
+    """What the files say and the kubelet does not have: they changed after it started."""
+    plain = KubeletSettings()
+    for one in fields(KubeletSettings):
+        if written is None or not one.compare or one.name in {"feature_gates", "effective"}:
+            continue
+        said, has = getattr(written, one.name), getattr(running, one.name)
+        if said is not None and said != getattr(plain, one.name) and said != has:
+            yield _note_of_change(one.name, said, has)
+    gates = {} if written is None else written.feature_gates
+    for name, on in gates.items():
+        if running.feature_gates.get(name, on) != on:
+            yield _note_of_change(f"featureGates.{name}", on, not on)
+
+
+def _note_of_change(name: str, said: object, has: object) -> SettingsNote:
+    what = f"the files say {said}, and the running kubelet has {has}: they changed after it started, and are not used"
+    return SettingsNote(name, "configz", what)
+
+
+def _settings_in_files(
+    found: _Recording, file: str, overrides: Sequence[str], flags: Sequence[str]
+) -> KubeletSettings | None:
     """The kubelet's configuration, its drop-ins and its command line; None if the recording has none of them."""
     config, drop_ins = found.config, None
     if found.drop_ins is not None:
@@ -366,6 +489,16 @@ def _runtimes(given: Mapping[str, Any], cgroups: Iterable[CgroupPath], file: str
     return found
 
 
+def _counted(files: dict[str, Any]) -> dict[str, Any]:
+    """The files; the number of processes that `memqos collect` counts stands for cgroup.procs."""
+    count = files.get("processes")
+    if count is None or PROCESSES in files:
+        return files
+    return {name: text for name, text in files.items() if name != "processes"} | {
+        PROCESSES: "" if count == "0" else f"({count})"
+    }
+
+
 def _cgroups(cgroups: Mapping[str, dict[str, Any]], file: str) -> Iterator[tuple[CgroupPath, CgroupReading]]:
     if not cgroups:
         raise _error("it contains no cgroup.", file, "cgroups")
@@ -383,7 +516,7 @@ def _cgroups(cgroups: Mapping[str, dict[str, Any]], file: str) -> Iterator[tuple
         nested = files.get("hugetlb")
         nested = {} if nested is None else _checked(nested, dict[str, Any], file, within=f"cgroups.{path}.hugetlb")
         plain = {name: text for name, text in files.items() if name != "hugetlb"}
-        for name, text in (*plain.items(), *nested.items()):
+        for name, text in (*_counted(plain).items(), *nested.items()):
             if name in texts:
                 raise _error("this file occurs twice.", file, f"cgroups.{path}.{name}")
             if text is not None and not isinstance(text, str):

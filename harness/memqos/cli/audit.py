@@ -24,7 +24,7 @@ __all__ = ["command"]
 HELP = """Judge a node on which a kubelet runs pods: does every control file hold what the kubelet's rules require?
 
 --target names a node; memqos only reads it. --tree names a recording instead: a JSON file with the control files of
-one node (docs/reference/recorded-trees.md), as `memqos record` writes it. Configuration, node facts, runtimes and
+one node (docs/reference/recorded-trees.md), as `memqos collect` writes it. Configuration, node facts, runtimes and
 release come from the node or the recording, unless an option overrides them. So do the pods, if the recording has them.
 
 \b
@@ -52,7 +52,7 @@ _STEPS = {
 
 @click.command(name="audit", help=HELP)
 @click.option("--target", metavar="URL", help="The node: ssh://[USER@]HOST, local://, docker://NAME, kubectl://POD.")
-@click.option("--cri-socket", default="", metavar="PATH", help="Where the node's runtime listens; see record.")
+@click.option("--cri-socket", default="", metavar="PATH", help="Where the node's runtime listens; see collect.")
 @click.option("--tree", metavar="FILE", help="A recorded tree (JSON) instead of a node.")
 @click.option("--kubernetes", metavar="X.Y", help="The Kubernetes release. Default: that of the node's kubelet.")
 @click.option(
@@ -176,8 +176,8 @@ def _tree(target: str | None, tree: str | None, kubelet: KubeletOptions, *, cri_
         if cri_socket:
             raise UsageError("a recording has no socket.", where="--cri-socket", next_step="Give it with --target.")
         return load_tree(str(tree), kubelet.overrides, kubelet.flags)
-    from memqos.place.recording import recorded_at
+    from memqos.place.collecting import collected_through
     from memqos.target.opening import check_url
 
     check_url(target, where="--target")
-    return tree_of(recorded_at(target, cri_socket=cri_socket), target, kubelet.overrides, kubelet.flags)
+    return tree_of(collected_through(target, cri_socket=cri_socket), target, kubelet.overrides, kubelet.flags)

@@ -33,7 +33,7 @@ PAGES: dict[str, str] = {
     "expect": "Print what every control file must hold for these pods, and why.",
     "audit": "Judge a node that runs pods, live or recorded: which control file deviates, and why.",
     "analyze": "Analyse a benchmark's series above memory.high: sleeps, thrashes, killed, or ended otherwise.",
-    "record": "Record a node that runs pods into a file for audit.",
+    "collect": "Collect a node that runs pods into a file for audit.",
     "report": "Render, compare, merge and verify the results of runs.",
     "vm": "Build, list, enter and remove the virtual machines' images.",
     "settings": "Show every setting, its value and its origin.",
@@ -44,7 +44,7 @@ PAGES: dict[str, str] = {
 _PURE = (["expect"], ["audit"])
 """Verbs that read, answer and end. Their objects have no cycles, and the garbage collector took half of their time."""
 
-OTHER_SPELLINGS = {"analyse": "analyze"}
+OTHER_SPELLINGS = {"analyse": "analyze", "record": "collect"}
 """Other spellings of verbs."""
 
 
@@ -63,8 +63,8 @@ def _page(verb: str) -> click.Command:  # noqa: C901 - one case for each verb
             from memqos.cli.audit import command
         case "analyze":
             from memqos.cli.analyze import command
-        case "record":
-            from memqos.cli.record import command
+        case "collect":
+            from memqos.cli.collect import command
         case "report":
             from memqos.cli.report import command
         case "vm":

@@ -25,14 +25,12 @@ from memqos.model.node import NodeFacts
 from memqos.model.path import CgroupPath
 from memqos.model.reading import Reading
 from memqos.place.discovery import SOCKETS, default_program, listening, nothing_listens
-from memqos.place.health import Health
-from memqos.place.there import reached
 from memqos.probe.facts import target_facts
 from memqos.runtime.cri import CriRuntime, connect
 from memqos.target.base import Target, checked
 from memqos.target.read_only import ReadOnlyTarget
 
-__all__ = ["recorded", "recorded_at"]
+__all__ = ["recorded"]
 
 LOOK_SECONDS = 120.0
 _KIB = 1024
@@ -123,12 +121,6 @@ class _Kubelet:
         """A file that an option names, "" for none."""
         said = self.options.get(option, default)
         return posixpath.join(self.folder, said) if said else ""
-
-
-def recorded_at(url: str, *, cri_socket: str = "") -> Mapping[str, object]:
-    """The node behind this URL as a recorded tree's document; errors as in `recorded`, and TargetError for no way."""
-    with reached(url, Health()) as target:
-        return recorded(target, cri_socket=cri_socket)
 
 
 def recorded(target: Target, *, cri_socket: str = "") -> Mapping[str, object]:

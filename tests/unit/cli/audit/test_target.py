@@ -14,7 +14,7 @@ from memqos.catalog.data import data_root
 from memqos.cli.main import run
 from memqos.errors import EnvironmentNotAbleError
 from memqos.model.path import CgroupPath
-from memqos.place import recording
+from memqos.place import collecting
 from tests.live_node import LiveNode, live_node
 
 Told = Callable[..., tuple[int, str, str]]
@@ -31,7 +31,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveNode]:
     def reached(*_: Any) -> Iterator[Any]:
         yield live.target
 
-    monkeypatch.setattr(recording, "reached", reached)
+    monkeypatch.setattr(collecting, "reached", reached)
     with live_node(tmp_path / "cri.sock") as live:
         yield live
 
@@ -106,8 +106,8 @@ def test_a_machine_without_pods_is_not_able(told: Told, monkeypatch: pytest.Monk
     def nothing(*_: Any, **__: Any) -> None:
         raise EnvironmentNotAbleError("it has no pods of a kubelet.", where="ssh://node7")
 
-    monkeypatch.setattr(recording, "recorded", nothing)
-    monkeypatch.setattr(recording, "reached", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(collecting, "collected", nothing)
+    monkeypatch.setattr(collecting, "reached", lambda *_: contextlib.nullcontext())
     assert told("--target", "ssh://node7", *PODS)[0] == 6
 
 

@@ -1,0 +1,290 @@
+"""A node as a recording, read by `collector.program` on it; by commands of a shell where it has no Python.
+
+A node of a cluster is read from a pod with the least rights that do: it sees /proc and /sys and nothing else, has no
+token, no capability and no user of the node's. What such a pod cannot read comes from the API server by kubectl.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.resources
+import json
+import re
+import shlex
+import subprocess
+import urllib.parse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memqos.clock import Deadline
+from memqos.collector import program as collector
+from memqos.errors import EnvironmentNotAbleError, MissingProgramError, TargetError, UnknownNameError, UsageError
+from memqos.place.health import Health
+from memqos.place.recording import recorded
+from memqos.place.there import reached
+from memqos.target.base import Target
+from memqos.target.opening import check_url
+
+__all__ = [
+    "DEFAULT_IMAGE",
+    "ClusterNode",
+    "check_place",
+    "collected",
+    "collected_at",
+    "collected_through",
+    "document_in",
+    "program",
+]
+
+COLLECT_SECONDS = 60.0
+POD_SECONDS = 180.0
+DEFAULT_IMAGE = "docker.io/library/python:3-alpine"
+_MOST_BYTES = 256 << 20
+NO_PYTHON = 97
+PYTHON_SCRIPT = f"""\
+for python in python3 /usr/libexec/platform-python /usr/bin/python3 /usr/local/bin/python3; do
+  if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null; then
+    exec "$python" - "$@"
+  fi
+done
+exit {NO_PYTHON}
+"""
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
+_PARAMETERS = ("namespace", "image", "kubeconfig", "context")
+_CLUSTER = "kubectl://"
+_LOCAL = "local://"
+
+
+def program() -> str:
+    """The text of the program."""
+    return (importlib.resources.files("memqos.collector") / "program.py").read_text(encoding="utf-8")
+
+
+def collected_at(place: str, *, cri_socket: str = "") -> Mapping[str, Any]:
+    """The node behind this URL as a recording; errors as `collected`, and TargetError if there is no way to it.
+
+    kubectl://NODE is a node of a cluster, by its name there; local:///DIR is this host, whose / is mounted at /DIR.
+    """
+    check_place(place)
+    if place.startswith(_CLUSTER):
+        return ClusterNode.of(place).collected()
+    root = place.removeprefix(_LOCAL) if place.startswith(_LOCAL) else ""
+    return collected_through(_LOCAL if root else place, cri_socket=cri_socket, root=root)
+
+
+def collected_through(url: str, *, cri_socket: str = "", root: str = "") -> Mapping[str, Any]:
+    """The machine behind this URL of a target as a recording; kubectl://POD is a pod that exists."""
+    with reached(url, Health()) as target:
+        return collected(target, cri_socket=cri_socket, root=root)
+
+
+def check_place(place: str) -> None:
+    """UsageError for what names no node."""
+    if place.startswith(_CLUSTER):
+        ClusterNode.of(place)
+    elif not place.startswith(f"{_LOCAL}/"):
+        check_url(place, where=place[:120])
+
+
+def collected(target: Target, *, cri_socket: str = "", root: str = "") -> Mapping[str, Any]:
+    """A node as a recording.
+
+    cri_socket: where the runtime listens, "" for where the kubelet says, or the usual places. root: where the node's /
+    is mounted on the target, "" for its own.
+
+    Raises EnvironmentNotAbleError for a machine without cgroups of pods, TargetError for an answer that is none.
+    """
+    words = [*(["--cri-socket", cri_socket] if cri_socket else []), *(["--root", root] if root else [])]
+    deadline = Deadline.after(COLLECT_SECONDS)
+    result = target.run(["sh", "-c", PYTHON_SCRIPT, "sh", *words], deadline=deadline, stdin=program().encode())
+    if result.status in {NO_PYTHON, 127} and not root:
+        document = dict(recorded(target, cri_socket=cri_socket))
+        return document | {"notes": {"python3": "the node has no Python 3.6: counters and the machine were not read"}}
+    return document_in(result.stdout, result.status, result.error_text, where=target.address) | {
+        "source": target.address
+    }
+
+
+def document_in(stdout: bytes, status: int, said: str, *, where: str) -> dict[str, Any]:
+    """The recording in what the program printed. where: the node, for errors, which are those of `collected`."""
+    try:
+        document = json.loads(stdout[:_MOST_BYTES])
+    except ValueError:
+        raise TargetError(
+            f"the collecting program ended with status {status}: {said.strip()[-300:] or 'it printed no document'}",
+            where=where,
+            next_step="Run it by hand: memqos collect --print.",
+        ) from None
+    if not isinstance(document, dict):
+        raise TargetError("the collecting program printed no recording.", where=where)
+    if not document.get("cgroups"):
+        raise EnvironmentNotAbleError(
+            "no mounted cgroup hierarchy with the memory controller can be read.",
+            where=where,
+            next_step="Name a node with cgroups, and read it as root.",
+        )
+    if "kubepods" in document.get("notes", {}):
+        raise EnvironmentNotAbleError(
+            "it has no pods of a kubelet: no cgroup is called kubepods or kubepods.slice.",
+            where=where,
+            next_step="Name a node on which a kubelet runs, with cgroupsPerQOS.",
+        )
+    return document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterNode:
+    """A node of a cluster that kubectl reaches. words: kubectl with the options that lead to the cluster."""
+
+    name: str
+    namespace: str
+    image: str
+    words: tuple[str, ...]
+
+    @classmethod
+    def of(cls, url: str) -> ClusterNode:
+        """The node in kubectl://NODE?namespace=…&image=…&kubeconfig=…&context=…; UsageError for another form."""
+        name, _, query = url.removeprefix(_CLUSTER).partition("?")
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                f"'{url[:120]}' names no node of a cluster.",
+                next_step="Write kubectl://NODE, with ?namespace=NAME&image=NAME behind it if need be.",
+            )
+        given: dict[str, str] = {}
+        for key, value in urllib.parse.parse_qsl(query, keep_blank_values=True):
+            if key not in _PARAMETERS:
+                raise UnknownNameError.of("parameter of kubectl://NODE", key, list(_PARAMETERS), where=url[:120])
+            if not value or value.startswith("-"):
+                raise UsageError(f"'{value[:80]}' is no value of {key}.", where=url[:120])
+            given[key] = value
+        options = [word for key in ("kubeconfig", "context") if key in given for word in (f"--{key}", given[key])]
+        return cls(
+            name=name,
+            namespace=given.get("namespace", "kube-system"),
+            image=given.get("image", DEFAULT_IMAGE),
+            words=("kubectl", *options),
+        )
+
+    def manifest(self) -> dict[str, Any]:
+        """The pod that reads the node: it sees /proc and /sys of the node, read-only, and has no rights at all."""
+        mounts = {"proc": "/proc", "sys": "/sys"}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "generateName": "memqos-collect-",
+                "namespace": self.namespace,
+                "labels": {"app.kubernetes.io/name": "memqos-collect"},
+            },
+            "spec": {
+                "nodeName": self.name,
+                "restartPolicy": "Never",
+                "activeDeadlineSeconds": int(POD_SECONDS),
+                "terminationGracePeriodSeconds": 0,
+                "automountServiceAccountToken": False,
+                "enableServiceLinks": False,
+                "tolerations": [{"operator": "Exists"}],
+                "containers": [
+                    {
+                        "name": "collect",
+                        "image": self.image,
+                        "command": ["sleep", str(int(POD_SECONDS))],
+                        "resources": {
+                            "requests": {"cpu": "10m", "memory": "64Mi"},
+                            "limits": {"memory": "128Mi"},
+                        },
+                        "securityContext": {
+                            "allowPrivilegeEscalation": False,
+                            "readOnlyRootFilesystem": True,
+                            "runAsNonRoot": True,
+                            "runAsUser": 65534,
+                            "runAsGroup": 65534,
+                            "capabilities": {"drop": ["ALL"]},
+                            "seccompProfile": {"type": "RuntimeDefault"},
+                        },
+                        "volumeMounts": [
+                            {"name": name, "mountPath": f"/host{path}", "readOnly": True}
+                            for name, path in mounts.items()
+                        ],
+                    }
+                ],
+                "volumes": [
+                    {"name": name, "hostPath": {"path": path, "type": "Directory"}} for name, path in mounts.items()
+                ],
+            },
+        }
+
+    def collected(self) -> dict[str, Any]:
+        """The node as a recording; errors as the function `collected`. The pod is removed in any case."""
+        with self._pod() as pod:
+            own = ["-n", self.namespace]
+            argv = ["exec", "-i", *own, pod, "--", "python3", "-", "--root", "/host", "--no-api", "--source", self.name]
+            result = self._run(argv, stdin=program().encode(), fails=False)
+            document = document_in(
+                result.stdout, result.returncode, result.stderr.decode(errors="replace"), where=_CLUSTER + self.name
+            )
+        return self._completed(document) | {"source": _CLUSTER + self.name}
+
+    def _completed(self, document: dict[str, Any]) -> dict[str, Any]:
+        """The recording with what the API server says: pods, the running configuration, versions."""
+        asked = {
+            "pods": ["get", "pods", "-A", "--field-selector", f"spec.nodeName={self.name}", "-o", "json"],
+            "configz": ["get", "--raw", f"/api/v1/nodes/{self.name}/proxy/configz"],
+            "node_info": ["get", "node", self.name, "-o", "json"],
+        }
+        read = {
+            "pods": collector.pods_in,
+            "configz": collector.configz_of,
+            "node_info": collector.node_info_of,
+        }
+        for what, argv in asked.items():
+            document["notes"].pop(what, None)
+            result = self._run(argv, fails=False)
+            if result.returncode:
+                document["notes"][what] = f"kubectl {argv[0]}: {result.stderr.decode(errors='replace').strip()[-200:]}"
+                continue
+            try:
+                document[what] = read[what](json.loads(result.stdout))
+            except ValueError as error:
+                document["notes"][what] = f"kubectl {argv[0]}: {error}"
+        if "pods" in document:
+            document["notes"].pop("containers", None)
+        collector.complete(document)
+        return document
+
+    @contextlib.contextmanager
+    def _pod(self) -> Iterator[str]:
+        """The pod's name while it runs."""
+        made = self._run(["create", "-f", "-", "-o", "name"], stdin=json.dumps(self.manifest()).encode())
+        pod = made.stdout.decode(errors="replace").strip()
+        if not re.fullmatch(r"pod/[a-z0-9.-]+", pod):
+            raise TargetError(f"kubectl create answered '{pod[:80]}' and no pod.", where=_CLUSTER + self.name)
+        own = ["-n", self.namespace]
+        try:
+            self._run(["wait", *own, "--for=condition=Ready", f"--timeout={int(POD_SECONDS)}s", pod])
+            yield pod
+        finally:
+            self._run(["delete", *own, "--wait=false", "--now", pod], fails=False)
+
+    def _run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", fails: bool = True
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run kubectl; TargetError if it fails, unless that is to be told otherwise."""
+        line = [*self.words, *argv]
+        try:
+            done = subprocess.run(line, input=stdin, capture_output=True, check=False, timeout=POD_SECONDS + 30)
+        except FileNotFoundError:
+            raise MissingProgramError(
+                "the program 'kubectl' is not installed, and nodes of a cluster are reached by it.",
+                data={"program": "kubectl"},
+            ) from None
+        except subprocess.TimeoutExpired:
+            raise TargetError(f"'{shlex.join(line)[:200]}' did not end.", where=_CLUSTER + self.name) from None
+        if done.returncode and fails:
+            raise TargetError(
+                f"'{shlex.join(line)[:200]}' failed: {done.stderr.decode(errors='replace').strip()[-300:]}",
+                where=_CLUSTER + self.name,
+                next_step="Run it by hand; the pod needs an image with python3 (?image=NAME), and hostPath volumes.",
+            )
+        return done
