@@ -9,14 +9,18 @@ from memqos.engine.answer.finding import Finding
 from memqos.errors import NonconformanceError
 from memqos.node.requests.conversing import Conversation
 from memqos.node.requests.living import Life
+from memqos.node.requests.requesting import Requests
 from memqos.node.under_test import NodeUnderTest
 from tests.unit.node.asked import CATALOGUE
 from tests.unit.node.test_conversing import VERBS as OF_CRI
 from tests.unit.node.test_living import VERBS as OF_LIVES
 
 
-class Asking(Conversation, Life):
+class Asking:
     """The verbs of all chapters about runtimes."""
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests, self._life, self._conversation = requests, Life(requests), Conversation(requests)
 
     def find(self, claim: str) -> Sequence[Finding]:
         """The findings of a claim; the one with which it ended, if a container was not in its cgroup."""
@@ -28,15 +32,15 @@ class Asking(Conversation, Life):
     def _found(self, claim: str) -> Sequence[Finding]:
         chapter, _, name = claim.partition("/")
         if chapter == "cri":
-            return OF_CRI[name](self)
+            return OF_CRI[name](self._conversation)
         if chapter == "lifecycle":
-            return OF_LIVES[name](self)
+            return OF_LIVES[name](self._life)
         if name == "stats-agree":
-            return self.judge_stats(CATALOGUE.any_request("bundle-reservation-and-limit"))
+            return self._requests.judge_stats(CATALOGUE.any_request("bundle-reservation-and-limit"))
         if name == "oom-event":
             program = CATALOGUE.pod("over-limit").containers[0]
-            return self.judge_oom_event(CATALOGUE.oci_request("bundle-no-swap"), program)
-        return self.judge(CATALOGUE.any_request(name))
+            return self._requests.judge_oom_event(CATALOGUE.oci_request("bundle-no-swap"), program)
+        return self._requests.judge(CATALOGUE.any_request(name))
 
 
 @contextlib.contextmanager

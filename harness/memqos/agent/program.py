@@ -25,7 +25,6 @@ _MODULES = {
 
 _LOADER = """\
 import sys
-SOURCES = {sources!r}
 class Sent:
     def find_spec(self, name, path=None, target=None):
         if name in SOURCES:
@@ -40,11 +39,12 @@ main()
 """
 
 _BOOT = """\
-import os, zlib
-source = b""
-while len(source) < {size} and (part := os.read(0, {size} - len(source))):
-    source += part
-exec(zlib.decompress(source))
+import json, os, zlib
+packed = b""
+while len(packed) < {size} and (part := os.read(0, {size} - len(packed))):
+    packed += part
+SOURCES = json.loads(zlib.decompress(packed))
+exec(SOURCES[""])
 """
 
 
@@ -80,7 +80,7 @@ def program(instead: Mapping[str, str] | None = None) -> Program:
 
 @functools.cache
 def _packed(instead: tuple[tuple[str, str], ...]) -> Program:
-    return Program(zlib.compress(_LOADER.format(sources={**_sources(), **dict(instead)}).encode(), 9))
+    return Program(zlib.compress(json.dumps({"": _LOADER, **_sources(), **dict(instead)}).encode(), 9))
 
 
 def _sources() -> dict[str, str]:

@@ -60,7 +60,7 @@ __all__ = ["NodeUnderTest"]
 
 READ_SECONDS = 60.0
 
-Asking = TypeVar("Asking", bound=Requests)
+Asking = TypeVar("Asking")
 
 
 class NodeUnderTest:
@@ -246,26 +246,28 @@ class NodeUnderTest:
     def _bound(self, plan: Plan, zone: Zones | None) -> Plan:
         return plan if zone is None else bound_to(plan, zone, self.facts)
 
-    def requests(self, pod: Pod, kubelet: KubeletCase) -> contextlib.AbstractContextManager[Requests]:
+    @contextlib.contextmanager
+    def requests(self, pod: Pod, kubelet: KubeletCase) -> Iterator[Requests]:
         """This pod on the node, in whose sandbox the runtime is asked for further containers directly.
 
         Raises MachineryError if the pod does not come up.
         """
-        return self.asking(pod, kubelet, Requests)
+        with self.asking_each([pod], kubelet) as [requests]:
+            yield requests
 
     @contextlib.contextmanager
-    def asking(self, pod: Pod, kubelet: KubeletCase, kind: type[Asking]) -> Iterator[Asking]:
-        """As `requests`, with the verbs of this kind."""
-        with self.asking_each([pod], kubelet, kind) as [asking]:
-            yield asking
+    def asking(self, pod: Pod, kubelet: KubeletCase, kind: Callable[[Requests], Asking]) -> Iterator[Asking]:
+        """As `requests`, with the verbs of this kind: `Life` or `Conversation`."""
+        with self.requests(pod, kubelet) as requests:
+            yield kind(requests)
 
     @contextlib.contextmanager
-    def asking_each(self, pods: Sequence[Pod], kubelet: KubeletCase, kind: type[Asking]) -> Iterator[Sequence[Asking]]:
+    def asking_each(self, pods: Sequence[Pod], kubelet: KubeletCase) -> Iterator[Sequence[Requests]]:
         """One for each of these pods, which stand on the node together; several threads may use one each."""
         with self.admitted(pods, kubelet) as population:
             parts = [population.alone(pod) for pod in pods]
             self._weigh(parts[0])
-            asked = kind(
+            asked = Requests(
                 runtime=self.runtime,
                 tree=self.tree,
                 kubelet=self.kubelet(kubelet),

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from memqos.engine.plan import Plan
     from memqos.model.pod import Pod
     from memqos.node import NodeUnderTest, Population
-    from memqos.node.requests.containers import Containers
     from memqos.node.requests.conversing import Conversation
     from memqos.node.requests.living import Life
     from memqos.plugin.collection.catalogue import Catalogue
@@ -256,17 +255,18 @@ def qos_cases(
     pod, kubelet = qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")
     several: dict[str, Callable[[str], Sequence[Finding]]] = {}
     with contextlib.ExitStack() as opened:
-        asker: Containers | None = None
+        asker: Life | Conversation | None = None
 
         def findings(case: Case) -> Sequence[Finding]:
             nonlocal asker
-            verb, kind = case.asks.verb, Life if case.asks.verb in verbs_of(Life) else Conversation
+            verb = case.asks.verb
+            kind: type[Life | Conversation] = Life if verb in verbs_of(Life) else Conversation
             if verb not in verbs_of(kind):
                 known = sorted([*verbs_of(Life), *verbs_of(Conversation)])
                 raise UnknownNameError.of("verb", verb, known, where=case.claim.id)
             if not isinstance(asker, kind):
                 opened.close()
-                asker = opened.enter_context(qos_node.asking(pod, kubelet, kind))
+                asker = kind(opened.enter_context(qos_node.requests(pod, kubelet)))
             if not is_together(kind, verb):
                 return perform(asker, case.asks, qos_catalog.request)
             if verb not in several:

@@ -35,7 +35,7 @@ CASES = load_cases(Path(__file__).parents[3] / "suites")
 """The rows of the suites."""
 
 
-def verbs_asked_of(kind: type[Requests]) -> dict[str, Callable[[Any], Sequence[Finding]]]:
+def verbs_asked_of(kind: type) -> dict[str, Callable[[Any], Sequence[Finding]]]:
     """What the suites' cases have a `Life` or a `Conversation` do, by the names of their claims."""
     asked = {case.name: case.asks for case in CASES if case.asks.verb in verbs_of(kind)}
     return {name: functools.partial(perform, asks=asks, request=CATALOGUE.request) for name, asks in asked.items()}
@@ -73,14 +73,16 @@ def findings(
         return requests.judge(CATALOGUE.request(request) if isinstance(request, str) else request)
 
 
-def kept_of(verb: Callable[[Any], Sequence[Finding]], kind: type[Any] = Requests) -> Log:
+def kept_of(
+    verb: Callable[[Any], Sequence[Finding]], kind: Callable[[Requests], Any] = lambda requests: requests
+) -> Log:
     """What is kept of the findings that a verb gives, once the pod stands."""
     place, kept = FakePlace(runtimes=TRIXIE), Log()
     runtime = place.runtime(CgroupDriver.SYSTEMD)
     node = node_on(place, runtime, recorder=kept, driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)
-    with node.asking(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), kind) as asking:
+    with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
         kept.readings.clear()
-        verb(asking)
+        verb(requests if kind is None else kind(requests))
     return kept
 
 

@@ -153,7 +153,7 @@ def test_requests_are_made_in_pods_of_their_own() -> None:
         return requests.judge(CATALOGUE.request(name))
 
     with (
-        node.asking_each(pods, CATALOGUE.kubelet("v1.36-none"), Requests) as askers,
+        node.asking_each(pods, CATALOGUE.kubelet("v1.36-none")) as askers,
         ahead_of(askers, ["limit", "update-unified-high"], judge, beside=never, leaves=lambda: False) as cases,
     ):
         limit, high = cases.findings("limit"), cases.findings("update-unified-high")
@@ -167,7 +167,7 @@ def test_requests_are_made_in_pods_of_their_own() -> None:
 def test_what_stands_is_judged_in_the_pod_that_it_stands_in_whoever_judges_it() -> None:
     node, pods = fake_node(), alike(CATALOGUE.pod("best-effort"), 2)
     case = CATALOGUE.request("update-later")
-    with node.asking_each(pods, CATALOGUE.kubelet("v1.36-none"), Requests) as (first, second):
+    with node.asking_each(pods, CATALOGUE.kubelet("v1.36-none")) as (first, second):
         first.stand(case)
         late = second.judge(case)
 

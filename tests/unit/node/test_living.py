@@ -335,9 +335,9 @@ def test_the_few_pods_that_came_and_went_are_the_first_of_the_many() -> None:
 
     def ask(life: Life) -> Sequence[Finding]:
         found = [*life.left_by_few("cgroups"), *life.left_by_few("mounts")]
-        made.append(len(life.runtime.handles))  # type: ignore[attr-defined]
+        made.append(len(life.requests.runtime.handles))  # type: ignore[attr-defined]
         found += [*life.left_by_many("cgroups"), *life.daemon_after_many()]
-        made.append(len(life.runtime.handles))  # type: ignore[attr-defined]
+        made.append(len(life.requests.runtime.handles))  # type: ignore[attr-defined]
         return found
 
     assert deviating(asked(ask)) == set()

@@ -11,7 +11,6 @@ from memqos.model.node import CgroupDriver
 from memqos.node.fake import NoRecorder
 from memqos.node.on_place import node_on
 from memqos.node.pods.weighing import Weight
-from memqos.node.requests.requesting import Requests
 from memqos.place.fake import FakePlace
 from tests.unit.node.asked import CATALOGUE
 
@@ -48,7 +47,7 @@ def weighed(current: dict[str, str], said: str) -> list[Weight]:
     runtime.start = start
     node = node_on(place, runtime, recorder=keeps, driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)
     for _ in range(2):
-        with node.asking(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), Requests):
+        with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")):
             pass
     return keeps.weights
 

@@ -8,7 +8,6 @@ import posixpath
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Self
 
 from memqos.clock import SYSTEM_CLOCK, Deadline, wait
 from memqos.enactor.base import AdmittedPod
@@ -40,67 +39,61 @@ BETWEEN_LOOKS = 0.1
 _NOTHING = ContainerResources()
 
 
-class Containers(Requests):
+@dataclasses.dataclass(frozen=True, slots=True)
+class Containers:
     """Makes containers one at a time beside the pod's own, and removes each."""
 
-    @property
-    def _pod(self) -> AdmittedPod:
-        [pod] = self.population.pods.values()
-        return pod
+    requests: Requests
 
     @property
-    def _sandbox(self) -> SandboxHandle:
-        sandbox = self._pod.sandbox
+    def sandbox(self) -> SandboxHandle:
+        """The pod's own."""
+        sandbox = self.requests.pod.sandbox
         assert sandbox is not None  # noqa: S101 - the pod came up
         return sandbox
 
     @property
-    def _cri(self) -> SpeaksCri:
-        if not isinstance(self.runtime, SpeaksCri):
-            raise UsageError(f"{self.runtime.name} is not used over CRI.", next_step="Let the claim need CRI.")
-        return self.runtime
+    def cri(self) -> SpeaksCri:
+        """The runtime, as one that is used over CRI; UsageError for another one."""
+        if not isinstance(self.requests.runtime, SpeaksCri):
+            raise UsageError(f"{self.requests.runtime.name} is not used over CRI.", next_step="Let the claim need CRI.")
+        return self.requests.runtime
 
-    def _apart(self) -> Self:
-        """The same pod, in which what this one makes stands beside what others make."""
-        pod = dataclasses.replace(self._pod, containers=dict(self._pod.containers), asked=dict(self._pod.asked))
-        population = dataclasses.replace(self.population, pods={pod.pod.uid: pod})
-        return dataclasses.replace(self, population=population)
-
-    def _made(
+    def made(
         self, resources: ContainerResources, *commands: Command, pod: AdmittedPod | None = None, name: str = NAME
     ) -> ContainerHandle:
-        """A container that is not started, of the pod or of another one beside it; removed with `_remove`.
+        """A container that is not started, of the pod or of another one beside it; removed with `Requests.remove`.
 
         name: the runtime's for it, which no two of a sandbox may have at a time.
         """
-        pod = pod or self._pod
+        pod = pod or self.requests.pod
         spec = ContainerSpec(
             name=name,
-            image=self._pod.pod.containers[0].image,
+            image=self.requests.pod.pod.containers[0].image,
             args=arguments(commands or (Hold(),)),
             log=f"{NAME}-{uuid.uuid4().hex}.log",
             resources=resources,
         )
         assert pod.sandbox is not None  # noqa: S101 - the pod came up
-        handle = dataclasses.replace(self.runtime.create(pod.sandbox, spec, deadline=soon()), name=NAME)
+        handle = dataclasses.replace(self.requests.runtime.create(pod.sandbox, spec, deadline=soon()), name=NAME)
         pod.containers[NAME] = handle
         return handle
 
     @contextlib.contextmanager
-    def _second_sandbox(self, name: str, resources: ContainerResources = _NOTHING) -> Iterator[SandboxHandle]:
+    def second_sandbox(self, name: str, resources: ContainerResources = _NOTHING) -> Iterator[SandboxHandle]:
         """A further sandbox in the same parent. resources: the pod's, and its overhead as well."""
         uid = uuid.uuid4().hex
         spec = dataclasses.replace(
-            self._sandbox.spec, name=f"{name}-{uid[:8]}", uid=uid, resources=resources, overhead=resources
+            self.sandbox.spec, name=f"{name}-{uid[:8]}", uid=uid, resources=resources, overhead=resources
         )
-        sandbox = self.runtime.run_sandbox(spec, deadline=soon())
+        sandbox = self.requests.runtime.run_sandbox(spec, deadline=soon())
         try:
             yield sandbox
         finally:
-            self.runtime.remove_sandbox(sandbox, deadline=soon())
+            self.requests.runtime.remove_sandbox(sandbox, deadline=soon())
 
     @contextlib.contextmanager
-    def _running(
+    def running(
         self,
         resources: ContainerResources,
         *commands: Command,
@@ -108,35 +101,43 @@ class Containers(Requests):
         name: str = NAME,
     ) -> Iterator[ContainerHandle]:
         """A container in the pod, or in a further sandbox: several threads may have one in a sandbox each."""
-        pod = self._pod if sandbox is None else dataclasses.replace(self._pod, sandbox=sandbox, containers={})
-        with self._removing(pod):
-            handle = self._made(resources, *commands, pod=pod, name=name)
-            self.runtime.start(handle, deadline=soon())
+        pod = (
+            self.requests.pod
+            if sandbox is None
+            else dataclasses.replace(self.requests.pod, sandbox=sandbox, containers={})
+        )
+        with self.requests.removing(pod):
+            handle = self.made(resources, *commands, pod=pod, name=name)
+            self.requests.runtime.start(handle, deadline=soon())
             yield handle
 
-    def _cgroup_of(self, handle: ContainerHandle) -> CgroupPath:
-        return self.kubelet.layout.container(self._pod.planned.cgroup.path, handle.id)
+    def cgroup_of(self, handle: ContainerHandle) -> CgroupPath:
+        """A container's own cgroup."""
+        return self.requests.kubelet.layout.container(self.requests.pod.planned.cgroup.path, handle.id)
 
-    def _files(self, path: CgroupPath, names: Sequence[str]) -> Mapping[str, FileText]:
-        return self.tree.read_cgroups([path], names, deadline=soon()).cgroups[path].files
+    def files(self, path: CgroupPath, names: Sequence[str]) -> Mapping[str, FileText]:
+        """These files of a cgroup."""
+        return self.requests.tree.read_cgroups([path], names, deadline=soon()).cgroups[path].files
 
-    def _entered(self, handle: ContainerHandle, score: int, program: Command) -> tuple[int, list[Finding]]:
+    def entered(self, handle: ContainerHandle, score: int, program: Command) -> tuple[int, list[Finding]]:
         """The exit code of a program that the runtime starts in a container, and what was seen of it while it ran.
 
         It must be in the container's cgroup, with its oom_score_adj. score: the container's. program: takes seconds.
         """
-        path, seen, where = self._cgroup_of(handle), dict[int, str](), ""
-        whole = self.kubelet.layout.whole(self._pod.planned.cgroup.path, handle.id)
+        path, seen, where = self.cgroup_of(handle), dict[int, str](), ""
+        whole = self.requests.kubelet.layout.whole(self.requests.pod.planned.cgroup.path, handle.id)
         before = self._scores_in(path)
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="exec") as pool:
-            running = submit(pool, self.runtime.exec, handle, (PROGRAM, *arguments([program])), deadline=soon())
+            running = submit(
+                pool, self.requests.runtime.exec, handle, (PROGRAM, *arguments([program])), deadline=soon()
+            )
             is_over = False
             while not is_over:
                 # One look more after its end: a program that was never seen was not there.
                 is_over = running.done()
                 now = self._scores_in(path)
                 seen |= {pid: text for pid, text in now.items() if pid not in before}
-                where = where or place_outside(self.tree, whole, [pid for pid in seen if pid not in now])
+                where = where or place_outside(self.requests.tree, whole, [pid for pid in seen if pid not in now])
                 SYSTEM_CLOCK.sleep(0 if is_over else BETWEEN_LOOKS)
             code, _, _ = running.result()
         scores, failed = ", ".join(sorted(set(seen.values()))), f"the program ended with {code}" if code else ""
@@ -149,20 +150,20 @@ class Containers(Requests):
     def _scores_in(self, path: CgroupPath) -> Mapping[int, str]:
         """By the number of each process in a cgroup that runs the workload its oom_score_adj."""
         name = posixpath.basename(PROGRAM)
-        found = self.tree.read_named_processes(path, OOM_SCORE_ADJ, name, deadline=soon())
+        found = self.requests.tree.read_named_processes(path, OOM_SCORE_ADJ, name, deadline=soon())
         return {pid: text.strip() for pid, text in found.items()}
 
-    def _end(self, handle: ContainerHandle) -> ContainerStatus:
+    def end(self, handle: ContainerHandle) -> ContainerStatus:
         """Kill what runs in it."""
-        path = self.kubelet.layout.whole(self._pod.planned.cgroup.path, handle.id)
-        self.tree.kill([path], deadline=soon())
-        return self._ended(handle)
+        path = self.requests.kubelet.layout.whole(self.requests.pod.planned.cgroup.path, handle.id)
+        self.requests.tree.kill([path], deadline=soon())
+        return self.ended(handle)
 
-    def _ended(self, handle: ContainerHandle) -> ContainerStatus:
+    def ended(self, handle: ContainerHandle) -> ContainerStatus:
         """What the runtime says of it once it has ended."""
         return wait(
             "the container has ended",
-            lambda: self.runtime.status(handle, deadline=soon()),
+            lambda: self.requests.runtime.status(handle, deadline=soon()),
             until=lambda status: status.state is ContainerState.EXITED,
             deadline=soon(),
         )

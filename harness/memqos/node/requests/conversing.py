@@ -24,6 +24,7 @@ from memqos.node.behaviour.oom import OOM_EXIT_CODE, exit_code_of_kill, reason_o
 from memqos.node.pods.refusing import NAME, SUBJECT
 from memqos.node.requests.containers import Containers, observed, soon
 from memqos.node.requests.reported import FILES, figure_finding, stock_of
+from memqos.node.requests.requesting import Requests
 from memqos.node.requests.verbs import verb
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.workload.command import PROGRAM, Anon, Hold, arguments
@@ -61,49 +62,60 @@ _SANDBOX = ContainerResources(cpu_shares=2)
 _POD = ContainerResources(memory_limit_in_bytes=96 * _MIB, cpu_shares=512, cpu_quota=50000, cpu_period=100000)
 
 
-class Conversation(Containers):
+@dataclasses.dataclass(frozen=True)
+class Conversation:
     """The verbs of suites about CRI alone; each gives the findings of one claim."""
+
+    requests: Requests
+
+    @property
+    def containers(self) -> Containers:
+        """Makes the containers that the verbs look at."""
+        return Containers(self.requests)
 
     @verb
     def uses(self, *names: str) -> Sequence[Finding]:
         """ContainerStats of a container at rest. names: of figures."""
-        with self._running(LIMITED, Anon(size=HELD), Hold()) as handle:
+        with self.containers.running(LIMITED, Anon(size=HELD), Hold()) as handle:
             self._settled(handle)
             return self._asked_of_stats(names, handle)
 
     @verb
     def uses_under_load(self, *names: str) -> Sequence[Finding]:
         """ContainerStats of a container while it takes more and more memory."""
-        with self._running(LIMITED, Anon(size=HELD, rate=HELD // 8), Hold()) as handle:
+        with self.containers.running(LIMITED, Anon(size=HELD, rate=HELD // 8), Hold()) as handle:
             several = [self._asked_of_stats(names, handle) for _ in range(_LOOKS)]
         return [finding for findings in several for finding in findings]
 
     @verb
     def pod_uses(self, *names: str) -> Sequence[Finding]:
         """PodSandboxStats of the pod with a container at rest in it, held against the pod's own cgroup."""
-        pod = self._pod
-        with self._running(LIMITED, Anon(size=HELD), Hold()) as handle:
+        pod = self.requests.pod
+        with self.containers.running(LIMITED, Anon(size=HELD), Hold()) as handle:
             self._settled(handle)
             path = pod.planned.cgroup.path
 
             def ask() -> Mapping[str, object]:
-                linux = self._cri.sandbox_stats(self._sandbox, deadline=soon()).get("linux", {})
+                linux = self.containers.cri.sandbox_stats(self.containers.sandbox, deadline=soon()).get("linux", {})
                 return linux if isinstance(linux, Mapping) else {}
 
             return self._figures(names, path, ask, subject=Subject(level=Level.POD, pod=pod.pod.name))
 
     def _asked_of_stats(self, names: Sequence[str], handle: ContainerHandle) -> Sequence[Finding]:
         return self._figures(
-            names, self._cgroup_of(handle), lambda: self._cri.stats(handle, deadline=soon()), subject=SUBJECT
+            names,
+            self.containers.cgroup_of(handle),
+            lambda: self.containers.cri.stats(handle, deadline=soon()),
+            subject=SUBJECT,
         )
 
     def _figures(
         self, names: Sequence[str], path: CgroupPath, ask: Callable[[], Mapping[str, object]], *, subject: Subject
     ) -> Sequence[Finding]:
-        before = self._read([path], FILES).cgroups[path].files
+        before = self.requests.read([path], FILES).cgroups[path].files
         answer = ask()
-        after = self._read([path], FILES).cgroups[path].files
-        stock = stock_of(self.kubelet.node.cpus, self.kubelet.host.page_size)
+        after = self.requests.read([path], FILES).cgroups[path].files
+        stock = stock_of(self.requests.kubelet.node.cpus, self.requests.kubelet.host.page_size)
         return [
             figure_finding(name, answer, before, after, subject=subject, cgroup=str(path), stock=stock)
             for name in names
@@ -114,8 +126,8 @@ class Conversation(Containers):
     @verb
     def hog_is_told(self) -> Sequence[Finding]:
         """A container whose only program takes more than its limit ends with 137 and the reason OOMKilled."""
-        with self._running(LIMITED, Anon(size=TOO_MUCH), Hold()) as handle:
-            status = self._ended(handle)
+        with self.containers.running(LIMITED, Anon(size=TOO_MUCH), Hold()) as handle:
+            status = self.containers.ended(handle)
         return [observed(*exit_code_of_kill(status)), observed(*reason_of_kill(status))]
 
     @verb
@@ -132,10 +144,10 @@ class Conversation(Containers):
     def _executed(self) -> Executed:
         """A program is started in a container that has an oom_score_adj, and looked at while it runs; once for both."""
         scored = dataclasses.replace(LIMITED, oom_score_adj=SCORE)
-        with self._running(scored) as handle:
-            path = self._cgroup_of(handle)
-            code, alike = self._entered(handle, SCORE, Anon(size=HELD, rate=HELD // 2))
-            peak = self._files(path, ("memory.peak",))["memory.peak"]
+        with self.containers.running(scored) as handle:
+            path = self.containers.cgroup_of(handle)
+            code, alike = self.containers.entered(handle, SCORE, Anon(size=HELD, rate=HELD // 2))
+            peak = self.containers.files(path, ("memory.peak",))["memory.peak"]
         if not isinstance(peak, str):
             return Executed([observed("memory.peak", "", "", why_not="the kernel has no memory.peak")], alike)
         charged = "charged" if int(peak) >= HELD else f"a peak of {peak.strip()} after a program used {HELD}"
@@ -145,67 +157,67 @@ class Conversation(Containers):
     @verb
     def exec_is_bound(self) -> Sequence[Finding]:
         """A program that ExecSync starts and that takes more than the limit is killed, and the container lives."""
-        with self._running(LIMITED) as handle:
+        with self.containers.running(LIMITED) as handle:
             return [*self._hog_in(handle), self._lives(handle)]
 
     @verb
     def group_is_killed(self) -> Sequence[Finding]:
         """With memory.oom.group a program that takes too much takes all of the container with it."""
         group = dataclasses.replace(LIMITED, unified={"memory.oom.group": "1"})
-        with self._running(group) as handle:
+        with self.containers.running(group) as handle:
             with contextlib.suppress(RuntimeCallError):
                 # A container that is killed in the middle of the call may end it with an error.
-                self.runtime.exec(handle, _argv(Anon(size=TOO_MUCH)), deadline=soon())
-            status = self._ended(handle)
+                self.requests.runtime.exec(handle, _argv(Anon(size=TOO_MUCH)), deadline=soon())
+            status = self.containers.ended(handle)
         return [observed(*exit_code_of_kill(status))]
 
     @verb
     def limited_below_use(self) -> Sequence[Finding]:
         """An update below the usage is refused and nothing happens, or carried out and the kill is reported."""
         less = ContainerResources(memory_limit_in_bytes=HELD // 2, memory_swap_limit_in_bytes=HELD // 2)
-        with self._running(LIMITED, Anon(size=HELD), Hold()) as handle:
+        with self.containers.running(LIMITED, Anon(size=HELD), Hold()) as handle:
             self._settled(handle)
-            path = self._cgroup_of(handle)
+            path = self.containers.cgroup_of(handle)
             try:
-                self.runtime.update(handle, less, deadline=soon())
+                self.requests.runtime.update(handle, less, deadline=soon())
             except RuntimeCallError:
-                limit = self._files(path, ("memory.max",))["memory.max"]
+                limit = self.containers.files(path, ("memory.max",))["memory.max"]
                 return [
                     self._lives(handle),
                     observed("memory.max", str(LIMIT), str(limit).strip(), cgroup=str(path)),
                 ]
-            status = self._ended(handle)
+            status = self.containers.ended(handle)
         return [observed(*exit_code_of_kill(status)), observed(*reason_of_kill(status))]
 
     def _hog_in(self, handle: ContainerHandle) -> list[Finding]:
-        path = self._cgroup_of(handle)
+        path = self.containers.cgroup_of(handle)
         before = self._kills(path)
-        code, _, _ = self.runtime.exec(handle, _argv(Anon(size=TOO_MUCH)), deadline=soon())
+        code, _, _ = self.requests.runtime.exec(handle, _argv(Anon(size=TOO_MUCH)), deadline=soon())
         # A container that was killed itself may have no cgroup any more.
-        seen = self._kills(path) if self.tree.exists(path, deadline=soon()) else GONE
+        seen = self._kills(path) if self.requests.tree.exists(path, deadline=soon()) else GONE
         return [
             observed("exec", str(OOM_EXIT_CODE), str(code)),
             observed("memory.events oom_kill", str(int(before) + 1), seen, cgroup=str(path)),
         ]
 
     def _kills(self, path: CgroupPath) -> str:
-        text = self._files(path, ("memory.events",))["memory.events"]
+        text = self.containers.files(path, ("memory.events",))["memory.events"]
         where = str(path)
         return str(parse.entry(parse.counters(parse.present(text, path=where), path=where), "oom_kill", path=where))
 
     def _lives(self, handle: ContainerHandle) -> Finding:
         """Whether it runs on. A runtime may learn of its end late, and its cgroup may be gone by then."""
-        path = self._cgroup_of(handle)
-        is_there = self.tree.exists(path, deadline=soon())
-        state = self.runtime.status(handle, deadline=soon()).state.value if is_there else GONE
+        path = self.containers.cgroup_of(handle)
+        is_there = self.requests.tree.exists(path, deadline=soon())
+        state = self.requests.runtime.status(handle, deadline=soon()).state.value if is_there else GONE
         return observed("state", ContainerState.RUNNING.value, state, cgroup=str(path))
 
     def _settled(self, handle: ContainerHandle) -> None:
         """Wait until the program has what it asks for."""
-        path = self._cgroup_of(handle)
+        path = self.containers.cgroup_of(handle)
         wait(
             "the program has its memory",
-            lambda: self._files(path, ("memory.current",))["memory.current"],
+            lambda: self.containers.files(path, ("memory.current",))["memory.current"],
             until=lambda text: isinstance(text, str) and int(text) >= HELD,
             deadline=soon(),
         )
@@ -215,49 +227,51 @@ class Conversation(Containers):
     @verb
     def sandbox_in_its_parent(self) -> Sequence[Finding]:
         """The sandbox's cgroup is directly below the cgroup_parent that RunPodSandbox was given."""
-        cgroup = self.kubelet.layout.whole(self._pod.planned.cgroup.path, self._sandbox.id)
-        seen = "there" if self.tree.exists(cgroup, deadline=soon()) else "none"
+        cgroup = self.requests.kubelet.layout.whole(self.requests.pod.planned.cgroup.path, self.containers.sandbox.id)
+        seen = "there" if self.requests.tree.exists(cgroup, deadline=soon()) else "none"
         why = "" if self._is_containerd or seen == "there" else "this runtime keeps no process for a sandbox"
         return [observed("cgroup", "there", seen, cgroup=str(cgroup), why_not=why)]
 
     @verb
     def sandbox_as_it_comes(self) -> Sequence[Finding]:
         """What the files of the sandbox's own cgroup show: nothing of the pod's resources and overhead."""
-        container = requested(_SANDBOX, self.kubelet.runtimes, self.kubelet.host)
-        sandbox = self._sandbox
+        container = requested(_SANDBOX, self.requests.kubelet.runtimes, self.requests.kubelet.host)
+        sandbox = self.containers.sandbox
         if not self._is_containerd:
             return [observed("sandbox", "", "", why_not="what this runtime gives a sandbox's process is not modelled")]
         handle = ContainerHandle(id=sandbox.id, name=NAME, sandbox=sandbox, log_path="")
-        shown = self._shown(container, self._pod, handle)
+        shown = self.requests.shown(container, self.requests.pod, handle)
         return [one for one in shown if one.knob != OOM_SCORE_ADJ]
 
     @verb
     def sandbox_beside(self) -> Sequence[Finding]:
         """A second sandbox in the parent, with resources and overhead, changes nothing and leaves nothing there."""
-        pod = self._pod
-        before, below = self._neighbours(pod), self._below(pod)
-        with self._second_sandbox("beside", _POD):
-            kept = self._kept(before, self._neighbours(pod))
-        return [*kept, self._left(pod, below)]
+        pod = self.requests.pod
+        before, below = self.requests.neighbours(pod), self.requests.below(pod)
+        with self.containers.second_sandbox("beside", _POD):
+            kept = self.requests.kept(before, self.requests.neighbours(pod))
+        return [*kept, self.requests.nothing_left(pod, below)]
 
     @verb
     def sandbox_updated(self) -> Sequence[Finding]:
         """UpdatePodSandboxResources writes no control file: the pod's cgroup is the kubelet's."""
-        pod = self._pod
-        before = self._neighbours(pod)
+        pod = self.requests.pod
+        before = self.requests.neighbours(pod)
         try:
-            self.runtime.update_sandbox(self._sandbox, overhead=_POD, resources=_POD, deadline=soon())
+            self.requests.runtime.update_sandbox(
+                self.containers.sandbox, overhead=_POD, resources=_POD, deadline=soon()
+            )
         except RuntimeCallError as error:
             why = f"the runtime does not support it: {error.data['details']}"
             return [observed("UpdatePodSandboxResources", "taken", "", why_not=why)]
-        return self._kept(before, self._neighbours(pod))
+        return self.requests.kept(before, self.requests.neighbours(pod))
 
     @verb
     def driver(self) -> Sequence[Finding]:
         """RuntimeConfig names the cgroup driver by which the containers' cgroups are made."""
-        told = self._cri.reported_driver
+        told = self.containers.cri.reported_driver
         why = "" if told else "the runtime does not support RuntimeConfig, or reports it only for its default handler"
-        expected = str(self.kubelet.host.driver)
+        expected = str(self.requests.kubelet.host.driver)
         return [observed("RuntimeConfig", expected, str(told or ""), why_not=why)]
 
     # ---- containers that do not run
@@ -265,41 +279,41 @@ class Conversation(Containers):
     @verb
     def created_and_updated(self, case: RequestCase) -> Sequence[Finding]:
         """Updates of a container that was created and not started hold once it runs."""
-        pod = self._pod
-        container = requested(case.create, self.kubelet.runtimes, self.kubelet.host)
+        pod = self.requests.pod
+        container = requested(case.create, self.requests.kubelet.runtimes, self.requests.kubelet.host)
         try:
-            handle = self._made(case.create)
+            handle = self.containers.made(case.create)
             for update in case.updates:
-                self.runtime.update(handle, update, deadline=soon())
+                self.requests.runtime.update(handle, update, deadline=soon())
                 container = requested_again(container, update)
-            self.runtime.start(handle, deadline=soon())
-            return self._shown(container, pod, handle)
+            self.requests.runtime.start(handle, deadline=soon())
+            return self.requests.shown(container, pod, handle)
         finally:
-            self._remove(pod)
+            self.requests.remove(pod)
 
     @verb
     def ended_and_updated(self, case: RequestCase) -> Sequence[Finding]:
         """An update of a container that has ended is answered, makes no cgroup, and changes nothing beside it."""
-        pod = self._pod
-        before = self._neighbours(pod)
-        with self._running(case.create) as handle:
-            self._end(handle)
-            cgroup = self.kubelet.layout.whole(pod.planned.cgroup.path, handle.id)
-            kept = self.tree.exists(cgroup, deadline=soon())
+        pod = self.requests.pod
+        before = self.requests.neighbours(pod)
+        with self.containers.running(case.create) as handle:
+            self.containers.end(handle)
+            cgroup = self.requests.kubelet.layout.whole(pod.planned.cgroup.path, handle.id)
+            kept = self.requests.tree.exists(cgroup, deadline=soon())
             told = "taken"
             try:
                 for update in case.updates:
-                    self.runtime.update(handle, update, deadline=soon())
+                    self.requests.runtime.update(handle, update, deadline=soon())
             except RuntimeCallError:
                 told = "refused"
-            there = "there" if self.tree.exists(cgroup, deadline=soon()) else "none"
+            there = "there" if self.requests.tree.exists(cgroup, deadline=soon()) else "none"
             expected = "taken" if self._is_containerd else told
             # CRI-O without systemd does so; systemd and containerd's shim remove it at once.
             why = "the runtime keeps the cgroup of a container that has ended until it is removed" if kept else ""
             return [
                 observed("update", expected, told),
                 observed("cgroup", "none", there, cgroup=str(cgroup), why_not=why),
-                *self._kept(before, self._neighbours(pod)),
+                *self.requests.kept(before, self.requests.neighbours(pod)),
             ]
 
     # ---- what is reported
@@ -307,11 +321,11 @@ class Conversation(Containers):
     @verb
     def says_what_was_asked(self, case: RequestCase) -> Sequence[Finding]:
         """ContainerStatus.resources has every field that the requests gave, the later ones over the earlier."""
-        with self._running(case.create) as handle:
+        with self.containers.running(case.create) as handle:
             for update in case.updates:
                 with contextlib.suppress(RuntimeCallError) if case.refused else contextlib.nullcontext():
-                    self.runtime.update(handle, update, deadline=soon())
-            told = self.runtime.status(handle, deadline=soon()).resources
+                    self.requests.runtime.update(handle, update, deadline=soon())
+            told = self.requests.runtime.status(handle, deadline=soon()).resources
         if told is None:
             return [observed("ContainerStatus.resources", "", "", why_not="the runtime reports no resources")]
         asked = case.requests[:-1] if case.refused else case.requests
@@ -320,7 +334,7 @@ class Conversation(Containers):
 
     @property
     def _is_containerd(self) -> bool:
-        return self.kubelet.runtimes.cri.runtime is RuntimeName.CONTAINERD
+        return self.requests.kubelet.runtimes.cri.runtime is RuntimeName.CONTAINERD
 
 
 def _asked_in_all(requests: Sequence[ContainerResources]) -> Mapping[str, str]:

@@ -24,6 +24,7 @@ from memqos.model.knob import Knob
 from memqos.node.pods.refusing import NAME, SUBJECT
 from memqos.node.requests.containers import Containers, observed, soon
 from memqos.node.requests.moment import Outcomes, Waiting, Within, anywhere, passed, settled
+from memqos.node.requests.requesting import Requests
 from memqos.node.requests.verbs import together, verb
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.target.base import Target, checked
@@ -146,8 +147,16 @@ ASKED_OFTEN = 20
 """How many times stats are asked for in a row."""
 
 
-class Life(Containers):
+@dataclass(frozen=True)
+class Life:
     """The verbs of suites about what a container lives through; each gives the findings of one claim."""
+
+    requests: Requests
+
+    @property
+    def containers(self) -> Containers:
+        """Makes the containers that the verbs look at."""
+        return Containers(self.requests)
 
     @verb
     def left_by_few(self, kind: str) -> Sequence[Finding]:
@@ -162,9 +171,9 @@ class Life(Containers):
     @verb
     def daemon_after_many(self) -> Sequence[Finding]:
         """The daemon's anonymous memory while many pods came and went: it does not grow with them."""
-        cri = self.kubelet.runtimes.cri
+        cri = self.requests.kubelet.runtimes.cri
         if cri.called or cri.runtime not in DAEMONS:
-            return [_grown("", f"which processes are the daemon of {self.runtime.name} is not known")]
+            return [_grown("", f"which processes are the daemon of {self.requests.runtime.name} is not known")]
         self._churned(MANY)
         sizes = self._churn.sizes
         before = max(size for number, size in sizes.items() if number < SETTLING)
@@ -191,15 +200,18 @@ class Life(Containers):
 
     def _come_and_go(self, numbers: range) -> None:
         """Pods with these numbers; of the first and last of many the daemon's size is kept."""
-        programs = DAEMONS.get(self.kubelet.runtimes.cri.runtime, ())
+        programs = DAEMONS.get(self.requests.kubelet.runtimes.cri.runtime, ())
 
         def comes_and_goes(number: int) -> None:
-            with self._second_sandbox(f"churn-{number}") as sandbox, self._running(_NOTHING, sandbox=sandbox):
+            with (
+                self.containers.second_sandbox(f"churn-{number}") as sandbox,
+                self.containers.running(_NOTHING, sandbox=sandbox),
+            ):
                 pass
             if programs and not SETTLING <= number < MANY - LAST:
-                self._churn.sizes[number] = anonymous_memory_of(self.tree.target, programs)
+                self._churn.sizes[number] = anonymous_memory_of(self.requests.tree.target, programs)
 
-        with ThreadPoolExecutor(max_workers=self.parallel, thread_name_prefix="churn") as pool:
+        with ThreadPoolExecutor(max_workers=self.requests.parallel, thread_name_prefix="churn") as pool:
             try:
                 for one in [submit(pool, comes_and_goes, number) for number in numbers]:
                     one.result()
@@ -220,7 +232,9 @@ class Life(Containers):
             return self._inventory().beyond(before)
 
     def _inventory(self) -> Inventory:
-        return inventory_of(self.tree.target, self.tree.hierarchy.folder(self._pod.planned.cgroup.path))
+        return inventory_of(
+            self.requests.tree.target, self.requests.tree.hierarchy.folder(self.requests.pod.planned.cgroup.path)
+        )
 
     @together
     def systemd_reloaded(self, cases: Mapping[str, RequestCase], within: Within = anywhere) -> Outcomes:
@@ -241,22 +255,22 @@ class Life(Containers):
 
         The updates of a case are the first that are asked for after it: they change what they name, and nothing else.
         """
-        if not self.kubelet.runtimes.cri.modelled:
-            why = f"which service is the daemon of {self.runtime.name} is not known"
+        if not self.requests.kubelet.runtimes.cri.modelled:
+            why = f"which service is the daemon of {self.requests.runtime.name} is not known"
             return {name: settled([observed("state", "", "", why_not=why)]) for name in cases}
         return self._together(Life._outlives, cases, self._restart, within)
 
     @verb
     def left_alone(self, case: RequestCase) -> Sequence[Finding]:
         """Created, updated, and some seconds later, without any request meanwhile."""
-        with self._running(case.create) as handle:
+        with self.containers.running(case.create) as handle:
             return self._held(self._updated(handle, case), handle, lambda _: SYSTEM_CLOCK.sleep(UNASKED_SECONDS))
 
     def _updated(self, handle: ContainerHandle, case: RequestCase) -> RequestedContainer:
         """The container after a case's updates."""
         container = self._asked_for(case.create)
         for update in case.updates:
-            self.runtime.update(handle, update, deadline=soon())
+            self.requests.runtime.update(handle, update, deadline=soon())
             container = requested_again(container, update)
         return container
 
@@ -266,7 +280,7 @@ class Life(Containers):
         program = Anon(size=ENTRANT, step=ENTRANT // 16, rate=ENTRANT // 2)
         seen: list[Finding] = []
         score = case.create.oom_score_adj
-        held = self._through(case, lambda handle: seen.extend(self._entered(handle, score, program)[1]))
+        held = self._through(case, lambda handle: seen.extend(self.containers.entered(handle, score, program)[1]))
         return [*seen, *held]
 
     @verb
@@ -275,8 +289,8 @@ class Life(Containers):
 
         def ask(handle: ContainerHandle) -> None:
             for _ in range(ASKED_OFTEN):
-                self._cri.stats(handle, deadline=soon())
-                self.runtime.status(handle, deadline=soon())
+                self.containers.cri.stats(handle, deadline=soon())
+                self.requests.runtime.status(handle, deadline=soon())
 
         return self._through(case, ask)
 
@@ -286,35 +300,35 @@ class Life(Containers):
 
         So it does after the case's updates, if there are any.
         """
-        with self._running(case.create) as handle:
-            self._end(handle)
-        with self._running(case.create) as handle:
-            path = self._cgroup_of(handle)
-            events = self._files(path, ("memory.events",))["memory.events"]
+        with self.containers.running(case.create) as handle:
+            self.containers.end(handle)
+        with self.containers.running(case.create) as handle:
+            path = self.containers.cgroup_of(handle)
+            events = self.containers.files(path, ("memory.events",))["memory.events"]
             counts = {line.split()[-1] for line in str(events).splitlines() if line.startswith("oom")}
             fresh = observed("memory.events", "0", ", ".join(sorted(counts)), cgroup=str(path))
-            created = [*self._shown(self._asked_for(case.create), self._pod, handle), fresh]
+            created = [*self.requests.shown(self._asked_for(case.create), self.requests.pod, handle), fresh]
             if not case.updates:
                 return created
             wrong = [one for one in created if one.verdict is Verdict.DEVIATES]
-            return wrong or [fresh, *self._shown(self._updated(handle, case), self._pod, handle)]
+            return wrong or [fresh, *self.requests.shown(self._updated(handle, case), self.requests.pod, handle)]
 
     @verb
     def written_by_others(self, case: RequestCase) -> Sequence[Finding]:
         """A foreign write is seen in its file alone, and an update that asks for the same again undoes it."""
         container = self._asked_for(case.create)
-        with self._running(case.create) as handle:
-            path = self._cgroup_of(handle)
-            self.tree.write(path, Knob.MEMORY_HIGH, "max", deadline=soon())
-            shown = self._shown(container, self._pod, handle)
+        with self.containers.running(case.create) as handle:
+            path = self.containers.cgroup_of(handle)
+            self.requests.tree.write(path, Knob.MEMORY_HIGH, "max", deadline=soon())
+            shown = self.requests.shown(container, self.requests.pod, handle)
             drifted = ", ".join(sorted(one.knob for one in shown if one.verdict is Verdict.DEVIATES))
-            self.runtime.update(handle, case.create, deadline=soon())
+            self.requests.runtime.update(handle, case.create, deadline=soon())
             found = observed("drift", Knob.MEMORY_HIGH, drifted, cgroup=str(path))
-            return [found, *self._shown(container, self._pod, handle)]
+            return [found, *self.requests.shown(container, self.requests.pod, handle)]
 
     def _through(self, case: RequestCase, happens: Callable[[ContainerHandle], object]) -> Sequence[Finding]:
         """A new container's files, and what stands beside it, after something happened."""
-        with self._running(case.create) as handle:
+        with self.containers.running(case.create) as handle:
             return self._held(self._asked_for(case.create), handle, happens)
 
     def _held(
@@ -339,19 +353,19 @@ class Life(Containers):
 
         When something comes or goes beside a container, systemd may write its files anew.
         """
-        each = {name: wait_with(self._apart(), case) for name, case in cases.items()}
+        each = {name: wait_with(Life(self.requests.apart()), case) for name, case in cases.items()}
         return passed(each, _all_stand, happens, _all_are_seen, within=within)
 
     def _stands(self, case: RequestCase) -> Waiting:
         """A container that waits until those of other cases stand as well, and is then seen and waits again."""
-        with self._running(case.create, name=_one_of_several()) as handle:
+        with self.containers.running(case.create, name=_one_of_several()) as handle:
             yield
             container = self._asked_for(case.create)
             return _without_groups_beside((yield from self._right_before(container, handle, lambda: container)))
 
     def _outlives(self, case: RequestCase) -> Waiting:
         """The same, with the case's updates once the daemon answers again."""
-        with self._running(case.create, name=_one_of_several()) as handle:
+        with self.containers.running(case.create, name=_one_of_several()) as handle:
             yield
 
             def updated() -> RequestedContainer:
@@ -367,26 +381,28 @@ class Life(Containers):
 
         after: what has to be there then. It waits once more before it goes.
         """
-        early = [one for one in self._shown(container, self._pod, handle) if one.verdict is Verdict.DEVIATES]
+        early = [
+            one for one in self.requests.shown(container, self.requests.pod, handle) if one.verdict is Verdict.DEVIATES
+        ]
         if early:
             return early
-        before = self._neighbours(self._pod)
+        before = self.requests.neighbours(self.requests.pod)
         yield
         container = after()
-        state = self.runtime.status(handle, deadline=soon()).state
+        state = self.requests.runtime.status(handle, deadline=soon()).state
         found = [
             observed("state", ContainerState.RUNNING.value, state.value),
-            *self._shown(container, self._pod, handle),
-            *self._kept(before, self._neighbours(self._pod)),
+            *self.requests.shown(container, self.requests.pod, handle),
+            *self.requests.kept(before, self.requests.neighbours(self.requests.pod)),
         ]
         yield
         return found
 
     def _asked_for(self, resources: ContainerResources) -> RequestedContainer:
-        return requested(resources, self.kubelet.runtimes, self.kubelet.host)
+        return requested(resources, self.requests.kubelet.runtimes, self.requests.kubelet.host)
 
     def _systemctl(self, *words: str) -> None:
-        target = self.tree.target
+        target = self.requests.tree.target
         checked(target.run(["systemctl", *words], deadline=Deadline.after(RESTART_SECONDS)), where=target.address)
 
     def _resettle(self, verb: str) -> None:
@@ -401,7 +417,7 @@ class Life(Containers):
 
     def _restart(self) -> None:
         """Restart the service of the CRI runtime."""
-        self._systemctl("restart", self.kubelet.runtimes.cri.runtime.value.replace("-", ""))
+        self._systemctl("restart", self.requests.kubelet.runtimes.cri.runtime.value.replace("-", ""))
 
     def _let_answer(self, handle: ContainerHandle) -> None:
         """Wait until the daemon answers for a container again."""
@@ -409,7 +425,7 @@ class Life(Containers):
 
         def answers() -> bool:
             try:
-                self.runtime.status(handle, deadline=deadline)
+                self.requests.runtime.status(handle, deadline=deadline)
             except MachineryError:
                 # A daemon that starts refuses connections at first, and then has not read its containers yet.
                 return False

@@ -133,17 +133,28 @@ class Requests:
     baseline: dict[str, FileText] = field(default_factory=dict)
     standing: dict[str, Standing] = field(default_factory=dict)
 
-    def _left(self, pod: AdmittedPod, below: frozenset[str]) -> Finding:
+    @property
+    def pod(self) -> AdmittedPod:
+        """The pod in which containers are asked for, the first of the population."""
+        return next(iter(self.population.pods.values()))
+
+    def apart(self) -> Requests:
+        """The same pod, in which what this one makes stands beside what others make."""
+        pod = dataclasses.replace(self.pod, containers=dict(self.pod.containers), asked=dict(self.pod.asked))
+        population = dataclasses.replace(self.population, pods={pod.pod.uid: pod})
+        return dataclasses.replace(self, population=population)
+
+    def nothing_left(self, pod: AdmittedPod, below: frozenset[str]) -> Finding:
         """After a refusal the pod's cgroup has what it had before; systemd takes a moment to remove a scope."""
         try:
             now = wait(
                 "nothing is left below the pod's cgroup",
-                lambda: self._below(pod),
+                lambda: self.below(pod),
                 until=lambda names: names <= below,
                 deadline=Deadline.after(REMOVED_AGAIN_SECONDS if self.left else REMOVED_SECONDS),
             )
         except DeadlineError:
-            now = self._below(pod)
+            now = self.below(pod)
         left = sorted(now - below)
         self.left.extend(left)
         return Finding(
@@ -158,12 +169,12 @@ class Requests:
             evidence={"left": ", ".join(left)} if left else {},
         )
 
-    def _below(self, pod: AdmittedPod) -> frozenset[str]:
+    def below(self, pod: AdmittedPod) -> frozenset[str]:
         """The names in the pod's cgroup."""
         folder = self.tree.hierarchy.folder(pod.planned.cgroup.path)
         return frozenset(self.tree.target.list(folder, deadline=Deadline.after(READ_SECONDS)) or ())
 
-    def _neighbours(
+    def neighbours(
         self, pod: AdmittedPod, above: Sequence[CgroupPath] = ()
     ) -> Mapping[CgroupPath, Mapping[str, FileText]]:
         """What the pod's cgroup and its own containers' hold, and these above it."""
@@ -172,15 +183,15 @@ class Requests:
         paths = [pod.planned.cgroup.path, *containers, *above]
         files = [knob.value for knob in (*self.kubelet.files.planned, *CPUSETS)]
         settings = self.settings.names(pod.planned.cgroup.path)
-        return {path: seen.files for path, seen in self._read(paths, [*files, *settings]).cgroups.items()}
+        return {path: seen.files for path, seen in self.read(paths, [*files, *settings]).cgroups.items()}
 
-    def _read(self, paths: Sequence[CgroupPath], names: Sequence[str]) -> Reading:
+    def read(self, paths: Sequence[CgroupPath], names: Sequence[str]) -> Reading:
         """Files that something is judged by."""
         reading = self.tree.read_cgroups(paths, names, deadline=Deadline.after(READ_SECONDS))
         self.recorder.reading(reading)
         return reading
 
-    def _kept(
+    def kept(
         self,
         before: Mapping[CgroupPath, Mapping[str, FileText]],
         after: Mapping[CgroupPath, Mapping[str, FileText]],
@@ -202,12 +213,12 @@ class Requests:
         oci = self.kubelet.runtimes.oci
         if _checks(case) and not oci.has(Feature.CHECKS_BEFORE_UPDATE):
             return [unchecked_update(str(oci))]
-        [pod] = self.population.pods.values()
+        pod = self.pod
         above = pod.planned.cgroup.path.ancestors
-        before, below = self._neighbours(pod, above), self._below(pod)
-        with self._removing(pod):
+        before, below = self.neighbours(pod, above), self.below(pod)
+        with self.removing(pod):
             findings = self._asked(case, pod, below)
-            findings += self._kept(before, self._neighbours(pod, above))
+            findings += self.kept(before, self.neighbours(pod, above))
             findings += written_by_others(pod.planned.cgroup, before)
         return findings
 
@@ -216,8 +227,8 @@ class Requests:
 
         DeadlineError for one whose memory does not settle.
         """
-        [pod] = self.population.pods.values()
-        with self._removing(pod):
+        pod = self.pod
+        with self.removing(pod):
             handle = self._create(pod, case.create)
             path = self.kubelet.layout.container(pod.planned.cgroup.path, handle.id)
             page_size = self.kubelet.host.page_size
@@ -228,9 +239,9 @@ class Requests:
 
         DeadlineError for one that does not end.
         """
-        [pod] = self.population.pods.values()
+        pod = self.pod
         template = dataclasses.replace(program, name=NAME)
-        with self._removing(pod):
+        with self.removing(pod):
             handle = ask_for_container(self.runtime, pod, template, case.create, deadline=_soon(), follow=True)
             return oom_event_findings(self.runtime, handle, deadline=_soon())
 
@@ -241,7 +252,7 @@ class Requests:
         fails is raised by `judge`.
         """
         if case.name not in self.standing and Capability.UPDATE in self.runtime.capabilities:
-            [pod] = self.population.pods.values()
+            pod = self.pod
             self.standing[case.name] = Standing(self, pod)
             try:
                 self._made_to_stand(case, self.standing[case.name])
@@ -253,7 +264,7 @@ class Requests:
             container = requested(case.create, self.kubelet.runtimes, self.kubelet.host)
             handle = self._create(standing.pod, case.create, name)
             standing.containers[name] = (container, handle)
-        standing.before = self._neighbours(standing.pod)
+        standing.before = self.neighbours(standing.pod)
         for update in case.updates:
             container = requested_again(container, update)
             ask_for_update(self.runtime, handle, update, deadline=_soon())
@@ -269,15 +280,15 @@ class Requests:
     def look_at(self, standing: Standing) -> Sequence[Finding]:
         """What stands in the pod of this one, which is removed then."""
         pod = standing.pod
-        with self._removing(pod, BESIDE), self._removing(pod, UPDATED):
+        with self.removing(pod, BESIDE), self.removing(pod, UPDATED):
             if standing.failure is not None:
                 raise standing.failure
             if (left := standing.updated.remaining) > 0:
                 SYSTEM_CLOCK.sleep(left)
             found: list[Finding] = []
             for container, handle in standing.containers.values():
-                found += self._shown(container, pod, handle)
-            return [*found, *self._kept(standing.before, self._neighbours(pod))]
+                found += self.shown(container, pod, handle)
+            return [*found, *self.kept(standing.before, self.neighbours(pod))]
 
     def _asked(self, case: AnyRequestCase, pod: AdmittedPod, below: frozenset[str]) -> list[Finding]:
         """What comes of the requests, one after another, until one is refused or should have been."""
@@ -295,26 +306,26 @@ class Requests:
             except RuntimeCallError as error:
                 told = refused_finding(error, container, why=why, update=bool(number))
                 if handle is not None:
-                    return [told, *self._shown(before, pod, handle), self._next_update(handle)]
-                self._remove(pod)
-                return [told, self._left(pod, below), self._next(pod, error, told)]
+                    return [told, *self.shown(before, pod, handle), self._next_update(handle)]
+                self.remove(pod)
+                return [told, self.nothing_left(pod, below), self._next(pod, error, told)]
             if must := why or container.refusal:
                 return [taken_finding(must, container, update=bool(number))]
             if 0 < number < len(case.updates) and (wrong := self._wrong(container, pod, handle)):
                 return wrong
         assert handle is not None  # noqa: S101 - the first request creates it
         taken = request_finding(Verdict.CONFORMS, update=bool(case.updates), expected="taken", observed="taken")
-        return [taken, *self._shown(container, pod, handle)]
+        return [taken, *self.shown(container, pod, handle)]
 
     def _wrong(self, container: RequestedContainer, pod: AdmittedPod, handle: ContainerHandle) -> list[Finding]:
         """What deviates after an update that is not the last."""
-        return [one for one in self._shown(container, pod, handle) if one.verdict is Verdict.DEVIATES]
+        return [one for one in self.shown(container, pod, handle) if one.verdict is Verdict.DEVIATES]
 
     def _create(self, pod: AdmittedPod, request: AnyRequest, name: str = NAME) -> ContainerHandle:
         template = dataclasses.replace(pod.pod.containers[0], name=name)
         return ask_for_container(self.runtime, pod, template, request, deadline=_soon())
 
-    def _shown(self, container: RequestedContainer, pod: AdmittedPod, handle: ContainerHandle) -> list[Finding]:
+    def shown(self, container: RequestedContainer, pod: AdmittedPod, handle: ContainerHandle) -> list[Finding]:
         """The files of the container's cgroup."""
         parent, subject = pod.planned.cgroup.path, Subject.of_container(handle.name)
         knobs = [knob for knob in Knob if knob in container.named or knob in {*self.kubelet.files.planned, *CPUSETS}]
@@ -322,7 +333,7 @@ class Requests:
         path = self.kubelet.layout.container(parent, handle.id)
         self.recorder.plan(self.population.plan, requested=planned)
         settings = self.settings.names(path)
-        reading = self._read([path], [*(knob.value for knob in knobs), *settings])
+        reading = self.read([path], [*(knob.value for knob in knobs), *settings])
         findings = list(judge_cgroup(planned, path, subject, reading, enacted_by=Setter.RUNTIME))
         files = reading.cgroups[path].files
         unnamed = self._unnamed(container, {name: files[name] for name in settings}, {*knobs}, pod)
@@ -341,7 +352,7 @@ class Requests:
             # Nor can it be killed there: only the runtime knows where it is.
             self.runtime.stop(handle, grace=0, deadline=_soon())
         elif files.get(Knob.MEMORY_MAX) is NoFile.NO_FILE:
-            controllers = self._read([path, parent], [CONTROLLERS])
+            controllers = self.read([path, parent], [CONTROLLERS])
             findings += uncounted_findings(path, parent, controllers, subject=subject)
         asked = [request for request in container.requests if isinstance(request, ContainerResources)]
         if not asked:
@@ -358,7 +369,7 @@ class Requests:
         of_scope = scope_cgroup(container, name=planned.container, parent=pod.planned.cgroup.path)
         settings = self.settings.names(scope)
         names = [knob.value for knob in (*of_scope.knobs, *SCOPE_FILES)]
-        held = self._read([scope], [*names, *settings]).cgroups[scope].files
+        held = self.read([scope], [*names, *settings]).cgroups[scope].files
         found = list(scope_findings(planned, of_scope, scope, held, subject=subject))
         judged = {SUBTREE_CONTROL, *(knob.value for knob in Knob if knob in container.named or knob not in OF_SCOPES)}
         unnamed = self._unnamed(container, {name: held[name] for name in settings}, judged, pod)
@@ -385,10 +396,10 @@ class Requests:
     def _asked_for_nothing(self, pod: AdmittedPod) -> Mapping[str, FileText]:
         """The settings of a container of the pod that was asked for nothing, made once and removed."""
         if not self.baseline:
-            with self._removing(pod, BASELINE):
+            with self.removing(pod, BASELINE):
                 handle = self._create(pod, _NOTHING, BASELINE)
                 path = self.kubelet.layout.container(pod.planned.cgroup.path, handle.id)
-                self.baseline.update(self._read([path], self.settings.names(path)).cgroups[path].files)
+                self.baseline.update(self.read([path], self.settings.names(path)).cgroups[path].files)
         return self.baseline
 
     def _score(self, asked: int, path: CgroupPath, subject: Subject) -> Finding:
@@ -416,17 +427,17 @@ class Requests:
         return taken_next(update=True)
 
     @contextlib.contextmanager
-    def _removing(self, pod: AdmittedPod, name: str = NAME) -> Iterator[None]:
+    def removing(self, pod: AdmittedPod, name: str = NAME) -> Iterator[None]:
         """Remove the container that is made in this context at its end; the first error is raised."""
         try:
             yield
         except BaseException:
             with contextlib.suppress(MachineryError):
-                self._remove(pod, name)
+                self.remove(pod, name)
             raise
-        self._remove(pod, name)
+        self.remove(pod, name)
 
-    def _remove(self, pod: AdmittedPod, name: str = NAME) -> None:
+    def remove(self, pod: AdmittedPod, name: str = NAME) -> None:
         """Kill it in the kernel and remove it: StopContainer starts another program or two, and proves nothing here.
 
         NonconformanceError, with its finding, for one that runs and has no process in its cgroup: the runtime ends it.

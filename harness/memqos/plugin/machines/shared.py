@@ -78,7 +78,7 @@ def asked_ahead(
     pods = alike(pod, max(1, min(settings.parallel, len(upcoming))))
     with (
         contextlib.ExitStack() as closing,
-        station.node.asking_each(pods, kubelet, Requests) as askers,
+        station.node.asking_each(pods, kubelet) as askers,
         ahead_of(askers, upcoming, judge, beside=beside, leaves=lambda: leaves(config, station.place)) as ahead,
     ):
         for folder in kept.values():
