@@ -11,25 +11,25 @@ SUITES = Path(__file__).parents[2] / "suites"
 
 HEAD = """# Claims
 
-What the conformance suites prove: one sentence each, in `suites/<chapter>/claims.toml`. A claim's id is chapter/name;
-`memqos run -k` takes a part of a test's name, and reports name the claims.
+The conformance suites prove these claims, each one sentence in `suites/<chapter>/claims.toml`. A claim's id is chapter/name.
+Reports name claims by id; `memqos run -k` selects cases by a part of a test's name.
 
-| field | what it says |
+| field | what it is |
 |---|---|
 | `sentence` | what is true if the test passes |
-| `source` | where that is written: a section of an enhancement, a kernel document, a function of the kubelet |
-| `releases` | the Kubernetes releases that it is about: `1.27+`, `1.22-1.36`, `1.27`, or `any` for what the kernel \
-or the runtime does by itself |
+| `source` | the source of the sentence: a section of an enhancement, a kernel document, a function of the kubelet |
+| `releases` | the Kubernetes releases to which it applies: `1.27+`, `1.22-1.36`, `1.27`, or `any` for a behaviour of the \
+kernel or the runtime itself |
 | `kind` | `state`: values at rest. `behaviour`: what happens over time. `refusal`: what must not run |
-| `about` | on whose doing the claim rests: `runtime`, `kernel`, or `kubelet rules` whoever writes them. A case that \
-observed nothing which the runtime (or the kernel) made is *not observable*: values that memqos wrote itself and reads \
-back prove nothing of a runtime |
-| `needs` | what it takes to show it; without it the claim is *not observable*, which is never a pass |
-| `asks` | what the claim's case does, where that needs no test of its own: \
+| `about` | the component that the claim is about: `runtime`, `kernel`, or `kubelet rules`, whichever program applies \
+them. A case about the runtime (or the kernel) that observed none of its values is *not observable*: values that \
+memqos itself wrote and reads back prove nothing about a runtime |
+| `needs` | what the node must have; without it the claim is *not observable*, which is never a pass |
+| `asks` | what the claim's case does, for a claim without a test of its own: \
 `{ verb = "left_alone", request = "everything" }`, `{ verb = "left_by_few", of = ["cgroups"] }`, or \
-`{ kubelets = ["v1.36-tiered", "v1.36-off"] }`; a claim with the name of a request needs none |
-| `default` | `false` if a run of whole suites proves it with `--all` alone; one that names its chapter, file or test \
-always does. At the head of a file it is meant of all claims that do not say it themselves |
+`{ kubelets = ["v1.36-tiered", "v1.36-off"] }`; a claim named like a request needs neither |
+| `default` | `false` if a run of whole suites includes the claim only with `--all`; a run that names its chapter, file or \
+test always includes it. At the head of a file it sets the default for all claims of the file |
 
 | need | means |
 |---|---|

@@ -18,7 +18,7 @@ MOST_CLAIMS = 3
 
 HEAD = """# Known deviations
 
-`vm/known.toml` lists what certain versions of runtimes and of the kernel are known to do wrong. `--known FILE` adds
+`vm/known.toml` lists known faults of certain versions of runtimes, kernels and kubelets. `--known FILE` adds
 your own list and can be repeated; the setting is `known = ["known.toml"]`. A listed deviation is reported as *known*,
 with its entry, and does not fail the run. *Known* is an outcome and a verdict of its own, with its own column in the
 summary, the matrix, `bundle.json` and `junit_01.xml` (there, a property of a case that passed).
@@ -44,15 +44,13 @@ where = [
 | field | what it is |
 |---|---|
 | `runtime` | the CRI or OCI runtime, by the name that it reports; `linux`: the kernel, by its release; `kubelet`: \
-by the \
-Kubernetes release |
+by the Kubernetes release |
 | `since`, `fixed` | the first release that deviates, and the first that no longer does; by default every release, \
-and not \
-fixed yet |
+and not fixed yet |
 | `sentence` | what the runtime does wrong |
 | `upstream` | the upstream issue or pull request |
-| `fault` | instead of these five: a row of [what is known](#what-is-known), from which they come |
-| `claim`, `knob` | what deviates: both must match; a list of claims or knobs stands for one entry each |
+| `fault` | instead of these five fields: a row of [what is known](#what-is-known) that has them |
+| `claim`, `knob` | what deviates: both must match; a list of claims or knobs means one entry for each |
 | `cause` | for a kubelet, instead of a claim: what it leaves behind ([below](#kubelets)) |
 | `beside` | the other runtime that the deviation requires, such as the OCI runtime below the CRI runtime |
 | `driver`, `observed` | the cgroup driver and the observed value; by default either driver and any value |
@@ -67,7 +65,7 @@ after `since` are rejected with file and line before any machine starts (exit co
 ./memqos run --runtime-binary ./my-runc --known known.toml
 ```
 
-An entry hides nothing else: another knob, claim, runtime, version or value still deviates, and a case with a known
+An entry covers nothing else: another knob, claim, runtime, version or value still deviates, and a case with a known
 and another deviation deviates. If a runtime reports no version, only entries without `since` and `fixed` apply.
 
 The end of a run lists, by version, each entry whose claim ran with that runtime and whose knob was right everywhere.
@@ -76,8 +74,8 @@ It also lists an entry whose claim conforms without a finding for the knob, beca
 
 ## What is known
 
-The versions, sentences and links are rows of `memqos.engine.faults`; `vm/known.toml` has the claims and files. What
-the versions of runtimes differ in besides is in [versions of runtimes](versions.md).
+The versions, sentences and links are rows of `memqos.engine.faults`; `vm/known.toml` has the claims and files. For other
+differences between versions see [versions of runtimes](versions.md).
 
 | fault | versions | what it does | upstream | shows in |
 |---|---|---|---|---|
@@ -92,12 +90,11 @@ them as known if the list has the cause, the knob and the kubelet's release:
 
 | `cause` | pattern |
 |---|---|
-| `stopped-container` | files of the pod show another size than those of its containers, and a container was \
-restarted or \
-is not running; without a status: the pod's limit is below a container's |
+| `stopped-container` | the pod's files show another size than those of its containers, and a container was \
+restarted or is not running; without a status: the pod's limit is below a container's |
 | `pod-memory-qos` | memory.min or memory.low of the pod does not match its requests, and those of its containers do |
 | `high-at-limit` | the request of a Burstable container equals its limit, no memory.high is sent, and the file \
-holds one \
+holds a value \
 below the limit |
 
 [`memqos expect --resize`](resize.md#what-it-leaves-behind) prints which of them a resize leaves behind.

@@ -8,16 +8,16 @@ PAGE = DOCS / "reference" / "versions.md"
 
 HEAD = """# Versions of runtimes
 
-What the versions of container runtimes and OCI runtimes do differently, as far as it decides control files. The table
-is `memqos.engine.translate.versions.FEATURES`; the translations and the plans ask it. What released versions do wrong
-in a run is in [known deviations](known-deviations.md#what-is-known).
+Differences between versions of container runtimes and OCI runtimes that affect control files. Translations and plans use
+this table, `memqos.engine.translate.versions.FEATURES`. For faults of released versions that a run shows, see
+[known deviations](known-deviations.md#what-is-known).
 
 | runtime | from | this version and later ones | earlier versions | upstream |
 |---|---|---|---|---|
 """
 
 NAMES = {RuntimeName.CRIO: "CRI-O", RuntimeName.RUNSC: "runsc (gVisor)"}
-"""Where a runtime is called otherwise than it reports itself."""
+"""Runtimes whose usual name differs from the one that they report."""
 
 
 def page() -> str:

@@ -245,7 +245,7 @@ def test_a_disk_that_fills_up_after_the_last_case_is_the_hosts_matter(suite, sma
 
     assert result.returncode == 6, result.stdout + result.stderr
     assert "bundle.json: No space left on device" in result.stderr
-    assert "verdict: this host is not able (3 cases observed" in result.stdout
+    assert "verdict: this host cannot run it (3 cases observed" in result.stdout
     assert "Traceback" not in result.stdout + result.stderr
     assert not list((pytester.path / "disk/out").glob(".*"))
 

@@ -1,4 +1,4 @@
-"""`memqos baseline`: writes a file that accepts a run's deviations until a day."""
+"""`memqos baseline`: writes a file that accepts a run's deviations until a date."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from memqos.errors import UsageError
 
 __all__ = ["command"]
 
-HELP = """Write a baseline: accept the deviations of a run until a day.
+HELP = """Write a baseline: accept the deviations of a run until a date.
 
-`memqos run --baseline FILE` then reports them as known. They do not fail a run until that day is over.
+`memqos run --baseline FILE` then reports them as known, and they do not fail a run up to and including that date.
 
 \b
 Example:

@@ -29,10 +29,10 @@ __all__ = ["cli", "main"]
 PAGES: dict[str, str] = {
     "run": "Boot a machine, run the conformance suites in it, print the verdict.",
     "watch": "Run, and rerun whenever the runtime's binary changes.",
-    "baseline": "Write a file that accepts a run's deviations until a day.",
+    "baseline": "Write a file that accepts a run's deviations until a date.",
     "expect": "Print what every control file must hold for these pods, and why.",
     "audit": "Judge a node that runs pods, live or recorded: which control file deviates, and why.",
-    "analyze": "Analyse a benchmark's series above memory.high: sleeps, thrashes, killed, or ended otherwise.",
+    "analyze": "Analyse a benchmark's samples above memory.high: sleeping, thrashing, killed, or ended otherwise.",
     "collect": "Collect a node that runs pods into a file for audit.",
     "report": "Render, compare, merge and verify the results of runs.",
     "vm": "Build, list, enter and remove the virtual machines' images.",
@@ -76,10 +76,10 @@ def _page(verb: str) -> click.Command:  # noqa: C901 - one case for each verb
     return command
 
 
-HELP = """Test and prove Kubernetes memory QoS on cgroup v2.
+HELP = """Test Kubernetes memory QoS on cgroup v2.
 
-memqos boots Linux machines, runs containers in them through a real runtime, applies the kubelet's rules, and judges
-the values and the behaviour of the kernel.
+memqos boots Linux machines, runs containers in them through a real runtime, applies the kubelet's rules, and checks
+the values in the control files and the kernel's behaviour.
 
 \b
 Begin with:
@@ -107,7 +107,7 @@ class Verbs(KnownVerbs):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
         """The verbs with their help lines, without importing their pages."""
-        with formatter.section("Verbs"):
+        with formatter.section("Commands"):
             formatter.write_dl(list(PAGES.items()))
 
 
@@ -136,7 +136,7 @@ def _with_debug(command: click.Command) -> None:
     help=HELP,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 conforms, 1 deviates, 2 interrupted, 3 machinery failed, 4 usage, 5 nothing observed, "
-    "6 this host is not able, 141 the reader of the output closed it.",
+    "6 this host cannot run it, 141 the reader closed the output.",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="memqos", message="%(prog)s %(version)s")
 def cli() -> None:

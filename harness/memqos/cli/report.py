@@ -34,7 +34,7 @@ HELP = """Report on results folders, also on that of a killed run. Several folde
 \b
   memqos report html results/TIME -o report.html     write one HTML file that needs nothing else
   memqos report show results/TIME                    print the summary of the run again
-  memqos report compare results/OLD results/NEW      print what got better, and what got worse
+  memqos report compare results/OLD results/NEW      print what improved and what got worse
   memqos report support results/*                    write a table of claims by runtime and version
   memqos report merge shard-1 shard-2 -o results     merge several folders into one
   memqos report verify results/TIME                  check that the folder is unchanged since its run

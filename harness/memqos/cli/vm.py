@@ -38,7 +38,7 @@ Start with:
   memqos vm build            build the default image now, instead of in the next run
   memqos vm shell            open a shell in a machine like that of a test
   memqos vm list             list images, checkpoints and kept machines, with age and size
-  memqos vm prune            remove what no run would use any more
+  memqos vm prune            remove images and checkpoints that no run would use
 """
 
 MINUTE, HOUR, DAY = 60, 3600, 86400

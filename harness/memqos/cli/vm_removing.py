@@ -1,4 +1,4 @@
-"""`memqos vm rm` removes what is named, `prune` what no run would use any more."""
+"""`memqos vm rm` removes images, checkpoints and machines by name; `prune` removes unused ones."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def rm(names: tuple[str, ...], everything: bool) -> None:
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 def prune(dry_run: bool) -> None:
-    """Remove what no run would use any more: outdated and damaged images, checkpoints without image, leftovers.
+    """Remove unused data: outdated and damaged images, checkpoints without image, and leftovers of killed runs.
 
     Images of the present recipe and their checkpoints stay, and so does everything that a process is using. If
     checkpoints take more than 12 GiB together, the least recently used are removed too. Leftovers are the machines and

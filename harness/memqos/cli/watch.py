@@ -107,7 +107,7 @@ command = click.Command(
     callback=_watch,
     params=[
         *(
-            click.Option([option], metavar="PATH", help=f"As of `memqos run`: the file of the {key.partition('_')[0]}.")
+            click.Option([option], metavar="PATH", help=f"The {key.partition('_')[0]} binary, as for `memqos run`.")
             for key, option in _OPTIONS.items()
         ),
         click.Argument(["words"], nargs=-1, type=click.UNPROCESSED, metavar="[RUN ARGS]..."),

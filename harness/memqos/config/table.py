@@ -49,7 +49,7 @@ SETTINGS: tuple[Setting, ...] = (
         default=CgroupVersion.V2,
         choices=tuple(CgroupVersion),
         metavar="VERSION",
-        help="cgroup hierarchy that the machines boot with; v1 needs a profile that can, see `memqos vm list`",
+        help="cgroup hierarchy that the machines boot with; v1 needs a profile that supports it, see `memqos vm list`",
     ),
     Setting(
         name="no-recursiveprot",

@@ -20,7 +20,7 @@ LINUX = "linux"
 """The kernel's name in lists of known deviations."""
 
 FOUND = "found by memqos: docs/explanation/found.md"
-"""What stands for the upstream report of a fault that has none."""
+"""The upstream field of a fault without an upstream report."""
 
 _SCOPE_OOM_POLICY = "opencontainers/cgroups#41, in its 0.0.8, which runc 1.5.1 does not have"
 _SCOPE_NO_SWAP = "opencontainers/cgroups#74, moby#51446"
@@ -56,107 +56,106 @@ def _release(runtime: RuntimeName, feature: Feature) -> str:
 _RUNC = {
     "runc/no-swap-is-lost-in-a-daemon-reload": Fault(
         runtime=RuntimeName.RUNC,
-        sentence="No swap that follows from the limit of memory and swap does not become MemorySwapMax=0 of the scope, "
-        "so a daemon-reload lifts it; with systemd 257 only after another container of the pod had gone.",
+        sentence="If a memory-plus-swap limit means no swap, runc does not set MemorySwapMax=0 on the scope, so a "
+        "daemon-reload removes the swap limit; with systemd 257 only after another container of the pod was removed.",
         upstream=_SCOPE_NO_SWAP,
     ),
     "runc/no-swap-is-lost-in-an-update": Fault(
         runtime=RuntimeName.RUNC,
         fixed=_release(RuntimeName.RUNC, Feature.UPDATE_KEEPS_MEMORY),
-        sentence="No swap does not become MemorySwapMax=0 of the scope, so systemd lifts it in an update of the memory "
-        "limit alone; seen with 1.1.15.",
+        sentence="For a container without swap runc does not set MemorySwapMax=0 on the scope, so systemd removes the "
+        "swap limit in an update of the memory limit alone; seen with 1.1.15.",
         upstream=_SCOPE_NO_SWAP,
     ),
     "runc/oom-group-is-lost-in-a-daemon-reload": Fault(
         runtime=RuntimeName.RUNC,
-        sentence="memory.oom.group does not become OOMPolicy of the scope, so newer versions of systemd write their "
-        "own in a daemon-reload; seen with 1.3.6, and with 1.1.15 and systemd 257 after another container of the pod "
-        "had gone.",
+        sentence="runc does not set OOMPolicy on the scope for memory.oom.group, so newer versions of systemd reset the "
+        "file in a daemon-reload; seen with 1.3.6, and with 1.1.15 and systemd 257 after another container of the pod "
+        "was removed.",
         upstream=_SCOPE_OOM_POLICY,
     ),
     "runc/oom-group-is-lost-in-an-update": Fault(
         runtime=RuntimeName.RUNC,
-        sentence="memory.oom.group does not become OOMPolicy of the scope, so systemd writes its own in an update that "
-        "sets a property of the scope, and runc writes only the unified entries that the update names; seen with "
+        sentence="runc does not set OOMPolicy on the scope for memory.oom.group, so systemd resets the file in an update "
+        "that sets a property of the scope, and runc writes only the unified entries that the update names; seen with "
         "1.1.15 and 1.3.6.",
         upstream=_SCOPE_OOM_POLICY,
     ),
     "runc/oom-group-is-lost-in-an-empty-update": Fault(
         runtime=RuntimeName.RUNC,
         since=_release(RuntimeName.RUNC, Feature.UPDATE_KEEPS_MEMORY),
-        sentence="An update that names nothing sets the limits of memory again, and systemd then writes its own "
-        "memory.oom.group; seen with 1.3.6.",
+        sentence="An empty update sets the memory limits again, and systemd then resets memory.oom.group; seen with "
+        "1.3.6.",
         upstream=_SCOPE_OOM_POLICY,
     ),
     "runc/oom-group-is-lost-in-a-refused-update": Fault(
         runtime=RuntimeName.RUNC,
         since="1.1",
         fixed="1.2",
-        sentence="An update that is refused for an unknown key may leave memory.oom.group at 0; seen with 1.1.15.",
+        sentence="An update that is rejected for an unknown key may leave memory.oom.group at 0; seen with 1.1.15.",
     ),
     "runc/update-below-use-kills-and-fails": Fault(
         runtime=RuntimeName.RUNC,
-        sentence="An update below what is used sets the limit, which kills the container, and then returns an error; "
-        "seen with 1.1.15.",
+        sentence="An update to a limit below the usage sets the limit, which kills the container, and then returns an "
+        "error; seen with 1.1.15.",
     ),
 }
 
 _CRUN = {
     "crun/refused-container-leaves-its-cgroup": Fault(
         runtime=RuntimeName.CRUN,
-        sentence="A container that is refused when its cgroup is set up leaves that cgroup behind, empty; seen with "
-        "1.21 and 1.28.",
+        sentence="If setting up a container's cgroup fails, crun leaves the empty cgroup behind; seen with 1.21 and 1.28.",
         upstream="containers/crun#2242, merged after 1.29.1",
     ),
     "crun/refused-score-leaves-a-cgroup": Fault(
         runtime=RuntimeName.CRUN,
-        sentence="A container that is refused for its oom_score_adj leaves its cgroup behind, empty; seen with 1.21 "
+        sentence="If a container is rejected for its oom_score_adj, crun leaves its empty cgroup behind; seen with 1.21 "
         "and 1.28.",
     ),
     "crun/scope-limits-unlimited-swap": Fault(
         runtime=RuntimeName.CRUN,
         since=_release(RuntimeName.CRUN, Feature.SCOPE_HAS_PROTECTION),
-        sentence="The scope above a container gets the limit of memory and swap together as its MemorySwapMax, and not "
-        "memory.swap.max of unified: a program that may swap without limit is killed with as much in swap as its "
-        "memory limit is; seen with 1.28, also below CRI-O 1.32.13 and 1.36.3.",
+        sentence="crun sets MemorySwapMax of the scope above a container to the memory-plus-swap limit and ignores "
+        "memory.swap.max of unified: a program that may swap without limit is killed when its swap reaches the memory "
+        "limit; seen with 1.28, also below CRI-O 1.32.13 and 1.36.3.",
     ),
     "crun/scope-is-limited-before-the-check": Fault(
         runtime=RuntimeName.CRUN,
         since=_release(RuntimeName.CRUN, Feature.SCOPE_HAS_MEMORY_MAX),
-        sentence="An update that is to be checked sets MemoryMax of the scope before the check: that kills the "
-        "container (seen with 1.21), or the limit stays after the refusal (seen with 1.28).",
+        sentence="An update with checkBeforeUpdate sets MemoryMax of the scope before the check: that kills the container "
+        "(seen with 1.21), or the limit stays although the update is rejected (seen with 1.28).",
     ),
     "crun/scope-is-protected-before-the-refusal": Fault(
         runtime=RuntimeName.CRUN,
         since=_release(RuntimeName.CRUN, Feature.SCOPE_HAS_PROTECTION),
-        sentence="An update of unified sets the scope's properties first, and they stay where the kernel then refuses "
-        "the value; seen with 1.21 and 1.28.",
+        sentence="An update of unified sets the scope's properties first, and they stay if the kernel then rejects the "
+        "value; seen with 1.21 and 1.28.",
     ),
     "crun/exec-has-no-score": Fault(
         runtime=RuntimeName.CRUN,
-        sentence="A program that exec starts keeps the oom_score_adj of the runtime's daemon, so the container is "
-        "killed before it; seen with 1.21 and 1.28.",
+        sentence="A program started by exec keeps the oom_score_adj of the runtime's daemon, so the kernel kills the "
+        "container's own program before it; seen with 1.21 and 1.28.",
     ),
     "crun/update-below-use-kills-and-fails": Fault(
         runtime=RuntimeName.CRUN,
-        sentence="An update below what is used sets the limit, which kills the container, and then returns an error; "
-        "seen with 1.21.",
+        sentence="An update to a limit below the usage sets the limit, which kills the container, and then returns an "
+        "error; seen with 1.21.",
     ),
 }
 
 _RUNSC = {
     "runsc/scope-hides-refusals-of-the-kernel": Fault(
         runtime=RuntimeName.RUNSC,
-        sentence="With systemd's driver it only sets properties of the scope, and systemd does not report which of "
-        "them the kernel refuses; seen with 20240729.",
+        sentence="With the systemd driver runsc only sets properties of the scope, and systemd does not report which of "
+        "them the kernel rejects; seen with 20240729.",
     ),
 }
 
 _CONTAINERD = {
     "containerd/oom-event-comes-after-the-exit": Fault(
         runtime=RuntimeName.CONTAINERD,
-        sentence="The shim reports an OOM kill beside the exit of the process, not before it: if the exit comes first, "
-        "or the cgroup is gone by then, the reason is Error; seen twice with 1.7.24.",
+        sentence="The shim reports an OOM kill independently of the process's exit: if the exit is reported first, or the "
+        "cgroup has been removed by then, the reason is Error; seen twice with 1.7.24.",
         upstream="containerd#8893, containerd#12714",
     ),
 }
@@ -165,33 +164,32 @@ _CRIO = {
     "cri-o/update-drops-unified": _before(RuntimeName.CRIO, Feature.UPDATE_KEEPS_UNIFIED),
     "cri-o/update-resets-oom-group": Fault(
         runtime=RuntimeName.CRIO,
-        sentence="runc gets the update alone, without the unified entries of creation, and does not write "
+        sentence="CRI-O passes only the update to runc, without the unified entries of creation, so runc does not write "
         "memory.oom.group again after systemd has reset it; seen with 1.32.13 and 1.36.3.",
     ),
     "cri-o/update-reads-no-swap-limit": Fault(
         runtime=RuntimeName.CRIO,
-        sentence="UpdateContainerResources reads no swap limit: memory and swap together become the memory limit; seen "
+        sentence="UpdateContainerResources ignores the swap limit and sets memory plus swap to the memory limit; seen "
         "with 1.32.13 and 1.36.3.",
     ),
     "cri-o/update-lifts-no-memory-limit": Fault(
         runtime=RuntimeName.CRIO,
         since="1.33.4",
-        sentence="A memory limit of -1, which is none, is refused as negative, and zero is left out, so no update "
-        "lifts a limit; seen with 1.36.3.",
+        sentence="CRI-O rejects a memory limit of -1 (unlimited) as negative and leaves out zero, so no update removes a "
+        "limit; seen with 1.36.3.",
     ),
     "cri-o/refused-container-leaves-a-cgroup-of-conmon": Fault(
         runtime=RuntimeName.CRIO,
-        sentence="A container that the OCI runtime refuses leaves the cgroup that was made for its conmon; seen with "
-        "1.32.13 and runc.",
+        sentence="If the OCI runtime rejects a container, CRI-O leaves the cgroup of its conmon behind; seen with 1.32.13 "
+        "and runc.",
     ),
     "cri-o/swap-without-memory-is-ignored": Fault(
         runtime=RuntimeName.CRIO,
-        sentence="A limit of memory and swap is dropped where no limit of memory comes with it; seen with 1.32.13 and "
-        "1.36.3.",
+        sentence="CRI-O drops a memory-plus-swap limit without a memory limit; seen with 1.32.13 and 1.36.3.",
     ),
     "cri-o/oom-kill-is-an-error": Fault(
         runtime=RuntimeName.CRIO,
-        sentence="conmon may be too late to see the OOM kill in memory.events of a cgroup that is gone; seen with "
+        sentence="conmon may miss an OOM kill, because the cgroup with its memory.events is removed first; seen with "
         "1.32.13 and conmon 2.1.12.",
         upstream="cri-o#4382, cri-o#6580, cri-o#6973",
     ),
@@ -200,8 +198,8 @@ _CRIO = {
 _DOCKER = {
     "docker/least-memory-may-not-start": Fault(
         runtime=RuntimeName.DOCKER,
-        sentence="Of the least limit that is accepted, runc's own first process may need more, where its heap gets "
-        "huge pages; seen with 1.1.15.",
+        sentence="With the smallest accepted limit, runc's init process may run out of memory if its heap gets huge "
+        "pages; seen with 1.1.15.",
     ),
 }
 
@@ -210,20 +208,20 @@ _LINUX = {
         runtime=LINUX,
         since="6.12.95",
         fixed="6.12.107",
-        sentence="Where all page cache is dirty, reclaim with MGLRU wakes no flusher, and the program is killed; seen "
-        "with 6.12.95.",
+        sentence="If all page cache is dirty, reclaim with MGLRU wakes no flusher, and the program is killed; seen with "
+        "6.12.95.",
     ),
     "linux/oom-kills-beside-a-victim-that-exits": Fault(
         runtime=LINUX,
         since="7.2.12",
         sentence="The OOM killer of a cgroup no longer sees a victim that has begun to exit, and kills another program "
-        "though the memory of the first is about to be freed; seen with 7.2.12.",
+        "although the first is about to free its memory; seen with 7.2.12.",
     ),
     "linux/kills-though-copies-are-in-swap": Fault(
         runtime=LINUX,
         since="7.2.12",
-        sentence="At memory.max with memory.swap.max used up, memory that already has its copy in swap is not freed, "
-        "and the program is killed; seen with 7.2.12.",
+        sentence="At memory.max with memory.swap.max used up, the kernel does not free memory that already has a copy in "
+        "swap, and kills the program; seen with 7.2.12.",
     ),
 }
 
@@ -231,30 +229,30 @@ _KUBELET = {
     "kubelet/resize-passes-over-stopped-containers": Fault(
         runtime=KUBELET,
         since="1.27",
-        sentence="A resize passes over containers that do not run: they are made again with their new size, and the "
-        "pod's cgroup keeps the old one. Seen on 1.34.7 (kubernetes/autoscaler#9829); a fix was to be backported to "
-        "1.34, and no release with it was seen.",
+        sentence="A resize skips containers that do not run: the kubelet recreates them with the new size, but the pod's "
+        "cgroup keeps the old one. Seen on 1.34.7 (kubernetes/autoscaler#9829); a backport of the fix to 1.34 was "
+        "announced, but no release with it has been seen.",
         upstream="kubernetes#138760",
     ),
     "kubelet/resize-leaves-pod-protection": Fault(
         runtime=KUBELET,
         since="1.27",
         fixed="1.37",
-        sentence="No resize writes memory.min or memory.low of the pod: they keep the old request.",
+        sentence="A resize never writes memory.min or memory.low of the pod: they keep the old request.",
         upstream="kubernetes#140262",
     ),
     "kubelet/resize-of-a-request-leaves-pod-protection": Fault(
         runtime=KUBELET,
         since="1.37",
         sentence="A resize of a memory request alone leaves memory.min or memory.low of the pod at the old request; "
-        "measured on 1.37.0. It is fixed in the code; which 1.37 has the fix is not known.",
+        "measured on 1.37.0. The fix is merged; the first 1.37 release with it is unknown.",
         upstream="kubernetes#142572",
     ),
     "kubelet/resize-to-the-limit-leaves-memory-high": Fault(
         runtime=KUBELET,
         since="1.27",
-        sentence="For a memory request that equals the limit no memory.high is sent: that of the earlier request, "
-        "which may be below the new one, stays until the container is made again.",
+        sentence="For a memory request equal to the limit the kubelet sends no memory.high, so the old value, which may be "
+        "below the new request, stays until the container is recreated.",
         upstream="kubernetes#142569",
     ),
 }

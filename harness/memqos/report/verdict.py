@@ -32,7 +32,7 @@ def verdict_line(bundle: Bundle) -> str:
         ExitCode.MACHINERY: "machinery failed; this says nothing about the system under test",
         ExitCode.USAGE: "not run as asked",
         ExitCode.NOTHING_OBSERVED: "nothing was observed",
-        ExitCode.ENVIRONMENT: "this host is not able",
+        ExitCode.ENVIRONMENT: "this host cannot run it",
         ExitCode.CLOSED_PIPE: "ended early, because the reader closed the output",
     }[ExitCode(bundle.exit_code)]
     if bundle.inconsistencies:

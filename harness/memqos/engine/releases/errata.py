@@ -1,7 +1,7 @@
-"""Errata: where the text or a table of an enhancement says something else than its own formula, or than the code.
+"""Errata: where the text or a table of an enhancement contradicts its own formula or the code.
 
-Data for people and programs. What differs in behaviour is also a variant of the rules: `documented` follows the text
-where the text is one that a kubelet could follow; a wrong number in a table is only corrected here.
+If a kubelet could follow the text, the variant `documented` of the rules does; a wrong number in a table is only
+corrected here.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ ERRATA = (
         id="comparison-units",
         source=f"{_COPIES}, comparison of the formulas of 1.22 and 1.27",
         says="requests of 1Gi (factor 0.6) and 500Gi (factor 0.4, '800<400') under a limit of 1000Mi",
-        holds="1000Mi and 500Mi are meant, and 400 < 500; the text of 2026 has these",
+        holds="the text means 1000Mi and 500Mi, and 400 < 500; the text of 2026 has these",
         first=22,
         last=36,
     ),
@@ -124,7 +124,7 @@ ERRATA = (
         id="resize-reconciliation",
         source=f"{_KEP}, in-place resize",
         says="memory.min, memory.low and memory.high are recomputed in the next reconciliation",
-        holds="no reconciliation writes the pod's own: never up to 1.36, in 1.37.0 only where a resize writes the "
+        holds="no reconciliation writes those of the pod: up to 1.36 nothing does, in 1.37.0 only a resize that writes the "
         "pod's memory limit; those above pods follow within a minute",
         first=27,
         last=37,
@@ -172,7 +172,7 @@ ERRATA = (
         last=37,
     ),
 )
-"""Every erratum that is known, in the order of the texts."""
+"""All known errata, in the order of the texts."""
 
 
 def errata_document() -> dict[str, Any]:
@@ -194,7 +194,7 @@ def errata_document() -> dict[str, Any]:
 
 
 def errata_text() -> str:
-    """The errata for people."""
+    """The errata as text."""
     return "\n\n".join(
         "\n".join(
             [

@@ -1,7 +1,7 @@
 """What differs between versions of container runtimes and OCI runtimes: one table, facts without behaviour.
 
-Sources: the runtimes' own repositories at their release tags. The first version that does a thing is given. What a text
-leaves open, such as which release of 1.3 it means, or all of it where it is no version, is in doubt, and not guessed.
+Sources: the runtimes' own repositories at their release tags. Each row gives the first version with a behaviour. If a
+version's text is ambiguous, such as 1.3 without a patch release or no version at all, the traits are in doubt, not guessed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
 class RuntimeName(StrEnum):
     """Which program translates: CRI to OCI (the first six), and OCI to control files (the others).
 
-    DOCKER is the Docker Engine, which memqos tells in Docker's own words what a CRI request says. BUNDLES is memqos
+    DOCKER is the Docker Engine, to which memqos sends a CRI request as a HostConfig. BUNDLES is memqos
     itself, which makes bundles for an OCI runtime that it drives directly, as containerd would. OTHER_CRI and OTHER_OCI
     stand for programs that are not modelled: `Traits.called` has their names.
     """
@@ -78,7 +78,7 @@ SANDBOXED = (RuntimeName.RUNSC, RuntimeName.KATA)
 
 UNKNOWN = "of unknown version"
 OF_CLASS = "the runtime of RuntimeClass "
-"""How a runtime is called that is known by its RuntimeClass alone."""
+"""The name of a runtime that is known only by its RuntimeClass."""
 
 
 NEWEST: Mapping[RuntimeName, str] = {
@@ -97,18 +97,18 @@ NEWEST: Mapping[RuntimeName, str] = {
 class Feature(StrEnum):
     """One behaviour that some versions have and older ones do not; the value finishes "this version …"."""
 
-    SWAP_FOLLOWS_MEMORY = "takes a memory limit without a swap limit as no swap"
-    SWAP_NEEDS_CONTROLLER = "leaves a swap limit out where the swap controller is missing"
-    UPDATE_KEEPS_UNIFIED = "passes unified on in updates"
+    SWAP_FOLLOWS_MEMORY = "treats a memory limit without a swap limit as no swap"
+    SWAP_NEEDS_CONTROLLER = "drops a swap limit if the swap controller is missing"
+    UPDATE_KEEPS_UNIFIED = "passes unified in updates"
     QUADRATIC_WEIGHT = "converts cpu.shares to cpu.weight by the quadratic formula"
     UPDATE_KEEPS_MEMORY = "keeps a memory or swap limit that an update does not name"
-    ROUNDED_QUOTA_IN_FILE = "writes the quota that systemd rounds to into cpu.max too"
+    ROUNDED_QUOTA_IN_FILE = "writes the quota that systemd rounded into cpu.max too"
     MISSING_SWAP_FILE_TOLERATED = "tolerates a missing memory.swap.max if it should hold 0 or max"
-    UNLIMITED_MEMORY_TAKES_SWAP = "writes a swap limit unchanged beside an unlimited memory limit"
-    HUGETLB_RESERVATIONS = "writes hugetlb.<size>.rsvd.max beside hugetlb.<size>.max"
+    UNLIMITED_MEMORY_TAKES_SWAP = "writes a swap limit unchanged if the memory limit is unlimited"
+    HUGETLB_RESERVATIONS = "writes hugetlb.<size>.rsvd.max as well as hugetlb.<size>.max"
     CPUSET_BYTES_IN_ORDER = "gives systemd the bytes of a CPU or node set in systemd's order"
-    ZERO_SWAP_IS_ZERO = "writes a memory+swap limit of 0 as 0, instead of refusing it"
-    NEGATIVE_IS_MAX = "takes every negative limit as max, not -1 alone"
+    ZERO_SWAP_IS_ZERO = "writes a memory+swap limit of 0 as 0, instead of rejecting it"
+    NEGATIVE_IS_MAX = "treats every negative limit as max, not only -1"
     SCOPE_HAS_MEMORY_LIMIT = "sets MemoryLimit on the scope"
     SCOPE_HAS_QUOTA_AND_CPUSET = "sets the CPU quota and the allowed CPUs and nodes on the scope"
     SCOPE_HAS_MEMORY_MAX = "sets MemoryMax on the scope"
@@ -116,8 +116,8 @@ class Feature(StrEnum):
     HAS_UPDATE = "has an update command"
     NEW_ANNOTATIONS = "reads annotations named *.crio.io"
     READS_UNIFIED = "reads unified, with the cgroupfs driver"
-    CHECKS_BEFORE_UPDATE = "refuses an update to a limit below current usage, if asked to check"
-    REFUSES_WRONG_SWAP = "refuses a memory+swap limit below the memory limit, with the cgroupfs driver too"
+    CHECKS_BEFORE_UPDATE = "rejects an update to a limit below current usage, if asked to check"
+    REFUSES_WRONG_SWAP = "rejects a memory+swap limit below the memory limit, with the cgroupfs driver too"
 
 
 _ALWAYS = (0,)
@@ -125,11 +125,11 @@ _ALWAYS = (0,)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Since which release a runtime has a feature, and where that is written.
+    """The first release of a runtime with a feature, and its source.
 
     since: the first release, as numbers; (0,) for every one. upstream: issues and pull requests, as owner/name#number
     (name#number where both are the same), else the function. before: what older versions do wrong; "" for nothing.
-    backport: the first older release with it, and the first after that without it; () for none.
+    backport: the first older release with it, and the next one without it; () for none.
     """
 
     since: tuple[int, ...]
@@ -150,12 +150,12 @@ class Row:
 FEATURES: Mapping[RuntimeName, Mapping[Feature, Row]] = {
     RuntimeName.CONTAINERD: {
         Feature.SWAP_FOLLOWS_MEMORY: Row(
-            (1, 6, 13), "containerd#7783, containerd#7815", "A container with a memory limit alone may swap."
+            (1, 6, 13), "containerd#7783, containerd#7815", "A container with only a memory limit may swap."
         ),
         Feature.SWAP_NEEDS_CONTROLLER: Row(
             (1, 7, 3),
             "containerd#8857, containerd#8870",
-            "A swap limit makes a container fail where the swap controller is missing.",
+            "A container with a swap limit fails if the swap controller is missing.",
             ((1, 6, 22), (1, 7)),
         ),
         Feature.UPDATE_KEEPS_UNIFIED: Row(_ALWAYS, "containerd WithResources"),
@@ -166,13 +166,13 @@ FEATURES: Mapping[RuntimeName, Mapping[Feature, Row]] = {
         Feature.UPDATE_KEEPS_UNIFIED: Row(
             (1, 36),
             "cri-o#9816, cri-o#9820",
-            "An update drops unified: its files keep their values, a wrong entry is taken, and the status tells what "
-            "the container was made with; seen with 1.32.13.",
+            "An update drops unified: the files keep their values, an invalid entry is accepted, and the status still "
+            "reports the values of creation; seen with 1.32.13.",
         ),
         Feature.NEW_ANNOTATIONS: Row((1, 35), "cri-o#9537"),
     },
     RuntimeName.DOCKER: {
-        Feature.SWAP_FOLLOWS_MEMORY: Row(_ALWAYS, "memqos says MemorySwap beside Memory"),
+        Feature.SWAP_FOLLOWS_MEMORY: Row(_ALWAYS, "memqos sets MemorySwap with Memory"),
         Feature.SWAP_NEEDS_CONTROLLER: Row(_ALWAYS, "moby verifyPlatformContainerResources"),
     },
     RuntimeName.BUNDLES: {
@@ -182,22 +182,22 @@ FEATURES: Mapping[RuntimeName, Mapping[Feature, Row]] = {
     },
     RuntimeName.RUNC: {
         Feature.CPUSET_BYTES_IN_ORDER: Row(
-            (1, 1, 6), "opencontainers/runc#3808", "With more than eight CPUs or nodes the scope allows the wrong ones."
+            (1, 1, 6), "opencontainers/runc#3808", "With more than eight CPUs or NUMA nodes the scope allows the wrong ones."
         ),
         Feature.HUGETLB_RESERVATIONS: Row(
             (1, 1, 10),
             "opencontainers/runc#3859, opencontainers/runc#4077",
-            "A reservation beyond the limit succeeds, and its use kills the program.",
+            "A reservation beyond the limit succeeds, and the program is killed when it uses it.",
         ),
         Feature.MISSING_SWAP_FILE_TOLERATED: Row(
-            (1, 2), "opencontainers/runc#4188", "No swap makes a container fail where memory.swap.max is missing."
+            (1, 2), "opencontainers/runc#4188", "A container without swap fails if memory.swap.max is missing."
         ),
         Feature.UPDATE_KEEPS_MEMORY: Row(
-            (1, 2), "opencontainers/runc#4211", "An update forgets the limits of memory and swap that it does not name."
+            (1, 2), "opencontainers/runc#4211", "An update loses the memory and swap limits that it does not name."
         ),
         Feature.CHECKS_BEFORE_UPDATE: Row((1, 2), "opencontainers/runc#3579"),
         Feature.UNLIMITED_MEMORY_TAKES_SWAP: Row(
-            (1, 2, 1), "opencontainers/runc#4501", "A swap limit beside an unlimited memory limit is refused."
+            (1, 2, 1), "opencontainers/runc#4501", "A swap limit with an unlimited memory limit is rejected."
         ),
         Feature.QUADRATIC_WEIGHT: Row((1, 3, 2), "opencontainers/runc#4772, opencontainers/runc#4785"),
         Feature.ROUNDED_QUOTA_IN_FILE: Row(
@@ -208,7 +208,7 @@ FEATURES: Mapping[RuntimeName, Mapping[Feature, Row]] = {
         Feature.CHECKS_BEFORE_UPDATE: Row((1, 7), "containers/crun#1015"),
         Feature.SCOPE_HAS_MEMORY_LIMIT: Row((1, 8, 5), "containers/crun#1217"),
         Feature.ZERO_SWAP_IS_ZERO: Row(
-            (1, 8, 6), "containers/crun#1241", "A limit of memory and swap of 0 is refused."
+            (1, 8, 6), "containers/crun#1241", "A memory+swap limit of 0 is rejected."
         ),
         Feature.SCOPE_HAS_QUOTA_AND_CPUSET: Row((1, 11), "containers/crun#1332"),
         Feature.NEGATIVE_IS_MAX: Row((1, 13), "containers/crun#1384", "A limit below -1 is written as a number."),
@@ -216,7 +216,7 @@ FEATURES: Mapping[RuntimeName, Mapping[Feature, Row]] = {
         Feature.SCOPE_HAS_PROTECTION: Row(
             (1, 18),
             "containers/crun#1574",
-            "memory.min and memory.low have a scope without protection above them, and count only with "
+            "The scope above a container has no memory.min or memory.low, so those of the container count only with "
             "memory_recursiveprot.",
         ),
         Feature.QUADRATIC_WEIGHT: Row((1, 23), "containers/crun#1767"),
@@ -227,7 +227,7 @@ FEATURES: Mapping[RuntimeName, Mapping[Feature, Row]] = {
         Feature.REFUSES_WRONG_SWAP: Row(
             (20260615,),
             "google/gvisor#13276",
-            "A limit of memory and swap below that of memory is taken, and no file of memory is written.",
+            "A memory+swap limit below the memory limit is accepted, and no memory file is written.",
         ),
     },
     RuntimeName.CRI_DOCKERD: {},
@@ -235,7 +235,7 @@ FEATURES: Mapping[RuntimeName, Mapping[Feature, Row]] = {
     RuntimeName.OTHER_CRI: {},
     RuntimeName.OTHER_OCI: {},
 }
-"""The table: what each runtime's versions do, by feature; a feature that is not in it no version has."""
+"""The table: what each runtime's versions do, by feature. No version has a feature that is missing here."""
 
 
 _REPORTS_DRIVER: Mapping[RuntimeName, tuple[int, ...]] = {
@@ -248,10 +248,10 @@ _NUMBERS = {RuntimeName.CRUN: 2, RuntimeName.RUNSC: 2}
 """How many numbers name a release, where it is not three."""
 
 _BEFORE_DATE = r"(?:release-|0\.0~)?"
-"""What stands before the day that names a release of runsc: in its own words, and in Debian's."""
+"""The prefix of the date that names a release of runsc: its own, and Debian's."""
 
 _BETWEEN_RELEASES = re.compile(r"[+.-]dev\b|-\d+-g[0-9a-f]{4,}")
-"""How a build of a commit after a release says so: runc 1.3.1+dev, containerd v2.0.1-12-g1a2b3c4."""
+"""How a build of a commit after a release marks itself: runc 1.3.1+dev, containerd v2.0.1-12-g1a2b3c4."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

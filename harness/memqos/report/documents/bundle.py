@@ -360,8 +360,8 @@ class Bundle(TypedDict):
     started: str
     ended: str
     exit_code: ExitCode
-    """What the process answered: 0 conforms, 1 deviates, 2 interrupted, 3 machinery, 4 usage, 5 nothing observed, 6
-    this host is not able, 141 the reader of the output went away.
+    """The exit code of the process: 0 conforms, 1 deviates, 2 interrupted, 3 machinery, 4 usage, 5 nothing observed, 6
+    this host cannot run it, 141 the reader closed the output.
     """
     error: NotRequired[str]
     """What ended the run or came in its way outside of any test, one line each; empty for nothing."""
@@ -492,8 +492,8 @@ class Part(TypedDict):
     started: str
     ended: str
     exit_code: ExitCode
-    """What the process answered: 0 conforms, 1 deviates, 2 interrupted, 3 machinery, 4 usage, 5 nothing observed, 6
-    this host is not able, 141 the reader of the output went away.
+    """The exit code of the process: 0 conforms, 1 deviates, 2 interrupted, 3 machinery, 4 usage, 5 nothing observed, 6
+    this host cannot run it, 141 the reader closed the output.
     """
     cases: Count
     versions: dict[str, str]
