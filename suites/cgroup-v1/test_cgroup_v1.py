@@ -1,15 +1,15 @@
-"""cgroup v1: what its limits of memory, and of memory and swap together, do to a program that asks for more.
+"""cgroup v1: the limits of memory, and of memory plus swap, against a program that allocates more.
 
     cgroup                  memory.limit_in_bytes   memory.memsw.limit_in_bytes   before   program asks for
     pod slowly-over-limit   128 Mi                  none                          0
       container app         64 Mi                   64 Mi, or none                0        96 Mi in steps of 1 Mi
       container beside      64 Mi                   64 Mi, or none                0        nothing
 
-The plan of each kubelet says which memory.memsw.limit_in_bytes the containers have; all tests rest on both limits. The
-pod has room, so that it is the container's limits that are run into. What may pass them are single pages whose charge
-cannot fail: no more than one batch of 64 (mm/memcontrol.c, try_charge_memcg). A program that is at
-memory.memsw.limit_in_bytes is not killed at once: a charge is tried again for as long as reclaim frees anything, such
-as pages of the program's own file.
+Each kubelet's plan gives the containers' memory.memsw.limit_in_bytes; both limits are preconditions of all tests. The
+pod has room, so the program reaches the container's limits first. Only pages whose charge cannot fail may exceed them,
+at most one batch of 64 (mm/memcontrol.c, try_charge_memcg). The kernel does not kill a program at
+memory.memsw.limit_in_bytes at once: it retries a charge while reclaim frees anything, such as pages of the program's
+own file.
 """
 
 import pytest
@@ -24,7 +24,7 @@ PREMISES = [Knob.MEMORY_LIMIT_IN_BYTES, Knob.MEMORY_MEMSW_LIMIT_IN_BYTES]
 @pytest.mark.kubelet("v1.24")
 @pytest.mark.claim("cgroup-v1/limit-kills")
 def test_the_program_is_killed_at_limit_in_bytes(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """A program that asks for more than memory.limit_in_bytes is OOM-killed, and the runtime says so."""
+    """The program allocates more than memory.limit_in_bytes; the runtime reports the OOM kill."""
     with qos_node.watched(qos_catalog.pod("slowly-over-limit"), qos_kubelet, rests_on=PREMISES) as container:
         course = container.until(ended())
 
@@ -39,8 +39,8 @@ def test_the_program_is_killed_at_limit_in_bytes(qos_node, qos_kubelet, qos_cata
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.24-limited-swap")
 @pytest.mark.claim("cgroup-v1/memsw-bounds-swap")
-def test_memory_and_swap_together_are_bounded(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """With LimitedSwap a program is OOM-killed when memory and swap together are at the memory limit."""
+def test_memory_and_swap_together_are_capped(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """With LimitedSwap the program is OOM-killed when memory and swap together reach the memory limit."""
     with qos_node.watched(qos_catalog.pod("slowly-over-limit"), qos_kubelet, rests_on=PREMISES) as container:
         course = container.until(ended())
 
@@ -55,8 +55,8 @@ def test_memory_and_swap_together_are_bounded(qos_node, qos_kubelet, qos_catalog
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.24-unlimited-swap")
 @pytest.mark.claim("cgroup-v1/no-memsw-swaps")
-def test_without_a_bound_the_rest_is_swapped_out(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """With UnlimitedSwap memory stays within its limit, and memory and swap together pass it."""
+def test_without_a_cap_the_rest_is_swapped_out(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """With UnlimitedSwap memory stays within its limit, and memory plus swap exceed it."""
     with qos_node.watched(qos_catalog.pod("slowly-over-limit"), qos_kubelet, rests_on=PREMISES) as container:
         course = container.until(exceeds("memory.memsw.usage_in_bytes", Knob.MEMORY_LIMIT_IN_BYTES))
 

@@ -1,11 +1,11 @@
-"""What only one who speaks CRI can ask: sandboxes, containers that do not run, status, stats, and who is told of kills.
+"""Requests that exist only in CRI: sandboxes, containers that do not run, status, stats and reports of OOM kills.
 
-What each case asks for is in claims.toml. Stats are held against the kernel's files, which are read before and after
-the runtime is asked: a right answer lies between the two, or beyond them by no more than 64 pages for each CPU, which
-the kernel charges ahead.
+claims.toml defines each case (`asks`). Stats are compared with the kernel's files, read before and after the call: a
+correct value lies between the two readings, or outside by at most 64 pages for each CPU, which the kernel charges
+ahead.
 """
 
 
 def test_case(qos_case, qos_cases, qos_evidence):
-    """The runtime does what the claim says."""
+    """The runtime behaves as the claim says."""
     qos_evidence.settle(qos_cases(qos_case))

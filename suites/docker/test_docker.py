@@ -1,11 +1,11 @@
-"""The Docker Engine asked in its own words: what a container holds that was created with a HostConfig, and updated.
+"""Requests through Docker's own API: the files of containers that were created with a HostConfig and updated.
 
-The requests are those of fixtures/docker.toml, and each is a claim of its own, which has its name. Every file of the
-container is judged after them, also those that no request names; the pod and the container beside it must hold what
-they held before. Docker knows no pods: a pod is the cgroup parent that its containers name.
+fixtures/docker.toml has the requests; each has a claim of the same name. After the requests every file of the container
+is judged, also those that no request names; the pod and a neighbouring container must not change. Docker has no pods: a
+pod is the cgroup parent of its containers.
 """
 
 
 def test_request(qos_request, qos_requests, qos_evidence):
-    """Docker does what is asked and nothing else; what it may not take it refuses, and leaves nothing behind."""
+    """Docker applies the request and changes nothing else; it rejects an invalid request and leaves nothing behind."""
     qos_evidence.settle(qos_requests(qos_request))

@@ -1,12 +1,12 @@
-"""Memory that containers of the Docker Engine use: who is killed for it, and what Docker tells of it.
+"""Memory use of Docker containers: OOM kills, and Docker's statistics.
 
     cgroup               memory.max   before   program asks for
     pod over-limit       64 Mi        0
       container app      64 Mi        0        96 Mi in steps of 1 Mi
 
-For its stats Docker is asked when a container's memory has settled; the files are read before and after, and an answer
-within 64 pages of what lies between agrees: memory.stat is counted for each processor in batches of that size
-(mm/memcontrol.c, MEMCG_CHARGE_BATCH).
+The stats are read once the container's memory has settled, and the files before and after them. A value within 64
+pages of that range agrees: the kernel counts memory.stat per CPU in batches of that size (mm/memcontrol.c,
+MEMCG_CHARGE_BATCH).
 """
 
 import pytest
@@ -20,8 +20,8 @@ PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("docker/oom-killed")
-def test_a_program_is_killed_at_its_memory(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """Docker says of a program that the kernel killed at memory.max what became of it."""
+def test_a_program_is_killed_at_its_limit(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Docker reports that the kernel killed the program at memory.max."""
     with qos_node.watched(qos_catalog.pod("over-limit"), qos_kubelet, rests_on=PREMISES) as container:
         course = container.until(ended())
 
@@ -34,5 +34,5 @@ def test_a_program_is_killed_at_its_memory(qos_node, qos_kubelet, qos_catalog, q
 
 @pytest.mark.claim("docker/stats-agree")
 def test_stats_agree_with_the_kernels_files(qos_told_stats, qos_evidence):
-    """The stats of a container that holds memory are what its files show."""
+    """The stats of a container with memory in use match its files."""
     qos_evidence.settle(qos_told_stats("docker-everything"))

@@ -1,4 +1,4 @@
-"""Isolation: how much of its pace a program keeps beside one that takes memory, by its class.
+"""Isolation: how much of its speed a program keeps while a neighbour takes memory, by QoS class.
 
     cgroup                 protection, by the revision   before          in each turn
     kubepods, 208 Mi       the sum of what is below
@@ -10,20 +10,19 @@
                                                                          anonymous memory, then as page cache of a file
                                                                          that it reads again and again
 
-A pace is how long it takes to read all of the 48 Mi once. What is judged is no time, but the part of its
-own undisturbed pace that a program keeps: undisturbed and disturbed are measured in turns, on one machine. That one
-keeps more than another is a claim about ranks: of all ways to deal the measured parts out to the two, no more than
-one in forty may be as good (the rank sum test, exact). There are six turns of each, so that a busy host may spoil
-one, and in each of them the quicker of two readings counts. Where they do not show it there are six more, and all
-twelve are ranked: both looks together are wrong in no more than one in twenty. Where that does not show it either,
-and would not show it of readings that nobody disturbed, each compared with the next one, the host hides what a loss
-costs: nothing is judged.
-The aggressor has a limit and requests nothing, so that no kubelet here lets it swap: without a limit one of 1.27
-does, and the classic LRU takes from the aggressor then what others fetch, so that nobody loses anything for long.
+The test measures how long a program takes to read all of its 48 Mi once. It judges no absolute time but the part of its
+undisturbed speed that a program keeps; undisturbed and disturbed reads alternate on one machine. "Keeps more than
+another" is an exact rank sum test: of all ways to assign the measurements to the two programs, at most one in forty may
+be as extreme. Each program has six turns, so that a busy host may spoil one, and in each turn the faster of two reads
+counts. If six turns show no difference, six more follow and all twelve are ranked; both tests together are wrong in at
+most one case in twenty. If twelve turns show no difference either, and undisturbed reads compared with each other would
+not show one, the host hides the cost of a loss, and nothing is judged.
+The aggressor has a limit and no request, so no kubelet here lets it swap. Without a limit 1.27 would, and the classic
+LRU would then reclaim from the aggressor what others fetch, so that no victim would lose anything for long.
 
-What is read again after it was taken is counted by the kernel as well, in pages (memory.stat,
-workingset_refault_file). What is protected whole may miss one batch of 64 pages, by which the kernel counts charges,
-and so may have to read one again each time that it reads: six times in a turn.
+The kernel also counts the reclaimed pages that are read again (memory.stat, workingset_refault_file). A fully protected
+container may lose one batch of 64 pages, the unit in which the kernel counts charges, and may re-read it on each read:
+six times per turn.
 """
 
 import pytest
@@ -45,12 +44,12 @@ CLAIMS = {
         "isolation/what-is-kept-is-not-read-again",
     ],
 }
-"""By what the aggressor takes memory for, the claims that look at it."""
+"""The claims about each kind of memory that the aggressor takes."""
 
 
 @pytest.fixture(scope="module")
 def paces(qos_node, qos_scene, qos_kubelet, qos_catalog):
-    """How long each victim took, alone and disturbed, in each turn.
+    """Read times of each victim, alone and disturbed, in each turn.
 
     All pods are there, since kubepods has room for just these; the aggressor takes only what a selected test looks at.
     """
@@ -66,40 +65,40 @@ def paces(qos_node, qos_scene, qos_kubelet, qos_catalog):
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27", "v1.36-tiered")
 @pytest.mark.claim("isolation/guaranteed-keeps-its-pace")
-def test_a_guaranteed_program_keeps_more_of_its_pace(paces, qos_evidence):
-    """Its page cache stays, and what is read again is another's."""
+def test_a_guaranteed_program_keeps_more_of_its_speed(paces, qos_evidence):
+    """Its page cache is protected; the kernel reclaims that of others."""
     qos_evidence.settle(*paces.premises, paces.keeps_more("kept-guaranteed", than="unguarded", beside="anonymous"))
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27", "v1.36-tiered")
 @pytest.mark.claim("isolation/burstable-keeps-its-pace")
-def test_a_burstable_program_keeps_more_of_its_pace(paces, qos_evidence):
-    """The same below its request, whichever of the two files holds that."""
+def test_a_burstable_program_keeps_more_of_its_speed(paces, qos_evidence):
+    """The same for page cache up to its request, with memory.min and with memory.low."""
     qos_evidence.settle(*paces.premises, paces.keeps_more("kept-burstable", than="unguarded", beside="anonymous"))
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27", "v1.36-tiered")
 @pytest.mark.claim("isolation/guaranteed-beside-files")
-def test_a_guaranteed_program_keeps_more_of_its_pace_beside_one_that_reads_files(paces, qos_evidence):
-    """Page cache takes from page cache, and not from what is protected."""
+def test_a_guaranteed_program_keeps_more_of_its_speed_while_a_neighbour_reads_files(paces, qos_evidence):
+    """New page cache replaces unprotected page cache, not the protected part."""
     qos_evidence.settle(*paces.premises, paces.keeps_more("kept-guaranteed", than="unguarded", beside="files"))
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27", "v1.36-tiered")
 @pytest.mark.claim("isolation/burstable-beside-files")
-def test_a_burstable_program_keeps_more_of_its_pace_beside_one_that_reads_files(paces, qos_evidence):
-    """The same below its request."""
+def test_a_burstable_program_keeps_more_of_its_speed_while_a_neighbour_reads_files(paces, qos_evidence):
+    """The same for page cache up to its request."""
     qos_evidence.settle(*paces.premises, paces.keeps_more("kept-burstable", than="unguarded", beside="files"))
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27", "v1.36-tiered")
 @pytest.mark.claim("isolation/what-is-kept-is-not-read-again")
-def test_what_is_protected_is_not_read_again(paces, qos_evidence):
-    """Why they keep their pace: the kernel counts no page of theirs that had to come back."""
+def test_protected_page_cache_is_not_read_again(paces, qos_evidence):
+    """The reason for the speed: the kernel counts no refaults of their pages."""
     qos_evidence.settle(
         *paces.premises,
         paces.hardly_refaults("kept-guaranteed"),

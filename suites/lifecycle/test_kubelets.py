@@ -1,9 +1,9 @@
-"""A kubelet comes back with another configuration or release over pods that run on: every level is judged then.
+"""A kubelet restarts with another configuration or release while pods keep running; then every level is judged.
 
-The kubelets of each case are in claims.toml.
+claims.toml names the kubelets of each case.
 """
 
 
 def test_case(qos_case, qos_kubelets_in_turn, qos_evidence):
-    """Each level holds what the kubelets in turn leave there."""
+    """Each level has the values that the kubelets, one after another, leave there."""
     qos_evidence.settle(qos_kubelets_in_turn(*qos_case.asks.kubelets))

@@ -1,10 +1,10 @@
-"""What a container lives through: every value holds, and whoever goes leaves nothing behind.
+"""A container's lifecycle: its values survive restarts, reloads and updates, and removal leaves nothing behind.
 
-What each case asks for is in claims.toml. What takes long happens once for all selected cases that wait for it: one
-systemctl daemon-reload, one daemon-reexec, one restart of the runtime's daemon.
+claims.toml defines each case (`asks`). Slow events happen once for all selected cases that need them: one systemctl
+daemon-reload, one daemon-reexec, one restart of the runtime's daemon.
 """
 
 
 def test_case(qos_case, qos_cases, qos_evidence):
-    """Every value of the container holds, or nothing is left, as the claim says."""
+    """The container keeps its values, or nothing is left behind, as the claim says."""
     qos_evidence.settle(qos_cases(qos_case))

@@ -1,4 +1,4 @@
-"""Limits: what counts against memory.max, what is killed at it, and what is not.
+"""Limits: which memory counts against memory.max, and what the kernel reclaims or kills at the limit.
 
     cgroup             memory.max   memory.swap.max            program
     pod rewrites       48 Mi        max
@@ -18,10 +18,10 @@
                        half of
                        what it uses
 
-The second program is started in the container by the runtime and has the container's own oom_score_adj, so that the
-larger of the two is the one to be killed. Counters of a new cgroup begin at zero and are exact; nothing here has a
-tolerance. What is in use falls back but for the batches of 64 pages that CPUs keep charged, and what the runtime left
-of its start of the second program. Without memory.high nothing is slowed before it comes to memory.max.
+The runtime starts the second program in the container with the container's oom_score_adj, so the kernel kills the
+larger of the two. Counters of a new cgroup begin at zero and are exact: there is no tolerance. Usage falls back
+except for the batches of 64 pages that CPUs keep charged and the memory that the runtime's start of the second
+program leaves. No container has memory.high, so nothing is throttled before memory.max.
 """
 
 import pytest
@@ -32,12 +32,12 @@ from memqos.testing import Free, ended, rises
 PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 SHARED = ["shares", "shares-mapped"]
 CLAIMS = {"rewrites": "limits/page-cache-never-kills", **dict.fromkeys(SHARED, "limits/shared-memory-counts")}
-"""By pod the claim that looks at it: a pod that no selected test looks at is not there."""
+"""The claim about each pod; a pod without a selected test is not created."""
 
 
 @pytest.fixture(scope="module")
 def beyond(qos_node, qos_scene, qos_kubelet, qos_catalog):
-    """What became of programs that take more than their limit, side by side: by the names of their pods."""
+    """The courses of programs that exceed their limits, by pod name; the pods run side by side."""
     with qos_scene(qos_kubelet) as scene:
         pods = [qos_catalog.pod(name) for name, claim in CLAIMS.items() if scene.shows(claim)]
         with qos_node.watched_pods(pods, qos_kubelet, rests_on=PREMISES) as watch:
@@ -49,8 +49,8 @@ def beyond(qos_node, qos_scene, qos_kubelet, qos_catalog):
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("limits/page-cache-never-kills")
-def test_page_cache_makes_room_at_memory_max(beyond, qos_evidence):
-    """A program that writes twice its limit gets through."""
+def test_page_cache_is_reclaimed_at_memory_max(beyond, qos_evidence):
+    """The program writes twice its limit and completes."""
     course = beyond["rewrites"]
 
     qos_evidence.settle(
@@ -65,7 +65,7 @@ def test_page_cache_makes_room_at_memory_max(beyond, qos_evidence):
 @pytest.mark.claim("limits/shared-memory-counts")
 @pytest.mark.parametrize("pod", SHARED)
 def test_a_file_on_a_tmpfs_counts_as_memory(beyond, qos_evidence, pod):
-    """Nothing can make room for it, so the program is killed."""
+    """Without swap, tmpfs pages cannot be reclaimed, so the program is killed."""
     course = beyond[pod]
 
     qos_evidence.settle(
@@ -78,7 +78,7 @@ def test_a_file_on_a_tmpfs_counts_as_memory(beyond, qos_evidence, pod):
 @pytest.mark.kubelet("v1.27")
 @pytest.mark.claim("limits/one-process-is-killed")
 def test_a_second_program_is_killed_alone(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The container's own program does not notice."""
+    """The container's own program keeps running."""
     with qos_node.watched(qos_catalog.pod("holds-small"), qos_kubelet, rests_on=PREMISES) as container:
         container.until_done()
         container.overfill()
@@ -94,8 +94,8 @@ def test_a_second_program_is_killed_alone(qos_node, qos_kubelet, qos_catalog, qo
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("limits/whole-group-is-killed")
-def test_a_second_program_takes_the_container_with_it(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """memory.oom.group kills what has done nothing wrong as well."""
+def test_a_second_program_gets_the_container_killed(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """With memory.oom.group the kernel also kills the container's own program."""
     with qos_node.watched(qos_catalog.pod("holds-small"), qos_kubelet, rests_on=PREMISES) as container:
         container.until_done()
         container.overfill()
@@ -110,8 +110,8 @@ def test_a_second_program_takes_the_container_with_it(qos_node, qos_kubelet, qos
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("limits/peak-is-kept")
-def test_the_peak_outlives_the_memory(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """A program gives back what it took, and memory.peak still tells of it."""
+def test_memory_peak_keeps_the_maximum(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The program frees its memory; memory.peak still has the maximum."""
     pod = qos_catalog.pod("holds-guaranteed")
     with qos_node.watched(pod, qos_kubelet, rests_on=PREMISES, steered=True) as container:
         container.until_done()
@@ -125,8 +125,8 @@ def test_the_peak_outlives_the_memory(qos_node, qos_kubelet, qos_catalog, qos_ev
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("limits/ended-program-gives-back")
-def test_a_program_that_ended_is_charged_no_more(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The anonymous memory of a second program counts while it runs, and goes with it."""
+def test_memory_of_an_exited_program_is_uncharged(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The anonymous memory of a second program is charged only while it runs."""
     with qos_node.watched(qos_catalog.pod("holds-small"), qos_kubelet, rests_on=PREMISES) as container:
         container.until_done()
         most = container.take_a_third(beside=True)
@@ -141,8 +141,8 @@ def test_a_program_that_ended_is_charged_no_more(qos_node, qos_kubelet, qos_cata
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("limits/files-outlive-their-writer")
 @pytest.mark.parametrize("kind", ["file", "tmpfs"])
-def test_files_of_a_program_that_ended_stay_charged(qos_node, qos_kubelet, qos_catalog, qos_evidence, kind):
-    """Page cache and shared memory of a second program are the container's, who else may come to use them."""
+def test_files_of_an_exited_program_stay_charged(qos_node, qos_kubelet, qos_catalog, qos_evidence, kind):
+    """Page cache and shared memory of a second program stay charged to the container."""
     with qos_node.watched(qos_catalog.pod("holds-small"), qos_kubelet, rests_on=PREMISES) as container:
         container.until_done()
         most = container.leave_a_third(kind)
@@ -156,8 +156,8 @@ def test_files_of_a_program_that_ended_stay_charged(qos_node, qos_kubelet, qos_c
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("limits/lowered-limit-takes-page-cache")
-def test_a_limit_below_usage_takes_page_cache(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The runtime is asked for half of what the container uses, and gets it."""
+def test_a_limit_below_usage_reclaims_page_cache(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """An update sets memory.max to half of the container's usage, and the kernel reclaims down to it."""
     with qos_node.watched(qos_catalog.pod("one-zone-cache"), qos_kubelet, rests_on=PREMISES) as container:
         before = container.until_done()
         container.halve_limit()

@@ -1,4 +1,4 @@
-"""Node: who is killed when all pods together have run out of what the kubelet leaves them.
+"""Node: which pod is killed when kubepods runs out of memory.
 
     cgroup                   oom_score_adj                memory.max       before             then
     kubepods                                              256 Mi
@@ -9,13 +9,13 @@
       pod greedy-burstable   below 1000, by its request   max              nothing            what is left, and 16 Mi
       pod greedy-guaranteed  -997                         248 Mi           nothing            what is left, and 16 Mi
 
-Nothing of it can be reclaimed, but for what a pod may swap: none of those that hold memory may. Who is killed is the
-model's word (`memqos.engine.cgroup.victims`), from the planned scores and from what was in use before. It is held to
-where the first is ahead by 8 Mi: page tables and what is in page cache are in nobody's own figure.
+None of the memory can be reclaimed: the pods that hold it may not swap. The model (`memqos.engine.cgroup.victims`)
+predicts the victim from the planned scores and the usage before. The prediction is judged if the first victim is ahead
+by 8 Mi: a pod's figure does not include its page tables and page cache.
 
-Who outlives a kill lives off the victim's memory, which has to be given back in time for that. The kernel stops waiting
-for a victim before it frees the last pages that it gathered, at most 10000 (mm/mmap.c, exit_mmap; mm/mmu_gather.c,
-MAX_GATHER_BATCH_COUNT), and kills the next one if that is all there was: so a victim has at least twice as many.
+A pod survives only if the victim frees its memory in time. The kernel stops waiting for a victim before the last
+gathered pages, at most 10000, are freed (mm/mmap.c, exit_mmap; mm/mmu_gather.c, MAX_GATHER_BATCH_COUNT). If the
+victim had no more than that, the kernel kills another: so a victim here has at least twice as many.
 """
 
 import pytest
@@ -30,7 +30,7 @@ TWO = ["holds-some", "greedy-guaranteed"]
 
 @pytest.fixture
 def crowd(request, qos_node, qos_kubelet, qos_catalog):
-    """The pods that a test names, under a kubelet that leaves them little memory, all of them watched."""
+    """Watches the pods that a test names, under a kubelet with little allocatable memory."""
     pods = [qos_catalog.pod(name) for name in request.param]
     with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True) as watch:
         yield watch
@@ -42,8 +42,8 @@ def crowd(request, qos_node, qos_kubelet, qos_catalog):
 @pytest.mark.parametrize(
     "crowd", [["holds-guaranteed", "holds-little", "greedy-burstable"]], indirect=True, ids=["little"]
 )
-def test_a_burstable_pod_that_uses_much_goes_before_a_best_effort_one(crowd, qos_evidence):
-    """What it uses more weighs more than its lower score."""
+def test_a_large_burstable_pod_is_killed_before_a_small_best_effort_pod(crowd, qos_evidence):
+    """Its higher usage outweighs its lower oom_score_adj."""
     ends = crowd.exhaust("greedy-burstable")
 
     qos_evidence.settle(
@@ -59,8 +59,8 @@ def test_a_burstable_pod_that_uses_much_goes_before_a_best_effort_one(crowd, qos
 @pytest.mark.kubelet("v1.36-none")
 @pytest.mark.claim("node/class-decides")
 @pytest.mark.parametrize("crowd", [MUCH], indirect=True, ids=["much"])
-def test_a_best_effort_pod_goes_before_a_burstable_one_that_uses_no_more(crowd, qos_evidence):
-    """The Burstable pod takes the last of the memory, and it is not the one that is killed."""
+def test_a_best_effort_pod_is_killed_before_a_burstable_pod_of_equal_size(crowd, qos_evidence):
+    """The Burstable pod takes the last memory, and the BestEffort pod is killed."""
     ends = crowd.exhaust("greedy-burstable")
 
     qos_evidence.settle(
@@ -76,7 +76,7 @@ def test_a_best_effort_pod_goes_before_a_burstable_one_that_uses_no_more(crowd, 
 @pytest.mark.kubelet("v1.36-none")
 @pytest.mark.claim("node/guaranteed-outlives")
 @pytest.mark.parametrize("crowd", [TWO], indirect=True, ids=["two"])
-def test_a_guaranteed_pod_that_takes_all_is_not_killed_for_it(crowd, qos_evidence):
+def test_a_guaranteed_pod_outlives_a_smaller_best_effort_pod(crowd, qos_evidence):
     """A BestEffort pod that uses less is killed for it."""
     ends = crowd.exhaust("greedy-guaranteed")
 

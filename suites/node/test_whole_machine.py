@@ -1,4 +1,4 @@
-"""Node: who is killed when the whole machine has run out, and what a daemon of the machine keeps that is reserved for.
+"""Node: which pod is killed when the whole machine runs out, and whether a reservation protects a host daemon.
 
     cgroup                   protection         oom_score_adj           before             then
     the machine              none                                       448 Mi free
@@ -19,11 +19,10 @@
                                                                                            daemon's, where nothing
                                                                                            protects that
 
-Who is killed is the model's word (`memqos.engine.cgroup.victims`), for the scores and the use at that time, and is
-held to where the first is ahead by 8 Mi. What is protected of the daemon is that of protection, with the root as the
-root of reclaim; what is protected whole may miss a batch of 64 pages (MEMCG_CHARGE_BATCH) that each CPU had charged
-ahead for it. It reads all of its file for an answer, and has 20 s for it: nobody but a machine that stands still needs
-them.
+The model (`memqos.engine.cgroup.victims`) predicts the victim from scores and usage at that time; the prediction is
+judged if the first victim is ahead by 8 Mi. The daemon's effective protection is computed with the root cgroup as the
+root of reclaim. A fully protected cgroup may lose the batch of 64 pages (MEMCG_CHARGE_BATCH) that each CPU charged
+ahead for it. To answer, the daemon reads its whole file within 20 s; only a machine that hangs needs longer.
 """
 
 import pytest
@@ -37,7 +36,7 @@ RESERVED = "/memqossys.slice"
 
 @pytest.fixture(scope="module")
 def scarce_node(qos_node):
-    """A machine with little memory that is free."""
+    """A machine with little free memory."""
     with qos_node.scarce():
         yield qos_node
 
@@ -45,10 +44,8 @@ def scarce_node(qos_node):
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-none")
 @pytest.mark.claim("node/machine-runs-out")
-def test_who_uses_most_by_its_score_is_killed_when_the_machine_runs_out(
-    scarce_node, qos_kubelet, qos_catalog, qos_evidence
-):
-    """A Burstable pod takes all that there is, and it is the one; no other pod, and nothing of the machine."""
+def test_the_highest_score_is_killed_when_the_machine_runs_out(scarce_node, qos_kubelet, qos_catalog, qos_evidence):
+    """A Burstable pod takes all memory and is killed; no other pod and no host process is."""
     pods = [qos_catalog.pod(name) for name in ["holds-guaranteed", "holds-little", "greedy-burstable"]]
     with scarce_node.watched_pods(pods, qos_kubelet, rests_on=SCORED, steered=True) as watch:
         ends = watch.exhaust("greedy-burstable", whole_node=True)
@@ -65,7 +62,7 @@ def test_who_uses_most_by_its_score_is_killed_when_the_machine_runs_out(
 
 @pytest.fixture
 def beside(scarce_node, qos_catalog):
-    """Whether a daemon that memory may be reserved for keeps its own while a pod takes all it can, by the kubelet."""
+    """By kubelet: whether the daemon keeps its memory while a pod takes all it can."""
     pods = [qos_catalog.pod(name) for name in ["unguarded", "neighbour"]]
 
     def pressed(kubelet):
@@ -83,7 +80,7 @@ def beside(scarce_node, qos_catalog):
 @pytest.mark.kubelet("v1.36-tiered")
 @pytest.mark.claim("node/reserved-daemon-keeps-its-memory")
 def test_a_reserved_daemon_keeps_its_memory_and_answers(beside, qos_kubelet, qos_evidence):
-    """system-reserved is among what its kubelet enforces: the cgroup has a memory.min, and the daemon is below it."""
+    """The kubelet enforces system-reserved: the daemon's parent cgroup has a memory.min."""
     pressure, keeps, _, answers = beside(qos_kubelet)
 
     qos_evidence.settle(*pressure.premises, keeps, pressure.gives_way("unguarded"), answers)
@@ -92,8 +89,8 @@ def test_a_reserved_daemon_keeps_its_memory_and_answers(beside, qos_kubelet, qos
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-tiered")
 @pytest.mark.claim("node/unenforced-daemon-makes-room")
-def test_a_daemon_makes_room_where_its_reservation_is_not_enforced(beside, qos_kubelet, qos_evidence):
-    """The same reservation is subtracted from what pods may have, and protects nobody."""
+def test_a_daemon_without_enforced_reservation_loses_memory(beside, qos_kubelet, qos_evidence):
+    """The reservation is subtracted from allocatable, but protects no cgroup."""
     pressure, _, gives_way, answers = beside(qos_kubelet.with_enforced("pods"))
 
     qos_evidence.settle(*pressure.premises, gives_way, answers)

@@ -1,4 +1,4 @@
-"""A full NUMA node beside an empty one: reclaimable memory is reclaimed, and without any the program is killed.
+"""A full NUMA node next to an empty one: the kernel reclaims page cache, and kills a program without any.
 
     cgroup                 cpuset.mems       program asks for           after: memory.numa_stat
     pod fills-zone         a node of 48 Mi   1 Gi anonymous, 16 Mi/s    killed; anon: that node only
@@ -33,8 +33,10 @@ def narrow_zone(qos_node):
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("numa/full-zone-kills")
-def test_a_full_zone_is_not_spilled_to_an_empty_one(qos_node, qos_kubelet, narrow_zone, qos_catalog, qos_evidence):
-    """The program is killed, though the other NUMA node has room for all that it wants."""
+def test_a_full_numa_node_kills_although_another_is_empty(
+    qos_node, qos_kubelet, narrow_zone, qos_catalog, qos_evidence
+):
+    """The program is killed, although the other NUMA node has room for all of its memory."""
     with qos_node.watched(qos_catalog.pod("fills-zone"), qos_kubelet, rests_on=NO_SWAP, zone=narrow_zone) as container:
         course = container.until(ended())
 
@@ -49,7 +51,7 @@ def test_a_full_zone_is_not_spilled_to_an_empty_one(qos_node, qos_kubelet, narro
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("numa/full-zone-reclaims")
-def test_page_cache_of_a_full_zone_makes_room(qos_node, qos_kubelet, narrow_zone, qos_catalog, qos_evidence):
+def test_page_cache_of_a_full_numa_node_is_reclaimed(qos_node, qos_kubelet, narrow_zone, qos_catalog, qos_evidence):
     """The program writes more than its NUMA node can hold, and none of it goes to the other one."""
     with qos_node.watched(qos_catalog.pod("zone-cache"), qos_kubelet, rests_on=MEMS, zone=narrow_zone) as container:
         course = container.until_done()

@@ -33,12 +33,12 @@ CLAIMS = {
     "file": "numa/mems-pins-page-cache",
     "shmem": "numa/mems-pins-shared-memory",
 }
-"""By kind the claim that looks at it: a program that no selected test looks at does not run."""
+"""The claim about each kind of memory; a program without a selected test does not run."""
 
 
 @pytest.fixture(scope="module")
 def bound(qos_node, qos_scene, qos_kubelet, qos_zone, qos_catalog):
-    """What a program of each kind, bound to one NUMA node, shows once it has its memory: by the kind's name."""
+    """The courses of programs bound to one NUMA node, by kind of memory, once each has its memory."""
     with qos_scene(qos_kubelet, f"zone-{qos_zone}") as scene:
         pods = {kind: qos_catalog.pod(KINDS[kind]) for kind, claim in CLAIMS.items() if scene.shows(claim)}
         with qos_node.watched_pods([*pods.values()], qos_kubelet, rests_on=MEMS, zone=qos_zone) as watch:
@@ -48,7 +48,7 @@ def bound(qos_node, qos_scene, qos_kubelet, qos_zone, qos_catalog):
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("numa/mems-pins-anonymous-memory")
-def test_anonymous_memory_is_on_the_zone_of_cpuset_mems(bound, qos_zone, qos_evidence):
+def test_anonymous_memory_is_on_the_numa_node_of_cpuset_mems(bound, qos_zone, qos_evidence):
     """All anonymous memory of a container is on the NUMA node that CRI's cpuset_mems names."""
     course = bound["anon"]
 
@@ -58,9 +58,7 @@ def test_anonymous_memory_is_on_the_zone_of_cpuset_mems(bound, qos_zone, qos_evi
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-static")
 @pytest.mark.claim("numa/memory-follows-the-policy")
-def test_memory_is_where_the_policy_places_it_and_the_draft_places_it_elsewhere(
-    qos_node, qos_kubelet, qos_catalog, qos_evidence
-):
+def test_memory_is_where_the_policy_in_force_places_it(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """A container's anonymous memory is on the NUMA node that the Memory Manager in force gives it.
 
     Kubelets reuse an init container's memory, so the app container fits on the same NUMA node. The 2020 draft does not
@@ -84,7 +82,7 @@ def test_memory_is_where_the_policy_places_it_and_the_draft_places_it_elsewhere(
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("numa/mems-pins-page-cache")
-def test_page_cache_is_on_the_zone_of_cpuset_mems(bound, qos_zone, qos_evidence):
+def test_page_cache_is_on_the_numa_node_of_cpuset_mems(bound, qos_zone, qos_evidence):
     """All page cache of a container's program is on the NUMA node that CRI's cpuset_mems names."""
     course = bound["file"]
 
@@ -94,7 +92,7 @@ def test_page_cache_is_on_the_zone_of_cpuset_mems(bound, qos_zone, qos_evidence)
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("numa/mems-pins-shared-memory")
-def test_shared_memory_is_on_the_zone_of_cpuset_mems(bound, qos_zone, qos_evidence):
+def test_shared_memory_is_on_the_numa_node_of_cpuset_mems(bound, qos_zone, qos_evidence):
     """A file on a tmpfs is on the NUMA node that CRI's cpuset_mems names."""
     course = bound["shmem"]
 
@@ -104,8 +102,8 @@ def test_shared_memory_is_on_the_zone_of_cpuset_mems(bound, qos_zone, qos_eviden
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("numa/mems-pins-huge-pages")
-def test_huge_pages_are_of_the_zone_of_cpuset_mems(qos_node, qos_kubelet, qos_zone, qos_catalog, qos_evidence):
-    """Every NUMA node has huge pages; the program takes those of the one that CRI's cpuset_mems names."""
+def test_huge_pages_come_from_the_numa_node_of_cpuset_mems(qos_node, qos_kubelet, qos_zone, qos_catalog, qos_evidence):
+    """Every NUMA node has huge pages; the program uses those of the node that CRI's cpuset_mems names."""
     pod = qos_catalog.pod("zone-huge")
     with (
         qos_node.huge_volume() as huge,
@@ -155,7 +153,7 @@ def in_order(qos_node, qos_scene, qos_kubelet, qos_catalog):
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-static")
 @pytest.mark.claim("numa/static-places-in-order")
-def test_pods_are_placed_in_order_until_no_zone_has_room(in_order, qos_evidence):
+def test_pods_are_placed_in_order_until_no_numa_node_has_room(in_order, qos_evidence):
     """Of three pods that take most of a NUMA node each, on two NUMA nodes, the last one is rejected.
 
     If the free NUMA nodes together have no room either, the Memory Manager gives no hint, the Topology Manager admits
@@ -176,8 +174,8 @@ def test_pods_are_placed_in_order_until_no_zone_has_room(in_order, qos_evidence)
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-static")
 @pytest.mark.claim("numa/freed-zone-is-used-again")
-def test_the_zone_of_a_pod_that_has_ended_takes_the_next_one(in_order, qos_evidence):
-    """The first pod ends, the second runs on where it is, and the next takes the first one's NUMA node."""
+def test_the_next_pod_uses_the_numa_node_of_an_ended_pod(in_order, qos_evidence):
+    """The first pod ends, the second stays where it is, and the next pod gets the first one's NUMA node."""
     (freed, stood), _, (stands, takes) = in_order
 
     qos_evidence.settle(
@@ -192,7 +190,7 @@ def test_the_zone_of_a_pod_that_has_ended_takes_the_next_one(in_order, qos_evide
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("numa/far-zone-holds-memory")
-def test_memory_is_on_a_zone_without_cpus(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+def test_memory_is_on_a_numa_node_without_cpus(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The program runs on the CPUs of a NUMA node other than the one that it is bound to."""
     far = next(zone.id for zone in qos_node.facts.zones if not zone.cpus)
     with qos_node.watched(qos_catalog.pod("one-zone"), qos_kubelet, rests_on=MEMS, zone=far) as container:
@@ -204,7 +202,7 @@ def test_memory_is_on_a_zone_without_cpus(qos_node, qos_kubelet, qos_catalog, qo
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-static-groups")
 @pytest.mark.claim("numa/group-holds-its-memory")
-def test_memory_is_on_the_group_of_zones_that_the_policy_gives(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+def test_memory_is_on_the_numa_nodes_assigned_to_a_large_pod(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The pod requests more than one NUMA node has; the machine has NUMA nodes outside its group."""
     with qos_node.watched(qos_catalog.pod("zone-group"), qos_kubelet, rests_on=MEMS) as container:
         course = container.until(counted("anon"))

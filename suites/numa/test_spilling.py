@@ -1,11 +1,11 @@
-"""A NUMA node fills up while others are allowed: which of them the kernel takes next.
+"""A NUMA node fills up while others are allowed: the kernel continues on the nearest.
 
     cgroup          cpuset.mems                     cpuset.cpus   program asks for    after: memory.numa_stat
     pod spills      its own node, of 48 Mi; the     its own       192 Mi anonymous    anon: its own, the nearest, and
                     nearest; one farther away       node's                            nothing of the one farther away
 
 A node here is a NUMA node. Unused huge pages take up the rest of the program's own one: narrow_zone leaves at most
-144 Mi. The nearest has room for all that the program wants. The expected order is the model's for the machine's
+144 Mi. The nearest has room for all of the program's memory. The expected order is the model's for the machine's
 distances (`memqos.engine.cgroup.zonelist`). The farther NUMA node has a lower number than the others, so an order by
 number would show. "Nothing" allows a batch of 64 pages, since a runtime may leave some when it makes the container.
 """
@@ -21,7 +21,7 @@ MEMS = [Knob.CPUSET_MEMS]
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("numa/full-zone-spills-to-the-nearest")
-def test_what_a_full_zone_has_no_room_for_is_on_the_nearest_one(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+def test_a_full_numa_node_spills_to_the_nearest(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The program runs on its own NUMA node's CPUs and may use three NUMA nodes, of which its own is nearly full."""
     order = qos_node.fallback()
     zones = [order.home, order.near, order.far]

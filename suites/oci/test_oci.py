@@ -1,11 +1,11 @@
-"""An OCI runtime asked in its own words: what a container holds that was made from a bundle, and updated in part.
+"""Requests to an OCI runtime directly: the files of containers that were created from a bundle and partly updated.
 
-The requests are those of fixtures/oci.toml, and each is a claim of its own, which has its name. Every file of the
-container is judged after them, also those that no request names, and what its systemd scope holds; the pod and the
-container beside it must hold what they held before. No daemon is between: what is found is the runtime's own doing.
+fixtures/oci.toml has the requests; each has a claim of the same name. After the requests every file of the container is
+judged, also those that no request names, and the files of its systemd scope; the pod and a neighbouring container must
+not change. No daemon is involved: every finding is about the runtime itself.
 """
 
 
 def test_request(qos_request, qos_requests, qos_evidence):
-    """The runtime does what is asked and nothing else, and refuses what it may not take."""
+    """The runtime applies the request and changes nothing else, or rejects an invalid request."""
     qos_evidence.settle(qos_requests(qos_request))

@@ -1,4 +1,4 @@
-"""Protection when the whole machine runs short, with the classic LRU, which the multi-generational one replaced.
+"""Protection when the whole machine runs short, with the classic LRU instead of the multi-generational one.
 
     cgroup                 protection                                before          then
     the machine            none                                      448 Mi free
@@ -12,10 +12,10 @@
                                                                                      memory that others can lose all
                                                                                      but half of an equal part
 
-The classic LRU takes nothing of what memory.low covers while anything else can make room (mm/vmscan.c,
-shrink_node_memcgs and do_try_to_free_pages). How much of a protection counts is the model's word, as in the tests of
-the whole node; what is protected whole may miss a batch of 64 pages (MEMCG_CHARGE_BATCH) for each CPU. A kernel that
-has both is told to use this one for as long as the tests take (/sys/kernel/mm/lru_gen/enabled).
+The classic LRU reclaims nothing that memory.low covers while other memory can be reclaimed (mm/vmscan.c,
+shrink_node_memcgs and do_try_to_free_pages). The model computes the effective protection, as for the whole-node
+tests; a fully protected container may lose a batch of 64 pages (MEMCG_CHARGE_BATCH) for each CPU. On a kernel with
+both, the tests switch to the classic LRU while they run (/sys/kernel/mm/lru_gen/enabled).
 """
 
 import pytest
@@ -28,14 +28,14 @@ PODS = ["kept-guaranteed", "kept-burstable", "unguarded", "neighbour"]
 
 @pytest.fixture(scope="module")
 def scarce_node(qos_node):
-    """A machine with little memory that is free, and with the classic LRU."""
+    """A machine with little free memory and the classic LRU."""
     with qos_node.scarce(), qos_node.reclaiming(generations=False):
         yield qos_node
 
 
 @pytest.fixture(scope="module")
 def pressure(scarce_node, qos_scene, qos_kubelet, qos_catalog):
-    """What became of the pods when one of them took what the machine had left, and more; all tests look at it."""
+    """The pods after one of them took all that the machine had left, and more; all tests use it."""
     pods = [qos_catalog.pod(name) for name in PODS]
     with (
         qos_scene(qos_kubelet),
@@ -47,16 +47,16 @@ def pressure(scarce_node, qos_scene, qos_kubelet, qos_catalog):
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("protection/node-low-is-kept")
-def test_memory_low_is_kept_below_a_kubepods_that_has_it(pressure, qos_evidence):
-    """What nothing protects makes room, and Burstable keeps what its memory.low covers."""
+def test_memory_low_is_effective_if_kubepods_has_it(pressure, qos_evidence):
+    """Unprotected memory is reclaimed, and Burstable keeps what its memory.low covers."""
     qos_evidence.settle(*pressure.premises, pressure.keeps("kept-burstable"), pressure.gives_way("unguarded"))
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-tiered")
 @pytest.mark.claim("protection/node-low-needs-kubepods-here-too")
-def test_memory_low_has_no_effect_without_kubepods_in_the_classic_lru_either(pressure, qos_evidence):
-    """It is no matter of how the kernel reclaims: in 1.36 Burstable loses what its memory.low covers, uncounted."""
+def test_memory_low_has_no_effect_without_kubepods_under_the_classic_lru(pressure, qos_evidence):
+    """In 1.36 Burstable loses page cache that its memory.low covers, without a `low` event, under this LRU too."""
     qos_evidence.settle(
         *pressure.premises,
         pressure.gives_way("kept-burstable"),

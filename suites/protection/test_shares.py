@@ -1,4 +1,4 @@
-"""Shares: what a container keeps of a protection that is not its own alone, and protected memory that might be swapped.
+"""Shares: containers that share the protection of a class or pod, and protected memory that may be swapped.
 
     cgroup                 protection                         before             then
     kubepods, 184 Mi       the sum of what is below
@@ -29,17 +29,18 @@
                                                               4 Mi of cache
       pod neighbour        nothing                            nothing            what is left, and half of that
 
-How much of a protection counts is the model's word (`memqos.engine.cgroup.protection`). A class has half of what its
-pods ask for while its kubelet has not summed up the newest of them. What a pod is protected by and its containers do
-not ask for goes to them by use, where cgroups are mounted with memory_recursiveprot. The aggressor has a limit, since
-what has none may be swapped under 1.27: what it takes it keeps. All that is there of anonymous memory may be swapped
-out, up to the pod's share of the swap. Until it is written there nobody can take it: whoever needs memory first may
-find nothing else, and memory.low gives way, which the kernel counts. What is lost then says nothing of what memory.low
-alone protects. Some page cache can be taken at once, which is enough for 6.1 mostly to leave memory.low alone.
+The model (`memqos.engine.cgroup.protection`) computes the effective protection. A class has half of its pods' requests
+while the kubelet has not summed up the newest pods. With memory_recursiveprot a pod's protection that its containers do
+not claim is distributed to them by usage. The aggressor has a limit, because 1.27 lets a pod without one swap: it keeps
+what it takes. All anonymous memory may be swapped out, up to the pod's share of the swap. Until a page is written to
+swap it cannot be reclaimed, so the first allocation may find nothing else; then memory.low gives way, which the kernel
+counts, and the loss says nothing about memory.low. Some page cache can be reclaimed at once, which on 6.1 is mostly
+enough to leave memory.low alone.
 
-A cgroup that is protected in part is passed over as soon as it is down to that part. What each claims becomes less with
-what it uses, so two that claim too much together are passed over as soon as what both use fits what their class has,
-whoever of them lost how much: their sum may miss a batch of 64 pages (MEMCG_CHARGE_BATCH) of each, by each CPU.
+Reclaim skips a partly protected cgroup once its usage is down to the protected part. A claim shrinks with the usage, so
+reclaim skips two cgroups that together claim too much as soon as their usage fits the protection of their class,
+however the loss was divided: their sum may be short by a batch of 64 pages (MEMCG_CHARGE_BATCH) of each, for each
+CPU.
 """
 
 import pytest
@@ -51,7 +52,7 @@ PREMISES = [Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_
 
 @pytest.fixture
 def beyond(qos_node, qos_kubelet, qos_catalog):
-    """What a neighbour's growth did to pods that claim more together than their class has."""
+    """The pods that together claim more than their class has, after a neighbour has grown."""
     pods = [qos_catalog.pod(name) for name in ["kept-burstable", "kept-less", "unguarded", "aggressor"]]
     tight = qos_node.tight(qos_kubelet, pods)
     with qos_node.watched_pods(pods, tight, rests_on=PREMISES, halved=True, steered=True) as watch:
@@ -61,8 +62,8 @@ def beyond(qos_node, qos_kubelet, qos_catalog):
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27")
 @pytest.mark.claim("protection/class-is-kept-whole")
-def test_pods_keep_together_what_their_class_has(beyond, qos_evidence):
-    """They lose some, and reclaim stops where what is left of both fits what the class has."""
+def test_pods_together_keep_the_memory_min_of_their_class(beyond, qos_evidence):
+    """They lose some, and reclaim stops when their usage fits the protection of the class."""
     qos_evidence.settle(
         *beyond.premises,
         *beyond.keep_together("kept-burstable", "kept-less"),
@@ -72,7 +73,7 @@ def test_pods_keep_together_what_their_class_has(beyond, qos_evidence):
 
 @pytest.fixture
 def by_pod(qos_node, qos_kubelet, qos_catalog):
-    """What a neighbour's growth did to a container that only its pod protects."""
+    """The container that only its pod protects, after a neighbour has grown."""
     pods = [qos_catalog.pod(name) for name in ["kept-by-pod", "unguarded", "neighbour"]]
     with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet, pods), rests_on=PREMISES, steered=True) as watch:
         yield watch.press("neighbour", all_lose=True)
@@ -88,8 +89,8 @@ def no_recursion(qos_node):
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-tiered")
 @pytest.mark.claim("protection/pods-protect-their-containers")
-def test_a_container_is_kept_by_its_pods_protection(by_pod, qos_evidence):
-    """Its own memory.low is 0, and still nothing of it is taken while others make room."""
+def test_a_pods_protection_covers_its_container(by_pod, qos_evidence):
+    """Its own memory.low is 0, but it loses nothing while unprotected memory can be reclaimed."""
     qos_evidence.settle(*by_pod.premises, by_pod.keeps("kept-by-pod"), by_pod.gives_way("unguarded"))
 
 
@@ -97,8 +98,8 @@ def test_a_container_is_kept_by_its_pods_protection(by_pod, qos_evidence):
 @pytest.mark.kubelet("v1.36-tiered")
 @pytest.mark.claim("protection/pods-protect-nobody-without-recursion")
 @pytest.mark.usefixtures("no_recursion")
-def test_a_container_is_not_kept_by_its_pod_without_recursiveprot(by_pod, qos_evidence):
-    """The same pod loses page cache as a BestEffort one does, and no `low` is counted, since none counts."""
+def test_a_pods_protection_covers_no_container_without_recursiveprot(by_pod, qos_evidence):
+    """The same pod loses page cache as a BestEffort one does, without a `low` event: its effective memory.low is 0."""
     qos_evidence.settle(
         *by_pod.premises,
         by_pod.gives_way("kept-by-pod"),
@@ -111,10 +112,10 @@ def test_a_container_is_not_kept_by_its_pod_without_recursiveprot(by_pod, qos_ev
 @pytest.mark.kubelet("v1.27")
 @pytest.mark.claim("protection/bare-scopes-protect-nobody-without-recursion")
 @pytest.mark.usefixtures("no_recursion")
-def test_a_container_below_a_bare_scope_is_not_kept_without_recursiveprot(
+def test_a_container_below_a_bare_scope_is_unprotected_without_recursiveprot(
     qos_node, qos_kubelet, qos_catalog, qos_evidence
 ):
-    """Its own memory.min covers all that it uses, and its pod's does; the scope between them asks for nothing."""
+    """Its own memory.min and its pod's cover all of its usage; the scope between them has no protection."""
     pods = [qos_catalog.pod(name) for name in ["kept-burstable", "unguarded", "aggressor"]]
     with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet, pods), rests_on=PREMISES, steered=True) as watch:
         pressure = watch.press("aggressor", all_lose=True)
@@ -125,8 +126,8 @@ def test_a_container_below_a_bare_scope_is_not_kept_without_recursiveprot(
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-tiered")
 @pytest.mark.claim("protection/protected-memory-is-not-swapped")
-def test_anonymous_memory_that_is_protected_is_not_swapped(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """Who uses more than it requests is swapped out, up to its share; who does not, is not, though it may be."""
+def test_protected_anonymous_memory_is_not_swapped(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """A pod above its request is swapped out, up to its share; a pod within its request is not."""
     pods = [qos_catalog.pod(name) for name in ["kept-anonymous", "exceeds-request", "neighbour"]]
     with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet, pods), rests_on=PREMISES, steered=True) as watch:
         pressure = watch.press("neighbour", dirty=True)

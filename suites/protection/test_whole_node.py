@@ -1,4 +1,4 @@
-"""Protection when the whole machine runs short of memory, and not kubepods: reclaim begins at the root then.
+"""Protection when the whole machine runs short of memory, not kubepods: reclaim begins at the root.
 
     cgroup                 protection, by the revision               before          then
     the machine            none                                      448 Mi free
@@ -12,15 +12,15 @@
                                                                                      memory that others can lose all
                                                                                      but half of an equal part
 
-How much of a protection counts is the model's word (`memqos.engine.cgroup.protection`, with the root as the root of
-reclaim), from the planned values and what is in use: a container's counts only as far as its pod's, its class's and
-kubepods' do. The kernel reclaims as it does by itself, with the multi-generational LRU where it has it. With
-memory_recursiveprot what nobody claims of kubepods' memory.min is shared out by use, so the aggressor has a part of it,
-and others the less. Who is reclaimed from first is nobody's promise, so more is short than all of them but one can
-lose. Most of the machine's memory is set aside in huge pages, and where shortage begins is the low watermark of each
-zone. The aggressor has a limit, since what has none may be swapped under 1.27: it would make room itself, and nobody
-else had to. What is protected whole may miss a batch of 64 pages (MEMCG_CHARGE_BATCH) for each CPU: what each charged
-ahead counts as in use, until reclaim gives it back (mm/memcontrol.c, drain_all_stock).
+The model (`memqos.engine.cgroup.protection`, with the root cgroup as the root of reclaim) computes the effective
+protection from the planned values and the usage: a container's protection counts only as far as those of its pod, its
+class and kubepods do. The kernel uses its default LRU, the multi-generational one where it has it. With
+memory_recursiveprot the unclaimed part of kubepods' memory.min is distributed by usage, so the aggressor gets a part of
+it and the others less. The order of reclaim is unspecified, so the shortage is larger than what all pods but one can
+lose. Huge pages reserve most of the machine's memory; the shortage begins at the low watermark of each memory zone. The
+aggressor has a limit, because 1.27 lets a pod without one swap, which would free the memory instead. A fully protected
+container may lose a batch of 64 pages (MEMCG_CHARGE_BATCH) for each CPU: pages charged ahead count as usage until
+reclaim returns them (mm/memcontrol.c, drain_all_stock).
 """
 
 import pytest
@@ -52,8 +52,8 @@ def pressure(scarce_node, qos_scene, qos_kubelet, qos_catalog):
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27")
 @pytest.mark.claim("protection/node-min-is-kept")
-def test_every_request_is_kept_when_the_machine_is_short(pressure, qos_evidence):
-    """Where every request is memory.min up to kubepods, both pods with one keep their page cache."""
+def test_memory_min_protects_every_request_when_the_machine_is_short(pressure, qos_evidence):
+    """Every request is memory.min at each level up to kubepods: both pods with a request keep their page cache."""
     qos_evidence.settle(*pressure.premises, pressure.keeps("kept-guaranteed"), pressure.keeps("kept-burstable"))
 
 
@@ -61,14 +61,14 @@ def test_every_request_is_kept_when_the_machine_is_short(pressure, qos_evidence)
 @pytest.mark.kubelet("v1.36-tiered", "v1.37-tiered")
 @pytest.mark.claim("protection/node-guaranteed-is-kept")
 def test_guaranteed_keeps_all_when_the_machine_is_short(pressure, qos_evidence):
-    """Its memory.min counts whole: kubepods' covers it."""
+    """Its memory.min is fully effective: that of kubepods covers it."""
     qos_evidence.settle(*pressure.premises, pressure.keeps("kept-guaranteed"))
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-tiered")
 @pytest.mark.claim("protection/node-low-needs-kubepods")
-def test_memory_low_has_no_effect_below_a_kubepods_without_it(pressure, qos_evidence):
+def test_memory_low_has_no_effect_without_kubepods(pressure, qos_evidence):
     """Burstable loses page cache that its memory.low covers; `low` is not counted: its effective memory.low is 0."""
     qos_evidence.settle(
         *pressure.premises,
@@ -80,7 +80,7 @@ def test_memory_low_has_no_effect_below_a_kubepods_without_it(pressure, qos_evid
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("protection/node-low-and-generations")
-def test_memory_low_counts_and_does_not_last_with_the_multi_generational_lru(pressure, qos_evidence):
+def test_memory_low_is_reclaimed_by_the_multi_generational_lru(pressure, qos_evidence):
     """The same pod under the next release: page cache that memory.low covers is still reclaimed, and counts `low`."""
     qos_evidence.settle(
         *pressure.premises,
@@ -92,7 +92,7 @@ def test_memory_low_counts_and_does_not_last_with_the_multi_generational_lru(pre
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27", "v1.36-tiered", "v1.37-tiered")
 @pytest.mark.claim("protection/node-unprotected-goes-first")
-def test_what_nothing_protects_makes_room_on_the_machine(pressure, qos_evidence):
+def test_unprotected_page_cache_is_reclaimed_first_on_the_machine(pressure, qos_evidence):
     """BestEffort loses page cache while others keep theirs."""
     qos_evidence.settle(*pressure.premises, pressure.gives_way("unguarded"), pressure.keeps("kept-guaranteed"))
 
@@ -100,7 +100,7 @@ def test_what_nothing_protects_makes_room_on_the_machine(pressure, qos_evidence)
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-none")
 @pytest.mark.claim("protection/node-none-protects-nothing")
-def test_without_a_policy_every_class_makes_room_on_the_machine(pressure, qos_evidence):
+def test_without_a_policy_every_class_loses_page_cache_on_the_machine(pressure, qos_evidence):
     """Guaranteed and Burstable lose page cache as BestEffort does."""
     qos_evidence.settle(
         *pressure.premises,
@@ -113,8 +113,8 @@ def test_without_a_policy_every_class_makes_room_on_the_machine(pressure, qos_ev
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27", "v1.36-tiered", "v1.37-tiered", "v1.36-none")
 @pytest.mark.claim("protection/node-cache-is-no-reason-to-kill")
-def test_nothing_is_killed_while_page_cache_makes_room(pressure, qos_evidence):
-    """Every pod that loses page cache runs on, and the neighbour gets all the memory it asked for."""
+def test_nothing_is_killed_while_page_cache_can_be_reclaimed(pressure, qos_evidence):
+    """Every pod that loses page cache keeps running, and the neighbour gets all the memory that it asked for."""
     qos_evidence.settle(
         *pressure.premises,
         *pressure.lives("kept-guaranteed"),

@@ -1,11 +1,10 @@
-"""Requests made of the runtime itself: what a container holds that was created with one, and updated with others.
+"""Requests to the runtime: the files of containers that were created with one request and updated with others.
 
-The requests are those of fixtures/requests.toml, and each is a claim of its own, which has its name. Every file of the
-container is judged after them, also those that no request names; the pod and the container beside it must hold what
-they held before.
+fixtures/requests.toml has the requests; each has a claim of the same name. After the requests every file of the
+container is judged, also those that no request names; the pod and a neighbouring container must not change.
 """
 
 
 def test_request(qos_request, qos_requests, qos_evidence):
-    """The runtime does what is asked, and nothing else."""
+    """The runtime applies the request and changes nothing else."""
     qos_evidence.settle(qos_requests(qos_request))

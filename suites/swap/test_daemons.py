@@ -1,4 +1,4 @@
-"""Swap: daemons of the machine that swap beside pods that may not.
+"""Swap: host daemons that are swapped out while pods may not swap.
 
     cgroup                   memory.swap.max   before                    then
     the machine              none              448 Mi free
@@ -11,12 +11,12 @@
       pod neighbour          0                 nothing                   what is left, and a quarter of
                                                                          what the daemon has
 
-From 1.30 on a kubelet without a swapBehavior lets no pod swap (NoSwap), and the machine's own services are none of its
-business. What pods have in use cannot make room then, so what is short comes from the daemon. What the machine has
-left is a guess (`memqos.node.behaviour.scarce`), by which the daemon lost 7 MiB less to 41 MiB more than was to be
-short: of 16 MiB some are short in any case, and it has four times as much. Once 48 MiB more were short; all of it went
-to swap, and the machine had to kill, which is not observable. "Nothing" has no tolerance; the daemon has more in swap
-than one batch of 64 pages.
+From 1.30 on a kubelet without swapBehavior lets no pod swap (NoSwap), and does not touch the machine's own services.
+The pods' memory cannot be reclaimed, so the shortage is taken from the daemon. The machine's free memory is an
+estimate (`memqos.node.behaviour.scarce`): in runs the daemon lost between 7 MiB less and 41 MiB more than the
+intended shortage. Of 16 MiB some are short in any case, and the daemon has four times as much. Once the shortage was
+48 MiB larger: all of the daemon went to swap, and the kernel had to kill, which is not observable. "Nothing" has no
+tolerance; the daemon has more in swap than one batch of 64 pages.
 """
 
 import pytest
@@ -29,8 +29,8 @@ PODS = ["holds-little", "holds-guaranteed", "neighbour"]
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.30-unset-swap")
 @pytest.mark.claim("swap/daemons-swap-beside-pods")
-def test_a_daemon_is_swapped_beside_pods_that_are_not(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The machine is short as a whole; nothing of a pod is in swap, and none is killed."""
+def test_a_daemon_is_swapped_and_pods_are_not(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The machine runs short as a whole; no pod has memory in swap, and none is killed."""
     pods = [qos_catalog.pod(name) for name in PODS]
     with (
         qos_node.scarce(),

@@ -1,4 +1,4 @@
-"""Swap devices: which of them is used first, and who is killed when all are full.
+"""Swap devices: which is used first, and which program is killed when all are full.
 
     cgroup              memory.max   memory.swap.max           program asks for
     pod wants-swap      32 Mi        max
@@ -8,8 +8,8 @@
     pod holds-small     48 Mi        max
       container app     48 Mi        0, since it is Guaranteed  8 Mi anonymous
 
-Nothing is in use before. What the first program swaps fits on the first device, so nothing is on the second. A program
-that swaps has more there than 64 pages (mm/vmscan.c, MIN_LRU_BATCH).
+Nothing is in use before. The first program's swap fits on the first device, so the second stays empty. A program that
+swaps has more than 64 pages in swap (mm/vmscan.c, MIN_LRU_BATCH).
 """
 
 import pytest
@@ -23,7 +23,7 @@ PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 @pytest.mark.kubelet("v1.22-unlimited-swap")
 @pytest.mark.claim("swap/devices-by-priority")
 def test_the_device_with_the_higher_priority_is_used_first(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """What the program swaps fits on the first device."""
+    """The program's swap fits on the first device."""
     with qos_node.watched(qos_catalog.pod("wants-swap"), qos_kubelet, rests_on=PREMISES) as container:
         course = container.until_done()
         order = qos_node.swaps_in_order()
@@ -34,8 +34,8 @@ def test_the_device_with_the_higher_priority_is_used_first(qos_node, qos_kubelet
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.22-unlimited-swap")
 @pytest.mark.claim("swap/full-devices-kill-who-fills-them")
-def test_full_devices_kill_who_fills_them(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """Its memory limit is what it runs into when nothing more can be swapped."""
+def test_full_swap_devices_kill_the_program_that_fills_them(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """When nothing more can be swapped, the program reaches its memory limit."""
     pods = [qos_catalog.pod("fills-swap"), qos_catalog.pod("holds-small")]
     with qos_node.watched_pods(pods, qos_kubelet, rests_on=[Knob.MEMORY_MAX]) as watch:
         fills, holds = watch.until_ended("fills-swap", beside="holds-small")

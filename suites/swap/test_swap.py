@@ -1,4 +1,4 @@
-"""Swap: what a container may put there, and that it puts no more there.
+"""Swap: how much a container may swap, and that it swaps no more.
 
     cgroup                 memory.max   memory.swap.max                          program asks for
     pod no-swap            64 Mi        max
@@ -22,16 +22,15 @@
       pod neighbour          max        0                                        what is left, and half of what
                                                                                  swaps-share may swap
 
-Nothing is in use before. The pods' plans give memory.swap.max, and the tests rest on it and on memory.max. "Reached"
-means within 64 pages: with less left to a cgroup the kernel stops swapping (mm/vmscan.c, MIN_LRU_BATCH); "not passed"
-and "nothing" have no tolerance. A program that swaps has more there than those 64 pages. What is given back may miss 64
-slots of each CPU, which keeps as many (mm/swap_slots.c). The programs run into a memory.max: the container's own, or
-its pod's, which is as large and holds the pause container too.
-What is on its way to the disk counts in both files: a program that is to get through with its share grows by 8 Mi a
-second at the end, since one that is faster than the disk may fill its share before it has what both allow.
-A program that is killed there between two looks leaves its pod's memory.swap.peak (from kernel 6.5 on): where that is
-not below the container's limit either, "reached" is not observable. It happens with zswap, whose pages stay charged to
-the cgroup.
+Nothing is in use before. The pods' plans give memory.swap.max; it and memory.max are preconditions. "Reached" means
+within 64 pages: with less left, the kernel stops swapping for a cgroup (mm/vmscan.c, MIN_LRU_BATCH). "Not exceeded" and
+"nothing" have no tolerance. A program that swaps has more than those 64 pages in swap. Freed swap may be short by 64
+slots for each CPU, which keeps that many (mm/swap_slots.c). The programs reach a memory.max: the container's own, or
+their pod's, which is as large and includes the pause container. Pages on their way to the disk count in both files. A
+program that should complete within its share grows by 8 Mi a second at the end, because one that is faster than the
+disk may fill its share before it has what both limits allow. If a program is killed there between two samples, its
+pod's memory.swap.peak remains (from kernel 6.5 on). If that is not below the container's limit either, "reached" is
+not observable. This happens with zswap, whose pages stay charged to the cgroup.
 """
 
 import pytest
@@ -46,7 +45,7 @@ PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 @pytest.mark.kubelet("v1.36-none")
 @pytest.mark.claim("swap/none-means-none")
 def test_no_swap_is_used_where_none_is_allowed(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """A Guaranteed container that runs into memory.max swaps nothing out."""
+    """A Guaranteed container at its memory.max swaps nothing out."""
     with qos_node.watched(qos_catalog.pod("no-swap"), qos_kubelet, rests_on=PREMISES) as container:
         course = container.until(rises("memory.events", "max"))
 
@@ -61,8 +60,8 @@ def test_no_swap_is_used_where_none_is_allowed(qos_node, qos_kubelet, qos_catalo
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-none")
 @pytest.mark.claim("swap/limit-is-reached")
-def test_limited_swap_is_reached_and_not_passed(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """A Burstable container fills its share of the swap, and is refused more."""
+def test_limited_swap_is_reached_and_not_exceeded(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """A Burstable container fills its share of the swap and gets no more."""
     with qos_node.watched(qos_catalog.pod("limited-swap"), qos_kubelet, rests_on=PREMISES) as container:
         course = container.until(
             reaches("memory.swap.current", Knob.MEMORY_SWAP_MAX),
@@ -80,8 +79,8 @@ def test_limited_swap_is_reached_and_not_passed(qos_node, qos_kubelet, qos_catal
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-none")
 @pytest.mark.claim("swap/shares-are-by-request")
-def test_each_container_fills_the_share_that_its_request_gives_it(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """Half the request is half the share, while both run short at the same time."""
+def test_each_container_fills_its_own_swap_share(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Half the request gives half the share, also while both run short at the same time."""
     names = ["limited-swap", "limited-swap-half"]
     with qos_node.watched_pods([qos_catalog.pod(name) for name in names], qos_kubelet, rests_on=PREMISES) as watch:
         both = [watch.container(name) for name in names]
@@ -98,8 +97,8 @@ def test_each_container_fills_the_share_that_its_request_gives_it(qos_node, qos_
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("swap/equal-request-does-not-swap")
-def test_a_request_that_equals_its_limit_leaves_no_swap(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """Nothing can make room for what the program wants beyond the limit."""
+def test_a_request_equal_to_the_limit_allows_no_swap(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The program exceeds its limit, and nothing can be reclaimed."""
     with qos_node.watched(qos_catalog.pod("wants-swap-equal"), qos_kubelet, rests_on=PREMISES) as container:
         course = container.until(ended())
 
@@ -113,8 +112,8 @@ def test_a_request_that_equals_its_limit_leaves_no_swap(qos_node, qos_kubelet, q
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("swap/used-up-share-kills")
-def test_a_used_up_share_kills_where_it_was_used_up(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The swap of the node is not full, and the pod beside it, which may not swap, does not notice."""
+def test_a_used_up_swap_share_kills_only_its_own_program(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The node's swap is not full, and the neighbouring pod, which may not swap, is not affected."""
     pods = [qos_catalog.pod("wants-swap"), qos_catalog.pod("holds-small")]
     with qos_node.watched_pods(pods, qos_kubelet, rests_on=PREMISES) as watch:
         wants, holds = watch.until_ended("wants-swap", beside="holds-small")
@@ -133,8 +132,8 @@ def test_a_used_up_share_kills_where_it_was_used_up(qos_node, qos_kubelet, qos_c
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("swap/swap-is-given-back")
-def test_swap_is_given_back_with_the_memory(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The program frees all that it holds, and runs on."""
+def test_freeing_memory_frees_its_swap(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The program frees all of its memory and keeps running."""
     with qos_node.watched(qos_catalog.pod("swaps-some"), qos_kubelet, rests_on=PREMISES, steered=True) as container:
         container.until_done()
         container.do(Free())
@@ -151,8 +150,8 @@ def test_swap_is_given_back_with_the_memory(qos_node, qos_kubelet, qos_catalog, 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("swap/swap-is-given-back-at-the-end")
-def test_swap_is_given_back_by_what_has_ended(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The container ends with all that it held, and its pod has nothing in swap any more."""
+def test_an_ended_container_frees_its_swap(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The container ends with all of its memory in use, and its pod then has nothing in swap."""
     with qos_node.watched(qos_catalog.pod("swaps-some"), qos_kubelet, rests_on=PREMISES, steered=True) as container:
         container.until_done()
         container.do(Exit())
@@ -168,8 +167,8 @@ def test_swap_is_given_back_by_what_has_ended(qos_node, qos_kubelet, qos_catalog
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("swap/only-shares-are-swapped")
-def test_only_what_has_a_share_is_swapped_when_kubepods_runs_short(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """Nobody else has anything in swap, and what may swap makes room enough."""
+def test_only_containers_with_a_share_are_swapped(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """No other pod has memory in swap, and the pod that may swap frees enough memory."""
     without = ["holds-guaranteed", "holds-little", "holds-critical", "holds-unrequested", "neighbour"]
     pods = [qos_catalog.pod(name) for name in ["swaps-share", *without]]
     with qos_node.watched_pods(pods, qos_node.tight(qos_kubelet), rests_on=PREMISES, steered=True) as watch:

@@ -1,4 +1,4 @@
-"""Swap by release: which of the same pods may swap, and how much, under one kubelet and under the next.
+"""Swap by release: which of the same pods may swap, and how much, under different kubelets.
 
     cgroup                   memory.max   memory.swap.max               program asks for
     pod wants-swap           32 Mi        max
@@ -7,12 +7,12 @@
     pod wants-swap-critical  64 Mi        max
       container app          64 Mi        a share; 0 from 1.31 on       68 Mi anonymous
 
-Nothing is in use before. The pods' plans give memory.swap.max, and the tests rest on it and on memory.max. "Not passed"
-and "nothing" have no tolerance; a program that swaps has more there than 64 pages (mm/vmscan.c, MIN_LRU_BATCH).
+Nothing is in use before. The pods' plans give memory.swap.max; it and memory.max are preconditions. "Not exceeded" and
+"nothing" have no tolerance; a program that swaps has more than 64 pages in swap (mm/vmscan.c, MIN_LRU_BATCH).
 
-What is on its way to the disk counts in both files. A program that grows faster than the disk writes may so fill its
-share long before it has all that memory.max and the share allow, and then nothing of it is looked at any more, written
-or not (get_swappiness): it is killed. So who is to get through grows by 8 Mi a second at the end.
+Pages on their way to the disk count in both files. A program that grows faster than the disk writes may fill its share
+long before it has all that memory.max and the share allow. The kernel then reclaims none of its memory, written or not
+(get_swappiness), and kills it. So a program that should complete grows by 8 Mi a second at the end.
 """
 
 import pytest
@@ -26,8 +26,8 @@ PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("swap/critical-does-not-swap")
-def test_a_critical_pod_swaps_up_to_1_30_and_not_after_it(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The same pod gets through with its share of the swap, and is killed without it."""
+def test_a_critical_pod_swaps_up_to_1_30_and_not_from_1_31(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The same pod completes with its share of the swap, and is killed without it."""
     pod, before = qos_catalog.pod("wants-swap-critical"), qos_catalog.kubelet("v1.30-limited-swap")
     with qos_node.watched(pod, before, rests_on=PREMISES) as container:
         swapping = container.until_done()
@@ -48,8 +48,8 @@ def test_a_critical_pod_swaps_up_to_1_30_and_not_after_it(qos_node, qos_kubelet,
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.22-limited-swap")
 @pytest.mark.claim("swap/alpha-limited-is-none")
-def test_limited_swap_of_the_alpha_is_no_swap(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """What 1.28 gives a share of the swap had nothing of it before."""
+def test_limited_swap_of_the_alpha_allows_no_swap(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """A pod that gets a share of the swap in 1.28 gets none in the alpha."""
     pod, beta = qos_catalog.pod("wants-swap"), qos_catalog.kubelet("v1.28-limited-swap")
     with qos_node.watched(pod, qos_kubelet, rests_on=PREMISES) as container:
         alpha = container.until(ended())
@@ -69,8 +69,8 @@ def test_limited_swap_of_the_alpha_is_no_swap(qos_node, qos_kubelet, qos_catalog
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.22-unlimited-swap")
 @pytest.mark.claim("swap/alpha-unlimited-passes-the-share")
-def test_unlimited_swap_of_the_alpha_passes_what_limited_swap_gives(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The program gets all that it wants, where 1.28 with LimitedSwap kills it at the end of its share."""
+def test_unlimited_swap_of_the_alpha_exceeds_the_share_of_1_28(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The program gets all of its memory; with LimitedSwap of 1.28 it is killed at the end of its share."""
     pod, beta = qos_catalog.pod("wants-swap"), qos_catalog.kubelet("v1.28-limited-swap")
     with qos_node.watched(pod, qos_kubelet, rests_on=PREMISES) as container:
         alpha = container.until_done()
@@ -91,8 +91,8 @@ def test_unlimited_swap_of_the_alpha_passes_what_limited_swap_gives(qos_node, qo
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.30-unset-swap")
 @pytest.mark.claim("swap/unset-is-unlimited-then-none")
-def test_no_swap_behaviour_is_no_limit_in_1_28_and_no_swap_later(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """What the enhancement says of 1.28 stands between the two: a share of the swap."""
+def test_unset_swap_behaviour_is_unlimited_in_1_28_and_no_swap_later(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The KEP's text for 1.28 says neither of the two, but a share of the swap."""
     pod = qos_catalog.pod("wants-swap")
     with qos_node.watched(pod, qos_catalog.kubelet("v1.28-unset-swap"), rests_on=PREMISES) as container:
         shipped = container.until_done()

@@ -1,12 +1,12 @@
-"""Swap: memory-backed volumes, which are a container's memory and may be swapped out as such, or may not.
+"""Swap: memory-backed volumes, which count as the container's memory and may be swapped out without noswap.
 
     cgroup              memory.max   memory.swap.max                     program asks for
     pod fills-volume    64 Mi        max
       container app     64 Mi        request / memory of the node * swap  72 Mi in a volume on a tmpfs
 
-Nothing is in use before. A program that swaps has more there than 64 pages (mm/vmscan.c, MIN_LRU_BATCH); one that may
-swap and has nothing but the volume hardly does: no more than those. It grows by 8 Mi a second at the end, since what is
-on its way to the disk counts in both files, and who is faster may fill its share before it has what both allow.
+Nothing is in use before. A program that swaps has more than 64 pages in swap (mm/vmscan.c, MIN_LRU_BATCH); a program
+with little memory other than the volume has at most those. It grows by 8 Mi a second at the end, because pages on their
+way to the disk count in both files, and a faster program may fill its share before it has what both limits allow.
 """
 
 import pytest
@@ -21,7 +21,7 @@ PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("swap/volumes-stay-in-memory")
 def test_a_volume_with_noswap_is_not_swapped(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The container may swap, and has nothing that it may swap."""
+    """The container may swap, but none of its memory can be swapped."""
     pod = qos_catalog.pod("fills-volume")
     with (
         qos_node.memory_volume(noswap=True) as volume,
@@ -40,7 +40,7 @@ def test_a_volume_with_noswap_is_not_swapped(qos_node, qos_kubelet, qos_catalog,
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("swap/volumes-are-swapped-without-noswap")
 def test_a_volume_without_noswap_is_swapped(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The same program gets through, as it does where the kernel has no noswap."""
+    """The same program completes, as on a kernel without noswap."""
     pod = qos_catalog.pod("fills-volume")
     with (
         qos_node.memory_volume(noswap=False) as volume,

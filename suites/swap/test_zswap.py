@@ -1,17 +1,16 @@
-"""Zswap: what is swapped out is compressed in memory before it goes to a swap device, if it goes there at all.
+"""Zswap: swapped-out memory is compressed in memory before it goes to a swap device, if it goes there at all.
 
     cgroup              memory.max   memory.swap.max                     memory.zswap.max   program asks for
     pod compresses      64 Mi        max                                 max
       container app     64 Mi        request / memory of the node * swap max, 0 or 256 Ki   64 Mi and half of its
                                                                                             share of the swap
 
-Nothing is in use before, and zswap is on. A page can be compressed to about an eighth. What the pool takes is charged
-to the container, so a little more has to be swapped than the program asks for beyond memory.max. "Nothing" has no
-tolerance; the pool may pass its limit by what is stored at once, which is less than 64 pages. memory.stat may be
-behind by as many of each CPU (mm/memcontrol.c, MEMCG_CHARGE_BATCH), and is waited for: what must not happen may still
-come for some seconds after the program is done. Where nothing may be written back, a page that finds no room in the
-pool has its place in swap all the same, and stays in memory: memory.swap.current says nothing of how much was made
-room.
+Nothing is in use before, and zswap is on. A page compresses to about an eighth. The pool is charged to the container,
+so a little more must be swapped than the program allocates beyond memory.max. "Nothing" has no tolerance; the pool
+may exceed its limit by what is stored at once, less than 64 pages. memory.stat may lag by as many pages for each CPU
+(mm/memcontrol.c, MEMCG_CHARGE_BATCH), so the test waits some seconds after the program is done before it concludes
+that something did not happen. Without writeback, a page for which the pool has no room still gets a swap slot but
+stays in memory: memory.swap.current does not show how much memory was freed.
 """
 
 import pytest
@@ -25,8 +24,8 @@ PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("swap/zswap-holds-what-is-swapped")
-def test_what_is_swapped_is_compressed_in_memory(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """It counts as swap with its full size, and as zswap with what it takes."""
+def test_zswap_compresses_swapped_memory(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Swapped memory counts in memory.swap.current at full size, and in memory.zswap.current at its compressed size."""
     with (
         qos_node.zswap() as zswap,
         qos_node.watched(qos_catalog.pod("compresses"), qos_kubelet, rests_on=PREMISES, steered=True) as container,
@@ -48,8 +47,8 @@ def test_what_is_swapped_is_compressed_in_memory(qos_node, qos_kubelet, qos_cata
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("swap/zswap-limit-of-none")
-def test_a_limit_of_none_keeps_everything_out_of_zswap(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The same program swaps to the device instead."""
+def test_zswap_max_0_sends_everything_to_the_device(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """With memory.zswap.max 0 the same program swaps to the device."""
     with (
         qos_node.zswap() as zswap,
         qos_node.watched(qos_catalog.pod("compresses"), qos_kubelet, rests_on=PREMISES, steered=True) as container,
@@ -69,8 +68,8 @@ def test_a_limit_of_none_keeps_everything_out_of_zswap(qos_node, qos_kubelet, qo
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("swap/zswap-full-writes-back")
-def test_a_full_pool_is_written_back(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The program has all that it asked for: the pool keeps to its limit, and the device takes the rest."""
+def test_a_full_zswap_pool_is_written_back(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The program gets all of its memory: the pool stays at its limit, and the rest goes to the device."""
     with (
         qos_node.zswap() as zswap,
         qos_node.watched(qos_catalog.pod("compresses"), qos_kubelet, rests_on=PREMISES, steered=True) as container,
@@ -92,8 +91,8 @@ def test_a_full_pool_is_written_back(qos_node, qos_kubelet, qos_catalog, qos_evi
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("swap/zswap-without-writeback")
-def test_a_full_pool_that_may_not_be_written_back_kills(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """The swap device has room for all of it, and the container's share has."""
+def test_a_full_zswap_pool_without_writeback_kills(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The swap device and the container's share both have room, but the program is killed."""
     with (
         qos_node.zswap() as zswap,
         qos_node.watched(qos_catalog.pod("compresses"), qos_kubelet, rests_on=PREMISES, steered=True) as container,

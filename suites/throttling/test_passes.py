@@ -1,23 +1,23 @@
-"""What the kernel does in each pass above memory.high: it tries sixteen times more to reclaim, the program's text too.
+"""Passes above memory.high: in each, the kernel retries reclaim sixteen times, also of the program's own text.
 
     cgroup                memory.high   memory.max   before      program asks for
     pod thrashes-text     max           64 Mi        0
-      container app       32 Mi         40 Mi        0           32.4 Mi in sixteen threads, which is the sooner; then
+      container app       32 Mi         40 Mi        0           32.4 Mi in sixteen threads, to be faster; then
                                                                  4 Mi, with all of its text for each page
     pod stalls            max           48 Mi        0
       container app       19.2 Mi       24 Mi        0           40 Mi in steps of 256 Ki
 
-All tests rest on memory.high, memory.max and memory.swap.max as the plan has them.
+Preconditions of all tests: memory.high, memory.max and memory.swap.max are as planned.
 
-The program of the first pod goes on as a copy of itself, which it wrote to a new file: its text is page cache that is
-charged to its own container, and not to the one that read the image first. It is locked in memory, as the workload is
-everywhere, up to the moment at which the program needs it, some 4 % above memory.high.
+The program of the first pod writes a copy of itself to a new file and executes it, so its text is page cache charged to
+its own container, not to the container that read the image first. The text is locked in memory, as in every workload,
+until the program needs it, some 4 % above memory.high.
 
-From the least overage that costs a sleep on the kernel tries to reclaim sixteen times more, and goes on as long as it
-reclaims anything (mm/memcontrol.c, mem_cgroup_handle_over_high): it takes the text before each sleep, and the program
-faults it in after each. memory.stat shows whether anonymous memory stands still, but for four pages, while pgmajfault
-goes on. How many passes come between two looks depends on the host, so values of `high` are judged by chance: more of
-them leave the same remainder by 17 than values at random would.
+Above the smallest overage that costs a sleep, the kernel retries reclaim sixteen times, and continues as long as it
+reclaims anything (mm/memcontrol.c, mem_cgroup_handle_over_high): it reclaims the text before each sleep, and the
+program faults it in afterwards. memory.stat shows whether anonymous memory stays constant, within four pages, while
+pgmajfault rises. The number of passes between two samples depends on the host, so `high` is judged statistically:
+more of its values leave the same remainder modulo 17 than random values would.
 """
 
 import pytest
@@ -32,7 +32,7 @@ PREMISES = [Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 @pytest.mark.kubelet("v1.22")
 @pytest.mark.claim("throttling/text-is-thrashed")
 def test_a_program_whose_text_is_reclaimed_is_stuck(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """It reads its text in again and again, comes no further, and is not killed."""
+    """It faults its text in again and again, makes no progress, and is not killed."""
     with qos_node.watched(qos_catalog.pod("thrashes-text"), qos_kubelet, rests_on=PREMISES) as container:
         course = container.until(either(faults(), ended()))
 
@@ -48,8 +48,8 @@ def test_a_program_whose_text_is_reclaimed_is_stuck(qos_node, qos_kubelet, qos_c
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.22")
 @pytest.mark.claim("throttling/passes-count-17")
-def test_each_pass_counts_its_tries(qos_node, qos_kubelet, qos_catalog, qos_evidence):
-    """From one sleep to the next `high` rises by 17, or a multiple of it."""
+def test_each_pass_counts_seventeen_tries(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """From one sleep to the next `high` rises by a multiple of 17."""
     with qos_node.watched(qos_catalog.pod("stalls"), qos_kubelet, rests_on=PREMISES) as container:
         course = container.until(either(stalls(), ended()))
 

@@ -1,4 +1,4 @@
-"""The stall: programs that are above memory.high as the formula of 1.22 has it, side by side.
+"""The stall: programs above the memory.high of the 1.22 formula, side by side.
 
     cgroup                   memory.high   memory.max   before   program asks for
     pod stalls               max           48 Mi        0
@@ -15,23 +15,24 @@
                                                                  program takes 4 Mi, or what it has in 5 s
       container beside       51.2 Mi       64 Mi        0        nothing; a second program takes as much
 
-All tests rest on memory.high, memory.max and memory.swap.max as the plan has them. None of the pods is above another
-one's memory.high, and each sleeps for its own.
+Preconditions of all tests: memory.high, memory.max and memory.swap.max are as planned. The pods share no memory.high,
+so each sleeps only for its own.
 
-The kernel notes with each task what it was charged above memory.high, and lets it sleep for that when it returns to
-user space (mm/memcontrol.c, mem_cgroup_handle_over_high): one sleeps beside the other. So while the container stalls
-for four seconds each of four threads waits for one in all, by its own clock: half of the longest sleep. And all grow
-together no faster than the model lets so many tasks grow (`memqos.engine.cgroup.throttle`, fastest_growth), an upper
-bound: what one was charged ahead another one on its CPU may use. How much faster than one thread they are is not
-claimed: what is charged ahead is given back where others run on the CPU meanwhile.
+The kernel records for each task the pages charged above memory.high, and makes the task sleep for them when it
+returns to user space (mm/memcontrol.c, mem_cgroup_handle_over_high); tasks sleep in parallel. So while the container
+stalls for four seconds, each of four threads waits at least one second by its own clock: half of the longest sleep.
+Together they grow no faster than the model allows for that many tasks (`memqos.engine.cgroup.throttle`,
+fastest_growth). That is an upper bound: another thread on the same CPU may use pages charged ahead. The test does not
+claim how much faster than one thread they are, because charged-ahead pages are returned when other tasks run on the
+CPU.
 
-A second program tells itself how long it slept: of the time since it runs, what it neither ran nor waited for a CPU. So
-what the runtime needs to start it does not count, and a slow host makes no sleep. The least is the model's word
-(least_wait): a program pays for each batch of 64 pages with a sleep, but for those that another one has paid for. How
-long it takes at most nothing says: where others run on its CPU while it sleeps, a sleep buys a page. The runtime's own
-program, which becomes the second one, is charged to the container as well: some MiB of it, or some 12 with runc 1.3,
-which may be too much. Where something is killed for that, nothing is said. After five seconds the second program takes
-no more; of one that the model has sleep for longer, half of them is asked.
+A second program measures its own sleep: its run time minus the time on a CPU and in the run queue. So the runtime's
+start-up time does not count, and a slow host adds no sleep. The model gives the minimum (least_wait): a program sleeps
+once for each batch of 64 pages, except for batches that another one has paid for. There is no maximum: if other tasks
+run on its CPU while it sleeps, each sleep yields one page. The runtime's own program, which becomes the second
+program, is charged to the container as well: some MiB, or about 12 with runc 1.3, which may be too much. If the
+kernel kills for that, nothing is judged. After five seconds the second program stops allocating; if the model expects
+a longer sleep, half of the five seconds is required.
 """
 
 import pytest
@@ -47,12 +48,12 @@ CLAIMS = {
     "stalls-in-threads": ["throttling/threads-wait-each"],
     "entered": ["throttling/entering-is-slow"],
 }
-"""By pod the claims that look at it: a pod that no selected test looks at is not there."""
+"""The claims about each pod; a pod without a selected test is not created."""
 
 
 @pytest.fixture(scope="module")
 def side_by_side(qos_node, qos_scene, qos_kubelet, qos_catalog):
-    """What became of each pod's program, by the pod's name; all tests look at it."""
+    """The course of each pod's program, by pod name; all tests use it."""
     with qos_scene(qos_kubelet) as scene:
         pods = [qos_catalog.pod(name) for name, claims in CLAIMS.items() if scene.shows(*claims)]
         with qos_node.watched_pods(pods, qos_kubelet, rests_on=PREMISES, steered=True) as watch:
@@ -60,12 +61,12 @@ def side_by_side(qos_node, qos_scene, qos_kubelet, qos_catalog):
 
 
 def has_written(watch, name):
-    """What became of a program until it had done what it was told."""
+    """The course of a program until it has executed its commands."""
     return watch.container(name).until_done()
 
 
 def has_obeyed(watch, name):
-    """What became of a program that gave back what it took and took most of it again, and when it had given it back."""
+    """The course of a program that frees its memory and takes most of it again, and when it had freed it."""
     program = watch.container(name)
     program.exceed_high()
     program.until_done()
@@ -77,12 +78,12 @@ def has_obeyed(watch, name):
 
 
 def has_stalled(watch, name):
-    """What became of a program until it had waited for long, or was killed."""
+    """The course of a program until it has stalled for long, or was killed."""
     return watch.container(name).until(either(stalls(), ended()))
 
 
 def was_entered(watch, name):
-    """What became of a container that was entered, the second program in it, and the one in the container beside it."""
+    """The courses of a throttled container, of a second program in it, and of one in the neighbouring container."""
     app, beside = watch.container(name, "app"), watch.container(name, "beside")
     app.exceed_high()
     app.until_done()
@@ -104,7 +105,7 @@ HAPPENS = {
 @pytest.mark.kubelet("v1.22")
 @pytest.mark.claim("throttling/stall")
 def test_a_program_between_high_and_max_stalls(side_by_side, qos_evidence):
-    """A program that cannot give memory back waits nearly all the time, and is not killed since it gets nowhere."""
+    """A program without reclaimable memory waits nearly all the time and never reaches memory.max."""
     stalled = side_by_side["stalls"]
 
     qos_evidence.settle(
@@ -119,8 +120,8 @@ def test_a_program_between_high_and_max_stalls(side_by_side, qos_evidence):
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.22")
 @pytest.mark.claim("throttling/nobody-gets-on")
-def test_the_stall_is_one_of_the_whole_container(side_by_side, qos_evidence):
-    """Not some task waits while others work: `full` rises as `some` does, since there is one program."""
+def test_the_whole_container_stalls(side_by_side, qos_evidence):
+    """With one program, no task works while another waits: `full` rises as `some` does."""
     stalled = side_by_side["stalls"]
 
     qos_evidence.settle(
@@ -135,7 +136,7 @@ def test_the_stall_is_one_of_the_whole_container(side_by_side, qos_evidence):
 @pytest.mark.kubelet("v1.22")
 @pytest.mark.claim("throttling/page-cache-is-reclaimed")
 def test_page_cache_above_memory_high_is_reclaimed_and_nothing_stalls(side_by_side, qos_evidence):
-    """A program that writes far more than memory.high gets through: its page cache makes room."""
+    """A program that writes far more than memory.high completes: its page cache is reclaimed."""
     course = side_by_side["rewrites"]
 
     qos_evidence.settle(
@@ -148,8 +149,8 @@ def test_page_cache_above_memory_high_is_reclaimed_and_nothing_stalls(side_by_si
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.22")
 @pytest.mark.claim("throttling/recovers")
-def test_a_program_that_frees_in_time_is_slowed_no_more(side_by_side, qos_evidence):
-    """It was above memory.high, gave its memory back, and takes most of it again without being counted once more."""
+def test_a_program_that_frees_its_memory_recovers(side_by_side, qos_evidence):
+    """Above memory.high it frees its memory, and takes most of it again without another `high` event."""
     course, freed = side_by_side["obeys"]
 
     qos_evidence.settle(
@@ -164,8 +165,8 @@ def test_a_program_that_frees_in_time_is_slowed_no_more(side_by_side, qos_eviden
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.22")
 @pytest.mark.claim("throttling/threads-wait-each")
-def test_each_thread_of_a_program_waits_for_what_it_takes(side_by_side, qos_evidence):
-    """None of them pays for another, and none gets on while the others pay."""
+def test_each_thread_waits_for_its_own_charges(side_by_side, qos_evidence):
+    """Each thread sleeps only for its own charges, and all of them sleep."""
     course = side_by_side["stalls-in-threads"]
 
     qos_evidence.settle(
@@ -180,8 +181,8 @@ def test_each_thread_of_a_program_waits_for_what_it_takes(side_by_side, qos_evid
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.22")
 @pytest.mark.claim("throttling/entering-is-slow")
-def test_a_program_that_is_started_in_a_throttled_container_is_slow(side_by_side, qos_evidence):
-    """It wants no more than 4 MiB, and sleeps for them, as the same program beside it does not."""
+def test_a_program_started_in_a_throttled_container_is_slow(side_by_side, qos_evidence):
+    """It takes only 4 MiB and sleeps for them; the same program in the neighbouring container does not."""
     course, entry, undisturbed = side_by_side["entered"]
 
     qos_evidence.settle(course.premises, course.is_entered_slowly(entry, undisturbed=undisturbed), course.still_runs())

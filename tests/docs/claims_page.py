@@ -11,15 +11,16 @@ SUITES = Path(__file__).parents[2] / "suites"
 
 HEAD = """# Claims
 
-The conformance suites prove these claims, each one sentence in `suites/<chapter>/claims.toml`. A claim's id is chapter/name.
-Reports name claims by id; `memqos run -k` selects cases by a part of a test's name.
+The conformance suites prove these claims, each one sentence in `suites/<chapter>/claims.toml`. A claim's id is
+chapter/name. Reports name claims by id;
+`memqos run -k` selects cases by a part of a test's name.
 
 | field | what it is |
 |---|---|
 | `sentence` | what is true if the test passes |
 | `source` | the source of the sentence: a section of an enhancement, a kernel document, a function of the kubelet |
-| `releases` | the Kubernetes releases to which it applies: `1.27+`, `1.22-1.36`, `1.27`, or `any` for a behaviour of the \
-kernel or the runtime itself |
+| `releases` | the Kubernetes releases to which it applies: `1.27+`, `1.22-1.36`, `1.27`, or `any` for a behaviour \
+of the kernel or the runtime itself |
 | `kind` | `state`: values at rest. `behaviour`: what happens over time. `refusal`: what must not run |
 | `about` | the component that the claim is about: `runtime`, `kernel`, or `kubelet rules`, whichever program applies \
 them. A case about the runtime (or the kernel) that observed none of its values is *not observable*: values that \
@@ -28,8 +29,8 @@ memqos itself wrote and reads back prove nothing about a runtime |
 | `asks` | what the claim's case does, for a claim without a test of its own: \
 `{ verb = "left_alone", request = "everything" }`, `{ verb = "left_by_few", of = ["cgroups"] }`, or \
 `{ kubelets = ["v1.36-tiered", "v1.36-off"] }`; a claim named like a request needs neither |
-| `default` | `false` if a run of whole suites includes the claim only with `--all`; a run that names its chapter, file or \
-test always includes it. At the head of a file it sets the default for all claims of the file |
+| `default` | `false` if a run of whole suites includes the claim only with `--all`; a run that names its chapter, \
+file or test always includes it. At the head of a file it sets the default for all claims of the file |
 
 | need | means |
 |---|---|

@@ -74,8 +74,8 @@ It also lists an entry whose claim conforms without a finding for the knob, beca
 
 ## What is known
 
-The versions, sentences and links are rows of `memqos.engine.faults`; `vm/known.toml` has the claims and files. For other
-differences between versions see [versions of runtimes](versions.md).
+The versions, sentences and links are rows of `memqos.engine.faults`; `vm/known.toml` has the claims and files. For
+other differences between versions see [versions of runtimes](versions.md).
 
 | fault | versions | what it does | upstream | shows in |
 |---|---|---|---|---|

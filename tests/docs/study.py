@@ -24,7 +24,7 @@ GROWTH = {
     "factor 0.6": (_FACTORS, "stalls-0.6"),
     "factor 0.8": (_FACTORS, "stalls-0.8"),
     "factor 1": (_FACTORS, "stalls-1"),
-    "page cache": ("the_same_page_cache_makes_room_where_nothing_protects_it_v1.36-none", "fills-guaranteed"),
+    "page cache": ("unprotected_page_cache_is_reclaimed_at_the_limit_v1.36-none", "fills-guaranteed"),
 }
 """A program that is the same but for its memory.high or its kind of memory: a part of its case's folder, its pod."""
 

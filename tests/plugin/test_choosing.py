@@ -82,14 +82,14 @@ def test_of_memqos_own_suites_some_kubelets_are_left_out_unless_a_test_names_the
     assert "test_crossing_memory_high_throttles_and_does_not_kill[v1.22]" not in default
     assert "test_without_memory_high_nothing_is_throttled[v1.37-default]" in default
     assert {name for name in default if name.startswith("test_both_tiers_are_kept")} == {
-        "test_both_tiers_are_kept_while_others_make_room[v1.36-tiered]"
+        "test_both_tiers_are_kept_while_unprotected_memory_is_left[v1.36-tiered]"
     }
     assert {name for name in default if name.startswith("test_memory_is_resized")} == {
         "test_memory_is_resized_step_by_step[v1.36-tiered-shifted]"
     }
     everything = listed(pytester, "--memqos-all")
     assert "test_node_holds_what_is_allocatable_and_reserved[v1.22]" in everything
-    assert "test_both_tiers_are_kept_while_others_make_room[v1.37-tiered]" in everything
+    assert "test_both_tiers_are_kept_while_unprotected_memory_is_left[v1.37-tiered]" in everything
 
 
 def test_a_release_that_is_asked_for_is_not_left_out(pytester):

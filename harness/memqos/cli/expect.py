@@ -137,8 +137,8 @@ The command runs no containers: the reference engine computes each value, with i
 @click.option(
     "--throttling",
     is_flag=True,
-    help="Print at which usage each memory.high slows a program down, where it stalls, and the shortest and longest time "
-    "to memory.max.",
+    help="Print at which usage each memory.high slows a program down, where it stalls, and the shortest and longest "
+    "time to memory.max.",
 )
 @click.option(
     "--hz",

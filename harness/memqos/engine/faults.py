@@ -69,16 +69,16 @@ _RUNC = {
     ),
     "runc/oom-group-is-lost-in-a-daemon-reload": Fault(
         runtime=RuntimeName.RUNC,
-        sentence="runc does not set OOMPolicy on the scope for memory.oom.group, so newer versions of systemd reset the "
-        "file in a daemon-reload; seen with 1.3.6, and with 1.1.15 and systemd 257 after another container of the pod "
-        "was removed.",
+        sentence="runc does not set OOMPolicy on the scope for memory.oom.group, so newer versions of systemd reset "
+        "the file in a daemon-reload; seen with 1.3.6, and with 1.1.15 and systemd 257 after another container of the "
+        "pod was removed.",
         upstream=_SCOPE_OOM_POLICY,
     ),
     "runc/oom-group-is-lost-in-an-update": Fault(
         runtime=RuntimeName.RUNC,
-        sentence="runc does not set OOMPolicy on the scope for memory.oom.group, so systemd resets the file in an update "
-        "that sets a property of the scope, and runc writes only the unified entries that the update names; seen with "
-        "1.1.15 and 1.3.6.",
+        sentence="runc does not set OOMPolicy on the scope for memory.oom.group, so systemd resets the file in an "
+        "update that sets a property of the scope, and runc writes only the unified entries that the update names; "
+        "seen with 1.1.15 and 1.3.6.",
         upstream=_SCOPE_OOM_POLICY,
     ),
     "runc/oom-group-is-lost-in-an-empty-update": Fault(
@@ -104,13 +104,14 @@ _RUNC = {
 _CRUN = {
     "crun/refused-container-leaves-its-cgroup": Fault(
         runtime=RuntimeName.CRUN,
-        sentence="If setting up a container's cgroup fails, crun leaves the empty cgroup behind; seen with 1.21 and 1.28.",
+        sentence="If setting up a container's cgroup fails, crun leaves the empty cgroup behind; seen with 1.21 and "
+        "1.28.",
         upstream="containers/crun#2242, merged after 1.29.1",
     ),
     "crun/refused-score-leaves-a-cgroup": Fault(
         runtime=RuntimeName.CRUN,
-        sentence="If a container is rejected for its oom_score_adj, crun leaves its empty cgroup behind; seen with 1.21 "
-        "and 1.28.",
+        sentence="If a container is rejected for its oom_score_adj, crun leaves its empty cgroup behind; seen with "
+        "1.21 and 1.28.",
     ),
     "crun/scope-limits-unlimited-swap": Fault(
         runtime=RuntimeName.CRUN,
@@ -122,8 +123,8 @@ _CRUN = {
     "crun/scope-is-limited-before-the-check": Fault(
         runtime=RuntimeName.CRUN,
         since=_release(RuntimeName.CRUN, Feature.SCOPE_HAS_MEMORY_MAX),
-        sentence="An update with checkBeforeUpdate sets MemoryMax of the scope before the check: that kills the container "
-        "(seen with 1.21), or the limit stays although the update is rejected (seen with 1.28).",
+        sentence="An update with checkBeforeUpdate sets MemoryMax of the scope before the check: that kills the "
+        "container (seen with 1.21), or the limit stays although the update is rejected (seen with 1.28).",
     ),
     "crun/scope-is-protected-before-the-refusal": Fault(
         runtime=RuntimeName.CRUN,
@@ -146,16 +147,16 @@ _CRUN = {
 _RUNSC = {
     "runsc/scope-hides-refusals-of-the-kernel": Fault(
         runtime=RuntimeName.RUNSC,
-        sentence="With the systemd driver runsc only sets properties of the scope, and systemd does not report which of "
-        "them the kernel rejects; seen with 20240729.",
+        sentence="With the systemd driver runsc only sets properties of the scope, and systemd does not report which "
+        "of them the kernel rejects; seen with 20240729.",
     ),
 }
 
 _CONTAINERD = {
     "containerd/oom-event-comes-after-the-exit": Fault(
         runtime=RuntimeName.CONTAINERD,
-        sentence="The shim reports an OOM kill independently of the process's exit: if the exit is reported first, or the "
-        "cgroup has been removed by then, the reason is Error; seen twice with 1.7.24.",
+        sentence="The shim reports an OOM kill independently of the process's exit: if the exit is reported first, or "
+        "the cgroup has been removed by then, the reason is Error; seen twice with 1.7.24.",
         upstream="containerd#8893, containerd#12714",
     ),
 }
@@ -164,8 +165,8 @@ _CRIO = {
     "cri-o/update-drops-unified": _before(RuntimeName.CRIO, Feature.UPDATE_KEEPS_UNIFIED),
     "cri-o/update-resets-oom-group": Fault(
         runtime=RuntimeName.CRIO,
-        sentence="CRI-O passes only the update to runc, without the unified entries of creation, so runc does not write "
-        "memory.oom.group again after systemd has reset it; seen with 1.32.13 and 1.36.3.",
+        sentence="CRI-O passes only the update to runc, without the unified entries of creation, so runc does not "
+        "write memory.oom.group again after systemd has reset it; seen with 1.32.13 and 1.36.3.",
     ),
     "cri-o/update-reads-no-swap-limit": Fault(
         runtime=RuntimeName.CRIO,
@@ -175,13 +176,13 @@ _CRIO = {
     "cri-o/update-lifts-no-memory-limit": Fault(
         runtime=RuntimeName.CRIO,
         since="1.33.4",
-        sentence="CRI-O rejects a memory limit of -1 (unlimited) as negative and leaves out zero, so no update removes a "
-        "limit; seen with 1.36.3.",
+        sentence="CRI-O rejects a memory limit of -1 (unlimited) as negative and leaves out zero, so no update "
+        "removes a limit; seen with 1.36.3.",
     ),
     "cri-o/refused-container-leaves-a-cgroup-of-conmon": Fault(
         runtime=RuntimeName.CRIO,
-        sentence="If the OCI runtime rejects a container, CRI-O leaves the cgroup of its conmon behind; seen with 1.32.13 "
-        "and runc.",
+        sentence="If the OCI runtime rejects a container, CRI-O leaves the cgroup of its conmon behind; seen with "
+        "1.32.13 and runc.",
     ),
     "cri-o/swap-without-memory-is-ignored": Fault(
         runtime=RuntimeName.CRIO,
@@ -208,8 +209,8 @@ _LINUX = {
         runtime=LINUX,
         since="6.12.95",
         fixed="6.12.107",
-        sentence="If all page cache is dirty, reclaim with MGLRU wakes no flusher, and the program is killed; seen with "
-        "6.12.95.",
+        sentence="If all page cache is dirty, reclaim with MGLRU wakes no flusher, and the program is killed; seen "
+        "with 6.12.95.",
     ),
     "linux/oom-kills-beside-a-victim-that-exits": Fault(
         runtime=LINUX,
@@ -220,8 +221,8 @@ _LINUX = {
     "linux/kills-though-copies-are-in-swap": Fault(
         runtime=LINUX,
         since="7.2.12",
-        sentence="At memory.max with memory.swap.max used up, the kernel does not free memory that already has a copy in "
-        "swap, and kills the program; seen with 7.2.12.",
+        sentence="At memory.max with memory.swap.max used up, the kernel does not free memory that already has a copy "
+        "in swap, and kills the program; seen with 7.2.12.",
     ),
 }
 
@@ -229,9 +230,9 @@ _KUBELET = {
     "kubelet/resize-passes-over-stopped-containers": Fault(
         runtime=KUBELET,
         since="1.27",
-        sentence="A resize skips containers that do not run: the kubelet recreates them with the new size, but the pod's "
-        "cgroup keeps the old one. Seen on 1.34.7 (kubernetes/autoscaler#9829); a backport of the fix to 1.34 was "
-        "announced, but no release with it has been seen.",
+        sentence="A resize skips containers that do not run: the kubelet recreates them with the new size, but the "
+        "pod's cgroup keeps the old one. Seen on 1.34.7 (kubernetes/autoscaler#9829); a backport of the fix to 1.34 "
+        "was announced, but no release with it has been seen.",
         upstream="kubernetes#138760",
     ),
     "kubelet/resize-leaves-pod-protection": Fault(
@@ -251,8 +252,8 @@ _KUBELET = {
     "kubelet/resize-to-the-limit-leaves-memory-high": Fault(
         runtime=KUBELET,
         since="1.27",
-        sentence="For a memory request equal to the limit the kubelet sends no memory.high, so the old value, which may be "
-        "below the new request, stays until the container is recreated.",
+        sentence="For a memory request equal to the limit the kubelet sends no memory.high, so the old value, which "
+        "may be below the new request, stays until the container is recreated.",
         upstream="kubernetes#142569",
     ),
 }

@@ -87,7 +87,7 @@ def deviating(function, bench, kubelet, folder, *, given=None):
 
 
 KEEPS = WHOLE.test_a_reserved_daemon_keeps_its_memory_and_answers
-YIELDS = WHOLE.test_a_daemon_makes_room_where_its_reservation_is_not_enforced
+YIELDS = WHOLE.test_a_daemon_without_enforced_reservation_loses_memory
 
 
 @pytest.mark.parametrize(
@@ -136,12 +136,10 @@ def test_a_daemon_may_miss_a_batch_for_each_cpu(missing, kept):
 
 
 @pytest.mark.parametrize(("ignores", "wrong"), [("", set()), ("daemon", {("the daemon", "memory.swap.current")})])
-def test_a_daemon_is_swapped_beside_pods_that_are_not(ignores, wrong, tmp_path):
+def test_a_daemon_is_swapped_and_pods_are_not(ignores, wrong, tmp_path):
     bench = DaemonBench(ignores=ignores, swaps=True)
 
-    assert deviating(
-        SWAPPING.test_a_daemon_is_swapped_beside_pods_that_are_not, bench, "v1.30-unset-swap", tmp_path
-    ) == (wrong)
+    assert deviating(SWAPPING.test_a_daemon_is_swapped_and_pods_are_not, bench, "v1.30-unset-swap", tmp_path) == (wrong)
 
 
 def test_a_kernel_that_swaps_pods_too_deviates(tmp_path):
@@ -153,7 +151,7 @@ def test_a_kernel_that_swaps_pods_too_deviates(tmp_path):
         obey(fifo, line)
 
     bench.sampler.obeys = swap_and_obey
-    function = SWAPPING.test_a_daemon_is_swapped_beside_pods_that_are_not
+    function = SWAPPING.test_a_daemon_is_swapped_and_pods_are_not
 
     assert {knob for _, knob in deviating(function, bench, "v1.30-unset-swap", tmp_path)} == {"memory.swap.current"}
 
@@ -200,7 +198,7 @@ def test_a_pod_that_the_machine_kills_deviates_while_the_daemon_has_something_to
     """
     bench, (evidence, notes) = KillingBench(swapped, uses, counts=counts), evidence_in(tmp_path)
     with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
-        SWAPPING.test_a_daemon_is_swapped_beside_pods_that_are_not(
+        SWAPPING.test_a_daemon_is_swapped_and_pods_are_not(
             bench.node, KUBELETS["v1.30-unset-swap"], CATALOGUE, evidence
         )
     (odd,) = [one for one in notes.findings if one.verdict is not Verdict.CONFORMS]
@@ -230,7 +228,7 @@ class OutOfMemory(ExhaustedBench):
 @pytest.mark.parametrize("ignores", ["", "size"])
 def test_the_order_of_kills_holds_of_the_machine(ignores, tmp_path):
     """A killer that looks at scores alone takes the BestEffort pod."""
-    function = WHOLE.test_who_uses_most_by_its_score_is_killed_when_the_machine_runs_out
+    function = WHOLE.test_the_highest_score_is_killed_when_the_machine_runs_out
     wrong = deviating(function, OutOfMemory(ignores=ignores), "v1.36-none", tmp_path)
 
     assert {pod for pod, _ in wrong} == ({"holds-little", "greedy-burstable"} if ignores else set())

@@ -41,8 +41,8 @@ def test_kills_conform_where_score_and_size_are_heeded(function, kubelet, tmp_pa
 @pytest.mark.parametrize(
     ("name", "ignores"),
     [
-        ("test_a_burstable_pod_that_uses_much_goes_before_a_best_effort_one", "size"),
-        ("test_a_guaranteed_pod_that_takes_all_is_not_killed_for_it", "oom_score_adj"),
+        ("test_a_large_burstable_pod_is_killed_before_a_small_best_effort_pod", "size"),
+        ("test_a_guaranteed_pod_outlives_a_smaller_best_effort_pod", "oom_score_adj"),
     ],
 )
 def test_a_killer_that_does_not_heed_score_or_size_deviates(name, ignores, tmp_path):

@@ -18,7 +18,7 @@ from tests.unit.node.words import amount, commands_of
 
 MODULE = chapter("isolation")
 ALL = list(cases(MODULE))
-REFAULTS = [one for one in ALL if one.values[0] is MODULE.test_what_is_protected_is_not_read_again]
+REFAULTS = [one for one in ALL if one.values[0] is MODULE.test_protected_page_cache_is_not_read_again]
 CASES = [one for one in ALL if one not in REFAULTS]
 
 

@@ -18,8 +18,8 @@ from tests.unit.node.test_premises import findings_of
 MODULE, FULL, SPILLING = (chapter("numa", file) for file in ("", "full_zone", "spilling"))
 STATIC = KUBELETS["v1.36-static"]
 ADMISSION = [
-    "test_pods_are_placed_in_order_until_no_zone_has_room",
-    "test_the_zone_of_a_pod_that_has_ended_takes_the_next_one",
+    "test_pods_are_placed_in_order_until_no_numa_node_has_room",
+    "test_the_next_pod_uses_the_numa_node_of_an_ended_pod",
 ]
 
 
@@ -31,24 +31,24 @@ def short(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "kubelet", "files"),
     [
-        ("test_anonymous_memory_is_on_the_zone_of_cpuset_mems", "v1.37-tiered", {"memory.numa_stat"}),
-        ("test_page_cache_is_on_the_zone_of_cpuset_mems", "v1.37-tiered", {"memory.numa_stat"}),
-        ("test_shared_memory_is_on_the_zone_of_cpuset_mems", "v1.37-tiered", {"memory.numa_stat"}),
-        ("test_huge_pages_are_of_the_zone_of_cpuset_mems", "v1.37-tiered", {"huge pages in use"}),
+        ("test_anonymous_memory_is_on_the_numa_node_of_cpuset_mems", "v1.37-tiered", {"memory.numa_stat"}),
+        ("test_page_cache_is_on_the_numa_node_of_cpuset_mems", "v1.37-tiered", {"memory.numa_stat"}),
+        ("test_shared_memory_is_on_the_numa_node_of_cpuset_mems", "v1.37-tiered", {"memory.numa_stat"}),
+        ("test_huge_pages_come_from_the_numa_node_of_cpuset_mems", "v1.37-tiered", {"huge pages in use"}),
         ("test_memory_moves_with_cpuset_mems", "v1.37-tiered", {"memory.numa_stat"}),
         (
-            "test_a_full_zone_is_not_spilled_to_an_empty_one",
+            "test_a_full_numa_node_kills_although_another_is_empty",
             "v1.37-default",
             {"memory.numa_stat", "memory.events", "exit code"},
         ),
-        ("test_page_cache_of_a_full_zone_makes_room", "v1.37-default", {"memory.numa_stat"}),
-        ("test_memory_is_on_a_zone_without_cpus", "v1.37-tiered", {"memory.numa_stat"}),
-        ("test_memory_is_on_the_group_of_zones_that_the_policy_gives", "v1.36-static-groups", {"memory.numa_stat"}),
+        ("test_page_cache_of_a_full_numa_node_is_reclaimed", "v1.37-default", {"memory.numa_stat"}),
+        ("test_memory_is_on_a_numa_node_without_cpus", "v1.37-tiered", {"memory.numa_stat"}),
+        ("test_memory_is_on_the_numa_nodes_assigned_to_a_large_pod", "v1.36-static-groups", {"memory.numa_stat"}),
     ],
 )
 def test_a_kernel_that_takes_the_wrong_zone_deviates(name, kubelet, files, tmp_path):
     findings = findings_of(
-        getattr(FULL if "full_zone" in name else MODULE, name), KUBELETS[kubelet], tmp_path, ignores="cpuset.mems"
+        getattr(FULL if "full_numa_node" in name else MODULE, name), KUBELETS[kubelet], tmp_path, ignores="cpuset.mems"
     )
 
     assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == files
@@ -56,7 +56,7 @@ def test_a_kernel_that_takes_the_wrong_zone_deviates(name, kubelet, files, tmp_p
 
 def test_a_kernel_that_takes_zones_by_number_deviates(tmp_path):
     """Zone 2 is near to zone 3, and zones 0 and 1 are far from it."""
-    function = SPILLING.test_what_a_full_zone_has_no_room_for_is_on_the_nearest_one
+    function = SPILLING.test_a_full_numa_node_spills_to_the_nearest
     findings = findings_of(function, KUBELETS["v1.37-default"], tmp_path, ignores="distances")
 
     [spilled] = [one for one in findings if one.verdict is Verdict.DEVIATES]
@@ -120,7 +120,7 @@ def test_a_runtime_that_drops_the_zone_is_the_deviation_of_placed_pods(tmp_path)
     evidence, notes = evidence_in(tmp_path)
     with contextlib.suppress(NonconformanceError):
         bench = MemoryBench(("cpuset.mems", "\n"))
-        called(MODULE.test_pods_are_placed_in_order_until_no_zone_has_room, in_order_on(bench, evidence))
+        called(MODULE.test_pods_are_placed_in_order_until_no_numa_node_has_room, in_order_on(bench, evidence))
 
     deviating = [(one.knob, one.observed) for one in notes.findings if one.verdict is Verdict.DEVIATES]
     assert deviating == [("cpuset.mems", ""), ("cpuset.mems", "")]

@@ -54,9 +54,14 @@ def test_protection_conforms_where_reclaim_heeds_it(function, kubelet, tmp_path)
 @pytest.mark.parametrize(
     ("name", "kubelet", "ignores", "pods"),
     [
-        ("test_every_request_is_kept_as_memory_min", "v1.27", "memory.min", {"kept-guaranteed", "kept-burstable"}),
-        ("test_both_tiers_are_kept_while_others_make_room", "v1.36-tiered", "memory.low", {"kept-burstable"}),
-        ("test_both_tiers_are_kept_while_others_make_room", "v1.37-tiered", "memory.min", {"kept-guaranteed"}),
+        ("test_memory_min_protects_every_request", "v1.27", "memory.min", {"kept-guaranteed", "kept-burstable"}),
+        ("test_both_tiers_are_kept_while_unprotected_memory_is_left", "v1.36-tiered", "memory.low", {"kept-burstable"}),
+        (
+            "test_both_tiers_are_kept_while_unprotected_memory_is_left",
+            "v1.37-tiered",
+            "memory.min",
+            {"kept-guaranteed"},
+        ),
         # What it takes from the one it need not take from the other.
         (
             "test_memory_low_gives_way_when_nothing_else_is_left",
@@ -89,7 +94,7 @@ class Drains(PressedBench):
 
 @pytest.mark.parametrize(("pages", "expected"), [(128, Verdict.CONFORMS), (129, Verdict.DEVIATES)])
 def test_what_two_cpus_charged_ahead_may_be_missing_and_no_more(pages, expected, tmp_path):
-    name = "test_every_request_is_kept_as_memory_min"
+    name = "test_memory_min_protects_every_request"
     findings = findings_of(getattr(MODULE, name), KUBELETS["v1.27"], tmp_path, Drains(pages))
     kept = [one for one in findings if str(one.subject).endswith("/kept-burstable") and one.knob == "memory.current"]
 
@@ -99,7 +104,7 @@ def test_what_two_cpus_charged_ahead_may_be_missing_and_no_more(pages, expected,
 
 def test_what_most_of_may_have_been_charged_ahead_says_nothing_of_who_lost_what(tmp_path):
     """On 97 CPUs that is more than half of 48 MiB."""
-    name = MODULE.test_every_request_is_kept_as_memory_min
+    name = MODULE.test_memory_min_protects_every_request
     findings = findings_of(name, KUBELETS["v1.27"], tmp_path, PressedBench(node=replace(FACTS, cpus=97)))
 
     assert {one.why_not for one in findings if one.knob == "memory.current"} == {
@@ -113,7 +118,7 @@ def test_what_is_protected_is_not_read_again_but_for_a_batch_of_each_cpu(pages, 
     wrong = PressedBench()
     read_again = wrong.read_again
     wrong.read_again = lambda path: (read_again(path), wrong.count_again(path, 0 if wrong.lost[path] else pages))
-    findings = findings_of(MODULE.test_every_request_is_kept_as_memory_min, KUBELETS["v1.27"], tmp_path, wrong)
+    findings = findings_of(MODULE.test_memory_min_protects_every_request, KUBELETS["v1.27"], tmp_path, wrong)
     read = [one for one in findings if one.knob == "memory.stat" and "at most" in one.expected]
 
     assert [one.verdict for one in read] == [expected] * 2
@@ -124,7 +129,7 @@ def test_what_was_lost_is_read_again(tmp_path):
     forgetful = PressedBench()
     forgetful.read_again = lambda _: None
     findings = findings_of(
-        MODULE.test_without_a_policy_every_class_makes_room, KUBELETS["v1.36-none"], tmp_path, forgetful
+        MODULE.test_without_a_policy_every_class_loses_page_cache, KUBELETS["v1.36-none"], tmp_path, forgetful
     )
 
     deviating = [(one.knob, one.observed) for one in findings if one.verdict is Verdict.DEVIATES]
@@ -152,7 +157,7 @@ class ReadsElsewhere(PressedBench):
 )
 def test_a_page_that_comes_back_on_another_zone_need_not_be_counted(kept_pages, unsure, tmp_path):
     bench = ReadsElsewhere(kept_pages=kept_pages)
-    findings = findings_of(MODULE.test_every_request_is_kept_as_memory_min, KUBELETS["v1.27"], tmp_path, bench)
+    findings = findings_of(MODULE.test_memory_min_protects_every_request, KUBELETS["v1.27"], tmp_path, bench)
     uncounted = {str(one.subject).rpartition("/")[2]: one.why_not for one in findings if one.why_not}
 
     assert {one.verdict for one in findings} == {Verdict.CONFORMS, Verdict.NOT_OBSERVABLE}
@@ -166,7 +171,7 @@ def test_what_is_counted_beyond_the_batches_deviates_wherever_the_rest_came_back
     bench = ReadsElsewhere(kept_pages=129)
     read_again = bench.read_again
     bench.read_again = lambda path: (read_again(path), bench.count_again(path, 129))
-    findings = findings_of(MODULE.test_every_request_is_kept_as_memory_min, KUBELETS["v1.27"], tmp_path, bench)
+    findings = findings_of(MODULE.test_memory_min_protects_every_request, KUBELETS["v1.27"], tmp_path, bench)
 
     assert {str(one.subject).rpartition("/")[2] for one in findings if one.verdict is Verdict.DEVIATES} == {
         "kept-guaranteed",
@@ -193,9 +198,9 @@ class WaitsForTheDisk(PressedBench):
 @pytest.mark.parametrize(
     ("name", "counts", "expected"),
     [
-        ("test_dirty_page_cache_is_kept_as_clean_is", True, Verdict.NOT_OBSERVABLE),
-        ("test_dirty_page_cache_is_kept_as_clean_is", False, Verdict.DEVIATES),
-        ("test_both_tiers_are_kept_while_others_make_room", True, Verdict.DEVIATES),
+        ("test_dirty_page_cache_is_protected_like_clean", True, Verdict.NOT_OBSERVABLE),
+        ("test_dirty_page_cache_is_protected_like_clean", False, Verdict.DEVIATES),
+        ("test_both_tiers_are_kept_while_unprotected_memory_is_left", True, Verdict.DEVIATES),
     ],
 )
 def test_memory_low_that_gave_way_says_nothing_only_where_others_were_dirty(name, counts, expected, tmp_path):
@@ -216,7 +221,9 @@ def test_memory_low_that_gave_way_says_nothing_only_where_others_were_dirty(name
 def test_what_was_kept_though_memory_low_gave_way_was_kept(tmp_path):
     """The kernel counts `low` before it looks for a page that can be taken, and may find none."""
     bench = WaitsForTheDisk(counts=True, takes=0)
-    findings = findings_of(MODULE.test_dirty_page_cache_is_kept_as_clean_is, KUBELETS["v1.36-tiered"], tmp_path, bench)
+    findings = findings_of(
+        MODULE.test_dirty_page_cache_is_protected_like_clean, KUBELETS["v1.36-tiered"], tmp_path, bench
+    )
 
     [kept] = [one for one in findings if str(one.subject).endswith("/kept-burstable") and one.knob == "memory.current"
               and "at least" in one.expected]  # fmt: skip
@@ -232,7 +239,7 @@ class KillsTheNeighbour(PressedBench):
 
 def test_what_is_kept_from_a_neighbour_that_never_took_it_says_nothing(tmp_path):
     """That nobody made room for it is still a deviation."""
-    function = MODULE.test_every_request_is_kept_as_memory_min
+    function = MODULE.test_memory_min_protects_every_request
     findings = findings_of(function, KUBELETS["v1.27"], tmp_path, KillsTheNeighbour())
 
     usage = {(str(one.subject).rpartition("/")[2], one.why_not): one.verdict for one in findings

@@ -53,13 +53,13 @@ def test_protection_conforms_where_reclaim_begins_at_the_root(function, kubelet,
 @pytest.mark.parametrize(
     ("test", "kubelet", "ignores", "lost"),
     [
-        ((WHOLE, "test_every_request_is_kept_when_the_machine_is_short"), "v1.27", "memory.min",
+        ((WHOLE, "test_memory_min_protects_every_request_when_the_machine_is_short"), "v1.27", "memory.min",
          {"kept-guaranteed", "kept-burstable"}),
         ((WHOLE, "test_guaranteed_keeps_all_when_the_machine_is_short"), "v1.36-tiered", "memory.min",
          {"kept-guaranteed"}),
-        ((WHOLE, "test_what_nothing_protects_makes_room_on_the_machine"), "v1.27", "memory.min",
+        ((WHOLE, "test_unprotected_page_cache_is_reclaimed_first_on_the_machine"), "v1.27", "memory.min",
          {"kept-guaranteed"}),
-        ((CLASSIC, "test_memory_low_is_kept_below_a_kubepods_that_has_it"), "v1.37-tiered", "memory.low",
+        ((CLASSIC, "test_memory_low_is_effective_if_kubepods_has_it"), "v1.37-tiered", "memory.low",
          {"kept-burstable"}),
     ],
 )  # fmt: skip
@@ -79,8 +79,8 @@ def test_a_kernel_that_heeds_what_does_not_count_deviates(module, tmp_path):
     wrong = bench(generations=False)
     wrong.protected = lambda path, knobs: max(wrong.amount_in(path, knob) for knob in knobs)
     name = {
-        WHOLE: "test_memory_low_has_no_effect_below_a_kubepods_without_it",
-        CLASSIC: "test_memory_low_has_no_effect_without_kubepods_in_the_classic_lru_either",
+        WHOLE: "test_memory_low_has_no_effect_without_kubepods",
+        CLASSIC: "test_memory_low_has_no_effect_without_kubepods_under_the_classic_lru",
     }[module]
     findings = findings_of(getattr(module, name), KUBELETS["v1.36-tiered"], tmp_path, wrong.node)
     deviating = [one for one in findings if one.verdict is Verdict.DEVIATES]
@@ -93,7 +93,7 @@ def test_a_kernel_that_heeds_what_does_not_count_deviates(module, tmp_path):
 def test_a_kernel_that_protects_nobody_or_everybody_deviates_under_no_policy(tmp_path):
     wrong = bench(generations=True)
     wrong.protected = lambda path, _: wrong.amount_in(path, "memory.current")
-    name = "test_without_a_policy_every_class_makes_room_on_the_machine"
+    name = "test_without_a_policy_every_class_loses_page_cache_on_the_machine"
     findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.36-none"], tmp_path, wrong.node)
 
     assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"memory.current"}
@@ -108,7 +108,7 @@ def test_a_kernel_that_kills_instead_of_reclaiming_deviates(tmp_path):
         wrong.count_kill(path)
 
     wrong.use = use_and_kill
-    name = "test_nothing_is_killed_while_page_cache_makes_room"
+    name = "test_nothing_is_killed_while_page_cache_can_be_reclaimed"
     findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.36-none"], tmp_path, wrong.node)
 
     assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"memory.events"}
@@ -117,7 +117,7 @@ def test_a_kernel_that_kills_instead_of_reclaiming_deviates(tmp_path):
 def test_the_multi_generational_lru_that_keeps_memory_low_deviates(tmp_path):
     wrong = bench(generations=True)
     wrong.generations = False
-    name = "test_memory_low_counts_and_does_not_last_with_the_multi_generational_lru"
+    name = "test_memory_low_is_reclaimed_by_the_multi_generational_lru"
     findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.37-tiered"], tmp_path, wrong.node)
 
     assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"memory.stat", "memory.events"}
@@ -126,9 +126,9 @@ def test_the_multi_generational_lru_that_keeps_memory_low_deviates(tmp_path):
 @pytest.mark.parametrize(
     ("test", "kubelet"),
     [
-        ((WHOLE, "test_without_a_policy_every_class_makes_room_on_the_machine"), "v1.36-none"),
-        ((WHOLE, "test_memory_low_has_no_effect_below_a_kubepods_without_it"), "v1.36-tiered"),
-        ((CLASSIC, "test_memory_low_has_no_effect_without_kubepods_in_the_classic_lru_either"), "v1.36-tiered"),
+        ((WHOLE, "test_without_a_policy_every_class_loses_page_cache_on_the_machine"), "v1.36-none"),
+        ((WHOLE, "test_memory_low_has_no_effect_without_kubepods"), "v1.36-tiered"),
+        ((CLASSIC, "test_memory_low_has_no_effect_without_kubepods_under_the_classic_lru"), "v1.36-tiered"),
     ],
 )
 @pytest.mark.parametrize("last_first", [False, True])
@@ -146,7 +146,7 @@ def test_the_multi_generational_lru_that_found_nothing_old_enough_is_not_observa
     """It counts that it came for what memory.low covers, and nothing of that was taken."""
     young = bench(generations=True)
     young.count_stolen = lambda path, _: PressedBench.count_stolen(young, path, 0)
-    name = "test_memory_low_counts_and_does_not_last_with_the_multi_generational_lru"
+    name = "test_memory_low_is_reclaimed_by_the_multi_generational_lru"
     findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.37-tiered"], tmp_path, young.node)
 
     assert {one.verdict for one in findings} == {Verdict.CONFORMS, Verdict.NOT_OBSERVABLE}
@@ -200,7 +200,7 @@ def test_pages_that_the_kernel_counts_late_are_waited_for(monkeypatch, tmp_path)
         return status(container, deadline=deadline)
 
     late.runtime.status = asked
-    name = "test_memory_low_counts_and_does_not_last_with_the_multi_generational_lru"
+    name = "test_memory_low_is_reclaimed_by_the_multi_generational_lru"
     findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.37-tiered"], tmp_path, late.node)
 
     assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
@@ -208,7 +208,7 @@ def test_pages_that_the_kernel_counts_late_are_waited_for(monkeypatch, tmp_path)
 
 def test_what_only_the_multi_generational_lru_does_is_not_observable_of_the_classic_one(tmp_path):
     """Neither the loss nor its count: such a machine, as bookworm, does not deviate for it."""
-    name = "test_memory_low_counts_and_does_not_last_with_the_multi_generational_lru"
+    name = "test_memory_low_is_reclaimed_by_the_multi_generational_lru"
     findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.37-tiered"], tmp_path, bench(generations=False).node)
 
     assert {one.verdict for one in findings} == {Verdict.CONFORMS, Verdict.NOT_OBSERVABLE}
@@ -241,7 +241,7 @@ class RunsShortEarly(PressedBench):
 
 def test_what_was_lost_before_the_last_of_it_is_taken_is_lost_as_well(tmp_path):
     early = RunsShortEarly(spare=SPARE)
-    name = "test_what_nothing_protects_makes_room_on_the_machine"
+    name = "test_unprotected_page_cache_is_reclaimed_first_on_the_machine"
     findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.27"], tmp_path, early.node)
 
     assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings

@@ -12,10 +12,10 @@ from tests.unit.node.crowded import CrowdedBench
 from tests.unit.node.pressed import MOUNTED, PressedBench
 
 MODULE = chapter("protection", "shares")
-TOGETHER = MODULE.test_pods_keep_together_what_their_class_has
-SWAPPED = MODULE.test_anonymous_memory_that_is_protected_is_not_swapped
-BY_POD = MODULE.test_a_container_is_kept_by_its_pods_protection
-ALONE = MODULE.test_a_container_is_not_kept_by_its_pod_without_recursiveprot
+TOGETHER = MODULE.test_pods_together_keep_the_memory_min_of_their_class
+SWAPPED = MODULE.test_protected_anonymous_memory_is_not_swapped
+BY_POD = MODULE.test_a_pods_protection_covers_its_container
+ALONE = MODULE.test_a_pods_protection_covers_no_container_without_recursiveprot
 
 
 @pytest.fixture(autouse=True)
@@ -182,7 +182,7 @@ class ScopedBench(PressedBench):
 
 @pytest.mark.parametrize(("ignores", "wrong"), [("", set()), ("scope", {("kept-burstable", "memory.current")})])
 def test_a_bare_scope_takes_protection_away_without_recursion(ignores, wrong, tmp_path):
-    function = MODULE.test_a_container_below_a_bare_scope_is_not_kept_without_recursiveprot
+    function = MODULE.test_a_container_below_a_bare_scope_is_unprotected_without_recursiveprot
     bench = remounts(ScopedBench(ignores=ignores))
     with bench.node.mounted(recursive=False):
         findings = findings_of(function, "v1.27", tmp_path, bench)

@@ -31,39 +31,39 @@ def short(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "kubelet", "ignores", "files"),
     [
-        ("test_limited_swap_is_reached_and_not_passed", "v1.36-none", "memory.swap.max", {"memory.swap.current"}),
+        ("test_limited_swap_is_reached_and_not_exceeded", "v1.36-none", "memory.swap.max", {"memory.swap.current"}),
         (
-            "test_a_request_that_equals_its_limit_leaves_no_swap",
+            "test_a_request_equal_to_the_limit_allows_no_swap",
             "v1.37-default",
             "memory.swap.max",
             {"memory.swap.current", "memory.events", "exit code"},
         ),
         (
-            "test_a_critical_pod_swaps_up_to_1_30_and_not_after_it",
+            "test_a_critical_pod_swaps_up_to_1_30_and_not_from_1_31",
             "v1.37-default",
             "memory.swap.max",
             {"memory.swap.current", "memory.events"},
         ),
         (
-            "test_a_critical_pod_swaps_up_to_1_30_and_not_after_it",
+            "test_a_critical_pod_swaps_up_to_1_30_and_not_from_1_31",
             "v1.37-default",
             "swappiness",
             {"memory.swap.current", "state"},
         ),
         (
-            "test_limited_swap_of_the_alpha_is_no_swap",
+            "test_limited_swap_of_the_alpha_allows_no_swap",
             "v1.22-limited-swap",
             "memory.swap.max",
             {"memory.swap.current", "memory.events"},
         ),
         (
-            "test_unlimited_swap_of_the_alpha_passes_what_limited_swap_gives",
+            "test_unlimited_swap_of_the_alpha_exceeds_the_share_of_1_28",
             "v1.22-unlimited-swap",
             "swappiness",
             {"memory.swap.current", "report", "state"},
         ),
         (
-            "test_no_swap_behaviour_is_no_limit_in_1_28_and_no_swap_later",
+            "test_unset_swap_behaviour_is_unlimited_in_1_28_and_no_swap_later",
             "v1.30-unset-swap",
             "memory.swap.max",
             {"memory.swap.current", "exit code"},
@@ -85,28 +85,28 @@ def short(monkeypatch):
             (name, "v1.37-default", ignores, files)
             for name, ignores, files in [
                 (
-                    "test_what_is_swapped_is_compressed_in_memory",
+                    "test_zswap_compresses_swapped_memory",
                     "zswap",
                     {"memory.zswap.current", "memory.swap.current"},
                 ),
-                ("test_what_is_swapped_is_compressed_in_memory", "size", {"memory.zswap.current"}),
+                ("test_zswap_compresses_swapped_memory", "size", {"memory.zswap.current"}),
                 (
-                    "test_what_is_swapped_is_compressed_in_memory",
+                    "test_zswap_compresses_swapped_memory",
                     "accounting",
                     {"memory.swap.current", "memory.zswap.current"},
                 ),
-                ("test_a_limit_of_none_keeps_everything_out_of_zswap", "memory.zswap.max", {"memory.zswap.current"}),
-                ("test_a_full_pool_is_written_back", "memory.zswap.max", {"memory.zswap.current", "memory.stat"}),
-                ("test_a_full_pool_is_written_back", "shrinking", {"memory.stat", "state"}),
+                ("test_zswap_max_0_sends_everything_to_the_device", "memory.zswap.max", {"memory.zswap.current"}),
+                ("test_a_full_zswap_pool_is_written_back", "memory.zswap.max", {"memory.zswap.current", "memory.stat"}),
+                ("test_a_full_zswap_pool_is_written_back", "shrinking", {"memory.stat", "state"}),
                 (
-                    "test_a_full_pool_that_may_not_be_written_back_kills",
+                    "test_a_full_zswap_pool_without_writeback_kills",
                     "memory.zswap.writeback",
                     {"memory.stat", "memory.events", "exit code"},
                 ),
             ]
         ),
-        ("test_swap_is_given_back_with_the_memory", "v1.37-default", "free", {"memory.swap.current"}),
-        ("test_swap_is_given_back_by_what_has_ended", "v1.37-default", "free", {"memory.swap.current"}),
+        ("test_freeing_memory_frees_its_swap", "v1.37-default", "free", {"memory.swap.current"}),
+        ("test_an_ended_container_frees_its_swap", "v1.37-default", "free", {"memory.swap.current"}),
     ],
 )
 def test_a_kernel_that_is_wrong_about_swap_deviates(name, kubelet, ignores, files, tmp_path):
@@ -115,8 +115,11 @@ def test_a_kernel_that_is_wrong_about_swap_deviates(name, kubelet, ignores, file
     assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == files
 
 
-CROWD = MODULE.test_only_what_has_a_share_is_swapped_when_kubepods_runs_short
-FILLED = [MODULE.test_a_used_up_share_kills_where_it_was_used_up, DEVICES.test_full_devices_kill_who_fills_them]
+CROWD = MODULE.test_only_containers_with_a_share_are_swapped
+FILLED = [
+    MODULE.test_a_used_up_swap_share_kills_only_its_own_program,
+    DEVICES.test_full_swap_devices_kill_the_program_that_fills_them,
+]
 
 
 def named(name):
@@ -164,7 +167,7 @@ def test_what_fills_its_swap_is_killed_alone(function, swap, deviates, tmp_path)
 
 @pytest.mark.parametrize(("ignores", "verdict"), [("", Verdict.CONFORMS), ("memory.swap.max", Verdict.DEVIATES)])
 def test_each_fills_its_own_share(ignores, verdict, tmp_path):
-    function = MODULE.test_each_container_fills_the_share_that_its_request_gives_it
+    function = MODULE.test_each_container_fills_its_own_swap_share
     findings = found_on(MemoryBench(ignores=ignores), function, "v1.36-none", tmp_path)
     within = [one for one in findings if one.expected.startswith("at most")]
 

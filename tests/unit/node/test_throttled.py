@@ -89,17 +89,17 @@ def short(monkeypatch):
     ("kernel", "name", "kubelet", "knobs"),
     [
         (NoPodHigh, "test_a_pod_level_memory_high_slows_every_program_of_the_pod", "v1.37-tiered", {"memory.events"}),
-        (CountsAlways, "test_a_program_that_frees_in_time_is_slowed_no_more", "v1.22", {"memory.events"}),
-        (Unthrottled, "test_a_program_that_frees_in_time_is_slowed_no_more", "v1.22", {"memory.events"}),
+        (CountsAlways, "test_a_program_that_frees_its_memory_recovers", "v1.22", {"memory.events"}),
+        (Unthrottled, "test_a_program_that_frees_its_memory_recovers", "v1.22", {"memory.events"}),
         (
             Unswapping,
-            "test_memory_that_may_be_swapped_makes_room_above_memory_high",
+            "test_swappable_memory_above_memory_high_is_reclaimed",
             "v1.36-none",
             {"memory.events", "memory.swap.current", "report"},
         ),
         (
             Unthrottled,
-            "test_a_low_factor_stalls_with_the_formula_of_1_27_too",
+            "test_a_low_factor_stalls_with_the_1_27_formula",
             "v1.27",
             {"memory.events", "memory.pressure", "state"},
         ),
@@ -119,7 +119,7 @@ def test_a_kernel_that_is_wrong_in_one_point_deviates_there(kernel, name, kubele
     ids=["one-pays-for-all", "none-pays"],
 )
 def test_a_kernel_that_lets_threads_off_deviates(kernel, knobs, tmp_path):
-    name = "test_each_thread_of_a_program_waits_for_what_it_takes"
+    name = "test_each_thread_waits_for_its_own_charges"
 
     assert findings_of(kernel, name, "v1.22", tmp_path) == knobs
 
@@ -148,7 +148,7 @@ def test_several_threads_may_grow_as_fast_as_so_many_tasks():
 
 @pytest.mark.parametrize("factor", ["0.4", "0.6", "0.8", "0.9"])
 def test_a_kernel_that_throttles_nothing_deviates_at_every_factor(factor, tmp_path):
-    name = "test_growth_is_slow_from_where_the_factor_puts_memory_high"
+    name = "test_growth_is_slow_above_the_memory_high_of_each_factor"
 
     assert "memory.events" in findings_of(Unthrottled(), name, "v1.27", tmp_path, factor=factor)
 
@@ -157,7 +157,7 @@ def test_a_stall_that_leaves_somebody_working_deviates(tmp_path, monkeypatch):
     monkeypatch.setattr("tests.unit.node.memory.STALLED", "some avg10=9.00 avg60=9.00 avg300=9.00 total=900000\n"
                         "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")  # fmt: skip
     bench = MemoryBench()
-    name = "test_the_stall_is_one_of_the_whole_container"
+    name = "test_the_whole_container_stalls"
 
     assert findings_of(bench, name, "v1.22", tmp_path) == {"memory.pressure"}
 
@@ -165,14 +165,14 @@ def test_a_stall_that_leaves_somebody_working_deviates(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("test", "ignores", "knobs"),
     [
-        (("protection", "test_page_cache_that_is_protected_up_to_the_limit_kills", "v1.36-tiered"), "memory.min",
+        (("protection", "test_page_cache_protected_up_to_the_limit_kills", "v1.36-tiered"), "memory.min",
          {"memory.events", "exit code"}),
-        (("protection", "test_page_cache_below_a_bare_scope_makes_room_at_its_pods_limit", "v1.27"), "",
+        (("protection", "test_page_cache_below_a_bare_scope_is_reclaimed_at_the_pods_limit", "v1.27"), "",
          {"memory.events", "report", "state"}),
-        (("limits", "test_the_peak_outlives_the_memory", "v1.37-default"), "peak", {"memory.peak"}),
-        (("limits", "test_the_peak_outlives_the_memory", "v1.37-default"), "free", {"memory.current"}),
-        (("limits", "test_a_program_that_ended_is_charged_no_more", "v1.37-default"), "ending", {"memory.current"}),
-        (("limits", "test_a_limit_below_usage_takes_page_cache", "v1.37-default"), "lowering", {"memory.current"}),
+        (("limits", "test_memory_peak_keeps_the_maximum", "v1.37-default"), "peak", {"memory.peak"}),
+        (("limits", "test_memory_peak_keeps_the_maximum", "v1.37-default"), "free", {"memory.current"}),
+        (("limits", "test_memory_of_an_exited_program_is_uncharged", "v1.37-default"), "ending", {"memory.current"}),
+        (("limits", "test_a_limit_below_usage_reclaims_page_cache", "v1.37-default"), "lowering", {"memory.current"}),
     ],
 )  # fmt: skip
 def test_a_kernel_that_is_wrong_about_limits_deviates_there(test, ignores, knobs, tmp_path):
@@ -216,7 +216,7 @@ def lowered(bench, folder):
     """The findings that deviate of the test of a limit that is lowered below what is in use."""
     evidence, notes = evidence_in(folder)
     with contextlib.suppress(NonconformanceError):
-        chapter("limits").test_a_limit_below_usage_takes_page_cache(
+        chapter("limits").test_a_limit_below_usage_reclaims_page_cache(
             bench.node, KUBELETS["v1.37-default"], CATALOGUE, evidence
         )
     return {one.knob for one in notes.findings if one.verdict is Verdict.DEVIATES}
@@ -233,7 +233,7 @@ def test_a_container_that_is_killed_by_its_lowered_limit_is_a_finding(tmp_path):
 def test_what_rests_on_a_limit_that_the_runtime_refuses_to_lower_is_not_observable(tmp_path):
     evidence, notes = evidence_in(tmp_path)
     with pytest.raises(pytest.skip.Exception, match=r"memory\.max of .* could not be requested: no such file"):
-        chapter("limits").test_a_limit_below_usage_takes_page_cache(
+        chapter("limits").test_a_limit_below_usage_reclaims_page_cache(
             KillsForWhatIsDirty(dies=False).node, KUBELETS["v1.37-default"], CATALOGUE, evidence
         )
 
@@ -245,7 +245,7 @@ def test_what_rests_on_a_limit_that_the_runtime_refuses_to_lower_is_not_observab
 @pytest.mark.parametrize("kind", ["file", "tmpfs"])
 def test_a_kernel_that_forgets_the_files_of_who_ended_deviates(kind, tmp_path):
     evidence, notes = evidence_in(tmp_path)
-    function = chapter("limits").test_files_of_a_program_that_ended_stay_charged
+    function = chapter("limits").test_files_of_an_exited_program_stay_charged
     with contextlib.suppress(NonconformanceError):
         function(MemoryBench(ignores="ending").node, KUBELETS["v1.37-default"], CATALOGUE, evidence, kind)
 
@@ -311,7 +311,7 @@ class EnteredBench(MemoryBench):
 )
 def test_a_program_is_slow_in_a_container_that_is_throttled(slow, quick, verdict, words, tmp_path):
     evidence, notes = evidence_in(tmp_path)
-    function = STALLING.test_a_program_that_is_started_in_a_throttled_container_is_slow
+    function = STALLING.test_a_program_started_in_a_throttled_container_is_slow
     with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
         called(function, fixtures(EnteredBench(slow, quick), "v1.22", evidence))
     [found] = [one for one in notes.findings if one.knob == "memory.pressure"]

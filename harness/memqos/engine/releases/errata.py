@@ -124,8 +124,8 @@ ERRATA = (
         id="resize-reconciliation",
         source=f"{_KEP}, in-place resize",
         says="memory.min, memory.low and memory.high are recomputed in the next reconciliation",
-        holds="no reconciliation writes those of the pod: up to 1.36 nothing does, in 1.37.0 only a resize that writes the "
-        "pod's memory limit; those above pods follow within a minute",
+        holds="no reconciliation writes those of the pod: up to 1.36 nothing does, in 1.37.0 only a resize that "
+        "writes the pod's memory limit; those above pods follow within a minute",
         first=27,
         last=37,
         variant=True,

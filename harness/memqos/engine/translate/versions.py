@@ -1,7 +1,8 @@
 """What differs between versions of container runtimes and OCI runtimes: one table, facts without behaviour.
 
 Sources: the runtimes' own repositories at their release tags. Each row gives the first version with a behaviour. If a
-version's text is ambiguous, such as 1.3 without a patch release or no version at all, the traits are in doubt, not guessed.
+version's text is ambiguous, such as 1.3 without a patch release or no version at all, the traits are in doubt, not
+guessed.
 """
 
 from __future__ import annotations
@@ -182,7 +183,9 @@ FEATURES: Mapping[RuntimeName, Mapping[Feature, Row]] = {
     },
     RuntimeName.RUNC: {
         Feature.CPUSET_BYTES_IN_ORDER: Row(
-            (1, 1, 6), "opencontainers/runc#3808", "With more than eight CPUs or NUMA nodes the scope allows the wrong ones."
+            (1, 1, 6),
+            "opencontainers/runc#3808",
+            "With more than eight CPUs or NUMA nodes the scope allows the wrong ones.",
         ),
         Feature.HUGETLB_RESERVATIONS: Row(
             (1, 1, 10),
@@ -207,9 +210,7 @@ FEATURES: Mapping[RuntimeName, Mapping[Feature, Row]] = {
     RuntimeName.CRUN: {
         Feature.CHECKS_BEFORE_UPDATE: Row((1, 7), "containers/crun#1015"),
         Feature.SCOPE_HAS_MEMORY_LIMIT: Row((1, 8, 5), "containers/crun#1217"),
-        Feature.ZERO_SWAP_IS_ZERO: Row(
-            (1, 8, 6), "containers/crun#1241", "A memory+swap limit of 0 is rejected."
-        ),
+        Feature.ZERO_SWAP_IS_ZERO: Row((1, 8, 6), "containers/crun#1241", "A memory+swap limit of 0 is rejected."),
         Feature.SCOPE_HAS_QUOTA_AND_CPUSET: Row((1, 11), "containers/crun#1332"),
         Feature.NEGATIVE_IS_MAX: Row((1, 13), "containers/crun#1384", "A limit below -1 is written as a number."),
         Feature.SCOPE_HAS_MEMORY_MAX: Row((1, 16), "containers/crun#1490"),
