@@ -33,7 +33,6 @@ PAGES: dict[str, str] = {
     "expect": "Print what every control file must hold for these pods, and why.",
     "audit": "Judge a node that runs pods, live or recorded: which control file deviates, and why.",
     "analyze": "Analyse a benchmark's samples above memory.high: sleeping, thrashing, killed, or ended otherwise.",
-    "analyze": "Analyse a benchmark's samples above memory.high: sleeping, thrashing, killed, or ended otherwise.",
     "collect": "Collect a node that runs pods into a file for audit.",
     "report": "Render, compare, merge and verify the results of runs.",
     "vm": "Build, list, enter and remove the virtual machines' images.",
