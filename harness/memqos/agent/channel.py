@@ -28,7 +28,7 @@ class Channel:
         self._unread = b""
 
     def say(self, line: dict[str, Any], further: bytes = b"") -> None:
-        """Say a line, and the bytes that belong to it; OSError if nothing reads them any more."""
+        """Say a line, and the bytes that belong to it; OSError if its reader has closed it."""
         self.give(json.dumps(line).encode() + b"\n" + further)
 
     def give(self, data: bytes) -> None:

@@ -162,7 +162,7 @@ def _check(parts: Sequence[Results], folder: Path) -> None:
     if around := next((place for place in places if folder.resolve().is_relative_to(place)), None):
         raise UsageError(
             f"'{folder}' is within '{around}', and would change it.",
-            next_step="Name a new folder beside it with --output.",
+            next_step="Name another folder with --output.",
         )
 
 

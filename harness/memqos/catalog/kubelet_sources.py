@@ -164,7 +164,7 @@ def _listed_flags(data: bytes, file: str) -> Source:
 
 def _no_flags(file: str) -> UsageError:
     step = "Write --name=value, such as --kube-reserved=memory=1Gi, or give a file with such flags."
-    return UsageError("it holds no flags of a kubelet.", where=file, next_step=step)
+    return UsageError("it contains no kubelet flags.", where=file, next_step=step)
 
 
 def source_of(data: bytes, file: str) -> Source:

@@ -101,7 +101,7 @@ class CgroupTree:
         found = self.hierarchy.membership((text or b"").decode("utf-8", "surrogateescape"))
         if found is None:
             raise TargetError(
-                f"process {pid} is in no cgroup {self.hierarchy.version}, or is gone.",
+                f"process {pid} is in no cgroup {self.hierarchy.version}, or has exited.",
                 where=f"{self.target.address}{where}",
             )
         return found

@@ -29,16 +29,16 @@ def _baseline(*, results: str, until: str, reason: str) -> int:
     try:
         day = datetime.date.fromisoformat(until)
     except ValueError:
-        raise UsageError(f"'{until}' is not a day such as 2027-01-31.", where="--until") from None
+        raise UsageError(f"'{until}' is not a date such as 2027-01-31.", where="--until") from None
     today = utc_now().date()
     if day < today:
         raise UsageError(
             f"{day} is over: the baseline would accept nothing.",
             where="--until",
-            next_step=f"Name {today} or a later day (UTC).",
+            next_step=f"Name {today} or a later date (UTC).",
         )
     if not reason.strip():
-        raise UsageError("the reason is empty.", where="--reason", next_step="Say why it is accepted.")
+        raise UsageError("the reason is empty.", where="--reason", next_step="Give a reason.")
     read = read_results(Path(results))
     for one in (*read.missing, *read.bundle.inconsistencies):
         say(f"memqos: note: {read.name}: {one}", err=True)

@@ -138,7 +138,7 @@ def _of_ini(place: _Place, section: str) -> Iterator[tuple[Setting, FromFile]]:
         parser.read_string(place.text)
     except (configparser.DuplicateOptionError, configparser.DuplicateSectionError) as error:
         twice = getattr(error, "option", "") or f"[{error.section}]"
-        raise UsageError(f"'{twice}' is there twice.", where=f"{place.file}:{error.lineno}") from None
+        raise UsageError(f"'{twice}' occurs twice.", where=f"{place.file}:{error.lineno}") from None
     except configparser.MissingSectionHeaderError as error:
         raise UsageError("the line is in no section.", where=f"{place.file}:{error.lineno}") from None
     except configparser.ParsingError as error:
@@ -158,7 +158,7 @@ def _settings(said: Mapping[str, Any], place: _Place, section: str, prefix: str)
             known = [prefix + (one.key if prefix else one.name) for one in SETTINGS]
             raise UnknownNameError.of("setting", name, known, where=origin)
         if key in seen:
-            raise UsageError(f"'{setting.name}' is there twice, with '-' and with '_'.", where=origin)
+            raise UsageError(f"'{setting.name}' occurs twice, with '-' and with '_'.", where=origin)
         seen.add(key)
         yield setting, FromFile(_texts(setting, value, origin, place.folder), origin)
 

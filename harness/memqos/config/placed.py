@@ -33,7 +33,7 @@ def placed_file(text: str, origin: str) -> PlacedFile:
     """
     match = _PLACED.fullmatch(text)
     if match is None:
-        raise UsageError(f"'{text}' names no absolute place in the machine.", where=origin, next_step=_FORM)
+        raise UsageError(f"'{text}' is not an absolute path in the machine.", where=origin, next_step=_FORM)
     source, destination, mode = Path(match["source"]), match["destination"], match["mode"]
     if destination.endswith("/"):
         destination += source.absolute().name

@@ -168,7 +168,7 @@ class NodeUnderTest:
         if (order := fallback(self.facts.zones)) is None:
             raise UsageError(
                 "each NUMA node of the machine is equally far from all others.",
-                next_step="Let the claim need 'distances'.",
+                next_step="Add 'distances' to the claim's needs.",
             )
         return order
 

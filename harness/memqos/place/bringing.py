@@ -139,7 +139,7 @@ def bring_images_served(target: Target, socket: str, *, deadline: Deadline) -> N
                 raise UnfitFileError(
                     f"the server on '{socket}' has no image {image}, and cannot pull it: {error.what}",
                     where="--cri-socket",
-                    next_step="Have it loaded, or served by a registry in the machine, by a unit of --guest-unit.",
+                    next_step="Load it, or serve it from a registry in the machine that a unit of --guest-unit starts.",
                 ) from error
 
 

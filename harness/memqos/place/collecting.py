@@ -156,7 +156,7 @@ class ClusterNode:
             if key not in _PARAMETERS:
                 raise UnknownNameError.of("parameter of kubectl://NODE", key, list(_PARAMETERS), where=url[:120])
             if not value or value.startswith("-"):
-                raise UsageError(f"'{value[:80]}' is no value of {key}.", where=url[:120])
+                raise UsageError(f"'{value[:80]}' is not a value of {key}.", where=url[:120])
             given[key] = value
         options = [word for key in ("kubeconfig", "context") if key in given for word in (f"--{key}", given[key])]
         return cls(

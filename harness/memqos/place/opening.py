@@ -91,7 +91,7 @@ class Places:
             found, asked = place.facts.node.cgroup_version, self._settings.cgroup
             if found != asked:
                 raise EnvironmentNotAbleError(
-                    f"it has cgroup {found}, and the run is for {asked}.",
+                    f"it has cgroup {found}, but the run needs {asked}.",
                     where=place.target.address,
                     next_step=f"Give --cgroup {found}.",
                 )
@@ -140,7 +140,7 @@ def cri_socket(settings: Settings) -> str:
     if socket is not None:
         if not re.fullmatch(r"(/[\w.@+-]+)+", socket, re.ASCII) or len(socket) > LONGEST_SOCKET:
             raise UsageError(
-                f"'{socket}' is not the path of a socket.", where=where, next_step="It begins with a slash."
+                f"'{socket}' is not the path of a socket.", where=where, next_step="Give an absolute path."
             )
         if not plus:
             raise UsageError(
@@ -175,7 +175,7 @@ def _check_target(url: str, settings: Settings) -> None:
     origins = [settings.origins[name] for name in OF_BOOTED_MACHINES]
     if meant := [origin for origin in origins if origin.startswith("--")]:
         raise UsageError(
-            f"{meant[0]} applies to machines that memqos boots, and {where} names an existing one.",
+            f"{meant[0]} applies to machines that memqos boots, but {where} names an existing one.",
             next_step="Give one or the other.",
         )
 

@@ -219,7 +219,7 @@ class OciRuntime:
         self.version(deadline=deadline)
         if self._target.run(["sh", "-c", "command -v conmon"], deadline=deadline).status:
             raise EnvironmentNotAbleError(
-                "conmon is not there, which keeps the exit codes of containers.",
+                "conmon is not installed, but memqos needs it for the exit codes of containers.",
                 where=self._target.address,
                 next_step="Install Debian's package conmon on that machine.",
             )

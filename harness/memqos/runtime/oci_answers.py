@@ -102,7 +102,7 @@ def stats_of(text: str) -> Mapping[str, object]:
         event = json.loads(text)
         return {"stats": dict(event["data"])}[event["type"]]
     except (ValueError, KeyError, TypeError) as error:
-        raise MachineryError(f"the runtime's event is '{text.strip()[:200]}', which tells no stats.") from error
+        raise MachineryError(f"the runtime's event is '{text.strip()[:200]}', which has no stats.") from error
 
 
 def event_types(text: str) -> tuple[str, ...]:
@@ -111,4 +111,4 @@ def event_types(text: str) -> tuple[str, ...]:
     try:
         return tuple(str(json.loads(line)["type"]) for line in whole.splitlines())
     except (ValueError, KeyError, TypeError) as error:
-        raise MachineryError(f"the runtime's events are '{whole.strip()[:200]}', which are none.") from error
+        raise MachineryError(f"the runtime's events are '{whole.strip()[:200]}', which are not events.") from error

@@ -236,7 +236,7 @@ def conmon_answer(answer: str) -> tuple[int, str]:
         said = json.loads(answer)
         pid, message = int(said["pid"]), str(said.get("message", ""))
     except (ValueError, KeyError, TypeError) as error:
-        raise MachineryError(f"conmon said '{answer[:200]}', which tells no process.", where="create") from error
+        raise MachineryError(f"conmon said '{answer[:200]}', instead of a process id.", where="create") from error
     return (pid, "") if pid > 0 else (0, message.strip() or "it gave no reason")
 
 
@@ -260,7 +260,7 @@ def seen(text: str) -> SeenContainer:
     try:
         status = str(json.loads(state)["status"])
     except (ValueError, KeyError, TypeError) as error:
-        raise MachineryError(f"the runtime's state is '{state.strip()[:200]}', which tells no status.") from error
+        raise MachineryError(f"the runtime's state is '{state.strip()[:200]}', which has no status.") from error
     known = {"created": ContainerState.CREATED, "running": ContainerState.RUNNING}
     # Stopped, and conmon has not written its exit code yet.
     return SeenContainer(state=known.get(status, ContainerState.UNKNOWN), oom=oom)

@@ -53,26 +53,26 @@ def check_url(url: str, *, where: str) -> None:
         raise UnknownNameError.of("connection", scheme or url, [f"{name}://" for name in PARAMETERS], where=where)
     if scheme == "local":
         if rest:
-            raise UsageError(f"'{url}' names more than this host.", where=where, next_step="Write local://")
+            raise UsageError(f"'{url}' has more than the name of this host.", where=where, next_step="Write local://")
         return
     parts = urllib.parse.urlsplit(url)
     if parts.password:
         raise UsageError(
-            "a password in a URL is seen by everybody on this host.",
+            "every user of this host can see a password in a URL.",
             where=where,
-            next_step="Let ssh in with a key, which its agent or ssh_identity_file=PATH behind a '?' gives.",
+            next_step="Use a key: from the ssh agent, or with ?ssh_identity_file=PATH.",
         )
     if (
         not re.fullmatch(MACHINE if scheme == "ssh" else CONTAINER, parts.netloc, re.ASCII)
         or parts.path
         or parts.fragment
     ):
-        raise UsageError(f"'{url}' names no machine.", where=where, next_step=f"Write {FORMS[scheme]}.")
+        raise UsageError(f"'{url}' does not name a machine.", where=where, next_step=f"Write {FORMS[scheme]}.")
     for name, value in urllib.parse.parse_qsl(parts.query, keep_blank_values=True):
         if name not in PARAMETERS[scheme]:
             raise UnknownNameError.of(f"parameter of {scheme}://", name, list(PARAMETERS[scheme]), where=where)
         if not value or value.startswith("-"):
-            raise UsageError(f"'{value}' is no value of {name}.", where=where)
+            raise UsageError(f"'{value}' is not a value of {name}.", where=where)
 
 
 @contextlib.contextmanager

@@ -35,9 +35,7 @@ class ReadOnlyTarget:
 
     def write(self, path: str, data: bytes, *, deadline: Deadline, mode: int | None = None) -> None:  # noqa: ARG002
         """TargetError, always."""
-        raise TargetError(
-            f"nothing is written here, and {path} was to be: this machine is only read.", where=self.address
-        )
+        raise TargetError(f"this machine is read-only: {path} is not written.", where=self.address)
 
     def list(self, path: str, *, deadline: Deadline) -> tuple[str, ...] | None:
         """As the target does."""

@@ -227,7 +227,7 @@ def _parse_line(line: str, source: str, number: int) -> ReportLine:
 
 def _refuse(why: str, source: str, number: int, line: str) -> NoReturn:
     raise MachineryError(
-        f"this line is no report of the workload: {why}: '{line[:_LONGEST_SHOWN]}'.",
+        f"this line is not a report of the workload: {why}: '{line[:_LONGEST_SHOWN]}'.",
         where=f"{source}:{number}",
         data={"source": source, "line": number, "text": line},
     )

@@ -136,7 +136,7 @@ def test_a_list_in_pytests_file_has_a_line_each(wrote, tmp_path):
         ("profile = [1]", "'profile' is words, separated by commas, not a list"),
         ("keep-vm = 1", "'keep-vm' is yes or no, not '1'"),
         ("results = {a = 1}", "'results' is a folder, not a table"),
-        ('keep-vm = true\nkeep_vm = true', "pyproject.toml:3: 'keep-vm' is there twice"),
+        ('keep-vm = true\nkeep_vm = true', "pyproject.toml:3: 'keep-vm' occurs twice"),
         ("driver =", r"pyproject.toml: the file is not TOML: .*line 2"),
     ],
 )  # fmt: skip

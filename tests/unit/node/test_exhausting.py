@@ -98,4 +98,4 @@ def test_a_pod_that_is_not_watched_is_named_with_those_that_are():
 
     with pytest.raises(UsageError, match="no container 'holds-litle/' is watched") as raised:
         ends.is_killed("holds-litle")
-    assert raised.value.next_step == "There are greedy-guaranteed/app, holds-little/app."
+    assert raised.value.next_step == "Watched: greedy-guaranteed/app, holds-little/app."

@@ -197,7 +197,7 @@ def test_an_aggressor_takes_memory_for_something_known(beside):
     tight = bench.node.tight(KUBELETS["v1.36-tiered"])
     with (
         bench.node.watched_pods(pods(*MODULE.PODS), tight, rests_on=MODULE.PREMISES, steered=True) as watch,
-        pytest.raises(UsageError, match="There are anonymous, files"),
+        pytest.raises(UsageError, match="Known: anonymous, files"),
     ):
         watch.disturb(MODULE.PODS[-1], *MODULE.VICTIMS, beside=beside)
 

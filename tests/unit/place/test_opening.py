@@ -21,7 +21,7 @@ def settings(environment=None, **given):
         ({"target": "node7"}, "--target: there is no connection 'node7'"),
         (
             {"target": NODE, "profile": "forky"},
-            "--profile applies to machines that memqos boots, and --target names an",
+            "--profile applies to machines that memqos boots, but --target names an",
         ),
         ({"target": NODE, "keep_vm": True}, "--keep-vm applies to machines that memqos boots"),
         ({"target": NODE, "kernel_deb": ["a.deb"]}, "--kernel-deb applies to machines that memqos boots"),

@@ -185,7 +185,7 @@ def test_conmon_that_fails_itself_is_told_with_its_words(host: Host) -> None:
 
 @pytest.mark.parametrize("answer", ["no JSON", "{}", '{"pid": "x"}', "[]"])
 def test_an_answer_that_is_none_of_conmons_is_machinery(answer: str) -> None:
-    with pytest.raises(MachineryError, match="tells no process"):
+    with pytest.raises(MachineryError, match="instead of a process id"):
         oci_commands.conmon_answer(answer)
 
 
@@ -287,7 +287,7 @@ def test_what_was_not_called_running_is_asked_each_time(host: Host) -> None:
 def test_a_state_without_status_is_machinery(host: Host) -> None:
     container = host.container()
     host.answers["memqos-state"] = (0, b"-\n-\nstarting", b"")
-    with pytest.raises(MachineryError, match="tells no status"):
+    with pytest.raises(MachineryError, match="has no status"):
         host.runtime.status(container, deadline=soon())
 
 
@@ -453,7 +453,7 @@ def test_stats_are_the_data_of_their_event(host: Host, said: bytes, data: object
 @pytest.mark.parametrize("said", [b"", b"[]", b"usage 7", b'{"type":"oom","id":"a"}', b'{"type":"stats","data":7}'])
 def test_what_is_no_event_of_stats_is_machinery(host: Host, said: bytes) -> None:
     host.answers["events"] = (0, said, b"")
-    with pytest.raises(MachineryError, match="which tells no stats"):
+    with pytest.raises(MachineryError, match="which has no stats"):
         host.runtime.stats_event(host.container(), deadline=soon())
 
 
@@ -484,5 +484,5 @@ def test_events_are_read_line_by_line(host: Host, said: bytes, types: tuple[str,
 
 def test_lines_that_are_no_events_are_machinery(host: Host) -> None:
     host.answers["memqos-followed"] = (0, b"out of memory\n", b"")
-    with pytest.raises(MachineryError, match="which are none"):
+    with pytest.raises(MachineryError, match="which are not events"):
         host.runtime.followed(host.container(), deadline=soon())

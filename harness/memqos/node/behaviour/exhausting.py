@@ -88,7 +88,7 @@ def exhaustion_of(
     if all(one is greedy for one in containers):
         raise UsageError(
             f"the container {greedy.key} is the only one watched, so no order of kills can be seen.",
-            next_step="Watch another pod beside it: qos_node.watched_pods([...]).",
+            next_step="Watch another pod as well: qos_node.watched_pods([...]).",
         )
     swap = greedy.premises.planned.cgroup.knobs.get(Knob.MEMORY_SWAP_MAX)
     swaps = min(swap.value.count, kubelet.node.swap) if swap is not None and isinstance(swap.value, Bytes) else 0

@@ -168,7 +168,7 @@ class Hearing:
                     container.seen(self._reading(container, one.at))
                 case Failed():
                     raise MachineryError(
-                        f"the workload's commands could not be written to {one.path}: nothing reads them any more.",
+                        f"the workload's commands could not be written to {one.path}: its reader has closed it.",
                         next_step="See its container's log for how it ended.",
                         data={"errno": one.errno},
                     )

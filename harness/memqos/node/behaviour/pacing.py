@@ -76,7 +76,7 @@ class Taking(StrEnum):
 def taking_of(word: str) -> Taking:
     """What an aggressor takes memory for, by its word; UsageError for another one."""
     if word not in {*Taking}:
-        raise UsageError(f"an aggressor cannot take memory for '{word}'.", next_step=f"There are {', '.join(Taking)}.")
+        raise UsageError(f"an aggressor cannot take memory for '{word}'.", next_step=f"Known: {', '.join(Taking)}.")
     return Taking(word)
 
 

@@ -343,7 +343,7 @@ class WatchedContainer(Sampled):
         file, tmpfs = File(path="/left", size=size), Tmpfs(path="/dev/left", size=size)
         commands: dict[str, Command] = {"file": file, "tmpfs": tmpfs}
         if kind not in commands:
-            raise UsageError(f"no program leaves a '{kind}'.", next_step=f"There are {' and '.join(commands)}.")
+            raise UsageError(f"no command leaves a '{kind}'.", next_step=f"Known: {' and '.join(commands)}.")
         self.run_beside(commands[kind])
         self.until_done()
         return used + size
@@ -390,4 +390,4 @@ def container_of(pod: str, name: str = "", *, among: Iterable[WatchedContainer])
         if key == f"{pod}/{name}" or (not name and key.startswith(f"{pod}/")):
             return container
     known = ", ".join(watched)
-    raise UsageError(f"no container '{pod}/{name}' is watched.", next_step=f"There are {known}.")
+    raise UsageError(f"no container '{pod}/{name}' is watched.", next_step=f"Watched: {known}.")

@@ -146,7 +146,7 @@ def crowding(plan: Plan, containers: Sequence[WatchedContainer], neighbour: Watc
     swappable = sum(min(one.last_usage(one.path), _share(one)) for one in others)
     if limit is None or not isinstance(limit.value, Bytes) or not swappable:
         raise UsageError(
-            "kubepods has no memory.max under this kubelet, or no pod beside the neighbour may swap.",
+            "kubepods has no memory.max under this kubelet, or no pod except the neighbour may swap.",
             next_step="Take a kubelet with LimitedSwap that enforces allocatable memory, as tight() makes one.",
         )
     pods: dict[CgroupPath, WatchedContainer] = {one.pod: one for one in containers}
@@ -342,9 +342,7 @@ class Watch:
         """
         kinds = [taking_of(word) for word in beside]
         if not kinds:
-            raise UsageError(
-                "no kind of memory is named for the aggressor.", next_step=f"There are {', '.join(Taking)}."
-            )
+            raise UsageError("no kind of memory is named for the aggressor.", next_step=f"Known: {', '.join(Taking)}.")
         pressure = self.press(neighbour)
         turns = turns_of(self.container(neighbour), [*map(self.container, victims)], pressure.squeeze, kinds)
         return Paces(

@@ -56,7 +56,9 @@ class Containers:
     def cri(self) -> SpeaksCri:
         """The runtime, as one that is used over CRI; UsageError for another one."""
         if not isinstance(self.requests.runtime, SpeaksCri):
-            raise UsageError(f"{self.requests.runtime.name} is not used over CRI.", next_step="Let the claim need CRI.")
+            raise UsageError(
+                f"{self.requests.runtime.name} is not used over CRI.", next_step="Add CRI to the claim's needs."
+            )
         return self.requests.runtime
 
     def made(

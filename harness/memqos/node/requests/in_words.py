@@ -60,7 +60,7 @@ def over_bundles(runtime: Runtime) -> SpeaksOci:
     """The runtime as one that takes bundles; UsageError for another."""
     if not isinstance(runtime, SpeaksOci):
         raise UsageError(
-            f"{runtime.name} accepts no bundles.", next_step="Let the claim need oci, or send CRI requests."
+            f"{runtime.name} accepts no bundles.", next_step="Add oci to the claim's needs, or send CRI requests."
         )
     return runtime
 
@@ -69,6 +69,6 @@ def _over_docker(runtime: Runtime) -> SpeaksDocker:
     if not isinstance(runtime, SpeaksDocker):
         raise UsageError(
             f"{runtime.name} accepts no HostConfig.",
-            next_step="Let the claim need docker, or send CRI requests.",
+            next_step="Add docker to the claim's needs, or send CRI requests.",
         )
     return runtime

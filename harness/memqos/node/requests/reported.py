@@ -189,7 +189,9 @@ def _told(runtime: Runtime, handle: ContainerHandle, deadline: Deadline) -> _Tol
             limit=memory.get("limit"),
             parts=_section(memory, "stats"),
         )
-    raise UsageError(f"{runtime.name} reports no stats of its own.", next_step="Let the claim need docker or oci.")
+    raise UsageError(
+        f"{runtime.name} reports no stats of its own.", next_step="Add docker or oci to the claim's needs."
+    )
 
 
 def _section(document: Mapping[str, object], name: str) -> Mapping[str, object]:
