@@ -26,10 +26,10 @@ def test_a_file_is_written_with_its_place(text, placed):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("crio", "'crio' names no absolute place in the machine"),
-        ("crio:usr/bin/crio", "names no absolute place"),
-        (":/usr/bin/crio", "names no absolute place"),
-        ("", "names no absolute place"),
+        ("crio", "'crio' is not an absolute path in the machine"),
+        ("crio:usr/bin/crio", "is not an absolute path"),
+        (":/usr/bin/crio", "is not an absolute path"),
+        ("", "is not an absolute path"),
         ("crio:/usr/../etc/crio", "'/usr/../etc/crio' is not a plain path"),
         ("crio:/usr//bin", "is not a plain path"),
         ("crio:/opt/crio:", "'' is not a mode such as 644"),

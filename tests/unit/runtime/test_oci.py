@@ -131,7 +131,7 @@ def test_a_runtime_that_does_not_say_who_it_is_is_an_error(host: Host) -> None:
 def test_a_target_without_conmon_is_told(host: Host) -> None:
     host.answers["--version"] = (0, b"runc version 1.1.15\n", b"")
     host.answers["command -v conmon"] = (127, b"", b"")
-    with pytest.raises(EnvironmentNotAbleError, match="conmon is not there"):
+    with pytest.raises(EnvironmentNotAbleError, match="conmon is not installed"):
         host.runtime.greet(deadline=soon())
 
 

@@ -78,7 +78,7 @@ def test_progress_is_the_most_a_command_said() -> None:
     ],
 )
 def test_a_line_that_is_none_is_named(bad: str) -> None:
-    with pytest.raises(MachineryError, match="no report of the workload") as caught:
+    with pytest.raises(MachineryError, match="not a report of the workload") as caught:
         parse_report(f"{START}{bad}\n{DONE}", source="/var/log/app.log")
     assert caught.value.where == "/var/log/app.log:2"
     assert caught.value.data["line"] == 2
