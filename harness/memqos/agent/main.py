@@ -25,10 +25,16 @@ import os
 import select
 import signal
 import sys
-from typing import Any
 
 from memqos.agent.channel import CHUNK, Channel, GoneError
 from memqos.agent.files import content, write
+
+TYPE_CHECKING = False
+"""Importing typing would take a tenth of the start."""
+
+if TYPE_CHECKING:
+    from typing import Any
+
 
 DEFAULT = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python ignores, and a command does not expect to be ignored."""
