@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.known import EVIDENCE
-from memqos.validation import TomlFile
+from memqos.validation import CheckedFile
 
 __all__ = ["Accepted", "accepted_or_not", "baseline_text", "load_baseline"]
 
@@ -72,7 +72,7 @@ def load_baseline(file: Path) -> tuple[Accepted, ...]:
     Raises UsageError for a file that cannot be read, is no plain file or has more than MAX_BYTES,
     ManifestError for what is no entry.
     """
-    found = TomlFile.read(file, most=MAX_BYTES, what="the baseline")
+    found = CheckedFile.toml(file, most=MAX_BYTES, what="the baseline")
     entries = found.document.get(_TABLE, [])
     if set(found.document) - {_TABLE} or not isinstance(entries, list):
         what = f"a baseline has tables [[{_TABLE}]] and nothing else."

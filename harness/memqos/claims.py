@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.errors import UnknownNameError, UsageError
-from memqos.validation import TomlFile
+from memqos.validation import CheckedFile
 
 __all__ = ["NEEDS", "About", "Asks", "Claim", "ClaimKind", "Claims", "is_suites_root", "load", "unproved"]
 
@@ -179,7 +179,7 @@ def load(root: Path) -> Claims:
 
 
 def _chapter(file: Path) -> Iterator[Claim]:
-    found = TomlFile.read(file, what="the claims")
+    found = CheckedFile.toml(file, what="the claims")
     chapter = file.parent.name
     default = found.checked((_DEFAULT,), bool, field=chapter) if _DEFAULT in found.document else True
     for name, given in found.document.items():

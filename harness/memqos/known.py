@@ -20,7 +20,7 @@ from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.faults import FAULTS, KUBELET, LINUX
 from memqos.engine.resize.leftovers import Leftover
 from memqos.errors import UnknownNameError
-from memqos.validation import TomlFile
+from memqos.validation import CheckedFile
 
 __all__ = [
     "EVIDENCE",
@@ -145,7 +145,7 @@ def load_known(file: Path) -> tuple[KnownDeviation, ...]:
     Raises ManifestError, with the line where there is one, for what is no entry, UnknownNameError for a fault that is
     not in `FAULTS`, UsageError for a file that cannot be read, is no plain file or is longer than 4 MiB.
     """
-    found = TomlFile.read(file, what="the list of known deviations")
+    found = CheckedFile.toml(file, what="the list of known deviations")
     return tuple(entry for name in found.document for entry in _entries(found, name))
 
 
@@ -157,7 +157,7 @@ def load_all(files: Iterable[Path]) -> tuple[KnownDeviation, ...]:
         for entry in load_known(file):
             if first.setdefault(entry.name, file) != file:
                 what, next_step = f"{first[entry.name]} has an entry of this name.", "Give it a name of its own."
-                again = TomlFile.read(file, what="the list of known deviations")
+                again = CheckedFile.toml(file, what="the list of known deviations")
                 raise again.error(what, (entry.name,), next_step=next_step)
             found.append(entry)
     return tuple(found)
@@ -167,7 +167,7 @@ _OF_FAULT = ("runtime", "since", "fixed", "sentence", "upstream")
 _FIELDS = ("fault", *(name for name in KnownDeviation.__struct_fields__ if name not in {"name", "fault"}), "where")
 
 
-def _entries(file: TomlFile, name: str) -> Iterator[KnownDeviation]:
+def _entries(file: CheckedFile, name: str) -> Iterator[KnownDeviation]:
     """The entries that a table is: of each of its places, each claim with each knob."""
     given = file.document[name]
     if not isinstance(given, dict):
@@ -187,7 +187,7 @@ def _entries(file: TomlFile, name: str) -> Iterator[KnownDeviation]:
             yield entry
 
 
-def _of_fault(file: TomlFile, name: str, given: Mapping[str, object]) -> Mapping[str, str]:
+def _of_fault(file: CheckedFile, name: str, given: Mapping[str, object]) -> Mapping[str, str]:
     """What the fault that a table names says of it; nothing for a table that names none."""
     fault = given.get("fault")
     if not isinstance(fault, str) or not fault:
@@ -201,7 +201,7 @@ def _of_fault(file: TomlFile, name: str, given: Mapping[str, object]) -> Mapping
     return {key: str(getattr(FAULTS[fault], key)) for key in _OF_FAULT}
 
 
-def _check(entry: KnownDeviation, file: TomlFile) -> None:
+def _check(entry: KnownDeviation, file: CheckedFile) -> None:
     """A runtime or a kernel is known by a claim, a kubelet by a cause. ManifestError for an entry that is neither."""
     needed, other = ("cause", "claim") if entry.runtime == KUBELET else ("claim", "cause")
     if not getattr(entry, needed):

@@ -12,7 +12,8 @@ import re
 import reprlib
 import tomllib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -24,7 +25,7 @@ from msgspec import inspect
 from memqos.errors import ManifestError, UsageError
 from memqos.plain_file import read_plain
 
-__all__ = ["MisfitError", "Parsed", "TomlFile", "checked", "dotted"]
+__all__ = ["CheckedFile", "MisfitError", "Parsed", "Place", "checked", "dotted", "line_in", "parse_json"]
 
 Kind = TypeVar("Kind")
 Place = tuple[str | int, ...]
@@ -182,15 +183,21 @@ def _words(kind: inspect.Type | None, table: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class TomlFile:
-    """A TOML file. name: what errors call it."""
+class CheckedFile:
+    """A TOML or JSON file. name: what errors call it. table: what its format calls an object."""
 
     name: str
     text: str
-    document: dict[str, Any]
+    document: Any
+    table: str = "a table"
 
     @classmethod
-    def read(cls, file: Path, *, what: str, most: int = _MOST) -> TomlFile:
+    def json(cls, name: str, content: bytes) -> CheckedFile:
+        """A JSON file's content. Raises ManifestError for what is not JSON, or has a key twice in one object."""
+        return cls(name, content.decode("utf-8-sig", "replace"), parse_json(content, file=name), "an object")
+
+    @classmethod
+    def toml(cls, file: Path, *, what: str, most: int = _MOST) -> CheckedFile:
         """A plain file of `most` bytes or fewer. what: what it is, for the error if it cannot be read.
 
         Raises UsageError for a file that cannot be read, is not plain or too long, ManifestError for what is not TOML.
@@ -224,6 +231,8 @@ class TomlFile:
         return f"{self.name}:{line}: {dotted(place)}" if line else f"{self.name}: {dotted(place)}"
 
     def _line(self, place: Place) -> int:
+        if self.table == "an object":
+            return next((line for end in range(len(place), 0, -1) if (line := line_in(self.text, place[:end]))), 0)
         lines = dict(_lines(self.text))
         return next((lines[place[:end]] for end in range(len(place), 0, -1) if place[:end] in lines), 0)
 
@@ -244,9 +253,11 @@ class TomlFile:
         if value is None:
             value = reduce(_at, place, cast("object", self.document))
         try:
-            return checked(_joined(value, more), kind, table="a table")
+            return checked(_joined(value, more), kind, table=self.table)
         except MisfitError as error:
-            called, within = field or dotted(place), dotted(error.place[:-1])
+            # A field that is missing is named in words, and so is the last part of a place; what it is in comes before.
+            is_missing = error.what.startswith("missing required field")
+            called, within = field or dotted(place), dotted(error.place if is_missing else error.place[:-1])
             called += f".{within}" if called and within[:1] not in {"", "["} else within
             whole = (*place, *error.place)
             raise self.error(error.what, whole, field=called, got=error.got, next_step=error.next_step) from None
@@ -305,3 +316,66 @@ def _unquoted(part: str) -> str:
         return str(json.loads(part))
     except ValueError:
         return part[1:-1]
+
+
+def parse_json(content: bytes, *, file: str, next_step: str = "") -> object:
+    """A file's JSON; raises ManifestError for what is none, and for an object that has a key twice."""
+
+    def error(what: str, line: int = 0) -> ManifestError:
+        return ManifestError.at(what, file=file, line=line, next_step=next_step)
+
+    def single(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
+            raise error(f"the key '{twice[:80]}' occurs twice in one object.")
+        return found
+
+    try:
+        return json.loads(content.decode("utf-8-sig"), parse_constant=_no_number, object_pairs_hook=single)
+    except UnicodeDecodeError as problem:
+        raise error(f"byte {problem.start} is not UTF-8.") from None
+    except json.JSONDecodeError as problem:
+        # Where a text or object begins that does not end is the column.
+        what = problem.msg.removesuffix(" starting at")
+        raise error(f"this is not JSON, at column {problem.colno}: {what}.", problem.lineno) from None
+    except ValueError as problem:
+        # What Python says of a number with thousands of digits comes with advice behind a colon.
+        raise error(f"this is not JSON that memqos accepts: {str(problem).partition(':')[0]}.") from None
+    except RecursionError:
+        raise error("the nesting is deeper than memqos reads.") from None
+
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+def line_in(text: str, place: Iterable[str | int]) -> int:
+    """The line, from 1 on, of the value that these keys and indexes lead to in a JSON text; 0 if they do not."""
+    decoder, at = json.JSONDecoder(), _after_space(text, 0)
+    for step in place:
+        number, found = 0, None
+        at = _after_space(text, at + 1)
+        while found is None and text[at : at + 1] not in {"]", "}", ""}:
+            key: object = number
+            if isinstance(step, str):
+                key, at = decoder.raw_decode(text, at)
+                at = _after_space(text, _after_space(text, at) + 1)
+            if key == step:
+                found = at
+            else:
+                at = _after_space(text, decoder.raw_decode(text, at)[1])
+                at = _after_space(text, at + 1) if text[at : at + 1] == "," else at
+            number += 1
+        if found is None:
+            return 0
+        at = found
+    return text.count("\n", 0, at) + 1
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return at if found is None else found.end()
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is not a number")

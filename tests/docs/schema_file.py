@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from memqos.catalog import numa_groups, numa_nodes
 from memqos.report.documents import answers, bundle, plan
 from tests.docs.snippets import DOCS
 
@@ -45,8 +46,12 @@ DOCUMENTS: dict[str, type] = {
     "cache": answers.Cache,
     "comparison": answers.Comparison,
     "support": answers.Support,
+    "topology_file": numa_nodes.TopologyFile,
 }  # fmt: skip
-"""What memqos prints or keeps as a whole; the other definitions are parts of these."""
+"""What memqos prints, keeps or reads as a whole; the other definitions are parts of these."""
+
+MODULES = (plan, bundle, answers, numa_nodes, numa_groups)
+"""The modules of the types."""
 
 OPEN = frozenset({"cache", "kept", "machine", "machine_host", "timing"})
 """Objects with more fields than are described."""
@@ -57,9 +62,10 @@ NAMES = {"QosClass": "qos", "CgroupDriver": "driver"}
 
 def schema() -> dict[str, Any]:
     """The schema as JSON has it."""
-    types = [*DOCUMENTS.values(), plan.Protected, plan.Slowed, plan.Unanswered]
+    parts = (plan.Protected, plan.Slowed, plan.Unanswered, numa_groups.NumaGroup, numa_groups.NumaMachine)
+    types = [*DOCUMENTS.values(), *parts]
     _, found = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
-    texts = {name: one for module in (plan, bundle, answers) for name, one in field_texts(module).items()}
+    texts = {name: one for module in MODULES for name, one in field_texts(module).items()}
     definitions = {}
     for name, one in found.items():
         if told := texts.get(name):
@@ -73,7 +79,7 @@ def schema() -> dict[str, Any]:
             one["additionalProperties"] = False
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Every JSON document of memqos: what it prints with --json, and what it keeps in a results folder",
+        "title": "Every JSON document of memqos: what it prints with --json, keeps in a results folder, or reads",
         "anyOf": [{"$ref": f"#/$defs/{name}"} for name in DOCUMENTS],
         "$defs": dict(sorted(definitions.items())),
     }
@@ -113,8 +119,15 @@ def field_texts(module: ModuleType) -> dict[str, dict[str, str]]:
             for field, text in zip(node.body, [*node.body[1:], None], strict=True):
                 if isinstance(field, ast.AnnAssign):
                     said = ast.literal_eval(text.value) if isinstance(text, ast.Expr) else ""
-                    told[ast.unparse(field.target)] = said
+                    name = ast.unparse(field.target)
+                    told[encoded(getattr(module, node.name), name)] = said
     return own
+
+
+def encoded(kind: type, name: str) -> str:
+    """A field's name in JSON."""
+    fields = msgspec.structs.fields(kind) if issubclass(kind, msgspec.Struct) else ()
+    return next((field.encode_name for field in fields if field.name == name), name)
 
 
 def text() -> str:

@@ -45,6 +45,20 @@ def test_the_page_names_every_document():
     assert [name for name in documents if f"`{name}`" not in page] == []
 
 
+def test_topologies():
+    files = sorted((data_root() / "fixtures" / "topologies").glob("*.json"))
+    assert len(files) == 7
+    for file in files:
+        document = json.loads(file.read_text())
+        for one in document if isinstance(document, list) else [document]:
+            kind = "topology_file" if one is document else "numa_machine" if "purpose" in one else "numa_group"
+            assert misfits(one, kind) == [], file
+    assert misfits({"cpus": 1, "zones": [{"memoryMiB": 1024, "cpu": [0]}]}, "topology_file")
+    assert misfits({"mem": "2G", "cores": 1, "hugepages": {"2M": 8}, "node-dist": {"0": 21}}, "numa_group") == []
+    assert misfits({"mem": "2T"}, "numa_group")
+    assert misfits({"swap": [{"sizeMiB": 64, "priority": 1}], "zswap": True}, "numa_machine") == []
+
+
 @pytest.mark.parametrize("kubelet", KUBELETS, ids=lambda path: path.stem)
 def test_plans(printed, kubelet):
     release = kubelet.stem.removeprefix("v").partition("-")[0]

@@ -7,7 +7,7 @@ import pytest
 from msgspec import Meta, Struct
 
 from memqos.errors import ManifestError, UsageError
-from memqos.validation import TomlFile, checked, dotted
+from memqos.validation import CheckedFile, checked, dotted
 
 
 class Colour(StrEnum):
@@ -32,7 +32,7 @@ class Whole(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def read(tmp_path):
     def call(text):
         (tmp_path / "a.toml").write_text(text)
-        return TomlFile.read(tmp_path / "a.toml", most=1 << 20, what="the file")
+        return CheckedFile.toml(tmp_path / "a.toml", most=1 << 20, what="the file")
 
     return call
 
@@ -85,7 +85,7 @@ def test_what_is_not_toml_is_rejected(read, text, says):
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
     with pytest.raises(UsageError, match=r"none.toml: the list cannot be read: No such file or directory."):
-        TomlFile.read(tmp_path / "none.toml", most=1, what="the list")
+        CheckedFile.toml(tmp_path / "none.toml", most=1, what="the list")
 
 
 def test_what_fits_is_converted():

@@ -22,12 +22,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memqos.catalog.json_fields import parse_json
 from memqos.engine.numa.state import fnv1a_32
 from memqos.engine.releases.release import Release
 from memqos.errors import ManifestError
 from memqos.model.pod import ContainerStatus, Pod, PodStatus, ResourceList, Resources
 from memqos.model.quantity import Quantity, QuantityError
+from memqos.validation import parse_json
 
 __all__ = [
     "ACTUATED",

@@ -7,10 +7,13 @@ pod of its own, by an annotation of the pod in question, by a control file or a 
 from __future__ import annotations
 
 import fnmatch
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from memqos.catalog.data import data_root
 from memqos.catalog.recorded_trees import RecordedTree
@@ -18,6 +21,7 @@ from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.plan import Level, Remark
 from memqos.model.pod import Pod
 from memqos.model.reading import NoFile
+from memqos.validation import CheckedFile
 
 __all__ = ["FOREIGN_WRITER", "ForeignWriter", "foreign_writers", "killers", "with_writers"]
 
@@ -25,17 +29,31 @@ FOREIGN_WRITER = "not the kubelet's value"
 """What evidence of a program beside kubelet and runtime is called in a finding."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignWriter:
+_Text = Annotated[str, Meta(min_length=1, description="a string that is not empty")]
+
+
+class WrittenFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The control files that a program writes, by the level of their cgroup; qos: above pods."""
+
+    qos: tuple[_Text, ...] = ()
+    pod: tuple[_Text, ...] = ()
+    container: tuple[_Text, ...] = ()
+
+    def at(self, level: Level) -> tuple[str, ...]:
+        """Those of a level."""
+        return {Level.CONTAINER: self.container, Level.POD: self.pod}.get(level, self.qos)
+
+
+class ForeignWriter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One program of the list; see the head of vm/foreign-writers.toml for its fields."""
 
-    name: str
-    source: str
-    pods: tuple[str, ...] = ()
-    marks: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    cgroups: tuple[str, ...] = ()
-    writes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    name: _Text
+    source: _Text
+    pods: tuple[_Text, ...] = ()
+    marks: tuple[_Text, ...] = ()
+    files: tuple[_Text, ...] = ()
+    cgroups: tuple[_Text, ...] = ()
+    writes: WrittenFiles = WrittenFiles()
     kills: str = ""
 
     def sign(self, tree: RecordedTree, pods: Iterable[Pod]) -> str:
@@ -58,20 +76,18 @@ class ForeignWriter:
         return f"the pod has its annotation {name}" if name else ""
 
 
+class _Writers(Struct, frozen=True, forbid_unknown_fields=True):
+    writer: tuple[ForeignWriter, ...]
+
+
 @cache
-def foreign_writers() -> tuple[ForeignWriter, ...]:
-    """The programs of the list."""
-    document = tomllib.loads((data_root() / "vm" / "foreign-writers.toml").read_text(encoding="utf-8"))
-    return tuple(
-        ForeignWriter(
-            name=one["name"],
-            source=one["source"],
-            writes={level: tuple(names) for level, names in one.get("writes", {}).items()},
-            kills=one.get("kills", ""),
-            **{name: tuple(one.get(name, ())) for name in ("pods", "marks", "files", "cgroups")},
-        )
-        for one in document["writer"]
-    )
+def foreign_writers(file: Path | None = None) -> tuple[ForeignWriter, ...]:
+    """The programs of the list. file: None is the one that travels with memqos.
+
+    Raises UsageError for a file that cannot be read, ManifestError for one that says something wrong.
+    """
+    path = file or data_root() / "vm" / "foreign-writers.toml"
+    return CheckedFile.toml(path, what="the list of foreign writers").checked((), _Writers).writer
 
 
 def with_writers(findings: Iterable[Finding], tree: RecordedTree, pods: Iterable[Pod]) -> Iterator[Finding]:
@@ -80,7 +96,7 @@ def with_writers(findings: Iterable[Finding], tree: RecordedTree, pods: Iterable
     It still deviates: a recording does not contain the writer of a value.
     """
     given = tuple(pods)
-    signs = {one.name: one.sign(tree, given) for one in foreign_writers() if one.writes}
+    signs = {one.name: one.sign(tree, given) for one in foreign_writers()}
     for finding in findings:
         known = dict(_known(finding, signs, given)) if finding.verdict is Verdict.DEVIATES else {}
         if known:
@@ -101,10 +117,9 @@ def killers(tree: RecordedTree) -> Iterator[Remark]:
 
 def _known(finding: Finding, signs: Mapping[str, str], pods: Iterable[Pod]) -> Iterator[tuple[str, str]]:
     about = finding.subject
-    level = about.level.value if about.level in {Level.CONTAINER, Level.POD} else "qos"
     own = next((pod for pod in pods if about.pod == f"{pod.namespace}/{pod.name}"), None)
     for one in foreign_writers():
-        if finding.knob in one.writes.get(level, ()):
+        if finding.knob in one.writes.at(about.level):
             sign = signs.get(one.name, "") or ("" if own is None else one.mark(own))
             if sign:
                 yield one.name, sign

@@ -15,7 +15,7 @@ from memqos.catalog.kubelet_config import load_settings
 from memqos.engine.releases.release import Release, Variant
 from memqos.errors import UnknownNameError
 from memqos.model.node import CgroupVersion, KubeletSettings
-from memqos.validation import TomlFile
+from memqos.validation import CheckedFile
 
 __all__ = ["KubeletCase", "load_kubelets"]
 
@@ -71,7 +71,7 @@ def load_kubelets(root: Path | None = None, *, on: CgroupVersion | None = None) 
     cgroups alone; None leaves none out. Raises ManifestError naming file and field.
     """
     file = (root or data_root()) / "fixtures" / "kubelets.toml"
-    found = TomlFile.read(file, what="the catalogue of kubelets")
+    found = CheckedFile.toml(file, what="the catalogue of kubelets")
     cases = (_case(name, found, file.parent / "kubelet") for name in found.document)
     return tuple(case for case in cases if on is None or case.cgroup in {None, on})
 
@@ -121,7 +121,7 @@ def _in_release(kubelet: KubeletCase, release: Release) -> KubeletCase:
     return dataclasses.replace(kubelet, id=name, release=str(release))
 
 
-def _case(name: str, file: TomlFile, configurations: Path) -> KubeletCase:
+def _case(name: str, file: CheckedFile, configurations: Path) -> KubeletCase:
     row = file.checked((name,), _Row)
     return KubeletCase(
         id=name,

@@ -16,21 +16,19 @@ Refused, by name: persistent memory, memory and CPUs that are plugged in later, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from memqos.catalog.json_fields import JsonFields
-from memqos.catalog.zone_fields import MOST_ZONES, hugepages_of, memory_of, swap_of
+import msgspec
+from msgspec import Meta, Struct
+
+from memqos.catalog.numa_nodes import MOST_ZONES, HugePageCounts, SwapEntry, hugepages_of, memory_of
 from memqos.errors import ManifestError
-from memqos.model.topology import LOCAL_DISTANCE, Processors, SwapDevice, Topology, Zone
+from memqos.model.topology import LOCAL_DISTANCE, Processors, Topology, Zone
+from memqos.validation import CheckedFile
 
-__all__ = ["parse_groups"]
-
-MACHINE = ("purpose", "swap", "zswap")
-COUNTS = ("nodes", "dies", "packages")
-DISTANCES = ("node-dist", "dist-all", "dist-same-die", "dist-same-package", "dist-other-package")
-NODE = ("mem", "hugepages", "cores", "threads", *COUNTS, *DISTANCES, "nvmem", "dimm", "cpus-present")
+__all__ = ["NumaGroup", "NumaMachine", "parse_groups"]
 
 SAME_DIE = 11
 ELSEWHERE = 21
@@ -38,103 +36,140 @@ THREADS = 2
 MOST = MOST_ZONES
 """Nothing that is counted here can be more."""
 
-SIZE = re.compile(r"(\d{1,7})([MG])", re.ASCII | re.IGNORECASE)
+_Count = Annotated[int, Meta(ge=1, le=MOST, description="a whole number from 1 to 128")]
+_Cores = Annotated[int, Meta(ge=0, le=MOST, description="a whole number from 0 to 128")]
+_Size = Annotated[str, Meta(pattern="^(0|[0-9]{1,7}[MGmg])$", description='a size such as "2G" or "512M"')]
+_Distance = Annotated[int, Meta(ge=11, le=255, description="a whole number from 11 to 255")]
+
+
+class NumaMachine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The entry of a list of NUMA groups about the whole machine."""
+
+    purpose: str = ""
+    swap: list[SwapEntry] = []
+    zswap: bool | None = None
+    """Missing: the kernel's choice."""
+
+
+class NumaGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """NUMA nodes that are alike."""
+
+    mem: _Size = "0"
+    """Memory of each node."""
+    hugepages: HugePageCounts = HugePageCounts()
+    cores: _Cores = 0
+    """CPU cores of each node."""
+    threads: _Count | None = None
+    """Threads of a core; missing: those of other groups, or two."""
+    nodes: _Count = 1
+    """NUMA nodes of a die."""
+    dies: _Count = 1
+    """Dies of a package."""
+    packages: _Count = 1
+    node_dist: dict[str, _Distance] = {}
+    """By node the distance of each of these nodes to it, in both directions."""
+    dist_all: Annotated[list[list[int]], Meta(min_length=1, description="a list that is not empty")] | None = None
+    """All distances as they are; the last group that has them decides, as of the next three."""
+    dist_same_die: _Distance | None = None
+    dist_same_package: _Distance | None = None
+    dist_other_package: _Distance | None = None
+    nvmem: str = "0"
+    """Persistent memory: refused."""
+    dimm: str = ""
+    """Memory that is plugged in later: refused."""
+    cpus_present: _Cores = 0
+    """CPUs that are plugged in later: refused."""
+
+
+_MACHINE = frozenset(field.encode_name for field in msgspec.structs.fields(NumaMachine))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """One group of nodes that are alike, with its place in the list of nodes."""
+    """One group of nodes that are alike, with its place in the file and in the list of nodes."""
 
-    fields: JsonFields
+    file: CheckedFile
+    number: int
+    entry: NumaGroup
     first: int
-    nodes: int
-    dies: int
-    packages: int
-    cores: int
-
-    @property
-    def count(self) -> int:
-        """How many nodes it has."""
-        return self.nodes * self.dies * self.packages
 
     @property
     def ids(self) -> range:
         """The nodes' ids."""
-        return range(self.first, self.first + self.count)
+        return range(self.first, self.first + self.entry.nodes * self.entry.dies * self.entry.packages)
 
     @property
     def cores_per_die(self) -> int:
         """What the dies of one machine must have in common."""
-        return self.nodes * self.cores
+        return self.entry.nodes * self.entry.cores
+
+    def error(self, name: str, what: str, got: object) -> ManifestError:
+        """An error at one field."""
+        return self.file.error(what, (self.number, name) if name else (self.number,), got=got)
 
 
-def parse_groups(name: str, document: Sequence[object], *, file: str) -> Topology:
-    """The topology that a list of groups says; raises ManifestError naming the file, the entry and the field."""
+def parse_groups(name: str, file: CheckedFile) -> Topology:
+    """The topology that a list of groups says; raises ManifestError naming the file, the line and the field."""
     groups: list[Group] = []
-    swap: tuple[SwapDevice, ...] = ()
-    zswap = None
-    for number, item in enumerate(document):
-        place = f"[{number}]"
+    machine = NumaMachine()
+    for number, item in enumerate(file.document):
         names = item if isinstance(item, dict) else {}
         if "cxl" in names:
-            raise ManifestError.at("is refused: memqos's machines have no CXL.", file=file, field=f"{place}.cxl")
-        if names and set(names) <= set(MACHINE):
-            entry = JsonFields(item, file, place, MACHINE)
-            swap, zswap = swap_of(entry), entry.flag("zswap")
+            raise file.error("is refused: memqos's machines have no CXL.", (number, "cxl"))
+        if names and set(names) <= _MACHINE:
+            machine = file.checked((number,), NumaMachine)
         else:
             first = groups[-1].ids.stop if groups else 0
-            groups.append(_group(JsonFields(item, file, place, NODE), first=first))
-    processors = _processors(groups, file=file)
+            group = Group(file=file, number=number, entry=file.checked((number,), NumaGroup), first=first)
+            _check(group)
+            groups.append(group)
+    processors = _processors(groups, file)
     return Topology(
         name=name,
         cpus=processors.cpus,
         zones=tuple(_zones(groups, processors.threads)),
         distances=_distances(groups),
-        swap=swap,
-        zswap=zswap,
+        swap=tuple(one.device for one in machine.swap),
+        zswap=machine.zswap,
         processors=processors,
     )
 
 
-def _group(fields: JsonFields, *, first: int) -> Group:
-    """A group, without what memqos's machines do not have."""
-    if fields.text("nvmem", absent="0") not in {"0", "0G", "0M"}:
-        raise fields.error("nvmem", "is refused: memqos's machines have no persistent memory.", fields.get("nvmem"))
-    if fields.text("dimm"):
-        raise fields.error("dimm", "is refused: all memory is present at boot.", fields.get("dimm"))
-    if fields.number("cpus-present", low=0, high=MOST, absent=0):
-        raise fields.error("cpus-present", "is refused: all CPUs are present at boot.", fields.get("cpus-present"))
-    cores = fields.number("cores", low=0, high=MOST, absent=0)
-    if not cores and "threads" in fields.names:
-        raise fields.error("threads", "must not be set for a group without cores.", fields.get("threads"))
-    counts = {name: fields.number(name, low=1, high=MOST, absent=1) for name in COUNTS}
-    group = Group(fields=fields, first=first, cores=cores, **counts)
+def _check(group: Group) -> None:
+    """Refuse what memqos's machines do not have."""
+    entry = group.entry
+    if entry.nvmem not in {"0", "0G", "0M"}:
+        raise group.error("nvmem", "is refused: memqos's machines have no persistent memory.", entry.nvmem)
+    if entry.dimm:
+        raise group.error("dimm", "is refused: all memory is present at boot.", entry.dimm)
+    if entry.cpus_present:
+        raise group.error("cpus-present", "is refused: all CPUs are present at boot.", entry.cpus_present)
+    if not entry.cores and entry.threads is not None:
+        raise group.error("threads", "must not be set for a group without cores.", entry.threads)
     if group.ids.stop > MOST_ZONES:
-        raise fields.error("", f"makes {group.ids.stop} nodes, and QEMU has at most {MOST_ZONES}.", group.ids.stop)
-    return group
+        raise group.error("", f"makes {group.ids.stop} nodes, and QEMU has at most {MOST_ZONES}.", group.ids.stop)
 
 
-def _processors(groups: Sequence[Group], *, file: str) -> Processors:
+def _processors(groups: Sequence[Group], file: CheckedFile) -> Processors:
     """How the CPUs are put together; every package is the same, since QEMU can make no other machine."""
-    with_cpus = [group for group in groups if group.cores]
+    with_cpus = [group for group in groups if group.entry.cores]
     if not with_cpus:
-        raise ManifestError.at("has no CPUs: at least one group must give the number of cores of its nodes.", file=file)
+        raise file.error("has no CPUs: at least one group must give the number of cores of its nodes.", ())
     model = with_cpus[0]
-    threads = model.fields.number("threads", low=1, high=MOST, absent=THREADS)
+    dies, threads = model.entry.dies, model.entry.threads or THREADS
     for group in with_cpus[1:]:
-        if (group.dies, group.cores_per_die) != (model.dies, model.cores_per_die):
+        if (group.entry.dies, group.cores_per_die) != (dies, model.cores_per_die):
             what = (
-                f"makes packages of {group.dies} dies with {group.cores_per_die} cores, and those of "
-                f"{model.fields.place} have {model.dies} with {model.cores_per_die}: QEMU makes all packages alike."
+                f"makes packages of {group.entry.dies} dies with {group.cores_per_die} cores, and those of "
+                f"[{model.number}] have {dies} with {model.cores_per_die}: QEMU makes all packages alike."
             )
-            raise group.fields.error("cores", what, group.cores)
-        own = group.fields.number("threads", low=1, high=MOST, absent=threads)
-        if own != threads:
-            what = f"must be {threads} as in {model.fields.place}: all cores have the same number of threads."
-            raise group.fields.error("threads", what, own)
+            raise group.error("cores", what, group.entry.cores)
+        if (group.entry.threads or threads) != threads:
+            what = f"must be {threads} as in [{model.number}]: all cores have the same number of threads."
+            raise group.error("threads", what, group.entry.threads)
     return Processors(
-        packages=sum(group.packages for group in with_cpus),
-        dies=model.dies,
+        packages=sum(group.entry.packages for group in with_cpus),
+        dies=dies,
         cores=model.cores_per_die,
         threads=threads,
     )
@@ -143,72 +178,62 @@ def _processors(groups: Sequence[Group], *, file: str) -> Processors:
 def _zones(groups: Sequence[Group], threads: int) -> Iterator[Zone]:
     cpu = 0
     for group in groups:
-        memory = memory_of(group.fields, "mem", _mib(group.fields), has_cpus=group.cores > 0)
-        hugepages = hugepages_of(group.fields, memory)
+        entry = group.entry
+        memory = memory_of(group.file, (group.number, "mem"), _mib(entry.mem), has_cpus=entry.cores > 0)
+        hugepages = hugepages_of(group.file, (group.number, "hugepages"), entry.hugepages, memory)
         for node in group.ids:
-            cpus = tuple(range(cpu, cpu + group.cores * threads))
+            cpus = tuple(range(cpu, cpu + entry.cores * threads))
             cpu += len(cpus)
             yield Zone(id=node, memory_bytes=memory, cpus=cpus, hugepages=hugepages)
 
 
-def _mib(fields: JsonFields) -> int:
-    """The memory of each node in MiB; "0" and absent are none."""
-    text = fields.text("mem", absent="0")
-    if text == "0":
-        return 0
-    match = SIZE.fullmatch(text)
-    if not match:
-        raise fields.error("mem", f'must be a size such as "2G" or "512M" (got "{text}").', text)
-    return int(match[1]) * (1024 if match[2] in "Gg" else 1)
+def _mib(text: str) -> int:
+    """A size in MiB; "0" is none."""
+    size = text.strip().upper()
+    return int(size.rstrip("MG")) * (1024 if size.endswith("G") else 1)
 
 
 def _distances(groups: Sequence[Group]) -> tuple[tuple[int, ...], ...]:
     """The distance from every node to every node: the one given for two nodes, else for their places."""
     count = groups[-1].ids.stop
-    said = [group for group in groups if "dist-all" in group.fields.names]
-    if said:
-        return _matrix(said[-1].fields, count)
-    same_die = _default(groups, "dist-same-die", SAME_DIE)
-    same_package = _default(groups, "dist-same-package", ELSEWHERE)
-    elsewhere = _default(groups, "dist-other-package", ELSEWHERE)
+    for group in reversed(groups):
+        if (rows := group.entry.dist_all) is not None:
+            if len(rows) != count or any(len(row) != count for row in rows):
+                raise group.error("dist-all", f"must be {count} rows of {count} numbers, one for each node.", rows)
+            return tuple(map(tuple, rows))
+    table = _by_places(groups)
+    for group in groups:
+        for name, distance in group.entry.node_dist.items():
+            if name not in map(str, range(count)):
+                what = f"there is no node '{name[:80]}': the nodes are 0 to {count - 1}."
+                raise group.file.error(what, (group.number, "node-dist", name))
+            for source in set(group.ids) - {int(name)}:
+                table[source][int(name)] = table[int(name)][source] = distance
+    return tuple(map(tuple, table))
+
+
+def _by_places(groups: Sequence[Group]) -> list[list[int]]:
+    """The distances of nodes by their dies and packages."""
+    entries = [group.entry for group in reversed(groups)]
+    same_die = next((one.dist_same_die for one in entries if one.dist_same_die), SAME_DIE)
+    same_package = next((one.dist_same_package for one in entries if one.dist_same_package), ELSEWHERE)
+    elsewhere = next((one.dist_other_package for one in entries if one.dist_other_package), ELSEWHERE)
     places = _places(groups)
-    table = [[elsewhere] * count for _ in range(count)]
+    table = [[elsewhere] * len(places) for _ in places]
     for source, (package, die) in enumerate(places):
         for target, (other_package, other_die) in enumerate(places):
             if source == target:
                 table[source][target] = LOCAL_DISTANCE
             elif package == other_package:
                 table[source][target] = same_die if die == other_die else same_package
-    for group in groups:
-        others = group.fields.child("node-dist", [str(node) for node in range(count)])
-        for source in group.ids:
-            for name in others.names:
-                target = int(name)
-                if target != source:
-                    table[source][target] = table[target][source] = others.number(name, low=11, high=255)
-    return tuple(tuple(row) for row in table)
+    return table
 
 
 def _places(groups: Sequence[Group]) -> list[tuple[int, int]]:
     """Package and die of each node, in the order of the nodes; a group without CPUs counts as packages of its own."""
     places, package = [], 0
     for group in groups:
-        for _ in range(group.packages):
-            places += [(package, die) for die in range(group.dies) for _ in range(group.nodes)]
+        for _ in range(group.entry.packages):
+            places += [(package, die) for die in range(group.entry.dies) for _ in range(group.entry.nodes)]
             package += 1
     return places
-
-
-def _default(groups: Sequence[Group], name: str, absent: int) -> int:
-    """A distance that counts for all groups; the last one that says it decides."""
-    for group in reversed(groups):
-        if name in group.fields.names:
-            return group.fields.number(name, low=11, high=255)
-    return absent
-
-
-def _matrix(fields: JsonFields, count: int) -> tuple[tuple[int, ...], ...]:
-    rows = fields.items("dist-all")
-    if len(rows) != count or any(not isinstance(row, list) or len(row) != count for row in rows):
-        raise fields.error("dist-all", f"must be {count} rows of {count} numbers, one for each node.", rows)
-    return tuple(tuple(row) for row in rows if isinstance(row, list))

@@ -25,7 +25,7 @@ from msgspec import Meta, Struct
 
 from memqos.catalog.data import data_root
 from memqos.errors import ManifestError, UnknownNameError
-from memqos.validation import TomlFile
+from memqos.validation import CheckedFile
 from memqos.vm.profile import GuestFile, LegacyBoot, Profile, Program, SourceFile
 
 __all__ = ["addition_names", "load_profile", "profile_names"]
@@ -113,7 +113,7 @@ def load_profile(name: str, root: Path | None = None, *, additions: Sequence[str
 
 
 def _read(file: Path, kind: type[_Kind]) -> _Kind:
-    return TomlFile.read(file, what="the profile").checked((), kind)
+    return CheckedFile.toml(file, what="the profile").checked((), kind)
 
 
 def _vm(root: Path | None) -> Path:

@@ -25,7 +25,6 @@ from memqos.catalog.allocation_state import (
     status_manager_state,
 )
 from memqos.catalog.distinct_pods import distinct
-from memqos.catalog.json_fields import line_in, parse_json
 from memqos.catalog.kubelet_config import settings_of
 from memqos.catalog.manifests import Manifest, manifests_in
 from memqos.catalog.pods import read_text
@@ -37,7 +36,7 @@ from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, Node
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
-from memqos.validation import MisfitError, Parsed, checked, dotted
+from memqos.validation import MisfitError, Parsed, checked, dotted, line_in, parse_json
 
 __all__ = [
     "SANDBOX",

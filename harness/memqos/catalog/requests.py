@@ -19,7 +19,7 @@ from memqos.engine.translate.requested import OciRequest, ToldBy
 from memqos.engine.translate.resources import OciResources
 from memqos.model.cri import ContainerResources
 from memqos.model.quantity import Quantity
-from memqos.validation import Parsed, TomlFile
+from memqos.validation import CheckedFile, Parsed
 
 __all__ = [
     "AnyRequestCase",
@@ -203,7 +203,7 @@ def load_oci_requests(root: Path | None = None) -> Mapping[str, OciRequestCase]:
 
 
 def _cases(root: Path | None, name: str, kind: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    file = TomlFile.read((root or data_root()) / "fixtures" / name, what="the list of requests")
+    file = CheckedFile.toml((root or data_root()) / "fixtures" / name, what="the list of requests")
     for request, given in file.document.items():
         row = file.checked((request,), kind, value={"create": {}, **given} if isinstance(given, dict) else given)
         updates = tuple(one.words() for one in row.updates)

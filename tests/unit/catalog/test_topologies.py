@@ -94,24 +94,28 @@ def with_zone(zone):
 @pytest.mark.parametrize(
     ("document", "field", "words"),
     [
-        (1, "mine.json: must be an object", ""),
+        (1, "mine.json", "it must be an object, not 1."),
         (
             {**GOOD, "cpu": 2},
-            "cpu",
-            "is not known here. Known: cpus, distances, processors, purpose, swap, zones, zswap",
+            "mine.json:1: ",
+            "unknown field 'cpu'. Known: cpus, zones, purpose, processors, distances, swap, zswap.",
         ),
-        ({**GOOD, "cpus": 0}, "cpus", "must be a whole number from 1 to 64 (got 0)"),
-        ({**GOOD, "cpus": "2"}, "cpus", 'got "2"'),
-        ({**GOOD, "cpus": True}, "cpus", "got true"),
+        ({**GOOD, "cpus": 0}, "cpus", "must be a whole number from 1 to 64, not 0."),
+        ({**GOOD, "cpus": "2"}, "cpus", "from 1 to 64, not '2'."),
+        ({**GOOD, "cpus": True}, "cpus", "from 1 to 64, not True."),
         ({**GOOD, "cpus": 3}, "zones", "must name each CPU from 0 to 2 once (they name [0, 1])"),
         ({**GOOD, "zones": []}, "zones", "must be a list that is not empty"),
-        ({"cpus": 1}, "zones", "must be a list that is not empty"),
+        ({"cpus": 1}, "mine.json: ", "missing required field 'zones'."),
         (with_zone({"memoryMiB": 63, "cpus": [0]}), "zones[0].memoryMiB", "must be 0, or 64 MiB or more (got 63 MiB)"),
-        (with_zone({"memoryMiB": 1.5, "cpus": [0]}), "zones[0].memoryMiB", "got 1.5"),
+        (
+            with_zone({"memoryMiB": 1.5, "cpus": [0]}),
+            "zones[0]",
+            "'memoryMiB' must be a whole number from 0 to 1048576, not 1.5.",
+        ),
         (with_zone({"memoryMiB": 512, "cpus": [1]}), "zones[0].cpus", "from 0 to 0 (got 1)"),
         (with_zone({"memoryMiB": 512, "cpus": [0, 0]}), "zones", "once (they name [0, 0])"),
         (with_zone({"memoryMiB": 256, "cpus": [0]}), "zones", "must have 512 MiB together"),
-        (with_zone({"memory": 512}), "zones[0].memory", "is not known here"),
+        (with_zone({"memory": 512}), "zones[0]: ", "unknown field 'memory'. Known: memoryMiB, cpus, hugepages."),
         (
             {**GOOD, "zones": [*GOOD["zones"], {"memoryMiB": 0}]},
             "zones[2].memoryMiB",
@@ -122,20 +126,36 @@ def with_zone(zone):
             "zones",
             "512 MiB together",
         ),
-        (with_zone({"memoryMiB": 512, "cpus": [0], "hugepages": {"4M": 1}}), "zones[0].hugepages.4M", "Known: 1G, 2M"),
-        (with_zone({"memoryMiB": 512, "cpus": [0], "hugepages": {"2M": 0}}), "zones[0].hugepages.2M", "(got 0)"),
+        (
+            with_zone({"memoryMiB": 512, "cpus": [0], "hugepages": {"4M": 1}}),
+            "zones[0].hugepages: ",
+            "unknown field '4M'. Known: 2M, 1G.",
+        ),
+        (
+            with_zone({"memoryMiB": 512, "cpus": [0], "hugepages": {"2M": 0}}),
+            "zones[0].hugepages: ",
+            "'2M' must be a whole number from 1 to 1048576, not 0.",
+        ),
         (
             with_zone({"memoryMiB": 1087, "cpus": [0], "hugepages": {"1G": 1}}),
             "zones[0].hugepages",
             "take 1024 MiB, and the NUMA node's 1087 MiB must keep 64 MiB",
         ),
-        ({**GOOD, "zswap": 1}, "zswap", "must be true or false (got 1)"),
+        ({**GOOD, "zswap": 1}, "zswap", "must be true or false, not 1."),
         ({**GOOD, "processors": {"cores": 3}}, "processors", "must multiply to 2 CPUs (they are 3)"),
-        ({**GOOD, "processors": {"sockets": 2}}, "processors.sockets", "is not known here"),
-        ({**GOOD, "swap": [{"sizeMiB": 0}]}, "swap[0].sizeMiB", "got 0"),
-        ({**GOOD, "swap": [{"sizeMiB": 1, "priority": -1}]}, "swap[0].priority", "from 0 to 32767 (got -1)"),
-        ({**GOOD, "distances": [[10, "20"], [20, 10]]}, "distances[0][1]", "got '20'"),
-        ({**GOOD, "distances": [10, 20]}, "distances", "must be 2 rows of 2 numbers"),
+        (
+            {**GOOD, "processors": {"sockets": 2}},
+            "processors: ",
+            "unknown field 'sockets'. Known: packages, dies, cores, threads.",
+        ),
+        ({**GOOD, "swap": [{"sizeMiB": 0}]}, "swap[0]: ", "'sizeMiB' must be a whole number from 1 to 1048576, not 0."),
+        (
+            {**GOOD, "swap": [{"sizeMiB": 1, "priority": -1}]},
+            "swap[0]: ",
+            "'priority' must be a whole number from 0 to 32767, not -1.",
+        ),
+        ({**GOOD, "distances": [[10, "20"], [20, 10]]}, "distances[0]: ", "'[1]' must be a whole number, not '20'."),
+        ({**GOOD, "distances": [10, 20]}, "distances: ", "'[0]' must be a list, each item a whole number, not 10."),
         ({**GOOD, "distances": [[10, 20]]}, "distances", "must be 2 rows of 2 numbers"),
         ({**GOOD, "distances": [[11, 20], [20, 10]]}, "distances[0][0]", "from 10 to 10 (got 11)"),
         ({**GOOD, "distances": [[10, 10], [20, 10]]}, "distances[0][1]", "from 11 to 255 (got 10)"),
@@ -154,6 +174,14 @@ def test_what_cannot_be_a_machine_is_refused_by_field(document, field, words):
     assert message.startswith("mine.json")
     assert field in message
     assert words in message
+
+
+def test_an_error_names_the_line_of_its_field():
+    content = b'{\n  "cpus": 1,\n  "zones": [\n    {"memoryMiB": 1024, "cpus": [0]},\n    {"memoryMiB": 63}\n  ]\n}\n'
+    with pytest.raises(ManifestError, match=r"mine\.json:5: zones\[1\]\.memoryMiB: must be 0, or 64 MiB or more"):
+        parse_topology("mine", content, file="mine.json")
+    with pytest.raises(ManifestError, match=r"mine\.json:5: zones\[1\]: 'memoryMiB' must be a whole number"):
+        parse_topology("mine", content.replace(b"63", b'"1G"'), file="mine.json")
 
 
 @pytest.mark.parametrize(("content", "says"), [

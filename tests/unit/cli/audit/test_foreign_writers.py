@@ -5,6 +5,7 @@ import json
 import pytest
 
 from memqos.catalog.foreign_writers import foreign_writers
+from memqos.errors import ManifestError
 from memqos.model.knob import Knob
 from tests.unit.cli.audit.recordings import path_of
 
@@ -104,6 +105,25 @@ def test_what_kills_besides_the_kernel_is_a_remark(told, changed, cgroup, name):
 def test_the_list_names_control_files_and_sources():
     for one in foreign_writers():
         assert one.source
-        assert bool(one.writes) is not bool(one.kills)
-        assert set(one.writes) <= {"qos", "pod", "container"}
-        assert {name for names in one.writes.values() for name in names} <= {knob.value for knob in Knob}
+        names = {*one.writes.qos, *one.writes.pod, *one.writes.container}
+        assert bool(names) is not bool(one.kills)
+        assert names <= {knob.value for knob in Knob}
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ('source = "b"', r"writers\.toml:1: writer\[0\]: missing required field 'name'"),
+        ('name = ""\nsource = "b"', r"writers\.toml:2: writer\[0\]: 'name' must be a string that is not empty, not ''"),
+        ('name = "a"\nsource = "b"\npod = ["c"]', r"writers\.toml:4: writer\[0\]: unknown field 'pod'"),
+        (
+            'name = "a"\nsource = "b"\nwrites.node = ["c"]',
+            r"writers\.toml:4: writer\[0\]\.writes: unknown field 'node'",
+        ),
+        ('name = "a"\nsource = "b"\nfiles = "c"', r"writers\.toml:4: writer\[0\]: 'files' must be a list"),
+    ],
+)
+def test_an_entry_that_is_wrong_is_named_by_line_and_field(tmp_path, entry, says):
+    (tmp_path / "writers.toml").write_text(f"[[writer]]\n{entry}\n")
+    with pytest.raises(ManifestError, match=says):
+        foreign_writers(tmp_path / "writers.toml")
