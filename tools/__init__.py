@@ -1,1 +1,1 @@
-"""Programs for those who work on memqos itself: nothing of this is in the wheel."""
+"""Programs for memqos's own development; none of them is in the wheel."""

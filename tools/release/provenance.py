@@ -36,7 +36,7 @@ _TOOLS = ("build", "cyclonedx-bom", "pip")
 
 
 def statement(source: Source, artifacts: Sequence[Path], *, image_base: str, builder: str) -> dict[str, Any]:
-    """The unsigned statement over the artifacts. builder: a URI for who ran the build, such as a CI's workflow."""
+    """The unsigned statement over the artifacts. builder: a URI of what ran the build, such as a CI workflow."""
     descriptors = []
     for artifact in sorted(artifacts, key=lambda one: one.name):
         descriptor = ResourceDescriptor(name=artifact.name, digest={"sha256": sha256(artifact)})

@@ -56,7 +56,7 @@ def test_what_a_runtime_swallows_that_the_kernel_would_refuse_deviates(name: str
 def test_what_has_to_be_refused_and_is_taken_deviates() -> None:
     [told, *_] = findings("refuses-missing-zone")
     assert (told.verdict, told.knob) == (Verdict.DEVIATES, "create")
-    assert (told.expected, told.observed) == ("refused: the machine has no such zone", "taken")
+    assert (told.expected, told.observed) == ("refused: the machine has no such NUMA node", "taken")
 
 
 def test_what_is_refused_leaves_nothing() -> None:
