@@ -21,11 +21,11 @@
 /* Stalls of 10 ms within half a second, the shortest window that the kernel takes. */
 #define PRESSURE_TRIGGER "some 10000 500000"
 
-/* Files of a screenful, such as memory.stat, take the kernel long to make: once a second, but for looks asked for. */
+/* Large files, such as memory.stat, are expensive for the kernel: read once a second, and for requested looks. */
 #define SLOW_MARK '~'
 #define SLOW_APART 1.0
 
-/* Files come late where a controller is enabled for a cgroup that is there already. */
+/* Files appear late if a controller is enabled for an existing cgroup. */
 #define MAY_COME 5.0
 
 struct tree {
@@ -38,8 +38,8 @@ struct tree {
 struct cgroup {
 	char folder[PATH_MAX];
 	const struct tree *tree;
-	int fds[MAX_FILES];   /* -1: there is no such file */
-	char *texts[MAX_FILES]; /* what was last said of each; NULL: nothing yet */
+	int fds[MAX_FILES];   /* -1: no such file */
+	char *texts[MAX_FILES]; /* last reported text; NULL: none yet */
 	int trigger;	      /* of memory.pressure, or -1 */
 	double since;	      /* when it was found */
 	double slow_look;     /* when the slow files were last read */
@@ -52,7 +52,7 @@ static int tree_count;
 static struct cgroup *cgroups[MAX_CGROUPS];
 static int cgroup_count;
 static int inotify = -1;
-static int is_blind; /* of some folder nothing tells what comes below it */
+static int is_blind; /* some folder has no inotify watch for new folders below */
 
 static int known(const struct tree *tree, const char *folder)
 {
@@ -73,7 +73,7 @@ static int open_trigger(int folder)
 	return fd;
 }
 
-/* Open what is not open yet: -1 if there is no such folder. */
+/* Open files that are not open yet: -1 if the folder is missing. */
 static int open_files(struct cgroup *cgroup)
 {
 	int folder = open(cgroup->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -152,7 +152,7 @@ void watch_tree(const char *folder, int count, char **files)
 	sample("asked", 0);
 }
 
-/* Whether its folder was not there when it was looked for: nothing tells when that comes. */
+/* Whether its folder was missing: no event reports its creation. */
 static int is_missing(const struct tree *tree)
 {
 	return !known(tree, tree->folder);
@@ -163,7 +163,7 @@ void find_new(void)
 	char skipped[4096];
 	int comes = is_blind;
 
-	/* Which folder it was does not matter: they are few, and are looked through. */
+	/* Which folder it was does not matter: there are few, and all are scanned. */
 	while (inotify >= 0 && read(inotify, skipped, sizeof skipped) > 0)
 		comes = 1;
 	for (int i = 0; i < tree_count; i++)
@@ -188,7 +188,7 @@ static void give_up(struct cgroup *cgroup)
 	end_line();
 }
 
-/* A file's text: its length, or -1 where there is none. A cgroup that was removed answers ENODEV. */
+/* A file's text: its length, or -1 if it is missing. A removed cgroup answers ENODEV. */
 static ssize_t text_of(int fd, char *text, int *removed)
 {
 	ssize_t length = fd < 0 ? -1 : pread(fd, text, LARGEST_FILE, 0);
@@ -198,7 +198,7 @@ static ssize_t text_of(int fd, char *text, int *removed)
 	return length;
 }
 
-/* What has changed of one cgroup, as a line; nothing if nothing has. whole: its slow files are read, too. */
+/* A line with the changes of one cgroup; no line without changes. whole: read its slow files, too. */
 static void sample_one(struct cgroup *cgroup, const char *why, int whole)
 {
 	static char texts[MAX_FILES][LARGEST_FILE + 1];
@@ -256,7 +256,7 @@ void sample(const char *why, int whole)
 			sample_one(cgroups[i], why, whole);
 }
 
-/* Files whose change the kernel tells to whoever polls them. */
+/* Files for which the kernel wakes pollers on a change. */
 static int notifies(const char *file)
 {
 	return !strcmp(file, "memory.events") || !strcmp(file, "memory.swap.events") || !strcmp(file, "cgroup.events");

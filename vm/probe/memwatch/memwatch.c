@@ -1,28 +1,28 @@
 /*
- * memwatch: reads control files of cgroups as often as they change, and says what has changed, one JSON object a line.
+ * memwatch: reads control files of cgroups whenever they change, and reports changes, one JSON object per line.
  *
- * It is told by lines on its standard input, whose words are separated by tabs, and ends when that ends:
+ * It reads commands from standard input, one per line, with words separated by tabs, and exits at its end:
  *
- *   tree FOLDER FILE...   watch this folder and all folders below it, now and later; of each, these files; one with
- *                         a ~ before it is read once a second at most, and when a look is asked for
- *   tail NAME PATH PATIENT  say what is appended to this file, once it is there; lines that have this text in them
- *                         wait for the clock
- *   to PATH TEXT          write this text as a line to a FIFO that somebody reads
- *   every MS              look at least this often (100 ms unless told)
- *   look NUMBER           look now, and say so with this number behind everything that was seen
+ *   tree FOLDER FILE...   watch this folder and all present and future folders below it; of each, these files; one
+ *                         with a ~ before it is read at most once a second, and for requested looks
+ *   tail NAME PATH PATIENT  report text appended to this file, once it exists; lines that contain PATIENT wait for
+ *                         the clock
+ *   to PATH TEXT          write this text as a line to a FIFO that has a reader
+ *   every MS              look at least this often (default: 100 ms)
+ *   look NUMBER           look now, report all changes, then report this number
  *
- * It looks whenever the kernel tells of a change in memory.events, memory.swap.events or cgroup.events, when tasks stall
- * for memory (a trigger of memory.pressure), when a folder comes or goes, when a line is appended to a file that is
- * followed and may not wait, and by the clock. The program is locked in memory, runs before all others, and is the last
- * that the kernel would kill; what nobody reads waits in memory.
+ * It looks whenever the kernel reports a change in memory.events, memory.swap.events or cgroup.events, when tasks stall
+ * for memory (a memory.pressure trigger), when a folder is created or removed, when a line is appended to a followed file
+ * that may not wait, and by the clock. The program is locked in memory, has real-time priority, and is the last that the
+ * kernel would kill; unread output waits in memory.
  *
  * Each line has "at" (seconds, monotonic) and "lost" (lines that did not fit). The others:
  *
  *   cgroup, why, files    files that changed since the last line of this folder, with their text; null: no such file.
  *                         why: new, clock, event, asked, or gone
- *   tail, text            what a file has more than before
- *   looked                the number of a look that was asked for
- *   failed, path, errno   a command that could not be done
+ *   tail, text            text appended to a file
+ *   looked                the number of a requested look
+ *   failed, path, errno   a command that failed
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -44,18 +44,18 @@
 #define MAX_TAILS 64
 #define MAX_FDS 2048
 
-/* Between two looks that the kernel asks for, in seconds: a counter may rise thousands of times a second. */
+/* Least seconds between two looks on kernel events: a counter may rise thousands of times a second. */
 #define LEAST_APART 0.01
 
 struct tail {
 	char name[PATH_MAX], path[PATH_MAX], patient[256];
-	off_t seen; /* up to where it has no line that may not wait */
+	off_t seen; /* no line before this offset has to be reported at once */
 	int fd;
 };
 
 static struct tail *tails[MAX_TAILS];
 static int tail_count;
-static int appended = -1; /* tells of what is written to them */
+static int appended = -1; /* inotify: reports appended text */
 static int period_ms = 100;
 
 static void failed(const char *what, const char *path)
@@ -104,7 +104,7 @@ static void read_tails(void)
 	}
 }
 
-/* Whether a file has a line that has not been looked at and may not wait; what is no whole line may not. */
+/* Whether a file has an unread line that may not wait; an incomplete line may not. */
 static int is_urgent(struct tail *tail)
 {
 	static char text[65536];
@@ -125,7 +125,7 @@ static int is_urgent(struct tail *tail)
 	return 0;
 }
 
-/* Whether what was appended asks for a look. Which file it was does not matter: they are few. */
+/* Whether appended text requires a look. Which file it was does not matter: there are few. */
 static int asks_for_look(void)
 {
 	char skipped[4096];
@@ -138,7 +138,7 @@ static int asks_for_look(void)
 	return asks;
 }
 
-/* A FIFO without a reader is an error now, and no reason to wait. */
+/* A FIFO without a reader is an error at once; do not wait. */
 static void write_line(const char *path, char *text)
 {
 	size_t length = strlen(text);
@@ -205,7 +205,7 @@ static int take_commands(void)
 	return held < sizeof input - 1;
 }
 
-/* Before everything else, and not for the kernel to kill: it has to tell what happened to the others. */
+/* Run before everything else and survive OOM kills: memwatch must report what happened to the others. */
 static void come_first(void)
 {
 	struct sched_param first = { .sched_priority = 1 };

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A guest that thrashes may not be heard for minutes. What does not fit any more is left out, and said. */
+/* A thrashing guest may be unreachable for minutes. Lines that do not fit are dropped and counted. */
 #define MOST (64u << 20)
 
 static char *buffer;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RUN 16 /* words of 8 bytes that are alike with fill=runs */
+#define RUN 16 /* equal words of 8 bytes in a row with fill=runs */
 
 static const char *const verb_names[] = { "anon", "file", "tmpfs", "touch", "read", "free", "hold", "report", "exit" };
 

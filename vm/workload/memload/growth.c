@@ -39,7 +39,7 @@ static int is_over(const struct part *part)
 	return part->command->within > 0 && elapsed_since(part->began) >= part->command->within;
 }
 
-/* The next step's pages: 0, or -1 if one could not be had, and the others of the step count. */
+/* The next step's pages: 0, or -1 if one failed; the step's other pages still count. */
 static int use_step(struct part *part, uint64_t *used, double *longest)
 {
 	uint64_t step = part->command->step;

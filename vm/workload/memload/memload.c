@@ -1,5 +1,5 @@
 /*
- * memload: uses memory in a stated way and reports what happened, one JSON object a line.
+ * memload: uses memory as commanded and reports what happened, one JSON object per line.
  *
  *   memload [--commands PATH] [--report PATH] [--own-text PATH] [COMMAND [, COMMAND]...]
  *
@@ -9,34 +9,34 @@
  * file of --report.
  *
  *   anon SIZE [PACE] [threads=N | within=SECONDS] [needs=text]
- *                                                    private anonymous memory, used by N threads beside each other, or
- *                                                    as much of it as it has when so long is over; needs=text: before
- *                                                    each page every page of the program's own text is read, which is
- *                                                    locked in memory no more from then on
+ *                                                    private anonymous memory, used by N threads in parallel, or as much
+ *                                                    as it gets within SECONDS; needs=text: before each page every page
+ *                                                    of the program's own text is read; the text is not locked in memory
+ *                                                    from then on
  *   file PATH SIZE [PACE] [how=write|mmap]           page cache of a new file
  *   tmpfs PATH SIZE [PACE] [how=write|mmap]          the same, and PATH must be on a tmpfs
- *   touch [ID]       read and write every page of one held region, or of all, and check what it holds
- *   read [ID]        the same, and write nothing: no page becomes dirty
- *   free [ID|all]    give memory back and delete the file of one region, or of all
- *   hold [SECONDS]   do nothing for so long; without a number, for ever
- *   report           say what is held now
+ *   touch [ID]       read and write every page of one held region, or of all, and check its content
+ *   read [ID]        the same without writing: no page becomes dirty
+ *   free [ID|all]    free the memory and delete the file of one region, or of all
+ *   hold [SECONDS]   do nothing for SECONDS; without a number, for ever
+ *   report           report the memory held now
  *   exit CODE        end with this code (0 to 255)
  *
  * PACE is [step=SIZE] [rate=SIZE/s] [fill=random|runs]. SIZE is a number of bytes with an optional suffix Ki, Mi or
- * Gi. Regions are numbered from 1 in the order in which they were asked for. Memory is allocated in steps (1Mi unless
- * told), no faster than the rate, and really used: each page is filled with its own pseudo-random words, in base
+ * Gi. Regions are numbered from 1 in the order of their commands. Memory is allocated in steps (default 1Mi), no faster
+ * than the rate, and really used: each page is filled with its own pseudo-random words, in base
  * pages, so no zero page, same-page merging, huge page or compression makes it smaller. With fill=runs each word of 8
- * bytes stands 16 times in a row, and compression makes a page about eight times smaller. Threads (1 unless told, at
- * most 64) have an equal part of the memory each. The program itself is locked in memory (start says lock_errno, 0 if
- * it is), up to the first command that needs=text: it does not thrash when its cgroup is full. With --own-text it goes
- * on as a copy of itself in the new file PATH, an absolute path on a disk: its text is then charged to its own cgroup,
- * whichever cgroup read the program before.
+ * bytes is repeated 16 times, and compression makes a page about eight times smaller. Threads (default 1, at most 64)
+ * get equal parts of the memory. The program itself is locked in memory (start says lock_errno, 0 if
+ * it is), up to the first command that needs=text: it does not thrash when its cgroup is full. With --own-text it
+ * copies itself to the new file PATH, an absolute path on a disk, and executes the copy: its text is then charged to its
+ * own cgroup, whichever cgroup read the program before.
  *
  * Each line has "event" and "ms" (since the start, monotonic); "command" counts commands from 1. Events: start; step
  * (bytes so far, of, max_us: the longest wait for one page or write in this step, thread: which of several); done;
- * error (what, errno; the command had no further effect, what it had allocated stays held); held (report); exit.
- * bytes is what is allocated, touched or freed so far by the command. What is allocated comes with slept_ms, where the
- * kernel counts it: of "ms", how long the first thread neither ran nor waited for a CPU, its pauses for a rate included.
+ * error (what, errno; the command had no further effect, and its allocated memory stays held); held (report); exit.
+ * bytes is the memory allocated, touched or freed so far by the command. Events of allocations have slept_ms, if the
+ * kernel counts it: the part of "ms" in which the first thread neither ran nor waited for a CPU, with its rate pauses.
  *
  * A command in the arguments that does not parse ends memload with code 2 before anything runs. TERM and INT end it at
  * once with 128 + signal, also as process 1 of a container. The end of the commands ends it with 0.
@@ -144,7 +144,7 @@ static int run_arguments(int count, char **words, int really)
 
 /*
  * Keep the program itself in memory: 0, or why not. Its pages may be charged to its own cgroup; at the limit they would
- * be reclaimed and read back without end, which the kernel takes for progress, so that nothing is killed for minutes.
+ * be reclaimed and read back endlessly, which the kernel counts as progress, so that it kills nothing for minutes.
  */
 static int lock_program(void)
 {

@@ -17,13 +17,13 @@ uint64_t page_bytes(void)
 	return known;
 }
 
-/* What touch and read look for: the first of the bytes that only this page of this region has. */
+/* What touch and read verify: the first bytes, which are unique to this page of this region. */
 static uint64_t first_word(int id, uint64_t offset)
 {
 	return ((uint64_t)id << 48 ^ offset) * 0x9e3779b97f4a7c15ULL | 1;
 }
 
-/* Plain loops: under emulation a division or a call for each word takes several times what all else here does. */
+/* Plain loops: under emulation a division or a call per word costs several times as much as the rest. */
 static void fill_page(uint64_t *page, const struct region *region, uint64_t offset)
 {
 	const uint64_t *end = page + page_bytes() / sizeof *page;
@@ -51,7 +51,7 @@ int put_page(struct region *region, uint64_t offset)
 	return pwrite(region->fd, scratch, page_bytes(), (off_t)offset) == (ssize_t)page_bytes() ? 0 : -1;
 }
 
-/* The page's first word, which it is given back if asked for: 0, or -1. */
+/* Read the page's first word, and write it back if requested: 0, or -1. */
 static int take_word(struct region *region, uint64_t offset, int give_back, uint64_t *word)
 {
 	if (region->map) {

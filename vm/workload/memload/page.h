@@ -1,4 +1,4 @@
-/* One page of a region: filled with what only this page has, and looked at again. */
+/* One page of a region: filled with content unique to it, and verified later. */
 #ifndef MEMLOAD_PAGE_H
 #define MEMLOAD_PAGE_H
 
@@ -13,7 +13,7 @@ struct region {
 	char path[PATH_MAX];
 	uint64_t bytes; /* allocated so far */
 	uint64_t size;  /* asked for, in whole pages */
-	unsigned repeat; /* how often each word of a page stands there, one after the other */
+	unsigned repeat; /* how often each word of a page is repeated in a row */
 };
 
 /* Bytes of a base page. */

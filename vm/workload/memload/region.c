@@ -42,7 +42,7 @@ static int open_file(struct region *region, const struct command *command)
 
 static int open_region(struct region *region, const struct command *command)
 {
-	/* Anonymous memory is reserved, so that a hopeless size is refused and not tried. */
+	/* Anonymous memory is reserved, so that an impossible size fails at once. */
 	int flags = command->path ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
 
 	region->fd = -1;
@@ -82,7 +82,7 @@ int allocate(const struct command *command)
 
 	if (region_count == MAX_REGIONS)
 		return failed("too many regions", 0);
-	region_count++; /* a region that could not be had keeps its number, so numbers can be known beforehand */
+	region_count++; /* a failed region keeps its number, so that numbers are predictable */
 	if (open_region(region, command)) {
 		close_region(region);
 		return -1;

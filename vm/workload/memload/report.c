@@ -68,7 +68,7 @@ static void write_all(int fd, const char *text, size_t length)
 		ssize_t done = write(fd, text, length);
 
 		if (done < 0 && errno != EINTR)
-			return; /* nobody listens: the memory is what matters */
+			return; /* no reader: only the memory matters */
 		if (done > 0) {
 			text += done;
 			length -= (size_t)done;

@@ -1,4 +1,4 @@
-/* What memload says: one JSON object a line, on standard output and in the file of --report. */
+/* memload's output: one JSON object per line, on standard output and in the file of --report. */
 #ifndef MEMLOAD_REPORT_H
 #define MEMLOAD_REPORT_H
 
@@ -12,7 +12,7 @@ void report_from_now(void);
 
 /*
  * Milliseconds since then in which the calling thread slept: it neither ran nor waited for a CPU. Below 0 if the kernel
- * does not tell how long it waited for one. For the thread that started the clock.
+ * does not report how long it waited for one. For the thread that started the clock.
  */
 double slept_ms(void);
 

@@ -6,8 +6,8 @@
 void read_text(void);
 
 /*
- * Go on as a copy of the program, in a new file: what the file has in the page cache is then charged to the program's own
- * cgroup, and to no other that read the program before. Returns 0 in the copy, and -1 with errno if there is none.
+ * Execute a copy of the program in a new file: the file's page cache is then charged to the program's own cgroup, not to
+ * one that read the program before. Returns 0 in the copy, and -1 with errno if there is none.
  */
 int run_copy(const char *path, char **argv);
 

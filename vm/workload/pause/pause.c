@@ -1,4 +1,4 @@
-/* The sandbox's first process: holds the namespaces, reaps what is left to it, and ends when it is told to. */
+/* The sandbox's first process: holds the namespaces, reaps orphans, and exits on a signal. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
