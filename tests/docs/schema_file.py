@@ -31,6 +31,7 @@ DOCUMENTS: dict[str, type] = {
     "differences": answers.Differences,
     "errata": answers.Errata,
     "analysis": answers.Analysis,
+    "mutants": answers.Mutants,
     "resizes": answers.Resizes,
     "audit": answers.Audit,
     "bundle": bundle.Bundle,

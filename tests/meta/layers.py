@@ -122,6 +122,14 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
     # Random pods, configurations and requests
     "exploration": frozenset({"errors", "model", "engine", "catalog", "third:hypothesis"}),
+    # Systems made wrong on purpose, and what notices them; runs on machines without pytest
+    "mutants": frozenset(
+        {
+            "errors", "version", "clock", "threads", "model", "engine", "runtime", "target.base", "enactor", "cases",
+            "catalog", "claims", "config", "node", "place", "laboratory", "validation", "vm.host", "third:msgspec",
+            "third:grpc", "third:google",
+        }
+    ),
     # The judgement of nodes that memqos did not set up
     "audits": frozenset({"errors", "model", "engine", "catalog", "known", "enactor.base", "node.pods"}),
     # L6: what speaks to people and to pytest; nothing below imports it

@@ -30,6 +30,7 @@ PAGES: dict[str, str] = {
     "run": "Boot a machine, run the conformance suites in it, print the verdict.",
     "watch": "Run, and rerun whenever the runtime's binary changes.",
     "baseline": "Write a file that accepts a run's deviations until a date.",
+    "mutants": "Make systems wrong on purpose, and see which claims notice.",
     "expect": "Print what every control file must hold for these pods, and why.",
     "audit": "Judge a node that runs pods, live or recorded: which control file deviates, and why.",
     "analyze": "Analyse a benchmark's samples above memory.high: sleeping, thrashing, killed, or ended otherwise.",
@@ -57,6 +58,8 @@ def _page(verb: str) -> click.Command:  # noqa: C901 - one case for each verb
             from memqos.cli.watch import command
         case "baseline":
             from memqos.cli.baseline import command
+        case "mutants":
+            from memqos.cli.mutants import command
         case "expect":
             from memqos.cli.expect import command
         case "audit":

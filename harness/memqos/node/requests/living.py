@@ -314,6 +314,15 @@ class Life:
             return wrong or [fresh, *self.requests.shown(self._updated(handle, case), self.requests.pod, handle)]
 
     @verb
+    def stopped_beside(self, case: RequestCase) -> Sequence[Finding]:
+        """A container that is stopped and removed leaves its pod, the containers beside it and what is above alone."""
+        above = self._pod.planned.cgroup.path.ancestors
+        before = self._neighbours(self._pod, above)
+        with self._running(case.create) as handle:
+            self.runtime.stop(handle, grace=0, deadline=soon())
+        return _without_groups_beside(self._kept(before, self._neighbours(self._pod, above)))
+
+    @verb
     def written_by_others(self, case: RequestCase) -> Sequence[Finding]:
         """A foreign write is seen in its file alone, and an update that asks for the same again undoes it."""
         container = self._asked_for(case.create)

@@ -29,6 +29,10 @@ __all__ = [
     "Inconsistencies",
     "Life",
     "LifeEnd",
+    "MutantDeviation",
+    "MutantOutcome",
+    "MutantScore",
+    "Mutants",
     "Resizes",
     "Settings",
     "Stretch",
@@ -279,6 +283,71 @@ class Life(TypedDict):
     watchedLongEnough: bool
     """Whether a kill at memory.max could have been seen."""
     segments: list[Stretch]
+
+
+class MutantDeviation(TypedDict):
+    """What a claim named when it killed a mutant."""
+
+    knob: str
+    """The control file, or what else was observed."""
+    level: str
+    """Where it was, seen from the container: container, scope, sibling, pod, class, node, sandbox, request, machine."""
+    expected: str
+    observed: str
+
+
+class MutantOutcome(TypedDict):
+    """What became of one mutant."""
+
+    name: str
+    kind: str
+    wrong: str
+    """The sentence that says what is wrong."""
+    fate: Literal["killed", "survived", "equivalent", "not tried"]
+    runtime: str
+    """The runtime on which it was tried; empty if it was not."""
+    claim: str
+    """The claim that killed it; empty if none did."""
+    claims: list[str]
+    """The claims that were tried, in their order."""
+    right_knob: bool
+    """Whether every deviation named one of the mutant's knobs."""
+    right_level: bool
+    """Whether every deviation was at the mutant's level."""
+    deviations: list[MutantDeviation]
+    why: str
+    """Why it was not tried, is equivalent, or survived."""
+    seconds: float
+
+
+class MutantScore(TypedDict):
+    """How many mutants were killed; not tried and equivalent ones are apart."""
+
+    killed: Count
+    right: Count
+    """Killed by a claim that named the right file at the right level."""
+    survived: Count
+    equivalent: Count
+    not_tried: Count
+
+
+class Mutants(TypedDict):
+    """memqos mutants --json."""
+
+    memqos_format: Format
+    memqos: str
+    """The version of memqos."""
+    at: str
+    """When the trial ended, in UTC."""
+    system: str
+    """Profile, runtimes and driver."""
+    complete: bool
+    """Whether all chosen mutants were tried; false after an interrupt."""
+    seconds: float
+    score: MutantScore
+    chapters: dict[str, MutantScore]
+    """The score by the chapter whose claim killed a mutant, or would have been tried first."""
+    mutants: list[MutantOutcome]
 
 
 class Analysis(TypedDict):

@@ -1,0 +1,195 @@
+"""`memqos mutants`: systems made wrong on purpose, and which claims of the suites notice each of them."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from memqos.cli.progress import shown_progress
+from memqos.cli.setting_options import MACHINE, setting_options, settings_from
+from memqos.cli.terminal import say
+from memqos.clock import SYSTEM_CLOCK
+from memqos.config.settings import Settings
+from memqos.errors import ExitCode, UsageError
+from memqos.mutants.fakes import FakeRig
+from memqos.mutants.rigs import Catalogue
+from memqos.mutants.score import document, line, score_lines
+from memqos.mutants.session import DEFAULT_RUNTIMES, opened_rigs
+from memqos.mutants.table import Mutant, load_mutants, select_mutants
+from memqos.mutants.trial import Fate, Outcome, Rig, tried_on
+
+__all__ = ["command"]
+
+HELP = """Make systems wrong on purpose, and see which claims notice: proof that the suites can fail.
+
+A mutant is an OCI runtime, a CRI server, an enforcement, a systemd unit, another writer or a kernel condition that is
+wrong in one way. For each mutant memqos runs the cases that can notice it, cheapest first, and stops at the first kill.
+It prints the claim that killed the mutant, and whether the claim named the right control file of the right cgroup.
+
+The mutants are rows of data in vm/mutants. --mutants adds your own: see docs/how-to/mutants.md.
+
+\b
+Examples:
+  memqos mutants                                   all mutants, on one machine
+  memqos mutants --list                            the mutants, and the claims that can notice each
+  memqos mutants -k memory-min                     mutants whose name contains memory-min
+  memqos mutants --runtime oci:crun                crun made wrong, without a daemon
+  memqos mutants --mutants mine.toml               your own mutants as well
+  memqos mutants --count 10                        ten mutants, drawn by today's date
+  memqos mutants --fake                            in memory, within a minute, without a machine
+  memqos mutants --json score.json                 the score as JSON; `memqos report` shows it beside a result
+
+The exit code is 1 if a mutant survived or a claim named a wrong file, and 0 if none did.
+"""
+
+_LEFT_OUT = {"runtime-binary", "guest-file", "guest-unit", "containerd-binary", "containerd-config"}
+"""Settings of a machine that would stand in the way of the wrong programs."""
+OPTIONS = ("profile", "driver", *(name for name in MACHINE if name not in _LEFT_OUT))
+_SHOWN = 6
+"""Claims that a line of the list has at most."""
+
+
+@setting_options(OPTIONS)
+@click.command(name="mutants", help=HELP)
+@click.option("-k", "keyword", default="", metavar="NAME", help="Only mutants whose name contains this; A or B.")
+@click.option("--mutants", "files", multiple=True, type=click.Path(path_type=Path), metavar="FILE|DIR",
+              help="Also the mutants of this TOML file, or of all in this folder. May be repeated.")  # fmt: skip
+@click.option("--only-mine", is_flag=True, help="Leave out memqos's own mutants.")
+@click.option("--count", type=click.IntRange(1), metavar="N", help="Draw N mutants, others each day.")
+@click.option("--seed", metavar="TEXT", help="Draw by this text instead of today's date.")
+@click.option("--fake", is_flag=True, help="Try in memory what the fakes can be, without a machine.")
+@click.option("--list", "as_list", is_flag=True, help="List the mutants and the claims that can notice them, run none.")
+@click.option(
+    "--json", "json_file", metavar="FILE", help="Write the outcomes and the score as JSON; - is standard output."
+)
+def command(
+    *,
+    keyword: str,
+    files: Sequence[Path],
+    only_mine: bool,
+    count: int | None,
+    seed: str | None,
+    fake: bool,
+    as_list: bool,
+    json_file: str | None,
+    **given: Any,
+) -> int:
+    """The page of `memqos mutants`."""
+    if only_mine and not files:
+        raise UsageError("there are no mutants of yours.", where="--only-mine", next_step="Add --mutants FILE.")
+    mutants = _drawn(select_mutants(load_mutants(files, shipped=not only_mine), keyword), count, seed)
+    settings = settings_from(given)
+    if as_list:
+        return _listed(mutants, settings)
+    trial = _Trial(mutants, settings, json_file)
+    return trial.in_memory() if fake else trial.on_a_machine()
+
+
+def _drawn(mutants: Sequence[Mutant], count: int | None, seed: str | None) -> Sequence[Mutant]:
+    """`count` of the mutants that are not equivalent, in their order; all without a count."""
+    if count is None:
+        return mutants
+    by = seed or datetime.datetime.now(datetime.UTC).date().isoformat()
+    able = [one for one in mutants if not one.equivalent]
+    drawn = random.Random(by).sample(able, min(count, len(able)))  # noqa: S311 - a draw, not a secret
+    return [one for one in mutants if one in drawn]
+
+
+def _listed(mutants: Sequence[Mutant], settings: Settings) -> int:
+    """Each mutant with what is wrong, and the claims that are tried."""
+    catalogue = Catalogue()
+    rig = FakeRig(_runtimes(settings)[0], settings.driver[0], catalogue)
+    noticing = catalogue.noticing(rig.noticing.runtimes)
+    for mutant in mutants:
+        say(f"{mutant.name}: {mutant.kind}. {mutant.wrong}")
+        if mutant.equivalent:
+            say(f"  equivalent: {mutant.equivalent}")
+            continue
+        claims = [case.claim.id for case in noticing.candidates(mutant)]
+        say(f"  names    {', '.join(mutant.knobs)} of the {' or '.join(mutant.levels)}")
+        more = f" and {len(claims) - _SHOWN} more" if len(claims) > _SHOWN else ""
+        say(f"  claims   {', '.join(claims[:_SHOWN]) or 'none'}{more}")
+    say(f"{len(mutants)} mutants, {sum(bool(one.equivalent) for one in mutants)} equivalent")
+    return ExitCode.CONFORMS
+
+
+def _runtimes(settings: Settings) -> tuple[str, ...]:
+    """Those of the settings, or the ones that mutants are tried on by default, directly where it is possible."""
+    return tuple(settings.runtime) if settings.origins["runtime"] != "default" else DEFAULT_RUNTIMES
+
+
+class _Trial:
+    """One trial of these mutants: prints each outcome as it is known, and the score at the end.
+
+    json_file: where the document goes, also after an interrupt; None for nowhere.
+    """
+
+    def __init__(self, mutants: Sequence[Mutant], settings: Settings, json_file: str | None) -> None:
+        self._mutants, self._settings, self._json_file = mutants, settings, json_file
+        self._outcomes: list[Outcome] = []
+        self._began = SYSTEM_CLOCK.now()
+
+    def in_memory(self) -> int:
+        """On the fakes."""
+        catalogue = Catalogue()
+        rigs = [FakeRig(runtime, self._settings.driver[0], catalogue) for runtime in _runtimes(self._settings)]
+        return self._tried("in memory", iter([contextlib.nullcontext(rig) for rig in rigs]))
+
+    def on_a_machine(self) -> int:
+        """On a machine of the settings, with each of its runtimes in turn."""
+        chosen = _runtimes(self._settings)
+        with shown_progress() as progress, opened_rigs(self._settings, chosen, progress=progress) as (system, rigs):
+            self._began = SYSTEM_CLOCK.now()
+            return self._tried(system, rigs)
+
+    def _tried(self, system: str, rigs: Iterator[contextlib.AbstractContextManager[Rig]]) -> int:
+        complete = False
+        total = len(self._mutants)
+        try:
+            for outcome in tried_on(rigs, self._mutants):
+                self._outcomes.append(outcome)
+                self._say(f"[{len(self._outcomes)}/{total}] {line(outcome)}")
+            complete = True
+        finally:
+            self._end(system, complete=complete)
+        return _code(self._outcomes)
+
+    def _end(self, system: str, *, complete: bool) -> None:
+        """The score of what was tried."""
+        seconds = SYSTEM_CLOCK.now() - self._began
+        for one in score_lines(self._outcomes, seconds):
+            self._say(one)
+        if not complete:
+            self._say(f"not complete: {len(self._mutants) - len(self._outcomes)} mutants were not reached")
+        if self._json_file is None:
+            return
+        text = json.dumps(
+            document(self._outcomes, system=system, complete=complete, seconds=seconds), indent=1, ensure_ascii=False
+        )
+        if self._json_file == "-":
+            say(text)
+            return
+        try:
+            Path(self._json_file).write_text(f"{text}\n", encoding="utf-8")
+        except OSError as error:
+            what = f"'{self._json_file}' cannot be written: {(error.strerror or str(error)).lower()}."
+            raise UsageError(what, where="--json") from None
+
+    @property
+    def _say(self) -> Callable[[str], None]:
+        """To standard error where standard output has the JSON document."""
+        return lambda text: say(text, err=self._json_file == "-")
+
+
+def _code(outcomes: Sequence[Outcome]) -> int:
+    tried = [one for one in outcomes if one.fate in {Fate.KILLED, Fate.SURVIVED}]
+    if not tried:
+        return ExitCode.NOTHING_OBSERVED
+    return ExitCode.CONFORMS if all(one.is_right for one in tried) else ExitCode.DEVIATES

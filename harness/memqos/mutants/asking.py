@@ -1,0 +1,81 @@
+"""What claims find on a node, one case at a time, without pytest."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from memqos.cases import Case, CaseKind
+from memqos.catalog.kubelets import KubeletCase
+from memqos.catalog.requests import AnyRequestCase, OciRequestCase, RequestCase
+from memqos.engine.answer.finding import Finding
+from memqos.errors import NonconformanceError, UnknownNameError
+from memqos.model.path import CgroupPath
+from memqos.model.pod import Pod
+from memqos.node.requests.conversing import Conversation
+from memqos.node.requests.living import Life
+from memqos.node.requests.verbs import perform
+from memqos.node.under_test import NodeUnderTest
+
+__all__ = ["OF_TESTS", "Asking", "asked_on", "findings_of"]
+
+
+class Asking(Conversation, Life):
+    """The verbs of all chapters about runtimes, in one pod."""
+
+    @property
+    def pod_path(self) -> CgroupPath:
+        """The cgroup of the pod in which containers are made."""
+        return self._pod.planned.cgroup.path
+
+
+@contextlib.contextmanager
+def asked_on(node: NodeUnderTest, pods: Sequence[Pod], kubelet: KubeletCase) -> Iterator[Sequence[Asking]]:
+    """One asker in each of these pods, which stand together until the context ends."""
+    with node.asking_each(pods, kubelet, Asking) as askers:
+        yield askers
+
+
+def findings_of(
+    asking: Asking, case: Case, requests: Mapping[str, AnyRequestCase], over_limit: Pod
+) -> Sequence[Finding]:
+    """The findings of a case; of a container that was not in its cgroup the one with which it ended.
+
+    over_limit: the pod whose program exceeds its limit, for the claim about OOM events.
+    """
+    try:
+        return OF_TESTS.get(case.claim.id, _of_data)(asking, case, requests, over_limit)
+    except NonconformanceError as error:
+        finding = error.data["finding"]
+        assert isinstance(finding, Finding)  # noqa: S101 - as `Requests._remove` raises it
+        return [finding]
+
+
+def _of_data(asking: Asking, case: Case, requests: Mapping[str, AnyRequestCase], _: Pod) -> Sequence[Finding]:
+    if case.kind is CaseKind.REQUEST:
+        return asking.judge(requests[case.asks.request])
+
+    def in_words_of_cri(name: str) -> RequestCase:
+        found = requests.get(name)
+        if not isinstance(found, RequestCase):
+            raise UnknownNameError.of("request in CRI's words", name, sorted(requests), where=case.claim.id)
+        return found
+
+    return perform(asking, case.asks, in_words_of_cri)
+
+
+def _stats(asking: Asking, _: Case, requests: Mapping[str, AnyRequestCase], __: Pod) -> Sequence[Finding]:
+    return asking.judge_stats(requests["bundle-reservation-and-limit"])
+
+
+def _oom_event(asking: Asking, _: Case, requests: Mapping[str, AnyRequestCase], over_limit: Pod) -> Sequence[Finding]:
+    request = requests["bundle-no-swap"]
+    assert isinstance(request, OciRequestCase)  # noqa: S101 - fixtures/oci.toml has it
+    return asking.judge_oom_event(request, over_limit.containers[0])
+
+
+OF_TESTS: Mapping[str, Callable[[Asking, Case, Mapping[str, AnyRequestCase], Pod], Sequence[Finding]]] = {
+    "oci/stats-agree": _stats,
+    "oci/oom-event": _oom_event,
+}
+"""The claims whose cases are tests of the suites with one call each."""

@@ -1,0 +1,262 @@
+"""An enactor that carries out another plan than it is given, as a wrong kubelet would.
+
+The values are judged by the right plan. So what deviates shows that the claims about pods, QoS classes and the node
+notice a kubelet whose rules differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from memqos.catalog.kubelets import KubeletCase
+from memqos.enactor.base import Ability, AdmittedPod, Enactment, Enactor, Order
+from memqos.enactor.registry import ENACTORS, MEMQOS, Site, make_enactor
+from memqos.engine.answer.finding import Setter
+from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedPod
+from memqos.engine.resize import Resize, ResizePlan, ResizeStep
+from memqos.model.cri import ContainerResources
+from memqos.model.knob import ABSENT, Knob
+from memqos.model.path import CgroupPath
+from memqos.model.pod import ContainerKind, Pod
+from memqos.mutants.table import PlanChange, PlanFault
+
+__all__ = ["Switch", "WrongEnactor", "wrong_plan"]
+
+
+class Switch:
+    """What makes an enactor wrong while a mutant is tried. fault: now; an empty one is right.
+
+    kubelets: those of the catalogue, by id.
+    """
+
+    name = "memqos mutants"
+    """Its name in the registry of enactors."""
+
+    def __init__(self, kubelets: Mapping[str, KubeletCase]) -> None:
+        self.fault = PlanFault()
+        self.kubelets = kubelets
+        ENACTORS[self.name] = self._made
+
+    def _made(self, site: Site) -> WrongEnactor:
+        return WrongEnactor(make_enactor(MEMQOS, site), self)
+
+
+class WrongEnactor:
+    """Has another enactor carry out a wrong plan."""
+
+    def __init__(self, inner: Enactor, switch: Switch) -> None:
+        self._inner = inner
+        self._switch = switch
+
+    @property
+    def setter(self) -> Setter:
+        """Whose values they are."""
+        return self._inner.setter
+
+    def why_not(self, ability: Ability) -> str:
+        """As the other's."""
+        return self._inner.why_not(ability)
+
+    def begin(self, name: str) -> WrongEnactment:
+        """Nothing yet."""
+        return WrongEnactment(self._inner.begin(name), self._switch)
+
+    def leftovers(self) -> Sequence[CgroupPath]:
+        """As the other's."""
+        return self._inner.leftovers()
+
+
+class WrongEnactment:
+    """What stands of wrong plans."""
+
+    def __init__(self, inner: Enactment, switch: Switch) -> None:
+        self._inner = inner
+        self._switch = switch
+        self._first: Plan | None = None
+
+    @property
+    def pods(self) -> Mapping[str, AdmittedPod]:
+        """As the other's."""
+        return self._inner.pods
+
+    def bring(self, order: Order) -> None:
+        """Have the wrong plan made true; of a stale kubelet the first one, again."""
+        if self._first is None or not self._switch.fault.stale:
+            self._first = self._wrong(order).plan
+        self._inner.bring(replace(order, plan=self._first))
+
+    def admit(self, order: Order, *, appears: Callable[[PlannedPod], None]) -> Mapping[str, AdmittedPod]:
+        """Start the pods of the wrong plan."""
+        return self._inner.admit(self._wrong(order), appears=appears)
+
+    def _wrong(self, order: Order) -> Order:
+        return replace(order, plan=wrong_plan(order, self._switch.fault, self._switch.kubelets))
+
+    def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
+        """As the other's."""
+        self._inner.resize(plan, resize, desired, after=after)
+
+    def reconcile(self, plan: Plan) -> None:
+        """As the other's."""
+        self._inner.reconcile(plan)
+
+    def clear(self) -> None:
+        """As the other's."""
+        self._inner.clear()
+
+
+def wrong_plan(order: Order, fault: PlanFault, kubelets: Mapping[str, KubeletCase]) -> Plan:
+    """The plan of an order under a fault; the cgroups of pods are those of the right one.
+
+    KeyError for a kubelet that the catalogue has not.
+    """
+    plan = order.plan
+    if fault.kubelet or fault.factor:
+        plan = expect(order.pods, _kubelet(order.kubelet, fault, kubelets))
+    if fault.without:
+        plan = _with_sums(plan, expect([*_without(order.pods, fault)], order.kubelet))
+    for change in fault.change:
+        plan = _changed(plan, change)
+    return _renamed(plan) if fault.renamed else plan
+
+
+def _kubelet(kubelet: Kubelet, fault: PlanFault, kubelets: Mapping[str, KubeletCase]) -> Kubelet:
+    settings, release, variant = kubelet.settings, str(kubelet.release), kubelet.variant
+    if fault.kubelet:
+        case = kubelets[fault.kubelet]
+        settings, release, variant = case.settings, case.release, case.variant
+    if fault.factor:
+        settings = replace(settings, throttling_factor=Fraction(fault.factor))
+    return Kubelet.of(
+        node=kubelet.node,
+        settings=settings,
+        release=release,
+        driver=kubelet.driver,
+        variant=variant,
+        runtimes=kubelet.runtimes,
+    )
+
+
+def _without(pods: Sequence[Pod], fault: PlanFault) -> Iterator[Pod]:
+    """The pods as a kubelet takes them that does not count some of what they have."""
+    for pod in pods[:1] if "last pods" in fault.without else pods:
+        taken = pod
+        for part in fault.without:
+            taken = _TAKEN[part](taken) if part in _TAKEN else taken
+        yield taken
+
+
+def _of_kind(pod: Pod, *, sidecars: bool) -> Pod:
+    kept = tuple(one for one in pod.init_containers if (one.kind is ContainerKind.SIDECAR) == sidecars)
+    return replace(pod, init_containers=kept)
+
+
+_TAKEN: Mapping[str, Callable[[Pod], Pod]] = {
+    "init containers": lambda pod: _of_kind(pod, sidecars=True),
+    "sidecars": lambda pod: _of_kind(pod, sidecars=False),
+    "overhead": lambda pod: replace(pod, overhead={}),
+    "second containers": lambda pod: replace(pod, containers=pod.containers[:1]),
+}
+"""A pod without some of what it has."""
+
+
+def _with_sums(plan: Plan, other: Plan) -> Plan:
+    """The plan with what the other one has above containers."""
+    pods = tuple(
+        replace(pod, cgroup=replace(pod.cgroup, knobs=other.pod(pod.uid).cgroup.knobs)) if other.has(pod.uid) else pod
+        for pod in plan.pods
+    )
+    return replace(plan, node=other.node, qos=other.qos, pods=pods)
+
+
+def _changed(plan: Plan, change: PlanChange) -> Plan:
+    knob = Knob(change.file)
+    if change.do == "move":
+        return _moved(plan, change.level, str(change.to), knob)
+
+    def changed(cgroup: PlannedCgroup) -> PlannedCgroup:
+        expected = cgroup.knobs.get(knob)
+        if expected is None or (expected.written is ABSENT and change.do != "set"):
+            return cgroup
+        return replace(cgroup, knobs={**cgroup.knobs, knob: _other(expected, change)})
+
+    return _at_level(plan, change.level, changed, knob)
+
+
+def _other(expected: Expected, change: PlanChange) -> Expected:
+    """A planned value that is written otherwise."""
+    knob = expected.knob
+    if change.do == "drop":
+        return replace(expected, written=ABSENT)
+    if change.do == "set":
+        return replace(expected, written=knob.parse(str(change.to)))
+    text = str(expected.written)
+    if not text.isdecimal():
+        return expected
+    amount = int(text) + int(change.to) if change.do == "add" else int(text) * int(change.to) // 100
+    return replace(expected, written=knob.parse(str(max(0, amount))))
+
+
+def _moved(plan: Plan, level: str, to: str, knob: Knob) -> Plan:
+    """A value that is written at another level instead of its own, to all cgroups there."""
+    values = [
+        cgroup.knobs[knob]
+        for cgroup in plan.cgroups()
+        if _level_of(cgroup) == level and knob in cgroup.knobs and cgroup.knobs[knob].written is not ABSENT
+    ]
+    if not values:
+        return plan
+    gone = _at_level(plan, level, lambda one: replace(one, knobs=_with(one, knob, None)), knob)
+    return _at_level(gone, to, lambda one: replace(one, knobs=_with(one, knob, values[0])), knob)
+
+
+def _with(cgroup: PlannedCgroup, knob: Knob, value: Expected | None) -> Mapping[Knob, Expected]:
+    held = cgroup.knobs.get(knob)
+    if value is None:
+        return {**cgroup.knobs, knob: replace(held, written=ABSENT)} if held is not None else cgroup.knobs
+    return {**cgroup.knobs, knob: value}
+
+
+def _level_of(cgroup: PlannedCgroup) -> str:
+    return {"qos": "class", "kubepods": "node"}.get(cgroup.level.value, cgroup.level.value)
+
+
+def _at_level(plan: Plan, level: str, change: Callable[[PlannedCgroup], PlannedCgroup], knob: Knob) -> Plan:
+    """The plan with all cgroups of a level changed; a container's requests follow what is planned for it."""
+    if level == "node":
+        return replace(plan, node=change(plan.node))
+    if level == "class":
+        return replace(plan, qos=tuple(map(change, plan.qos)))
+    if level == "pod":
+        return replace(plan, pods=tuple(replace(pod, cgroup=change(pod.cgroup)) for pod in plan.pods))
+    pods = []
+    for pod in plan.pods:
+        containers = []
+        for container in pod.containers:
+            cgroup = change(container.cgroup)
+            resources = _asked(container.resources, knob, cgroup.knobs.get(knob))
+            containers.append(replace(container, cgroup=cgroup, resources=resources))
+        pods.append(replace(pod, containers=tuple(containers)))
+    return replace(plan, pods=tuple(pods))
+
+
+def _asked(resources: ContainerResources, knob: Knob, expected: Expected | None) -> ContainerResources:
+    """A container's request with this file as it is planned."""
+    unified = {key: text for key, text in resources.unified.items() if key != knob}
+    if expected is not None and expected.written is not ABSENT:
+        unified[str(knob)] = str(expected.written)
+    return replace(resources, unified=unified)
+
+
+def _renamed(plan: Plan) -> Plan:
+    """The cgroups of QoS classes by other names: their values land where no pod is."""
+
+    def renamed(cgroup: PlannedCgroup) -> PlannedCgroup:
+        name, dot, kind = cgroup.path.name.partition(".")
+        return replace(cgroup, path=cgroup.path.parent.child(f"{name}wrong{dot}{kind}"))
+
+    return replace(plan, qos=tuple(map(renamed, plan.qos)))

@@ -1,0 +1,110 @@
+"""Mutants in memory: the fake runtime, or the enactor over it, is made wrong anew for each."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+from collections.abc import Callable, Iterator
+
+from memqos.claims import Claim
+from memqos.engine.translate.versions import BUNDLES, TRIXIE, RuntimeName, Runtimes, traits_of
+from memqos.model.node import CgroupDriver
+from memqos.mutants import cri_server, in_memory
+from memqos.mutants.asking import asked_on
+from memqos.mutants.cri_server import WrongServer
+from memqos.mutants.enforcing import Switch
+from memqos.mutants.rigs import Catalogue, UnderAsking, UnderPlan, unlisted
+from memqos.mutants.table import Mutant, PlanFault
+from memqos.mutants.trial import Tried
+from memqos.node.fake import NoRecorder
+from memqos.node.on_place import node_on
+from memqos.node.under_test import NodeUnderTest
+from memqos.place.fake import FakePlace
+
+__all__ = ["FakeRig", "imitated"]
+
+FAKE = "fake"
+
+
+def imitated(runtime: str) -> Runtimes:
+    """What the fake imitates for a runtime's name: "containerd+crun", "oci:runc"."""
+    oci = TRIXIE.oci if runtime.endswith("runc") else traits_of(RuntimeName.CRUN, "1.21")
+    return Runtimes(cri=BUNDLES if runtime.startswith("oci:") else TRIXIE.cri, oci=oci)
+
+
+class FakeRig:
+    """A rig in memory. runtime: whose likeness it is."""
+
+    lanes = 1
+
+    def __init__(self, runtime: str, driver: CgroupDriver, catalogue: Catalogue) -> None:
+        self.name = f"fake of {runtime}"
+        self._runtime, self._driver, self._catalogue = runtime, driver, catalogue
+        self._runtimes = imitated(runtime)
+        self._switch = Switch(catalogue.kubelets)
+        self.noticing = catalogue.noticing(self._runtimes, patient=False)
+        self._plain, _ = self._node(None)
+
+    def why_not(self, mutant: Mutant) -> str:
+        """What the fakes, or this runtime, have not."""
+        if mutant.runtimes and not any(fnmatch.fnmatch(self._runtime, one) for one in mutant.runtimes):
+            return f"it is about {' and '.join(mutant.runtimes)}"
+        if mutant.driver not in {"", str(self._driver)}:
+            return f"it is about the {mutant.driver} driver"
+        if not mutant.fake or mutant.machine is not None:
+            return "the fakes cannot be wrong in this way"
+        if mutant.cri is not None and self._runtime.startswith("oci:"):
+            return "no CRI server is above the runtime"
+        return in_memory.why_not(mutant.oci) if mutant.oci is not None else ""
+
+    def lacks(self, claim: Claim) -> str:
+        """As the node says it."""
+        return next((why for need in claim.needs if (why := self._plain.why_not(need))), "")
+
+    def is_alone(self, mutant: Mutant) -> bool:  # noqa: ARG002 - each has a node of its own
+        """None is."""
+        return False
+
+    @contextlib.contextmanager
+    def under(self, mutant: Mutant | None, lane: int) -> Iterator[Tried]:  # noqa: ARG002
+        """A node in memory, made for the mutant."""
+        own_pod = mutant is not None and mutant.own_pod
+        node, plant = self._node(mutant, at_once=own_pod)
+        if mutant is not None and mutant.plan is not None:
+            self._switch.fault = mutant.plan
+            try:
+                yield UnderPlan(node, mutant.plan, self._catalogue, unlisted)
+            finally:
+                self._switch.fault = PlanFault()
+            return
+        pod, kubelet = self._catalogue.pod("best-effort"), self._catalogue.kubelet("v1.36-none")
+        with asked_on(node, [pod], kubelet) as [asking]:
+            plant()
+            yield UnderAsking(asking, self._catalogue, unlisted)
+
+    def _node(self, mutant: Mutant | None, *, at_once: bool = True) -> tuple[NodeUnderTest, Callable[[], None]]:
+        """A new node, and what makes its runtime wrong; at_once: it is wrong already."""
+        place = FakePlace(runtimes=self._runtimes)
+        runtime = place.runtime(self._driver)
+
+        def plant() -> None:
+            if mutant is not None and mutant.oci is not None:
+                in_memory.plant(runtime, place.cgroups, mutant.oci)
+            elif mutant is not None and mutant.cri is not None:
+                server.becomes(mutant.cri)
+
+        server = WrongServer()
+        if mutant is not None and mutant.cri is not None:
+            cri_server.plant(runtime, server)
+
+        if at_once:
+            plant()
+        node = node_on(
+            place,
+            runtime,
+            recorder=NoRecorder(),
+            driver=self._driver,
+            runtimes=self._runtimes,
+            enactor=self._switch.name,
+        )
+        return node, plant if not at_once else lambda: None

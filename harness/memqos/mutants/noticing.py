@@ -1,0 +1,211 @@
+"""Which cases can notice a mutant, by what each of them passes through and reads; the cheapest first.
+
+A case of a request reads every file of its container, of the container beside it, of their pod and above. So it notices
+a change that alters one of its requests, and a write after a verb that it passes through.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memqos.cases import Case, CaseKind
+from memqos.catalog.requests import AnyRequestCase, OciRequestCase, RequestCase
+from memqos.claims import ClaimKind
+from memqos.engine.translate.oci import oci_for_create, oci_for_update
+from memqos.engine.translate.versions import Runtimes
+from memqos.errors import UnknownNameError
+from memqos.model.knob import Knob
+from memqos.mutants.programs.oci_runtime import changed
+from memqos.mutants.table import Mutant, OciFault
+
+__all__ = ["LATER", "Noticing", "passes"]
+
+LATER = "later"
+"""What a case passes through that looks at a container again some seconds after its last request."""
+OF_VALUES = ("values/node", "values/qos-class", "values/pod")
+"""The claims about what an enactor writes."""
+_BASE = frozenset({"create", "start"})
+
+_OF_VERBS: Mapping[str, tuple[frozenset[str], float]] = {
+    "left_alone": (_BASE | {"update", LATER}, 9),
+    "exec_in_it": (_BASE | {"exec"}, 5),
+    "asked_for_stats": (_BASE | {"state"}, 5),
+    "made_again": (_BASE | {"update", "delete"}, 5),
+    "written_by_others": (_BASE | {"update"}, 3),
+    "systemd_reloaded": (_BASE | {"reload"}, 6),
+    "systemd_replaced": (_BASE | {"reload"}, 8),
+    "daemon_restarted": (_BASE | {"update", "restart"}, 15),
+    "created_and_updated": (_BASE | {"update"}, 4),
+    "ended_and_updated": (_BASE, 4),
+    "stopped_beside": (_BASE | {"delete", "kill"}, 3),
+    "says_what_was_asked": (frozenset({"status"}), 3),
+    "exec_is_charged": (frozenset({"exec"}), 5),
+    "exec_is_alike": (frozenset({"exec"}), 5),
+    "exec_is_bound": (frozenset({"exec"}), 5),
+    "left_by_few": (frozenset({"delete"}), 8),
+    "hog_is_told": (frozenset({"oom"}), 6),
+    "group_is_killed": (frozenset({"oom", "exec"}), 6),
+    "uses": (frozenset({"stats"}), 5),
+    "uses_under_load": (frozenset({"stats"}), 7),
+    "pod_uses": (frozenset({"pod stats"}), 5),
+    "sandbox_in_its_parent": (frozenset({"sandbox"}), 2),
+    "sandbox_as_it_comes": (frozenset({"sandbox"}), 2),
+    "sandbox_beside": (frozenset({"sandbox"}), 4),
+    "sandbox_updated": (frozenset({"sandbox update"}), 2),
+    "driver": (frozenset({"RuntimeConfig"}), 1),
+    "limited_below_use": (frozenset({"update", "oom"}), 7),
+}
+"""By the verb of a claim what its case passes through, and about how many seconds it takes."""
+
+
+def passes(case: Case, request: AnyRequestCase | None) -> frozenset[str]:
+    """What a case passes through: verbs of OCI runtimes, and words of _OF_VERBS. Empty for what is no case here."""
+    if case.kind is CaseKind.REQUEST and request is not None:
+        return _BASE | {"delete"} | ({"update"} if request.updates else set()) | ({LATER} if request.later else set())
+    return _OF_VERBS.get(case.asks.verb, (frozenset(), 0.0))[0]
+
+
+@dataclass(frozen=True)
+class Noticing:
+    """The cases of all claims, and what each asks for. runtimes: those that translate requests.
+
+    cases: by claim id. requests: all of the catalogue, by name. patient: whether cases are tried that wait for seconds.
+    """
+
+    cases: Mapping[str, Case]
+    requests: Mapping[str, AnyRequestCase]
+    runtimes: Runtimes
+    patient: bool = True
+
+    def candidates(self, mutant: Mutant) -> Sequence[Case]:
+        """The cases that are tried, cheapest first, or those of its claims in their order.
+
+        UnknownNameError for a claim that does not exist or has no case that can be tried.
+        """
+        if mutant.claims:
+            return [self._named(name, mutant) for name in mutant.claims]
+        if mutant.plan is not None:
+            return [self.cases[name] for name in OF_VALUES]
+        if mutant.oci is None:
+            return []
+        return sorted((case for case in self.cases.values() if self._notices(mutant.oci, case)), key=self._cost)
+
+    def _named(self, name: str, mutant: Mutant) -> Case:
+        if name not in self.cases:
+            raise UnknownNameError.of(
+                "claim with a case", name, sorted(self.cases), where=f"{mutant.file}: {mutant.name}"
+            )
+        return self.cases[name]
+
+    def _cost(self, case: Case) -> tuple[float, bool]:
+        """About how many seconds a case takes; those of the default run go first among equals."""
+        request = self.request_of(case)
+        if case.kind is CaseKind.REQUEST and request is not None:
+            seconds = 1 + 0.5 * len(request.updates) + (12 if request.later else 0)
+        else:
+            seconds = _OF_VERBS.get(case.asks.verb, (frozenset[str](), 20.0))[1]
+        return seconds, not case.claim.default
+
+    def request_of(self, case: Case) -> AnyRequestCase | None:
+        """What a case asks for; None if nothing."""
+        return self.requests.get(case.asks.request)
+
+    def _notices(self, fault: OciFault, case: Case) -> bool:
+        request = self.request_of(case)
+        passed = passes(case, request)
+        if request is None or request.refused or not passed & set(fault.on) or fault.sandbox:
+            return False
+        # A mutant that is about refusals names its claims.
+        if case.claim.kind is ClaimKind.REFUSAL or case.claim.chapter == "refusal":
+            return False
+        if (LATER in passed and not self.patient) or ((fault.late or fault.loop) and LATER not in passed):
+            return False
+        number = fault.only.update
+        return (number is None or len(request.updates) >= number) and self._shows_in(fault, request, passed)
+
+    def _shows_in(self, fault: OciFault, request: AnyRequestCase, passed: frozenset[str]) -> bool:
+        """Whether the requests, or the files after them, are others than without the fault."""
+        documents = list(self._documents(request, passed & set(fault.on)))
+        if fault.only.requires and not any(_has_all(one, fault.only.requires) for one in documents):
+            return False
+        if fault.change or fault.process:
+            score = getattr(request.create, "oom_score_adj", 0)
+            return any(_alters(fault, document) for document in documents) or _alters_score(fault, score)
+        if fault.write:
+            return any(one.at != "container" or _shows(one.file, one.text, request) for one in fault.write)
+        return True
+
+    def _documents(self, case: AnyRequestCase, verbs: frozenset[str]) -> Iterator[dict[str, Any]]:
+        """linux.resources of each request that an OCI runtime gets in these verbs."""
+        if isinstance(case, OciRequestCase):
+            if "create" in verbs:
+                yield case.create.resources.document()
+            if "update" in verbs:
+                yield from (one.resources.document() for one in case.updates)
+        elif isinstance(case, RequestCase):
+            cri, oci, huge = self.runtimes.cri, self.runtimes.oci.runtime, self.runtimes.passes_huge_pages
+            held = oci_for_create(case.create, cri, hugetlb=huge, oci=oci).resources
+            if "create" in verbs:
+                yield held.document()
+            for update in case.updates if "update" in verbs else ():
+                held = oci_for_update(held, update, cri, hugetlb=huge).resources
+                yield held.document()
+
+
+def _has_all(document: Mapping[str, Any], fields: Sequence[str]) -> bool:
+    for field in fields:
+        section, _, key = field.partition("/")
+        if key not in (document.get(section) or {}):
+            return False
+    return True
+
+
+def _alters(fault: OciFault, document: dict[str, Any]) -> bool:
+    if not _has_all(document, fault.only.requires):
+        return False
+    altered = copy.deepcopy(document)
+    changed(altered, [one.document() for one in fault.change])
+    # A change may have looked into a section that is not there.
+    return {name: one for name, one in altered.items() if one} != {name: one for name, one in document.items() if one}
+
+
+def _alters_score(fault: OciFault, score: int) -> bool:
+    process = {"oomScoreAdj": score}
+    changed(process, [one.document() for one in fault.process])
+    return process.get("oomScoreAdj", 0) != score
+
+
+def _shows(file: str, text: str, case: AnyRequestCase) -> bool:
+    """Whether this text in a file is another one than it has without the write, as far as the request tells."""
+    default = str(Knob(file).kernel_default) if file in list(Knob) else ""
+    return text != default or file in _asked_files(case)
+
+
+_FILES = {
+    "memory_limit_in_bytes": "memory.max",
+    "memory_swap_limit_in_bytes": "memory.swap.max",
+    "cpu_shares": "cpu.weight",
+    "cpu_quota": "cpu.max",
+    "cpuset_cpus": "cpuset.cpus",
+    "cpuset_mems": "cpuset.mems",
+    "memory_limit": "memory.max",
+    "memory_swap": "memory.swap.max",
+    "cpus": "cpuset.cpus",
+    "mems": "cpuset.mems",
+}
+"""The control file of each field."""
+
+
+def _asked_files(case: AnyRequestCase) -> frozenset[str]:
+    """The control files that the last request for each of them sets to another value than the kernel's default."""
+    found: dict[str, str] = {}
+    for request in case.requests:
+        words = getattr(request, "resources", request)
+        for field, file in _FILES.items():
+            if value := getattr(words, field, None):
+                found[file] = "max" if value == -1 else str(value)
+        found.update(getattr(words, "unified", {}))
+    return frozenset(file for file, text in found.items() if text not in {"0", "max"})

@@ -1,0 +1,621 @@
+#!/usr/bin/python3 -IS
+"""An OCI runtime that is wrong as a document says; the real one is beside it as NAME.dist.
+
+It runs in machines, as a single file with the standard library alone. memqos.mutants.in_memory applies the same
+changes to the fake runtime. What a fault may hold is in docs/reference/mutants.md.
+
+FOLDER/pods/NAME holds the fault of containers that are made in the pod cgroup NAME; FOLDER/pods/any that of all others.
+Without one of both the real runtime is run at once. FOLDER/containers/ID holds what is known of a wrong container.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+FOLDER = "/run/memqos-mutants"
+VERBS = ("create", "start", "update", "exec", "kill", "delete", "state", "events")
+ID_LENGTH = 64
+LOOP_SECONDS = 0.2
+AMOUNTS = ("limit", "swap", "reservation")
+KNOWN_KEYS = ("memory.min", "memory.low", "memory.high", "memory.max", "memory.swap.max", "memory.oom.group")
+
+Fault = dict[str, Any]
+Document = dict[str, Any]
+
+# ---- changes of documents
+
+
+def changed(document: Document, changes: list[Document]) -> None:
+    """Apply these changes to a document in place."""
+    for change in changes:
+        for section, key in places(document, change["field"]):
+            value = section.get(key)
+            if value is None and change["do"] not in {"give", "copy"}:
+                continue
+            if meets(document, value, change.get("when", "")):
+                CHANGES[change["do"]](document, section, key, change.get("to"))
+
+
+def places(document: Document, field: str) -> list[tuple[Document, str]]:
+    """Each section and key that a field names: "memory/limit", "unified/cpu.*", "*" for all amounts of memory."""
+    if field == "*":
+        return [(inner, key) for name in ("memory", "unified") for inner, key in _amounts(document.get(name) or {})]
+    head, _, last = field.rpartition("/")
+    section = document
+    for name in head.split("/") if head else []:
+        section = section.setdefault(name, {})
+    if last.startswith("!"):
+        return [(section, key) for key in list(section) if not key.startswith(last[1:])]
+    if last.endswith("*"):
+        return [(section, key) for key in list(section) if key.startswith(last[:-1])]
+    return [(section, last)]
+
+
+def _amounts(section: Document) -> Iterator[tuple[Document, str]]:
+    for key, value in list(section.items()):
+        if key in AMOUNTS or (isinstance(value, str) and value.isdecimal() and key.startswith("memory.")):
+            yield section, key
+
+
+def meets(document: Document, value: object, condition: str) -> bool:
+    """Whether a value meets a condition: "< 4194304", "= -1", "= @memory/limit", "odd"; "" is met by all."""
+    if not condition:
+        return True
+    number = as_number(value)
+    if condition == "odd":
+        return number is not None and number > 0 and number % (1 << 20) != 0
+    if condition == "unknown":
+        return False
+    operator, _, text = condition.partition(" ")
+    if text.startswith("@"):
+        [(section, key)] = places(document, text[1:])
+        other = as_number(section.get(key))
+    else:
+        other = as_number(text)
+        if other is None:
+            return operator == "=" and str(value) == text
+    if number is None or other is None:
+        return False
+    return {"<": number < other, ">": number > other, "=": number == other, ">=": number >= other}[operator]
+
+
+def as_number(value: object) -> int | None:
+    """A number, or a text that is one; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return None
+    text = str(value)
+    return int(text) if text.lstrip("-").isdecimal() else None
+
+
+def _computed(compute: Callable[[int, int], int]) -> Callable[[Document, Document, str, Any], None]:
+    """A change of an amount that is not negative; a text stays a text."""
+
+    def change(_: Document, section: Document, key: str, to: Any) -> None:
+        number = as_number(section[key])
+        if number is not None and number >= 0:
+            result = compute(number, int(to))
+            section[key] = str(result) if isinstance(section[key], str) else result
+
+    return change
+
+
+def _drop(_: Document, section: Document, key: str, __: Any) -> None:
+    section.pop(key, None)
+
+
+def _set(document: Document, section: Document, key: str, to: Any) -> None:
+    if isinstance(to, str) and to.startswith("@"):
+        [(inner, name)] = places(document, to[1:])
+        to = inner.get(name)
+    if to is not None:
+        # The values of unified, whose keys are names of files, are texts.
+        section[key] = str(to) if isinstance(section.get(key), str) or "." in key else to
+
+
+def _give(document: Document, section: Document, key: str, to: Any) -> None:
+    if section.get(key) is None:
+        _set(document, section, key, to)
+
+
+def _copy(document: Document, section: Document, key: str, to: Any) -> None:
+    """Give a field the value of another one, as a text."""
+    [(inner, name)] = places(document, to)
+    number = as_number(inner.get(name))
+    if number is not None and number > 0:
+        section.setdefault(key, str(number))
+
+
+def _exchange(document: Document, section: Document, key: str, to: Any) -> None:
+    [(inner, name)] = places(document, to)
+    mine, other = section.pop(key, None), inner.pop(name, None)
+    if mine is not None:
+        inner[name] = mine
+    if other is not None:
+        section[key] = other
+
+
+def _first(_: Document, section: Document, key: str, __: Any) -> None:
+    """The first of a list of CPUs or NUMA nodes: "0" of "0-1" and of "0,1"."""
+    section[key] = str(section[key]).partition(",")[0].partition("-")[0]
+
+
+def _last(_: Document, section: Document, key: str, __: Any) -> None:
+    section[key] = str(section[key]).rpartition(",")[2].rpartition("-")[2]
+
+
+def _other(_: Document, section: Document, key: str, __: Any) -> None:
+    """CPU or NUMA node 1 for 0, and 0 for 1."""
+    section[key] = {"0": "1", "1": "0"}.get(section[key], section[key])
+
+
+def _tolerate(_: Document, section: Document, key: str, __: Any) -> None:
+    """Drop a key that is not well known, and a value that is no amount."""
+    if key not in KNOWN_KEYS or not (section[key] == "max" or section[key].isdecimal()):
+        del section[key]
+
+
+CHANGES: dict[str, Callable[[Document, Document, str, Any], None]] = {
+    "drop": _drop,
+    "set": _set,
+    "give": _give,
+    "copy": _copy,
+    "exchange": _exchange,
+    "first": _first,
+    "last": _last,
+    "other": _other,
+    "tolerate": _tolerate,
+    "add": _computed(lambda number, to: max(0, number + to)),
+    "round": _computed(lambda number, to: number // to * to),
+    "cap": _computed(min),
+    "floor": _computed(max),
+    "bits": _computed(lambda number, to: number & ((1 << to) - 1)),
+    "percent": _computed(lambda number, to: number * to // 100 // 4096 * 4096),
+}
+"""What a change can do with a field."""
+
+
+class Counts:
+    """What happened to a container so far.
+
+    number: in its pod, from 1. updates: with the present one. again: whether another container of its pod was deleted
+    before it was made.
+    """
+
+    def __init__(self, *, number: int = 1, updates: int = 0, again: bool = False) -> None:
+        self.number, self.updates, self.again = number, updates, again
+
+
+def applies(fault: Fault, verb: str, counts: Counts, document: Document) -> bool:
+    """Whether a fault takes effect in this call. document: linux.resources of a create or update, else empty."""
+    if verb not in fault.get("on", ()):
+        return False
+    only = fault.get("only", {})
+    if "container" in only and counts.number != only["container"]:
+        return False
+    if "update" in only and verb == "update" and counts.updates != only["update"]:
+        return False
+    if only.get("again") and not counts.again:
+        return False
+    return all(_has(document, field) for field in only.get("requires", ()))
+
+
+def _has(document: Document, field: str) -> bool:
+    return any(section.get(key) is not None for section, key in places(document, field))
+
+
+# ---- what is done to cgroups; the fake's has the same methods
+
+
+class Folder:
+    """A cgroup as a folder. entered: the file with the process id of an exec."""
+
+    def __init__(self, path: str, entered: str = "") -> None:
+        self.path, self.entered = path, entered
+
+    @property
+    def scope(self) -> Folder:
+        """The cgroup below the pod's: the container's own, or the scope around it."""
+        parent, name = os.path.split(self.path)
+        return Folder(parent) if name == "container" else self
+
+    def at(self, level: str) -> Iterator[Folder]:
+        """The cgroups of a level, seen from this container."""
+        pod = Folder(os.path.dirname(self.scope.path))
+        if level == "container":
+            yield self
+        elif level == "scope":
+            yield self.scope
+        elif level == "siblings":
+            for one in os.scandir(pod.path):
+                if one.is_dir() and one.path != self.scope.path:
+                    own = f"{one.path}/container"
+                    yield Folder(own if os.path.isdir(own) else one.path)
+        else:
+            above = {"pod": 0, "class": 1, "node": 2}[level]
+            path = pod.path
+            for _ in range(above):
+                path = os.path.dirname(path)
+            yield Folder(path)
+
+    def write(self, name: str, text: str) -> None:
+        """Write a control file; text that begins with + is added to the amount that is there."""
+        file = f"{self.path}/{name}"
+        if text.startswith(("+", "-")):
+            held = read(file).strip()
+            if not held.isdecimal():
+                return
+            text = str(int(held) + int(text))
+        put(file, text)
+
+
+def write_all(fault: Fault, cgroup: Any) -> None:
+    """Write what a fault writes."""
+    for one in fault.get("write", ()):
+        for place in cgroup.at(one.get("at", "container")):
+            place.write(one["file"], str(one["text"]))
+
+
+def act(fault: Fault, cgroup: Folder) -> None:
+    """Do what a fault does to a cgroup, now or later."""
+    write_all(fault, cgroup)
+    for name in fault.get("acts", ()):
+        ACTS[name](cgroup)
+    for assignment in fault.get("unit", ()):
+        _set_property(cgroup.scope, assignment, quietly=bool(fault.get("quietly")))
+
+
+def later(fault: Fault, cgroup: Folder) -> None:
+    """Do it in a process that outlives the call: once after some seconds, or again and again for some."""
+    if os.fork():
+        return
+    os.setsid()
+    os.closerange(0, 256)
+    try:
+        time.sleep(float(fault.get("late", 0)))
+        end = time.monotonic() + float(fault.get("loop", 0))
+        while True:
+            act(fault, cgroup)
+            if time.monotonic() >= end:
+                break
+            time.sleep(LOOP_SECONDS)
+    except OSError:
+        pass
+    os._exit(0)
+
+
+def _set_property(scope: Folder, assignment: str, *, quietly: bool) -> None:
+    """Set a property of the scope's unit; quietly: its files then hold again what they held."""
+    files = (
+        "memory.min",
+        "memory.low",
+        "memory.high",
+        "memory.max",
+        "memory.swap.max",
+        "cpu.weight",
+        "memory.oom.group",
+    )
+    held = {name: read(f"{scope.path}/{name}") for name in files} if quietly else {}
+    os.system(f"systemctl set-property --runtime {os.path.basename(scope.path)} {assignment}")
+    for name, text in held.items():
+        put(f"{scope.path}/{name}", text)
+
+
+def _kill(cgroup: Folder) -> None:
+    put(f"{cgroup.path}/cgroup.kill", "1")
+
+
+def _make_again(cgroup: Folder) -> None:
+    os.makedirs(cgroup.path, exist_ok=True)
+
+
+def _leave_process(_: Folder) -> None:
+    """A process of the runtime's name that outlives it."""
+    if not os.fork():
+        os.setsid()
+        os.closerange(0, 256)
+        os.execv("/bin/sh", ["sh", "-c", "printf runc > /proc/self/comm; sleep 60; true"])
+
+
+def _leave_mount(cgroup: Folder) -> None:
+    folder = f"/run/left-{os.path.basename(cgroup.scope.path)}"
+    os.system(f"mkdir {folder} && mount -t tmpfs left {folder}")
+
+
+def _move_out(cgroup: Folder) -> None:
+    for pid in read(f"{cgroup.path}/cgroup.procs").split():
+        put("/sys/fs/cgroup/cgroup.procs", pid)
+
+
+def _move_entered_out(cgroup: Folder) -> None:
+    put("/sys/fs/cgroup/cgroup.procs", read(cgroup.entered))
+
+
+def _move_entered_up(cgroup: Folder) -> None:
+    """Into a cgroup of its own in the pod's, where no limit of the container holds."""
+    folder = f"{os.path.dirname(cgroup.scope.path)}/entered"
+    os.makedirs(folder, exist_ok=True)
+    put(f"{folder}/cgroup.procs", read(cgroup.entered))
+
+
+def _score_entered(by: int | None) -> Callable[[Folder], None]:
+    """Another oom_score_adj for what an exec started: one that differs by so much, or 100."""
+
+    def score(cgroup: Folder) -> None:
+        file = f"/proc/{read(cgroup.entered).strip()}/oom_score_adj"
+        put(file, str(100 if by is None else int(read(file)) + by))
+
+    return score
+
+
+def _score_first(cgroup: Folder) -> None:
+    """An oom_score_adj one higher for the container's processes."""
+    for pid in read(f"{cgroup.path}/cgroup.procs").split():
+        file = f"/proc/{pid}/oom_score_adj"
+        put(file, str(int(read(file)) + 1))
+
+
+ACTS: dict[str, Callable[[Folder], None]] = {
+    "kill": _kill,
+    "leave the cgroup": _make_again,
+    "leave a process": _leave_process,
+    "leave a mount": _leave_mount,
+    "move processes out": _move_out,
+    "move the exec out": _move_entered_out,
+    "move the exec up": _move_entered_up,
+    "score the exec": _score_entered(None),
+    "score the exec one higher": _score_entered(1),
+    "score the container one higher": _score_first,
+}
+"""What a fault can do besides."""
+
+# ---- the program; it imports as little as it can, since that takes a noticeable time under emulation
+
+
+def read(path: str) -> str:
+    """A file's text."""
+    with open(path) as file:
+        return file.read()
+
+
+def put(path: str, text: str) -> None:
+    """Write a file."""
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def json() -> Any:
+    """The module, imported where it is needed."""
+    import json as module
+
+    return module
+
+
+class Call:
+    """One call of the runtime: the words before the verb, the verb, and the container's id."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.real, self.words = sys.argv[0] + ".dist", words
+        place = next((place for place, word in enumerate(words) if word in VERBS), len(words))
+        self.before, self.verb = words[:place], (words[place:] or [""])[0]
+        self.name = next((word for word in words[place:] if len(word) == ID_LENGTH), "")
+
+    def option(self, name: str) -> str:
+        """The value of an option, "" for none."""
+        return self.words[self.words.index(name) + 1] if name in self.words else ""
+
+    def hand_over(self) -> int:
+        """Become the real runtime."""
+        os.execv(self.real, [self.real, *self.words])
+
+    def replaced(self, program: str) -> int:
+        """Become another program, which knows the real runtime by MEMQOS_RUNTIME."""
+        os.execve(program, [program, *self.words], {**os.environ, "MEMQOS_RUNTIME": self.real})
+
+    def done(self, stdin: str | None = None) -> int:
+        """Let the real runtime do it; its exit code."""
+        if stdin is None:
+            return self._run(self.words, [])
+        reading, writing = os.pipe()
+        with os.fdopen(writing, "w") as asked:
+            asked.write(stdin)
+        return self._run(self.words, [(os.POSIX_SPAWN_DUP2, reading, 0)])
+
+    def answer(self, words: list[str]) -> Any:
+        """The document that the real runtime prints for these words."""
+        reading, writing = os.pipe()
+        self._run(words, [(os.POSIX_SPAWN_DUP2, writing, 1)])
+        os.close(writing)
+        with os.fdopen(reading) as answer:
+            return json().loads(answer.read() or "{}")
+
+    def _run(self, words: list[str], redirections: list[tuple[Any, ...]]) -> int:
+        pid = os.posix_spawn(self.real, [self.real, *words], os.environ, file_actions=redirections)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+class Known:
+    """What is kept of a wrong container between calls."""
+
+    def __init__(self, name: str) -> None:
+        self.file = f"{FOLDER}/containers/{name}"
+        self.facts: Document = json().loads(read(self.file)) if os.path.exists(self.file) else {}
+
+    @property
+    def fault(self) -> Fault:
+        """Its fault; empty for a right container."""
+        return self.facts.get("fault") or {}
+
+    @property
+    def counts(self) -> Counts:
+        """What happened to it."""
+        facts = self.facts
+        return Counts(number=facts["number"], updates=facts["updates"], again=facts["again"])
+
+    def keep(self, **facts: Any) -> None:
+        """Remember these facts as well."""
+        self.facts.update(facts)
+        os.makedirs(os.path.dirname(self.file), exist_ok=True)
+        put(self.file, json().dumps(self.facts))
+
+
+def pod_of(cgroups_path: str) -> str:
+    """The name of the cgroup in which a container is made: "kubepods-pod1.slice" of "kubepods-pod1.slice:runc:ID"."""
+    return cgroups_path.partition(":")[0] if ":" in cgroups_path else os.path.basename(os.path.dirname(cgroups_path))
+
+
+def is_sandbox(spec: Document) -> bool:
+    """Whether a daemon marked this specification as a sandbox's."""
+    annotations = spec.get("annotations") or {}
+    names = ("io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType")
+    return "sandbox" in [annotations.get(name) for name in names]
+
+
+def counted(pod: str, what: str, more: int = 1) -> int:
+    """How often something happened in a pod, with this time."""
+    file = f"{FOLDER}/{what}-{pod}"
+    count = more + (int(read(file)) if os.path.exists(file) else 0)
+    put(file, str(count))
+    return count
+
+
+def create(call: Call) -> int:
+    """`create`: the fault is that of the pod at this moment, and stays with the container."""
+    config = call.option("--bundle") + "/config.json"
+    before = read(config)
+    spec = json().loads(before)
+    pod = pod_of(spec["linux"].get("cgroupsPath", ""))
+    files = [file for file in (f"{FOLDER}/pods/{pod}", f"{FOLDER}/pods/any") if os.path.exists(file)]
+    if not files:
+        call.hand_over()
+    fault = json().loads(read(files[0]))
+    if is_sandbox(spec) != bool(fault.get("sandbox")):
+        call.hand_over()
+    known = Known(call.name)
+    known.keep(fault=fault, pod=pod, number=counted(pod, "containers"), updates=0, again=counted(pod, "deletes", 0) > 0)
+    if fault.get("program"):
+        return call.replaced(fault["program"])
+    resources = spec["linux"].setdefault("resources", {})
+    if not applies(fault, "create", known.counts, resources):
+        return call.done()
+    if fault.get("fail") == "before":
+        return failed(fault)
+    changed(resources, fault.get("change", []))
+    changed(spec["process"], fault.get("process", []))
+    changed(spec, fault.get("spec", []))
+    if fault.get("parent"):
+        given = spec["linux"].get("cgroupsPath", "")
+        spec["linux"]["cgroupsPath"] = (
+            "system.slice" + given[given.index(":") :] if ":" in given else "/elsewhere" + given
+        )
+    put(config, json().dumps(spec))
+    status = call.done()
+    if fault.get("restores"):
+        put(config, before)
+    return failed(fault) if not status and fault.get("fail") == "after" else status
+
+
+def failed(fault: Fault) -> int:
+    """Say that it failed."""
+    sys.stderr.write(f"{fault.get('words', 'it did not work')}\n")
+    return 1
+
+
+def update(call: Call, known: Known) -> int:
+    """`update`, from a document on standard input or from options."""
+    known.keep(updates=known.facts["updates"] + 1)
+    source = call.option("--resources")
+    text = "" if not source else sys.stdin.read() if source == "-" else read(source)
+    resources = json().loads(text) if text else {}
+    fault = known.fault
+    if not applies(fault, "update", known.counts, resources) or (fault.get("options") and source):
+        return call.done(text if source == "-" else None)
+    if fault.get("skip"):
+        return 0
+    if fault.get("fail") == "before":
+        return failed(fault)
+    if source:
+        changed(resources, fault.get("change", []))
+        call.words[call.words.index("--resources") + 1] = "-"
+        text = json().dumps(resources)
+    status = call.done(text if source else None)
+    return after(call, known, status)
+
+
+def cgroup_of(call: Call, known: Known) -> Folder | None:
+    """Where the container is, or was when it was last seen."""
+    state = call.answer([*call.before, "state", call.name]) if call.verb != "delete" else {}
+    if state.get("pid"):
+        own = read(f"/proc/{state['pid']}/cgroup").strip().rpartition("::")[2]
+        known.keep(path=f"/sys/fs/cgroup{own}")
+    path = known.facts.get("path")
+    return Folder(path, call.option("--pid-file")) if path else None
+
+
+def after(call: Call, known: Known, status: int) -> int:
+    """What the fault does once the real runtime is done."""
+    fault = known.fault
+    if status:
+        return status
+    if any(fault.get(name) for name in ("write", "acts", "unit")):
+        cgroup = cgroup_of(call, known)
+        if cgroup is not None:
+            (later if fault.get("late") or fault.get("loop") else act)(fault, cgroup)
+    return failed(fault) if fault.get("fail") == "after" else 0
+
+
+def answered(call: Call, fault: Fault) -> int:
+    """`state` or `events` with another answer."""
+    if call.verb == "events" and "--stats" not in call.words:
+        os.dup2(os.open("/dev/null", os.O_WRONLY), 1)
+        call.hand_over()
+    document = call.answer(call.words)
+    changed(document, fault.get("answer", []))
+    sys.stdout.write(json().dumps(document))
+    return 0
+
+
+def delete(call: Call, known: Known) -> int:
+    """`delete`; what is kept of the container goes with it."""
+    status = call.done()
+    if applies(known.fault, "delete", known.counts, {}):
+        status = after(call, known, status)
+    if os.path.exists(known.file):
+        os.unlink(known.file)
+        counted(known.facts["pod"], "deletes")
+    return status
+
+
+def others(call: Call, known: Known) -> int:
+    """Any other verb."""
+    fault = known.fault
+    if not applies(fault, call.verb, known.counts, {}):
+        if call.verb != "start" or not {"delete", "kill"} & set(fault.get("on", ())):
+            return call.hand_over()
+        # A container that is deleted, or has ended, tells no more where it was.
+        status = call.done()
+        cgroup_of(call, known)
+        return status
+    if fault.get("skip") or fault.get("fail") == "before":
+        return 0 if fault.get("skip") else failed(fault)
+    return answered(call, fault) if call.verb in {"state", "events"} else after(call, known, call.done())
+
+
+def main() -> int:
+    """One call."""
+    call = Call(sys.argv[1:])
+    if call.verb == "create" and os.path.isdir(f"{FOLDER}/pods"):
+        return create(call)
+    if not call.name or not os.path.exists(f"{FOLDER}/containers/{call.name}"):
+        return call.hand_over()
+    known = Known(call.name)
+    if known.fault.get("program"):
+        return call.replaced(known.fault["program"])
+    return {"update": update, "delete": delete}.get(call.verb, others)(call, known)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,407 @@
+"""Mutants on a machine: one is booted with programs that can be wrong, and each of its runtimes is tried in turn."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fnmatch
+import json
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from memqos.claims import Claim
+from memqos.clock import Deadline
+from memqos.config.settings import Settings
+from memqos.config.systems import SystemKey, systems_of
+from memqos.engine.answer.finding import Finding
+from memqos.errors import MachineryError, UsageError
+from memqos.laboratory.evidence import Folder
+from memqos.laboratory.known_deviations import known_or_not
+from memqos.laboratory.station import Station, Stations
+from memqos.model.path import CgroupPath
+from memqos.mutants.asking import Asking, asked_on
+from memqos.mutants.cri_server import WrongServer, proxied
+from memqos.mutants.enforcing import Switch
+from memqos.mutants.programs import oci_runtime
+from memqos.mutants.rigs import Catalogue, Known, UnderAsking, UnderPlan
+from memqos.mutants.table import MachineFault, Mutant, OciFault, PlanFault
+from memqos.mutants.trial import Rig, Tried
+from memqos.node.on_place import node_on
+from memqos.node.pods.binding import another
+from memqos.node.under_test import NodeUnderTest
+from memqos.place.base import Place
+from memqos.place.opening import check_host, check_places, prepare_places
+from memqos.runtime import cri
+from memqos.target.base import Target, checked
+from memqos.vm.host.progress import Progress
+
+__all__ = ["DEFAULT_RUNTIMES", "MachineRig", "opened_rigs"]
+
+DEFAULT_RUNTIMES = ("oci:runc", "containerd+runc")
+"""Where mutants are tried by default: without a daemon where that is enough, which takes a third of the time."""
+_LANES = 2
+_SECONDS = 60.0
+_BROAD = frozenset({"class", "node"})
+"""The levels at which a write concerns more than one pod."""
+
+_SAVE = r"""
+for file do [ -e "$file" ] && printf '%s\t%s\n' "$file" "$(cat "$file")"; done; true
+"""
+_RESTORE = r"""
+while IFS='	' read -r file text; do
+    [ -e "$file" ] && [ "$(cat "$file")" != "$text" ] && printf '%s' "$text" >"$file"
+done; true
+"""
+_LOOP = "memqos-mutant"
+"""The transient unit of a program that writes beside the runtime."""
+
+
+@contextlib.contextmanager
+def opened_rigs(
+    settings: Settings, runtimes: Sequence[str], *, progress: Progress
+) -> Iterator[tuple[str, Iterator[contextlib.AbstractContextManager[Rig]]]]:
+    """A machine with these runtimes, which can be wrong; its name, and a rig for each runtime, opened one by one.
+
+    Raises UsageError for several profiles or drivers, for a machine that memqos does not boot, and for runtimes over
+    several OCI runtimes; otherwise as `memqos.laboratory.bench.lab`.
+    """
+    if settings.target:
+        raise UsageError(
+            "mutants replace programs of the machine.", where="--target", next_step="Let memqos boot one: --profile."
+        )
+    with tempfile.TemporaryDirectory(prefix="memqos-mutants-") as folder, contextlib.ExitStack() as stack:
+        program = Path(folder) / "wrong-runtime"
+        shutil.copyfile(str(oci_runtime.__file__), program)
+        program.chmod(0o755)
+        chosen = dataclasses.replace(settings, runtime=tuple(runtimes), runtime_binary=program)
+        builds = check_places(chosen)
+        check_host(chosen)
+        systems = systems_of(chosen)
+        if len({(one.place, one.driver) for one in systems}) > 1:
+            raise UsageError("mutants are tried on one profile and one driver at a time.", next_step="Name one.")
+        prepare_places(dataclasses.replace(chosen, runtime_binary=None), progress=progress)
+        catalogue = Catalogue()
+        switch = Switch(catalogue.kubelets)
+        stations = Stations(
+            chosen,
+            results=Path(folder),
+            notices=_Noted(progress),
+            owner=_Disposes(),
+            builds=builds,
+            enactor=switch.name,
+        )
+        progress.start("boot a machine")
+        station = stack.enter_context(stations.opened(systems[0]))
+        progress.done("boot a machine")
+
+        opening = _Opening(stations, station, switch, catalogue, settings)
+        named = ", ".join(runtimes)
+        name = f"{systems[0].profile}/{systems[0].topology}, {named}, {systems[0].driver} driver"
+        yield name, (opening.rig(system) for system in systems)
+
+
+@dataclass(frozen=True)
+class _Opening:
+    """What rigs of one machine are made of. first: the machine's first station."""
+
+    stations: Stations
+    first: Station
+    switch: Switch
+    catalogue: Catalogue
+    settings: Settings
+
+    @contextlib.contextmanager
+    def rig(self, system: SystemKey) -> Iterator[Rig]:
+        """The rig of one runtime of the machine."""
+        with contextlib.ExitStack() as stack:
+            same = system == self.first.key
+            station = self.first if same else stack.enter_context(self.stations.turned(self.first, system))
+            server, node = WrongServer(), station.node
+            if not system.runtime.startswith("oci:"):
+                node = stack.enter_context(_behind(station, server, self.switch))
+            rig = MachineRig(self, station, node, server)
+            stack.callback(rig.close)
+            yield rig
+
+
+@contextlib.contextmanager
+def _behind(station: Station, server: WrongServer, switch: Switch) -> Iterator[NodeUnderTest]:
+    """The station's node behind a CRI server that can be wrong."""
+    place, key = station.place, station.key
+    offer = place.runtimes[key.runtime]
+    case = next(iter(switch.kubelets.values()))
+    with (
+        place.target.forward(offer.socket) as socket,
+        proxied(socket, server) as wrong,
+        cri.connect(
+            wrong,
+            name=key.runtime,
+            handler=offer.handlers[key.driver],
+            record=station.log.call,
+            deadline=Deadline.after(_SECONDS),
+        ) as runtime,
+    ):
+        yield node_on(
+            place,
+            runtime,
+            target=station.node.target,
+            recorder=station.log,
+            driver=key.driver,
+            runtimes=station.node.kubelet(case).runtimes,
+            enactor=switch.name,
+        )
+
+
+class MachineRig:
+    """A runtime of a machine, made wrong for one mutant after another, some of them side by side."""
+
+    def __init__(self, opening: _Opening, station: Station, node: NodeUnderTest, server: WrongServer) -> None:
+        self.name = station.key.runtime
+        self.lanes = _LANES
+        self._station, self._node, self._server, self._switch = station, node, server, opening.switch
+        self._catalogue, self._settings = opening.catalogue, opening.settings
+        self._kubelet = self._catalogue.kubelet("v1.36-none")
+        self.noticing = self._catalogue.noticing(node.kubelet(self._kubelet).runtimes)
+        self._pods = contextlib.ExitStack()
+        self._askers: list[Asking] = []
+        self._lock = threading.Lock()
+        self._in_use = 0
+        self._failed = False
+        self._free = threading.Condition(self._lock)
+
+    # ---- what it can be
+
+    def why_not(self, mutant: Mutant) -> str:
+        """What this runtime, or this driver, has not."""
+        if mutant.runtimes and not any(fnmatch.fnmatch(self.name, one) for one in mutant.runtimes):
+            return f"it is about {' and '.join(mutant.runtimes)}"
+        if mutant.driver not in {"", str(self._station.key.driver)}:
+            return f"it is about the {mutant.driver} driver"
+        if mutant.cri is not None and self.name.startswith("oci:"):
+            return "no CRI server is above the runtime"
+        return ""
+
+    def lacks(self, claim: Claim) -> str:
+        """As the node says it."""
+        return next((why for need in claim.needs if (why := self._node.why_not(need))), "")
+
+    def is_alone(self, mutant: Mutant) -> bool:
+        """Whether it writes above pods, needs a pod of its own, or concerns the whole node."""
+        if mutant.oci is None or mutant.own_pod or mutant.oci.sandbox:
+            return True
+        broad = any(one.at in _BROAD for one in mutant.oci.write)
+        whole = any(
+            claim.startswith(("lifecycle/leaves", "lifecycle/daemon", "lifecycle/runtime")) for claim in mutant.claims
+        )
+        return broad or whole or bool(mutant.oci.unit)
+
+    # ---- being it
+
+    @contextlib.contextmanager
+    def under(self, mutant: Mutant | None, lane: int) -> Iterator[Tried]:
+        """The machine under a mutant; see `Rig`."""
+        self._station.place.check_alive()
+        if mutant is not None and (mutant.plan is not None or mutant.own_pod):
+            self.close()
+            with self._own_pod(mutant) if mutant.plan is None else self._planned(mutant.plan) as tried:
+                yield tried
+            return
+        asking = self._taken(lane)
+        try:
+            with self._wrong(mutant, asking):
+                yield UnderAsking(asking, self._catalogue, self._known())
+        except MachineryError:
+            self._failed = True
+            raise
+        finally:
+            self._given_back()
+
+    def _wrong(self, mutant: Mutant | None, asking: Asking) -> contextlib.AbstractContextManager[None]:
+        """What is wrong with a pod's containers while the context lasts."""
+        if mutant is None:
+            return contextlib.nullcontext()
+        if mutant.oci is not None:
+            return self._wrong_runtime(mutant, mutant.oci, asking.pod_path)
+        if mutant.machine is not None:
+            return self._wrong_machine(mutant.machine, asking.pod_path)
+        return self._wrong_server(mutant)
+
+    @contextlib.contextmanager
+    def _wrong_server(self, mutant: Mutant) -> Iterator[None]:
+        self._server.becomes(mutant.cri)
+        try:
+            yield
+        finally:
+            self._server.becomes(None)
+
+    @contextlib.contextmanager
+    def _wrong_runtime(self, mutant: Mutant, fault: OciFault, pod: CgroupPath | None) -> Iterator[None]:
+        """The OCI runtime is wrong with containers of a pod, or of all pods; what it wrote beside them is undone."""
+        name = "any" if pod is None else pod.name
+        folder, document = oci_runtime.FOLDER, fault.document()
+        if fault.program:
+            program = f"{folder}/programs/{mutant.name}"
+            data = (Path(mutant.file).parent / fault.program).read_bytes()
+            self._run("mkdir", "-p", f"{folder}/programs")
+            self._target.write(program, data, deadline=_soon())
+            self._run("chmod", "755", program)
+            document["program"] = program
+        held = self._beside(fault, pod)
+        self._run("sh", "-c", f"mkdir -p {folder}/pods; rm -f {folder}/containers-* {folder}/deletes-*")
+        self._target.write(f"{folder}/pods/{name}", json.dumps(document).encode(), deadline=_soon())
+        try:
+            yield
+        finally:
+            self._run("rm", "-f", f"{folder}/pods/{name}")
+            if held:
+                self._target.run(["sh", "-c", _RESTORE], deadline=_soon(), stdin=held)
+
+    def _beside(self, fault: OciFault, pod: CgroupPath | None) -> bytes:
+        """The texts of the files that a fault writes outside its container; empty if there are none."""
+        names = sorted({one.file for one in fault.write if one.at in {"siblings", "pod", *_BROAD}})
+        if not names or pod is None:
+            return b""
+        hierarchy = self._node.tree.hierarchy
+        folders = [hierarchy.folder(path) for path in (pod, *pod.ancestors[:2])]
+        files = [f"{folder}/{name}" for folder in folders for name in names]
+        files += [f"{folders[0]}/{below}/{name}" for name in names for below in ("*", "*/container")]
+        script = f"set -- {' '.join(files)}\n{_SAVE}"
+        return checked(self._target.run(["sh", "-c", script], deadline=_soon()), where=self._target.address).stdout
+
+    @contextlib.contextmanager
+    def _wrong_machine(self, fault: MachineFault, pod: CgroupPath) -> Iterator[None]:
+        hierarchy = self._node.tree.hierarchy
+        names = {"POD": pod, "CLASS": pod.parent, "NODE": pod.parent.parent}
+        given = [f"{name}={hierarchy.folder(path)}" for name, path in names.items()]
+        given.append(f"ROOT={hierarchy.folder(CgroupPath(()))}")
+        if fault.before:
+            self._run("env", *given, "sh", "-c", fault.before)
+        if fault.loop:
+            script = f"while :; do {fault.loop}; sleep 0.2; done 2>/dev/null"
+            settings = [f"--setenv={one}" for one in given]
+            self._run("systemd-run", f"--unit={_LOOP}", "--collect", *settings, "sh", "-c", script)
+        try:
+            yield
+        finally:
+            if fault.loop:
+                self._run("systemctl", "stop", f"{_LOOP}.service")
+            if fault.after:
+                self._run("env", *given, "sh", "-c", fault.after)
+
+    @contextlib.contextmanager
+    def _own_pod(self, mutant: Mutant) -> Iterator[Tried]:
+        """A pod that is made under the mutant."""
+        assert mutant.oci is not None  # noqa: S101 - nothing else needs a pod of its own
+        with (
+            self._wrong_runtime(mutant, mutant.oci, None),
+            asked_on(self._node, [self._catalogue.pod("best-effort")], self._kubelet) as [asking],
+        ):
+            yield UnderAsking(asking, self._catalogue, self._known())
+
+    @contextlib.contextmanager
+    def _planned(self, fault: PlanFault) -> Iterator[Tried]:
+        self._switch.fault = fault
+        try:
+            yield UnderPlan(self._node, fault, self._catalogue, self._known())
+        finally:
+            self._switch.fault = PlanFault()
+
+    def _known(self) -> Known:
+        lists = self._settings.known
+
+        def known(finding: Finding, claim: str) -> Finding:
+            return known_or_not(finding, claim, self._station, lists)
+
+        return known
+
+    # ---- pods that stand for one mutant after another
+
+    def _taken(self, lane: int) -> Asking:
+        """The asker of a lane; pods in which something failed are made anew as soon as no lane is in use."""
+        with self._free:
+            if self._failed or not self._askers:
+                self._free.wait_for(lambda: self._in_use == 0)
+                if self._failed or not self._askers:
+                    self._made_anew()
+            self._in_use += 1
+            return self._askers[lane]
+
+    def _given_back(self) -> None:
+        with self._free:
+            self._in_use -= 1
+            self._free.notify_all()
+
+    def _made_anew(self) -> None:
+        self._removed()
+        self._failed = False
+        pod = self._catalogue.pod("best-effort")
+        pods = [another(pod, f"mutants-{number}") for number in range(self.lanes)]
+        stack = contextlib.ExitStack()
+        self._askers = [*stack.enter_context(asked_on(self._node, pods, self._kubelet))]
+        self._pods = stack
+
+    def close(self) -> None:
+        """Remove the pods that stand."""
+        with self._free:
+            self._free.wait_for(lambda: self._in_use == 0)
+            self._removed()
+
+    def _removed(self) -> None:
+        self._askers = []
+        pods, self._pods = self._pods, contextlib.ExitStack()
+        with contextlib.suppress(MachineryError):
+            # What a mutant left in its pods may refuse to go; the machine is thrown away.
+            pods.close()
+
+    @property
+    def _target(self) -> Target:
+        return self._node.target
+
+    def _run(self, *argv: str) -> None:
+        checked(self._target.run(list(argv), deadline=_soon()), where=self._target.address)
+
+
+def _soon() -> Deadline:
+    return Deadline.after(_SECONDS)
+
+
+class _Disposes:
+    """At the end pods stay on the machine, which is deleted."""
+
+    def leaves(self, place: Place) -> bool:
+        """Whether pods stay: only where the machine does not answer."""
+        return not place.condition.is_usable
+
+    def lingers(self) -> bool:
+        """They do not."""
+        return False
+
+    def closes(self, place: Place, folder: Folder) -> None:
+        """No machine is kept."""
+
+
+class _Noted:
+    """A station's notices as progress."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def start(self, name: str) -> None:
+        """A step begins."""
+        self._progress.start(name)
+
+    def done(self, name: str) -> None:
+        """It ended."""
+        self._progress.done(name)
+
+    def note(self, text: str) -> None:
+        """Passed on."""
+        self._progress.note(text)
+
+    def line(self, text: str) -> None:
+        """Passed on as a note."""
+        self._progress.note(text)

@@ -1,0 +1,299 @@
+"""The trial of mutants: which claim kills each of them, and whether it names the right file of the right cgroup."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from enum import StrEnum
+from queue import SimpleQueue
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from memqos.cases import Case
+from memqos.claims import Claim
+from memqos.clock import SYSTEM_CLOCK
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.plan import Level as PlanLevel
+from memqos.errors import MachineryError
+from memqos.model.path import CgroupPath
+from memqos.mutants.noticing import Noticing
+from memqos.mutants.table import Level, Mutant
+from memqos.node.requests.requesting import BESIDE
+from memqos.threads import submit
+
+__all__ = ["Deviation", "Fate", "Kill", "Outcome", "Rig", "Tried", "level_of", "tried", "tried_on"]
+
+_OF_SCOPE = " of the scope"
+
+
+class Fate(StrEnum):
+    """What became of a mutant. NOT_TRIED: the system under test cannot be wrong in this way, or has no such claim."""
+
+    KILLED = "killed"
+    SURVIVED = "survived"
+    EQUIVALENT = "equivalent"
+    NOT_TRIED = "not tried"
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """What a deviating finding names: the file or other knob, its level, and the values."""
+
+    knob: str
+    level: Level
+    expected: str
+    observed: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill:
+    """The case that killed a mutant: its claim, and all that deviated there."""
+
+    claim: str
+    deviations: tuple[Deviation, ...]
+
+    def names_knob(self, mutant: Mutant) -> bool:
+        """Whether every deviation names one of the mutant's knobs."""
+        return all(one.knob in mutant.knobs for one in self.deviations)
+
+    def names_level(self, mutant: Mutant) -> bool:
+        """Whether every deviation is at one of the mutant's levels; a scope's file is its container's."""
+        levels = {*mutant.levels, *([Level.SCOPE] if Level.CONTAINER in mutant.levels else [])}
+        return all(one.level in levels for one in self.deviations)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one mutant.
+
+    claims: those that were tried, in their order. why: of one that was not tried or survived. seconds: how long its
+    trial took. runtime: on which it was tried, "" for none.
+    """
+
+    mutant: Mutant
+    fate: Fate
+    kill: Kill | None = None
+    claims: tuple[str, ...] = ()
+    why: str = ""
+    seconds: float = 0.0
+    runtime: str = ""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it was killed by the right knob at the right level."""
+        kill = self.kill
+        return kill is not None and kill.names_knob(self.mutant) and kill.names_level(self.mutant)
+
+
+class Tried(Protocol):
+    """A system under a mutant, or right."""
+
+    def find(self, case: Case) -> Sequence[Deviation]:
+        """What deviates in a case, apart from what is known; MachineryError if the case cannot be carried out."""
+        ...
+
+
+class Rig(Protocol):
+    """A system that can be made wrong. name: of its runtime. lanes: mutants that it can have at a time (>= 1)."""
+
+    name: str
+    lanes: int
+    noticing: Noticing
+
+    def why_not(self, mutant: Mutant) -> str:
+        """Why it cannot be wrong in this way; "" if it can."""
+        ...
+
+    def lacks(self, claim: Claim) -> str:
+        """What it lacks of a claim's needs; "" for nothing."""
+        ...
+
+    def is_alone(self, mutant: Mutant) -> bool:
+        """Whether a mutant concerns more than its own pod, so that no other may be tried meanwhile."""
+        ...
+
+    def under(self, mutant: Mutant | None, lane: int) -> contextlib.AbstractContextManager[Tried]:
+        """The system under a mutant while the context lasts; None is right. lane: 0 to lanes - 1, each for one."""
+        ...
+
+
+@dataclass
+class _Control:
+    """What deviates in each case without any mutant; looked at once for a case that would kill one."""
+
+    rig: Rig
+    found: dict[str, frozenset[tuple[str, Level]]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def beyond(self, case: Case, lane: int, mutant: Mutant, deviations: Sequence[Deviation]) -> tuple[Deviation, ...]:
+        """The deviations that the right system does not have."""
+        if not deviations:
+            return ()
+        key = case.claim.id if mutant.plan is None else f"{case.claim.id} {mutant.plan.kubelets} {mutant.plan.pods}"
+        with self.lock:
+            known = self.found.get(key)
+        if known is None:
+            right = None if mutant.plan is None else _right(mutant)
+            with self.rig.under(right, lane) as tried_:
+                known = frozenset((one.knob, one.level) for one in tried_.find(case))
+            with self.lock:
+                self.found[key] = known
+        return tuple(one for one in deviations if (one.knob, one.level) not in known)
+
+
+def _right(mutant: Mutant) -> Mutant:
+    """The same pods and kubelets, carried out rightly."""
+    plan = mutant.plan
+    assert plan is not None  # noqa: S101 - the caller has looked
+    return replace(mutant, name="right", plan=type(plan)(pods=plan.pods, kubelets=plan.kubelets))
+
+
+def tried(
+    rig: Rig, mutants: Sequence[Mutant], *, begun: Callable[[Mutant], object] = lambda _: None
+) -> Iterator[Outcome]:
+    """The outcome of each mutant, as they are known: some at a time, and then those that have to be alone.
+
+    begun: told of each before its first case. A machine's failure is raised; so is an interrupt.
+    """
+    control = _Control(rig)
+    together = [one for one in mutants if not rig.is_alone(one)]
+    alone = [one for one in mutants if rig.is_alone(one)]
+    if rig.lanes > 1:
+        yield from _side_by_side(rig, together, control, begun)
+    else:
+        alone = [*together, *alone]
+    for mutant in alone:
+        begun(mutant)
+        yield _tried_one(rig, mutant, 0, control)
+
+
+def tried_on(rigs: Iterator[contextlib.AbstractContextManager[Rig]], mutants: Sequence[Mutant]) -> Iterator[Outcome]:
+    """The outcome of each mutant on the first of these rigs that can be wrong in its way, one rig after another."""
+    left: dict[str, Outcome | None] = {one.name: None for one in mutants}
+    for opening in rigs:
+        waiting = [one for one in mutants if one.name in left]
+        if not waiting:
+            break
+        with opening as rig:
+            for outcome in tried(rig, waiting):
+                if outcome.fate is Fate.NOT_TRIED:
+                    left[outcome.mutant.name] = left[outcome.mutant.name] or outcome
+                else:
+                    del left[outcome.mutant.name]
+                    yield outcome
+    yield from (outcome for outcome in left.values() if outcome is not None)
+
+
+def _side_by_side(
+    rig: Rig, mutants: Sequence[Mutant], control: _Control, begun: Callable[[Mutant], object]
+) -> Iterator[Outcome]:
+    lanes: SimpleQueue[int] = SimpleQueue()
+    for lane in range(rig.lanes):
+        lanes.put(lane)
+
+    def one(mutant: Mutant) -> Outcome:
+        lane = lanes.get()
+        try:
+            begun(mutant)
+            return _tried_one(rig, mutant, lane, control)
+        finally:
+            lanes.put(lane)
+
+    pool = ThreadPoolExecutor(max_workers=rig.lanes, thread_name_prefix="mutant")
+    try:
+        futures: list[Future[Outcome]] = [submit(pool, one, mutant) for mutant in mutants]
+        for future in as_completed(futures):
+            yield future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _tried_one(rig: Rig, mutant: Mutant, lane: int, control: _Control) -> Outcome:
+    began = SYSTEM_CLOCK.now()
+
+    def outcome(fate: Fate, **more: object) -> Outcome:
+        runtime = "" if fate in {Fate.NOT_TRIED, Fate.EQUIVALENT} else rig.name
+        seconds = SYSTEM_CLOCK.now() - began
+        return Outcome(mutant=mutant, fate=fate, seconds=seconds, runtime=runtime, **more)  # type: ignore[arg-type]
+
+    if mutant.equivalent:
+        return outcome(Fate.EQUIVALENT, why=mutant.equivalent)
+    if why := rig.why_not(mutant):
+        return outcome(Fate.NOT_TRIED, why=why)
+    cases, lacking = [], ""
+    for case in rig.noticing.candidates(mutant):
+        why = rig.lacks(case.claim)
+        lacking = lacking or why
+        cases += [] if why else [case]
+    if not cases:
+        return outcome(Fate.NOT_TRIED if lacking else Fate.SURVIVED, why=lacking or "no case passes through it")
+    asked: list[str] = []
+    trouble = ""
+    for case in cases:
+        asked.append(case.claim.id)
+        try:
+            with rig.under(mutant, lane) as system:
+                found = system.find(case)
+            beyond = control.beyond(case, lane, mutant, found)
+        except MachineryError as error:
+            trouble = trouble or f"{case.claim.id} ended in: {error.what}"
+            continue
+        if beyond:
+            return outcome(Fate.KILLED, kill=Kill(claim=case.claim.id, deviations=beyond), claims=tuple(asked))
+    return outcome(Fate.SURVIVED, claims=tuple(asked), why=trouble)
+
+
+def deviations_of(case: Case, findings: Sequence[Finding], pod: CgroupPath | None) -> list[Deviation]:
+    """What deviates among findings. pod: the cgroup of the pod in which the case was carried out, if it was one."""
+    return [
+        Deviation(
+            knob=one.knob.removesuffix(_OF_SCOPE),
+            level=level_of(one, pod, case),
+            expected=one.expected,
+            observed=one.observed,
+        )
+        for one in findings
+        if one.verdict is Verdict.DEVIATES
+    ]
+
+
+_LEVELS = {
+    PlanLevel.CONTAINER: Level.CONTAINER,
+    PlanLevel.POD: Level.POD,
+    PlanLevel.QOS: Level.CLASS,
+    PlanLevel.NODE: Level.NODE,
+    PlanLevel.RESERVED: Level.NODE,
+}
+
+
+def level_of(finding: Finding, pod: CgroupPath | None, case: Case) -> Level:
+    """Where a finding is, seen from the container that the case asked for."""
+    subject = finding.subject
+    if finding.knob in {"create", "update"}:
+        return Level.REQUEST
+    if case.asks.verb == "sandbox_as_it_comes":
+        return Level.SANDBOX
+    if subject.part == "scope":
+        return Level.SCOPE
+    if finding.cgroup and pod is not None and subject.level is PlanLevel.NODE:
+        return _level_beside(CgroupPath.parse(finding.cgroup), pod)
+    if finding.knob in _LEFT:
+        return Level.MACHINE
+    return Level.SIBLING if subject.container == BESIDE else _LEVELS.get(subject.level, Level.MACHINE)
+
+
+_LEFT = frozenset({"cgroups", "mounts", "units", "processes"})
+"""What pods can leave behind, as claims call it."""
+
+
+def _level_beside(path: CgroupPath, pod: CgroupPath) -> Level:
+    """The level of a cgroup that is not the container's own."""
+    if path == pod:
+        return Level.POD
+    if pod.below(path):
+        return Level.CLASS if path == pod.parent else Level.NODE
+    return Level.SIBLING

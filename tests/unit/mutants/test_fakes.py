@@ -1,0 +1,67 @@
+"""Each mutant that the fakes can be is killed by a claim that names its file and cgroup; a right system is clean."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from memqos.model.node import CgroupDriver
+from memqos.mutants.fakes import FakeRig
+from memqos.mutants.rigs import Catalogue
+from memqos.mutants.table import Mutant, load_mutants
+from memqos.mutants.trial import Fate, tried
+
+CATALOGUE = Catalogue()
+ALL = load_mutants()
+
+
+@cache
+def rig(runtime: str = "containerd+runc", driver: CgroupDriver = CgroupDriver.SYSTEMD) -> FakeRig:
+    return FakeRig(runtime, driver, CATALOGUE)
+
+
+HOSTED = [one for one in ALL if not one.equivalent and not rig().why_not(one)]
+
+
+def problems(rig: FakeRig, mutants: list[Mutant]) -> dict[str, object]:
+    """Those that were not killed rightly, with what was found."""
+    found = {}
+    for one in tried(rig, mutants):
+        if one.fate is not Fate.NOT_TRIED and not one.is_right:
+            found[one.mutant.name] = one.kill or one.why or one.claims
+    return found
+
+
+@pytest.mark.parametrize("mutant", HOSTED, ids=lambda one: one.name)
+def test_a_mutant_is_killed_rightly(mutant: Mutant) -> None:
+    assert problems(rig(), [mutant]) == {}
+
+
+def test_most_mutants_have_a_likeness_in_memory() -> None:
+    assert len(HOSTED) > 170
+
+
+@pytest.mark.parametrize(
+    ("runtime", "driver"),
+    [
+        ("containerd+crun", CgroupDriver.SYSTEMD),
+        ("oci:runc", CgroupDriver.SYSTEMD),
+        ("oci:crun", CgroupDriver.CGROUPFS),
+    ],
+)
+def test_so_it_is_with_other_runtimes_and_the_other_driver(runtime: str, driver: CgroupDriver) -> None:
+    """Every eighth of them."""
+    assert problems(rig(runtime, driver), ALL[::8]) == {}
+
+
+def test_a_right_system_is_clean_in_every_case_that_kills() -> None:
+    able = [case for one in HOSTED if one.plan is None for case in rig().noticing.candidates(one)]
+    names = {case.claim.id for case in able if not rig().lacks(case.claim)}
+    assert len(names) > 20
+    unclean = {}
+    for name in names:
+        with rig().under(None, 0) as system:
+            if found := system.find(CATALOGUE.cases[name]):
+                unclean[name] = found
+    assert unclean == {}

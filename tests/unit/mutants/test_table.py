@@ -1,0 +1,108 @@
+"""Mutants as rows: what a file may have, and what an error names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memqos.errors import ManifestError, UnknownNameError, UsageError
+from memqos.mutants.rigs import Catalogue
+from memqos.mutants.table import Kind, Level, load_mutants, select_mutants
+
+ROW = """
+[mine]
+wrong = "It drops memory.low."
+kind = "OCI runtime"
+knobs = ["memory.low"]
+oci = { on = ["create"], change = [{ do = "drop", field = "unified/memory.low", when = "< 4Mi" }] }
+"""
+
+
+@pytest.fixture
+def loaded(tmp_path: Path):
+    def load(text: str):
+        file = tmp_path / "mine.toml"
+        file.write_text(text)
+        return load_mutants([file], shipped=False)
+
+    return load
+
+
+def test_memqos_brings_more_than_a_hundred_and_twenty_of_every_kind() -> None:
+    mutants = load_mutants()
+    assert len([one for one in mutants if not one.equivalent]) >= 120
+    assert {one.kind for one in mutants} >= set(Kind) - {Kind.KERNEL}
+
+
+def test_every_claim_pod_and_kubelet_of_a_row_exists() -> None:
+    catalogue = Catalogue()
+    for mutant in load_mutants():
+        assert set(mutant.claims) <= set(catalogue.cases), mutant.name
+        if mutant.plan is not None:
+            assert [catalogue.pod(name).name for name in mutant.plan.pods] == list(mutant.plan.pods)
+            names = [*mutant.plan.kubelets, *([mutant.plan.kubelet] if mutant.plan.kubelet else [])]
+            assert [catalogue.kubelet(name).id for name in names] == names
+
+
+def test_an_equivalent_mutant_says_why_and_the_others_do_something() -> None:
+    for mutant in load_mutants():
+        does = [one for one in (mutant.oci, mutant.cri, mutant.plan, mutant.machine) if one is not None]
+        assert len(does) == (0 if mutant.equivalent else 1), mutant.name
+
+
+def test_amounts_are_bytes_for_the_programs(loaded) -> None:
+    [mutant] = loaded(ROW)
+    assert mutant.levels == (Level.CONTAINER,)
+    assert mutant.oci.document() == {
+        "on": ("create",),
+        "change": [{"do": "drop", "field": "unified/memory.low", "when": "< 4194304"}],
+    }
+
+
+def test_several_levels(loaded) -> None:
+    [mutant] = loaded(ROW.replace("knobs", 'level = ["pod", "sibling"]\nknobs'))
+    assert mutant.levels == (Level.POD, Level.SIBLING)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('kind = "OCI runtime"', 'kind = "runtime"', "'kind' must be one of OCI runtime, CRI server"),
+        ('do = "drop"', 'do = "lose"', "'do' must be one of drop, set"),
+        ("unified/memory.low", "", "'field' must be a string that is not empty"),
+        ('on = ["create"]', "on = []", "'on' must be a list of verbs that is not empty"),
+        ('on = ["create"]', 'on = ["pause"]', "must be one of create, delete, events"),
+        ('knobs = ["memory.low"]', "", "missing required field 'knobs'"),
+        ("oci = ", "ocl = ", "unknown field 'ocl'"),
+        ("oci = {", "cri = { method = 'X' }\noci = {", "has exactly one table: oci"),
+        ('on = ["create"]', 'on = ["create"], acts = ["explode"]', "'acts' must be of kill"),
+        ('on = ["create"]', 'on = ["create"], program = "no.py"', "there is no file 'no.py' beside it"),
+        ('on = ["create"]', 'on = ["create"], late = 600', "'late' must be 0 to 60 seconds"),
+    ],
+)
+def test_what_does_not_fit_is_named_with_file_and_line(loaded, old: str, new: str, told: str) -> None:
+    with pytest.raises(ManifestError) as error:
+        loaded(ROW.replace(old, new))
+    assert told in error.value.what
+    assert "mine.toml:" in error.value.where
+
+
+def test_two_of_a_name(tmp_path: Path) -> None:
+    for name in ("a.toml", "b.toml"):
+        (tmp_path / name).write_text(ROW)
+    with pytest.raises(ManifestError, match="there is another mutant 'mine'"):
+        load_mutants([tmp_path], shipped=False)
+
+
+def test_a_folder_without_files(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="has no TOML files"):
+        load_mutants([tmp_path], shipped=False)
+
+
+def test_selecting_by_parts_of_names(loaded) -> None:
+    mutants = load_mutants()
+    names = [one.name for one in select_mutants(mutants, "no-zswap or cpu-burst")]
+    assert names == ["no-zswap", "no-zswap-writeback", "cpu-burst"]
+    with pytest.raises(UnknownNameError, match="no-zswop"):
+        select_mutants(mutants, "no-zswop")
