@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from memqos.cases import Case, CaseKind
-from memqos.catalog.kubelets import KubeletCase
 from memqos.catalog.requests import AnyRequestCase, OciRequestCase, RequestCase
 from memqos.engine.answer.finding import Finding
 from memqos.errors import NonconformanceError, UnknownNameError
-from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.node.requests.conversing import Conversation
 from memqos.node.requests.living import Life
-from memqos.node.requests.verbs import perform
-from memqos.node.under_test import NodeUnderTest
+from memqos.node.requests.requesting import Requests
+from memqos.node.requests.verbs import perform, verbs_of
 
-__all__ = ["OF_TESTS", "Asking", "asked_on", "findings_of"]
-
-
-class Asking(Conversation, Life):
-    """The verbs of all chapters about runtimes, in one pod."""
-
-    @property
-    def pod_path(self) -> CgroupPath:
-        """The cgroup of the pod in which containers are made."""
-        return self._pod.planned.cgroup.path
-
-
-@contextlib.contextmanager
-def asked_on(node: NodeUnderTest, pods: Sequence[Pod], kubelet: KubeletCase) -> Iterator[Sequence[Asking]]:
-    """One asker in each of these pods, which stand together until the context ends."""
-    with node.asking_each(pods, kubelet, Asking) as askers:
-        yield askers
+__all__ = ["OF_TESTS", "findings_of"]
 
 
 def findings_of(
-    asking: Asking, case: Case, requests: Mapping[str, AnyRequestCase], over_limit: Pod
+    asking: Requests, case: Case, requests: Mapping[str, AnyRequestCase], over_limit: Pod
 ) -> Sequence[Finding]:
     """The findings of a case; of a container that was not in its cgroup the one with which it ended.
 
@@ -51,7 +32,7 @@ def findings_of(
         return [finding]
 
 
-def _of_data(asking: Asking, case: Case, requests: Mapping[str, AnyRequestCase], _: Pod) -> Sequence[Finding]:
+def _of_data(asking: Requests, case: Case, requests: Mapping[str, AnyRequestCase], _: Pod) -> Sequence[Finding]:
     if case.kind is CaseKind.REQUEST:
         return asking.judge(requests[case.asks.request])
 
@@ -61,20 +42,21 @@ def _of_data(asking: Asking, case: Case, requests: Mapping[str, AnyRequestCase],
             raise UnknownNameError.of("request in CRI's words", name, sorted(requests), where=case.claim.id)
         return found
 
-    return perform(asking, case.asks, in_words_of_cri)
+    kind: type[Life | Conversation] = Life if case.asks.verb in verbs_of(Life) else Conversation
+    return perform(kind(asking), case.asks, in_words_of_cri)
 
 
-def _stats(asking: Asking, _: Case, requests: Mapping[str, AnyRequestCase], __: Pod) -> Sequence[Finding]:
+def _stats(asking: Requests, _: Case, requests: Mapping[str, AnyRequestCase], __: Pod) -> Sequence[Finding]:
     return asking.judge_stats(requests["bundle-reservation-and-limit"])
 
 
-def _oom_event(asking: Asking, _: Case, requests: Mapping[str, AnyRequestCase], over_limit: Pod) -> Sequence[Finding]:
+def _oom_event(asking: Requests, _: Case, requests: Mapping[str, AnyRequestCase], over_limit: Pod) -> Sequence[Finding]:
     request = requests["bundle-no-swap"]
     assert isinstance(request, OciRequestCase)  # noqa: S101 - fixtures/oci.toml has it
     return asking.judge_oom_event(request, over_limit.containers[0])
 
 
-OF_TESTS: Mapping[str, Callable[[Asking, Case, Mapping[str, AnyRequestCase], Pod], Sequence[Finding]]] = {
+OF_TESTS: Mapping[str, Callable[[Requests, Case, Mapping[str, AnyRequestCase], Pod], Sequence[Finding]]] = {
     "oci/stats-agree": _stats,
     "oci/oom-event": _oom_event,
 }

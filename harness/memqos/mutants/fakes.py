@@ -10,7 +10,6 @@ from memqos.claims import Claim
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, RuntimeName, Runtimes, traits_of
 from memqos.model.node import CgroupDriver
 from memqos.mutants import cri_server, in_memory
-from memqos.mutants.asking import asked_on
 from memqos.mutants.cri_server import WrongServer
 from memqos.mutants.enforcing import Switch
 from memqos.mutants.rigs import Catalogue, UnderAsking, UnderPlan, unlisted
@@ -78,7 +77,7 @@ class FakeRig:
                 self._switch.fault = PlanFault()
             return
         pod, kubelet = self._catalogue.pod("best-effort"), self._catalogue.kubelet("v1.36-none")
-        with asked_on(node, [pod], kubelet) as [asking]:
+        with node.asking_each([pod], kubelet) as [asking]:
             plant()
             yield UnderAsking(asking, self._catalogue, unlisted)
 

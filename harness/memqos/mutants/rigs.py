@@ -17,10 +17,11 @@ from memqos.engine.plan import Level as PlanLevel
 from memqos.engine.translate.versions import Runtimes
 from memqos.errors import UnknownNameError
 from memqos.model.pod import Pod
-from memqos.mutants.asking import OF_TESTS, Asking, findings_of
+from memqos.mutants.asking import OF_TESTS, findings_of
 from memqos.mutants.noticing import OF_VALUES, Noticing
 from memqos.mutants.table import Mutant, PlanFault
 from memqos.mutants.trial import Deviation, deviations_of
+from memqos.node.requests.requesting import Requests
 from memqos.node.under_test import NodeUnderTest
 
 __all__ = ["Catalogue", "UnderAsking", "UnderPlan"]
@@ -83,14 +84,14 @@ Known = Callable[[Finding, str], Finding]
 class UnderAsking:
     """A system under a mutant of what is below CRI, or of CRI; the cases are carried out in a pod of `asking`."""
 
-    def __init__(self, asking: Asking, catalogue: Catalogue, known: Known) -> None:
+    def __init__(self, asking: Requests, catalogue: Catalogue, known: Known) -> None:
         self._asking, self._catalogue, self._known = asking, catalogue, known
 
     def find(self, case: Case) -> Sequence[Deviation]:
         """What deviates in a case, apart from what is known."""
         found = findings_of(self._asking, case, self._catalogue.requests, self._catalogue.pod("over-limit"))
         told = [self._known(one, case.claim.id) for one in found]
-        return deviations_of(case, told, self._asking.pod_path)
+        return deviations_of(case, told, self._asking.pod.planned.cgroup.path)
 
 
 class UnderPlan:

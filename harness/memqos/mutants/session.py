@@ -23,7 +23,6 @@ from memqos.laboratory.evidence import Folder
 from memqos.laboratory.known_deviations import known_or_not
 from memqos.laboratory.station import Station, Stations
 from memqos.model.path import CgroupPath
-from memqos.mutants.asking import Asking, asked_on
 from memqos.mutants.cri_server import WrongServer, proxied
 from memqos.mutants.enforcing import Switch
 from memqos.mutants.programs import oci_runtime
@@ -32,6 +31,7 @@ from memqos.mutants.table import MachineFault, Mutant, OciFault, PlanFault
 from memqos.mutants.trial import Rig, Tried
 from memqos.node.on_place import node_on
 from memqos.node.pods.binding import another
+from memqos.node.requests.requesting import Requests
 from memqos.node.under_test import NodeUnderTest
 from memqos.place.base import Place
 from memqos.place.opening import check_host, check_places, prepare_places
@@ -167,7 +167,7 @@ class MachineRig:
         self._kubelet = self._catalogue.kubelet("v1.36-none")
         self.noticing = self._catalogue.noticing(node.kubelet(self._kubelet).runtimes)
         self._pods = contextlib.ExitStack()
-        self._askers: list[Asking] = []
+        self._askers: list[Requests] = []
         self._lock = threading.Lock()
         self._in_use = 0
         self._failed = False
@@ -220,14 +220,14 @@ class MachineRig:
         finally:
             self._given_back()
 
-    def _wrong(self, mutant: Mutant | None, asking: Asking) -> contextlib.AbstractContextManager[None]:
+    def _wrong(self, mutant: Mutant | None, asking: Requests) -> contextlib.AbstractContextManager[None]:
         """What is wrong with a pod's containers while the context lasts."""
         if mutant is None:
             return contextlib.nullcontext()
         if mutant.oci is not None:
-            return self._wrong_runtime(mutant, mutant.oci, asking.pod_path)
+            return self._wrong_runtime(mutant, mutant.oci, asking.pod.planned.cgroup.path)
         if mutant.machine is not None:
-            return self._wrong_machine(mutant.machine, asking.pod_path)
+            return self._wrong_machine(mutant.machine, asking.pod.planned.cgroup.path)
         return self._wrong_server(mutant)
 
     @contextlib.contextmanager
@@ -298,7 +298,7 @@ class MachineRig:
         assert mutant.oci is not None  # noqa: S101 - nothing else needs a pod of its own
         with (
             self._wrong_runtime(mutant, mutant.oci, None),
-            asked_on(self._node, [self._catalogue.pod("best-effort")], self._kubelet) as [asking],
+            self._node.asking_each([self._catalogue.pod("best-effort")], self._kubelet) as [asking],
         ):
             yield UnderAsking(asking, self._catalogue, self._known())
 
@@ -320,7 +320,7 @@ class MachineRig:
 
     # ---- pods that stand for one mutant after another
 
-    def _taken(self, lane: int) -> Asking:
+    def _taken(self, lane: int) -> Requests:
         """The asker of a lane; pods in which something failed are made anew as soon as no lane is in use."""
         with self._free:
             if self._failed or not self._askers:
@@ -341,7 +341,7 @@ class MachineRig:
         pod = self._catalogue.pod("best-effort")
         pods = [another(pod, f"mutants-{number}") for number in range(self.lanes)]
         stack = contextlib.ExitStack()
-        self._askers = [*stack.enter_context(asked_on(self._node, pods, self._kubelet))]
+        self._askers = [*stack.enter_context(self._node.asking_each(pods, self._kubelet))]
         self._pods = stack
 
     def close(self) -> None:

@@ -316,11 +316,12 @@ class Life:
     @verb
     def stopped_beside(self, case: RequestCase) -> Sequence[Finding]:
         """A container that is stopped and removed leaves its pod, the containers beside it and what is above alone."""
-        above = self._pod.planned.cgroup.path.ancestors
-        before = self._neighbours(self._pod, above)
-        with self._running(case.create) as handle:
-            self.runtime.stop(handle, grace=0, deadline=soon())
-        return _without_groups_beside(self._kept(before, self._neighbours(self._pod, above)))
+        requests, pod = self.requests, self.requests.pod
+        above = pod.planned.cgroup.path.ancestors
+        before = requests.neighbours(pod, above)
+        with self.containers.running(case.create) as handle:
+            requests.runtime.stop(handle, grace=0, deadline=soon())
+        return _without_groups_beside(requests.kept(before, requests.neighbours(pod, above)))
 
     @verb
     def written_by_others(self, case: RequestCase) -> Sequence[Finding]:
