@@ -27,7 +27,7 @@ from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerState, 
 from memqos.runtime.fake import FakeRuntime
 from memqos.runtime.proto import cri_pb2
 
-__all__ = ["WrongServer", "plant", "proxied"]
+__all__ = ["WrongServer", "plant_server", "proxied"]
 
 _SERVICE = "/runtime.v1.RuntimeService/"
 _MOST_BYTES = (("grpc.max_receive_message_length", 64 << 20), ("grpc.max_send_message_length", 64 << 20))
@@ -152,7 +152,7 @@ def _message(document: Json, message: Message) -> bytes:
 # ---- in memory
 
 
-def plant(runtime: FakeRuntime, server: WrongServer) -> None:
+def plant_server(runtime: FakeRuntime, server: WrongServer) -> None:
     """Let this fake answer as the server does."""
     planted = _Planted(runtime, server)
     for name in ("create", "update", "status", "stats", "sandbox_stats", "exec", "update_sandbox"):

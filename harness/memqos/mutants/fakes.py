@@ -88,13 +88,13 @@ class FakeRig:
 
         def plant() -> None:
             if mutant is not None and mutant.oci is not None:
-                in_memory.plant(runtime, place.cgroups, mutant.oci)
+                in_memory.plant_runtime(runtime, place.cgroups, mutant.oci)
             elif mutant is not None and mutant.cri is not None:
                 server.becomes(mutant.cri)
 
         server = WrongServer()
         if mutant is not None and mutant.cri is not None:
-            cri_server.plant(runtime, server)
+            cri_server.plant_server(runtime, server)
 
         if at_once:
             plant()

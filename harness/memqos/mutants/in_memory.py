@@ -16,7 +16,7 @@ from memqos.runtime.base import ContainerHandle
 from memqos.runtime.fake import FakeRuntime
 from memqos.runtime.fake_cgroups import FakeCgroups
 
-__all__ = ["plant"]
+__all__ = ["plant_runtime", "why_not"]
 
 _VERBS = {"StartContainer": "create", "UpdateContainerResources": "update", "update": "update"}
 """The verb of an OCI runtime that a method of the fake amounts to; its start also creates."""
@@ -29,7 +29,7 @@ def why_not(fault: OciFault) -> str:
     return f"the fakes have no '{given[0]}'" if given else ""
 
 
-def plant(runtime: FakeRuntime, cgroups: FakeCgroups, fault: OciFault) -> None:
+def plant_runtime(runtime: FakeRuntime, cgroups: FakeCgroups, fault: OciFault) -> None:
     """Let the OCI runtime below this fake be wrong from now on."""
     planted = _Planted(runtime, cgroups, fault.document())
     runtime.write_as_oci = planted.write  # type: ignore[method-assign]
