@@ -16,7 +16,7 @@ from memqos.catalog.data import data_root
 from memqos.errors import ManifestError, UnknownNameError, UsageError
 from memqos.model.quantity import Quantity
 from memqos.mutants.programs.oci_runtime import ACTS, CHANGES
-from memqos.validation import Parsed, TomlFile
+from memqos.validation import CheckedFile, Parsed
 
 __all__ = [
     "Change",
@@ -309,7 +309,7 @@ def _files(given: Iterable[Path]) -> Iterator[Path]:
 
 
 def _of_file(path: Path) -> Iterator[Mutant]:
-    file = TomlFile.read(path, what="the list of mutants")
+    file = CheckedFile.toml(path, what="the list of mutants")
     for name in file.document:
         more = {"name": name, "file": str(path)}
         mutant = file.checked((name,), Mutant, field=name, more=more)
