@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 
 from memqos.catalog.data import data_root
-from memqos.cgroupfs.scan import first_process_command
+from memqos.cgroupfs.parse import first_process_command
 from memqos.clock import Deadline
 from memqos.engine.translate.versions import TRIXIE
 from memqos.model.node import CgroupDriver, NodeFacts

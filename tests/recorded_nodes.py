@@ -18,7 +18,7 @@ from typing import Any
 
 from memqos.catalog.kubelet_config import settings_of
 from memqos.catalog.manifests import Manifest, manifests_in
-from memqos.catalog.runtime_names import runtimes_recorded
+from memqos.catalog.runtimes import runtimes_recorded
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import PlannedCgroup, PlannedPod

@@ -7,8 +7,8 @@ of an environment that has it, starts without the engine.
 from memqos.audits.answer import Audit
 from memqos.audits.entry import audit
 from memqos.catalog.kubelet_config import load_settings
+from memqos.catalog.manifest_objects import Effect, OtherKind
 from memqos.catalog.node_facts import load_facts
-from memqos.catalog.other_objects import Effect, OtherKind
 from memqos.catalog.pods import Manifests, load_manifests, load_pods
 from memqos.catalog.recognising import Recognised, recognise
 from memqos.catalog.recorded_trees import RecordedContainer, RecordedTree, load_tree

@@ -6,7 +6,7 @@
 
 A node here is a NUMA node. Unused huge pages take up the rest of the program's own one: narrow_zone leaves at most
 144 Mi. The nearest has room for all of the program's memory. The expected order is the model's for the machine's
-distances (`memqos.engine.cgroup.zonelist`). The farther NUMA node has a lower number than the others, so an order by
+distances (`memqos.model.topology`). The farther NUMA node has a lower number than the others, so an order by
 number would show. "Nothing" allows a batch of 64 pages, since a runtime may leave some when it makes the container.
 """
 

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from memqos.bundles.reading import read_results
-from memqos.engine.subject import Subject
+from memqos.engine.answer.finding import Subject
 from memqos.page.building import page_html
 from memqos.report.bundle import Results
 from memqos.report.outcome import Outcome

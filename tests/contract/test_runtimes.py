@@ -13,10 +13,8 @@ from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerStatus, SandboxSpec, Traces
 from memqos.runtime.contract import RuntimeCase, check_runtime_contract
-from memqos.runtime.fake import FakeRuntime
+from memqos.runtime.fake import FakeDockerRuntime, FakeOciRuntime, FakeRuntime
 from memqos.runtime.fake_cgroups import FakeCgroups
-from memqos.runtime.fake_docker import FakeDockerRuntime
-from memqos.runtime.fake_oci import FakeOciRuntime
 
 POD = CgroupPath.parse("/kubepods.slice/kubepods-pod1.slice")
 SANDBOX = SandboxSpec(name="p", namespace="n", uid="1", cgroup_parent=str(POD), log_directory="/l")

@@ -1,7 +1,6 @@
 """docs/reference/settings.md, made of the table of settings: `python -m tests.docs.settings_page` writes it anew."""
 
-from memqos.config.kinds import Setting
-from memqos.config.table import OTHER_VARIABLES, SETTINGS
+from memqos.config.table import OTHER_VARIABLES, SETTINGS, Setting
 from tests.docs.snippets import DOCS
 
 PAGE = DOCS / "reference" / "settings.md"

@@ -1,6 +1,6 @@
 """Draw the plots of docs/explanation/pressure.md from results of runs: `python -m tests.docs.study RESULTS...`.
 
-What is drawn is what the product keeps of a case (series.jsonl, by `memqos.bundles.series`), and nothing besides.
+What is drawn is what the product keeps of a case (series.jsonl, by `memqos.bundles.evidence`), and nothing besides.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from memqos.bundles.evidence import CaseEvidence
-from memqos.bundles.series import charts_of
+from memqos.bundles.evidence import CaseEvidence, charts_of
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 760, 380, 60, 30, 330

@@ -11,9 +11,8 @@ LAYERS: dict[str, frozenset[str]] = {
     "clock": frozenset({"errors"}),
     "repetition": frozenset({"errors"}),
     "interruption": frozenset({"clock"}),
-    "streams": frozenset(),
     "threads": frozenset(),
-    "frame": frozenset({"errors", "clock", "version", "streams"}),
+    "frame": frozenset({"errors", "clock", "version"}),
     "ownership": frozenset({"errors"}),
     "plain_file": frozenset({"errors"}),
     "validation": frozenset({"errors", "plain_file", "third:msgspec"}),
@@ -37,12 +36,11 @@ LAYERS: dict[str, frozenset[str]] = {
     "vm.cache": frozenset({"errors", "clock", "vm.host"}),
     "vm.qemu": frozenset(
         {
-            "errors", "clock", "model", "ownership", "target", "vm.host", "vm.cache", "vm.profile", "vm.contents",
-            "third:qemu",
+            "errors", "clock", "model", "ownership", "target", "vm.host", "vm.cache", "vm.profile", "third:qemu",
         }
     ),
     "vm.guest": frozenset(
-        {"errors", "clock", "model", "target", "vm.qemu", "vm.brought", "vm.contents", "vm.options"}
+        {"errors", "clock", "model", "target", "vm.qemu", "vm.brought", "vm.profile", "vm.options"}
     ),
     "vm.image": frozenset(
         {
@@ -87,7 +85,6 @@ LAYERS: dict[str, frozenset[str]] = {
         {"errors", "clock", "model", "engine", "cgroupfs", "place", "probe", "runtime", "target", "catalog"}
     ),
     "place.collecting": frozenset({"errors", "clock", "collector", "place", "target"}),
-    "place.cached": frozenset({"vm"}),
     "place.room": frozenset({"catalog", "config", "vm"}),
     "place.opening": frozenset({"errors", "model", "catalog", "config", "place", "target.opening", "vm"}),
     "catalog": frozenset(
@@ -96,7 +93,6 @@ LAYERS: dict[str, frozenset[str]] = {
     "claims": frozenset({"errors", "model", "engine", "validation", "third:msgspec"}),
     "cases": frozenset({"errors", "claims", "catalog"}),
     "known": frozenset({"errors", "model", "engine", "validation", "third:msgspec"}),
-    "baseline": frozenset({"engine", "known", "validation", "third:msgspec"}),
     "config": frozenset({"errors", "plain_file", "model", "engine"}),
     "node": frozenset(
         {
@@ -135,9 +131,9 @@ LAYERS: dict[str, frozenset[str]] = {
     # L6: what speaks to people and to pytest; nothing below imports it
     "plugin": frozenset(
         {
-            "errors", "version", "clock", "repetition", "interruption", "frame", "streams", "ownership", "model",
+            "errors", "version", "clock", "repetition", "interruption", "frame", "ownership", "model",
             "engine", "probe", "runtime.base", "target.attended", "target.base", "enactor", "cases", "catalog",
-            "claims", "config", "known", "baseline", "node", "place", "laboratory", "report", "bundles", "face", "page",
+            "claims", "config", "known", "node", "place", "laboratory", "report", "bundles", "face", "page",
             "third:pytest", "third:xdist", "third:execnet", "third:pluggy", "third:click",
         }
     ),

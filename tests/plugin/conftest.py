@@ -39,7 +39,7 @@ needs = ["psi"]
 
 HEAD = """
 import pytest
-from memqos.engine.subject import Subject
+from memqos.engine.answer.finding import Subject
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.answer.finding import Setter
 from memqos.errors import EnactorNotAbleError, EnvironmentNotAbleError, MachineryError, RuntimeCallError, UsageError

@@ -23,7 +23,7 @@ from memqos.model.node import CgroupDriver
 from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from memqos.plugin.machines import lane
-from memqos.plugin.machines.keeping import leaves
+from memqos.plugin.machines.lane import leaves
 from memqos.laboratory.evidence import Folder, MachineLog, Sink
 
 NUMBERS = iter(range(100))

@@ -8,12 +8,12 @@ from memqos.config.settings import resolve
 from memqos.engine.cgroup.cpu import WeightConversion
 from memqos.engine.translate.versions import Feature
 from memqos.errors import UsageError
-from memqos.laboratory.runtimes_in_use import runtimes_in_use
+from memqos.laboratory.station import runtimes_in_use
 from memqos.place.opening import Places
 from memqos.place.vm import VmPlace
 from memqos.runtime.base import RuntimeVersion
-from memqos.vm.contents import Contents, Told
 from memqos.vm.options import BootOptions, check_options
+from memqos.vm.profile import Contents, Told
 
 CONTAINERD = RuntimeVersion(name="containerd", version="1.7.24~ds1", api_version="v1")
 LINEAR, QUADRATIC = WeightConversion

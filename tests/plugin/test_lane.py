@@ -14,7 +14,6 @@ from memqos.model.node import CgroupDriver
 from memqos.place.base import KeptPlace
 from memqos.place.fake import FakePlace
 from memqos.plugin.keys import INTERRUPTION, LANE, SETTINGS_KEY
-from memqos.plugin.machines import keeping
 from memqos.plugin.machines import lane as module
 from memqos.plugin.machines.lane import Lane
 
@@ -327,19 +326,19 @@ class Config(SimpleNamespace):
 
 def test_the_machine_of_the_first_failure_is_chosen_and_no_other():
     config, first, second = Config(), FakePlace(), FakePlace()
-    assert keeping.lingers(config)
-    assert not keeping.leaves(config, first)
-    assert keeping.choose(config, first)
-    assert not keeping.choose(config, second)
-    assert not keeping.lingers(config)
-    assert (keeping.leaves(config, first), keeping.leaves(config, second)) == (True, False)
+    assert module.lingers(config)
+    assert not module.leaves(config, first)
+    assert module.choose(config, first)
+    assert not module.choose(config, second)
+    assert not module.lingers(config)
+    assert (module.leaves(config, first), module.leaves(config, second)) == (True, False)
 
 
 def test_nothing_is_kept_unless_that_was_asked_for():
     config, place = Config(keep_vm=False), FakePlace()
-    assert not keeping.lingers(config)
-    assert not keeping.choose(config, place)
-    assert not keeping.leaves(config, place)
+    assert not module.lingers(config)
+    assert not module.choose(config, place)
+    assert not module.leaves(config, place)
 
 
 @pytest.mark.parametrize(("is_disposable", "came"), [(True, True), (True, False), (False, True)])
@@ -347,7 +346,7 @@ def test_nothing_is_removed_after_a_signal_from_what_is_thrown_away(is_disposabl
     """What is on a machine that is there is removed all the same."""
     config, place = Config(keep_vm=False), FakePlace()
     config.stash[INTERRUPTION].came, place.is_disposable = came, is_disposable
-    assert keeping.leaves(config, place) is (is_disposable and came)
+    assert module.leaves(config, place) is (is_disposable and came)
 
 
 @pytest.mark.parametrize("is_disposable", [True, False])
@@ -356,25 +355,25 @@ def test_nothing_is_removed_from_what_is_given_up_and_thrown_away(is_disposable)
     config, place = Config(keep_vm=False), FakePlace()
     place.is_disposable = is_disposable
     config.stash[LANE] = SimpleNamespace(has_given_up=lambda one: one is place)
-    assert keeping.leaves(config, place) is is_disposable
-    assert not keeping.leaves(config, FakePlace())
+    assert module.leaves(config, place) is is_disposable
+    assert not module.leaves(config, FakePlace())
 
 
 def test_a_machine_that_is_there_is_not_kept():
     config, place = Config(target="ssh://root@node7"), FakePlace()
-    assert not keeping.lingers(config)
-    assert not keeping.choose(config, place)
+    assert not module.lingers(config)
+    assert not module.choose(config, place)
 
 
 def test_a_chosen_machine_that_breaks_makes_room_for_the_next():
     config, first, second = Config(), FakePlace(), FakePlace()
-    keeping.choose(config, first)
+    module.choose(config, first)
     first.break_down(MachineError("QEMU ended."))
-    assert keeping.leaves(config, first)
-    keeping.keep_chosen(config, second, None)
-    assert not keeping.lingers(config)
-    keeping.keep_chosen(config, first, None)
-    assert keeping.choose(config, second)
+    assert module.leaves(config, first)
+    module.keep_chosen(config, second, None)
+    assert not module.lingers(config)
+    module.keep_chosen(config, first, None)
+    assert module.choose(config, second)
 
 
 def test_a_kept_machine_is_noted_by_the_name_that_enters_it(monkeypatch, tmp_path):
@@ -386,11 +385,11 @@ def test_a_kept_machine_is_noted_by_the_name_that_enters_it(monkeypatch, tmp_pat
         document={"name": "kept-ab", "guard": 1},
     )
     told = []
-    monkeypatch.setattr(keeping, "Telling", lambda _: SimpleNamespace(line=told.append))
+    monkeypatch.setattr(module, "Telling", lambda _: SimpleNamespace(line=told.append))
     config, place = Config(), FakePlace()
     monkeypatch.setattr(place, "keep", lambda: kept)
-    keeping.choose(config, place)
-    keeping.keep_chosen(config, place, Folder(tmp_path))
+    module.choose(config, place)
+    module.keep_chosen(config, place, Folder(tmp_path))
     assert json.loads((tmp_path / "kept.json").read_text())["name"] == "kept-ab"
     [line] = told
     assert line == (

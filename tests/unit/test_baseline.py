@@ -4,10 +4,9 @@ import datetime
 
 import pytest
 
-from memqos.baseline import accepted_or_not, baseline_text, load_baseline
-from memqos.engine.answer.finding import Verdict
-from memqos.engine.subject import Subject
+from memqos.engine.answer.finding import Subject, Verdict
 from memqos.errors import ManifestError, UsageError
+from memqos.known import accepted_or_not, baseline_text, load_baseline
 from tests.unit.report.sample import finding
 
 DAY = datetime.date(2026, 12, 31)

@@ -11,9 +11,9 @@ from memqos.engine.answer.finding import Verdict
 from memqos.errors import ManifestError, UsageError
 from memqos.known import KnownDeviation, amended, left_by_kubelet, load_all, load_known, runtimes_told
 from memqos.model.knob import Knob
-from memqos.node.requests.scope import SCOPE_FILES
+from memqos.node.requests.surroundings import SCOPE_FILES
 from memqos.plugin.collection.listed import known_gone
-from memqos.report import junit, summary
+from memqos.report import ci_results, summary
 from memqos.report.bundle import Bundle
 from memqos.report.matrix import matrix_lines, matrix_of
 from memqos.report.outcome import Outcome, exit_code, outcome_of
@@ -174,7 +174,7 @@ def test_known_is_an_outcome_of_its_own_in_every_rendering():
     assert misfits({**document, "machines": []}, "bundle") == []
     assert document["counts"]["tests"]["known"] == 1
     assert document["counts"]["findings"] == {"conforms": 2, "deviates": 0, "known": 1, "not observable": 0}
-    text = junit.junit_xml(bundle)
+    text = ci_results.junit_xml(bundle)
     assert 'failures="0"' in text
     assert 'name="known" value="memory.swap.max of container app of pod default/web is max, expected 0' in text
     assert f"{CLAIM}  known 1          conforms 1" in list(matrix_lines(matrix_of(results)))

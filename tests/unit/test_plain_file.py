@@ -9,14 +9,13 @@ import sys
 
 import pytest
 
-from memqos.baseline import load_baseline
 from memqos.bundles import reading
 from memqos.bundles.reading import read_results
 from memqos.catalog.topologies import load_topology
 from memqos.cli.main import run
 from memqos.config.files import settings_files
 from memqos.errors import UsageError
-from memqos.known import load_known
+from memqos.known import load_baseline, load_known
 from memqos.plain_file import read_plain
 from memqos.vm.brought import bring
 from tests.recorded import TRIXIE, copied

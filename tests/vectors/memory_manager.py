@@ -7,7 +7,7 @@ import pytest
 from memqos.engine.numa.admit import is_placed
 from memqos.engine.numa.hints import NOTHING_REUSABLE
 from memqos.engine.numa.policies import Policies
-from memqos.engine.numa.static import Rejection, allocate
+from memqos.engine.numa.reservation import Rejection, allocate
 from memqos.engine.numa.topology_manager import Hint, Mask
 from memqos.engine.numa.zone_table import Block, ZoneMemory, ZoneState, ZoneTable
 from memqos.engine.releases.release import Release

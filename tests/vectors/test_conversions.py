@@ -13,7 +13,7 @@ from memqos.engine.cgroup.cpu import (
 )
 from memqos.engine.translate.runc import swap_max_of
 from memqos.model.knob import MAX, Bytes, Knob
-from memqos.model.read_back import read_back
+from memqos.model.reading import read_back
 from tests.vectors.reading import used
 from tests.vectors.tables import table
 

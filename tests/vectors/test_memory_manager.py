@@ -27,9 +27,16 @@ from memqos.engine.numa.admit import (
 )
 from memqos.engine.numa.hints import NOTHING_REUSABLE, pod_request
 from memqos.engine.numa.policies import MemoryPolicy, Policies
-from memqos.engine.numa.reservation import by_zone, check_fields, check_sums, empty_table, first_table
+from memqos.engine.numa.reservation import (
+    by_zone,
+    check_fields,
+    check_sums,
+    empty_table,
+    first_table,
+    mixes_groups,
+    remove_container,
+)
 from memqos.engine.numa.state import CheckpointError, StartRefusal, parse, restore, table_differences
-from memqos.engine.numa.static import mixes_groups, remove_container
 from memqos.engine.numa.topology_manager import Mask
 from memqos.engine.numa.zone_table import Block, ZoneState, ZoneTable
 from memqos.engine.releases.release import Release

@@ -15,12 +15,11 @@ from dataclasses import replace
 import pytest
 
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.node.fit import status_allocatable
+from memqos.engine.node.placement import status_allocatable
 from memqos.engine.pod.cgroup import pod_config, sandbox_resources
 from memqos.engine.pod.qos import pod_qos
 from memqos.engine.resize.actuation import without_overhead
-from memqos.engine.resize.allocation import increases_requests, kubelet_decision
-from memqos.engine.resize.changes import changes_of
+from memqos.engine.resize.allocation import changes_of, increases_requests, kubelet_decision
 from memqos.model.cri import ContainerResources
 from memqos.model.node import KubeletSettings, NodeFacts, SwapBehavior
 from memqos.model.pod import Container, ContainerKind, Pod, ResizePolicy, Resources

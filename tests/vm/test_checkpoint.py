@@ -17,7 +17,7 @@ from memqos.clock import Deadline, wait
 from memqos.errors import MachineryError
 from memqos.vm.boot import boot
 from memqos.vm.cache.store import default_cache
-from memqos.vm.checkpoint.stored import checkpoints_folder, load_checkpoint, seal_checkpoint
+from memqos.vm.checkpoint import checkpoints_folder, load_checkpoint, seal_checkpoint
 from memqos.vm.kept import end_kept, keep, list_kept
 from memqos.vm.qemu.machine import MachineState
 from memqos.workload.command import Anon, Exit, arguments

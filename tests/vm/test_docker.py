@@ -11,7 +11,7 @@ import pytest
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.engine.answer.finding import Verdict
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
-from memqos.laboratory.runtimes_in_use import runtimes_of
+from memqos.laboratory.station import runtimes_of
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.node.on_place import node_on

@@ -12,7 +12,7 @@ from memqos.catalog.kubelets import load_kubelets
 from memqos.catalog.pods import load_pod_catalog
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Verdict
-from memqos.laboratory.runtimes_in_use import runtimes_of
+from memqos.laboratory.station import runtimes_of
 from memqos.model.node import CgroupDriver
 from memqos.node import NodeUnderTest
 from memqos.node.on_place import node_on

@@ -15,7 +15,7 @@ from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.node_facts import load_facts
 from memqos.catalog.pods import load_pods
 from memqos.catalog.recorded_trees import RecordedTree, load_tree
-from memqos.catalog.runtime_names import runtimes_named, runtimes_recorded
+from memqos.catalog.runtimes import runtimes_named, runtimes_recorded
 from memqos.engine.faults import KUBELET
 from memqos.engine.releases.release import Variant
 from memqos.engine.translate.systemd import SYSTEMD

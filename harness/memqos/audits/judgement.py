@@ -15,7 +15,7 @@ from memqos.catalog.foreign_writers import killers, with_writers
 from memqos.catalog.recognising import recognise
 from memqos.enactor.base import Order
 from memqos.engine.admission.entry import admitted
-from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, Unsure
 from memqos.engine.cgroup import layout
 from memqos.engine.expect import expect
@@ -27,7 +27,6 @@ from memqos.engine.numa.policies import MemoryPolicy, Policies
 from memqos.engine.numa.state import StartRefusal, restore
 from memqos.engine.numa.zone_table import ZoneTable
 from memqos.engine.plan import Level, Plan, PlannedCgroup, RefusedBy, Remark
-from memqos.engine.subject import Subject
 from memqos.errors import UsageError
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.pod import Pod

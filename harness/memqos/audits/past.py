@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict, subject_of
 from memqos.engine.answer.succession import Past, inherited, succession
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.engine.resize.entry import resize_pods
 from memqos.engine.resize.leftovers import MEMORY_QOS, leftovers
-from memqos.engine.subject import Subject, subject_of
 from memqos.known import KnownDeviation, left_by_kubelet
 from memqos.model.knob import ABSENT
 from memqos.model.pod import Pod

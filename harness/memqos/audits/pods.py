@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from memqos.catalog.recognising import Recognised
-from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.finding import Finding, Subject, Verdict, subject_of
 from memqos.engine.answer.verdict import NOT_READ, NOT_STARTED
 from memqos.engine.plan import Plan
-from memqos.engine.subject import Subject, subject_of
 from memqos.model.knob import Knob
 from memqos.model.pod import ContainerState, Pod
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.report.as_json import Json, as_json
-from memqos.report.bundle import Bundle
+from memqos.report.bundle import Bundle, Json, as_json
 from memqos.report.matrix import without_system, worst_of
 from memqos.report.outcome import Outcome, TestResult
 

@@ -23,9 +23,8 @@ from memqos.bundles.files import BEGUN, BUNDLE, COMPRESSED, FINDINGS, RUN, machi
 from memqos.bundles.shapes import count_of
 from memqos.bundles.verifying import FAILED, changed_among
 from memqos.catalog.data import data_root
-from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.finding import Finding, Subject
 from memqos.engine.plan import Reason
-from memqos.engine.subject import Subject
 from memqos.errors import ExitCode, MemqosError, UsageError
 from memqos.plain_file import read_plain
 from memqos.report.bundle import SCHEMA, Bundle, LeftOut, Results

@@ -2,6 +2,8 @@
 
 Source: pkg/apis/core/validation `ValidateLimitRange`, `ValidateResourceQuota`; pkg/apis/scheduling/validation
 `ValidatePriorityClass`; pkg/apis/node/validation; pkg/apis/core/v1 `SetDefaults_LimitRangeItem`.
+
+What of a pod's manifest decides whether a Linux node gets it: node selectors and affinity by operating system.
 """
 
 from __future__ import annotations
@@ -10,11 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from memqos.catalog.node_values import mapping, text, text_list, whole
 from memqos.catalog.object_names import Identity, check_label, identity_of
-from memqos.catalog.pod_placement import not_on_linux
 from memqos.catalog.pod_resources import ResourceReader
-from memqos.catalog.schema import FieldPath, quantity_of
+from memqos.catalog.schema import FieldPath, mapping, quantity_of, strings, text, text_list, whole
 from memqos.catalog.yaml_nodes import MappingNode, ScalarNode, SequenceNode
 from memqos.engine.admission.plugins import HIGHEST_USER_DEFINABLE, SYSTEM_CLASSES
 from memqos.errors import ManifestError
@@ -35,7 +35,44 @@ from memqos.model.cluster import (
 )
 from memqos.model.quantity import ZERO, Quantity, ResourceList
 
-__all__ = ["CLUSTER_KINDS", "ClusterObject", "cluster_object", "gathered"]
+__all__ = ["CLUSTER_KINDS", "OS_LABEL", "ClusterObject", "cluster_object", "gathered", "not_on_linux"]
+
+OS_LABEL = "kubernetes.io/os"
+_OS_LABELS = (OS_LABEL, "beta.kubernetes.io/os")
+"""Labels that every kubelet gives its own node, with the name of its operating system."""
+
+_LINUX = "linux"
+
+
+def not_on_linux(spec: MappingNode) -> str:
+    """What of a pod's spec no Linux node matches, as text; "" where Linux nodes match."""
+    selector = strings(spec.get("nodeSelector"))
+    for label in _OS_LABELS:
+        if selector.get(label, _LINUX) != _LINUX:
+            return f"spec.nodeSelector {label}={selector[label]}"
+    affinity = mapping(mapping(spec, "affinity"), "nodeAffinity")
+    required = mapping(affinity, "requiredDuringSchedulingIgnoredDuringExecution")
+    terms = required.get("nodeSelectorTerms")
+    excluding = [
+        next(_excluding_linux(term), "")
+        for term in (terms.items if isinstance(terms, SequenceNode) else ())
+        if isinstance(term, MappingNode)
+    ]
+    # One of the terms must match, and all expressions of a term.
+    return f"spec.affinity.nodeAffinity {excluding[0]}" if excluding and all(excluding) else ""
+
+
+def _excluding_linux(term: MappingNode) -> Iterator[str]:
+    """The expressions of a term that no Linux node matches."""
+    expressions = term.get("matchExpressions")
+    for one in expressions.items if isinstance(expressions, SequenceNode) else ():
+        if not isinstance(one, MappingNode) or text(one, "key") not in _OS_LABELS:
+            continue
+        operator, values = text(one, "operator"), text_list(one, "values")
+        matches = {"In": _LINUX in values, "NotIn": _LINUX not in values, "DoesNotExist": False}.get(operator, True)
+        if not matches:
+            yield " ".join((text(one, "key"), operator, *values))
+
 
 CLUSTER_KINDS: Mapping[str, tuple[str, ...]] = {
     "LimitRange": ("v1",),

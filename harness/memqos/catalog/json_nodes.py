@@ -25,10 +25,11 @@ from memqos.catalog.yaml_nodes import (
     MappingNode,
     Node,
     ScalarNode,
+    ScalarValue,
     SequenceNode,
     parse_objects,
+    plain_number,
 )
-from memqos.catalog.yaml_scalars import ScalarValue, plain_number
 
 __all__ = ["read_objects"]
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memqos.catalog.kubelet_flags import Flag, flag_words, flags_in, is_command_line
-from memqos.catalog.node_values import mapping, text
 from memqos.catalog.pods import read_text
-from memqos.catalog.schema import FieldPath
+from memqos.catalog.schema import FieldPath, mapping, text
 from memqos.catalog.yaml_nodes import MappingEntry, MappingNode, Node, ScalarNode, SequenceNode, parse_documents
 from memqos.errors import ManifestError, UsageError
 from memqos.model.node import SettingsNote

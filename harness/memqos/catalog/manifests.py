@@ -13,16 +13,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
-from memqos.catalog.cluster_objects import CLUSTER_KINDS, ClusterObject, cluster_object
+from memqos.catalog.cluster_objects import CLUSTER_KINDS, OS_LABEL, ClusterObject, cluster_object, not_on_linux
 from memqos.catalog.json_nodes import read_objects
-from memqos.catalog.node_values import mapping, strings, text, text_list, whole
+from memqos.catalog.manifest_objects import Found, objects_in
 from memqos.catalog.object_names import Identity, check_label, controller_of, identity_of, out_of_a_cluster, uid_of
 from memqos.catalog.pod_fields import POD_FIELDS
-from memqos.catalog.pod_objects import Found, objects_in
-from memqos.catalog.pod_placement import OS_LABEL, not_on_linux
-from memqos.catalog.pod_resources import ResourceReader, check_pod_level
-from memqos.catalog.pod_status import status_of
-from memqos.catalog.schema import FieldPath, check, parse_fields
+from memqos.catalog.pod_resources import ResourceReader, check_pod_level, status_of
+from memqos.catalog.schema import FieldPath, check, mapping, parse_fields, strings, text, text_list, whole
 from memqos.catalog.workloads import Replicas, made_names, template_of
 from memqos.catalog.yaml_nodes import MappingNode, SequenceNode
 from memqos.engine.releases.defaulting import in_whole_millis, with_requests

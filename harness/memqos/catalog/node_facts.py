@@ -1,9 +1,11 @@
-"""Facts of a node from a YAML or JSON file, and zones from a list of sizes.
+"""Facts of a node from a YAML or JSON file or its Node object, and zones from a list of sizes.
 
-The fields: memory, swap (quantities), cpus, pageSize (bytes), hugepageSizes (quantities), cgroup (v1 or v2),
+The fields of a file: memory, swap (quantities), cpus, pageSize (bytes), hugepageSizes (quantities), cgroup (v1 or v2),
 swapController, pids (the lower of kernel.pid_max and kernel.threads-max), swappiness, kernel, zones. A zone: id,
 memory, cpus (numbers), distances (to every zone, in the order of ids), hugepages (size to number of pages).
-`catalog.node_objects` reads a Node object of Kubernetes.
+
+A Node object is read as `kubectl get node NAME -o json` prints it.
+Source: Kubernetes API v1 Node: status.capacity, status.allocatable, status.nodeInfo.
 """
 
 from __future__ import annotations
@@ -12,16 +14,106 @@ import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from memqos.catalog.node_objects import node_of
-from memqos.catalog.node_values import text
 from memqos.catalog.pods import read_text
-from memqos.catalog.schema import FieldPath, check, parse_fields, quantity_of
+from memqos.catalog.schema import LARGEST, FieldPath, check, mapping, parse_fields, quantity_of, text
 from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, parse_documents
-from memqos.errors import UsageError
+from memqos.errors import ManifestError, UsageError
 from memqos.model.node import CgroupVersion, NodeFacts, NumaZone
+from memqos.model.pod import ResourceList
 from memqos.model.quantity import Quantity, QuantityError
 
 __all__ = ["CPUS", "PAGE_SIZES", "SWAPPINESS", "facts_of", "load_facts", "zones_of"]
+
+_HUGE = "hugepages-"
+_LISTS = {"List", "NodeList"}
+_ONE = "Give one Node: kubectl get node NAME -o json."
+_MOST_CPUS = 8192
+
+
+def node_of(node: MappingNode, place: FieldPath) -> NodeFacts:
+    """The facts in a Node object, or in a list of one; what a Node does not tell has the default of `NodeFacts`.
+
+    A Node tells neither its NUMA nodes nor its page size, 4096 on amd64. Raises ManifestError naming file and field for
+    another object, several Nodes, a node that runs Windows, and one without memory and CPUs.
+    """
+    kind = text(node, "kind")
+    if kind in _LISTS:
+        items = node.get("items")
+        found = items.items if isinstance(items, SequenceNode) else ()
+        if len(found) != 1 or not isinstance(found[0], MappingNode):
+            raise place.child("items").error(f"expected one Node, got {len(found)}.", node.line, next_step=_ONE)
+        node, place = found[0], place.child("items").item(0)
+        kind = text(node, "kind") or ("Node" if kind == "NodeList" else "")
+    if kind != "Node":
+        raise place.child("kind").error(f"expected a Node, got '{kind[:80]}'.", node.line_of("kind"), next_step=_ONE)
+    status, own = mapping(node, "status"), place.child("status")
+    info = mapping(status, "nodeInfo")
+    if text(info, "operatingSystem") not in {"", "linux"}:
+        raise own.child("nodeInfo", "operatingSystem").error("memqos supports Linux nodes only.", info.line)
+    capacity = _amounts(status, "capacity", own)
+    memory, cpus = _whole(capacity, "memory", status, own), _whole(capacity, "cpu", status, own)
+    if cpus > _MOST_CPUS:
+        raise own.child("capacity", "cpu").error(f"{cpus} CPUs are more than {_MOST_CPUS}.", status.line, got=cpus)
+    bare = NodeFacts(memory=0)
+    huge = {_page_size(name, own, status): one.value for name, one in capacity.items() if name.startswith(_HUGE)}
+    return NodeFacts(
+        memory=memory,
+        cpus=cpus,
+        swap=_swap(info, own),
+        zones=_zones(memory, huge),
+        hugepage_sizes=tuple(sorted(huge)) or bare.hugepage_sizes,
+        kernel=text(info, "kernelVersion"),
+        kubelet=text(info, "kubeletVersion"),
+        runtime=text(info, "containerRuntimeVersion"),
+        allocatable=_amounts(status, "allocatable", own) or None,
+        origin=place.file,
+    )
+
+
+def _amounts(status: MappingNode, name: str, place: FieldPath) -> ResourceList:
+    return {
+        entry.key: quantity_of(entry.value, place.child(name, entry.key)) for entry in mapping(status, name).entries
+    }
+
+
+def _whole(capacity: ResourceList, name: str, status: MappingNode, place: FieldPath) -> int:
+    found = capacity.get(name)
+    if found is None or found.value < 1:
+        got = "nothing" if found is None else str(found)
+        what = f"expected the node's {name}, got {got}."
+        raise place.child("capacity", name).error(what, status.line_of("capacity"), got=got, next_step=_ONE)
+    # cAdvisor counts whole CPUs; a part of one would be rounded down by all that divides work among them.
+    return int(found.amount)
+
+
+def _swap(info: MappingNode, place: FieldPath) -> int:
+    """nodeInfo.swap.capacity (1.33 and later), in bytes; 0 where a Node does not tell."""
+    value = mapping(info, "swap").get("capacity")
+    if not isinstance(value, ScalarNode) or value.value is None:
+        return 0
+    where = place.child("nodeInfo", "swap", "capacity")
+    found = quantity_of(value, where).value
+    if not 0 <= found <= LARGEST:
+        raise where.error("swap must not be negative.", value.line, got=found)
+    return found
+
+
+def _page_size(name: str, place: FieldPath, status: MappingNode) -> int:
+    try:
+        return Quantity.parse(name.removeprefix(_HUGE)).value
+    except QuantityError as error:
+        raise _bad_size(place, name, status, error) from None
+
+
+def _bad_size(place: FieldPath, name: str, status: MappingNode, error: QuantityError) -> ManifestError:
+    return place.child("capacity", name).error(f"{error}.", status.line_of("capacity"), got=name)
+
+
+def _zones(memory: int, huge: dict[int, int]) -> tuple[NumaZone, ...]:
+    """Where huge pages are set aside they are all in one zone, which is the whole node: a Node tells no more."""
+    pages = {size: amount // size for size, amount in huge.items() if size and amount // size}
+    return (NumaZone(id=0, memory=memory, distances=(10,), hugepages=pages),) if pages else ()
+
 
 PAGE_SIZES = (4096, 16384, 65536)
 CPUS = range(1, 8192 + 1)
@@ -60,7 +152,7 @@ def facts_of(data: bytes, file: str) -> NodeFacts:
     if text(node, "kind"):
         return node_of(node, place)
     check(node, "Node", _fields(), place)
-    zones = tuple(_zones(node, place))
+    zones = tuple(_listed_zones(node, place))
     bare = NodeFacts(memory=0)
     memory = sum(zone.memory for zone in zones) if node.get("memory") is None else _bytes(node, "memory", place)
     if memory < max(1, sum(zone.memory for zone in zones)):
@@ -70,8 +162,8 @@ def facts_of(data: bytes, file: str) -> NodeFacts:
     return NodeFacts(
         memory=memory,
         swap=_bytes(node, "swap", place),
-        cpus=_whole(node, "cpus", place, CPUS, bare.cpus),
-        page_size=_whole(node, "pageSize", place, PAGE_SIZES, bare.page_size),
+        cpus=_number(node, "cpus", place, CPUS, bare.cpus),
+        page_size=_number(node, "pageSize", place, PAGE_SIZES, bare.page_size),
         zones=zones,
         hugepage_sizes=tuple(quantity_of(one, place).value for one in sizes.items)
         if isinstance(sizes, SequenceNode)
@@ -79,7 +171,7 @@ def facts_of(data: bytes, file: str) -> NodeFacts:
         cgroup_version=_version(node, place),
         swap_controller=_flag(node, "swapController", default=bare.swap_controller),
         pids=_pids(node, place),
-        swappiness=_whole(node, "swappiness", place, SWAPPINESS, bare.swappiness),
+        swappiness=_number(node, "swappiness", place, SWAPPINESS, bare.swappiness),
         kernel=_word(node, "kernel"),
         origin=file,
     )
@@ -104,7 +196,7 @@ def _distances(index: int, count: int) -> tuple[int, ...]:
     return tuple(_NEAR if other == index else _FAR for other in range(count))
 
 
-def _zones(node: MappingNode, place: FieldPath) -> Iterator[NumaZone]:
+def _listed_zones(node: MappingNode, place: FieldPath) -> Iterator[NumaZone]:
     given = node.get("zones")
     items = given.items if isinstance(given, SequenceNode) else ()
     seen: set[int] = set()
@@ -112,7 +204,7 @@ def _zones(node: MappingNode, place: FieldPath) -> Iterator[NumaZone]:
         if not isinstance(item, MappingNode):
             continue
         here = place.child("zones").item(index)
-        zone_id = _whole(item, "id", here, range(_LARGEST_ID + 1), index)
+        zone_id = _number(item, "id", here, range(_LARGEST_ID + 1), index)
         if zone_id in seen:
             raise here.child("id").error(f"NUMA node {zone_id} is already defined.", item.line_of("id"), got=zone_id)
         seen.add(zone_id)
@@ -154,7 +246,7 @@ def _bytes(node: MappingNode, name: str, place: FieldPath) -> int:
     return size
 
 
-def _whole(node: MappingNode, name: str, place: FieldPath, allowed: range | tuple[int, ...], default: int) -> int:
+def _number(node: MappingNode, name: str, place: FieldPath, allowed: range | tuple[int, ...], default: int) -> int:
     given = node.get(name)
     value = given.value if isinstance(given, ScalarNode) else None
     if value is None:
@@ -166,7 +258,7 @@ def _whole(node: MappingNode, name: str, place: FieldPath, allowed: range | tupl
 
 
 def _pids(node: MappingNode, place: FieldPath) -> int | None:
-    return None if node.get("pids") is None else _whole(node, "pids", place, range(1, _MOST_PIDS + 1), 1)
+    return None if node.get("pids") is None else _number(node, "pids", place, range(1, _MOST_PIDS + 1), 1)
 
 
 def _version(node: MappingNode, place: FieldPath) -> CgroupVersion:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from memqos.catalog.node_values import mapping, text
-from memqos.catalog.schema import FieldPath
+from memqos.catalog.schema import FieldPath, mapping, text
 from memqos.catalog.yaml_nodes import MappingNode, ScalarNode, SequenceNode
 
 __all__ = ["Identity", "check_label", "controller_of", "identity_of", "out_of_a_cluster", "uid_of"]

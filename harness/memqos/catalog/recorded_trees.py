@@ -24,10 +24,9 @@ from memqos.catalog.allocation_state import (
     checkpointed,
     status_manager_state,
 )
-from memqos.catalog.distinct_pods import distinct
 from memqos.catalog.kubelet_config import settings_of
 from memqos.catalog.manifests import Manifest, manifests_in
-from memqos.catalog.pods import read_text
+from memqos.catalog.pods import distinct, read_text
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, PROCESSES
 from memqos.engine.translate.versions import RuntimeName, traits_of
 from memqos.errors import ManifestError

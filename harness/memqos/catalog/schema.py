@@ -1,4 +1,7 @@
-"""Checks a document against a table of fields: unknown fields and wrong types, with file, line and dotted field."""
+"""Checks a document against a table of fields: unknown fields and wrong types, with file, line and dotted field.
+
+The values of a checked mapping: what is missing, or is something else, counts as not given.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,20 @@ from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNod
 from memqos.errors import ManifestError
 from memqos.model.quantity import Quantity, QuantityError
 
-__all__ = ["LARGEST", "FieldPath", "Fields", "check", "known_quantity", "parse_fields", "quantity_of"]
+__all__ = [
+    "LARGEST",
+    "FieldPath",
+    "Fields",
+    "check",
+    "known_quantity",
+    "mapping",
+    "parse_fields",
+    "quantity_of",
+    "strings",
+    "text",
+    "text_list",
+    "whole",
+]
 
 LARGEST = 2**63 - 1
 
@@ -247,3 +263,36 @@ _PLAIN: dict[str, tuple[type, ...]] = {
 }
 """Types of scalars that need no closer look than at the value's own type."""
 _ANYTHING = ("object", "any")
+
+
+def text(node: MappingNode, name: str) -> str:
+    """A string; "" if it was not given."""
+    value = node.get(name)
+    return value.value if isinstance(value, ScalarNode) and isinstance(value.value, str) else ""
+
+
+def whole(node: MappingNode, name: str) -> int | None:
+    """A whole number."""
+    value = node.get(name)
+    return value.value if isinstance(value, ScalarNode) and isinstance(value.value, int) else None
+
+
+def text_list(node: MappingNode, name: str) -> tuple[str, ...]:
+    """The strings of a list."""
+    value = node.get(name)
+    if not isinstance(value, SequenceNode):
+        return ()
+    return tuple(item.text for item in value.items if isinstance(item, ScalarNode))
+
+
+def strings(node: Node | None) -> dict[str, str]:
+    """The scalars of a mapping."""
+    if not isinstance(node, MappingNode):
+        return {}
+    return {entry.key: entry.value.text for entry in node.entries if isinstance(entry.value, ScalarNode)}
+
+
+def mapping(node: MappingNode, name: str) -> MappingNode:
+    """A mapping; an empty one if it was not given."""
+    value = node.get(name)
+    return value if isinstance(value, MappingNode) else MappingNode((), node.line_of(name))

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from memqos.catalog.node_values import mapping, strings, text, text_list, whole
 from memqos.catalog.object_names import Identity
-from memqos.catalog.schema import FieldPath
+from memqos.catalog.schema import FieldPath, mapping, strings, text, text_list, whole
 from memqos.catalog.yaml_nodes import MappingNode, SequenceNode
 
 __all__ = ["KINDS", "MOST_PODS", "Replicas", "Workload", "made_name", "made_names", "template_of"]

@@ -6,7 +6,7 @@ import errno
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from memqos.cgroupfs import scan
+from memqos.cgroupfs import parse
 from memqos.cgroupfs.hierarchy import Hierarchy, find_hierarchy
 from memqos.clock import Deadline
 from memqos.errors import TargetError
@@ -39,13 +39,13 @@ class CgroupTree:
         at = deadline.clock.now()
         files = [self.hierarchy.file(path, name) for path in paths for name in names]
         if (read := self._read_many(files, deadline)) is not None:
-            texts = {file: scan.text_of(seen) for file, seen in read.items()}
+            texts = {file: parse.text_of(seen) for file, seen in read.items()}
             return self._reading(at, paths, names, texts)
-        argv, stdin = scan.files_command(files)
+        argv, stdin = parse.files_command(files)
         result = self.target.run(argv, deadline=deadline, stdin=stdin)
         if result.status != _XARGS_SOME_FAILED:
             checked(result, where=self.target.address)
-        seen = scan.parse_files(files, result.stdout, result.stderr)
+        seen = parse.parse_files(files, result.stdout, result.stderr)
         self._refuse_complaints(seen, result)
         return self._reading(at, paths, names, seen.files)
 
@@ -82,17 +82,17 @@ class CgroupTree:
         if not lists:
             return {}
         if (read := self._read_many(list(lists), deadline)) is not None:
-            first = {lists[file]: scan.first_of(seen) for file, seen in read.items() if isinstance(seen, bytes)}
+            first = {lists[file]: parse.first_of(seen) for file, seen in read.items() if isinstance(seen, bytes)}
             files = {f"/proc/{pid}/{name}": path for path, pid in first.items() if pid is not None}
             said = self._read_many(list(files), deadline) or {}
             return {files[file]: text.decode() for file, text in said.items() if isinstance(text, bytes)}
-        result = self._run(scan.first_process_command(name, list(lists)), deadline)
-        return {lists[file]: text for file, text in scan.parse_first_process(result.stdout).items()}
+        result = self._run(parse.first_process_command(name, list(lists)), deadline)
+        return {lists[file]: text for file, text in parse.parse_first_process(result.stdout).items()}
 
     def read_named_processes(self, path: CgroupPath, name: str, program: str, *, deadline: Deadline) -> dict[int, str]:
         """A file of /proc, such as oom_score_adj, of each process of a cgroup that runs a program of this name."""
-        argv = scan.named_processes_command(name, self.hierarchy.file(path, "cgroup.procs"), program)
-        return scan.parse_named_processes(self._run(argv, deadline).stdout)
+        argv = parse.named_processes_command(name, self.hierarchy.file(path, "cgroup.procs"), program)
+        return parse.parse_named_processes(self._run(argv, deadline).stdout)
 
     def cgroup_of(self, pid: int, *, deadline: Deadline) -> CgroupPath:
         """The cgroup of a process, as the target's own root sees it; TargetError if there is no such process."""
@@ -136,7 +136,7 @@ class CgroupTree:
             cgroups[path] = CgroupReading(path=path, files=files)
         return Reading(source=self.target.address, at=at, cgroups=cgroups)
 
-    def _refuse_complaints(self, seen: scan.Scan, result: CommandResult) -> None:
+    def _refuse_complaints(self, seen: parse.Scan, result: CommandResult) -> None:
         if seen.complaints:
             raise TargetError(
                 f"reading the cgroup tree met '{seen.complaints[0]}'.",

@@ -12,9 +12,8 @@ from memqos.audits.judgement import judged
 from memqos.audits.question import Given, Question, Required
 from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.recorded_trees import RecordedTree, load_tree, tree_of
-from memqos.cli.kubelet_options import KubeletOptions, kubelet_options
 from memqos.cli.manifest_options import ManifestOptions, manifest_options
-from memqos.cli.node_options import NodeOptions, node_options
+from memqos.cli.node_options import KubeletOptions, NodeOptions, kubelet_options, node_options
 from memqos.cli.runtime_options import RuntimeOptions, runtime_options
 from memqos.cli.terminal import say, say_document, say_ignored
 from memqos.errors import ExitCode, UsageError

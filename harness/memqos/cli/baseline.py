@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from memqos.baseline import baseline_text
 from memqos.bundles.reading import read_results
 from memqos.cli.terminal import say
 from memqos.clock import utc_now
 from memqos.errors import UsageError
+from memqos.known import baseline_text
 
 __all__ = ["command"]
 

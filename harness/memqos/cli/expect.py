@@ -1,37 +1,36 @@
 """`memqos expect`: what every control file must hold for these pods, and why.
 
 The seldom-used answers, about changes and resizes, are imported late: imports take most of the command's time.
+Everything is planned, also where only some pods and containers are printed.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 import click
 
 from memqos.catalog.pods import Manifests
-from memqos.cli.cluster import pods_of_one_node
-from memqos.cli.container_usage import usage_of
-from memqos.cli.kubelet_options import KubeletOptions, kubelet_options
-from memqos.cli.manifest_options import ManifestOptions, manifest_options, others_document
-from memqos.cli.narrowing import narrowed
-from memqos.cli.node_options import NodeOptions, node_options
+from memqos.cli.manifest_options import ManifestOptions, manifest_options, others_document, pods_of_one_node
+from memqos.cli.node_options import KubeletOptions, NodeOptions, kubelet_options, node_options, usage_of
 from memqos.cli.runtime_options import RuntimeOptions, runtime_options, runtime_told
 from memqos.cli.terminal import say, say_document, say_ignored
 from memqos.engine.answer.document import plan_parts
 from memqos.engine.answer.explain import knob_reasons, plan_tree, translations_text, with_pods
+from memqos.engine.answer.finding import subject_of
 from memqos.engine.cgroup.protection import Sheltered, shelter, shelter_document, shelter_text
 from memqos.engine.cgroup.throttle import DEFAULT_HZ, Slowed, slowing, slowing_document, slowing_text
 from memqos.engine.cgroup.usage import Unanswered, unanswered
 from memqos.engine.cgroup.victims import Shortage, shortages, shortages_document, shortages_text
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.plan import Plan
+from memqos.engine.plan import Plan, PlannedCgroup, PlannedPod
 from memqos.engine.releases.errata import errata_document, errata_text
 from memqos.engine.releases.table import PREVIEW, RELEASES, Gate
-from memqos.engine.subject import subject_of
 from memqos.engine.translate.explain import Language
 from memqos.engine.translate.versions import Runtimes
 from memqos.errors import ManifestError, UnknownNameError, UsageError
@@ -40,6 +39,53 @@ from memqos.model.node import KubeletSettings, NodeFacts
 from memqos.model.pod import Pod
 
 __all__ = ["command"]
+
+
+def narrowed(plan: Plan, pods: Sequence[str], containers: Sequence[str]) -> Plan:
+    """The plan with only these pods and containers.
+
+    pods: "name" or "namespace/name", containers: names; both may have the wildcards * ? [, and none means all. The
+    cgroups above pods are left out. If containers are named, the cgroups of pods have no files. Raises UnknownNameError
+    for a name without a match.
+    """
+    if not pods and not containers:
+        return plan
+    names = [f"{pod.namespace}/{pod.name}" for pod in plan.pods] + [refusal.name for refusal in plan.refusals]
+    _check("pod", pods, names)
+    _check("container", containers, sorted({one.name for pod in plan.pods for one in pod.containers}))
+    chosen = [_with(pod, containers) for pod in plan.pods if _is_named(f"{pod.namespace}/{pod.name}", pods)]
+    return replace(
+        plan,
+        node=_bare(plan.node),
+        qos=(),
+        reserved=(),
+        pods=tuple(pod for pod in chosen if pod.containers or not containers),
+        refusals=tuple(one for one in plan.refusals if _is_named(one.name, pods)) if not containers else (),
+    )
+
+
+def _check(kind: str, patterns: Sequence[str], known: list[str]) -> None:
+    for pattern in patterns:
+        if not any(_is_named(name, [pattern]) for name in known):
+            raise UnknownNameError.of(kind, pattern, known, where=f"--{kind}")
+
+
+def _is_named(full: str, patterns: Sequence[str]) -> bool:
+    """Whether a name (a pod's is namespace/name) matches one of these; without patterns every name matches."""
+    name = full.rpartition("/")[2]
+    return not patterns or any(fnmatchcase(full if "/" in one else name, one) for one in patterns)
+
+
+def _with(pod: PlannedPod, containers: Sequence[str]) -> PlannedPod:
+    if not containers:
+        return pod
+    kept = tuple(one for one in pod.containers if _is_named(one.name, containers))
+    return replace(pod, cgroup=_bare(pod.cgroup), containers=kept)
+
+
+def _bare(cgroup: PlannedCgroup) -> PlannedCgroup:
+    return replace(cgroup, knobs={}, summed=frozenset())
+
 
 _ALL = "all"
 
@@ -329,7 +375,7 @@ class _Order:
 
     def resizes(self) -> str:
         """The answer about pods that change while they run."""
-        from memqos.cli.expect_resize import ResizeQuestion, resizes_text
+        from memqos.cli.expect_changes import ResizeQuestion, resizes_text
 
         knob = _knob(self.why)
         found = self._manifests()

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import click
 
-from memqos import frame, streams
+from memqos import frame
 from memqos.cli.terminal import say
 from memqos.cli.words import DEBUG, KnownVerbs, in_our_words
 from memqos.config.settings import unknown_variables
@@ -73,7 +73,7 @@ def _page(verb: str) -> click.Command:  # noqa: C901 - one case for each verb
         case "vm":
             from memqos.cli.vm import command
         case "settings":
-            from memqos.cli.shown_settings import command
+            from memqos.cli.settings import command
         case _:
             from memqos.cli.doctor import command
     return command
@@ -227,8 +227,8 @@ def main() -> NoReturn:
     pure = sys.argv[1:2] in _PURE
     if pure:
         gc.disable()
-    streams.open_missing_streams()
-    streams.write_whole()
+    frame.open_missing_streams()
+    frame.write_whole()
     code = run(sys.argv[1:])
     if frame.flush() is not None:
         # Python would flush again, complain, and exit with another code.

@@ -1,20 +1,36 @@
-"""The options that describe a node; shared by the pages that plan."""
+"""The options that describe a node, its kubelet and what containers use; shared by the pages that plan.
+
+Of a kubelet all but its release and configuration.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import click
 
+from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.node_facts import PAGE_SIZES, load_facts, zones_of
 from memqos.catalog.schema import LARGEST
-from memqos.errors import UsageError
-from memqos.model.node import CgroupVersion, NodeFacts
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.plan import Plan
+from memqos.engine.releases.release import Variant
+from memqos.engine.translate.versions import Runtimes
+from memqos.errors import UnknownNameError, UsageError
+from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts
 from memqos.model.quantity import Quantity, QuantityError
 
-__all__ = ["NodeOptions", "node_options", "size_of"]
+__all__ = [
+    "KubeletOptions",
+    "NodeOptions",
+    "kubelet_options",
+    "node_options",
+    "said_of_containers",
+    "size_of",
+    "usage_of",
+]
 
 _DEFAULT = NodeFacts(memory=8 << 30, cpus=4, origin="node (options)")
 
@@ -111,3 +127,141 @@ def size_of(option: str, text: str, *, least: int) -> int:
     if size < least:
         raise UsageError(f"'{text}' is less than {least}.", where=option, next_step="Write a size such as 8Gi.")
     return size
+
+
+_KUBELET_OPTIONS = (
+    click.option(
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Override a field of the configuration, such as featureGates.MemoryQoS=true; may be repeated.",
+    ),
+    click.option(
+        "--kubelet-flags",
+        "flags",
+        multiple=True,
+        metavar="FILE|FLAGS",
+        help="The kubelet's command line flags, which override its configuration: a systemd unit or drop-in, a file "
+        "with KUBELET_EXTRA_ARGS=…, /proc/PID/cmdline, or the flags themselves; may be repeated.",
+    ),
+    click.option(
+        "--driver",
+        type=click.Choice([driver.value for driver in CgroupDriver]),
+        help="The cgroup driver. Default: the one that the runtime reports, if the release asks it (CRI-O: systemd), "
+        "else the configured one, else cgroupfs.",
+    ),
+    click.option(
+        "--as",
+        "variant",
+        type=click.Choice([variant.value for variant in Variant]),
+        default=Variant.SHIPPED.value,
+        show_default=True,
+        help="Which rules apply where several exist: the release's own code (shipped), that code with later fixes "
+        "(mended: memory QoS in a resize under 1.37), the text of the enhancement proposal (documented), or the Memory "
+        "Manager's draft of 2020, which differs only for NUMA nodes (draft).",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletOptions:
+    """The options about the kubelet; a driver of None is the configured one."""
+
+    overrides: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    driver: str | None = None
+    variant: str = Variant.SHIPPED.value
+
+    @property
+    def cgroup_driver(self) -> CgroupDriver | None:
+        """The given driver, None without one."""
+        return CgroupDriver(self.driver) if self.driver else None
+
+    @property
+    def followed(self) -> Variant:
+        """Which rules apply: the code's or the text's."""
+        return Variant(self.variant)
+
+    def settings(self, config: str | Sequence[str] | None) -> KubeletSettings:
+        """The configuration in these files and folders (None: an empty one), overridden by flags and --set.
+
+        Errors as `load_settings`.
+        """
+        return load_settings(config, self.overrides, self.flags)
+
+    def kubelet(
+        self,
+        settings: KubeletSettings,
+        *,
+        node: NodeFacts,
+        release: str,
+        runtimes: Runtimes,
+        shown: CgroupDriver | None = None,
+    ) -> Kubelet:
+        """The kubelet of this release with these settings; UnknownNameError for a release without rules.
+
+        shown: the driver by the names of its cgroups. It overrides any configuration, since the runtime may have
+        reported it.
+        """
+        return Kubelet.of(
+            node=node,
+            settings=settings,
+            release=release,
+            driver=self.cgroup_driver or shown,
+            variant=self.followed,
+            runtimes=runtimes,
+        )
+
+
+def kubelet_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a page the options that make `KubeletOptions`."""
+    for option in reversed(_KUBELET_OPTIONS):
+        command = option(command)
+    return command
+
+
+def usage_of(
+    texts: tuple[str, ...], plan: Plan, node: NodeFacts, *, is_known: bool = False
+) -> dict[tuple[str, str], int]:
+    """What containers use, from texts like "web/app=200Mi".
+
+    is_known: whether the size of the node is known. If so, all together must fit on it, else each alone.
+    Raises UnknownNameError for a container that the plan does not have, UsageError for a container named twice and for
+    more than the node's memory and swap.
+    """
+    room = node.memory + node.swap
+    found: dict[tuple[str, str], int] = {}
+    for key, text in said_of_containers(texts, plan, "--usage"):
+        found[key] = size_of("--usage", text, least=0)
+        used = sum(found.values()) if is_known else found[key]
+        if used > room:
+            together = "with the containers before it" if used > found[key] else "it"
+            raise UsageError(
+                f"'{text}': {together} uses {used} bytes, but the node has {room} of memory and swap.",
+                where="--usage",
+                next_step="Set the node's size with --capacity-memory and --swap.",
+            )
+    return found
+
+
+def said_of_containers(texts: tuple[str, ...], plan: Plan, option: str) -> Iterator[tuple[tuple[str, str], str]]:
+    """(pod uid, container name) of each named container, and its value.
+
+    Raises UnknownNameError for a container that the plan does not have, UsageError for a container named twice.
+    """
+    known = {
+        f"{pod.namespace}/{pod.name}/{container.name}": (pod.uid, container.name)
+        for pod in plan.pods
+        for container in pod.containers
+    }
+    seen: set[str] = set()
+    for text in texts:
+        name, _, said = text.partition("=")
+        full = name if name.count("/") > 1 else f"default/{name}"
+        if full not in known:
+            raise UnknownNameError.of("container", name, list(known), where=option)
+        if full in seen:
+            raise UsageError(f"'{name}' is given twice.", where=option)
+        seen.add(full)
+        yield known[full], said

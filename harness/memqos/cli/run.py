@@ -1,29 +1,253 @@
-"""`memqos run`: the conformance suites on a machine, run by pytest, with memqos's own settings and exit codes."""
+"""`memqos run`: the conformance suites on a machine, run by pytest, with memqos's own settings and exit codes.
+
+`memqos run` in a child process, for verbs that run several times.
+
+`memqos run --compare NAME`: the same cases with another runtime first, then what is worse with this one.
+
+The suites of a run: memqos's own, or the folders, files and tests on the command line.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import os
+import signal
+import subprocess
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
+from memqos import claims
+from memqos.bundles.files import write
 from memqos.catalog import kubelets
 from memqos.catalog.data import data_root
-from memqos.cli.comparing import OPTION, run_compared
 from memqos.cli.progress import shown_progress
-from memqos.cli.setting_options import setting_option, settings_from
-from memqos.cli.suites import Selection, select_suites
+from memqos.cli.settings import setting_option, settings_from
+from memqos.cli.terminal import say, say_document
 from memqos.cli.words import DEBUG, unknown_option
+from memqos.clock import utc_now
+from memqos.config.runtimes import RUNTIMES, oci_runtime, offered_name
 from memqos.config.settings import Settings
-from memqos.config.table import SETTINGS
-from memqos.errors import ExitCode, UsageError
+from memqos.config.table import PREFIX, SETTINGS
+from memqos.errors import ExitCode, UnknownNameError, UsageError
 from memqos.place.opening import check_host, check_places, prepare_places
+from memqos.report.markdown import support_lines, support_of
 
-__all__ = ["command", "pytest_arguments"]
+__all__ = ["command", "pytest_arguments", "run_alone", "select_suites"]
+
+
+def run_alone(
+    arguments: Sequence[str], *, environment: Mapping[str, str] | None = None, on_stderr: bool = False
+) -> int:
+    """The child's exit code. An interrupt is passed to the child, and raised after it has ended.
+
+    environment: None is this process's own. on_stderr: its output goes to standard error.
+    """
+    # In its own process group it gets Ctrl-C from us only, not a second time from the terminal.
+    process = subprocess.Popen(
+        [sys.executable, "-m", "memqos", "run", *arguments],
+        process_group=0,
+        env=environment,
+        stdout=sys.stderr if on_stderr else None,
+    )
+    interrupted = False
+    while True:
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            interrupted = True
+            process.send_signal(signal.SIGINT)
+        else:
+            break
+    if interrupted or code == ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt
+    return code
+
+
+OPTION = "--compare"
+_OWN_BUILD = ".dist"
+_BROUGHT = ("runtime_binary", "runtime_deb", "runtime_version")
+"""Settings that replace the machine's own runtime."""
+_UNDER_TEST = "under-test"
+_JUDGED = frozenset({ExitCode.CONFORMS, ExitCode.DEVIATES})
+
+
+def run_compared(settings: Settings, words: Sequence[str], *, against: str, as_json: bool) -> int:
+    """Run twice, and compare. words: the arguments of `memqos run`. against: runc.dist, or a runtime's name.
+
+    The exit code is 1 only for deviations of the runtime under test that the other does not have. If a run could not be
+    judged, its exit code is returned. `--last-failed` has no effect. Raises UsageError for a runtime that cannot be
+    compared with.
+    """
+    other = _other(settings, against)
+    base = settings.results or Path("results") / utc_now().strftime("%Y-%m-%dT%H-%M-%SZ")
+    folders = {against: base / against.replace(":", "-"), _UNDER_TEST: base / _UNDER_TEST}
+    # Failures of one of the two runs must not select the cases of both: a comparison needs the same cases.
+    plain = list(_without([word for word in words if word != "--last-failed"], {OPTION, "--results"}))
+    dropped = [*_BROUGHT, *(["runtime"] if other else [])]
+    apart = list(_without(plain, {f"--{name.replace('_', '-')}" for name in dropped}))
+    environment = {name: text for name, text in os.environ.items() if name not in {_variable(one) for one in dropped}}
+    runs: Mapping[str, tuple[Sequence[str], Mapping[str, str]]] = {
+        against: ([*(["--runtime", other] if other else []), *apart], environment),
+        _UNDER_TEST: (plain, os.environ),
+    }
+    for name, (arguments, variables) in runs.items():
+        say(f"memqos: running with {name}", err=as_json)
+        words_of = ["--results", str(folders[name]), *arguments]
+        code = run_alone(words_of, environment=variables, on_stderr=as_json)
+        if code not in _JUDGED:
+            say(f"memqos: note: the run with {name} was not judged, so nothing is compared", err=True)
+            return code
+    return _compared(folders, base, as_json=as_json)
+
+
+def _other(settings: Settings, against: str) -> str:
+    """The runtime to name in the other run; "" if it has the same name and is the machine's own build."""
+    name = against.removesuffix(_OWN_BUILD)
+    if name not in RUNTIMES:
+        raise UnknownNameError.of("runtime", against, [f"{name}{_OWN_BUILD}", *RUNTIMES], where=OPTION)
+    if len(settings.runtime) != 1:
+        raise UsageError(
+            f"a comparison tests one runtime, not {len(settings.runtime)}.",
+            where=settings.origins["runtime"],
+            next_step="Name one; a run of several runtimes prints a matrix.",
+        )
+    [tested] = settings.runtime
+    brought = [key for key in _BROUGHT[:2] if getattr(settings, key)]
+    same = offered_name(name) == offered_name(tested) or (against != name and oci_runtime(tested) == name)
+    if same and not brought:
+        raise UsageError(
+            f"{against} is already the runtime under test.",
+            where=OPTION,
+            next_step="Bring another build with --runtime-binary, or name another runtime.",
+        )
+    for key in brought:
+        origin = settings.origins[key]
+        if not origin.startswith("--") and origin != _variable(key):
+            raise UsageError(
+                f"the file replaces the machine's own runtime in both runs: {origin}.",
+                where=OPTION,
+                next_step=f"Give --{key.replace('_', '-')} on the command line instead.",
+            )
+    return "" if same else name
+
+
+def _variable(key: str) -> str:
+    return f"{PREFIX}{key.upper()}"
+
+
+def _without(words: Sequence[str], options: Collection[str]) -> Iterator[str]:
+    """The words without these options and their values."""
+    passing = False
+    for word in words:
+        if passing:
+            passing = False
+        elif word in options:
+            passing = True
+        elif word.partition("=")[0] not in options:
+            yield word
+
+
+def _compared(folders: Mapping[str, Path], base: Path, *, as_json: bool) -> int:
+    from memqos.bundles.comparing import compare, comparison_lines
+    from memqos.bundles.reading import read_results
+
+    read = {name: read_results(folder).bundle for name, folder in folders.items()}
+    comparison = compare(*read.values())
+    write(base / "comparison.json", json.dumps(comparison.to_json(), indent=1, ensure_ascii=False) + "\n")
+    if as_json:
+        say_document(comparison.to_json())
+    else:
+        for line in ("", *support_lines(support_of(read.items())), "", *comparison_lines(comparison)):
+            say(line)
+        say(f"results: {base}")
+    return ExitCode.DEVIATES if comparison.new_deviations else ExitCode.CONFORMS
+
+
+_LISTED = "memqos run --collect-only -q lists every test."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """pytest's arguments: words, some of which are places, and the folder of suites to which node ids are relative.
+
+    conftest_root: the topmost folder whose conftest.py counts.
+    """
+
+    words: tuple[str, ...]
+    root: Path
+    configuration: Path
+    conftest_root: Path
+
+
+def select_suites(words: Sequence[str], *, brought: Path, here: Path) -> Selection:
+    """Resolve the words on the command line of `memqos run` that are not its options.
+
+    A word may name a place, or a chapter of memqos's own suites, from any current folder; pytest gets other words
+    unchanged. Without a place, all of memqos's own suites run. brought: the folder of memqos's own suites. here: the
+    current folder. Raises UsageError for a place that does not exist or is not in a folder of suites.
+    """
+    found: list[str] = []
+    roots: list[Path] = []
+    for number, word in enumerate(words):
+        place = None if word.startswith("-") else _place(word, brought, here)
+        if place is not None:
+            path, root = place
+            roots.append(root)
+            found.append(f"{path}{word[len(word.partition('::')[0]) :]}")
+            continue
+        if not word.startswith("-") and not (number and words[number - 1].startswith("-")):
+            raise _unknown(word, brought, here)
+        found.append(word)
+    root = roots[0] if len(set(roots)) == 1 else brought
+    own = root / "pytest.ini"
+    return Selection(
+        words=(*found, *([] if roots else [str(brought)])),
+        root=root,
+        configuration=own if own.is_file() else brought / "pytest.ini",
+        conftest_root=here if root.is_relative_to(here) else root,
+    )
+
+
+def _place(word: str, brought: Path, here: Path) -> tuple[Path, Path] | None:
+    """The path that a word names, and its folder of suites; None for other words."""
+    path = word.partition("::")[0]
+    if not path:
+        return None
+    for place in (Path(path), Path("suites", path)):
+        # Symbolic links stay unresolved, so paths read as typed.
+        absolute = Path(os.path.normpath(here / place))
+        if absolute.exists():
+            for folder in (absolute, *absolute.parents):
+                if claims.is_suites_root(folder):
+                    return absolute, folder
+    for name in (path, path.removeprefix("suites/")):
+        if (brought / name).exists() and (brought / name).is_relative_to(brought):
+            return brought / name, brought
+    return None
+
+
+def _unknown(word: str, brought: Path, here: Path) -> UsageError:
+    path = word.partition("::")[0]
+    if (here / path).exists():
+        return UsageError(
+            f"'{path}' is not in a folder of suites: no chapter with a {claims.FILE_NAME} in it or above it.",
+            next_step="Name a folder of suites, or a file or test in one.",
+        )
+    if "::" in word or word.endswith(".py"):
+        return UsageError(f"test file '{path}' does not exist.", next_step=_LISTED)
+    return UnknownNameError.of("suite", word, sorted(_chapters(brought)))
+
+
+def _chapters(root: Path) -> Iterator[str]:
+    return (file.parent.name for file in root.glob(f"*/{claims.FILE_NAME}"))
+
 
 HELP = """Boot a machine, run containers in it by the kubelet's rules, and check the kernel's values and behaviour.
 

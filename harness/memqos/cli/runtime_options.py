@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from memqos.catalog.runtime_names import oci_named, runtimes_named, runtimes_recorded
+from memqos.catalog.runtimes import oci_named, runtimes_named, runtimes_recorded
 from memqos.engine.cgroup.cpu import WeightConversion
 from memqos.engine.translate.annotations import NEW_UNIFIED, OLD_UNIFIED
 from memqos.engine.translate.runtime_config import Allowance
@@ -122,7 +122,7 @@ class RuntimeOptions:
 
     def _configured(self, found: Runtimes) -> Runtimes:
         """The runtimes with CRI-O's own configuration."""
-        from memqos.catalog.crio_config import load_crio_config
+        from memqos.catalog.runtimes import load_crio_config
 
         if found.cri.runtime is not RuntimeName.CRIO:
             if self.runtime is not None and "+" in self.runtime:

@@ -1,31 +1,305 @@
-"""`memqos vm`: builds images of machines, and lists, enters and removes images and machines."""
+"""`memqos vm`: builds images of machines, and lists, enters and removes images and machines.
+
+`memqos vm shell`, `exec` and `ssh-config`: into a fresh or a kept machine.
+
+`memqos vm rm` removes images, checkpoints and machines by name; `prune` removes unused ones.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import os
-from collections.abc import Iterator
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import click
 
-from memqos.catalog.profiles import load_profile, profile_names
-from memqos.catalog.topologies import topology_names
-from memqos.cli import vm_machine, vm_removing
+from memqos.catalog.profiles import addition_names, load_profile, profile_names
+from memqos.catalog.topologies import load_topology, topology_names
 from memqos.cli.progress import shown_progress
-from memqos.cli.setting_options import setting_options, settings_from
+from memqos.cli.settings import MACHINE, setting_options, settings_from
 from memqos.cli.terminal import say
 from memqos.cli.words import KnownVerbs
 from memqos.clock import utc_now
-from memqos.place.opening import additions_for
-from memqos.vm.cache.entry import list_images
-from memqos.vm.cache.store import Cache, default_cache
-from memqos.vm.checkpoint.stored import list_checkpoints
-from memqos.vm.image.making import ensure_image
-from memqos.vm.kept import list_kept
+from memqos.errors import UnknownNameError, UsageError
+from memqos.place.opening import additions_for, boot_options
+from memqos.vm.boot import boot
+from memqos.vm.cache.entry import images_of, list_images, load_image
+from memqos.vm.cache.store import Cache, default_cache, disk_bytes, leftovers, remove_entry
+from memqos.vm.checkpoint import MAKING_PREFIX, checkpoints_folder, list_checkpoints, useless_checkpoints
+from memqos.vm.image.derived import DERIVING_PREFIX
+from memqos.vm.image.making import BUILDING_PREFIX, ensure_image, image_name
+from memqos.vm.kept import KeptMachine, end_kept, keep, list_kept
+from memqos.vm.qemu.connection import shell_arguments
+from memqos.vm.qemu.machine import Machine
+from memqos.vm.qemu.run import RUN_PREFIX
 
 __all__ = ["command"]
+
+KEEP = click.Option(["--keep"], is_flag=True, help="Leave it running; `memqos vm rm` ends it.")
+
+
+def of_machines(command: click.Command) -> click.Command:
+    """Give a command every option that describes a machine."""
+    command = setting_options(MACHINE)(command)
+    command.params += [KEEP]
+    return command
+
+
+@of_machines
+@click.command()
+@click.argument("name", required=False, metavar="[PROFILE|KEPT]")
+def shell(name: str | None, **given: Any) -> int:
+    """Open a root shell in a fresh machine of PROFILE, or in the machine KEPT; a fresh one ends with its shell.
+
+    Default: a fresh machine of the setting `profile`, the first if it names several.
+
+    \b
+    Examples:
+      memqos vm shell
+      memqos vm shell forky --topology four-zones
+      memqos vm shell bookworm --cgroup v1
+      memqos vm shell trixie --keep
+    """
+    return into(name or settings_from(given).profile[0], (), given)
+
+
+@of_machines
+@click.command(name="exec", context_settings={"allow_interspersed_args": False})
+@click.argument("name", metavar="PROFILE|KEPT")
+@click.argument("words", nargs=-1, required=True, metavar="COMMAND...", type=click.UNPROCESSED)
+def exec_(name: str, words: tuple[str, ...], **given: Any) -> int:
+    """Run COMMAND as root in a fresh machine of PROFILE, or in the machine KEPT, and exit with its status.
+
+    Options of memqos go before PROFILE; everything after it belongs to the command.
+
+    \b
+    Examples:
+      memqos vm exec trixie uname -r
+      memqos vm exec --topology hugepages trixie numactl --hardware
+      memqos vm exec kept-abcdefgh systemd-cgls --no-pager
+    """
+    if words[0] == "--":
+        words = words[1:]
+    if not words or words[0].startswith("-"):
+        raise UsageError(
+            f"'{words[0] if words else '--'}' is not a command.", next_step=f"Put options of memqos before '{name}'."
+        )
+    return into(name, words, given)
+
+
+@click.command(name="ssh-config")
+@click.argument("name", required=False, metavar="[KEPT]")
+def print_ssh_config(name: str | None) -> None:
+    """Print the ssh_config of a kept machine, for ssh, scp or rsync. KEPT is optional if only one machine is kept.
+
+    \b
+    Example:
+      memqos vm shell trixie --keep
+      memqos vm ssh-config >config
+      scp -F config ./my-runc memqos:/usr/local/bin/
+    """
+    kept = {one.name: one for one in list_kept(os.environ)}
+    if name is None and len(kept) == 1:
+        [name] = kept
+    if name is None or name not in kept:
+        raise UnknownNameError.of(
+            "kept machine", name or "", sorted(kept) or ["none; `memqos vm shell --keep` makes one"]
+        )
+    click.echo(config_file(kept[name]).read_text(), nl=False)
+
+
+def config_file(kept: KeptMachine) -> Path:
+    """The ssh_config in a kept machine's shell command."""
+    words = shlex.split(kept.shell)
+    return Path(words[words.index("-F") + 1])
+
+
+def into(name: str, words: Sequence[str], given: Mapping[str, Any]) -> int:
+    """Run words, or a shell without words, in the machine of this name; the exit status."""
+    kept = {one.name: one for one in list_kept(os.environ)}
+    if name in kept:
+        argv = shlex.split(kept[name].shell)
+        if words:
+            # The kept command asks for a terminal, which only a shell needs.
+            argv = [word for word in argv if word != "-t"]
+            argv[-1] = shlex.join(words)
+        return subprocess.run(argv, check=False).returncode
+    if name not in profile_names():
+        raise UnknownNameError.of("profile", name, [*profile_names(), *sorted(kept)])
+    with fresh(name, given) as machine:
+        status = subprocess.run(shell_arguments(machine.spec, words), check=False).returncode
+        machine.check_alive("its shell was open")
+        if given["keep"]:
+            left = keep(machine)
+            say(
+                f"kept as {left.name}: `memqos vm shell {left.name}` enters it, `memqos vm rm {left.name}` ends it",
+                err=True,
+            )
+    return status
+
+
+@contextlib.contextmanager
+def fresh(profile: str, given: Mapping[str, Any]) -> Iterator[Machine]:
+    """A machine of this profile with these options."""
+    settings = settings_from(given)
+    options = boot_options(settings)
+    logs = Path(tempfile.mkdtemp(prefix="memqos-log-"))
+    machine: Machine | None = None
+    try:
+        with (
+            shown_progress() as progress,
+            boot(
+                load_profile(profile, additions=additions_for(settings)),
+                load_topology(settings.topology),
+                image_cache=default_cache(os.environ),
+                log_dir=logs,
+                options=options,
+                progress=progress,
+                keepable=given["keep"],
+                temporary_logs=True,
+            ) as machine,
+        ):
+            yield machine
+    finally:
+        # A kept machine keeps writing its console.
+        if machine is None or not machine.is_kept:
+            shutil.rmtree(logs, ignore_errors=True)
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--all", "everything", is_flag=True, help="Remove every image and checkpoint; kept machines stay.")
+def rm(names: tuple[str, ...], everything: bool) -> None:
+    """Remove a profile's images, one image or checkpoint, or a kept machine, by NAME.
+
+    The next run rebuilds what it needs. Removing an image removes its checkpoints.
+
+    \b
+    Examples:
+      memqos vm rm trixie
+      memqos vm rm trixie-two-zones-0123456789ab
+      memqos vm rm kept-abcdefgh
+      memqos vm rm --all
+    """
+    if bool(names) == everything:
+        raise click.UsageError("Name a profile or anything that `memqos vm list` lists, or give --all.")
+    cache = default_cache(os.environ)
+    kept = {one.name for one in list_kept(os.environ)}
+    images = {path.name for path in cache.images.iterdir() if not path.name.startswith(".")}
+    checkpoints = {path.name for path in checkpoints_folder(cache).iterdir() if not path.name.startswith(".")}
+    known = sorted({*profile_names(), *images, *checkpoints, *kept})
+    for name in names:
+        if name not in known:
+            raise UnknownNameError.of("profile, image, checkpoint or kept machine", name, known)
+    for name in names or sorted(images | checkpoints):
+        if name in kept:
+            end_kept(name, os.environ)
+            say(f"ended {name}")
+        elif name in checkpoints:
+            _remove(checkpoints_folder(cache) / name)
+        else:
+            folders = [cache.images / name] if name in images else images_of(cache, name)
+            for folder in folders:
+                _remove_image(cache, folder)
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
+def prune(dry_run: bool) -> None:
+    """Remove unused data: outdated and damaged images, checkpoints without image, and leftovers of killed runs.
+
+    Images of the present recipe and their checkpoints stay, and so does everything that a process is using. If
+    checkpoints take more than 12 GiB together, the least recently used are removed too. Leftovers are the machines and
+    unfinished builds of killed runs.
+
+    \b
+    Examples:
+      memqos vm prune --dry-run
+      memqos vm prune
+    """
+    cache = default_cache(os.environ)
+    current = current_images(cache)
+    images = [
+        folder
+        for folder in sorted(cache.images.iterdir())
+        if not folder.name.startswith(".")
+        and (folder.name.partition("-with-")[0] not in current or load_image(folder) is None)
+    ]
+    staying = frozenset(image.name for image in list_images(cache)) - {folder.name for folder in images}
+    checkpoints = useless_checkpoints(cache, images=staying)
+    rest = [
+        *leftovers(cache.images, BUILDING_PREFIX, DERIVING_PREFIX),
+        *leftovers(checkpoints_folder(cache), MAKING_PREFIX),
+        *leftovers(cache.folder("machines"), RUN_PREFIX),
+    ]
+    if dry_run:
+        for folder in (*checkpoints, *images, *rest):
+            say(f"would remove {folder}  {mib(_used(folder))}")
+        return
+    # Checkpoints first: removing an image removes its checkpoints.
+    for folder in checkpoints:
+        _remove(folder)
+    for folder in images:
+        _remove_image(cache, folder)
+    for folder in rest:
+        used = _used(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        say(f"removed {folder}  {mib(used)}")
+
+
+def current_images(cache: Cache) -> set[str]:
+    """The names of the profiles' images by the present recipe; none if nothing was built yet."""
+    if not any(cache.images.iterdir()):
+        return set()
+    names = addition_names()
+    several = [some for number in range(len(names) + 1) for some in itertools.combinations(names, number)]
+    return {
+        image_name(load_profile(name, additions=additions), cache) for name in profile_names() for additions in several
+    }
+
+
+def mib(count: object) -> str:
+    """A number of bytes as text."""
+    return f"{int(str(count)) >> 20} MiB"
+
+
+def _remove_image(cache: Cache, folder: Path) -> None:
+    """Remove an image and the checkpoints that need it, after waiting for a running build of it."""
+    profile = folder.name.rpartition("-with-")[0] or folder.name
+    lock = f"image-{profile.rpartition('-')[0]}"
+    image = load_image(folder)
+    with shown_progress() as progress:
+        waiting = f"waiting for another process that is building the image '{folder.name}'"
+        with cache.lock(lock, progress=progress, waiting=waiting):
+            _remove(folder)
+    for checkpoint in list_checkpoints(cache):
+        if image is not None and checkpoint.image == image.name:
+            _remove(checkpoint.folder)
+
+
+def _remove(folder: Path) -> None:
+    if folder.exists():
+        used = _used(folder)
+        remove_entry(folder)
+        say(f"removed {folder}  {mib(used)}")
+
+
+def _used(folder: Path) -> int:
+    """The disk space of a folder's files, in bytes; 0 if it was just removed."""
+    try:
+        return disk_bytes(folder)
+    except FileNotFoundError:
+        return 0
+
 
 HELP = """Build the images of virtual machines, enter machines, list and remove both.
 
@@ -49,11 +323,11 @@ def command() -> None:
     """The group; its help text is HELP."""
 
 
-command.add_command(vm_machine.shell)
-command.add_command(vm_machine.exec_)
-command.add_command(vm_machine.print_ssh_config)
-command.add_command(vm_removing.rm)
-command.add_command(vm_removing.prune)
+command.add_command(shell)
+command.add_command(exec_)
+command.add_command(print_ssh_config)
+command.add_command(rm)
+command.add_command(prune)
 
 
 @setting_options(("runtime",))
@@ -107,7 +381,7 @@ def list_(as_json: bool) -> None:
 
 def collected(cache: Cache) -> dict[str, list[dict[str, object]] | list[str] | str]:
     """The document of `list --json`."""
-    current = vm_removing.current_images(cache)
+    current = current_images(cache)
     images: list[dict[str, object]] = [
         {
             "name": image.name,
@@ -153,14 +427,14 @@ def listing(facts: dict[str, list[dict[str, object]] | list[str] | str], cache: 
     yield f"Images in {cache.images}: {len(images) or 'none; `memqos vm build` makes one'}"
     for image in images:
         state = "" if image["current"] else "  outdated"
-        yield f"  {image['name']}  {vm_removing.mib(image['bytes'])}  {_age(image['age'])} old{state}"
+        yield f"  {image['name']}  {mib(image['bytes'])}  {_age(image['age'])} old{state}"
         versions = image.get("versions")
         if isinstance(versions, dict):
             yield f"    {', '.join(f'{name} {version}' for name, version in versions.items())}"
     if checkpoints:
         yield f"Checkpoints: {len(checkpoints)}"
     for checkpoint in checkpoints:
-        yield f"  {checkpoint['name']}  {vm_removing.mib(checkpoint['bytes'])}  {_age(checkpoint['age'])} old"
+        yield f"  {checkpoint['name']}  {mib(checkpoint['bytes'])}  {_age(checkpoint['age'])} old"
     if kept:
         yield f"Machines that were kept running: {len(kept)}"
     for machine in kept:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from memqos.cli.own_process import run_alone
+from memqos.cli.run import run_alone
 from memqos.cli.terminal import say
 from memqos.clock import SYSTEM_CLOCK, Clock
 from memqos.errors import ExitCode, UsageError

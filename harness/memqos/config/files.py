@@ -2,25 +2,41 @@
 
 Read are the files of the nearest folder that says anything of memqos, from the current one upwards. In one folder
 pytest's file wins over pyproject.toml, as it does for pytest.
+
+The lines of values in a settings file, which tomllib and configparser do not report.
 """
 
 from __future__ import annotations
 
 import configparser
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memqos.config.kinds import Kind, Setting
-from memqos.config.lines import line_of
-from memqos.config.table import SETTINGS
+from memqos.config.table import SETTINGS, Kind, Setting
 from memqos.errors import UnknownNameError, UsageError
 from memqos.plain_file import read_plain
 
-__all__ = ["FromFile", "settings_files"]
+__all__ = ["FromFile", "line_of", "settings_files"]
+
+
+def line_of(text: str, section: str, key: str = "") -> int:
+    """The line, from 1 on, of a key below a section's head; of the head itself without a key. 0 where none is found."""
+    inside = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        head = re.match(r"\s*\[([^]]*)\]", line)
+        if head and "=" not in line.partition("]")[0]:
+            inside = head[1].replace(" ", "").strip("\"'") == section
+            if inside and not key:
+                return number
+        elif inside and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=:]", line):
+            return number
+    return 0
+
 
 _INI = {"setup.cfg": "tool:pytest", "tox.ini": "pytest", ".pytest.ini": "pytest", "pytest.ini": "pytest"}
 """Files that pytest reads, with its section; a later one wins."""

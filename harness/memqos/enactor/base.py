@@ -2,16 +2,23 @@
 
 memqos in the kubelet's place is one. Another only reads pods that others made (`enactor.nobody`).
 Who it is stands in every finding about a file above containers (`setter`).
+
+How long one attempt among many alike may take, and whether the next one is worth making.
+
+Pods whose workloads take commands while they run: a FIFO per container, which its workload reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from memqos.enactor.steering import Steering
+from memqos.clock import SYSTEM_CLOCK, Clock, Deadline
 from memqos.engine.answer.finding import Setter
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedPod
@@ -19,11 +26,118 @@ from memqos.engine.resize import Resize, ResizePlan, ResizeStep
 from memqos.errors import EnactorNotAbleError, MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
-from memqos.model.pod import Pod
+from memqos.model.pod import Container, Pod
 from memqos.model.reading import CgroupReading
+from memqos.repetition import Repetition
 from memqos.runtime.base import ContainerHandle, Mount, SandboxHandle
+from memqos.target.base import Target
+from memqos.workload.control import Control, control_folders
 
-__all__ = ["Ability", "AdmittedPod", "Enactment", "Enactor", "Order", "RefusedRequest", "require"]
+__all__ = [
+    "Ability",
+    "AdmittedPod",
+    "Enactment",
+    "Enactor",
+    "Order",
+    "Patience",
+    "RefusedRequest",
+    "Steering",
+    "require",
+    "steering",
+]
+
+AFTER_A_HANG_SECONDS = 60.0
+"""Ten times what a pod takes under software emulation on a busy host."""
+
+TIMES_AS_LONG = 10
+"""How much longer than the slowest that came to its end an attempt may take, once another one has hung."""
+
+
+class Patience:
+    """Time for attempts, from one to the next. It may be asked from several threads.
+
+    longest: seconds for an attempt while none has used them up. One that does has most likely hung, and the ones after
+    it get AFTER_A_HANG_SECONDS, or TIMES_AS_LONG what an attempt was seen to need here if that is more; never more than
+    the longest. Three that fail alike in a row are enough.
+    """
+
+    def __init__(self, *, longest: float, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._longest = longest
+        self._clock = clock
+        self._row = Repetition()
+        self._lock = threading.Lock()
+        self._slowest = 0.0
+        self._hung = False
+
+    def deadline(self) -> Deadline:
+        """The deadline of an attempt that begins now."""
+        with self._lock:
+            shorter = max(AFTER_A_HANG_SECONDS, TIMES_AS_LONG * self._slowest) if self._hung else self._longest
+        return Deadline.after(min(self._longest, shorter), self._clock)
+
+    def failed(self, error: MachineryError, deadline: Deadline) -> None:
+        """An attempt with this deadline ended in an error."""
+        with self._lock:
+            self._hung = self._hung or deadline.expired
+        self._row.failed(error)
+
+    def went_well(self, deadline: Deadline) -> None:
+        """An attempt with this deadline succeeded."""
+        with self._lock:
+            self._slowest = max(self._slowest, deadline.elapsed)
+        self._row.went_well()
+
+    def try_again(self) -> None:
+        """Times may have changed: one more attempt is worth it, before it is enough again."""
+        self._row.try_again()
+
+    @property
+    def enough(self) -> MachineryError | None:
+        """What the next attempt need not be made for; None while it is worth making."""
+        return self._row.enough
+
+
+FOLDER = "/run/memqos/control"
+MAKE_SECONDS = 30.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Steering:
+    """Which containers are steered, and how: by pod uid and container name, "uid/name"; of none where it is empty.
+
+    volumes: what every app container sees of the target beside that.
+    """
+
+    controls: Mapping[str, Control] = dataclasses.field(default_factory=dict)
+    volumes: tuple[Mount, ...] = ()
+
+    def pods(self, pods: Sequence[Pod]) -> list[Pod]:
+        """The same pods, whose steered workloads do their own commands first and then take others."""
+        return [
+            dataclasses.replace(pod, containers=tuple(self._steered(pod, container) for container in pod.containers))
+            for pod in pods
+        ]
+
+    def mounts(self, pod: Pod) -> Mapping[str, tuple[Mount, ...]]:
+        """What the pod's containers must see of the target, by their names."""
+        found = {container.name: self.controls.get(f"{pod.uid}/{container.name}") for container in pod.containers}
+        mounts = {name: (() if one is None else (one.mount,)) + self.volumes for name, one in found.items()}
+        return {name: seen for name, seen in mounts.items() if seen}
+
+    def _steered(self, pod: Pod, container: Container) -> Container:
+        control = self.controls.get(f"{pod.uid}/{container.name}")
+        if control is None:
+            return container
+        return dataclasses.replace(container, args=(*control.arguments(), *container.args))
+
+
+@contextlib.contextmanager
+def steering(target: Target, pods: Sequence[Pod]) -> Iterator[Steering]:
+    """FIFOs for every app container of these pods, gone when the context ends."""
+    keys = [f"{pod.uid}/{container.name}" for pod in pods for container in pod.containers]
+    folders = [f"{FOLDER}/{key}" for key in keys]
+    with control_folders(target, folders, deadline=Deadline.after(MAKE_SECONDS)) as controls:
+        yield Steering(dict(zip(keys, controls, strict=True)))
 
 
 class Ability(StrEnum):

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.enactor.admission import Admission, patience_with_pods
-from memqos.enactor.asking import refused_request, start_container, update_container
-from memqos.enactor.base import Ability, AdmittedPod, Order
-from memqos.enactor.patience import Patience
+from memqos.enactor.admission import Admission, patience_with_pods, refused_request, start_container, update_container
+from memqos.enactor.base import Ability, AdmittedPod, Order, Patience
 from memqos.enforce.apply import Enforcement, find_leftovers
 from memqos.engine.answer.finding import Setter
 from memqos.engine.cgroup.layout import Layout

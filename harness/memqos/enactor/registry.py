@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from memqos.cgroupfs.tree import CgroupTree
-from memqos.enactor.base import Enactor
+from memqos.enactor.base import Enactor, Patience
 from memqos.enactor.kubelets_place import KubeletsPlace
-from memqos.enactor.patience import Patience
 from memqos.engine.cgroup.layout import Layout
 from memqos.errors import UnknownNameError
 from memqos.runtime.base import Runtime

@@ -11,8 +11,7 @@ from typing import Any
 from memqos.agent.program import program
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.enforce.steps import Action, Step, rewriting, steps, steps_between, undoing
-from memqos.enforce.systemd import Property
+from memqos.enforce.steps import Action, Property, Step, rewriting, steps, steps_between, undoing
 from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.errors import MissingProgramError, TargetError
 from memqos.model.path import CgroupPath

@@ -17,8 +17,7 @@ from memqos.engine.node.cgroups import (
     reserved_rulings,
     summed_knobs,
 )
-from memqos.engine.node.fit import node_room
-from memqos.engine.node.placement import Placement, place
+from memqos.engine.node.placement import Placement, node_room, place
 from memqos.engine.node.remarks import ignored, ignored_annotations, remarks, runtime_remarks, unmodelled_pods
 from memqos.engine.node.validation import check_configuration
 from memqos.engine.numa.zone_table import ZoneTable

@@ -23,7 +23,7 @@ from memqos.model.knob import ABSENT, Knob, KnobValue
 from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.model.path import CgroupPath
 from memqos.model.pod import ContainerKind, QosClass
-from memqos.model.read_back import read_back
+from memqos.model.reading import read_back
 
 __all__ = [
     "UNEXPLAINED",

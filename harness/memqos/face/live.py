@@ -12,10 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from memqos.clock import SYSTEM_CLOCK, Clock
-from memqos.face.screen import Tone
+from memqos.face.showing import Tone
 from memqos.face.stream import Output
-from memqos.face.tally import AtWork, Tally, TallyRow, span
-from memqos.face.words import case_name, counts, far
+from memqos.face.tally import AtWork, Tally, TallyRow, case_name, counts, far, span
 from memqos.report.outcome import Outcome
 
 __all__ = ["LiveScreen"]

@@ -10,12 +10,10 @@ from pathlib import Path
 
 from memqos.clock import SYSTEM_CLOCK, Clock, utc_now
 from memqos.face.live import LiveScreen
-from memqos.face.screen import Screen, Tone
 from memqos.face.services import NoService, Service, service_of
-from memqos.face.showing import ClaimPlaces, Face
+from memqos.face.showing import ClaimPlaces, Face, Screen, Tone
 from memqos.face.stream import Output
-from memqos.face.tally import Tally, TallyRow, span
-from memqos.face.words import case_name, far, ran
+from memqos.face.tally import Tally, TallyRow, case_name, far, ran, span
 
 __all__ = ["LogScreen", "opened_face", "outlook"]
 

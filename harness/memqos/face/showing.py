@@ -1,19 +1,56 @@
-"""A run's face: events update the tally, and go to the screen as far as the verbosity allows."""
+"""A run's face: events update the tally, and go to the screen as far as the verbosity allows.
+
+The port for output of a face: a terminal or a log.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum
 from pathlib import Path
+from typing import Protocol
 
 from memqos.clock import SYSTEM_CLOCK, Clock
-from memqos.face.screen import Screen, Tone
 from memqos.face.services import NoService, Service
-from memqos.face.tally import Tally
+from memqos.face.tally import Tally, TallyRow, told
 from memqos.face.text import harmless
-from memqos.face.words import told
 from memqos.report.outcome import Outcome, TestResult
 
-__all__ = ["ClaimPlaces", "Face"]
+__all__ = ["ClaimPlaces", "Face", "Screen", "Tone"]
+
+
+class Tone(Enum):
+    """The sort of a line."""
+
+    PLAIN = "plain"
+    STEP = "step"
+    NOTE = "note"
+    WRONG = "wrong"
+
+
+class Screen(Protocol):
+    """Output of a run's progress. All texts are harmless and have no line feed at the end."""
+
+    def say(self, lines: list[str], tone: Tone = Tone.PLAIN) -> None:
+        """Lines that stay."""
+        ...
+
+    def open(self, tally: Callable[[], Tally]) -> None:
+        """The first case begins. tally: returns the current progress at any later time."""
+        ...
+
+    def row_begins(self, row: TallyRow) -> None:
+        """The first case of a row begins."""
+        ...
+
+    def row_ends(self, row: TallyRow) -> None:
+        """The last case of a row is over."""
+        ...
+
+    def close(self) -> None:
+        """The run is over. May be called several times; restores the terminal."""
+        ...
+
 
 ClaimPlaces = Callable[[TestResult], tuple[Path | None, int]]
 

@@ -20,12 +20,12 @@ from memqos.errors import MemqosError
 from memqos.model.reading import Reading
 from memqos.place.base import Place
 from memqos.probe.looks import Look, Spoken
-from memqos.report.as_json import Json, as_json
-from memqos.report.timing import Timing
+from memqos.report.bundle import Json, as_json
+from memqos.report.summary import Timing
 from memqos.runtime.base import CallRecord
 
 if TYPE_CHECKING:
-    from memqos.node.pods.weighing import Weight
+    from memqos.node.pods.recorder import Weight
 
 __all__ = ["LONGEST", "Folder", "MachineLog", "Sink", "capture", "manifests_text"]
 

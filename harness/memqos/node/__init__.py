@@ -1,8 +1,18 @@
 """The node under test: a machine, a runtime on it, the engine's plans, and the verbs that tests use."""
 
 from memqos.enactor.base import AdmittedPod
-from memqos.node.behaviour.combining import after, both, either
-from memqos.node.behaviour.conditions import Condition, counted, ended, exceeds, gathered, reaches, rises
+from memqos.node.behaviour.conditions import (
+    Condition,
+    after,
+    both,
+    counted,
+    either,
+    ended,
+    exceeds,
+    gathered,
+    reaches,
+    rises,
+)
 from memqos.node.behaviour.course import Course
 from memqos.node.pods.population import Population
 from memqos.node.pods.resizing import Resized

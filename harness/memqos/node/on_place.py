@@ -6,14 +6,13 @@ import dataclasses
 from collections.abc import Callable
 
 from memqos.cgroupfs.tree import CgroupTree
-from memqos.enactor.patience import Patience
+from memqos.enactor.base import Patience
 from memqos.enactor.registry import MEMQOS, Site, make_enactor
 from memqos.engine.translate.versions import Runtimes
 from memqos.model.node import CgroupDriver, NodeFacts
-from memqos.node.occupying import Tidying
+from memqos.node.occupancy import Tidying, Vital
 from memqos.node.pods.recorder import Recorder
 from memqos.node.under_test import NodeUnderTest
-from memqos.node.vital import Vital
 from memqos.place.base import Place
 from memqos.runtime.base import Runtime
 from memqos.target.base import Target

@@ -10,12 +10,10 @@ from typing import TypeVar
 from memqos.catalog.kubelets import KubeletCase
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.enactor.base import Ability, AdmittedPod, Enactor, Order, require
-from memqos.enactor.steering import Steering
-from memqos.enactor.steering import steering as steering_of
+from memqos.enactor.base import Ability, AdmittedPod, Enactor, Order, Steering, require
+from memqos.enactor.base import steering as steering_of
 from memqos.engine.answer.finding import Finding, Setter
 from memqos.engine.answer.succession import succession
-from memqos.engine.cgroup.zonelist import Fallback, fallback
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.placement import table_after
@@ -28,29 +26,33 @@ from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import Reading
+from memqos.model.topology import Fallback, fallback
 from memqos.node.behaviour.conditions import WATCHED_FILES
 from memqos.node.behaviour.hearing import Hearing
 from memqos.node.behaviour.premises import premises_of
-from memqos.node.behaviour.scarce import reclaiming, scarce
 from memqos.node.behaviour.watched import WatchedContainer
 from memqos.node.behaviour.watching import Watch
 from memqos.node.machine.daemon import Daemon, daemon_beside
-from memqos.node.machine.mounting import mounted
+from memqos.node.machine.mounts import HugeVolume, huge_volume, memory_volume, mounted
 from memqos.node.machine.needs import lacking
-from memqos.node.machine.shortage import narrow_zone, tight
+from memqos.node.machine.shortage import narrow_zone, reclaiming, scarce, tight
 from memqos.node.machine.swap import SWAPS, Zswap, order_finding, zswap_on
-from memqos.node.machine.volumes import HugeVolume, huge_volume, memory_volume
-from memqos.node.occupying import Occupancy, Tidying
-from memqos.node.pods.binding import Zones, another, beside_each_other, bound_to, halved_classes
-from memqos.node.pods.drifting import drift_finding, write_over
+from memqos.node.occupancy import Occupancy, Tidying, Vital
+from memqos.node.pods.foreign_writes import (
+    Zones,
+    another,
+    beside_each_other,
+    bound_to,
+    drift_finding,
+    halved_classes,
+    write_over,
+)
 from memqos.node.pods.population import Population, read_population
-from memqos.node.pods.recorder import Recorder
+from memqos.node.pods.recorder import Recorder, weight_of
 from memqos.node.pods.resizing import Resized, Resizing, with_resources_of
 from memqos.node.pods.setting_files import SettingFiles
 from memqos.node.pods.tracing import Tracing
-from memqos.node.pods.weighing import weight_of
 from memqos.node.requests.requesting import Requests
-from memqos.node.vital import Vital
 from memqos.probe.facts import TargetFacts
 from memqos.probe.sampler import Sampler
 from memqos.runtime.base import Mount, Runtime
@@ -147,11 +149,11 @@ class NodeUnderTest:
         return narrow_zone(self.target, zone)
 
     def memory_volume(self, *, noswap: bool) -> contextlib.AbstractContextManager[Mount]:
-        """A memory-backed volume, which watched pods may be given; see `node.machine.volumes`."""
+        """A memory-backed volume, which watched pods may be given; see `node.machine.mounts`."""
         return memory_volume(self.target, noswap=noswap)
 
     def huge_volume(self) -> contextlib.AbstractContextManager[HugeVolume]:
-        """A volume of huge pages, some on each zone, which watched pods may be given; see `node.machine.volumes`."""
+        """A volume of huge pages, some on each zone, which watched pods may be given; see `node.machine.mounts`."""
         return huge_volume(self.target)
 
     def swaps_in_order(self) -> Finding:
@@ -183,7 +185,7 @@ class NodeUnderTest:
     def scarce(self) -> Iterator[None]:
         """Until the context ends, the machine is short of memory as a whole, and only pods can make room.
 
-        EnvironmentNotAbleError for a kernel without huge pages; see `node.behaviour.scarce`.
+        EnvironmentNotAbleError for a kernel without huge pages; see `node.machine.shortage`.
         """
         with self._vital.guarded(), scarce(self.target, self.tree.hierarchy):
             yield

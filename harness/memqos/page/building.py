@@ -21,8 +21,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from memqos.bundles.evidence import CaseEvidence, folder_of
-from memqos.bundles.series import charts_of
+from memqos.bundles.evidence import CaseEvidence, charts_of, folder_of
 from memqos.engine.answer.document import finding_document, reason_document
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Reason
@@ -30,7 +29,7 @@ from memqos.engine.translate.explain import Document
 from memqos.page.overview import overview
 from memqos.report.again import again
 from memqos.report.bundle import Bundle, Results
-from memqos.report.naming import names_of
+from memqos.report.matrix import names_of
 from memqos.report.outcome import Outcome, TestResult
 
 __all__ = [

@@ -12,11 +12,10 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import ExitCode
 from memqos.model.knob import Bytes
 from memqos.report.bundle import Bundle, Part, Results
-from memqos.report.causes import Cause, causes_of
-from memqos.report.naming import names_of
+from memqos.report.matrix import names_of
 from memqos.report.outcome import Outcome, TestResult
 from memqos.report.summary import host_text
-from memqos.report.verdict import verdict_line
+from memqos.report.verdict import Cause, causes_of, verdict_line
 from memqos.report.words import how_many
 
 __all__ = ["overview"]

@@ -3,6 +3,8 @@
 A place is lent by a context manager. While it lasts the place is reached over its target, its runtimes are spoken to by
 name, and it tells whether it is still as it was when it was lent. What it takes to have such a machine (booting one,
 connecting to one) is its adapter's matter.
+
+What is known of how a place is, where nothing else remembers it: its failure, and why it is not as it was.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from memqos.runtime.base import Runtime
 from memqos.target.base import Target
 
 __all__ = [
+    "Health",
     "KeptPlace",
     "OciProgram",
     "OfferedRuntime",
@@ -207,3 +210,33 @@ def offered(place: Place, runtime: str, driver: CgroupDriver) -> OfferedRuntime:
             f"{runtime} of this machine does not run under the {driver} driver, only under {known}.", where="--driver"
         )
     return found
+
+
+class Health:
+    """The first failure stays, and the first reason."""
+
+    def __init__(self) -> None:
+        self.spoilt = ""
+        self._failure: MachineryError | None = None
+
+    def fail(self, error: MachineryError) -> MachineryError:
+        """It is broken, by this error unless it was before; its failure."""
+        self._failure = self._failure or error
+        return self._failure
+
+    def check(self) -> None:
+        """Raise its failure."""
+        if self._failure is not None:
+            raise self._failure
+
+    @property
+    def condition(self) -> PlaceState:
+        """As it was told."""
+        if self._failure is not None:
+            return PlaceState.BROKEN
+        return PlaceState.SPOILT if self.spoilt else PlaceState.SOUND
+
+    def spoil(self, reason: str) -> None:
+        """It is not as it was."""
+        if self.condition is PlaceState.SOUND:
+            self.spoilt = reason

@@ -22,8 +22,7 @@ from memqos.runtime.cri import CriRuntime, connect
 from memqos.runtime.docker import connect_docker
 from memqos.target.base import Target, checked
 from memqos.vm.host.programs import find_program, search_path
-from memqos.vm.image.container_image import container_image, container_image_name, root_of
-from memqos.vm.image.recipe import compile_arguments
+from memqos.vm.image.recipe import compile_arguments, container_image, container_image_name, root_of
 from memqos.vm.profile import Program
 
 __all__ = [

@@ -20,7 +20,7 @@ from typing import Any
 from memqos.clock import Deadline
 from memqos.collector import program as collector
 from memqos.errors import EnvironmentNotAbleError, MissingProgramError, TargetError, UnknownNameError, UsageError
-from memqos.place.health import Health
+from memqos.place.base import Health
 from memqos.place.recording import recorded
 from memqos.place.there import reached
 from memqos.target.base import Target

@@ -18,16 +18,22 @@ from memqos.errors import MachineryError
 from memqos.model.knob import Knob, Text
 from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts, NumaZone
 from memqos.model.path import CgroupPath
-from memqos.model.read_back import read_back
-from memqos.place.base import KeptPlace, OciProgram, OfferedRuntime, PlaceState, RequestRecorder, Sources, offered
-from memqos.place.health import Health
+from memqos.model.reading import read_back
+from memqos.place.base import (
+    Health,
+    KeptPlace,
+    OciProgram,
+    OfferedRuntime,
+    PlaceState,
+    RequestRecorder,
+    Sources,
+    offered,
+)
 from memqos.probe.facts import TargetFacts
 from memqos.probe.looks import Appended, Look, Said
 from memqos.probe.sampler import Sampling
-from memqos.runtime.fake import FakeRuntime
+from memqos.runtime.fake import FakeDockerRuntime, FakeOciRuntime, FakeRuntime
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FAKE_LEGACY, FakeCgroups
-from memqos.runtime.fake_docker import FakeDockerRuntime
-from memqos.runtime.fake_oci import FakeOciRuntime
 from memqos.target.fake import FakeAnswer, FakeTarget, Handler
 
 __all__ = ["FAKE_FACTS", "FAKE_RUNTIME", "FakeAgent", "FakePlace", "FakeSampler", "FakeSampling"]

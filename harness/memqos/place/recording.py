@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from memqos.catalog.allocation_state import CHECKPOINTS
-from memqos.catalog.kubelet_flag_names import FIELD_FLAGS
-from memqos.catalog.kubelet_flags import flag_words
+from memqos.catalog.kubelet_flags import FIELD_FLAGS, flag_words
 from memqos.catalog.recorded_trees import SANDBOX
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline

@@ -1,21 +1,25 @@
-"""How many places of a run there is room for at a time."""
+"""How many places of a run there is room for at a time.
+
+Where this host's cache is, for what is kept there that is no machine's.
+"""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from memqos.catalog.topologies import load_topology
 from memqos.config.settings import Settings
 from memqos.vm.cache.entry import list_images
 from memqos.vm.cache.store import Cache, default_cache
-from memqos.vm.checkpoint.stored import list_checkpoints
+from memqos.vm.checkpoint import list_checkpoints
 from memqos.vm.host.capacity import Capacity, capacity, fastest, read_host
 from memqos.vm.host.programs import find_qemu
 from memqos.vm.qemu.accelerator import choose_accelerator, kvm_device_obstacle
 from memqos.vm.qemu.spec import Accelerator
 
-__all__ = ["RunCapacity", "room_for"]
+__all__ = ["RunCapacity", "cache_root", "room_for"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,3 +54,8 @@ def is_emulated(settings: Settings, cache: Cache) -> bool:
     if not images:
         return True
     return choose_accelerator(find_qemu(), images[0].kernel, cache=cache).accelerator is Accelerator.TCG
+
+
+def cache_root() -> Path:
+    """The cache's folder, as the environment chooses it; it need not be there."""
+    return default_cache(os.environ).root

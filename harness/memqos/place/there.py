@@ -14,12 +14,11 @@ from memqos.errors import EnvironmentNotAbleError, MachineryError, TargetError
 from memqos.model.node import CgroupDriver
 from memqos.model.path import ROOT
 from memqos.ownership import ProcessGroup
-from memqos.place.base import KeptPlace, OfferedRuntime, PlaceState, RequestRecorder, Sources, offered
+from memqos.place.base import Health, KeptPlace, OfferedRuntime, PlaceState, RequestRecorder, Sources, offered
 from memqos.place.bringing import bring_images, bring_images_to_docker, bring_memwatch, compiler_for
 from memqos.place.connecting import MACHINE_LOGS, runtime_connected
 from memqos.place.discovery import discovered
 from memqos.place.guard import guarded
-from memqos.place.health import Health
 from memqos.probe.facts import TargetFacts, target_facts
 from memqos.probe.sampler import MEMWATCH, GuestSampler, Sampler
 from memqos.runtime.base import Runtime

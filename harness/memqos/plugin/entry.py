@@ -14,16 +14,15 @@ from typing import Any
 
 import pytest
 
-from memqos import frame, streams
+from memqos import frame
 from memqos.bundles.files import BEGUN, RUN, write
 from memqos.clock import SYSTEM_CLOCK
-from memqos.config.kinds import Kind
-from memqos.config.table import SETTINGS
+from memqos.config.table import SETTINGS, Kind
 from memqos.errors import MemqosError, UsageError
 from memqos.interruption import Interruption
 from memqos.plugin import fixtures, hooks
 from memqos.plugin.collection import collecting
-from memqos.plugin.collection.sharing import CRASHES, Sharing
+from memqos.plugin.collection.workers import CRASHES, Sharing
 from memqos.plugin.face.facing import Facing
 from memqos.plugin.face.telling import Relay
 from memqos.plugin.given import settings_given
@@ -161,7 +160,7 @@ def _add(file: Path, more: dict[str, object]) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """One option per setting, from the settings table; and what pytest prints is written whole from here on."""
     # Before pytest's capture takes the streams.
-    streams.write_whole()
+    frame.write_whole()
     group = parser.getgroup("memqos", "memqos: Kubernetes memory QoS conformance")
     for setting in SETTINGS:
         text = setting.help.replace("%", "%%")

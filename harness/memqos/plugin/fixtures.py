@@ -1,20 +1,25 @@
-"""The fixtures that the plugin gives to tests. What needs gRPC, YAML or QEMU is imported when it is first used."""
+"""The fixtures that the plugin gives to tests. What needs gRPC, YAML or QEMU is imported when it is first used.
+
+What the fixture `qos_evidence` gives to a test: a folder for its evidence, and the end of the test.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from memqos.claims import About, unproved
 from memqos.config.systems import SystemKey, systems_of
-from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.finding import Finding, Verdict, worst
 from memqos.engine.node.validation import why_not_on
 from memqos.engine.releases.release import Release
-from memqos.errors import UnknownNameError
-from memqos.plugin.collection.citing import about_of, claim_of
-from memqos.plugin.keys import LANE, NOTES, RESULTS, SCENE, SETTINGS_KEY, Notes
+from memqos.errors import NonconformanceError, UnknownNameError
+from memqos.laboratory.evidence import Folder
+from memqos.plugin.keys import LANE, NOTES, RESULTS, SCENE, SETTINGS_KEY, Notes, about_of, claim_of
+from memqos.report.summary import finding_line
 from memqos.report.words import slug
 
 if TYPE_CHECKING:
@@ -28,9 +33,9 @@ if TYPE_CHECKING:
     from memqos.plugin.collection.catalogue import Catalogue
     from memqos.plugin.machines.lane import Lane
     from memqos.plugin.machines.shared import Scene
-    from memqos.plugin.results.evidence import Evidence
 
 __all__ = [
+    "Evidence",
     "qos_catalog",
     "qos_evidence",
     "qos_expect",
@@ -193,9 +198,8 @@ def _evidence_first(request: pytest.FixtureRequest) -> None:
 def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
     """Where a test leaves its evidence and its findings: qos_evidence.settle(findings) ends every test of a claim."""
     from memqos.laboratory.evidence import Folder, Sink
-    from memqos.laboratory.known_deviations import known_or_not
+    from memqos.laboratory.station import known_or_not
     from memqos.plugin.collection.listed import accepted_by
-    from memqos.plugin.results.evidence import Evidence
 
     config, item = request.config, request.node
     notes = item.stash.setdefault(NOTES, Notes())
@@ -366,3 +370,48 @@ def qos_told_oom(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Ca
     program = qos_catalog.pod("over-limit").containers[0]
     with qos_node.requests(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")) as requests:
         yield lambda name: requests.judge_oom_event(qos_catalog.oci_request(name), program)
+
+
+class Evidence:
+    """What the fixture `qos_evidence` gives to a test: places for evidence, and the end of the test."""
+
+    def __init__(
+        self, *, notes: Notes, folder: Folder, amend: Callable[[Finding], Finding], about: About | None
+    ) -> None:
+        self._notes = notes
+        self._folder = folder
+        self._amend = amend
+        self._about = about
+
+    @property
+    def folder(self) -> Folder:
+        """This test's own folder in the results."""
+        self._notes.folder = self._folder.path
+        return self._folder
+
+    def attach(self, name: str, value: object) -> None:
+        """Keep something beside the findings: text, bytes, or any value that can be said in JSON."""
+        self.folder.write(slug(name), value)
+
+    def settle(self, *findings: Finding | Iterable[Finding]) -> None:
+        """Judge the test by these findings: the end of every test that proves a claim.
+
+        Raises NonconformanceError if one deviates; if none does and one is not observable, the test is not
+        observable, with the reason. Nor is it if none of them is set by what the claim is about.
+        """
+        flat = [
+            self._amend(finding) for group in findings for finding in ([group] if isinstance(group, Finding) else group)
+        ]
+        self._notes.findings += flat
+        for one in flat:
+            for name, text in one.lost.documents.items() if one.lost is not None else ():
+                self.attach(name, text)
+        verdict = worst(flat)
+        if verdict is Verdict.DEVIATES:
+            deviating = [finding for finding in flat if finding.verdict is Verdict.DEVIATES]
+            raise NonconformanceError(finding_line(deviating[0]), data={"findings": len(deviating)})
+        if verdict is Verdict.NOT_OBSERVABLE:
+            reasons = dict.fromkeys(f"{finding.subject}: {finding.why_not}" for finding in flat if finding.why_not)
+            pytest.skip("; ".join(reasons) or "nothing was judged")
+        if self._about is not None and (why := unproved(self._about, flat)):
+            pytest.skip(why)

@@ -12,10 +12,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from memqos.config.files import settings_files
-from memqos.config.kinds import Kind
-from memqos.config.placed import PlacedFile
-from memqos.config.settings import Settings, SettingValue, resolve
-from memqos.config.table import SETTINGS
+from memqos.config.settings import PlacedFile, Settings, SettingValue, resolve
+from memqos.config.table import SETTINGS, Kind
 from memqos.errors import UsageError
 
 __all__ = ["Carried", "files_to_carry", "settings_given", "told_elsewhere"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memqos.cgroupfs.hierarchy import SYSTEMD, Hierarchy, require_hierarchy
-from memqos.cgroupfs.scan import parse_listed
+from memqos.cgroupfs.parse import parse_listed
 from memqos.clock import Deadline
 from memqos.errors import TargetError
 from memqos.model.knob import Knob

@@ -1,19 +1,23 @@
-"""The verdict on a run: one sentence, and the findings by writer of the observed value."""
+"""The verdict on a run: one sentence, and the findings by writer of the observed value.
+
+Deviations and errors grouped by cause: one fault in many pods is one cause. Pure.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from memqos.config.runtimes import DIRECTLY
-from memqos.engine.answer.finding import Setter, Verdict
+from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.errors import ExitCode
 from memqos.report.bundle import Bundle
-from memqos.report.outcome import Outcome
+from memqos.report.outcome import Outcome, TestResult
 from memqos.report.words import how_many, known_count, plain
 
-__all__ = ["CONTRADICTS_ITSELF", "setter_lines", "verdict_line"]
+__all__ = ["CONTRADICTS_ITSELF", "Cause", "causes_of", "setter_lines", "verdict_line"]
 
 CONTRADICTS_ITSELF = "the results contradict themselves"
 _SET_BY = "findings, by writer"
@@ -108,3 +112,68 @@ def setter_lines(bundle: Bundle) -> Iterator[str]:
         cells = (f"{verdicts.get(verdict.value, 0):>{max(len(verdict.value), 8)}}" for verdict in Verdict)
         yield f"{name:<{width}}  {'  '.join(cells)}"
     yield ""
+
+
+_WRONG = frozenset({Outcome.DEVIATES, Outcome.MACHINERY, Outcome.USAGE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One cause.
+
+    key: for findings the knob, the rule of the expected value (or the value itself), and the hop that lost it; for a
+    case without findings its outcome and reason. results: its cases in order, at least one. findings: those of all its
+    cases; none for a cause without findings.
+    """
+
+    key: tuple[str, ...]
+    outcome: Outcome
+    results: tuple[TestResult, ...]
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def example(self) -> Finding | None:
+        """Its first finding."""
+        return self.findings[0] if self.findings else None
+
+    @property
+    def headline(self) -> str:
+        """A short description."""
+        if self.example is not None:
+            return f"{self.example.knob} of {self.example.subject} deviates"
+        return f"{self.outcome}: {self.results[0].reason or self.results[0].id}"
+
+
+def causes_of(results: Iterable[TestResult]) -> tuple[Cause, ...]:
+    """Every cause, in order of first occurrence; a case can have several."""
+    cases: dict[tuple[str, ...], dict[int, TestResult]] = {}
+    findings: dict[tuple[str, ...], list[Finding]] = {}
+    for result in results:
+        if result.outcome not in _WRONG:
+            continue
+        deviating = [one for one in result.findings if one.verdict is Verdict.DEVIATES]
+        if result.outcome is not Outcome.DEVIATES or not deviating:
+            cases.setdefault((result.outcome.value, result.reason), {})[id(result)] = result
+        for finding in deviating if result.outcome is Outcome.DEVIATES else ():
+            key = _key(finding, result)
+            cases.setdefault(key, {})[id(result)] = result
+            findings.setdefault(key, []).append(finding)
+    return tuple(
+        Cause(
+            key=key,
+            outcome=next(iter(of_key.values())).outcome,
+            results=tuple(of_key.values()),
+            findings=tuple(findings.get(key, ())),
+        )
+        for key, of_key in cases.items()
+    )
+
+
+def _key(finding: Finding, result: TestResult) -> tuple[str, ...]:
+    """The key without a rule: equal for the same expected text within a chapter; an amount only within its claim."""
+    rule = finding.reason.rule if finding.reason is not None else ""
+    if not rule:
+        has_amount = any(letter.isdigit() for letter in finding.expected)
+        rule = result.claim if has_amount else f"{result.chapter}: {finding.expected}"
+    lost = finding.lost.by if finding.lost is not None else ""
+    return (finding.knob, rule, str(lost))

@@ -20,7 +20,7 @@ from memqos.engine.translate.resources import OciResources
 from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
-from memqos.runtime import docker_words, unanswered
+from memqos.runtime import calls, docker_words
 from memqos.runtime.base import (
     CallRecorder,
     Capability,
@@ -33,8 +33,7 @@ from memqos.runtime.base import (
     Traces,
     keep_none,
 )
-from memqos.runtime.recorded import RecordedCalls
-from memqos.runtime.unanswered import usable_id
+from memqos.runtime.calls import RecordedCalls, usable_id
 
 __all__ = ["DockerRuntime", "connect_docker"]
 
@@ -45,8 +44,8 @@ def in_memqos_terms(error: Exception, *, method: str, runtime: str, deadline: De
         return refusal(runtime, method, error.status_code or 0, str(error.explanation or error))
     data = {"method": method, "code": type(error).__name__, "details": str(error)}
     if deadline.expired:
-        return unanswered.late(runtime, method, deadline, data=data)
-    return unanswered.gone(runtime, method, str(error), data=data)
+        return calls.late(runtime, method, deadline, data=data)
+    return calls.gone(runtime, method, str(error), data=data)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,8 @@
-"""A runtime in memory over a fake cgroup tree, which does with resources what containerd and runc do.
+"""Runtimes in memory over a fake cgroup tree, which do with resources what containerd and runc do.
 
-For developing suites and for tests of memqos itself, never for conformance results: it holds what memqos believes of a
-runtime, and so can only agree. Its containers do not run anything; a test ends one with `finish`.
+For developing suites and for tests of memqos itself, never for conformance results: a fake holds what memqos believes
+of a runtime, and so can only agree. Its containers do not run anything; a test ends one with `finish`. Besides CRI one
+fake answers in the Docker Engine's own words, and one in those of OCI bundles.
 """
 
 from __future__ import annotations
@@ -9,13 +10,18 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from memqos.clock import Deadline
+from memqos.engine.translate import docker as dockerd
 from memqos.engine.translate import oci
+from memqos.engine.translate.docker import DockerdAnswer, HostConfig
+from memqos.engine.translate.requested import OciRequest
 from memqos.engine.translate.resources import OciResources, OciTranslation, RuntimeHost
 from memqos.engine.translate.runtime_rules import runtime_writes, scope_held
+from memqos.engine.translate.systemd import files_of_properties
 from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
@@ -34,10 +40,12 @@ from memqos.runtime.base import (
     Traces,
 )
 from memqos.runtime.cri_wire import container_handle
+from memqos.runtime.docker_words import CAPABILITIES
 from memqos.runtime.fake_cgroups import FakeCgroups
+from memqos.runtime.oci_commands import able
 from memqos.target.fake import RefusedError
 
-__all__ = ["FakeRuntime"]
+__all__ = ["FakeDockerRuntime", "FakeOciRuntime", "FakeRuntime"]
 
 _KILLED = 137
 _TERMINATED = 143
@@ -347,3 +355,118 @@ def _merged(old: ContainerResources, new: ContainerResources) -> ContainerResour
 def _error(method: str, details: str) -> RuntimeCallError:
     data = {"method": method, "code": "UNKNOWN", "details": details}
     return RuntimeCallError(f"fake answered UNKNOWN: {details}", where=method, data=data)
+
+
+class FakeDockerRuntime(FakeRuntime):
+    """The Runtime port in memory as Docker keeps it, for runtimes whose `cri` is Docker."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._kept: dict[str, HostConfig] = {}
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """As Docker's."""
+        return CAPABILITIES
+
+    def create_as(
+        self,
+        sandbox: SandboxHandle,
+        spec: ContainerSpec,
+        config: HostConfig,
+        *,
+        deadline: Deadline,  # noqa: ARG002
+    ) -> ContainerHandle:
+        """Make a container from this request."""
+        answer = _docker_accepted("ContainerCreate", dockerd.docker_created(config))
+        resources = ContainerResources(oom_score_adj=int(config.get("OomScoreAdj", 0)))
+        handle = self._made(sandbox, spec, resources, answer.resources)
+        self._kept[handle.id] = answer.held
+        return handle
+
+    def update_as(self, container: ContainerHandle, config: HostConfig, *, deadline: Deadline) -> None:  # noqa: ARG002
+        """Write what is named; the daemon keeps it beside what it was told before."""
+        known = self._known(container, "ContainerUpdate")
+        answer = _docker_accepted("ContainerUpdate", dockerd.docker_updated(self._kept[container.id], config))
+        self.write_as_oci("ContainerUpdate", known.cgroup, answer.resources, known.specification)
+        known.specification = answer.resources.over(known.specification)
+        self._kept[container.id] = answer.held
+
+    def stats(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:  # noqa: ARG002
+        """What the files of its cgroup show, as the API names it."""
+        cgroup = self._known(container, "ContainerStats").cgroup
+        limit = self._cgroups.text(cgroup, "memory.max").strip()
+        usage = int(self._cgroups.text(cgroup, "memory.current"))
+        return {"memory_stats": {"usage": usage, **({"limit": int(limit)} if limit.isdecimal() else {}), "stats": {}}}
+
+
+def _docker_accepted(method: str, answer: DockerdAnswer) -> DockerdAnswer:
+    if answer.refusal:
+        data = {"method": method, "code": "400", "details": answer.refusal}
+        raise RuntimeCallError(f"fake answered 400: {answer.refusal}", where=method, data=data)
+    return answer
+
+
+class FakeOciRuntime(FakeRuntime):
+    """The Runtime port in memory as an OCI runtime keeps it that is driven directly."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._bundles: dict[str, OciRequest] = {}
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """As the adapter's."""
+        return able(self._runtimes.oci, self._host.driver)
+
+    def create_from(
+        self,
+        sandbox: SandboxHandle,
+        spec: ContainerSpec,
+        request: OciRequest,
+        *,
+        deadline: Deadline,  # noqa: ARG002
+    ) -> ContainerHandle:
+        """Make a container of this bundle."""
+        handle = self._made(sandbox, spec, ContainerResources(), request.resources)
+        self._bundles[handle.id] = request
+        return handle
+
+    def start(self, container: ContainerHandle, *, deadline: Deadline) -> None:
+        """Start it, in a unit with the properties that its annotations ask for."""
+        request = self._bundles.get(container.id, OciRequest())
+        if request.unit_properties and self._host.driver is CgroupDriver.SYSTEMD:
+            unit = self._known(container, "start").cgroup
+            self._cgroups.make(unit)
+            for name, text in files_of_properties(request.unit_properties).items():
+                self._cgroups.put(unit, name, text)
+        super().start(container, deadline=deadline)
+
+    def update_with(self, container: ContainerHandle, request: OciRequest, *, deadline: Deadline) -> None:  # noqa: ARG002
+        """Write what is named, unless less is allowed than is used and that was to be seen to."""
+        known = self._known(container, "update")
+        asked = request.resources
+        used = int(self._cgroups.text(known.cgroup, "memory.current"))
+        if asked.check_before_update and asked.memory_limit is not None and asked.memory_limit <= used:
+            details = f"rejecting memory limit {asked.memory_limit} <= usage {used}"
+            data = {"method": "update", "code": "status 1", "details": details}
+            raise RuntimeCallError(f"fake answered: {details}", where="update", data=data)
+        self.write_as_oci("update", known.cgroup, asked, known.specification)
+        known.specification = asked.over(known.specification)
+
+    def stats_event(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:  # noqa: ARG002
+        """What the files of its cgroup show, as runc tells it."""
+        cgroup = self._known(container, "events").cgroup
+        limit = self._cgroups.text(cgroup, "memory.max").strip()
+        usage = int(self._cgroups.text(cgroup, "memory.current"))
+        return {
+            "memory": {"usage": {"usage": usage, **({"limit": int(limit)} if limit.isdecimal() else {})}, "raw": {}}
+        }
+
+    def follow(self, container: ContainerHandle, *, deadline: Deadline) -> None:  # noqa: ARG002
+        """Nothing happens here that is not seen."""
+        self._known(container, "events")
+
+    def followed(self, container: ContainerHandle, *, deadline: Deadline) -> Sequence[str]:  # noqa: ARG002
+        """An OOM kill, if that is how it ended."""
+        return ["oom"] if self._known(container, "events").reason == "OOMKilled" else []

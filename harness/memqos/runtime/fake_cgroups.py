@@ -1,8 +1,8 @@
 """A cgroup tree in memory, which keeps values as the kernel does; for fakes, never for conformance results.
 
-It answers the reading commands of `scan` and single files, so that a fake target with it mounted can be read like a
-machine. One of cgroup v1 has its files in several hierarchies, and makes a cgroup in all of them. Nothing in it uses
-memory: memory.current is 0 and no event ever happens, unless a test says so with `show`.
+It answers the reading commands of `cgroupfs.parse` and single files, so that a fake target with it mounted can be read
+like a machine. One of cgroup v1 has its files in several hierarchies, and makes a cgroup in all of them. Nothing in it
+uses memory: memory.current is 0 and no event ever happens, unless a test says so with `show`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ import itertools
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from memqos.cgroupfs import scan
-from memqos.cgroupfs.hierarchy import SYSTEMD, Hierarchy, Legacy, Unified
-from memqos.cgroupfs.mount import CgroupMount
+from memqos.cgroupfs import parse
+from memqos.cgroupfs.hierarchy import SYSTEMD, CgroupMount, Hierarchy, Legacy, Unified
 from memqos.clock import Deadline
 from memqos.engine.translate.kernel_text import shows
 from memqos.model.knob import Knob, knobs_of
 from memqos.model.node import CgroupVersion
 from memqos.model.path import ROOT, CgroupPath
-from memqos.model.read_back import read_back
+from memqos.model.reading import read_back
 from memqos.target.fake import FakeAnswer, FakeFiles, Handler, RefusedError
 
 __all__ = ["FAKE_HIERARCHY", "FAKE_LEGACY", "FakeCgroups"]
@@ -107,9 +106,9 @@ class FakeCgroups:
     def commands(self) -> dict[tuple[str, ...], Handler]:
         """The scripts of the commands by which a tree is read, for FakeTarget."""
         return {
-            scan.files_command(())[0]: self._scan_files,
-            scan.first_process_command("oom_score_adj", ()): self._first_processes,
-            scan.named_processes_command("oom_score_adj", "", "")[:5]: self._named_processes,
+            parse.files_command(())[0]: self._scan_files,
+            parse.first_process_command("oom_score_adj", ()): self._first_processes,
+            parse.named_processes_command("oom_score_adj", "", "")[:5]: self._named_processes,
         }
 
     def run_in(self, path: CgroupPath, oom_score_adj: int) -> None:

@@ -22,7 +22,7 @@ from memqos.errors import EnvironmentNotAbleError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
-from memqos.runtime import oci_answers, oci_commands
+from memqos.runtime import oci_commands
 from memqos.runtime.base import (
     CallRecorder,
     Capability,
@@ -37,9 +37,8 @@ from memqos.runtime.base import (
     Traces,
     keep_none,
 )
-from memqos.runtime.oci_answers import command_refusal
-from memqos.runtime.oci_commands import GONE, BundleFolders, SeenContainer
-from memqos.runtime.recorded import RecordedCalls
+from memqos.runtime.calls import RecordedCalls
+from memqos.runtime.oci_commands import GONE, BundleFolders, SeenContainer, command_refusal
 from memqos.target.base import CommandResult, Target
 
 __all__ = ["OciRuntime"]
@@ -199,7 +198,7 @@ class OciRuntime:
             program=program,
             name=posixpath.basename(program),
             systemd=driver is CgroupDriver.SYSTEMD,
-            options=oci_answers.OPTIONS.get(oci.runtime, ()),
+            options=oci_commands.OPTIONS.get(oci.runtime, ()),
         )
         self._asked: dict[str, OciResources] = {}
         self._first = FirstProcesses(target)
@@ -212,7 +211,7 @@ class OciRuntime:
     @property
     def capabilities(self) -> frozenset[Capability]:
         """All that is not CRI's or Docker's alone, and of crun and runsc what they can."""
-        return oci_answers.able(self._oci, self._driver)
+        return oci_commands.able(self._oci, self._driver)
 
     def greet(self, *, deadline: Deadline) -> None:
         """See that the target has what this adapter needs; EnvironmentNotAbleError naming what it has not."""
@@ -227,7 +226,7 @@ class OciRuntime:
     def version(self, *, deadline: Deadline) -> RuntimeVersion:
         """`--version`: name and version of its first line, and the version of the specification it keeps."""
         result = self._target.run([self._places.program, "--version"], deadline=deadline)
-        found = oci_answers.version_of(result.text)
+        found = oci_commands.version_of(result.text)
         if result.status or found is None:
             raise self._error("version", result)
         return found
@@ -309,7 +308,7 @@ class OciRuntime:
     def stats_event(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:
         """`events --stats`."""
         argv = [*self._places.command, "events", "--stats", container.id]
-        return oci_answers.stats_of(self._must("events", container, argv, deadline=deadline).text)
+        return oci_commands.stats_of(self._must("events", container, argv, deadline=deadline).text)
 
     def follow(self, container: ContainerHandle, *, deadline: Deadline) -> None:
         """`events`, with its output in the bundle."""
@@ -319,7 +318,7 @@ class OciRuntime:
     def followed(self, container: ContainerHandle, *, deadline: Deadline) -> Sequence[str]:
         """What `events` wrote there until now; RuntimeCallError with its words if it failed."""
         argv = oci_commands.followed(self._places, sandbox=container.sandbox.id, container=container.id)
-        return oci_answers.event_types(self._must("events", container, argv, deadline=deadline).text)
+        return oci_commands.event_types(self._must("events", container, argv, deadline=deadline).text)
 
     def update_sandbox(
         self,
@@ -337,7 +336,7 @@ class OciRuntime:
     def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:
         """`state` until it says running, which holds while the first process lives; and what conmon kept of an end."""
         if self._first.still_runs(container.id, deadline=deadline):
-            return oci_answers.status_of(SeenContainer(state=ContainerState.RUNNING))
+            return oci_commands.status_of(SeenContainer(state=ContainerState.RUNNING))
         argv = oci_commands.looking(self._places, sandbox=container.sandbox.id, container=container.id)
         result = self._run("state", container.id, argv, deadline=deadline)
         if result.status == GONE:
@@ -347,7 +346,7 @@ class OciRuntime:
         seen = oci_commands.seen(result.text)
         if seen.state is ContainerState.RUNNING:
             self._first.said_to_run(container.id)
-        return oci_answers.status_of(seen)
+        return oci_commands.status_of(seen)
 
     def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:  # noqa: ARG002 - no call is made
         """The bundle, which memqos wrote, and what the runtime keeps below its `--root`."""
@@ -390,7 +389,7 @@ class OciRuntime:
 
     def _read(self, method: str, translation: OciTranslation) -> OciResources:
         """What of a request the program reads."""
-        return oci_answers.accepted(method, as_read(translation, self._oci, self._driver))
+        return oci_commands.accepted(method, as_read(translation, self._oci, self._driver))
 
     def _deleting(self, sandbox: SandboxHandle, container_id: str) -> list[str]:
         return oci_commands.deleting(self._places, sandbox=sandbox.id, container=container_id)
@@ -417,7 +416,7 @@ class OciRuntime:
         stdin = b"" if document is None else json.dumps(document).encode()
         with self._calls.call(method, {"id": about, "argv": list(argv), **said}, deadline) as call:
             result = self._target.run(argv, deadline=deadline, stdin=stdin)
-            call.reply = oci_answers.answer(result)
+            call.reply = oci_commands.answer(result)
         return result
 
     def _error(self, method: str, result: CommandResult) -> RuntimeCallError:

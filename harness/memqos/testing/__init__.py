@@ -5,11 +5,14 @@ Types are for annotations; the values come from the plugin's fixtures, and in a 
 
 from memqos.catalog.kubelets import KubeletCase
 from memqos.enactor.base import AdmittedPod
-from memqos.node.behaviour.combining import Combined, after, both, either
 from memqos.node.behaviour.conditions import (
+    Combined,
     Condition,
     Sample,
+    after,
+    both,
     counted,
+    either,
     ended,
     exceeds,
     faults,
@@ -27,7 +30,7 @@ from memqos.node.pods.population import Population
 from memqos.node.pods.resizing import Moment, Resized
 from memqos.node.under_test import NodeUnderTest
 from memqos.plugin.collection.catalogue import Catalogue
-from memqos.plugin.results.evidence import Evidence
+from memqos.plugin.fixtures import Evidence
 from memqos.runtime.base import ContainerHandle, ContainerStatus, Mount, SandboxHandle
 from memqos.workload.command import Anon, Command, Exit, File, Free, Hold, Read, Report, Tmpfs, Touch, arguments
 from memqos.workload.report import ReportLine

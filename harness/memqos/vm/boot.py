@@ -11,11 +11,8 @@ from memqos.clock import Deadline
 from memqos.errors import DamagedOriginError, MachineryError, NoSpaceError, UsageError
 from memqos.model.topology import Topology
 from memqos.vm.cache.entry import Image, recheck_image
-from memqos.vm.cache.keys import client_key
-from memqos.vm.cache.store import Cache
-from memqos.vm.checkpoint.making import Making, discard_checkpoint, ensure_checkpoint, recheck_checkpoint
-from memqos.vm.checkpoint.restore import restored
-from memqos.vm.checkpoint.stored import Checkpoint
+from memqos.vm.cache.store import Cache, client_key
+from memqos.vm.checkpoint import Checkpoint, Making, discard_checkpoint, ensure_checkpoint, recheck_checkpoint, restored
 from memqos.vm.guest.installing import install, put_in
 from memqos.vm.guest.sealing import SEALED, seal_runc
 from memqos.vm.guest.view import Declared, verify_guest

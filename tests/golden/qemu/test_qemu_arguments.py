@@ -9,8 +9,15 @@ from memqos.catalog.topologies import load_topology, topology_names
 from memqos.model.topology import SwapDevice, Topology, Zone
 from memqos.vm.host.programs import Qemu
 from memqos.vm.qemu.accelerator import probe_arguments
-from memqos.vm.qemu.command import overlay_arguments, qemu_arguments
-from memqos.vm.qemu.spec import Accelerator, DiskFormat, MachineSpec, RamFiles, RamUse
+from memqos.vm.qemu.spec import (
+    Accelerator,
+    DiskFormat,
+    MachineSpec,
+    RamFiles,
+    RamUse,
+    overlay_arguments,
+    qemu_arguments,
+)
 
 HERE = Path(__file__).parent
 MIB = 1 << 20

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from memqos.engine.answer.explain import reason_lines
+from memqos.engine.answer.finding import subject_of
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, Reason
-from memqos.engine.subject import subject_of
 from memqos.model.knob import ABSENT
 from tests.golden.reasons.nodes import PLANS, Planned
 

@@ -6,11 +6,10 @@ from typing import Any
 
 from memqos.engine.answer.difference import differences, differences_text
 from memqos.engine.answer.explain import failure, knob_reasons, plan_tree, translations_text
-from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.cgroup.protection import Sheltered, shelter, shelter_text
 from memqos.engine.plan import Plan
 from memqos.engine.releases.errata import errata_text
-from memqos.engine.subject import Subject
 from memqos.engine.translate.explain import Language
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.model.knob import Knob

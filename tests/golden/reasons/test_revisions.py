@@ -10,7 +10,7 @@ from memqos.engine.plan import Plan, Reason
 from memqos.engine.releases.table import RELEASES, Family
 from memqos.model.knob import Knob
 from memqos.model.node import NodeFacts
-from memqos.node.pods.binding import bound_to
+from memqos.node.pods.foreign_writes import bound_to
 from tests.golden.reasons.nodes import PLANS
 from tests.golden.reasons.plans import explained, plan_of
 from tests.golden.reasons.resizes import RESIZES

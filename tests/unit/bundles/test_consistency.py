@@ -11,10 +11,9 @@ from memqos.bundles.verifying import seal
 from memqos.cli.main import run
 from memqos.errors import ExitCode
 from memqos.page.overview import overview
-from memqos.report.junit import junit_xml
+from memqos.report.ci_results import finished_json, junit_xml
 from memqos.report.markdown import badge_json, markdown
 from memqos.report.outcome import Outcome
-from memqos.report.prow import finished_json
 from memqos.report.summary import summary_lines
 from memqos.report.verdict import verdict_line
 from tests.documents import misfits

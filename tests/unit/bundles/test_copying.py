@@ -80,7 +80,7 @@ def test_what_does_not_become_whole_is_taken_back(capsys, monkeypatch, tmp_path,
     def full(folder):
         raise OSError(28, "No space left on device", str(folder / "SHA256SUMS"))
 
-    monkeypatch.setattr("memqos.cli.results_folders.seal", full)
+    monkeypatch.setattr("memqos.cli.report.seal", full)
     if there:
         (tmp_path / "made").mkdir()
 

@@ -11,7 +11,7 @@ from memqos.bundles.reading import read_results
 from memqos.errors import UsageError
 from memqos.page.building import case_document, columns_of, findings_document, index_document, page_html
 from memqos.page.overview import overview
-from memqos.report.junit import junit_xml
+from memqos.report.ci_results import junit_xml
 from memqos.report.markdown import badge_json, markdown
 from memqos.report.summary import summary_lines
 from tests.recorded import TRIXIE

@@ -1,7 +1,6 @@
 """Changes over time become columns: every value at every time, limits that are none without a line, events as marks."""
 
-from memqos.bundles.evidence import CaseEvidence
-from memqos.bundles.series import MOST_POINTS, charts_of
+from memqos.bundles.evidence import MOST_POINTS, CaseEvidence, charts_of
 from tests.recorded import TRIXIE
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memqos.cgroupfs.hierarchy import Hierarchy, Legacy, find_hierarchy, hierarchy_of
-from memqos.cgroupfs.mount import CgroupMount
+from memqos.cgroupfs.hierarchy import CgroupMount, Hierarchy, Legacy, find_hierarchy, hierarchy_of
 from memqos.clock import Deadline
 from memqos.errors import EnvironmentNotAbleError, TargetError
 from memqos.model.node import CgroupVersion

@@ -1,6 +1,6 @@
 import pytest
 
-from memqos.cgroupfs.mount import CgroupMount, parse_mounts
+from memqos.cgroupfs.hierarchy import CgroupMount, parse_mounts
 from memqos.errors import CgroupFileError
 from memqos.model.node import CgroupVersion
 from memqos.model.path import ROOT, CgroupPath

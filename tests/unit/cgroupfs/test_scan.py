@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memqos.cgroupfs import scan
+from memqos.cgroupfs import parse
 from memqos.model.reading import NoFile, Unreadable
 
 
@@ -27,10 +27,10 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def scan_files(*paths: str) -> scan.Scan:
-    argv, stdin = scan.files_command(paths)
+def scan_files(*paths: str) -> parse.Scan:
+    argv, stdin = parse.files_command(paths)
     done = subprocess.run(argv, input=stdin, capture_output=True, check=False)
-    return scan.parse_files(paths, done.stdout, done.stderr)
+    return parse.parse_files(paths, done.stdout, done.stderr)
 
 
 def test_what_find_lists_and_grep_prints(tree: Path) -> None:
@@ -38,7 +38,7 @@ def test_what_find_lists_and_grep_prints(tree: Path) -> None:
     done = subprocess.run(
         ["sh", "-c", script, "sh", f"{tree}/pod:a:1", f"{tree}/other"], capture_output=True, check=True
     )
-    assert scan.parse_listed(done.stdout, done.stderr) == scan.Scan(
+    assert parse.parse_listed(done.stdout, done.stderr) == parse.Scan(
         files={
             f"{tree}/pod:a:1/memory.max": "4096\n",
             f"{tree}/pod:a:1/cpuset.mems": "\n",
@@ -50,7 +50,7 @@ def test_what_find_lists_and_grep_prints(tree: Path) -> None:
 
 
 def test_nothing_that_is_listed() -> None:
-    assert scan.parse_listed(b"\0", b"") == scan.Scan()
+    assert parse.parse_listed(b"\0", b"") == parse.Scan()
 
 
 def test_files_that_are_there_missing_empty_and_below_what_is_gone(tree: Path) -> None:
@@ -76,10 +76,10 @@ def test_a_file_of_the_first_process(tree: Path) -> None:
     own, gone, empty = (tree / name / "cgroup.procs" for name in ("pod b 'c", "other", "pod:a:1"))
     own.write_text(f"{2**30}\n{os.getpid()}\n")
     gone.write_text(f"{2**30}\n")
-    argv = scan.first_process_command("oom_score_adj", [str(own), str(gone), str(empty), f"{tree}/none"])
+    argv = parse.first_process_command("oom_score_adj", [str(own), str(gone), str(empty), f"{tree}/none"])
     done = subprocess.run(argv, capture_output=True, check=True)
     expected = Path("/proc/self/oom_score_adj").read_text()
-    assert (scan.parse_first_process(done.stdout), done.stderr) == ({str(own): expected}, b"")
+    assert (parse.parse_first_process(done.stdout), done.stderr) == ({str(own): expected}, b"")
 
 
 def test_a_file_of_each_process_that_runs_a_program(tree: Path) -> None:
@@ -87,29 +87,29 @@ def test_a_file_of_each_process_that_runs_a_program(tree: Path) -> None:
     own.write_text(f"1073741824\n{os.getpid()}\n")
     comm, score = (Path(f"/proc/self/{name}").read_text().strip() for name in ("comm", "oom_score_adj"))
     for program, expected in ((comm, {os.getpid(): score}), ("another", {})):
-        argv = scan.named_processes_command("oom_score_adj", str(own), program)
+        argv = parse.named_processes_command("oom_score_adj", str(own), program)
         done = subprocess.run(argv, capture_output=True, check=True)
-        assert (scan.parse_named_processes(done.stdout), done.stderr) == (expected, b"")
-    gone = scan.named_processes_command("oom_score_adj", f"{tree}/none", comm)
+        assert (parse.parse_named_processes(done.stdout), done.stderr) == (expected, b"")
+    gone = parse.named_processes_command("oom_score_adj", f"{tree}/none", comm)
     assert subprocess.run(gone, capture_output=True, check=True).stdout == b""
 
 
 def test_no_files_are_no_command_that_waits() -> None:
-    assert scan_files() == scan.Scan()
+    assert scan_files() == parse.Scan()
 
 
 def test_what_grep_read_before_an_error_does_not_count() -> None:
-    seen = scan.parse_files(["/a/f"], b"/a/f\0half\n", b"grep: /a/f: Input/output error\n")
+    seen = parse.parse_files(["/a/f"], b"/a/f\0half\n", b"grep: /a/f: Input/output error\n")
     assert seen.files == {"/a/f": Unreadable("Input/output error")}
 
 
 def test_a_file_that_vanishes_between_find_and_grep_is_not_there() -> None:
     for reason in (b"No such file or directory", b"No such device"):
-        assert scan.parse_listed(b"f /a/f\0\0", b"grep: /a/f: " + reason + b"\n") == scan.Scan()
+        assert parse.parse_listed(b"f /a/f\0\0", b"grep: /a/f: " + reason + b"\n") == parse.Scan()
 
 
 def test_a_complaint_that_names_no_file_is_kept() -> None:
-    assert scan.parse_files([], b"", b"xargs: grep: Permission denied\n\n").complaints == (
+    assert parse.parse_files([], b"", b"xargs: grep: Permission denied\n\n").complaints == (
         "xargs: grep: Permission denied",
     )
 

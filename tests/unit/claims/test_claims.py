@@ -2,8 +2,7 @@ import pytest
 
 from memqos import claims
 from memqos.claims import About, unproved
-from memqos.engine.answer.finding import Finding, Setter, Verdict
-from memqos.engine.subject import Subject
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.errors import ManifestError, UnknownNameError, UsageError
 
 GOOD = {"sentence": "It holds.", "source": "KEP-2570", "releases": "1.22+", "kind": "state", "about": "runtime"}

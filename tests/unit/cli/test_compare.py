@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from memqos.cli import comparing
 from memqos.cli import run as run_page
 from memqos.cli.main import run
 from memqos.errors import ExitCode
@@ -50,7 +49,7 @@ def binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def run_twice(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Runs]:
     def install(**given: Any) -> Runs:
         runs = Runs(**given)
-        monkeypatch.setattr(comparing, "run_alone", runs)
+        monkeypatch.setattr(run_page, "run_alone", runs)
         return runs
 
     return install

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from memqos.cli.main import run
-from memqos.cli.run import pytest_arguments
-from memqos.cli.suites import select_suites
+from memqos.cli.run import pytest_arguments, select_suites
 from memqos.config.settings import resolve
 from memqos.errors import UsageError
 
@@ -90,7 +89,7 @@ import pytest
 def test_it(qos_evidence, number):
     from memqos.engine.answer.finding import Finding, Verdict
     from memqos.engine.answer.finding import Setter
-    from memqos.engine.subject import Subject
+    from memqos.engine.answer.finding import Subject
     made = dict(subject=Subject.of_machine("s"), set_by=Setter.RUNTIME, expected="1", observed="1")
     qos_evidence.settle(Finding(verdict=Verdict.CONFORMS, cgroup="/c", knob="memory.max", **made))
 """

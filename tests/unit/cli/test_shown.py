@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from memqos.catalog.runtime_names import runtimes_named
+from memqos.catalog.runtimes import runtimes_named
 from memqos.cli.main import run
 from memqos.engine.translate.versions import TRIXIE
 

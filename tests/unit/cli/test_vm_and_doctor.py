@@ -7,11 +7,11 @@ import pytest
 from click.testing import CliRunner
 
 from memqos.catalog.profiles import load_profile
-from memqos.cli import doctor, vm, vm_machine
+from memqos.cli import doctor, vm
 from memqos.errors import ExitCode, MissingProgramError, UnknownNameError, UsageError
 from memqos.vm.cache.entry import write_manifest
 from memqos.vm.cache.store import default_cache
-from memqos.vm.checkpoint.stored import checkpoints_folder, seal_checkpoint
+from memqos.vm.checkpoint import checkpoints_folder, seal_checkpoint
 from memqos.vm.image.making import image_name
 from memqos.vm.qemu.accelerator import AcceleratorChoice
 from memqos.vm.qemu.spec import Accelerator
@@ -129,7 +129,7 @@ def test_an_option_in_the_place_of_a_command_is_refused_before_anything_is_built
 
 def test_two_dashes_before_a_command_are_no_part_of_it(monkeypatch):
     asked = []
-    monkeypatch.setattr(vm_machine, "into", lambda name, words, _: asked.append((name, words)) or 0)
+    monkeypatch.setattr(vm, "into", lambda name, words, _: asked.append((name, words)) or 0)
     invoke(vm.command, "exec", "trixie", "--", "uname", "-r")
     assert asked == [("trixie", ("uname", "-r"))]
 
@@ -350,7 +350,7 @@ def test_a_shell_has_the_runtime_that_is_asked_for(cache, monkeypatch, runtime, 
         asked.append(profile.additions)
         raise UsageError("that is enough.")
 
-    monkeypatch.setattr(vm_machine, "boot", boot)
+    monkeypatch.setattr(vm, "boot", boot)
     with pytest.raises(UsageError, match="that is enough"):
         invoke(vm.command, "shell", "trixie", "--runtime", runtime)
     assert asked == [added]

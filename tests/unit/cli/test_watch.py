@@ -147,9 +147,7 @@ def test_an_interrupt_reaches_the_run_once_and_ends_both(tmp_path, binary):
         "print('interrupts', len(came), flush=True)\n"
         "sys.exit(2)\n"
     )
-    code = (
-        f"import os; os.environ['PYTHONPATH'] = {str(package.parent)!r}\nfrom memqos.cli.own_process import run_alone\n"
-    )
+    code = f"import os; os.environ['PYTHONPATH'] = {str(package.parent)!r}\nfrom memqos.cli.run import run_alone\n"
     code += "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     code += "try:\n    run_alone(['x'])\nexcept KeyboardInterrupt:\n    print('ended')\n"
     process = subprocess.Popen(

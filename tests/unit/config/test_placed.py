@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from memqos.config.files import settings_files
-from memqos.config.placed import PlacedFile, placed_file
-from memqos.config.settings import resolve
+from memqos.config.settings import PlacedFile, placed_file, resolve
 from memqos.errors import UsageError
 
 

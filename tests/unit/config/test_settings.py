@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from memqos.config.files import FromFile
-from memqos.config.settings import Settings, resolve, unknown_variables
+from memqos.config.settings import Settings, StatedRuntime, TimeBudget, resolve, unknown_variables
 from memqos.config.table import SETTINGS
-from memqos.config.values import StatedRuntime, TimeBudget
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.node import CgroupDriver, CgroupVersion
 from tests.documents import misfits

@@ -1,7 +1,7 @@
 import pytest
 
 from memqos.clock import Deadline
-from memqos.enactor.patience import Patience
+from memqos.enactor.base import Patience
 from memqos.errors import DeadlineError
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from memqos.agent.program import program
-from memqos.cgroupfs.hierarchy import Legacy
-from memqos.cgroupfs.mount import CgroupMount
+from memqos.cgroupfs.hierarchy import CgroupMount, Legacy
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enforce.apply import Enforcement, find_leftovers

@@ -1,6 +1,6 @@
 import pytest
 
-from memqos.enforce.systemd import Property, kept_properties, slice_properties, unit_of, value_properties
+from memqos.enforce.steps import Property, kept_properties, slice_properties, unit_of, value_properties
 from memqos.model.knob import MAX, UNLIMITED, Bytes, CpuMax, Knob, KnobValue, Number, Text
 from memqos.model.node import CgroupVersion
 from memqos.model.path import CgroupPath

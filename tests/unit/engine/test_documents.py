@@ -5,9 +5,8 @@ import json
 import pytest
 
 from memqos.engine.answer.document import finding_document, finding_from
-from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.plan import Input, Level, Reason
-from memqos.engine.subject import Subject
 
 REASON = Reason(
     rule="a rule",

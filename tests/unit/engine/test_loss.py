@@ -10,12 +10,12 @@ from memqos.engine.answer.finding import (
     HopHeld,
     Loss,
     Setter,
+    Subject,
     Verdict,
     changed_later,
     first_lost,
     unseen_loss,
 )
-from memqos.engine.subject import Subject
 
 ASKED = "unified memory.high = 104857600"
 IN_UNIT = "MemoryHigh=104857600"

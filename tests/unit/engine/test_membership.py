@@ -2,9 +2,8 @@
 
 import pytest
 
-from memqos.engine.answer.finding import Setter, Verdict
+from memqos.engine.answer.finding import Setter, Subject, Verdict
 from memqos.engine.answer.verdict import outside_finding, processes_finding
-from memqos.engine.subject import Subject
 from memqos.model.path import CgroupPath
 from memqos.model.reading import NoFile
 

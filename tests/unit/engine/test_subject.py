@@ -2,8 +2,8 @@
 
 import pytest
 
+from memqos.engine.answer.finding import Subject
 from memqos.engine.plan import Level
-from memqos.engine.subject import Subject
 
 
 @pytest.mark.parametrize(

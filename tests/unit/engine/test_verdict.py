@@ -3,12 +3,11 @@ from dataclasses import replace
 import pytest
 
 from memqos.engine.answer.explain import failure, knob_reasons, plan_tree, reason_lines, shown_amount
-from memqos.engine.answer.finding import Finding, Setter, Verdict, worst
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict, worst
 from memqos.engine.answer.verdict import judge, judge_node, judge_pod, judged_files
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason, Refusal
-from memqos.engine.subject import Subject
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.model.knob import ABSENT, MAX, Bytes, Knob
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, RuntimeFlavour

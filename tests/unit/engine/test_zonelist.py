@@ -2,8 +2,8 @@
 
 import pytest
 
-from memqos.engine.cgroup.zonelist import Fallback, fallback
 from memqos.model.node import NumaZone
+from memqos.model.topology import Fallback, fallback
 
 GIB = 1 << 30
 

@@ -11,7 +11,7 @@ import pyte
 import pytest
 
 from memqos.face.live import LiveScreen
-from memqos.face.screen import Tone
+from memqos.face.showing import Tone
 from memqos.face.stream import Output
 from memqos.face.tally import Tally
 from memqos.report.outcome import Outcome

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from memqos.face.opening import LogScreen
-from memqos.face.screen import Tone
 from memqos.face.services import GitHub, GitLab, NoService
+from memqos.face.showing import Tone
 from memqos.face.stream import Output
 from memqos.face.tally import Tally
 from memqos.report.outcome import Outcome

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from memqos.engine.subject import Subject
-from memqos.face.screen import Tone
+from memqos.engine.answer.finding import Subject
 from memqos.face.services import GitHub
-from memqos.face.showing import Face
+from memqos.face.showing import Face, Tone
 from memqos.report.outcome import Outcome
 from tests.unit.face.made import HandClock, Remembering, deviating
 from tests.unit.report.sample import result

@@ -2,8 +2,7 @@
 
 import pytest
 
-from memqos.face.tally import Tally, span
-from memqos.face.words import far
+from memqos.face.tally import Tally, far, span
 from memqos.report.outcome import Outcome
 
 CASES = {"a::1": "a", "a::2": "a", "b::1": "b"}

@@ -4,8 +4,7 @@ from memqos.model.knob import ABSENT, MAX, UNLIMITED, Bytes, CpuMax, Knob, Numbe
 from memqos.model.node import CgroupVersion
 from memqos.model.path import ROOT, CgroupPath
 from memqos.model.pod import Pod
-from memqos.model.read_back import read_back
-from memqos.model.reading import CgroupReading, NoFile, Reading, Unreadable
+from memqos.model.reading import CgroupReading, NoFile, Reading, Unreadable, read_back
 
 
 @pytest.mark.parametrize(

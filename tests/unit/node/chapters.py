@@ -12,8 +12,8 @@ from memqos.catalog.kubelets import load_kubelets
 from memqos.claims import About
 from memqos.laboratory.evidence import Folder
 from memqos.plugin.collection.catalogue import Catalogue
+from memqos.plugin.fixtures import Evidence
 from memqos.plugin.keys import Notes
-from memqos.plugin.results.evidence import Evidence
 
 SUITES = Path(__file__).parents[3] / "suites"
 CATALOGUE = Catalogue()

@@ -11,8 +11,8 @@ from memqos.catalog.kubelets import KubeletCase
 from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
+from memqos.enactor.base import Patience
 from memqos.enactor.kubelets_place import KubeletsPlace
-from memqos.enactor.patience import Patience
 from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.engine.releases.release import Variant
 from memqos.engine.translate.versions import TRIXIE, Runtimes
@@ -22,8 +22,8 @@ from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity
 from memqos.model.reading import Reading
 from memqos.node import NodeUnderTest
-from memqos.node.occupying import Tidying
-from memqos.node.pods.weighing import Weight
+from memqos.node.occupancy import Tidying
+from memqos.node.pods.recorder import Weight
 from memqos.place.fake import FakeAgent, FakeSampler
 from memqos.probe.facts import TargetFacts
 from memqos.probe.looks import Look, Spoken

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from memqos.engine.answer.finding import Finding, Setter, Verdict
-from memqos.engine.subject import Subject
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.errors import MachineryError
 from memqos.model.knob import Knob
 from memqos.node.fake import fake_node

@@ -6,7 +6,7 @@ from memqos.errors import DeadlineError, UsageError
 from memqos.model.knob import Knob
 from memqos.node import after, both, either, ended, rises
 from memqos.node.behaviour import watching
-from memqos.node.behaviour.combining import Unfinished
+from memqos.node.behaviour.conditions import Unfinished
 from memqos.node.behaviour.watched import Sees
 from memqos.node.behaviour.watching import Waiting
 from tests.unit.node.fakes import Bench, kubelet, pod

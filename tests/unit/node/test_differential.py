@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from memqos.engine.answer.finding import Finding, Setter, Verdict
-from memqos.engine.subject import Subject
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.errors import NonconformanceError
 from memqos.node.requests.differential import compared, made
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.node.behaviour.entering import ENTRY, Entering, patience, unseen
+from memqos.node.behaviour.throttling import ENTRY, Entering, patience, unseen
 
 MIB = 1 << 20
 

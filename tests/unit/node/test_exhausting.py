@@ -77,7 +77,7 @@ def test_what_the_model_does_not_name_is_not_expected_to_be_killed():
 
 
 def test_a_narrow_lead_is_not_observable(monkeypatch):
-    monkeypatch.setattr("memqos.node.behaviour.exhausting.MARGIN", 1 << 40)
+    monkeypatch.setattr("memqos.node.behaviour.pressure.MARGIN", 1 << 40)
     with watched(ExhaustedBench().node, KUBELETS["v1.36-none"], "holds-little", "greedy-guaranteed") as watch:
         ends = watch.exhaust("greedy-guaranteed")
 

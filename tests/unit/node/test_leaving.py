@@ -9,7 +9,7 @@ import pytest
 from memqos.enactor import admission
 from memqos.errors import DeadlineError, RuntimeCallError, TargetError
 from memqos.node import NodeUnderTest
-from memqos.node.occupying import Tidying
+from memqos.node.occupancy import Tidying
 from memqos.place.fake import FakeSampler
 from memqos.runtime.fake import FakeRuntime
 from tests.unit.node.fakes import Bench, kubelet, pod

@@ -14,7 +14,7 @@ from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.node import rises
-from memqos.node.pods.membership import place_outside
+from memqos.node.pods.population import place_outside
 from tests.unit.node.asked import Asked, findings
 from tests.unit.node.fakes import Bench, kubelet, pod
 
@@ -23,7 +23,7 @@ EMPTY = "populated 0\nfrozen 0\n"
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memqos.node.pods.membership.HEARING_SECONDS", 0.01)
+    monkeypatch.setattr("memqos.node.pods.population.HEARING_SECONDS", 0.01)
     monkeypatch.setattr("memqos.enactor.admission.HEARING_SECONDS", 0.01)
 
 

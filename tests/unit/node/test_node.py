@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.enactor.patience import Patience
+from memqos.enactor.base import Patience
 from memqos.engine.answer.finding import Verdict, worst
 from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.errors import MachineError, MachineryError, RuntimeCallError, TargetError
@@ -10,7 +10,7 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import QosClass
 from memqos.model.quantity import Quantity
 from memqos.node import NodeUnderTest
-from memqos.node.vital import Vital
+from memqos.node.occupancy import Vital
 from memqos.place.fake import FakeSampler
 from tests.unit.node.fakes import Bench, kubelet, pod
 

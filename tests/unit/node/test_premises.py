@@ -20,8 +20,8 @@ from memqos.model.node import CgroupVersion
 from memqos.node.behaviour import watching
 from memqos.node.behaviour.premises import Premises
 from memqos.plugin.collection.catalogue import Catalogue
+from memqos.plugin.fixtures import Evidence
 from memqos.plugin.keys import Notes
-from memqos.plugin.results.evidence import Evidence
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FAKE_LEGACY
 from tests.unit.node.chapters import called, given_to, scenes_of
 from tests.unit.node.fakes import FACTS, FAR, FOUR

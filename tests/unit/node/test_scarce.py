@@ -7,7 +7,8 @@ import pytest
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import EnvironmentNotAbleError, NonconformanceError
-from memqos.node.behaviour import scarce, watching
+from memqos.node.behaviour import watching
+from memqos.node.machine import shortage
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
 from memqos.target.fake import FakeTarget
 from tests.unit.node.chapters import KUBELETS, cases, chapter, evidence_in, pods
@@ -264,7 +265,7 @@ Node 0, zone    DMA32
 """
     target = FakeTarget(files={"/proc/zoneinfo": zones.encode()})
 
-    assert scarce.spare(target, 4096) == 2000 * 4096
+    assert shortage.spare(target, 4096) == 2000 * 4096
 
 
 def test_what_cpus_have_at_hand_can_be_taken_and_what_a_zone_keeps_for_itself_cannot():
@@ -293,7 +294,7 @@ Node 0, zone   Normal
 """
     target = FakeTarget(files={"/proc/zoneinfo": zones.encode()})
 
-    assert scarce.spare(target, 4096) == (1916 + 2300) * 4096
+    assert shortage.spare(target, 4096) == (1916 + 2300) * 4096
 
 
 def test_what_is_free_is_read_again_when_most_of_it_is_taken():
@@ -321,11 +322,11 @@ def test_the_machine_is_given_back_what_was_taken():
         return 0, b"67584\t/proc/sys/vm/min_free_kbytes\n", b""
 
     target = FakeTarget(files={"/proc/sys/vm/nr_hugepages": b"0\n"}, commands={("sh", "-ec"): run})
-    with pytest.raises(RuntimeError), scarce.scarce(target, FAKE_HIERARCHY):
+    with pytest.raises(RuntimeError), shortage.scarce(target, FAKE_HIERARCHY):
         raise RuntimeError
 
     assert said == [
-        (["/sys/fs/cgroup", "16384", "458752", scarce.KHUGEPAGED], b""),
+        (["/sys/fs/cgroup", "16384", "458752", shortage.KHUGEPAGED], b""),
         (["/sys/fs/cgroup"], b"67584\t/proc/sys/vm/min_free_kbytes\n"),
     ]
 
@@ -333,20 +334,20 @@ def test_the_machine_is_given_back_what_was_taken():
 def test_a_kernel_without_huge_pages_cannot_be_made_short():
     with (
         pytest.raises(EnvironmentNotAbleError, match="its kernel has no huge pages"),
-        scarce.scarce(FakeTarget(), FAKE_HIERARCHY),
+        shortage.scarce(FakeTarget(), FAKE_HIERARCHY),
     ):
         pass
 
 
 def test_the_lru_is_what_it_was_afterwards():
-    target = FakeTarget(files={scarce.GENERATIONS: b"0x0007\n"})
-    with scarce.reclaiming(target, generations=False):
-        assert target.read(scarce.GENERATIONS, deadline=Deadline.after(1)) == b"n\n"
+    target = FakeTarget(files={shortage.GENERATIONS: b"0x0007\n"})
+    with shortage.reclaiming(target, generations=False):
+        assert target.read(shortage.GENERATIONS, deadline=Deadline.after(1)) == b"n\n"
 
-    assert scarce.by_generations(target)
+    assert shortage.by_generations(target)
 
 
 def test_a_kernel_with_one_lru_is_left_with_it():
     target = FakeTarget()
-    with scarce.reclaiming(target, generations=True):
-        assert not scarce.by_generations(target)
+    with shortage.reclaiming(target, generations=True):
+        assert not shortage.by_generations(target)

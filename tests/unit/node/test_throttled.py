@@ -11,7 +11,7 @@ from memqos.errors import DeadlineError, NonconformanceError, RuntimeCallError, 
 from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour import watching
 from memqos.node.behaviour.conditions import faults
-from memqos.node.behaviour.growth import furthest
+from memqos.node.behaviour.throttling import furthest
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in
 from tests.unit.node.memory import PAGE, MemoryBench
 from tests.unit.node.samples import EVENTS, course, events, files, sample

@@ -17,7 +17,7 @@ from memqos.model.path import CgroupPath
 from memqos.node.requests.reported import stats_findings
 from memqos.place.fake import FakePlace
 from memqos.runtime.base import ContainerHandle, ContainerSpec, SandboxSpec
-from memqos.runtime.fake_docker import FakeDockerRuntime
+from memqos.runtime.fake import FakeDockerRuntime
 
 RUNTIMES = Runtimes(cri=traits_of("docker", "26.1.5"), oci=TRIXIE.oci)
 POD = CgroupPath.parse("/pod")

@@ -4,7 +4,7 @@ import pytest
 
 from memqos.engine.cgroup.cpu import WeightConversion
 from memqos.engine.translate.versions import Feature
-from memqos.laboratory.runtimes_in_use import runtimes_of
+from memqos.laboratory.station import runtimes_of
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from memqos.catalog.kubelet_flag_names import BOOLS, FIELD_FLAGS
+from memqos.catalog.kubelet_flags import BOOLS, FIELD_FLAGS
 from memqos.catalog.recorded_trees import load_tree, tree_of
 from memqos.cli.main import run
 from memqos.collector import program as collect_program

@@ -11,7 +11,7 @@ from memqos.errors import EnvironmentNotAbleError
 from memqos.place import bringing
 from memqos.place.bringing import compiler_for
 from memqos.target.base import CommandResult
-from memqos.vm.image.container_image import container_image
+from memqos.vm.image.recipe import container_image
 from tests.unit.vm.image.test_container_image import unpack
 
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from memqos.plugin.results.publishing import publish
+from memqos.plugin.results.ending import publish
 from memqos.report.outcome import Outcome
 from tests.unit.report.sample import BUNDLE, result
 

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from memqos.plugin.collection.sharing import Sharing
+from memqos.plugin.collection.workers import Sharing
 
 TESTS = [f"test_it.py::test_it[{number}]" for number in range(12)]
 

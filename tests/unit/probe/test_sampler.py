@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memqos.cgroupfs.hierarchy import Unified
-from memqos.cgroupfs.mount import CgroupMount
+from memqos.cgroupfs.hierarchy import CgroupMount, Unified
 from memqos.clock import Deadline, wait
 from memqos.errors import DeadlineError, TargetError
 from memqos.model.path import CgroupPath

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.plan import Input, Reason
-from memqos.engine.subject import Subject
 from memqos.report.bundle import Bundle, LeftOut
 from memqos.report.outcome import Outcome, TestResult
 

@@ -5,12 +5,12 @@ import dataclasses
 from memqos.engine.answer.finding import Verdict
 from memqos.report.again import again
 from memqos.report.bundle import Merged, Part
-from memqos.report.causes import causes_of
-from memqos.report.junit import junit_xml
+from memqos.report.ci_results import junit_xml
 from memqos.report.markdown import markdown
-from memqos.report.naming import names_of
+from memqos.report.matrix import names_of
 from memqos.report.outcome import Outcome
 from memqos.report.summary import summary_lines
+from memqos.report.verdict import causes_of
 from tests.unit.report.sample import BUNDLE, finding, result
 
 BAD = (finding(Verdict.DEVIATES),)

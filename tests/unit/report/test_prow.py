@@ -9,7 +9,7 @@ import pytest
 
 from memqos.errors import ExitCode
 from memqos.report.bundle import Bundle
-from memqos.report.prow import finished_json, started_json
+from memqos.report.ci_results import finished_json, started_json
 
 RUN = Bundle(
     started="2026-11-22T10:00:00+00:00",

@@ -9,21 +9,18 @@ import execnet
 import pytest
 
 from memqos.engine.answer.document import finding_from
-from memqos.engine.answer.finding import Finding, Loss, Setter, Verdict
-from memqos.engine.subject import Subject
+from memqos.engine.answer.finding import Finding, Loss, Setter, Subject, Verdict
 from memqos.errors import ExitCode
 from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, NoFile, Reading, Unreadable
 from memqos.page.building import case_document
-from memqos.report import junit, summary
+from memqos.report import ci_results, summary
 from memqos.report.again import again
-from memqos.report.as_json import as_json
-from memqos.report.causes import causes_of
+from memqos.report.bundle import as_json
 from memqos.report.markdown import markdown
-from memqos.report.outcome import Attempt, Outcome, exit_code, outcome_of
-from memqos.report.phase import Phase, result_of
-from memqos.report.verdict import verdict_line
+from memqos.report.outcome import Attempt, Outcome, Phase, exit_code, outcome_of, result_of
+from memqos.report.verdict import causes_of, verdict_line
 from tests.documents import misfits
 from tests.unit.report.sample import BUNDLE, REASON, RESULTS, finding, result
 
@@ -184,7 +181,7 @@ def test_a_reading_tells_a_missing_file_from_an_unreadable_one_and_from_its_text
 
 
 def test_junit_is_its_golden_and_xml():
-    text = junit.junit_xml(BUNDLE)
+    text = ci_results.junit_xml(BUNDLE)
 
     assert text == (GOLDEN / "junit_01.xml").read_text()
     suites = ET.fromstring(text).findall("testsuite")  # noqa: S314 - it is our own
@@ -223,7 +220,7 @@ def test_what_memqos_wrote_itself_is_counted_apart_from_what_the_runtime_made():
         "1 from an unknown writer, 1 deviate)"
     )
     assert misfits(bundle.to_json(), "bundle") == []
-    told = {one.get("name"): one.get("value") for one in ET.fromstring(junit.junit_xml(bundle)).iter("property")}  # noqa: S314
+    told = {one.get("name"): one.get("value") for one in ET.fromstring(ci_results.junit_xml(bundle)).iter("property")}  # noqa: S314
     assert told["findings.the runtime under test"] == "3"
     assert told["findings.memqos in the kubelet's place"] == "2"
     assert "findings.the kubelet" not in told
@@ -344,7 +341,7 @@ def test_an_attempt_that_does_not_count_is_in_every_report():
     ]
     assert "earlier_attempts" not in document[1]
     assert "its image had changed (the guest is silent)" in markdown(bundle)
-    assert 'name="earlier_attempts" value="the guest is silent"' in junit.junit_xml(bundle)
+    assert 'name="earlier_attempts" value="the guest is silent"' in ci_results.junit_xml(bundle)
     [page, _] = [case_document(one, [], name="", again="") for one in bundle.results]
     assert page["attempts"] == ["its image had changed. Attempt 1: the guest is silent"]
 
@@ -414,7 +411,7 @@ def test_every_exit_code_has_a_verdict(code):
 
 def test_junit_says_with_which_runtime_under_which_driver_a_case_ran():
     one = dataclasses.replace(result("one", Outcome.CONFORMS), runtime="oci:crun", driver="cgroupfs")
-    text = junit.junit_xml(dataclasses.replace(BUNDLE, results=(one,)))
+    text = ci_results.junit_xml(dataclasses.replace(BUNDLE, results=(one,)))
     assert '<property name="runtime" value="oci:crun" />' in text
     assert '<property name="driver" value="cgroupfs" />' in text
 

@@ -11,8 +11,8 @@ import pytest
 
 from memqos.cli.main import run
 from memqos.report.bundle import Bundle
+from memqos.report.markdown import support_badges, support_lines, support_markdown, support_of
 from memqos.report.outcome import Outcome, TestResult
-from memqos.report.support import support_badges, support_lines, support_markdown, support_of
 from tests.documents import misfits
 from tests.recorded import TRIXIE, copied
 

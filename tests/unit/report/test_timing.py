@@ -3,7 +3,7 @@
 import dataclasses
 
 from memqos.report import summary
-from memqos.report.timing import Timing, timing_text
+from memqos.report.summary import Timing, timing_text
 from tests.unit.report.sample import BUNDLE
 
 

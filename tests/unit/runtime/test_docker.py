@@ -28,9 +28,9 @@ from memqos.runtime.base import (
     Runtime,
     SandboxHandle,
     SandboxSpec,
+    SpeaksDocker,
 )
 from memqos.runtime.docker import DockerRuntime, connect_docker
-from memqos.runtime.speaking import SpeaksDocker
 
 MIB = 1 << 20
 POD = "/kubepods.slice/kubepods-pod1.slice"

@@ -28,10 +28,10 @@ from memqos.runtime.base import (
     Runtime,
     SandboxHandle,
     SandboxSpec,
+    SpeaksOci,
 )
 from memqos.runtime.oci import OciRuntime
 from memqos.runtime.oci_commands import GONE
-from memqos.runtime.speaking import SpeaksOci
 from memqos.target.fake import FakeAnswer, FakeTarget
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "oci" / "config.json"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from memqos.engine.answer.document import reason_document
+from memqos.engine.answer.finding import Subject, subject_of
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedPod, Reason
-from memqos.engine.subject import Subject, subject_of
 from memqos.engine.translate.explain import cri_document
 from memqos.model.knob import ABSENT
 

@@ -39,11 +39,10 @@ from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
 
-from memqos.engine.answer.finding import Finding, Hop, HopHeld, Loss, Setter, Verdict
+from memqos.engine.answer.finding import Finding, Hop, HopHeld, Loss, Setter, Subject, Verdict
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Input, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason, Remark
 from memqos.engine.pod.alike import Explained, ExplainedScore, Explanation, ScoreExplanation, slot, slots_in
-from memqos.engine.subject import Subject
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import Document, cri_document, translation_document
 from memqos.model.cri import ContainerResources

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.finding import Finding, Verdict, subject_of
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedPod, Reason, RefusedBy
 from memqos.engine.pod.alike import unexplained_files
 from memqos.engine.pod.sums import UNBOUNDED
 from memqos.engine.releases.release import titled
-from memqos.engine.subject import subject_of
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import Language, knob_lines, translation_lines
 from memqos.engine.translate.versions import Runtimes

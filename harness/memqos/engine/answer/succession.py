@@ -20,10 +20,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict, subject_of
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.engine.plan import UNEXPLAINED, Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
-from memqos.engine.subject import Subject, subject_of
 from memqos.model.knob import ABSENT, Knob
 
 __all__ = ["LEFT", "Past", "inherited", "succession"]

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.cgroup.control_files import default_text, is_unknown_file, shows_default
 from memqos.engine.plan import Reason
-from memqos.engine.subject import Subject
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText

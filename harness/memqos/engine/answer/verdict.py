@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from memqos.engine.answer.finding import Finding, Setter, Verdict, setter_of
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict, setter_of, subject_of
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, Reason
 from memqos.engine.pod.qos import BURSTABLE_SCORES
-from memqos.engine.subject import Subject, subject_of
 from memqos.model.knob import Knob, KnobValue, knobs_of
 from memqos.model.node import CgroupVersion
 from memqos.model.path import CgroupPath

@@ -12,7 +12,7 @@ from memqos.engine.releases.gates import enabled
 from memqos.engine.releases.table import Family, Gate, Novelty
 from memqos.engine.translate.runtime_rules import values
 from memqos.model.knob import ABSENT, Knob, KnobValue, Number, Text, knobs_of
-from memqos.model.read_back import read_back
+from memqos.model.reading import read_back
 
 __all__ = ["CgroupFiles", "unavailable"]
 

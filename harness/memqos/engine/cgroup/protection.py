@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from memqos.engine.answer.finding import Subject, subject_of
 from memqos.engine.cgroup.usage import ContainerUsage, in_sandbox, known_usage, use_of, why_unanswered
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod
-from memqos.engine.subject import Subject, subject_of
 from memqos.engine.translate.container import translate
 from memqos.model.knob import MAX, Bytes, Knob, Max
 from memqos.model.path import ROOT, CgroupPath

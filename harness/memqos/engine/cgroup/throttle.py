@@ -28,9 +28,9 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
+from memqos.engine.answer.finding import Subject, subject_of
 from memqos.engine.cgroup.usage import Unanswered, knobs_unmodelled, unanswered_document, unanswered_text
 from memqos.engine.plan import Plan, PlannedCgroup
-from memqos.engine.subject import Subject, subject_of
 from memqos.model.knob import Bytes, Knob
 
 __all__ = [

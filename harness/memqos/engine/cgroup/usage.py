@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from memqos.engine.answer.finding import Subject, subject_of
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer
-from memqos.engine.subject import Subject, subject_of
 from memqos.engine.translate.specification import stand_in
 from memqos.engine.translate.versions import SANDBOXED, RuntimeName, Runtimes
 from memqos.model.knob import Bytes, Knob

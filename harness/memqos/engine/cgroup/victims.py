@@ -25,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from memqos.engine.answer.finding import Subject, subject_of
 from memqos.engine.cgroup.usage import (
     ContainerUsage,
     Unanswered,
@@ -37,7 +38,6 @@ from memqos.engine.cgroup.usage import (
 )
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup
-from memqos.engine.subject import Subject, subject_of
 from memqos.model.knob import MAX, Bytes, Knob, Max, Number
 from memqos.model.path import ROOT, CgroupPath
 from memqos.model.pod import ContainerKind

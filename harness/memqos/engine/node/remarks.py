@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.cgroups import reserved_cgroups
-from memqos.engine.node.fit import status_allocatable
+from memqos.engine.node.placement import status_allocatable
 from memqos.engine.plan import Ignored, Remark
 from memqos.engine.pod.sums import PREFIX, amount
 from memqos.engine.releases.gates import GROUPS, OTHER_GATES, enabled

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from memqos.engine.cgroup import layout
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.node.fit import huge_page_capacity
+from memqos.engine.node.placement import huge_page_capacity
 from memqos.engine.numa.policies import configuration_error
 from memqos.engine.numa.reservation import hard_eviction
 from memqos.engine.pod.sums import amount

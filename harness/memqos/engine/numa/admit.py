@@ -31,13 +31,13 @@ from memqos.engine.numa.hints import (
     regenerate,
 )
 from memqos.engine.numa.policies import MemoryPolicy, PodLevel, Policies, TopologyPolicy, TopologyScope
-from memqos.engine.numa.reservation import first_table
-from memqos.engine.numa.static import (
+from memqos.engine.numa.reservation import (
     NOT_WHOLE,
     Rejection,
     allocate,
     container_started,
     explain,
+    first_table,
     remove_container,
     settle,
 )

@@ -46,7 +46,7 @@ from memqos.engine.pod.cgroup import PodConfig, pod_config, request_container
 from memqos.engine.pod.sums import amount
 from memqos.engine.releases.release import Variant
 from memqos.engine.releases.table import Family, Novelty
-from memqos.engine.resize.changes import Amounts, Changes, ContainerResize, resources_of
+from memqos.engine.resize.allocation import Amounts, Changes, ContainerResize, resources_of
 from memqos.engine.resize.outcome import ResizeStep, StepKind, Usage
 from memqos.engine.translate.container_files import made_files, updated_files
 from memqos.engine.translate.specification import reach_of_update
@@ -55,7 +55,7 @@ from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Absent, Bytes, CpuMax, Knob, KnobValue, Number
 from memqos.model.node import CgroupDriver
 from memqos.model.pod import Pod, QosClass
-from memqos.model.read_back import read_back
+from memqos.model.reading import read_back
 
 __all__ = ["Actuation", "hindrance", "without_overhead"]
 

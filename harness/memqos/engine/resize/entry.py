@@ -13,8 +13,14 @@ from memqos.engine.pod.allocated import allocated
 from memqos.engine.pod.qos import pod_qos
 from memqos.engine.releases.defaulting import seen_by
 from memqos.engine.resize.actuation import Actuation, hindrance
-from memqos.engine.resize.allocation import ResizeDecision, pending_order, resize_decision
-from memqos.engine.resize.changes import changes_of, changes_pod_level, comes_back
+from memqos.engine.resize.allocation import (
+    ResizeDecision,
+    changes_of,
+    changes_pod_level,
+    comes_back,
+    pending_order,
+    resize_decision,
+)
 from memqos.engine.resize.leftovers import left_behind
 from memqos.engine.resize.outcome import (
     Activity,

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.finding import Finding, Subject, Verdict, subject_of
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.engine.faults import FAULTS
 from memqos.engine.kubelet import Kubelet
@@ -27,7 +27,6 @@ from memqos.engine.pod.sums import amount
 from memqos.engine.releases.gates import enabled
 from memqos.engine.releases.table import Gate
 from memqos.engine.resize.outcome import Left, Resize, StepKind
-from memqos.engine.subject import Subject, subject_of
 from memqos.model.knob import ABSENT, Bytes, Knob
 from memqos.model.pod import Container, ContainerState, Pod, QosClass
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from memqos.engine.answer.finding import Subject
 from memqos.engine.plan import Expected, Plan, Reason
-from memqos.engine.subject import Subject
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from memqos.model.knob import MAX, UNLIMITED, Bytes, Knob, KnobValue, Number, Text
 from memqos.model.node import CgroupVersion
-from memqos.model.read_back import huge_pages_back, read_back
+from memqos.model.reading import huge_pages_back, read_back
 
 __all__ = ["listed", "memparse", "numbers", "reversed_bytes", "shows", "taken"]
 

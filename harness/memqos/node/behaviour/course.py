@@ -9,11 +9,9 @@ from memqos.engine.answer.finding import Finding
 from memqos.engine.cgroup.throttle import CHARGE_BATCH
 from memqos.model.knob import Knob
 from memqos.node.behaviour.conditions import SLACK, THROTTLE_US
-from memqos.node.behaviour.growth import looks_at
+from memqos.node.behaviour.location import Placed, Swapped
 from memqos.node.behaviour.oom import OomJudged
-from memqos.node.behaviour.placed import Placed
-from memqos.node.behaviour.swapped import Swapped
-from memqos.node.behaviour.throttled import Throttled
+from memqos.node.behaviour.throttling import Throttled, looks_at
 from memqos.workload.report import Done, StepLine
 
 __all__ = ["Course"]

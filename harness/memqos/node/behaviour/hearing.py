@@ -12,7 +12,7 @@ from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
 from memqos.node.behaviour.watched import WatchedContainer
-from memqos.node.pods.membership import place_outside
+from memqos.node.pods.population import place_outside
 from memqos.node.pods.recorder import Recorder
 from memqos.probe.looks import Appended, Failed, Look, Said, Spoken
 from memqos.probe.sampler import Sampling

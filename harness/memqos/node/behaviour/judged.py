@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
-from memqos.engine.answer.finding import Finding, Loss, Verdict
-from memqos.engine.subject import subject_of
+from memqos.engine.answer.finding import Finding, Loss, Verdict, subject_of
 from memqos.model.knob import Knob
 from memqos.node.behaviour.conditions import PEAKS, Sample, amounts_of
 from memqos.node.behaviour.premises import Premises, began, broken_of

@@ -13,9 +13,8 @@ from memqos.cgroupfs.hierarchy import find_hierarchy
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.engine.answer import verdict
-from memqos.engine.answer.finding import HELD, Finding, Setter, Verdict
+from memqos.engine.answer.finding import HELD, Finding, Setter, Subject, Verdict, subject_of
 from memqos.engine.plan import Plan, PlannedContainer, PlannedPod, Reason, kernel_revision
-from memqos.engine.subject import Subject, subject_of
 from memqos.errors import UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion

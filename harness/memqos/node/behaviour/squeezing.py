@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from memqos.engine.answer.finding import subject_of
 from memqos.engine.cgroup.protection import Effective, shelter
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
-from memqos.engine.subject import subject_of
 from memqos.errors import UsageError
 from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour.watched import WatchedContainer

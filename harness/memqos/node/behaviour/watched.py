@@ -10,21 +10,19 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from memqos.cgroupfs import parse
-from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.finding import Finding, subject_of
 from memqos.engine.answer.verdict import outside_finding
 from memqos.engine.plan import PlannedContainer
-from memqos.engine.subject import subject_of
 from memqos.errors import DeadlineError, RuntimeCallError, UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Bytes, Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText, NoFile, Reading
-from memqos.node.behaviour.combining import Combined
-from memqos.node.behaviour.conditions import Condition, Sample, work_done
+from memqos.node.behaviour.conditions import Combined, Condition, Sample, work_done
 from memqos.node.behaviour.course import Course
-from memqos.node.behaviour.entering import ENTRY, Entering, patience
 from memqos.node.behaviour.premises import Premises, is_there
-from memqos.node.pods.binding import bound_container, limited_container, refused_limit
+from memqos.node.behaviour.throttling import ENTRY, Entering, patience
+from memqos.node.pods.foreign_writes import bound_container, limited_container, refused_limit
 from memqos.runtime.base import ContainerHandle, ContainerState, ContainerStatus
 from memqos.workload.command import PROGRAM, Anon, Command, File, Tmpfs, arguments, finite_commands, line, threads_of
 from memqos.workload.control import Control

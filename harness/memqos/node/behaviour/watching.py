@@ -13,27 +13,23 @@ from dataclasses import dataclass
 from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.cgroup.protection import Shelter
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
-from memqos.engine.subject import Subject
 from memqos.errors import DeadlineError, UsageError
 from memqos.model.knob import Bytes, Knob
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
-from memqos.node.behaviour.combining import Combined, Unfinished, both, either
-from memqos.node.behaviour.conditions import Sample, ended, rises, work_done
+from memqos.node.behaviour.conditions import Combined, Sample, Unfinished, both, either, ended, rises, work_done
 from memqos.node.behaviour.course import Course
-from memqos.node.behaviour.exhausting import Exhausted, exhaustion_of, scores_of
 from memqos.node.behaviour.hearing import CALL_SECONDS, WATCH_SECONDS, Hearing
 from memqos.node.behaviour.pacing import Paces, Taking, taking_of, turns_of
 from memqos.node.behaviour.premises import Premises, premises_above
-from memqos.node.behaviour.pressing import Pressed
-from memqos.node.behaviour.scarce import by_generations, spare
+from memqos.node.behaviour.pressure import Exhausted, Pressed, Together, exhaustion_of, scores_of
 from memqos.node.behaviour.squeezing import Aim, Before, squeeze_of
-from memqos.node.behaviour.together import Together
 from memqos.node.behaviour.watched import Awaited, Sees, WatchedContainer, container_of
+from memqos.node.machine.shortage import by_generations, spare
 from memqos.node.pods.population import Population
 from memqos.target.base import Target
 from memqos.workload.command import Anon, Read

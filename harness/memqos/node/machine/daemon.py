@@ -13,9 +13,8 @@ from memqos.cgroupfs import parse
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.engine.answer.behaviour import behaviour_reason
-from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.cgroup.protection import Effective, Protected, Shelter, effective
-from memqos.engine.subject import Subject
 from memqos.model.knob import MAX, Bytes, Max
 from memqos.model.path import CgroupPath
 from memqos.node.behaviour.conditions import SLACK

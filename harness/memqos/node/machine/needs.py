@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from memqos.engine.cgroup.zonelist import fallback
 from memqos.model.node import CgroupVersion, NodeFacts
+from memqos.model.topology import fallback
 from memqos.probe.facts import TargetFacts
 from memqos.runtime.base import Capability, Runtime
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.plan import Reason, kernel_revision
-from memqos.engine.subject import Subject
 from memqos.errors import EnvironmentNotAbleError, TargetError, UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion

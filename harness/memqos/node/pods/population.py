@@ -1,4 +1,7 @@
-"""What was admitted: the plan, the pods with their handles, and the judgement of what the kernel holds for them."""
+"""What was admitted: the plan, the pods with their handles, and the judgement of what the kernel holds for them.
+
+Where a container's processes are, and whether it runs: the kernel bounds and counts only what is in its cgroup.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +10,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from memqos.cgroupfs.tree import CgroupTree
-from memqos.clock import Deadline
+from memqos.clock import Deadline, wait
 from memqos.enactor.base import AdmittedPod, Order
 from memqos.enactor.nobody import Nobody
 from memqos.engine.answer import verdict
-from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.answer.finding import Finding, Setter, Verdict, subject_of
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, ContainerIds, Unsure, judged_files, outside_finding
 from memqos.engine.plan import Plan, PlannedCgroup
-from memqos.engine.subject import subject_of
-from memqos.errors import NonconformanceError
+from memqos.errors import DeadlineError, NonconformanceError, TargetError
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod, QosClass
 from memqos.model.reading import CgroupReading, Reading
 from memqos.node.pods.setting_files import SettingFiles, unnamed_of_pod
 from memqos.node.pods.tracing import Tracing
-from memqos.runtime.base import ContainerHandle, SandboxHandle, SandboxSpec
+from memqos.runtime.base import ContainerHandle, ContainerState, Runtime, SandboxHandle, SandboxSpec
 
 if TYPE_CHECKING:
     from memqos.catalog.recorded_trees import RecordedTree
 
-__all__ = ["Population", "read_population", "recorded_population"]
+__all__ = ["HEARING_SECONDS", "Population", "place_outside", "read_population", "recorded_population", "still_runs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,3 +188,37 @@ def _containers(ids: ContainerIds) -> Iterator[ContainerHandle]:
     for (uid, name), container_id in ids.items():
         spec = SandboxSpec(name="", namespace="", uid=uid, cgroup_parent="", log_directory="")
         yield ContainerHandle(id=container_id, name=name, sandbox=SandboxHandle(id="", spec=spec), log_path="")
+
+
+SECONDS = 60.0
+HEARING_SECONDS = 20.0
+"""How long a runtime may take to notice that a container has ended."""
+
+_DELETED = " (deleted)"
+"""What stands behind the cgroup of a process that has ended, once that is removed (proc_cgroup_show)."""
+
+
+def place_outside(tree: CgroupTree, whole: CgroupPath, pids: Iterable[int]) -> str:
+    """The cgroup of the first of these processes that runs, and not in this one or below it; "" if there is none."""
+    for pid in pids:
+        try:
+            path = tree.cgroup_of(pid, deadline=Deadline.after(SECONDS))
+        except TargetError:
+            continue
+        if path != whole and not path.below(whole) and not str(path).endswith(_DELETED):
+            return str(path)
+    return ""
+
+
+def still_runs(runtime: Runtime, handle: ContainerHandle) -> bool:
+    """Whether a container runs, by the runtime's word, when it had time to notice that its processes are gone."""
+    try:
+        wait(
+            "the runtime knows that the container has ended",
+            lambda: runtime.status(handle, deadline=Deadline.after(SECONDS)),
+            until=lambda status: status.state is not ContainerState.RUNNING,
+            deadline=Deadline.after(HEARING_SECONDS),
+        )
+    except DeadlineError:
+        return True
+    return False

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.answer.verdict import VERSION_UNKNOWN
-from memqos.engine.subject import Subject
 from memqos.engine.translate.requested import RequestedContainer
 from memqos.engine.translate.specification import without_update
 from memqos.errors import RuntimeCallError

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from memqos.clock import Deadline
 from memqos.enactor.base import AdmittedPod, Enactment
 from memqos.engine.answer import verdict
-from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.plan import PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep, StepKind, standing_after
-from memqos.engine.subject import Subject
 from memqos.errors import RuntimeCallError, UsageError
 from memqos.model.pod import Container, Pod
 from memqos.model.reading import Reading

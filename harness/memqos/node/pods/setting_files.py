@@ -8,11 +8,10 @@ from functools import cached_property
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.engine.answer.finding import Finding, Setter
+from memqos.engine.answer.finding import Finding, Setter, subject_of
 from memqos.engine.answer.unnamed import Unnamed, unnamed_findings
 from memqos.engine.cgroup.control_files import SUBTREE_CONTROL, setting_names
 from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
-from memqos.engine.subject import subject_of
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.specification import not_modelled, what_is_unasked
 from memqos.model.cri import ContainerResources

@@ -22,11 +22,11 @@ from memqos.engine.answer.finding import (
     Verdict,
     changed_later,
     first_lost,
+    subject_of,
     unseen_loss,
 )
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.subject import subject_of
 from memqos.engine.translate.hops import UNIT_PROPERTIES, ShownHops, held_at
 from memqos.engine.translate.requested import RequestedContainer, requested, requested_again
 from memqos.engine.translate.versions import BUNDLES

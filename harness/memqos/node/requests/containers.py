@@ -17,7 +17,7 @@ from memqos.errors import UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
-from memqos.node.pods.membership import place_outside
+from memqos.node.pods.population import place_outside
 from memqos.node.pods.refusing import NAME, SUBJECT
 from memqos.node.requests.requesting import Requests
 from memqos.runtime.base import (
@@ -26,8 +26,8 @@ from memqos.runtime.base import (
     ContainerState,
     ContainerStatus,
     SandboxHandle,
+    SpeaksCri,
 )
-from memqos.runtime.speaking import SpeaksCri
 from memqos.threads import submit
 from memqos.workload.command import PROGRAM, Command, Hold, arguments
 

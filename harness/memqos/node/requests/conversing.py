@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from memqos.catalog.requests import RequestCase
 from memqos.cgroupfs import parse
 from memqos.clock import wait
-from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.finding import Finding, Subject
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.engine.plan import Level
-from memqos.engine.subject import Subject
 from memqos.engine.translate.requested import requested, requested_again
 from memqos.engine.translate.versions import RuntimeName
 from memqos.errors import RuntimeCallError

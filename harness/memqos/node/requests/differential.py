@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from memqos.catalog.requests import AnyRequestCase
-from memqos.engine.answer.finding import Finding, Setter, Verdict
-from memqos.engine.subject import Subject
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.errors import NonconformanceError
 
 __all__ = ["compared", "differences", "made"]

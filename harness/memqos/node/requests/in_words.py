@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from memqos.clock import Deadline
-from memqos.enactor.asking import start_container
+from memqos.enactor.admission import start_container
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.translate.requested import AnyRequest, OciRequest
 from memqos.errors import UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.pod import Container
-from memqos.runtime.base import ContainerHandle, ContainerSpec, Runtime, SandboxHandle
-from memqos.runtime.speaking import SpeaksDocker, SpeaksOci
+from memqos.runtime.base import ContainerHandle, ContainerSpec, Runtime, SandboxHandle, SpeaksDocker, SpeaksOci
 
 __all__ = ["ask_for_container", "ask_for_update", "over_bundles"]
 

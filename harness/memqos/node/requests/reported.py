@@ -14,8 +14,7 @@ from memqos.cgroupfs import parse
 from memqos.cgroupfs.parse import counters
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
-from memqos.engine.answer.finding import Finding, Setter, Verdict
-from memqos.engine.subject import Subject
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.errors import DeadlineError, UsageError
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
@@ -23,8 +22,7 @@ from memqos.model.reading import FileText
 from memqos.node.behaviour.oom import OOM_EXIT_CODE
 from memqos.node.pods.refusing import SUBJECT
 from memqos.node.requests.in_words import over_bundles
-from memqos.runtime.base import ContainerHandle, ContainerState, Runtime
-from memqos.runtime.speaking import SpeaksDocker, SpeaksOci
+from memqos.runtime.base import ContainerHandle, ContainerState, Runtime, SpeaksDocker, SpeaksOci
 
 __all__ = ["FILES", "figure_finding", "oom_event_findings", "stats_findings", "stock_of"]
 

@@ -15,22 +15,23 @@ from memqos.catalog.requests import AnyRequestCase, OciRequestCase
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import SYSTEM_CLOCK, Deadline, wait
 from memqos.enactor.base import AdmittedPod
-from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.answer.unnamed import Unnamed, unnamed_findings
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, PROCESSES, judge_cgroup, outside_finding
 from memqos.engine.cgroup.control_files import SUBTREE_CONTROL, is_unknown_file
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import PlannedCgroup
-from memqos.engine.subject import Subject
 from memqos.engine.translate.requested import (
     AnyRequest,
     OciRequest,
     RequestedContainer,
+    asked_settings,
     oom_score_adj_of,
     requested,
     requested_again,
+    requested_cgroup,
+    scope_cgroup,
 )
-from memqos.engine.translate.requested_files import asked_settings, requested_cgroup, scope_cgroup
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.specification import what_is_unasked
 from memqos.engine.translate.versions import Feature
@@ -40,8 +41,7 @@ from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Container
 from memqos.model.reading import FileText, NoFile, Reading
-from memqos.node.pods.membership import place_outside, still_runs
-from memqos.node.pods.population import Population
+from memqos.node.pods.population import Population, place_outside, still_runs
 from memqos.node.pods.recorder import Recorder
 from memqos.node.pods.refusing import (
     NAME,
@@ -55,17 +55,18 @@ from memqos.node.pods.refusing import (
     unchecked_update,
 )
 from memqos.node.pods.setting_files import SettingFiles, huge_pages_of
-from memqos.node.requests.beside import (
+from memqos.node.requests.in_words import ask_for_container, ask_for_update
+from memqos.node.requests.reported import oom_event_findings, stats_findings
+from memqos.node.requests.surroundings import (
     CONTROLLERS,
+    SCOPE_FILES,
     is_absent,
     kept_findings,
+    scope_findings,
     score_finding,
     uncounted_findings,
     written_by_others,
 )
-from memqos.node.requests.in_words import ask_for_container, ask_for_update
-from memqos.node.requests.reported import oom_event_findings, stats_findings
-from memqos.node.requests.scope import SCOPE_FILES, scope_findings
 from memqos.runtime.base import (
     Capability,
     ContainerHandle,

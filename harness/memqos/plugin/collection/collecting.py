@@ -21,9 +21,8 @@ from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey, systems_of
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.pod import QosClass
-from memqos.plugin.collection.citing import cited_by, claims_below
-from memqos.plugin.collection.sharing import tell_groups
-from memqos.plugin.keys import ASKING, LEFT_OUT, SETTINGS_KEY, USAGE, is_ours, node_fixture
+from memqos.plugin.collection.workers import tell_groups
+from memqos.plugin.keys import ASKING, LEFT_OUT, SETTINGS_KEY, USAGE, cited_by, claims_below, is_ours, node_fixture
 from memqos.report.bundle import LeftOut
 
 if TYPE_CHECKING:
@@ -196,11 +195,11 @@ def check_settings(settings: Settings) -> dict[str, str]:
     if settings.kubernetes:
         _kubelets(settings)
     if settings.known:
-        from memqos.laboratory.known_deviations import known_deviations
+        from memqos.laboratory.station import known_deviations
 
         known_deviations(settings.known)
     if settings.baseline:
-        from memqos.baseline import load_baseline
+        from memqos.known import load_baseline
 
         load_baseline(settings.baseline)
     return builds

@@ -8,17 +8,15 @@ from typing import Any
 
 import pytest
 
-from memqos.baseline import Accepted, accepted_or_not, load_baseline
 from memqos.bundles import files
 from memqos.catalog.data import data_root
 from memqos.clock import utc_now
-from memqos.config.lines import line_of
+from memqos.config.files import line_of
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import UnknownNameError
-from memqos.known import EVIDENCE, KnownDeviation, load_known, runtimes_told
-from memqos.laboratory.known_deviations import known_deviations
-from memqos.plugin.collection.citing import claims_below
-from memqos.plugin.keys import SETTINGS_KEY
+from memqos.known import EVIDENCE, Accepted, KnownDeviation, accepted_or_not, load_baseline, load_known, runtimes_told
+from memqos.laboratory.station import known_deviations
+from memqos.plugin.keys import SETTINGS_KEY, claims_below
 from memqos.report.outcome import Outcome, TestResult
 
 __all__ = ["accepted_by", "check_claims_of_lists", "known_gone", "not_seen"]

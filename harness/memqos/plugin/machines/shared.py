@@ -18,17 +18,16 @@ from memqos.errors import MachineryError, UsageError
 from memqos.laboratory.evidence import Folder, Sink
 from memqos.laboratory.station import Station
 from memqos.model.pod import Pod
-from memqos.node.pods.binding import another
+from memqos.node.pods.foreign_writes import another
 from memqos.node.pods.population import Population
 from memqos.node.requests.ahead import ahead_of
 from memqos.node.requests.moment import Outcomes
 from memqos.node.requests.requesting import Requests
 from memqos.node.requests.verbs import TogetherVerb
-from memqos.plugin.collection.citing import claim_of, needs_of
 from memqos.plugin.collection.collecting import system_of
 from memqos.plugin.face.telling import Telling
-from memqos.plugin.keys import FAILED_BESIDE, LANE, RESULTS, SETTINGS_KEY, FailedBeside
-from memqos.plugin.machines.keeping import leaves
+from memqos.plugin.keys import FAILED_BESIDE, LANE, RESULTS, SETTINGS_KEY, FailedBeside, claim_of, needs_of
+from memqos.plugin.machines.lane import leaves
 from memqos.report.words import slug
 
 __all__ = ["Scene", "alike", "asked_ahead", "found_together", "populated", "scene_of"]

@@ -13,7 +13,6 @@ import pytest
 
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import EnactorNotAbleError, MachineryError, MemqosError, NonconformanceError, UsageError
-from memqos.plugin.collection.citing import cited_by, claim_of, needs_of
 from memqos.plugin.collection.collecting import system_of
 from memqos.plugin.keys import (
     AGAIN,
@@ -23,16 +22,18 @@ from memqos.plugin.keys import (
     RESULTS,
     SETTINGS_KEY,
     Notes,
+    cited_by,
+    claim_of,
     host_of,
     is_ours,
+    needs_of,
     node_fixture,
     phase_of,
 )
 from memqos.plugin.pytest_internals import forget
-from memqos.plugin.results.text import error_text, failure_text
+from memqos.plugin.results.ending import error_text, failure_text
 from memqos.repetition import is_as_before
-from memqos.report.outcome import Outcome, outcome_of
-from memqos.report.phase import Phase
+from memqos.report.outcome import Outcome, Phase, outcome_of
 from memqos.report.summary import finding_line, known_line
 from memqos.report.words import slug
 

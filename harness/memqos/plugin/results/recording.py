@@ -17,9 +17,9 @@ from memqos.clock import utc_now
 from memqos.errors import ExitCode, MachineryError, MemqosError, UsageError
 from memqos.interruption import Interruption
 from memqos.laboratory.evidence import Folder
-from memqos.laboratory.host import host, versions
+from memqos.laboratory.station import host, versions
 from memqos.plugin.collection.listed import not_seen
-from memqos.plugin.collection.sharing import GROUPS, OMITTED
+from memqos.plugin.collection.workers import GROUPS, OMITTED
 from memqos.plugin.keys import (
     ATTRIBUTE,
     BUILDS,
@@ -34,13 +34,11 @@ from memqos.plugin.keys import (
     plain_id,
 )
 from memqos.plugin.results.durations import Timekeeping
-from memqos.plugin.results.ending import Ending
-from memqos.plugin.results.publishing import FILES, cited, publish, summary_shown
+from memqos.plugin.results.ending import FILES, Ending, cited, publish, summary_shown
 from memqos.plugin.results.results_folder import for_good, make_folder
-from memqos.report import prow
+from memqos.report import ci_results
 from memqos.report.bundle import Bundle, LeftOut
-from memqos.report.outcome import Outcome, TestResult
-from memqos.report.phase import Phase, result_of
+from memqos.report.outcome import Outcome, Phase, TestResult, result_of
 
 __all__ = ["Crashes", "Recording"]
 
@@ -235,7 +233,7 @@ class Recording:
         self._ending.crash_folder = self._folder
         begun = self._new_bundle()
         Folder(self._folder).write("run.json", begun.head())
-        files.write(self._folder / "started.json", prow.started_json(begun))
+        files.write(self._folder / "started.json", ci_results.started_json(begun))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

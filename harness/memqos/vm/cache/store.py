@@ -2,7 +2,7 @@
 
 $MEMQOS_CACHE, else $XDG_CACHE_HOME/memqos, else ~/.cache/memqos
 ├── images/PROFILE-FINGERPRINT/   whole entries only: made beside as .building-…, renamed when finished
-├── keys/                         one client key pair, 0600
+├── keys/                         one client key pair for ssh, 0600; each image has a host key of its own
 ├── locks/                        one file per thing that is made once
 └── machines/                     disks of machines that run now
 """
@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,20 +23,25 @@ from pathlib import Path
 from typing import TypeVar
 
 from memqos.clock import utc_now
-from memqos.errors import EnvironmentNotAbleError, NoSpaceError
+from memqos.errors import EnvironmentNotAbleError, ImageError, NoSpaceError
+from memqos.vm.host.programs import find_program
 from memqos.vm.host.progress import Progress
 
 __all__ = [
     "KEPT_NAME",
+    "LOCK_NAME",
     "Cache",
     "Entry",
+    "client_key",
     "default_cache",
     "disk_bytes",
     "kept_guard",
     "leftovers",
     "locked_folder",
+    "make_key",
     "need_space",
     "no_space",
+    "public_half",
     "remove_entry",
     "sweep",
     "whole_entries",
@@ -238,3 +244,37 @@ def _is_orphan(folder: Path) -> bool:
     finally:
         os.close(handle)
     return True
+
+
+def client_key(cache: Cache, *, progress: Progress) -> Path:
+    """The private key that the cache's machines let in; made at its first use, readable by its owner only."""
+    folder = cache.folder("keys", mode=0o700)
+    key = folder / "id_ed25519"
+    with cache.lock("keys", progress=progress, waiting="waiting for another process that is creating the ssh keys"):
+        if not (key.exists() and public_half(key).exists()):
+            fresh = folder / "fresh"
+            for path in (fresh, public_half(fresh)):
+                path.unlink(missing_ok=True)
+            make_key(fresh)
+            # The private half last: it is what the next process looks for.
+            public_half(fresh).rename(public_half(key))
+            fresh.rename(key)
+    return key
+
+
+def make_key(path: Path) -> None:
+    """Make an ed25519 key pair without a passphrase: PATH and PATH.pub."""
+    told = subprocess.run(
+        [find_program("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-C", "memqos", "-f", path],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if told.returncode != 0:
+        raise ImageError(f"ssh-keygen failed: {(told.stderr or told.stdout).strip()}", where=str(path))
+
+
+def public_half(key: Path) -> Path:
+    """Where the public half of a private key is."""
+    return key.with_name(f"{key.name}.pub")

@@ -14,10 +14,10 @@ from memqos.errors import DeadlineError, UnfitFileError
 from memqos.target.base import CommandResult, Target, checked
 from memqos.target.programs import version_in
 from memqos.vm.brought import Brought, BroughtTree
-from memqos.vm.contents import Told
-from memqos.vm.guest.facts import packages_of, place_of
 from memqos.vm.guest.sealing import unseal_runc
+from memqos.vm.guest.view import packages_of, place_of
 from memqos.vm.options import Choices, passes_hugetlb
+from memqos.vm.profile import Told
 from memqos.vm.qemu.machine import Machine
 
 __all__ = [

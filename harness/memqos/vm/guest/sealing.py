@@ -13,7 +13,7 @@ import hashlib
 
 from memqos.clock import Deadline
 from memqos.target.base import Target
-from memqos.vm.guest.facts import place_of
+from memqos.vm.guest.view import place_of
 
 __all__ = ["SEALED", "seal_runc", "unseal_runc"]
 

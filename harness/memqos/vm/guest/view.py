@@ -1,7 +1,8 @@
-"""What a guest says of its own hardware and cgroups, held against the topology and options that it was asked for with.
+"""What a guest reports of itself: its hardware and cgroups, and the versions of the software in it.
 
-A machine that is not what was declared would make every verdict about zones, swap or huge pages worthless, so it is
-asked once, when it has booted, and one that differs is an error before anything is judged on it.
+Hardware and cgroups are held against the topology and options that it was asked for with. A machine that is not what
+was declared would make every verdict about zones, swap or huge pages worthless, so it is asked once, when it has
+booted, and one that differs is an error before anything is judged on it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,25 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from memqos.clock import Deadline
-from memqos.errors import MachineError
+from memqos.errors import ImageError, MachineError
 from memqos.model.node import CgroupVersion
 from memqos.model.topology import LOCAL_DISTANCE, REMOTE_DISTANCE, HugePages, Topology, Zone
 from memqos.target.base import Target, checked
+from memqos.target.programs import version_in
 
-__all__ = ["Declared", "GuestView", "parse_view", "read_view", "verify_guest", "view_differences"]
+__all__ = [
+    "Declared",
+    "GuestView",
+    "kernel_config_of",
+    "packages_in",
+    "packages_of",
+    "parse_view",
+    "place_of",
+    "read_view",
+    "verify_guest",
+    "versions_of",
+    "view_differences",
+]
 
 NODES = "/sys/devices/system/node"
 CPUS = "/sys/devices/system/cpu"
@@ -249,3 +263,66 @@ def _place_differences(topology: Topology, places: Sequence[tuple[int, int, int]
     if seen != wanted:
         shown, meant = "it has {} packages, {} dies and {} threads per core", "declared are {}, {} and {}"
         yield f"{shown.format(*seen)}, {meant.format(*wanted)}"
+
+
+VERSIONS: dict[str, tuple[str, ...]] = {
+    "kernel": ("uname", "-r"),
+    "systemd": ("systemctl", "--version"),
+    "containerd": ("containerd", "--version"),
+    "runc": ("runc", "--version"),
+    "crun": ("crun", "--version"),
+}
+"""Component to the command whose first line tells its version."""
+
+ADDED: dict[str, tuple[str, ...]] = {"runsc": ("runsc", "--version")}
+"""The same of what only some images have."""
+
+NOT_FOUND = 127
+
+KERNEL_CONFIG = ("CONFIG_CPUSETS_V1", "CONFIG_LRU_GEN_ENABLED", "CONFIG_MEMCG_V1", "CONFIG_PSI", "CONFIG_ZSWAP")
+"""What of a kernel's configuration decides about machines and results; recorded with the image."""
+
+
+def place_of(target: Target, name: str, *, deadline: Deadline) -> str:
+    """Where a guest has a program, "" if it has none."""
+    return target.run(["sh", "-c", 'command -v "$1"', "sh", name], deadline=deadline).text.strip()
+
+
+def versions_of(target: Target, *, deadline: Deadline) -> dict[str, str]:
+    """Version by component.
+
+    Raises TargetError for a command that fails, ImageError for an answer without a version.
+    """
+    versions = {}
+    for name, argv in (VERSIONS | ADDED).items():
+        result = target.run(argv, deadline=deadline)
+        if name in ADDED and result.status == NOT_FOUND:
+            continue
+        told = checked(result, where=target.address).text
+        version = version_in(told)
+        if version is None:
+            raise ImageError(f"found no version in '{told.strip()[:200]}'.", where=target.address)
+        versions[name] = version
+    return versions
+
+
+def kernel_config_of(target: Target, release: str, *, deadline: Deadline) -> dict[str, str]:
+    """The configuration of an installed kernel: name to "y" or "m", "n" for what it was built without.
+
+    Older kernels have no option for what they always do, such as CONFIG_MEMCG_V1: that is "n" as well.
+    Raises TargetError for a kernel whose configuration is not in /boot.
+    """
+    text = checked(target.run(["cat", f"/boot/config-{release}"], deadline=deadline), where=target.address).text
+    said = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    return {name: said.get(name, "n") for name in KERNEL_CONFIG}
+
+
+def packages_of(target: Target, *, deadline: Deadline) -> dict[str, str]:
+    """Package to version, of all that are installed."""
+    return packages_in(checked(target.run(["dpkg-query", "-W"], deadline=deadline), where=target.address).text)
+
+
+def packages_in(text: str) -> dict[str, str]:
+    """Package to version, from dpkg-query's lines."""
+    pairs = (line.split("\t") for line in text.splitlines() if "\t" in line)
+    return {name: version for name, version in pairs}  # noqa: C416 - a dict of pairs reads worse to a type checker

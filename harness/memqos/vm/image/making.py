@@ -23,20 +23,27 @@ from memqos.ownership import ProcessGroup
 from memqos.target.base import Target, checked
 from memqos.vm.cache import entry
 from memqos.vm.cache.entry import Image, load_image
-from memqos.vm.cache.keys import client_key, make_key, public_half
-from memqos.vm.cache.store import Cache, locked_folder, need_space, no_space, remove_entry, sweep
-from memqos.vm.guest.facts import kernel_config_of, packages_of, versions_of
-from memqos.vm.host.programs import Qemu, find_program, find_qemu, search_path
+from memqos.vm.cache.store import (
+    Cache,
+    client_key,
+    locked_folder,
+    make_key,
+    need_space,
+    no_space,
+    public_half,
+    remove_entry,
+    sweep,
+)
+from memqos.vm.guest.view import kernel_config_of, packages_of, versions_of
+from memqos.vm.host.programs import Qemu, find_program, find_qemu, need_namespaces, search_path
 from memqos.vm.host.progress import SILENT, Progress, step
 from memqos.vm.image import recipe
-from memqos.vm.image.container_image import container_image
-from memqos.vm.image.recipe import Mirror
-from memqos.vm.image.unprivileged import need_namespaces
+from memqos.vm.image.recipe import Mirror, container_image
 from memqos.vm.profile import Profile, Program
 from memqos.vm.qemu.accelerator import choose_accelerator
 from memqos.vm.qemu.connection import HOST_ALIAS
 from memqos.vm.qemu.launch import Ingredients, launch
-from memqos.vm.qemu.outliving import outliving_console
+from memqos.vm.qemu.run import outliving_console
 from memqos.vm.qemu.spec import Accelerator
 
 __all__ = ["BUILDING_PREFIX", "Build", "ensure_image", "image_name", "need_mirror", "parse_targets"]

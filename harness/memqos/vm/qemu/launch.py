@@ -18,11 +18,10 @@ from memqos.target.base import Target, checked
 from memqos.vm.cache.store import Cache
 from memqos.vm.host.programs import Qemu, find_program
 from memqos.vm.host.progress import SILENT, Progress
-from memqos.vm.qemu.command import overlay_arguments
 from memqos.vm.qemu.connection import connected, wait_for_sshd
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.qemu.run import opened_run, started
-from memqos.vm.qemu.spec import Accelerator, DiskFormat, MachineSpec, RamFiles, RamUse
+from memqos.vm.qemu.spec import Accelerator, DiskFormat, MachineSpec, RamFiles, RamUse, overlay_arguments
 
 __all__ = ["QEMU_LOG", "ROOT_OVERLAY", "Ingredients", "launch", "make_overlay", "spec_of"]
 

@@ -24,14 +24,11 @@ from memqos.errors import AbortedError, DeadlineError, MachineError, MachineryEr
 from memqos.ownership import ProcessGroup
 from memqos.target.base import Target
 from memqos.vm.cache.entry import Image
-from memqos.vm.contents import Contents
 from memqos.vm.host.programs import Qemu
-from memqos.vm.profile import Profile
-from memqos.vm.qemu.command import qemu_arguments
-from memqos.vm.qemu.migration import come_to_rest, load_state, save_state
+from memqos.vm.profile import Contents, Profile
 from memqos.vm.qemu.pulse import Line, Pulse, beating, late_answer
-from memqos.vm.qemu.qmp import Event, Qmp
-from memqos.vm.qemu.spec import MachineSpec
+from memqos.vm.qemu.qmp import Event, Qmp, come_to_rest, load_state, save_state
+from memqos.vm.qemu.spec import MachineSpec, qemu_arguments
 
 __all__ = [
     "START_SECONDS",

@@ -1,21 +1,26 @@
-"""What one machine has on the host while it runs: folders for its sockets and disks, and a group for its processes."""
+"""What one machine has on the host while it runs: folders for its sockets and disks, and a group for its processes.
+
+Its console's text is kept when the folder that it was written to goes.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from memqos.clock import Deadline
+from memqos.errors import MemqosError
 from memqos.ownership import ProcessGroup
 from memqos.vm.cache.store import Cache, locked_folder, need_space, sweep
 from memqos.vm.qemu.machine import START_SECONDS, Machine
 from memqos.vm.qemu.qmp import open_qmp
 
-__all__ = ["RUN_PREFIX", "Run", "opened_run", "runtime_folder", "started"]
+__all__ = ["MAX_BASE", "RUN_PREFIX", "Run", "opened_run", "outliving_console", "runtime_folder", "started"]
 
 RUN_PREFIX = "memqos-run-"
 
@@ -81,3 +86,25 @@ def started(machine: Machine) -> Iterator[Machine]:
             yield machine
     finally:
         machine.stop()
+
+
+@contextlib.contextmanager
+def outliving_console(folder: Path) -> Iterator[None]:
+    """Around work in a folder that goes with it: a console that an error names is kept, and the error says where."""
+    try:
+        yield
+    except MemqosError as error:
+        for log in folder.rglob("*.log"):
+            if str(log) in error.next_step:
+                error.next_step = error.next_step.replace(str(log), _kept(log))
+        raise
+
+
+def _kept(log: Path) -> str:
+    try:
+        handle, name = tempfile.mkstemp(prefix="memqos-console-", suffix=".log")
+        os.close(handle)
+        shutil.copyfile(log, name)
+    except OSError as error:
+        return f"no file, since it could not be kept: {error.strerror}"
+    return name

@@ -4,7 +4,7 @@ import pytest
 
 from memqos.engine.numa.admit import Admitted, admit, allocate_pod, pod_fault, pod_hints, pod_started, release
 from memqos.engine.numa.hints import pod_request
-from memqos.engine.numa.static import NOT_WHOLE, remove_container
+from memqos.engine.numa.reservation import NOT_WHOLE, remove_container
 from memqos.engine.numa.topology_manager import NO_AFFINITY
 from memqos.engine.numa.zone_table import Block
 from memqos.engine.plan import Refusal

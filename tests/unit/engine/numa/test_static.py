@@ -3,7 +3,7 @@
 import pytest
 
 from memqos.engine.numa.hints import NOTHING_REUSABLE, Reusable
-from memqos.engine.numa.static import (
+from memqos.engine.numa.reservation import (
     NOT_WHOLE,
     Allocation,
     Rejection,

@@ -12,7 +12,7 @@ from memqos.engine.translate.container import translate
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.model.knob import ABSENT
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts, SwapBehavior
-from memqos.model.read_back import read_back
+from memqos.model.reading import read_back
 from tests.unit.engine.anything import PODS, RELEASES
 from tests.unit.engine.pods import container, pod
 

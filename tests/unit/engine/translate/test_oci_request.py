@@ -3,8 +3,15 @@
 import pytest
 
 from memqos.engine.plan import Input
-from memqos.engine.translate.requested import OciRequest, ToldBy, oom_score_adj_of, requested, requested_again
-from memqos.engine.translate.requested_files import requested_cgroup, scope_cgroup
+from memqos.engine.translate.requested import (
+    OciRequest,
+    ToldBy,
+    oom_score_adj_of,
+    requested,
+    requested_again,
+    requested_cgroup,
+    scope_cgroup,
+)
 from memqos.engine.translate.resources import OciResources, RuntimeHost
 from memqos.engine.translate.versions import BUNDLES, OCI_RUNTIMES, Runtimes, traits_of, traits_of_program
 from memqos.model.cri import ContainerResources

@@ -2,8 +2,7 @@
 
 import pytest
 
-from memqos.engine.translate.requested import OciRequest, requested, requested_again
-from memqos.engine.translate.requested_files import asked_settings, requested_cgroup
+from memqos.engine.translate.requested import OciRequest, asked_settings, requested, requested_again, requested_cgroup
 from memqos.engine.translate.resources import OciResources, RuntimeHost
 from memqos.engine.translate.runc import set_by_update
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of

@@ -12,7 +12,7 @@ from memqos.errors import DamagedOriginError, MachineError, MachineryError, NoSp
 from memqos.model.topology import SwapDevice, Topology, Zone
 from memqos.vm import boot as module
 from memqos.vm.cache.entry import Image
-from memqos.vm.checkpoint.making import Making
+from memqos.vm.checkpoint import Making
 from memqos.vm.host.programs import Qemu
 from memqos.vm.qemu.launch import Ingredients
 from memqos.vm.qemu.spec import Accelerator
@@ -108,7 +108,7 @@ def test_what_differs_from_run_to_run_does_not_count(making, tmp_path):
 
 def test_the_guest_code_of_memqos_counts(making, monkeypatch):
     before = making.name
-    monkeypatch.setattr("memqos.vm.checkpoint.making.WARM", "true")
+    monkeypatch.setattr("memqos.vm.checkpoint.WARM", "true")
     assert making.name != before
 
 

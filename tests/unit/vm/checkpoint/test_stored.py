@@ -6,14 +6,14 @@ import os
 import pytest
 
 from memqos.vm.cache.store import Cache, remove_entry
-from memqos.vm.checkpoint.making import recheck_checkpoint
-from memqos.vm.checkpoint.stored import (
+from memqos.vm.checkpoint import (
     checkpoint_key,
     checkpoints_folder,
     damaged_checkpoint_files,
     list_checkpoints,
     load_checkpoint,
     prune_checkpoints,
+    recheck_checkpoint,
     seal_checkpoint,
 )
 from tests.progress import Notes

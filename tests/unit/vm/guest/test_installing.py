@@ -10,11 +10,11 @@ from memqos.clock import Deadline
 from memqos.errors import UsageError
 from memqos.target.fake import FakeTarget
 from memqos.target.programs import version_in
-from memqos.vm.contents import Contents
-from memqos.vm.guest.facts import kernel_config_of, packages_in, versions_of
 from memqos.vm.guest.installing import PACKAGES, install, put_in
+from memqos.vm.guest.view import kernel_config_of, packages_in, versions_of
 from memqos.vm.image.derived import kernel_release
 from memqos.vm.options import BootOptions, check_options
+from memqos.vm.profile import Contents
 
 VERSIONS = {
     ("uname", "-r"): b"6.12.1\n",

@@ -8,9 +8,9 @@ import pytest
 from memqos.clock import Deadline
 from memqos.errors import UsageError
 from memqos.target.local import LocalTarget
-from memqos.vm.contents import Told
 from memqos.vm.guest import installing
 from memqos.vm.guest.installing import try_program
+from memqos.vm.profile import Told
 
 FEATURES = '{"ociVersionMin": "1.0.0", "annotations": {"org.opencontainers.runc.version": "1.2.5"}}'
 

@@ -3,7 +3,7 @@ import io
 import json
 import tarfile
 
-from memqos.vm.image.container_image import container_image, container_image_name
+from memqos.vm.image.recipe import container_image, container_image_name
 
 
 def unpack(archive: bytes) -> dict[str, bytes]:

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from memqos.errors import EnvironmentNotAbleError, MissingProgramError
-from memqos.vm.image.unprivileged import namespace_obstacle, need_namespaces
+from memqos.vm.host.programs import namespace_obstacle, need_namespaces
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from memqos.clock import Deadline
 from memqos.errors import DeadlineError, MachineError
-from memqos.vm.qemu.migration import come_to_rest, load_state, save_state
+from memqos.vm.qemu.qmp import come_to_rest, load_state, save_state
 
 
 class FakeQmp:
@@ -78,8 +78,8 @@ def test_a_guest_rests_when_it_uses_next_to_nothing():
 
 
 def test_a_guest_that_never_rests_is_taken_as_it_is(monkeypatch):
-    monkeypatch.setattr("memqos.vm.qemu.migration.REST_SECONDS", 0.6)
-    monkeypatch.setattr("memqos.vm.qemu.migration.RESTING_SHARE", -1.0)
+    monkeypatch.setattr("memqos.vm.qemu.qmp.REST_SECONDS", 0.6)
+    monkeypatch.setattr("memqos.vm.qemu.qmp.RESTING_SHARE", -1.0)
     deadline = soon()
     come_to_rest(FakeQmp(), os.getpid(), deadline=deadline)
     assert deadline.elapsed >= 0.5

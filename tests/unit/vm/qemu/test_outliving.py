@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memqos.errors import MachineError
-from memqos.vm.qemu.outliving import outliving_console
+from memqos.vm.qemu.run import outliving_console
 
 
 def broken(log):

@@ -1,0 +1,180 @@
+"""The cgroup file system mounted anew, with memory_recursiveprot or without it.
+
+Volumes of the node as the kubelet mounts them for an emptyDir: a tmpfs (Memory), and huge pages (HugePages).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from memqos.cgroupfs.hierarchy import MOUNTS, Hierarchy, find_hierarchy, parse_mounts
+from memqos.clock import Deadline
+from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
+from memqos.engine.answer.finding import Finding, Subject, Verdict
+from memqos.errors import EnvironmentNotAbleError, MachineryError
+from memqos.model.node import CgroupVersion
+from memqos.runtime.base import Mount
+from memqos.target.base import Target, checked
+
+__all__ = ["HugeVolume", "huge_volume", "memory_volume", "mounted"]
+
+OPTION = "memory_recursiveprot"
+SECONDS = 30.0
+
+
+@contextlib.contextmanager
+def mounted(target: Target, known: Hierarchy, *, recursive: bool) -> Iterator[Hierarchy]:
+    """The hierarchy with the option, or without, until the context ends; then as it was known.
+
+    The option is one of the whole machine: a mount with other options changes it for all that see the hierarchy.
+    Raises MachineryError if the kernel leaves it as it was, EnvironmentNotAbleError on cgroup v1.
+    """
+    _mount(target, recursive=recursive)
+    try:
+        found = find_hierarchy(target, deadline=Deadline.after(SECONDS))
+        if found.is_recursive is not recursive:
+            raise MachineryError(
+                f"cgroups of {target.address} stay mounted {'without' if recursive else 'with'} {OPTION}.",
+                next_step="Take a kernel with the option: 5.7 or later.",
+            )
+        yield found
+    finally:
+        _mount(target, recursive=known.is_recursive)
+
+
+def _mount(target: Target, *, recursive: bool) -> None:
+    text = (target.read(MOUNTS, deadline=Deadline.after(SECONDS)) or b"").decode("utf-8", "surrogateescape")
+    mounts = [one for one in parse_mounts(text) if one.version is CgroupVersion.V2]
+    if len(mounts) != 1:
+        raise EnvironmentNotAbleError(
+            f"cgroup v2 is mounted {len(mounts)} times, and one mount has the option {OPTION}.",
+            where=target.address,
+            next_step="Take a machine on cgroup v2.",
+        )
+    mount = mounts[0]
+    options = sorted(mount.options - {OPTION}) + ([OPTION] if recursive else [])
+    # Named with its source, or else mount takes the old options too.
+    argv = ["mount", "-t", "cgroup2", "-o", ",".join(["remount", *options]), "cgroup2", mount.folder]
+    checked(target.run(argv, deadline=Deadline.after(SECONDS)), where=target.address)
+
+
+FOLDER = "/run/memqos/volume"
+INSIDE = "/volume"
+
+_MOUNT = 'mkdir -p -- "$1" && mount -t tmpfs -o "$2" memqos "$1" && chmod 0777 -- "$1"'
+_UNMOUNT = 'umount -- "$1" && rmdir -- "$1"'
+
+
+@contextlib.contextmanager
+def memory_volume(target: Target, *, noswap: bool) -> Iterator[Mount]:
+    """A tmpfs on the target until the context ends, which containers see at /volume.
+
+    noswap: whether its pages may never be swapped out (the mount option of kernels from 6.4 on), as the kubelet wants
+    it on a node with swap. Raises TargetError on a kernel that does not know it.
+    """
+    options = "noswap,mode=0777" if noswap else "mode=0777"
+    argv = ["sh", "-ec", _MOUNT, "memqos-volume", FOLDER, options]
+    checked(target.run(argv, deadline=Deadline.after(SECONDS)), where=target.address)
+    try:
+        yield Mount(container_path=INSIDE, host_path=FOLDER)
+    finally:
+        argv = ["sh", "-ec", _UNMOUNT, "memqos-unmount", FOLDER]
+        checked(target.run(argv, deadline=Deadline.after(SECONDS)), where=target.address)
+
+
+HUGE_FOLDER = "/run/memqos/huge"
+HUGE_INSIDE = "/huge"
+PAGES = 16
+"""Of 2 MiB, that each zone has beside those that it had: twice what a program takes."""
+
+HUGE_SECONDS = 120.0
+KNOB = "huge pages in use"
+
+_COUNT = """\
+for zone in /sys/devices/system/node/node*; do
+  pages=$zone/hugepages/hugepages-2048kB
+  echo "${zone##*node} $(cat "$pages/nr_hugepages") $(cat "$pages/free_hugepages")"
+done
+"""
+_MOUNT_HUGE = """\
+echo 1 >/proc/sys/vm/compact_memory
+for pages in /sys/devices/system/node/node*/hugepages/hugepages-2048kB/nr_hugepages; do
+  echo $(($(cat "$pages") + $2)) >"$pages"
+done
+mkdir -p -- "$1"
+mount -t hugetlbfs -o pagesize=2M,mode=0777 memqos "$1"
+"""
+_UNMOUNT_HUGE = """\
+umount -- "$1"
+rmdir -- "$1"
+shift
+for zone; do
+  echo "${zone#*=}" >"/sys/devices/system/node/node${zone%=*}/hugepages/hugepages-2048kB/nr_hugepages"
+done
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HugeVolume:
+    """A volume that is mounted. mount: what containers see of it; before: pages in use by zone when it was made."""
+
+    target: Target
+    mount: Mount
+    before: Mapping[int, int]
+
+    def is_only_on(self, zone: int) -> Finding:
+        """All huge pages that were taken since are of this NUMA zone; not observable while none are."""
+        taken = {one: total - free - self.before[one] for one, (total, free) in _counted(self.target).items()}
+        shown = " ".join(f"N{one}={pages}" for one, pages in sorted(taken.items()))
+        why = "" if any(taken.values()) else "no huge page is in use"
+        holds = taken.get(zone, 0) > 0 and not any(pages for one, pages in taken.items() if one != zone)
+        return Finding(
+            verdict=Verdict.NOT_OBSERVABLE if why else Verdict.CONFORMS if holds else Verdict.DEVIATES,
+            subject=Subject.of_machine("the volume of huge pages"),
+            cgroup="/",
+            knob=KNOB,
+            set_by=behaviour_setter(KNOB, ""),
+            expected=f"of N{zone} only",
+            observed="" if why else shown,
+            reason=behaviour_reason(KNOB, "", {}),
+            why_not=why,
+        )
+
+
+@contextlib.contextmanager
+def huge_volume(target: Target) -> Iterator[HugeVolume]:
+    """Huge pages of 2 MiB on each zone, and a hugetlbfs of them on the target, until the context ends.
+
+    MachineryError if a zone has no room for them in one piece.
+    """
+    before = _counted(target)
+    argv = ["sh", "-ec", _MOUNT_HUGE, "memqos-huge", HUGE_FOLDER, str(PAGES)]
+    checked(target.run(argv, deadline=Deadline.after(HUGE_SECONDS)), where=target.address)
+    try:
+        short = [zone for zone, (total, _) in _counted(target).items() if total < before[zone][0] + PAGES // 2]
+        if short:
+            raise MachineryError(
+                f"NUMA node {short[0]} of {target.address} has no room for {PAGES // 2} huge pages of 2 MiB.",
+                next_step="Its memory is fragmented: take a machine that has just been booted.",
+            )
+        yield HugeVolume(
+            target=target,
+            mount=Mount(container_path=HUGE_INSIDE, host_path=HUGE_FOLDER),
+            before={zone: total - free for zone, (total, free) in before.items()},
+        )
+    finally:
+        zones = [f"{zone}={total}" for zone, (total, _) in before.items()]
+        argv = ["sh", "-ec", _UNMOUNT_HUGE, "memqos-unhuge", HUGE_FOLDER, *zones]
+        checked(target.run(argv, deadline=Deadline.after(HUGE_SECONDS)), where=target.address)
+
+
+def _counted(target: Target) -> dict[int, tuple[int, int]]:
+    """Pages that there are and that are free, by zone."""
+    said = checked(
+        target.run(["sh", "-ec", _COUNT, "memqos-huge-pages"], deadline=Deadline.after(HUGE_SECONDS)),
+        where=target.address,
+    ).text
+    rows = (line.split() for line in said.splitlines())
+    return {int(zone): (int(total), int(free)) for zone, total, free in rows}

@@ -1,0 +1,161 @@
+"""PURE: what stands beside a container's files: its neighbours, the place of its cgroup, its process's score.
+
+PURE: the systemd scope above a container's own cgroup, which may allow it less than it asked for.
+
+crun keeps a container's processes in a cgroup below the scope on cgroup v2. The container holds what was asked, and the
+kernel obeys whatever above it is narrower. It is protected by no more than the scope is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
+from memqos.engine.answer.verdict import OOM_SCORE_ADJ, judge_cgroup
+from memqos.engine.plan import PlannedCgroup, Reason
+from memqos.engine.translate.requested import PROTECTION
+from memqos.model.knob import MAX, Bytes, Knob, KnobValue
+from memqos.model.path import CgroupPath
+from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
+
+__all__ = [
+    "CONTROLLERS",
+    "SCOPE_FILES",
+    "is_absent",
+    "kept_findings",
+    "scope_findings",
+    "score_finding",
+    "uncounted_findings",
+    "written_by_others",
+]
+
+CONTROLLERS = "cgroup.controllers"
+"""Those that are on for a cgroup, because its parent's cgroup.subtree_control says so."""
+
+_BESIDE = Subject.of_machine("a neighbouring cgroup")
+
+
+def kept_findings(
+    before: Mapping[CgroupPath, Mapping[str, FileText]], after: Mapping[CgroupPath, Mapping[str, FileText]]
+) -> list[Finding]:
+    """One finding for each cgroup, or for each of its files that changed."""
+    findings: list[Finding] = []
+    for path, files in before.items():
+        changed = [name for name in files if after[path][name] != files[name]]
+        findings += [
+            _neighbour(path, name, expected=str(files[name]).strip(), observed=str(after[path][name]).strip())
+            for name in changed
+        ] or [_neighbour(path, "control files", expected="as before", observed="as before")]
+    return findings
+
+
+def written_by_others(pod: PlannedCgroup, before: Mapping[CgroupPath, Mapping[str, FileText]]) -> Iterator[Finding]:
+    """What a pod's own cgroup does not hold any more of what was written there, before a first request is made.
+
+    Only the kubelet writes there: memqos in its place, which started the sandbox and the containers that stand.
+    """
+    reading = Reading(source="", at=0.0, cgroups={pod.path: CgroupReading(path=pod.path, files=before[pod.path])})
+    for found in judge_cgroup(pod, pod.path, _BESIDE, reading, enacted_by=Setter.RUNTIME):
+        if found.verdict is Verdict.DEVIATES:
+            yield _neighbour(pod.path, found.knob, expected=found.expected, observed=found.observed)
+
+
+def is_absent(path: CgroupPath, reading: Reading) -> bool:
+    """Whether a cgroup of which files were read has none of them."""
+    return all(isinstance(text, NoFile) for text in reading.cgroups[path].files.values())
+
+
+def uncounted_findings(path: CgroupPath, pod: CgroupPath, reading: Reading, *, subject: Subject) -> Iterator[Finding]:
+    """A container whose memory the kernel does not count, though it counts its pod's. reading: CONTROLLERS of both.
+
+    Whoever makes cgroups of containers turns the controllers on for them; without, no file of memory is there.
+    """
+    own, above = (reading.cgroups[one].files[CONTROLLERS] for one in (path, pod))
+    if isinstance(own, str) and isinstance(above, str) and "memory" in above.split() and "memory" not in own.split():
+        yield Finding(
+            verdict=Verdict.DEVIATES,
+            subject=subject,
+            cgroup=str(path),
+            knob=CONTROLLERS,
+            set_by=Setter.RUNTIME,
+            expected="memory",
+            observed=own.strip(),
+        )
+
+
+def score_finding(path: CgroupPath, asked: str, seen: str, *, subject: Subject) -> Finding:
+    """oom_score_adj of a container's first process, as it was asked for. seen: "" for no process."""
+    verdict = Verdict.CONFORMS if seen == asked else Verdict.DEVIATES
+    return Finding(
+        verdict=verdict if seen else Verdict.NOT_OBSERVABLE,
+        subject=subject,
+        cgroup=str(path),
+        knob=OOM_SCORE_ADJ,
+        set_by=Setter.RUNTIME,
+        expected=asked,
+        observed=seen,
+        why_not="" if seen else "no process is in the container's cgroup",
+    )
+
+
+def _neighbour(path: CgroupPath, knob: str, *, expected: str, observed: str) -> Finding:
+    return Finding(
+        verdict=Verdict.CONFORMS if expected == observed else Verdict.DEVIATES,
+        subject=_BESIDE,
+        cgroup=str(path),
+        knob=knob,
+        set_by=Setter.RUNTIME,
+        expected=expected,
+        observed=observed,
+    )
+
+
+_LIMITS = (Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX)
+"""What a cgroup allows all below it together, in bytes or max."""
+
+SCOPE_FILES = (*PROTECTION, *_LIMITS)
+
+_WIDE_ENOUGH = Reason(
+    rule="what a cgroup allows, those above it have to allow as well",
+    revision="kernel cgroup v2",
+    source="kernel cgroup-v2.rst, top-down constraint",
+)
+
+
+def scope_findings(
+    container: PlannedCgroup, own: PlannedCgroup, path: CgroupPath, files: Mapping[str, FileText], *, subject: Subject
+) -> Iterator[Finding]:
+    """One finding for each of these files that the scope has; none for one of which nothing certain is expected.
+
+    container: what the container's own cgroup must hold, which the limits of the scope have to allow. own: what the
+    scope must show itself. files: what it shows, by name; one that is not there limits nothing.
+    """
+    for knob in dict.fromkeys((*own.knobs, *_LIMITS)):
+        exact = own.knobs.get(knob)
+        expected, text = exact or container.knobs.get(knob), files.get(knob)
+        if (
+            expected is None
+            or expected.unasked
+            or expected.unmodelled
+            or expected.undecided
+            or not isinstance(text, str)
+        ):
+            continue
+        observed = knob.parse(text)
+        right = observed == expected.value if exact else _covers(observed, expected.value)
+        yield Finding(
+            verdict=Verdict.CONFORMS if right else Verdict.DEVIATES,
+            subject=subject.scope(),
+            cgroup=str(path),
+            knob=f"{knob} of the scope",
+            set_by=Setter.RUNTIME,
+            expected=str(expected.value) if exact else f"at least {expected.value}",
+            observed=text.strip(),
+            reason=expected.reason if exact else _WIDE_ENOUGH,
+        )
+
+
+def _covers(limit: KnobValue, asked: KnobValue) -> bool:
+    if limit is MAX:
+        return True
+    return isinstance(limit, Bytes) and isinstance(asked, Bytes) and limit >= asked

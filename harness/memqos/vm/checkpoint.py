@@ -1,0 +1,454 @@
+"""Checkpoints in the cache: a booted machine's memory, disks and state, and whether all of it can be trusted.
+
+checkpoints/PROFILE-TOPOLOGY-KEY/
+├── zoneN.ram           the memory of a NUMA zone; sparse, mapped privately by every clone
+├── state               processors and devices
+├── root.qcow2          what the boot wrote to the root disk: a layer over the image
+├── swapN.img           the swap disks
+├── console.log         what the boot said
+└── checkpoint.json     the manifest, written last
+
+One is made whole or not at all, from a machine that was booted, prepared and warmed once. A clone never writes to these
+files: it gets layers of its own over the disks. The key is computed from everything that the saved machine depends on,
+so a checkpoint never has to be told that it is out of date.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from memqos.clock import Deadline, utc_now
+from memqos.errors import MachineryError
+from memqos.target.base import Target, checked
+from memqos.vm.cache.entry import Image, list_images, read_manifest, whole_digest, write_manifest
+from memqos.vm.cache.store import Cache, Entry, locked_folder, need_space, no_space, remove_entry, sweep, whole_entries
+from memqos.vm.host.progress import Progress, step
+from memqos.vm.qemu.connection import connected
+from memqos.vm.qemu.launch import QEMU_LOG, ROOT_OVERLAY, Ingredients, launch, make_overlay, spec_of
+from memqos.vm.qemu.machine import Machine
+from memqos.vm.qemu.run import Run, opened_run, started
+from memqos.vm.qemu.spec import Accelerator, DiskFormat, MachineSpec, RamFiles, RamUse, qemu_arguments
+
+__all__ = [
+    "MAKING_PREFIX",
+    "WARM",
+    "Checkpoint",
+    "Making",
+    "checkpoint_key",
+    "checkpoints_folder",
+    "damaged_checkpoint_files",
+    "discard_checkpoint",
+    "ensure_checkpoint",
+    "list_checkpoints",
+    "load_checkpoint",
+    "prune_checkpoints",
+    "recheck_checkpoint",
+    "restored",
+    "seal_checkpoint",
+    "useless_checkpoints",
+]
+
+STATE = "state"
+CONSOLE = "console.log"
+MANIFEST = "checkpoint.json"
+
+KEPT_BYTES = 12 << 30
+"""What all checkpoints together may take; beyond it those that were not used for longest go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint(Entry):
+    """A whole checkpoint, named PROFILE-TOPOLOGY-KEY.
+
+    manifest: checkpoint.json: image, profile, topology, created, seconds (what making it took, by step), provenance
+    (of the machine that was saved), and size, time and hash of each file.
+    """
+
+    @property
+    def image(self) -> str:
+        """The name of the image whose disk the checkpoint's own is a layer of."""
+        return str(self.manifest["image"])
+
+    @property
+    def profile(self) -> str:
+        """The name of the profile that it is of; empty if its maker did not say."""
+        return str(self.manifest.get("profile", ""))
+
+    @property
+    def topology(self) -> str:
+        """The name of its topology; empty as for profile."""
+        return str(self.manifest.get("topology", ""))
+
+    @property
+    def state(self) -> Path:
+        """Processors and devices."""
+        return self.folder / STATE
+
+    @property
+    def disk(self) -> Path:
+        """The frozen root disk, qcow2."""
+        return self.folder / ROOT_OVERLAY
+
+    @property
+    def console(self) -> Path:
+        """What the booting machine wrote to its serial console."""
+        return self.folder / CONSOLE
+
+    @property
+    def provenance(self) -> dict[str, object]:
+        """What was known of the machine that was saved, its kernel command line and runtimes among it."""
+        known = self.manifest["provenance"]
+        return {str(key): value for key, value in known.items()} if isinstance(known, dict) else {}
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Version by program, of those that were in it."""
+        known = self.provenance.get("versions")
+        return {str(name): str(version) for name, version in known.items()} if isinstance(known, dict) else {}
+
+    @property
+    def used_at(self) -> float:
+        """When a machine was last restored from it, in seconds of the wall clock."""
+        return (self.folder / MANIFEST).stat().st_mtime
+
+    def touch(self) -> None:
+        """Note that it is being used now."""
+        os.utime(self.folder / MANIFEST)
+
+
+def checkpoint_key(argv: Sequence[str], facts: Mapping[str, object]) -> str:
+    """12 hexadecimal digits that change with anything the saved machine depends on.
+
+    argv: QEMU's argument list with stand-ins for the paths of one run. facts: the rest, as JSON can say it: QEMU's
+    version, the image, what a person put into the machine.
+    """
+    text = json.dumps({"argv": list(argv), "facts": facts}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def checkpoints_folder(cache: Cache) -> Path:
+    """Where the cache's checkpoints are; its owner's only, since they hold a machine's whole memory."""
+    return cache.folder("checkpoints", mode=0o700)
+
+
+def seal_checkpoint(folder: Path, facts: Mapping[str, object]) -> None:
+    """Make the folder a checkpoint: its files are frozen, and the manifest is written."""
+    whole = {file.name: whole_digest(file) for file in sorted(folder.iterdir())}
+    write_manifest(folder / MANIFEST, {**facts, "whole": whole}, mode=0o400, times=True)
+
+
+def load_checkpoint(folder: Path) -> Checkpoint | None:
+    """The checkpoint in a folder, or None if it is not whole or not as it was written."""
+    manifest = read_manifest(folder / MANIFEST, needed=frozenset({STATE, ROOT_OVERLAY}))
+    return None if manifest is None else Checkpoint(folder=folder, manifest=manifest)
+
+
+def damaged_checkpoint_files(checkpoint: Checkpoint) -> list[str]:
+    """The files that are not what they were when the checkpoint was made, by all that is in them; takes seconds.
+
+    Of one that was made before whole files were hashed nothing can be vouched for: all of its files.
+    """
+    files, whole = checkpoint.manifest["files"], checkpoint.manifest.get("whole")
+    names = sorted(files) if isinstance(files, dict) else []
+    known = whole if isinstance(whole, dict) else {}
+    return [name for name in names if not _holds(checkpoint.folder / name, known.get(name))]
+
+
+def _holds(path: Path, digest: object) -> bool:
+    try:
+        return digest is not None and whole_digest(path) == digest
+    except OSError:
+        return False
+
+
+def list_checkpoints(cache: Cache) -> Iterator[Checkpoint]:
+    """The whole checkpoints, by name; damaged ones and those under construction are passed over."""
+    return whole_entries(checkpoints_folder(cache), load_checkpoint)
+
+
+def useless_checkpoints(cache: Cache, *, images: frozenset[str], kept_bytes: int = KEPT_BYTES) -> list[Path]:
+    """What cannot be used any more, and the longest unused beyond `kept_bytes`; by name.
+
+    images: the names of the whole images: a checkpoint without its image, or a damaged one, is of no use.
+    """
+    whole = {checkpoint.name: checkpoint for checkpoint in list_checkpoints(cache) if checkpoint.image in images}
+    folders = [path for path in checkpoints_folder(cache).iterdir() if not path.name.startswith(".")]
+    doomed = [folder for folder in folders if folder.name not in whole]
+    room = kept_bytes
+    for checkpoint in sorted(whole.values(), key=lambda one: one.used_at, reverse=True):
+        room -= checkpoint.used_bytes
+        if room < 0:
+            doomed.append(checkpoint.folder)
+    return sorted(doomed)
+
+
+def prune_checkpoints(cache: Cache, *, images: frozenset[str], kept_bytes: int = KEPT_BYTES) -> list[str]:
+    """Remove the checkpoints that are of no use; their names."""
+    doomed = useless_checkpoints(cache, images=images, kept_bytes=kept_bytes)
+    for folder in doomed:
+        remove_entry(folder)
+    return [folder.name for folder in doomed]
+
+
+MAKING_PREFIX = ".making-"
+
+NEEDED_BYTES = 1 << 30
+"""What a machine writes of its memory and disks until it is ready, with room to spare."""
+
+WARM_SECONDS = 60
+SAVE_SECONDS = 60
+
+FULL_BYTES = 16 << 20
+"""With less room than this a disk counts as full."""
+
+NOWHERE = Path("/memqos")
+"""Stands for the folders of one run in the argument list that a key is computed from."""
+
+WARM = """\
+set -eu
+udevadm settle
+cd /usr/bin
+cat runc crun containerd-shim-runc-v2 ctr busctl >/dev/null
+for folder in /usr/lib/openssh /usr/lib/memqos; do cat "$folder"/* >/dev/null; done
+ctr version >/dev/null
+getconf PAGESIZE >/dev/null
+find /proc/self -maxdepth 0 -printf '' | grep -aHZ '' || :
+jq -n 1 >/dev/null
+python3 -c 'import errno, json, os, pathlib, subprocess, sys, threading'
+sync
+"""
+"""Brings the programs that every test needs into the guest's page cache, which clones share; nothing of it stays."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Making:
+    """What a checkpoint is made of.
+
+    contents: what a person put into the machine, by name, with hashes of files: anything that makes it another one.
+    prepare: puts it in, once the machine has booted; what it notes in the machine's provenance is kept.
+    boot_seconds: how long the boot may take.
+    """
+
+    ingredients: Ingredients
+    image: Image
+    contents: Mapping[str, object]
+    prepare: Callable[[Machine], None]
+    boot_seconds: float
+
+    @property
+    def name(self) -> str:
+        """The entry's name: what the machine is, and the key."""
+        kernel = (self.ingredients.kernel, self.ingredients.initrd)
+        facts = {
+            "qemu": self.ingredients.qemu.version_text,
+            "image": [self.image.name, str(self.image.folder.resolve()), _digest(dict(self.image.manifest))],
+            "files": [_file_digest(path) for path in kernel if path.parent != self.image.folder],
+            "processor": _processor() if self.ingredients.accelerator is Accelerator.KVM else "",
+            "contents": dict(self.contents),
+            "guest code": WARM,
+        }
+        spec = replace(
+            spec_of(self.ingredients, sockets=NOWHERE, disks=NOWHERE),
+            serial_log=NOWHERE / CONSOLE,
+            kernel=NOWHERE,
+            initrd=NOWHERE,
+            ram=RamFiles(folder=NOWHERE, use=RamUse.SAVED),
+        )
+        return f"{self.ingredients.name}-{checkpoint_key(qemu_arguments(spec, Path('qemu')), facts)}"
+
+
+def ensure_checkpoint(making: Making, cache: Cache, *, progress: Progress) -> Checkpoint:
+    """The checkpoint, made now if the cache has none that can be trusted.
+
+    Raises NoSpaceError if there is no room for it, MachineError if the machine does not come up; then the cache is as
+    it was before.
+    """
+    folder = checkpoints_folder(cache) / making.name
+    if checkpoint := load_checkpoint(folder):
+        return checkpoint
+    waiting = f"waiting for another process that is creating the checkpoint '{making.ingredients.name}'"
+    with cache.lock(f"checkpoint-{making.name}", progress=progress, waiting=waiting):
+        if checkpoint := load_checkpoint(folder):
+            return checkpoint
+        sweep(checkpoints_folder(cache), MAKING_PREFIX)
+        if folder.exists():
+            progress.note(f"the checkpoint '{folder.name}' in the cache is damaged and is rebuilt.")
+            remove_entry(folder)
+        need_space(checkpoints_folder(cache), NEEDED_BYTES)
+        with locked_folder(checkpoints_folder(cache), MAKING_PREFIX) as work:
+            finished = work / "entry"
+            finished.mkdir()
+            with step(progress, f"boot {making.ingredients.name} once, for its checkpoint"):
+                _make(making, finished, cache, progress)
+            finished.rename(folder)
+    checkpoint = load_checkpoint(folder)
+    if checkpoint is None:
+        raise MachineryError("the new checkpoint is incomplete.", where=str(folder))
+    images = frozenset(image.name for image in list_images(cache))
+    prune_checkpoints(cache, images=images)
+    return checkpoint
+
+
+def discard_checkpoint(checkpoint: Checkpoint, cache: Cache, *, progress: Progress) -> None:
+    """Remove a checkpoint that no machine could be restored from, unless another one is in its place already."""
+    waiting = f"waiting for another process that is creating the checkpoint '{checkpoint.name}'"
+    with cache.lock(f"checkpoint-{checkpoint.name}", progress=progress, waiting=waiting):
+        found = load_checkpoint(checkpoint.folder)
+        if found is None or found.manifest == checkpoint.manifest:
+            with contextlib.suppress(FileNotFoundError):
+                remove_entry(checkpoint.folder)
+
+
+def recheck_checkpoint(checkpoint: Checkpoint, cache: Cache, *, progress: Progress) -> bool:
+    """Whether a checkpoint, whose machine failed, is all that it was; a damaged one is removed. One note says which."""
+    if (now := load_checkpoint(checkpoint.folder)) is None or now.manifest != checkpoint.manifest:
+        # Another process may have found it out, or it had to make room.
+        progress.note(f"the checkpoint '{checkpoint.name}' of a machine with a failure was already removed.")
+        return False
+    damaged = damaged_checkpoint_files(checkpoint)
+    if not damaged:
+        found = "it is undamaged"
+    elif "whole" in checkpoint.manifest:
+        found = f"{', '.join(damaged)} changed since its creation, so it is rebuilt"
+    else:
+        found = "its older manifest does not cover all of it, so it is rebuilt"
+    progress.note(f"after a failure in its machine the checkpoint '{checkpoint.name}' was checked in full: {found}.")
+    if damaged:
+        discard_checkpoint(checkpoint, cache, progress=progress)
+    return not damaged
+
+
+def _make(making: Making, folder: Path, cache: Cache, progress: Progress) -> None:
+    """Boot the machine with its disks and memory in the folder, and add the rest of a checkpoint."""
+    stopwatch = Deadline.after(making.boot_seconds)
+    seconds: dict[str, float] = {}
+    with _seeing_a_full_disk(folder):
+        with launch(making.ingredients, cache=cache, deadline=stopwatch, saving=folder, progress=progress) as machine:
+            seconds["boot"] = round(stopwatch.elapsed, 3)
+            making.prepare(machine)
+            checked(machine.target.run(["sh", "-c", WARM], deadline=Deadline.after(WARM_SECONDS)), where="the warm-up")
+            seconds["save"] = machine.checkpoint(folder / STATE, deadline=Deadline.after(SAVE_SECONDS))
+            shutil.copyfile(machine.console.path, folder / CONSOLE)
+        seconds["whole"] = round(stopwatch.elapsed, 3)
+        facts = {
+            "image": making.image.name,
+            "profile": making.image.profile,
+            "topology": making.ingredients.topology.name,
+            "created": utc_now().isoformat(timespec="seconds"),
+            "seconds": seconds,
+            "provenance": machine.provenance,
+        }
+        seal_checkpoint(folder, facts)
+
+
+@contextlib.contextmanager
+def _seeing_a_full_disk(folder: Path) -> Iterator[None]:
+    """QEMU dies of a bus error when its memory's file finds no room: say that instead."""
+    try:
+        yield
+    except (MachineryError, OSError) as error:
+        free = shutil.disk_usage(folder).free
+        if free < FULL_BYTES:
+            raise no_space(folder, free=free, needed=NEEDED_BYTES) from error
+        raise
+
+
+def _processor() -> str:
+    """What `-cpu host` makes of this host: its model, its features and the kernel that passes them on."""
+    lines = Path("/proc/cpuinfo").read_text().partition("\n\n")[0].splitlines()
+    kept = [line for line in lines if line.startswith(("vendor_id", "model", "stepping", "microcode", "flags"))]
+    return "\n".join([platform.release(), *kept])
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+RESUME_SECONDS = 20
+
+WAKE = 'printf %s "$1" >/dev/urandom; exec date --utc --set="@$2"'
+"""The guest's first command. Where the kernel knows no vmgenid, the clone gets at least this entropy of its own."""
+
+CLOCK_SECONDS = 0.5
+"""How wrong the guest's clock may be: no more than setting it took."""
+
+CLOCK_TRIES = 3
+
+
+@contextlib.contextmanager
+def restored(
+    ingredients: Ingredients, checkpoint: Checkpoint, *, cache: Cache, deadline: Deadline
+) -> Iterator[Machine]:
+    """A clone of a checkpoint's machine, ready, with the right time and entropy of its own; nothing is left of it.
+
+    ingredients: those that the checkpoint was made of, but for where logs go. The machine's provenance says after how
+    many seconds it was running, and had run its first command.
+
+    Raises MachineryError, with what went wrong, if it does not come to answer.
+    """
+    with contextlib.ExitStack() as stack:
+        run = stack.enter_context(opened_run(cache, keepable=ingredients.keepable, doomed=ingredients.doomed))
+        machine = stack.enter_context(_resumed(ingredients, checkpoint, run))
+        seconds = {"running": round(deadline.elapsed, 3)}
+        target = stack.enter_context(
+            connected(
+                machine, run, identity=ingredients.identity, known_hosts=ingredients.known_hosts, deadline=deadline
+            )
+        )
+        _wake(machine, target, deadline)
+        seconds["answered"] = round(deadline.elapsed, 3)
+        machine.note({**checkpoint.provenance, "restore_seconds": seconds})
+        machine.contents.versions = checkpoint.versions
+        machine.checkpoint_name = checkpoint.name
+        machine.ready(target)
+        yield machine
+
+
+@contextlib.contextmanager
+def _resumed(ingredients: Ingredients, checkpoint: Checkpoint, run: Run) -> Iterator[Machine]:
+    """A machine that goes on where the checkpoint stopped; its console's file begins with the boot's."""
+    spec = _clone_spec(spec_of(ingredients, sockets=run.sockets, disks=run.disks), checkpoint)
+    make_overlay(checkpoint.disk, spec.disk, base_format=DiskFormat.QCOW2)
+    for path in spec.swap_disks:
+        make_overlay(checkpoint.folder / path.with_suffix(".img").name, path)
+    shutil.copyfile(checkpoint.console, spec.serial_log)
+    machine = Machine(spec, qemu=ingredients.qemu, group=run.group, qemu_log=ingredients.log_dir / QEMU_LOG)
+    with started(machine):
+        checkpoint.touch()
+        machine.resume(checkpoint.state, deadline=Deadline.after(RESUME_SECONDS))
+        yield machine
+
+
+def _clone_spec(spec: MachineSpec, checkpoint: Checkpoint) -> MachineSpec:
+    return replace(
+        spec,
+        swap_disks=tuple(path.with_suffix(".qcow2") for path in spec.swap_disks),
+        swap_format=DiskFormat.QCOW2,
+        ram=RamFiles(folder=checkpoint.folder, use=RamUse.CLONED),
+    )
+
+
+def _wake(machine: Machine, target: Target, deadline: Deadline) -> None:
+    """Set the guest's clock, which stood still since the checkpoint, and stir its entropy.
+
+    The clock is behind by what the command took, at most; on a busy host it is set again.
+    """
+    with machine.failing("its clock was being set"):
+        for _ in range(CLOCK_TRIES):
+            argv = ["sh", "-c", WAKE, "sh", secrets.token_hex(32), f"{utc_now().timestamp():.6f}"]
+            if checked(target.run(argv, deadline=deadline), where=target.address).seconds <= CLOCK_SECONDS:
+                return

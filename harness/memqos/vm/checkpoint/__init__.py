@@ -1,1 +1,0 @@
-"""Booted machines kept in files: made once, verified, restored as clones."""
