@@ -25,12 +25,15 @@ __all__ = ["FromFile", "line_of", "settings_files"]
 
 
 def line_of(text: str, section: str, key: str = "") -> int:
-    """The line, from 1 on, of a key below a section's head; of the head itself without a key. 0 where none is found."""
-    inside = False
+    """The line, from 1 on, of a key below a section's head; of the head itself without a key. 0 where none is found.
+
+    section: "" is what comes before the first head.
+    """
+    inside = not section
     for number, line in enumerate(text.splitlines(), start=1):
         head = re.match(r"\s*\[([^]]*)\]", line)
         if head and "=" not in line.partition("]")[0]:
-            inside = head[1].replace(" ", "").strip("\"'") == section
+            inside = head[1].replace(" ", "").strip("[\"'") == section
             if inside and not key:
                 return number
         elif inside and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=:]", line):
@@ -137,15 +140,29 @@ class _Place:
 
 def _of_project(place: _Place) -> Iterator[tuple[Setting, FromFile]]:
     try:
-        tool = tomllib.loads(place.text).get("tool", {})
+        document = tomllib.loads(place.text)
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"the file is not TOML: {error}.", where=str(place.file)) from None
-    own, pytests = tool.get("memqos", {}), tool.get("pytest", {}).get("ini_options", {})
-    if not isinstance(own, dict):
-        raise UsageError("[tool.memqos] is not a table.", where=place.line("tool", "memqos"))
+        line = re.search(r"at line (\d+)", str(error))
+        where = f"{place.file}:{line[1]}" if line else str(place.file)
+        raise UsageError(f"the file is not TOML: {error}.", where=where) from None
+    own = _table(document, place, "tool", "memqos")
     yield from _settings(own, place, "tool.memqos", "")
+    pytests = _table(document, place, "tool", "pytest", "ini_options")
     ours = {key: value for key, value in pytests.items() if key.startswith(_PREFIX)}
     yield from _settings(ours, place, "tool.pytest.ini_options", _PREFIX)
+
+
+def _table(document: Mapping[str, Any], place: _Place, *path: str) -> Mapping[str, Any]:
+    """The table at this path; an empty one for none. Raises UsageError for what is no table."""
+    found = document
+    for end, key in enumerate(path, start=1):
+        found = found.get(key, {})
+        if not isinstance(found, dict):
+            name = ".".join(path[:end])
+            line = line_of(place.text, ".".join(path[: end - 1]), key) or line_of(place.text, name)
+            where = f"{place.file}:{line}" if line else str(place.file)
+            raise UsageError(f"[{name}] is not a table.", where=where)
+    return found
 
 
 def _of_ini(place: _Place, section: str) -> Iterator[tuple[Setting, FromFile]]:

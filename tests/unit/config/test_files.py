@@ -137,7 +137,7 @@ def test_a_list_in_pytests_file_has_a_line_each(wrote, tmp_path):
         ("keep-vm = 1", "'keep-vm' is yes or no, not '1'"),
         ("results = {a = 1}", "'results' is a folder, not a table"),
         ('keep-vm = true\nkeep_vm = true', "pyproject.toml:3: 'keep-vm' occurs twice"),
-        ("driver =", r"pyproject.toml: the file is not TOML: .*line 2"),
+        ("driver =", r"pyproject.toml:2: the file is not TOML: .*line 2"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_with_its_line(wrote, tmp_path, line, words):
@@ -171,7 +171,17 @@ def test_a_table_written_in_one_line_has_its_file_for_an_origin(wrote, tmp_path)
     assert settings_files(tmp_path)["driver"] == FromFile("cgroupfs", "pyproject.toml")
 
 
-def test_a_table_that_is_none_is_refused(wrote, tmp_path):
-    wrote("pyproject.toml", "[tool]\nmemqos = 3\n")
-    with pytest.raises(UsageError, match=r"pyproject.toml:2: \[tool.memqos\] is not a table"):
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[tool]\nmemqos = 3\n", r"pyproject.toml:2: \[tool.memqos\] is not a table"),
+        ("[[tool.memqos]]\nparallel = 1\n", r"pyproject.toml:1: \[tool.memqos\] is not a table"),
+        ('tool = "memqos"\n', r"pyproject.toml:1: \[tool\] is not a table"),
+        ('[tool]\npytest = "memqos"\n', r"pyproject.toml:2: \[tool.pytest\] is not a table"),
+        ('[tool.pytest]\nini_options = "memqos"\n', r"pyproject.toml:2: \[tool.pytest.ini_options\] is not a table"),
+    ],
+)
+def test_a_table_that_is_none_is_refused(wrote, tmp_path, text, says):
+    wrote("pyproject.toml", text)
+    with pytest.raises(UsageError, match=says):
         settings_files(tmp_path)
