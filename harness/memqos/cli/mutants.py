@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from memqos.cli.progress import shown_progress
-from memqos.cli.setting_options import MACHINE, setting_options, settings_from
+from memqos.cli.settings import MACHINE, setting_options, settings_from
 from memqos.cli.terminal import say
 from memqos.clock import SYSTEM_CLOCK
 from memqos.config.settings import Settings

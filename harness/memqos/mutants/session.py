@@ -20,8 +20,7 @@ from memqos.config.systems import SystemKey, systems_of
 from memqos.engine.answer.finding import Finding
 from memqos.errors import MachineryError, UsageError
 from memqos.laboratory.evidence import Folder
-from memqos.laboratory.known_deviations import known_or_not
-from memqos.laboratory.station import Station, Stations
+from memqos.laboratory.station import Station, Stations, known_or_not
 from memqos.model.path import CgroupPath
 from memqos.mutants.cri_server import WrongServer, proxied
 from memqos.mutants.enforcing import Switch
@@ -30,7 +29,7 @@ from memqos.mutants.rigs import Catalogue, Known, UnderAsking, UnderPlan
 from memqos.mutants.table import MachineFault, Mutant, OciFault, PlanFault
 from memqos.mutants.trial import Rig, Tried
 from memqos.node.on_place import node_on
-from memqos.node.pods.binding import another
+from memqos.node.pods.foreign_writes import another
 from memqos.node.requests.requesting import Requests
 from memqos.node.under_test import NodeUnderTest
 from memqos.place.base import Place
