@@ -22,7 +22,7 @@ _UNSENT = (
     "no kubelet of this configuration sends it for this size: an earlier configuration or size may have; "
     "judge that with --was-config and --was-pods"
 )
-_EARLIER = "an earlier configuration or size may have left it: judge that with --was-config and --was-pods"
+_EARLIER = "an earlier configuration or size may have left this value; check with --was-config and --was-pods"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -159,7 +159,7 @@ def test_protection(told):
     assert "container app of pod shop/web\n  uses 268435456 (assumed: all of its memory.max)\n" in out
     _, out, _ = told("--protection", "--usage", "shop/web/app=64Mi", "--runtime", "crun@1.8.1")
     assert "  uses 67108864 (given)\n" in out
-    assert "  memory.min 0: 67108864 counts, 0 without memory_recursiveprot, 0 under the pod's limit\n" in out
+    assert "  memory.min 0: 67108864 effective, 0 without memory_recursiveprot, 0 at the pod's limit\n" in out
 
 
 def test_protection_beside_translations(told):

@@ -34,7 +34,7 @@ def test_assumed_use_is_the_limit_and_is_said():
     assert (own.asked.usage, own.use) == (200 * MIB, "assumed: all of its memory.max")
     assert (own.recursive.min, own.plain.min, own.limited.min) == (Bytes(64 * MIB),) * 3
     assert own.recursive.shelter.value == "partial"
-    assert (found["kubepods.slice"].asked.usage, found["kubepods.slice"].use) == (200 * MIB, "sum of what is below")
+    assert (found["kubepods.slice"].asked.usage, found["kubepods.slice"].use) == (200 * MIB, "sum of the cgroups below")
     assert found["pod default/web"].limited is None
 
 
@@ -104,8 +104,8 @@ def test_an_unknown_container_is_an_error():
 def test_text_and_document():
     found = shelter(*planned(runtimes=CRUN, node=replace(NODE, page_size=65536)))
     text = shelter_text(found)
-    assert "  memory.min 0: 67108864 counts, 0 without memory_recursiveprot, 0 under the pod's limit\n" in text
-    assert "  reclaim: takes what it uses beyond its protection" in text
+    assert "  memory.min 0: 67108864 effective, 0 without memory_recursiveprot, 0 at the pod's limit\n" in text
+    assert "  reclaim: takes its usage above the protection" in text
     [*_, own] = shelter_document(found)
     assert own["use"] == "assumed: all of its memory.max"
     assert own["plain"] == {"min": "0", "low": "0", "shelter": "none"}

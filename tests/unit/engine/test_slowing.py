@@ -80,8 +80,8 @@ def test_a_batch_is_of_64_pages_whatever_their_size():
 
 def test_the_third_way_has_no_end():
     text = slowing_text(found(WEB, release="1.22"))
-    assert "A third course has no end" in text
-    assert "Then anon stands still, pgmajfault grows, and\nnothing is killed." in text
+    assert "A third case never ends" in text
+    assert "Then anon does not change, pgmajfault rises, and\nnothing is killed." in text
 
 
 def test_without_a_memory_max_it_stalls_and_never_ends():

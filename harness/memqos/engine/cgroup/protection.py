@@ -253,7 +253,7 @@ class Sheltered:
     """One cgroup: what it asks for, and what counts of it.
 
     path: a container's ends in its name, since only the runtime knows the real one. use: where the usage came from:
-    "given", "assumed: …", or "sum of what is below". recursive, plain: with and without memory_recursiveprot, under
+    "given", "assumed: …", or "sum of the cgroups below". recursive, plain: with and without memory_recursiveprot, under
     the node's own shortage of memory. crowded: under kubepods' own limit, where reclaim begins at kubepods; None for
     kubepods itself. limited: under its pod's own limit, where reclaim begins at the pod; None above containers. Both
     are with memory_recursiveprot unless `shelter` was told otherwise, and None where there are no such cgroups
@@ -308,7 +308,7 @@ def shelter(
         Sheltered(
             subject=row.subject,
             path=row.path,
-            use=row.use or "sum of what is below",
+            use=row.use or "sum of the cgroups below",
             asked=tree[row.path],
             recursive=with_mount[row.path],
             plain=without[row.path],
@@ -467,10 +467,10 @@ def shelter_document(found: tuple[Sheltered, ...]) -> list[dict[str, Any]]:
 
 
 def shelter_text(found: tuple[Sheltered, ...]) -> str:
-    """For people: each cgroup with its use, and for memory.min and memory.low what is asked for and what counts."""
+    """As text: each cgroup with its usage, and the configured and the effective memory.min and memory.low."""
     lines = [
-        "Effective protection: what counts of memory.min and memory.low when the node runs short of memory, cgroup2",
-        "mounted with memory_recursiveprot (as systemd does) and without; and under kubepods' or the pod's limit.",
+        "Effective protection: memory.min and memory.low when the node runs short of memory, if cgroup2 is mounted with",
+        "memory_recursiveprot (as systemd does) and without, and at the limits of kubepods and of the pod.",
     ]
     for one in found:
         if one.not_modelled:
@@ -479,14 +479,14 @@ def shelter_text(found: tuple[Sheltered, ...]) -> str:
         lines += ["", str(one.subject), f"  uses {one.asked.usage} ({one.use})"]
         for knob, pick in ((Knob.MEMORY_MIN, 0), (Knob.MEMORY_LOW, 1)):
             asked, recursive, plain = ((side.min, side.low)[pick] for side in (one.asked, one.recursive, one.plain))
-            text = f"  {knob} {asked}: {recursive} counts"
+            text = f"  {knob} {asked}: {recursive} effective"
             if plain != recursive:
                 text += f", {plain} without memory_recursiveprot"
             crowded = recursive if one.crowded is None else (one.crowded.min, one.crowded.low)[pick]
             if crowded != recursive:
-                text += f", {crowded} under kubepods' limit"
+                text += f", {crowded} at kubepods' limit"
             if one.limited is not None:
-                text += f", {(one.limited.min, one.limited.low)[pick]} under the pod's limit"
+                text += f", {(one.limited.min, one.limited.low)[pick]} at the pod's limit"
             lines.append(text)
         lines.append(f"  reclaim: {_FATES[one.recursive.shelter.value]}")
         if one.unsure:
@@ -500,8 +500,8 @@ def shelter_text(found: tuple[Sheltered, ...]) -> str:
 
 
 _FATES = {
-    "hard": "skips it: memory.min covers all it uses",
-    "soft": "skips it until nothing unprotected is left: memory.low covers all it uses",
-    "partial": "takes what it uses beyond its protection",
-    "none": "takes from it as from any other",
+    "hard": "skips it: memory.min covers all of its usage",
+    "soft": "skips it until no unprotected memory is left: memory.low covers all of its usage",
+    "partial": "takes its usage above the protection",
+    "none": "treats it as unprotected",
 }

@@ -274,7 +274,7 @@ def slowing_document(found: tuple[Slowed, ...], left_out: tuple[Unanswered, ...]
 
 
 def slowing_text(found: tuple[Slowed, ...], left_out: tuple[Unanswered, ...] = ()) -> str:
-    """For people: where each cgroup with a memory.high is slowed, stalls and ends; left_out as `slowing_document`."""
+    """As text: where each cgroup with a memory.high is slowed, stalls and ends; left_out as `slowing_document`."""
     lines = [
         "Throttling: what memory.high does to one growing task whose memory cannot be reclaimed.",
     ]
@@ -283,17 +283,17 @@ def slowing_text(found: tuple[Slowed, ...], left_out: tuple[Unanswered, ...] = (
         none = f"No {others}container and no pod has a memory.high: nothing is slowed."
         return "\n".join([*lines, *unanswered_text(left_out), "", none])
     lines += [
-        f"Each sleep pays for {CHARGE_BATCH} pages. The shorter time is that of a task that keeps all of them, the",
-        "longer that of one that keeps 1; long runs come near the longer one. Page cache of data and swap make room.",
+        f"One sleep covers {CHARGE_BATCH} charged pages. The shorter time is for a task that keeps all of them, the longer",
+        "for a task that keeps one; long runs are close to the longer time. Page cache of data, and swap, cost no sleep.",
     ]
     for one in found:
         lines += ["", str(one.subject), *_lines(one)]
     if any(one.end is None or one.sleeps_from < one.end for one in found):
         lines += [
             "",
-            "A third course has no end: where the only page cache charged to a container is its own program text, each",
-            "pass reclaims the text and the program reads it in again. Then anon stands still, pgmajfault grows, and",
-            "nothing is killed. The plan does not show whether that happens: it depends on which cgroup read the text.",
+            "A third case never ends: if the only page cache charged to a container is its own program text, each pass",
+            "reclaims the text and the program faults it in again. Then anon does not change, pgmajfault rises, and",
+            "nothing is killed. A plan cannot show whether this happens: it depends on which cgroup read the text first.",
         ]
     return "\n".join([*lines, *unanswered_text(left_out)])
 
