@@ -469,8 +469,8 @@ def shelter_document(found: tuple[Sheltered, ...]) -> list[dict[str, Any]]:
 def shelter_text(found: tuple[Sheltered, ...]) -> str:
     """As text: each cgroup with its usage, and the configured and the effective memory.min and memory.low."""
     lines = [
-        "Effective protection: memory.min and memory.low when the node runs short of memory, if cgroup2 is mounted with",
-        "memory_recursiveprot (as systemd does) and without, and at the limits of kubepods and of the pod.",
+        "Effective protection: memory.min and memory.low when the node runs short of memory, with cgroup2 mounted",
+        "with memory_recursiveprot (as systemd does) and without, and at the limits of kubepods and of the pod.",
     ]
     for one in found:
         if one.not_modelled:

@@ -283,8 +283,9 @@ def slowing_text(found: tuple[Slowed, ...], left_out: tuple[Unanswered, ...] = (
         none = f"No {others}container and no pod has a memory.high: nothing is slowed."
         return "\n".join([*lines, *unanswered_text(left_out), "", none])
     lines += [
-        f"One sleep covers {CHARGE_BATCH} charged pages. The shorter time is for a task that keeps all of them, the longer",
-        "for a task that keeps one; long runs are close to the longer time. Page cache of data, and swap, cost no sleep.",
+        f"One sleep covers {CHARGE_BATCH} charged pages. The shorter time is for a task that keeps all of them, the",
+        "longer for a task that keeps one; long runs are close to the longer time. Page cache of data, and swap,",
+        "cost no sleep.",
     ]
     for one in found:
         lines += ["", str(one.subject), *_lines(one)]
@@ -293,7 +294,7 @@ def slowing_text(found: tuple[Slowed, ...], left_out: tuple[Unanswered, ...] = (
             "",
             "A third case never ends: if the only page cache charged to a container is its own program text, each pass",
             "reclaims the text and the program faults it in again. Then anon does not change, pgmajfault rises, and",
-            "nothing is killed. A plan cannot show whether this happens: it depends on which cgroup read the text first.",
+            "nothing is killed. A plan cannot show whether this happens: it depends on which cgroup read the text.",
         ]
     return "\n".join([*lines, *unanswered_text(left_out)])
 
