@@ -126,7 +126,7 @@ class Claim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def unproved(about: About, findings: Iterable[Finding]) -> str:
-    """Why findings of which none deviates prove nothing about the subject of a claim; "" if they do.
+    """Why findings without a deviation prove nothing about the subject of a claim; "" if they do.
 
     What memqos wrote itself and reads back, for one, proves nothing of a runtime.
     """

@@ -298,4 +298,4 @@ def _here() -> str:
     try:
         return str(Path.cwd())
     except OSError:
-        return "a folder that is gone"
+        return "a removed folder"

@@ -52,7 +52,7 @@ class Interruption:
         return self._count > 0
 
     def heeded(self) -> None:
-        """Whoever was to be interrupted is ending for it; a signal that comes now is another one."""
+        """The interrupted code is ending; a signal that comes now is a new one."""
         self._quiet = True
 
     def hold(self) -> None:

@@ -182,7 +182,7 @@ def set_attribute(folder: Path, name: str, text: str) -> None:
 
 
 def read_attribute(folder: Path, name: str) -> str | None:
-    """An extended attribute's text; None if there is none, or no such folder."""
+    """An extended attribute's text; None if it or the folder is missing."""
     try:
         return os.getxattr(folder, name).decode("utf-8", "replace")
     except OSError:

@@ -1,13 +1,13 @@
-"""What guards a machine that is there: it takes back what a run made on it, also when nobody is left to ask for it.
+"""The cleanup process on an existing machine: it removes what a run made there, also after the run is gone.
 
 It is a process of its own, which goes on when those that ran commands have ended with their connection. Its request:
 
     lock      a file that is locked as long as the guard lives, so that runs do not meet on one machine
     patience  seconds to wait for it: another guard may be cleaning up after a connection that was lost
-    silence   seconds without a line after which whoever sent it counts as gone
+    silence   seconds without a line after which the sender counts as lost
     removal   seconds for which it asks again to remove sandboxes that are left
     settling  seconds without a sandbox or a container of ours after which none is expected to come any more of what a
-              runtime was at when whoever asked it was gone
+              runtime was at when its caller was lost
     socket    where CRI is spoken, "" for nowhere; label: the key of the label that our sandboxes and Docker images have
     engine    where Docker is spoken, "" for nowhere; sandbox: the key of the label that our Docker containers have
     mounts    the cgroup hierarchies
@@ -99,7 +99,7 @@ def remove_from_engine(request: dict[str, Any], settling: float) -> None:
 
 
 def until_settled(remove: Callable[[], list[str]], what: str, *, seconds: float, settling: float) -> None:
-    """Have what is ours removed until there is none, and none has come for `settling` seconds.
+    """Remove what is ours until nothing is left and nothing has appeared for `settling` seconds.
 
     remove: removes what it finds, and returns that; OSError if it finds something when it is `seconds` since the first
     look, so that what comes again each time it is removed has an end, too. A runtime may still be at what it was asked
@@ -119,7 +119,7 @@ def until_settled(remove: Callable[[], list[str]], what: str, *, seconds: float,
 
 
 def engine(path: str, method: str, url: str) -> bytes:
-    """One request to the Docker Engine; what is gone is no error."""
+    """One request to the Docker Engine; a missing object is not an error."""
     connection = http.client.HTTPConnection("localhost", timeout=CALL_SECONDS)
     connection.sock = socket.socket(socket.AF_UNIX)
     connection.sock.settimeout(CALL_SECONDS)
@@ -173,7 +173,7 @@ def remove_folders(request: dict[str, Any], before: dict[str, list[str]]) -> Non
 
 
 def say(channel: Channel, word: str) -> None:
-    """Nobody may be there to hear it."""
+    """The reader may be gone."""
     with contextlib.suppress(OSError):
         channel.say({"said": word})
 
@@ -184,7 +184,7 @@ def locked(request: dict[str, Any]) -> bool:
         file = os.open(request["lock"], os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever had it may have removed the file that we opened: then it is nobody's lock any more.
+            # The former owner may have removed the file that we opened: then it locks nothing any more.
             if os.path.exists(request["lock"]) and os.stat(request["lock"]).st_ino == os.fstat(file).st_ino:  # noqa: PTH110, PTH116
                 return True
         except OSError:
@@ -210,13 +210,13 @@ def guard(channel: Channel, request: dict[str, Any]) -> None:
         say(channel, "ready")
         is_left = heard(channel, undo, request["silence"])
         troubles = clean(request, undo, before, request["settling"] if is_left else 0.0)
-    # What is said last may be the last that is heard of us: whoever hears it ends us.
+    # The reader ends this process after the last message.
     os.unlink(request["lock"])  # noqa: PTH108
     say(channel, "; ".join(troubles) or "clean")
 
 
 def heard(channel: Channel, undo: list[list[str]], silence: float) -> bool:
-    """Take what is to be done at the end; True if whoever told it has gone, False if it has come to its end."""
+    """Read the work for the end; True if the sender was lost, False if it has ended."""
     try:
         while "end" not in (line := channel.line(silence)):
             undo += [line["undo"]] if "undo" in line else []

@@ -10,8 +10,9 @@ Each line of its input is a request, a JSON object, and each line of its output 
     {"perform": ...}, {"leftovers": ...}  see `steps`; {"error": text} where the program itself is wrong
     {"guard": ...}          see `cleanup`: from then on this process is the guard of its machine
 
-A command has ended when its own process has, whoever still holds its output. If the input ends before that, its process
-group is killed. Steps that are being done end with the input, too, but for those of a request that is the whole input.
+A command has ended when its own process has, even if others still hold its output. If the input ends before that, its
+process group is killed. Steps that are being done end with the input, too, but for those of a request that is the
+whole input.
 
 Under emulation a program that is started takes longer than many files that are read, and a module that is imported
 longer than most of what it does: so this one imports little, and the rest when it is asked for.
@@ -107,7 +108,7 @@ def followed(channel: Channel, child: int, outputs: dict[int, str], files: list[
     while is_running:
         ready = {file for file, _ in poll.poll()}
         if 0 in ready:
-            # Nothing is asked before this is answered: whoever asked has gone.
+            # The caller sends nothing before this is answered, so it is gone.
             os.killpg(child, signal.SIGKILL)
             os._exit(1)
         is_running = ended not in ready
@@ -132,13 +133,13 @@ def passed_on(channel: Channel, kind: str, said: bytes) -> None:
 
 
 def enforced(asked: dict[str, Any], *, is_kept: bool) -> dict[str, Any]:
-    """The answer to a request of enforcement. is_kept: whoever asks stays there as long as the input does."""
+    """The answer to a request of enforcement. is_kept: the caller stays for as long as the input does."""
     from memqos.agent.steps import answer, until_left
 
     try:
         with until_left(0) if is_kept else contextlib.nullcontext():
             return answer(asked)
-    except Exception:  # noqa: BLE001 - whoever asked shows it, and the next is asked all the same
+    except Exception:  # noqa: BLE001 - the caller reports it, and the next request still runs
         import traceback
 
         return {"error": traceback.format_exc()}

@@ -194,7 +194,7 @@ def kept_files(step: Step, cgroup: Cgroup) -> list[tuple[str, Path]]:
 
 
 def put_back(request: Request, manager: Manager, step: Step) -> None:
-    """Give an adopted cgroup back with the values that it had; one that was not changed, or is gone, is no error."""
+    """Restore an adopted cgroup's values; an unchanged or missing cgroup is not an error."""
     cgroup = cgroup_of(request, step)
     folder = cgroup.folder
     kept = read_kept(folder)
@@ -260,7 +260,7 @@ def stop(request: Request, manager: Manager, steps: list[Step]) -> list[int]:
 
 
 def remove(request: Request, step: Step) -> None:
-    """Remove a cgroup and all below it; one that is gone is no error."""
+    """Remove a cgroup and all below it; a missing one is not an error."""
     cgroup = cgroup_of(request, step)
     if not until(request, lambda: removed(cgroup)):
         raise StepError(f"it is still there after {request['seconds']:.0f} s")
@@ -339,7 +339,7 @@ def answer(asked: dict[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def until_left(file: int) -> Iterator[None]:
-    """End this process if its input, this file descriptor, ends meanwhile: whoever asked has gone."""
+    """End this process if its input, this file descriptor, ends meanwhile: the caller is gone."""
     read_end, write_end = os.pipe()
     poll = select.poll()
     for one in (file, read_end):

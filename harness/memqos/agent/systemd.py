@@ -88,7 +88,7 @@ class Manager:
         return [unit for unit, description, *_ in known if description.startswith(beginning)]
 
     def stop(self, units: list[str]) -> None:
-        """Stop these units, all at once, and wait until they are; one that is gone already is no error."""
+        """Stop these units, all at once, and wait; a missing unit is not an error."""
         bus = self._subscribed()
         asked = {unit: self._ask(MANAGER, "StopUnit", "ss", (unit, "replace")) for unit in units}
         jobs = {unit: job for unit, one in asked.items() if (job := self._job(one))}

@@ -31,7 +31,7 @@ _ENDINGS = {
 class Recognised:
     """Pods with the names and uids that the tree has for them.
 
-    present: pods of which the tree has a container or sandbox; absent: the others. ids: for the verdict.
+    present: pods with a container or sandbox in the tree; absent: the others. ids: for the verdict.
     strangers: names of pods that run in the tree and were not given. ambiguous: names that several pods of the tree
     have, none of which is a given one by its uid.
     """

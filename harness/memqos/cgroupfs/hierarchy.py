@@ -1,7 +1,7 @@
 """Where a target keeps its cgroups: one hierarchy on cgroup v2, several with the same paths in them on cgroup v1.
 
-Whoever reads or writes a cgroup asks this port for the file, and need not know the version. Parsing of the mount table
-is pure.
+Callers that read or write a cgroup ask this port for the file, and need not know the version. Parsing of the mount
+table is pure.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ _GONE = frozenset({"No such file or directory", "No such device"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """What a scan saw: each file's text or why there is none, by absolute path.
+    """The result of a scan: each file's text, or why it is missing, by absolute path.
 
     complaints: lines of standard error that name no file.
     """

@@ -170,7 +170,7 @@ def _start_container(machine: Machine, runtime: CriRuntime) -> None:
 
 
 RESTORES = 3
-"""Restores of which --bench reports the median."""
+"""Restores for --bench, which reports their median."""
 
 QEMU_BYTES = 512 << 20
 """Host memory that a machine takes on top of its own while it boots."""

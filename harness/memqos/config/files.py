@@ -68,7 +68,7 @@ def settings_files(
 
     here: the current folder. configuration: a file of pytest's that is read whatever its folder is, and wins.
     overrides: what pytest's option -o says in the place of its file ("memqos_driver=cgroupfs"), which wins over that.
-    Raises UnknownNameError for a setting that there is none, UsageError for a value of a type that it does not have,
+    Raises UnknownNameError for an unknown setting, UsageError for a value of the wrong type,
     and for a file that says something of memqos in no readable form; all name the file and the line.
     """
     found: dict[str, FromFile] = {}

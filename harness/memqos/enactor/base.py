@@ -133,7 +133,7 @@ class Steering:
 
 @contextlib.contextmanager
 def steering(target: Target, pods: Sequence[Pod]) -> Iterator[Steering]:
-    """FIFOs for every app container of these pods, gone when the context ends."""
+    """FIFOs for every app container of these pods, removed when the context ends."""
     keys = [f"{pod.uid}/{container.name}" for pod in pods for container in pod.containers]
     folders = [f"{FOLDER}/{key}" for key in keys]
     with control_folders(target, folders, deadline=Deadline.after(MAKE_SECONDS)) as controls:

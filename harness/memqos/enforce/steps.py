@@ -152,7 +152,7 @@ _WRITE_ORDER = (
 class Action(StrEnum):
     """What a step does to its cgroup.
 
-    ADOPT: write to a cgroup that is there already, keeping what it held; where there is none, make it. GIVE_BACK: the
+    ADOPT: write to an existing cgroup and keep its former values; create it if it is missing. GIVE_BACK: the
     way back from that: put back what was kept, or remove what was made.
     """
 

@@ -317,7 +317,7 @@ class NodeUnderTest:
             return resizing.carry_out(plan, plan.resizes[0], desired, population)
 
     def drift_of_pod(self, population: Population, pod: Pod) -> Sequence[Finding]:
-        """A foreign write to the pod's cgroup is seen in that file alone, and is gone once the cgroup is reconciled.
+        """Another program's write to the pod's cgroup changes that file alone, until the cgroup is reconciled.
 
         Raises UsageError for a pod that is not on the node, or whose cgroup has nothing of memory planned.
         """

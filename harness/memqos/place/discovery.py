@@ -220,7 +220,7 @@ def handlers_of(configuration: Mapping[str, Any]) -> Iterator[tuple[tuple[str, s
     """Every handler in containerd's configuration with its program, that one's path and its cgroup driver.
 
     PURE. Of shims other than that of runc nothing is known. A program without a path of its own is found by its name,
-    which is runc's unless it is said.
+    which is runc's by default.
     """
     runtimes = configuration.get("containerd", {}).get("runtimes") or {}
     for handler, runtime in sorted(runtimes.items()):

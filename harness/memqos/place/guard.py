@@ -48,7 +48,7 @@ class Guard:
         self._lock = threading.Lock()
 
     def tell(self, **line: object) -> None:
-        """Say something to it, or nothing: a sign of life. One that is gone has cleaned up, or cannot."""
+        """Send it a message, or only a sign of life. A cleanup process that has exited has cleaned up, or cannot."""
         with self._lock:
             self._agent.tell(line)
 
@@ -57,7 +57,7 @@ class Guard:
         self.tell(undo=list(argv))
 
     def answer(self, *, deadline: Deadline, **request: object) -> str:
-        """What it answers to this; "" if it is gone, or too slow: it ends by itself."""
+        """Its answer; "" if it has exited or is too slow: it ends by itself."""
         try:
             with self._lock:
                 return str(self._agent.ask(request, deadline)["said"])

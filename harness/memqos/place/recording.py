@@ -335,7 +335,7 @@ def _files(
 ) -> dict[str, dict[str, str | None]]:
     """The files of each cgroup that is still there; null for one that does not exist.
 
-    ended: those of containers that ended while the node was read, of which nothing is told of processes.
+    ended: containers that ended while the node was read; their processes are not judged.
     """
     found: dict[str, dict[str, str | None]] = {}
     for path, cgroup in reading.cgroups.items():

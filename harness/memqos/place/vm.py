@@ -1,4 +1,4 @@
-"""The place that is a virtual machine of a profile: booted or restored for the loan, and gone after it."""
+"""The place that is a virtual machine of a profile: booted or restored for the loan, and removed after it."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Sampling(Protocol):
     def follow(self, name: str, path: str, *, patient: str) -> None:
         """From now on, say what this file has, and what is appended to it, under this name.
 
-        A line is said as soon as it is there; one that has the text `patient` in it, at the next look (0.1 s at most).
+        A line is reported at once; a line that contains `patient` at the next look (0.1 s at most).
         """
         ...
 

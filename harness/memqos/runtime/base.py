@@ -254,11 +254,11 @@ class Runtime(Protocol):
         ...
 
     def remove(self, container: ContainerHandle, *, deadline: Deadline) -> None:
-        """Remove a stopped container; removing one that is gone is not an error."""
+        """Remove a stopped container; a missing one is not an error."""
         ...
 
     def remove_sandbox(self, sandbox: SandboxHandle, *, deadline: Deadline) -> None:
-        """Stop and remove a sandbox with whatever is left in it; one that is gone is not an error."""
+        """Stop and remove a sandbox with everything in it; a missing one is not an error."""
         ...
 
     def close(self) -> None:

@@ -258,7 +258,7 @@ class DockerRuntime:
         self._call("ContainerWait", {"id": container.id}, lambda client: client.wait(container.id), deadline)
 
     def remove(self, container: ContainerHandle, *, deadline: Deadline) -> None:
-        """DELETE /containers/ID by force; one that is gone is no error."""
+        """DELETE /containers/ID by force; a missing container is not an error."""
         self._remove(container.id, deadline=deadline)
 
     def remove_sandbox(self, sandbox: SandboxHandle, *, deadline: Deadline) -> None:

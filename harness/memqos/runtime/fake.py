@@ -236,14 +236,14 @@ class FakeRuntime:
             self.finish(container, exit_code=_TERMINATED if grace else _KILLED)
 
     def remove(self, container: ContainerHandle, *, deadline: Deadline) -> None:  # noqa: ARG002
-        """Remove it, running or not; one that is gone is no error."""
+        """Remove it, running or not; a missing one is not an error."""
         known = self._containers.pop(container.id, None)
         self._sandbox_of.pop(container.id, None)
         if known:
             self._cgroups.remove(known.cgroup)
 
     def remove_sandbox(self, sandbox: SandboxHandle, *, deadline: Deadline) -> None:  # noqa: ARG002
-        """Remove it with its containers; one that is gone is no error."""
+        """Remove it with its containers; a missing one is not an error."""
         for container_id in [one for one, owner in self._sandbox_of.items() if owner == sandbox.id]:
             self._cgroups.remove(self._containers.pop(container_id).cgroup)
             del self._sandbox_of[container_id]
@@ -277,19 +277,19 @@ class FakeRuntime:
         return frozenset(self._sandboxes)
 
     def cgroup_of(self, container: ContainerHandle) -> CgroupPath:
-        """Where the runtime has this container; RuntimeCallError if there is none."""
+        """The container's cgroup in this runtime; RuntimeCallError if it does not exist."""
         return self._known(container, "cgroup_of").cgroup
 
     def sandbox_cgroup_of(self, sandbox: SandboxHandle) -> CgroupPath:
-        """Where the runtime has this sandbox; KeyError if there is none."""
+        """The sandbox's cgroup in this runtime; KeyError if it does not exist."""
         return self._sandboxes[sandbox.id]
 
     def state_of(self, container: ContainerHandle) -> ContainerState:
-        """How a container is, without a request; RuntimeCallError if there is none."""
+        """A container's state, without a request; RuntimeCallError if it does not exist."""
         return self._known(container, "state_of").state
 
     def resources_of(self, container: ContainerHandle) -> ContainerResources:
-        """What was requested of a container until now; RuntimeCallError if there is none."""
+        """The requests for a container so far; RuntimeCallError if it does not exist."""
         return self._known(container, "resources_of").resources
 
     def misplace(self, container: ContainerHandle, cgroup: CgroupPath) -> None:

@@ -122,7 +122,7 @@ class FakeCgroups:
         self._beside[path] = (next(self._numbers), oom_score_adj)
 
     def lose_process(self, path: CgroupPath) -> None:
-        """Let the first process of a cgroup be gone from it; a cgroup without one stays as it is."""
+        """Remove the first process from a cgroup; a cgroup without processes does not change."""
         self._scores.pop(path, None)
         if path in self._cgroups:
             self._cgroups[path]["cgroup.procs"] = ""

@@ -372,7 +372,7 @@ class OciRuntime:
         self._must("kill", container, argv, deadline=deadline)
 
     def remove(self, container: ContainerHandle, *, deadline: Deadline) -> None:
-        """`delete --force`, and the bundle; one that is gone is no error."""
+        """`delete --force`, and the bundle; a missing container is not an error."""
         self._must("delete", container, self._deleting(container.sandbox, container.id), deadline=deadline)
         self._asked.pop(container.id, None)
         self._first.forget(container.id)

@@ -64,7 +64,7 @@ test ! -s conmon.out || cat conmon.out >&2
 """
 """conmon says on its pipe what became of `create`: {"pid": 17}, or -1 and the runtime's own words.
 
-What the shell does itself starts no program, of which each takes hundredths of a second under emulation.
+The shell's own commands start no program; each program takes hundredths of a second under emulation.
 """
 
 _OWN_MOUNTS = ("unshare", "--mount", "--propagation", "slave")
@@ -73,7 +73,7 @@ _OWN_MOUNTS = ("unshare", "--mount", "--propagation", "slave")
 systemd keeps a unit for each mount that it sees, which takes it longer than to mount it takes the kernel.
 """
 
-# A runtime that is asked while a container ends may find half of it gone: what conmon says a moment later holds then.
+# A runtime that is called while a container ends may find half of it removed; conmon's answer a moment later is right.
 _SEE = """\
 bundle=$1 id=$2; shift 2
 test -e "$bundle/config.json" || exit 9
@@ -158,7 +158,7 @@ _SELDOM = "3600s"
 """Between one report of stats and the next, where those are not what is waited for."""
 
 GONE = 9
-"""The status by which `seen` says that there is no such container."""
+"""The status with which `seen` reports a missing container."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,7 +291,7 @@ def followed(places: BundleFolders, *, sandbox: str, container: str) -> list[str
 
 
 def deleting(places: BundleFolders, *, sandbox: str, container: str = "*") -> list[str]:
-    """The command that removes a container, or all of a sandbox; what is gone is passed over."""
+    """The command that removes a container, or all of a sandbox; it skips missing ones."""
     return [
         "sh",
         "-c",
@@ -304,7 +304,7 @@ def deleting(places: BundleFolders, *, sandbox: str, container: str = "*") -> li
 
 
 _ROOM, _WORDS = 1 << 16, 2000
-"""Characters of what a runtime printed that are kept of each call, and those that are told."""
+"""Characters of a runtime's output that are kept for each call, and those that messages show."""
 
 _KILLED = 137
 

@@ -120,11 +120,11 @@ class AttendedTarget:
             agent.end()
 
     def _answer(self, request: Mapping[str, object], deadline: Deadline) -> AgentReply | None:
-        """What an agent answers; None if there is none. LostError if it does not."""
+        """The agent's answer; None without an agent. LostError if it does not answer."""
         return self._asked(lambda agent: agent.ask(request, deadline), deadline)
 
     def _asked(self, ask: Callable[[AgentProcess], T], deadline: Deadline) -> T | None:
-        """What an agent that is free gives, called if there is none; None without any. LostError if it is lost."""
+        """The result of a free agent, started if necessary; None without any. LostError if it is lost."""
         agent = self._taken(deadline)
         if agent is None:
             return None

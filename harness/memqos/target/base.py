@@ -70,7 +70,7 @@ class Target(Protocol):
     def open(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
         """A program over there with pipes for its standard input and output, unbuffered; it ends with its input.
 
-        One that is not there ends at once, with a status that is not zero. Whoever opens it ends it.
+        A missing program ends at once, with a nonzero status. The caller ends it.
         """
         ...
 

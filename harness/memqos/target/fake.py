@@ -106,7 +106,7 @@ class FakeTarget:
         self._commands[argv] = handler
 
     def lose(self, error: MachineryError) -> None:
-        """Let the connection be gone: whatever is asked of the target from now on raises this."""
+        """Break the connection: every later call of the target raises this."""
         self._lost = error
 
     def script(self, argv: tuple[str, ...]) -> Handler:

@@ -95,7 +95,7 @@ def test_without_a_memory_max_it_stalls_and_never_ends():
 
 def test_text_and_document_say_the_same():
     rows = found(WEB, release="1.22")
-    assert slowing_text(rows).splitlines()[4:8] == [
+    assert slowing_text(rows).splitlines()[5:9] == [
         "container c of pod default/web",
         "  memory.high 167772160: it sleeps from 170070016 on",
         "  stalls from 197431296 on: 256 KiB in 2 s",

@@ -40,7 +40,7 @@ class Past:
 
 
 def inherited(findings: Iterable[Finding], pasts: Sequence[Past]) -> Iterator[Finding]:
-    """The findings, of which those conform that hold what one of these pasts has left there."""
+    """The findings; those whose value one of these pasts has left there conform."""
     known = [(past, dict(_values(past.plan)), dict(_containers(past.plan))) for past in pasts]
     for finding in findings:
         if finding.verdict is Verdict.CONFORMS or not finding.observed:

@@ -168,7 +168,7 @@ def shows_default(name: str, text: str) -> bool:
 
 
 def is_unknown_file(name: str) -> bool:
-    """Whether a control file of this name may hold a setting of which nothing is known here."""
+    """Whether a control file of this name may be a setting that memqos does not know."""
     is_file = bool(_FILE.fullmatch(name)) and not name.endswith(_UNITS)
     return is_file and default_text(name) is None and name not in _DERIVED and not _COUNTS.fullmatch(name)
 

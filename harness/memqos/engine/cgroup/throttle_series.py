@@ -278,7 +278,7 @@ def _usage_band(setup: Setup, high: int) -> int:
 
 
 def _windows(amounts: Sequence[int], band: int) -> Iterator[tuple[int, int]]:
-    """The longest stretches of samples whose amounts are within a band, first to last, none of which overlap."""
+    """The longest stretches of samples whose amounts are within a band, without overlap, first to last."""
     low: deque[int] = deque()
     high: deque[int] = deque()
     first = 0

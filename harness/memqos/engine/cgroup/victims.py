@@ -5,7 +5,7 @@ ran out, the one with the highest badness is chosen:
 
     badness = resident + swapped + page tables + oom_score_adj * (total / 1000)        all in pages
 
-total is what there is below the limit that ran out: its memory.max, and as much swap as its memory.swap.max lets it
+total is the amount below the limit that ran out: its memory.max, and as much swap as its memory.swap.max lets it
 have of the machine's. So oom_score_adj weighs a process by thousandths of what ran out, not of the machine. A process
 of -1000 is never chosen. With memory.oom.group in the victim's cgroup, or in one above it up to the one that ran out,
 all processes below the highest such cgroup go with it, but for those of -1000; kubelets set it for containers alone.
@@ -98,7 +98,7 @@ class Victim:
 class Shortage:
     """What runs out, "the machine" or a cgroup with a memory.max, and the containers in it, the first victim first.
 
-    total: what there is of it, in bytes of memory and swap together. left_out: containers in sandboxes, of which it is
+    total: its amount, in bytes of memory and swap together. left_out: containers in sandboxes, of which it is
     not known where in that order they are: what is killed is the sandbox.
     """
 

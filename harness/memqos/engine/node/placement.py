@@ -63,7 +63,7 @@ class Room:
         return Room(offered=self.offered, used=_added(self.used, needs), critical=critical)
 
     def refusal(self, pod: Pod, needs: Mapping[str, int], kubelet: Kubelet) -> Refusal | None:
-        """Why the kubelet rejects the pod, None if it fits: the first resource of which too little is left.
+        """Why the kubelet rejects the pod, None if it fits: the first resource that is short.
 
         A critical pod makes the kubelet evict others, so that it is rejected only for what critical pods hold; which
         pods go is not modelled. The number of pods (`maxPods`) is not counted, nor what the node has no facts about.

@@ -144,7 +144,7 @@ class Reusable:
         return {zones: amount for (zones, of), amount in self.amounts.items() if of == kind and amount}
 
     def after(self, blocks: Blocks, *, left_over: bool) -> Reusable:
-        """With a container placed: it leaves its memory (a regular init container), or uses up what there is.
+        """With a container placed: it leaves its memory (a regular init container), or uses it up.
 
         Init containers run one after the other, so the largest one counts.
         """

@@ -211,7 +211,7 @@ class _Case:
         return any(one.restarts for one in self._status.containers.values())
 
     def _of(self, pick: _Pick) -> Pod:
-        """The pod with the resources that are picked for each container of which the status says something."""
+        """The pod with the resources that are picked for each container in the status."""
 
         def of(container: Container) -> Container:
             status = self._status.containers.get(container.name)

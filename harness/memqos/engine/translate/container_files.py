@@ -69,7 +69,7 @@ class _Case:
         return found
 
     def open(self, made: Rulings) -> dict[Knob, Ruling]:
-        """The files of which it is not known what they hold, and those that are left alone for a sandbox's sake."""
+        """The files with unknown values, and those that a sandbox leaves alone."""
         kubelet, request, found = self.kubelet, self.request, dict[Knob, Ruling]()
         runtimes = kubelet.runtimes
         if runtimes.cri.runtime is RuntimeName.CRI_DOCKERD:
@@ -90,7 +90,7 @@ class _Case:
         return found
 
     def unasked(self) -> dict[Knob, Ruling]:
-        """The files of which the message says something that the runtime cannot be asked for."""
+        """The files for which the message has a value that the runtime's request cannot express."""
         return {
             Knob(left.knob): Ruling(ABSENT, partial(_without_words, self, left), unasked=left.why)
             for left in self.to_oci.unsayable
@@ -156,7 +156,7 @@ def _files(
 
 
 def left_open(why: str, kubelet: Kubelet) -> Ruling:
-    """A file of which it is not known what it holds."""
+    """A file with an unknown value."""
     return Ruling(
         ABSENT, lambda: Reason(rule=why, revision=kubelet.runtimes_text, source="not modelled"), unmodelled=why
     )

@@ -180,7 +180,7 @@ class RequestedContainer:
 
     @property
     def unasked(self) -> Mapping[str, str]:
-        """The control files of which the runtime could not be asked what was wanted, with the reason."""
+        """The control files whose wanted value the runtime's request cannot express, with the reason."""
         return self.held[0].unasked if self.held else {}
 
     @property

@@ -138,7 +138,7 @@ def _while_it_ran(samples: Sequence[Sample]) -> Sequence[Sample]:
 
 
 def is_there(sample: Sample) -> bool:
-    """Whether the container has a cgroup of which something could be read."""
+    """Whether any file of the container's cgroup could be read."""
     cgroup = sample.reading.cgroups.get(sample.container)
     return cgroup is not None and any(isinstance(text, str) for text in cgroup.files.values())
 

@@ -85,7 +85,7 @@ def exposed(counts: Effective) -> str:
 
 
 def mostly_protected(counts: Effective) -> str:
-    """Why such a container need not lose memory, "" for one of which no more than half is protected."""
+    """Why such a container need not lose memory; "" if at most half of it is protected."""
     return "" if 2 * counts.exposed >= counts.usage else f"more than half of it is protected: {what_counts(counts)}"
 
 
@@ -237,7 +237,7 @@ class Pressed(Refaulting):
         return self._weighed(container, counts, found)
 
     def gives_way(self, pod: str) -> Finding:
-        """It lost memory to the neighbour; not observable of one of which more than half is protected."""
+        """It lost memory to the neighbour; not observable if more than half of it is protected."""
         container, counts = self._counted(pod)
         why = self._broken(mostly_protected(counts))
         return self._gives_way(container, counts, why)
@@ -338,7 +338,7 @@ class Pressed(Refaulting):
 
 
 EXCESS = 16 << 20
-"""Bytes that are taken beyond what there is: so many that none is left, and fewer than any victim gives back."""
+"""Bytes taken beyond the free memory: enough to use it up, and fewer than any victim frees."""
 
 EXCESS_OF_MACHINE = 256 << 20
 """The same where the machine runs out: more than what its daemons have in page cache, and in swap, and can lose."""

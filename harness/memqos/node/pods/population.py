@@ -211,7 +211,7 @@ def place_outside(tree: CgroupTree, whole: CgroupPath, pids: Iterable[int]) -> s
 
 
 def still_runs(runtime: Runtime, handle: ContainerHandle) -> bool:
-    """Whether a container runs, by the runtime's word, when it had time to notice that its processes are gone."""
+    """Whether the runtime reports a container as running, after it had time to notice that its processes exited."""
     try:
         wait(
             "the runtime knows that the container has ended",

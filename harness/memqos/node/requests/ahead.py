@@ -2,7 +2,7 @@
 
 What a runtime does for one container is one program after another, which keeps one processor busy and lets the others
 wait. So the cases that are next are begun while an earlier one is under way. A container, its pod and what is above it
-are judged as if it were alone. What fails beside another case may be the other one's doing, and is told to have.
+are judged as if it were alone. A failure next to another case may be caused by that case.
 """
 
 from __future__ import annotations

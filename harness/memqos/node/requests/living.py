@@ -165,7 +165,7 @@ class Life:
 
     @verb
     def left_by_many(self, kind: str) -> Sequence[Finding]:
-        """The same of many, of which those few are the first if they came and went."""
+        """The same for many pods; if the few were created and removed before, they are the first of these."""
         return [self._left_over(kind, MANY)]
 
     @verb
@@ -190,7 +190,7 @@ class Life:
         return _Churn(before=self._inventory())
 
     def _churned(self, times: int) -> Inventory:
-        """What so many sandboxes and containers left behind, of which some may have come and gone already."""
+        """What this many sandboxes and containers left behind; some of them may have been removed before."""
         churn = self._churn
         if times not in churn.left:
             self._come_and_go(range(churn.gone, times))

@@ -61,14 +61,14 @@ def written_by_others(pod: PlannedCgroup, before: Mapping[CgroupPath, Mapping[st
 
 
 def is_absent(path: CgroupPath, reading: Reading) -> bool:
-    """Whether a cgroup of which files were read has none of them."""
+    """Whether a cgroup whose files were read has none of them."""
     return all(isinstance(text, NoFile) for text in reading.cgroups[path].files.values())
 
 
 def uncounted_findings(path: CgroupPath, pod: CgroupPath, reading: Reading, *, subject: Subject) -> Iterator[Finding]:
     """A container whose memory the kernel does not count, though it counts its pod's. reading: CONTROLLERS of both.
 
-    Whoever makes cgroups of containers turns the controllers on for them; without, no file of memory is there.
+    The program that creates cgroups of containers enables their controllers; without it they have no memory files.
     """
     own, above = (reading.cgroups[one].files[CONTROLLERS] for one in (path, pod))
     if isinstance(own, str) and isinstance(above, str) and "memory" in above.split() and "memory" not in own.split():
@@ -125,7 +125,7 @@ _WIDE_ENOUGH = Reason(
 def scope_findings(
     container: PlannedCgroup, own: PlannedCgroup, path: CgroupPath, files: Mapping[str, FileText], *, subject: Subject
 ) -> Iterator[Finding]:
-    """One finding for each of these files that the scope has; none for one of which nothing certain is expected.
+    """One finding for each of these files that the scope has; none for a file without a certain expected value.
 
     container: what the container's own cgroup must hold, which the limits of the scope have to allow. own: what the
     scope must show itself. files: what it shows, by name; one that is not there limits nothing.

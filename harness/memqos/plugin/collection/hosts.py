@@ -99,7 +99,7 @@ class Hosts:
             Telling(self._config).note(f"evidence was not transferred: it is in {place}")
 
     def _hand_over(self, *, interrupted: bool) -> None:
-        """Give the controller what this worker has; it stays here where there is none that would take it."""
+        """Transfer this worker's evidence to the controller; it stays here if the controller does not take it."""
         folder = self._config.stash[RESULTS]
         shutil.rmtree(f"{folder}{_FILES}", ignore_errors=True)
         output: dict[str, Any] | None = getattr(self._config, "workeroutput", None)

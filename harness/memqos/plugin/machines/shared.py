@@ -95,7 +95,7 @@ def asked_ahead(
 def observable_tests(module: pytest.Module, station: Station) -> Sequence[pytest.Function]:
     """The tests of a module that were chosen, in their order, as far as they run on this station's system.
 
-    Those are left out whose claim needs what the node has not got; when its turn comes, each is told what that is.
+    Cases whose claim needs what the node lacks are left out; in its turn each gets the reason.
     """
     settings, key = module.config.stash[SETTINGS_KEY], station.key
     return [

@@ -153,7 +153,7 @@ PATIENCE_SECONDS = 20
 """How long it may take to answer; a tenth of a second is usual, also under software emulation."""
 
 NOT_FOUND = frozenset({126, 127})
-"""The statuses by which a shell, env and the dynamic loader say that there is nothing they could run."""
+"""The statuses with which a shell, env and the dynamic loader report that nothing can be run."""
 
 NO_SUCH_FILE = "No such file or directory"
 
