@@ -13,7 +13,7 @@ import os
 import platform
 import sys
 
-from tests.bench import answering, numa, planning, reporting
+from tests.bench import answering, auditing, numa, planning, reporting
 from tests.bench.figures import Figure
 
 
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     given = parser.parse_args()
     # Planning first: the peak memory that it reports is the process's so far.
-    found = [one for bench in (planning, numa, answering, reporting) for one in bench.figures(given.rounds)]
+    found = [one for bench in (planning, numa, answering, reporting, auditing) for one in bench.figures(given.rounds)]
     if given.json:
         host = {"python": platform.python_version(), "processors": os.cpu_count(), "load": os.getloadavg()[0]}
         document = {"host": host, "rounds": given.rounds, "figures": [dataclasses.asdict(one) for one in found]}

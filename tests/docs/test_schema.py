@@ -12,6 +12,7 @@ from memqos.cli.main import run
 from tests.docs import schema_file
 from tests.docs.snippets import DOCS
 from tests.documents import FILE, SCHEMA, misfits
+from tests.recorded_nodes import recorded_node
 
 PODS = [str(path) for path in sorted((data_root() / "fixtures" / "pods").glob("*.yaml"))]
 KUBELETS = sorted((data_root() / "fixtures" / "kubelet").glob("*.yaml"))
@@ -123,6 +124,25 @@ def test_differences_errata_and_audits(printed):
     assert misfits(printed("expect", "--errata"), "errata") == []
     for tree in TREES[-2:]:
         assert misfits(printed("audit", "--tree", tree), "audit") == []
+
+
+def test_audits_of_several_nodes_and_what_would_change(printed, tmp_path):
+    document = recorded_node("n1", pods=12)
+    for path, files in document["cgroups"].items():
+        if path.endswith(".scope"):
+            files["memory.high"] = "4096"
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    (tmp_path / "c.json").write_text("{")
+    fleet = printed("audit", tmp_path)
+    assert fleet["causes"]
+    assert misfits(fleet, "fleet") == []
+    assert misfits(printed("audit", tmp_path / "a.json"), "audit") == []
+    change = printed("audit", tmp_path / "a.json", "--what-if", "--set", "memoryThrottlingFactor=0.2")
+    assert change["changes"]
+    assert misfits(change, "what_if") == []
+    fleet["nodes"][0]["state"] = "FINE"
+    assert misfits(fleet, "fleet") != []
 
 
 def test_resizes(printed, tmp_path):

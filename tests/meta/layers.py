@@ -127,7 +127,9 @@ LAYERS: dict[str, frozenset[str]] = {
         }
     ),
     # The judgement of nodes that memqos did not set up
-    "audits": frozenset({"errors", "model", "engine", "catalog", "known", "enactor.base", "node.pods"}),
+    "audits": frozenset(
+        {"errors", "version", "clock", "model", "engine", "catalog", "known", "enactor.base", "node.pods"}
+    ),
     # L6: what speaks to people and to pytest; nothing below imports it
     "plugin": frozenset(
         {

@@ -2,21 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
 
 from memqos.audits.question import Question
 from memqos.engine.answer.document import FORMAT, finding_document, remark_document
 from memqos.engine.answer.explain import failure, one_line
-from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.finding import Finding, Verdict, subject_of
 from memqos.engine.answer.succession import LEFT
 from memqos.engine.plan import Plan, Remark
 from memqos.engine.releases.release import titled
 from memqos.errors import ExitCode
+from memqos.model.pod import ContainerKind, Pod
 
-__all__ = ["Audit"]
+__all__ = ["Audit", "State", "state_of"]
+
+
+class State(StrEnum):
+    """The words of kubernetes#141286 for whether what was asked for holds."""
+
+    FULFILLED = "FULFILLED"
+    DRIFTED = "DRIFTED"
+    INSUFFICIENT_EVIDENCE = "INSUFFICIENT_EVIDENCE"
+
+
+_MEMORY = frozenset({"memory.min", "memory.low", "memory.high", "memory.max", "memory.swap.max", "admission"})
+"""Without these there is not enough evidence about a pod."""
+
+
+def state_of(findings: Iterable[Finding]) -> State:
+    """One state for several findings: drift outweighs, and each file of memory has to be observed for the rest."""
+    given = tuple(findings)
+    if any(one.verdict in {Verdict.DEVIATES, Verdict.KNOWN} for one in given):
+        return State.DRIFTED
+    unseen = any(one.verdict is Verdict.NOT_OBSERVABLE and one.knob in _MEMORY for one in given)
+    seen = any(one.verdict is Verdict.CONFORMS for one in given)
+    return State.FULFILLED if seen and not unseen else State.INSUFFICIENT_EVIDENCE
 
 
 _JUDGED = (Verdict.CONFORMS, Verdict.DEVIATES, Verdict.KNOWN, Verdict.NOT_OBSERVABLE)
+
+
+def _undescribed(audit: Audit) -> dict[str, Any]:  # noqa: ARG001 - nothing is known of it
+    return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +55,8 @@ class Audit:
 
     question: what was judged. plan: what was expected; its remarks are the notes. strangers: pods of the tree that were
     not given. elsewhere, ended: how many of the given pods are bound to another node or to none yet, and how many are
-    Succeeded or Failed and gone.
+    Succeeded or Failed and gone. ids: (pod uid, container name) to the runtime's id, of the containers in the tree.
+    present: the pods that the plan is made from. describe: what memory QoS is worth on the node now, as JSON.
     """
 
     question: Question
@@ -34,6 +65,9 @@ class Audit:
     strangers: tuple[str, ...]
     elsewhere: int
     ended: int
+    ids: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    present: tuple[Pod, ...] = ()
+    describe: Callable[[Audit], dict[str, Any]] = field(default=_undescribed, compare=False, repr=False)
 
     @property
     def notes(self) -> tuple[Remark, ...]:
@@ -50,10 +84,39 @@ class Audit:
         return tuple(finding for finding in self.findings if finding.verdict is verdict)
 
     @property
+    def state(self) -> State:
+        """That of the node as a whole."""
+        return state_of(self._of_what_runs)
+
+    @property
+    def _of_what_runs(self) -> tuple[Finding, ...]:
+        """The findings without those about init containers that have ended, of which there is nothing to see."""
+        init = {
+            subject_of(one.cgroup, pod)
+            for pod in self.plan.pods
+            for one in pod.containers
+            if one.kind is ContainerKind.INIT
+        }
+        return tuple(
+            one for one in self.findings if one.verdict is not Verdict.NOT_OBSERVABLE or one.subject not in init
+        )
+
+    @property
+    def pods(self) -> Mapping[str, State]:
+        """By "namespace/name", the pods that were given and looked for."""
+        found: dict[str, list[Finding]] = {}
+        for one in self._of_what_runs:
+            if one.subject.pod:
+                found.setdefault(one.subject.pod, []).append(one)
+        return {name: state_of(own) for name, own in found.items()}
+
+    @property
     def exit_code(self) -> ExitCode:
         """Deviating outweighs conforming, known or not; a tree of which nothing was observed is not judged at all."""
         if self.of(Verdict.DEVIATES):
             return ExitCode.DEVIATES
+        if self.question.tree.cut_off:
+            return ExitCode.MACHINERY
         observed = self.of(Verdict.CONFORMS) or self.of(Verdict.KNOWN)
         return ExitCode.CONFORMS if observed else ExitCode.NOTHING_OBSERVED
 
@@ -103,9 +166,12 @@ class Audit:
             "variant": kubelet.variant.value,
             "runtimes": [str(kubelet.runtimes.cri), str(kubelet.runtimes.oci)],
             **({"not_modelled": list(self.plan.not_modelled)} if self.plan.not_modelled else {}),
+            "state": self.state.value,
+            "pods": [{"pod": name, "state": state.value} for name, state in self.pods.items()],
             "counts": {verdict.value: count for verdict, count in self.counts.items()},
             "findings": [finding_document(one) for one in self.findings],
             "not_judged": list(self.strangers),
+            "node": self.describe(self),
             "remarks": [remark_document(one) for one in self.plan.remarks],
         }
 

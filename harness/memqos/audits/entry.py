@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -91,8 +92,16 @@ def audit(
 
 def known_of_kubelets(files: Iterable[str | Path] = ()) -> tuple[KnownDeviation, ...]:
     """The kubelet's known deviations: memqos's own, and those in these files; errors as `load_all`."""
+    if not files:
+        return _own()
     every = load_all((data_root() / "vm" / "known.toml", *map(Path, files)))
     return tuple(one for one in every if one.runtime == KUBELET)
+
+
+@cache
+def _own() -> tuple[KnownDeviation, ...]:
+    """Those of memqos's own list, which is read once."""
+    return tuple(one for one in load_all((data_root() / "vm" / "known.toml",)) if one.runtime == KUBELET)
 
 
 def _tree(

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from memqos.audits.answer import Audit
+from memqos.audits.motion import still
+from memqos.audits.node_answers import described
 from memqos.audits.past import of_the_past
 from memqos.audits.pods import by_status, sorted_out, why_missing
 from memqos.audits.question import Question
@@ -36,6 +38,8 @@ from memqos.node.pods.population import recorded_population
 __all__ = ["judged"]
 
 ADMISSION = "admission"
+COUNTERS = "counters"
+"""What a note calls that only values were read: no value depends on them."""
 
 _KNOBS = frozenset(knob.value for knob in Knob)
 _RUNTIME_INIT = re.compile(r"\b(?:runc|crun)[\s\0]+(?:init|create)\b|\brunc:\[")
@@ -79,7 +83,11 @@ def judged(question: Question) -> Audit:
         question=question,
         plan=replace(plan, remarks=tuple(_remarks(question, plan))),
         findings=(
-            *with_writers(_unless_unknown(findings, question.unknown), question.tree, (*present, *absent)),
+            *with_writers(
+                still(_unless_unknown(findings, question.unknown), question.tree, plan, present),
+                question.tree,
+                (*present, *absent),
+            ),
             *_admission(plan, {pod.uid for pod in present}, unsure=_zones_unknown(question, len(strangers))),
             *(
                 _missing_pod(pod, why_missing(pod, several=pod.name in found.ambiguous))
@@ -89,6 +97,9 @@ def judged(question: Question) -> Audit:
         strangers=strangers,
         elsewhere=sorted_pods.elsewhere,
         ended=sorted_pods.ended,
+        ids=found.ids,
+        present=tuple(present),
+        describe=described,
     )
 
 
@@ -110,6 +121,9 @@ def _remarks(question: Question, plan: Plan) -> Iterator[Remark]:
         yield Remark(about, kubelet.settings.origin.get(about, ""), what)
     yield from (one for one in plan.remarks if one.about not in BEFORE_START)
     yield from killers(question.tree)
+    for name, what in question.tree.notes.items():
+        if name != COUNTERS:
+            yield Remark(name, question.tree.source, f"it could not be read: {what}")
 
 
 def _unless_unknown(findings: Iterable[Finding], why: str) -> Iterator[Finding]:

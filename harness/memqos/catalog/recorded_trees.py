@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -122,6 +122,15 @@ class Machine(Struct, frozen=True, kw_only=True):
     vm: dict[str, str] = {}
 
 
+class RuntimePod(Struct, frozen=True, kw_only=True):
+    """A sandbox as the runtime lists it."""
+
+    name: str
+    uid: str
+    namespace: str = ""
+    ready: bool = True
+
+
 class SecondLook(Struct, frozen=True, kw_only=True):
     """What was read once more after so many seconds.
 
@@ -155,7 +164,7 @@ class _Recording(Struct, frozen=True, kw_only=True):
     collected_at: str = ""
     root: bool = True
     configz: dict[str, Any] | None = None
-    runtime_pods: list[Any] | None = None
+    runtime_pods: tuple[RuntimePod, ...] | None = None
     machine: Machine = Machine()
     daemons: tuple[Daemon, ...] = ()
     second_look: SecondLook = SecondLook()
@@ -189,8 +198,9 @@ class RecordedTree:
     checkpoints_unread: the same of the kubelet's checkpoints, as far as they were there. kubelet_inside: the program
     that the kubelet is part of, such as k3s-server, whose own flags and files set what it goes by; "" for none.
     node_name: what the recording calls its node. machine, daemons, second_look: what `memqos collect` reads besides.
-    notes: what could not be read, with the reason. cut_off: whether the file ends in the middle: what it lacks may have
-    been there.
+    collected_at: the node's own time, as RFC 3339 writes it, "" if it is not told. ending: pods whose sandbox has ended
+    and that the kubelet has forgotten. notes: what could not be read, with the reason. cut_off: whether the file ends
+    in the middle: what it lacks may have been there.
     """
 
     source: str
@@ -215,6 +225,8 @@ class RecordedTree:
     machine: Machine = field(default_factory=Machine)
     daemons: tuple[Daemon, ...] = ()
     second_look: SecondLook = field(default_factory=SecondLook)
+    collected_at: str = ""
+    ending: tuple[str, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
     cut_off: bool = False
 
@@ -238,8 +250,19 @@ def load_tree(path: str | Path, overrides: Sequence[str] = (), flags: Sequence[s
     """
     file = str(path)
     content = read_text(path, "a recorded tree", MAX_TREE_BYTES)
-    data = _parsed(content, file)
-    return _tree(data, _checked(data, _Recording, file, content=content), file, overrides, flags)
+    try:
+        data, cut_off = _parsed(content, file), False
+    except ManifestError:
+        whole = _up_to_the_cut(content)
+        if whole is None:
+            raise
+        content, cut_off = whole, True
+        data = _parsed(content, file)
+    tree = _tree(data, _checked(data, _Recording, file, content=content), file, overrides, flags)
+    if not cut_off:
+        return tree
+    what = "the recording ends in the middle: what it lacks was not judged"
+    return replace(tree, cut_off=True, notes={**tree.notes, "cgroups": what})
 
 
 def tree_of(
@@ -280,6 +303,8 @@ def _tree(
         machine=found.machine,
         daemons=found.daemons,
         second_look=found.second_look,
+        collected_at=found.collected_at,
+        ending=tuple(_ending(found, {one.uid for one in containers})),
         notes=_notes(found),
     )
 
@@ -291,12 +316,55 @@ def _pods(found: _Recording, file: str) -> tuple[Pod, ...] | None:
     return () if found.memqos_collect and found.containers else None
 
 
+def _ending(found: _Recording, running: Collection[str]) -> Iterator[str]:
+    """Pods of the runtime's that neither run nor are known to the kubelet. running: the uids of those that do."""
+    pods = found.pods if isinstance(found.pods, list) else []
+    known = {
+        one["metadata"].get("uid") for one in pods if isinstance(one, dict) and isinstance(one.get("metadata"), dict)
+    }
+    for pod in found.runtime_pods or () if pods else ():
+        uid = str(pod.uid)
+        if not pod.ready and uid not in known and uid not in running:
+            yield f"{pod.namespace}/{pod.name}"
+
+
 def _notes(found: _Recording) -> dict[str, str]:
     """What could not be read."""
     notes = {name: why for name, why in found.notes.items() if name != "configz" or found.configz is None}
     if not found.root:
         notes["root"] = "the node was not read as root: files that root alone may read are missing"
     return notes
+
+
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
+_CUT_IN, _COLLECTED = b'"cgroups"', b'"memqos_collect"'
+
+
+def _up_to_the_cut(content: bytes) -> bytes | None:
+    """A document of `memqos collect` that ends among its cgroups, closed after the last whole file; None for another.
+
+    What comes before the cgroups there (configuration, containers, pods) is whole then.
+    """
+    depth, field, word = 0, b"", b""
+    seen: set[bytes] = set()
+    best: tuple[int, int] | None = None
+    for token in _TOKEN.finditer(content):
+        text = token[0]
+        if text in b"{[":
+            depth += 1
+        elif text in b"}]":
+            depth -= 1
+            if depth <= 0:
+                return None
+        elif text == b"," and field == _CUT_IN and depth in {2, 3}:
+            best = (token.start(), depth)
+        elif text == b":" and depth == 1:
+            field = word
+            seen.add(field)
+        word = text
+    if field != _CUT_IN or best is None or _COLLECTED not in seen:
+        return None
+    return content[: best[0]] + b"}" * best[1]
 
 
 def _checked(value: object, kind: type[_T], file: str, *, within: str = "", content: bytes = b"") -> _T:

@@ -1,17 +1,14 @@
-"""`memqos audit`: compares a live or recorded node with the plan for its kubelet; it only reads the node."""
+"""`memqos audit`: compares live or recorded nodes with the plan for their kubelets; it only reads them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import click
 
-from memqos.audits.entry import known_of_kubelets
-from memqos.audits.judgement import judged
-from memqos.audits.question import Given, Question, Required
-from memqos.catalog.kubelet_config import load_settings
-from memqos.catalog.recorded_trees import RecordedTree, load_tree, tree_of
+from memqos.audits.answer import Audit
+from memqos.cli.audit_order import AuditOrder
 from memqos.cli.manifest_options import ManifestOptions, manifest_options
 from memqos.cli.node_options import KubeletOptions, NodeOptions, kubelet_options, node_options
 from memqos.cli.runtime_options import RuntimeOptions, runtime_options
@@ -20,37 +17,31 @@ from memqos.errors import ExitCode, UsageError
 
 __all__ = ["command"]
 
-HELP = """Judge a node on which a kubelet runs pods: does every control file hold what the kubelet's rules require?
+HELP = """Judge nodes on which kubelets run pods: does every control file hold what the kubelet's rules require?
 
---target names a node; memqos only reads it. --tree names a recording instead: a JSON file with the control files of
-one node (docs/reference/recorded-trees.md), as `memqos collect` writes it. Configuration, node facts, runtimes and
-release come from the node or the recording, unless an option overrides them. So do the pods, if the recording has them.
+A PLACE is a recording (docs/reference/recorded-trees.md), as `memqos collect` writes it, a folder of recordings, or a
+node that is only read: ssh://[USER@]HOST, local://, docker://NAME for one of kind, kubectl://NODE. Configuration, node
+facts, runtimes, release and pods come from the node or the recording, unless an option overrides them.
 
 \b
+  memqos audit node7.json
+  memqos audit nodes/ --json                     a row for each node, and the deviations by cause
+  memqos audit ssh://root@node7 kubectl://node8
+  memqos audit node7.json --state --oom          what memory QoS is worth there now
+  memqos audit node7.json --what-if --kubernetes 1.37 --set memoryThrottlingFactor=0.8
+  memqos audit ssh://root@node7 --watch
   kubectl get pods -A -o json --field-selector spec.nodeName=node7 | memqos audit --target ssh://root@node7 --pods -
-  memqos audit --tree node7.json
-  memqos audit --tree node7.json --kubernetes 1.36 --kubelet-config kubelet.yaml --pods a.yaml --pods b.yaml
-  memqos audit --tree node7.json --runtime crun@1.21 --set memoryThrottlingFactor=0.8
   memqos audit --tree node7.json --was-config before.yaml --was-pods pods-before.yaml
 
-Pods of a cluster are judged by what their kubelet has allocated (status), not by their spec. The output names every
-file that deviates, with the reasons for the expected value. A known bug of the kubelet's release is reported as known.
-Exit codes: 0 nothing deviates, 1 something deviates, 5 nothing could be observed.
+A live node is looked at twice before anything is a deviation. Pods of a cluster are judged by what their kubelet has
+allocated (status), not by their spec. The output names every file that deviates, with the reasons for the expected
+value. A known bug of the kubelet's release is reported as known. Exit codes: 0 nothing deviates, 1 something deviates,
+3 a node could not be read, 5 nothing could be observed.
 """
-
-_PODS = (
-    "Give their manifests: kubectl get pods -A -o json --field-selector spec.nodeName=NAME | memqos audit … --pods -"
-)
-
-_STEPS = {
-    Required.PODS: "Give the pods' manifests with --pods.",
-    Required.RELEASE: "Give the release with --kubernetes.",
-    Required.NODE: "Give the facts of the node with --node, or at least --capacity-memory.",
-}
 
 
 @click.command(name="audit", help=HELP)
-@click.option("--target", metavar="URL", help="The node: ssh://[USER@]HOST, local://, docker://NAME, kubectl://POD.")
+@click.option("--target", metavar="URL", help="A machine, as for run; kubectl://POD is a pod that exists.")
 @click.option("--cri-socket", default="", metavar="PATH", help="Where the node's runtime listens; see collect.")
 @click.option("--tree", metavar="FILE", help="A recorded tree (JSON) instead of a node.")
 @click.option("--kubernetes", metavar="X.Y", help="The Kubernetes release. Default: that of the node's kubelet.")
@@ -61,7 +52,7 @@ _STEPS = {
     help="Manifests, or folders of them, as for expect, or what `kubectl get pods -o json` or the kubelet's /pods "
     "print; may be repeated. Default: the recorded pods.",
 )
-@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.argument("places", nargs=-1, metavar="[PLACE]...")
 @click.option(
     "--kubelet-config",
     multiple=True,
@@ -88,95 +79,145 @@ _STEPS = {
 @click.option(
     "--static", is_flag=True, help="All pods are static: the kubelet reads them from files, so they are critical."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print every finding as JSON.")
-def command(*, as_json: bool, **given: Any) -> int:
-    """The page of `memqos audit`. Further FILEs are pods too, so that `--pods *.yaml` works."""
+@click.option("--jobs", type=click.IntRange(0, 256), default=0, help="Nodes judged at once. Default: one for each CPU.")
+@click.option(
+    "--settle",
+    type=click.FloatRange(0, 600),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="The time between two looks at a live node: what only one of them has is no deviation. With 0, sums above "
+    "pods are not waited for.",
+)
+@click.option("--state", "with_state", is_flag=True, help="Also print what memory QoS is worth on the node now.")
+@click.option("--oom", is_flag=True, help="With --state: in which order the kernel kills, host daemons included.")
+@click.option(
+    "--what-if",
+    "supposing",
+    is_flag=True,
+    help="Print what another release (--kubernetes) or configuration (--set, --kubelet-config) would change on the "
+    "node, pod by pod, at today's use.",
+)
+@click.option("--watch", is_flag=True, help="Look again and again, and print deviations as they come and go.")
+@click.option(
+    "--every",
+    type=click.FloatRange(0.1, 3600),
+    default=10.0,
+    show_default=True,
+    help="Seconds between looks of --watch.",
+)
+@click.option("--looks", type=click.IntRange(1), help="End --watch after so many looks. Default: at Ctrl-C.")
+@click.option("--metrics", metavar="FILE", help="Write Prometheus text, for node_exporter's textfile collector.")
+@click.option("--sarif", metavar="FILE", help="Write SARIF 2.1.0.")
+@click.option("--json", "as_json", is_flag=True, help="Print every finding as JSON; of several nodes, the deviations.")
+def command(**given: Any) -> int:
+    """The page of `memqos audit`."""
     runtime = RuntimeOptions(**{field.name: given.pop(field.name) for field in fields(RuntimeOptions)})
     kubelet = KubeletOptions(**{field.name: given.pop(field.name) for field in fields(KubeletOptions)})
     manifests = ManifestOptions(**{field.name: given.pop(field.name) for field in fields(ManifestOptions)})
     node = NodeOptions(**{field.name: given.pop(field.name) for field in fields(NodeOptions)})
-    order = _Order(runtime=runtime, kubelet=kubelet, manifests=manifests, node=node, **given)
-    question = order.question()
-    answer = judged(question)
-    say_ignored(answer.plan)
-    if answer.exit_code is ExitCode.NOTHING_OBSERVED and question.tree.driver is None:
-        say("memqos: note: the cgroups have the names of both drivers, or of neither: give --driver.", err=True)
-    if as_json:
-        say_document(answer.document())
-    else:
-        say(answer.text())
-    return answer.exit_code
+    show = _Show(**{field.name: given.pop(field.name) for field in fields(_Show)})
+    places = given.pop("places")
+    # With --tree and --target further words are pods, so that `--pods *.yaml` works.
+    alone = given["tree"] is not None or given["target"] is not None or not places
+    order = AuditOrder(
+        files=places if alone else (), runtime=runtime, kubelet=kubelet, manifests=manifests, node=node, **given
+    )
+    order.check_standard_input()
+    show.check(order, several=len(places) > 1 and not alone)
+    if show.watch:
+        from memqos.cli.audit_watch import drift_watched
+
+        return drift_watched(order, () if alone else places, every=show.every, looks=show.looks, as_json=show.as_json)
+    if not alone:
+        return _places(order, places, show)
+    return _one(order, order.audit(order.given_pods()), show)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Order:
-    """The command line of an audit, and its question."""
+class _Show:
+    """What is printed and written of an audit."""
 
-    target: str | None
-    cri_socket: str
-    tree: str | None
-    kubernetes: str | None
-    pods: tuple[str, ...]
-    files: tuple[str, ...]
-    kubelet_config: tuple[str, ...]
-    was_config: tuple[str, ...]
-    was_pods: tuple[str, ...]
-    static: bool
-    runtime: RuntimeOptions
-    kubelet: KubeletOptions
-    manifests: ManifestOptions
-    node: NodeOptions
+    as_json: bool
+    jobs: int
+    with_state: bool
+    oom: bool
+    watch: bool
+    every: float
+    looks: int | None
+    metrics: str | None
+    sarif: str | None
 
-    def question(self) -> Question:
-        """What is judged. Raises UsageError if the command line and the recording together lack something."""
-        self._check_standard_input()
-        paths = (*self.pods, *self.files)
-        given = self.manifests.load(paths).pods if paths else None
-        if self.target and not paths:
-            raise UsageError("a node does not record what its pods requested.", where="--target", next_step=_PODS)
-        plain = KubeletOptions() if self.kubelet_config else self.kubelet
-        tree = _tree(self.target, self.tree, plain, cri_socket=self.cri_socket)
-        said = self.node.capacity_memory is not None or self.node.node_file is not None
-        own = self.kubelet_config or tree.settings is None
-        return Given(
-            runtimes=self.runtime.runtimes(tree.runtimes, hugetlb=tree.hugetlb),
-            pods=given,
-            settings=self.kubelet.settings(self.kubelet_config or None) if own else None,
-            config=", ".join(self.kubelet_config),
-            argument="--kubelet-config",
-            node=self.node.facts(tree.node) if said or tree.node is not None else None,
-            release=self.kubernetes,
-            driver=self.kubelet.cgroup_driver,
-            variant=self.kubelet.followed,
-            static=self.static,
-            known=known_of_kubelets(),
-            was_settings=load_settings(self.was_config) if self.was_config else None,
-            was_pods=self.manifests.load(self.was_pods).pods if self.was_pods else None,
-            was_config=", ".join(self.was_config),
-            was_manifests=", ".join(self.was_pods),
-        ).about(tree, steps=_STEPS)
-
-    def _check_standard_input(self) -> None:
-        configs = (*self.kubelet_config, *self.kubelet.flags, *self.was_config)
-        read = [self.tree, *self.pods, *self.files, *configs, *self.was_pods, self.node.node_file]
-        if read.count("-") > 1:
-            raise UsageError("standard input (-) can be read once only.", where="memqos audit")
+    def check(self, order: AuditOrder, *, several: bool) -> None:
+        """UsageError for options that do not go together."""
+        if order.supposing and not (order.kubernetes or order.kubelet_config or order.kubelet.overrides):
+            step = "Give --kubernetes X.Y, --set KEY=VALUE or --kubelet-config FILE beside it."
+            raise UsageError("nothing is supposed.", where="--what-if", next_step=step)
+        if (order.supposing or self.with_state) and several:
+            raise UsageError("it is about one node.", where="--what-if" if order.supposing else "--state")
+        if self.looks is not None and not self.watch:
+            raise UsageError("it counts the looks of --watch.", where="--looks")
 
 
-def _tree(target: str | None, tree: str | None, kubelet: KubeletOptions, *, cri_socket: str) -> RecordedTree:
-    """The named node, read now, or a recording."""
-    if (target is None) is (tree is None):
-        raise UsageError(
-            "an audit needs exactly one node: a live one or a recording.",
-            where="memqos audit",
-            next_step="Give --target URL or --tree FILE.",
-        )
-    if target is None:
-        if cri_socket:
-            raise UsageError("a recording has no socket.", where="--cri-socket", next_step="Give it with --target.")
-        return load_tree(str(tree), kubelet.overrides, kubelet.flags)
-    from memqos.place.collecting import collected_through
-    from memqos.target.opening import check_url
+def _places(order: AuditOrder, words: tuple[str, ...], show: _Show) -> int:
+    from memqos.cli.audit_places import judged_places, places_in, write_exports
 
-    check_url(target, where="--target")
-    return tree_of(collected_through(target, cri_socket=cri_socket), target, kubelet.overrides, kubelet.flags)
+    places = places_in(words)
+    if len(places) > 1 and (order.supposing or show.with_state):
+        raise UsageError("it is about one node.", where="--what-if" if order.supposing else "--state")
+    found = judged_places(order, places, jobs=show.jobs, with_states=show.metrics is not None)
+    write_exports(found, metrics=show.metrics, sarif=show.sarif)
+    if found.audit is not None:
+        return _one(order, found.audit, replace(show, metrics=None, sarif=None))
+    if show.as_json:
+        say_document(found.fleet.document())
+    else:
+        say(found.fleet.text())
+    return found.fleet.exit_code
+
+
+def _one(order: AuditOrder, answer: Audit, show: _Show) -> int:
+    """Print the audit of one node."""
+    if show.metrics is not None or show.sarif is not None:
+        _export(answer, show)
+    say_ignored(answer.plan)
+    tree = answer.question.tree
+    if answer.exit_code is ExitCode.NOTHING_OBSERVED and tree.driver is None:
+        say("memqos: note: the cgroups have the names of both drivers, or of neither: give --driver.", err=True)
+    if order.supposing:
+        return _what_if(order, answer, show)
+    if show.as_json:
+        say_document(answer.document())
+        return answer.exit_code
+    say(answer.text())
+    if show.with_state or show.oom:
+        from memqos.audits.node_answers import state_text
+        from memqos.audits.node_state import node_state
+
+        say("\n" + state_text(node_state(answer), kills=show.oom))
+    return answer.exit_code
+
+
+def _what_if(order: AuditOrder, answer: Audit, show: _Show) -> int:
+    from memqos.audits.what_if import what_if, what_if_document, what_if_text
+
+    named = [f"Kubernetes {order.kubernetes}"] if order.kubernetes else []
+    named += [f"--set {one}" for one in order.kubelet.overrides]
+    named += [", ".join(order.kubelet_config)] if order.kubelet_config else []
+    found = what_if(answer, order.supposed(answer), name=", ".join(named))
+    if show.as_json:
+        say_document({"memqos_format": 1, "tree": answer.question.tree.source, **what_if_document(found)})
+    else:
+        say(what_if_text(found))
+    return ExitCode.CONFORMS
+
+
+def _export(answer: Audit, show: _Show) -> None:
+    from memqos.audits.fleet import Fleet, row_of
+    from memqos.audits.node_state import node_state
+    from memqos.cli.audit_places import Judged, write_exports
+
+    place = answer.question.tree.source
+    state = {place: node_state(answer)} if show.metrics is not None else {}
+    judged = Judged(fleet=Fleet(rows=(row_of(place, answer),)), states=state, audit=answer)
+    write_exports(judged, metrics=show.metrics, sarif=show.sarif)

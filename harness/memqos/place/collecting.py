@@ -50,6 +50,7 @@ for python in python3 /usr/libexec/platform-python /usr/bin/python3 /usr/local/b
 done
 exit {NO_PYTHON}
 """
+_MOST_UNITS = 200
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 _PARAMETERS = ("namespace", "image", "kubeconfig", "context")
 _CLUSTER = "kubectl://"
@@ -79,6 +80,25 @@ def collected_through(url: str, *, cri_socket: str = "", root: str = "") -> Mapp
         return collected(target, cri_socket=cri_socket, root=root)
 
 
+def unit_properties(url: str, units: Sequence[str]) -> dict[str, dict[str, str]]:
+    """By unit of systemd on this node its properties of memory and CPU; {} for what it does not tell.
+
+    Errors as `collected_at`.
+    """
+    named = ("Id", "MemoryMin", "MemoryLow", "MemoryHigh", "MemoryMax", "MemorySwapMax", "TasksMax", "CPUWeight")
+    argv = ["systemctl", "show", *(f"--property={name}" for name in named), "--", *units[:_MOST_UNITS]]
+    if url.startswith(f"{_LOCAL}/"):
+        return {}
+    with reached(url, Health()) as target:
+        result = target.run(argv, deadline=Deadline.after(COLLECT_SECONDS))
+    found = {}
+    for block in result.text.split("\n\n") if result.status == 0 else ():
+        properties = dict(line.partition("=")[::2] for line in block.splitlines())
+        if properties.get("Id") in units:
+            found[properties["Id"]] = properties
+    return found
+
+
 def check_place(place: str) -> None:
     """UsageError for what names no node."""
     if place.startswith(_CLUSTER):
@@ -100,7 +120,7 @@ def collected(target: Target, *, cri_socket: str = "", root: str = "") -> Mappin
     result = target.run(["sh", "-c", PYTHON_SCRIPT, "sh", *words], deadline=deadline, stdin=program().encode())
     if result.status in {NO_PYTHON, 127} and not root:
         document = dict(recorded(target, cri_socket=cri_socket))
-        return document | {"notes": {"python3": "the node has no Python 3.6: counters and the machine were not read"}}
+        return document | {"notes": {"counters": "the node has no Python 3.6: only values were read, by a shell"}}
     return document_in(result.stdout, result.status, result.error_text, where=target.address) | {
         "source": target.address
     }

@@ -11,35 +11,55 @@ from memqos.engine.cgroup.throttle_series import Course
 from memqos.engine.releases.release import Variant
 from memqos.model.node import CgroupDriver
 from memqos.report.documents.bundle import CountByVerdict, Finding, MatrixRow, PositiveByOutcome, Setting
-from memqos.report.documents.kinds import Count, Format, Jiffies, Positive, Release
+from memqos.report.documents.kinds import Amount, CgroupPath, Count, Format, Jiffies, OomScoreAdj, Positive, Release
 from memqos.report.documents.plan import Change, Remark, Resize
 
 __all__ = [
     "Analysis",
     "Audit",
+    "AuditState",
     "Cache",
     "CaseChange",
     "Check",
     "Comparison",
+    "ContainerNow",
     "Difference",
     "Differences",
     "Doctor",
+    "DriftExample",
+    "DriftOfNode",
     "Errata",
     "Erratum",
+    "Fleet",
+    "FleetCause",
+    "FleetNode",
+    "HeldUp",
     "Inconsistencies",
+    "KillNow",
     "Life",
     "LifeEnd",
+    "MemoryQosNow",
     "MutantDeviation",
     "MutantOutcome",
     "MutantScore",
     "Mutants",
+    "NodeForce",
+    "NodeNow",
+    "NumaNow",
+    "PodState",
+    "ProtectionNow",
     "Resizes",
     "Settings",
     "Stretch",
     "Support",
     "SupportColumn",
+    "SupposedChange",
+    "SwapNow",
+    "SwapOfContainer",
     "ThrottleSetup",
     "Verified",
+    "WatchEvent",
+    "WhatIf",
 ]
 
 # `from` is no name in Python.
@@ -73,6 +93,126 @@ class Errata(TypedDict):
     errata: list[Erratum]
 
 
+AuditState = Literal["FULFILLED", "DRIFTED", "INSUFFICIENT_EVIDENCE"]
+"""The words of kubernetes#141286."""
+
+
+class PodState(TypedDict):
+    """A pod that was looked for."""
+
+    pod: str
+    """Namespace and name."""
+    state: AuditState
+
+
+class MemoryQosNow(TypedDict):
+    """Whether memory QoS does something on the node."""
+
+    on: bool
+    """Whether the gate MemoryQoS is on."""
+    force: Literal["in force", "partly in force", "not in force", "on, but inert", "off", "unknown"]
+    why: str
+    policy: str
+    factor: str
+    """Empty without a memoryThrottlingFactor."""
+
+
+class ProtectionNow(TypedDict):
+    """What counts of a cgroup's protection when the node runs short of memory."""
+
+    subject: str
+    cgroup: CgroupPath
+    usage: Count
+    memory_min: Amount
+    memory_low: Amount
+    effective_min: Amount
+    effective_low: Amount
+    protected: Count
+    """Bytes of the use that memory.min and memory.low protect."""
+    exposed: Count
+    """Bytes of the use that nothing protects."""
+
+
+class ContainerNow(TypedDict):
+    """A container that runs, and where the kernel slows it."""
+
+    pod: str
+    container: str
+    uid: str
+    cgroup: CgroupPath
+    usage: Count | None
+    memory_high: Count | None
+    effective_memory_high: Count | None
+    """The least memory.high of the container and the cgroups above it; null for none."""
+    effective_by: str
+    """The cgroup that has it."""
+    sleeps_from: Count | None
+    stalls_at: Count | None
+    effective_memory_max: Count | None
+
+
+class HeldUp(TypedDict):
+    """A cgroup that is held up now."""
+
+    subject: str
+    cgroup: CgroupPath
+    kind: Literal["is throttled", "thrashes", "stalls"]
+    evidence: str
+
+
+class SwapOfContainer(TypedDict):
+    """Swap of a container, in bytes."""
+
+    subject: str
+    limit: Count | None
+    used: Count
+
+
+class SwapNow(TypedDict):
+    """Swap of the node, in bytes."""
+
+    total: Count
+    containers: list[SwapOfContainer]
+
+
+class NumaNow(TypedDict):
+    """The node's NUMA nodes with their bytes, and containers that are bound to some of them."""
+
+    nodes: dict[str, Count]
+    bound: dict[str, str]
+
+
+class KillNow(TypedDict):
+    """What the kernel kills when the machine runs out of memory, the first victim first."""
+
+    name: str
+    bytes: Count
+    oom_score_adj: OomScoreAdj
+    badness: int
+    """Pages, as the kernel weighs them."""
+    daemon: bool
+    """Whether it is a process outside pods."""
+    assumed: str
+    """What its bytes stand for where memory.stat was not read."""
+
+
+class NodeNow(TypedDict):
+    """What memory QoS is worth on a node now."""
+
+    memory_qos: MemoryQosNow
+    recursive: bool | None
+    """Whether cgroup2 is mounted with memory_recursiveprot; null if that was not read, and then it is assumed."""
+    protection: list[ProtectionNow]
+    containers: list[ContainerNow]
+    stalls: list[HeldUp]
+    swap: SwapNow
+    numa: NumaNow
+    kills: list[KillNow]
+    killers: list[str]
+    """Userspace programs that kill processes."""
+    collected_at: str
+
+
 class Audit(TypedDict):
     """memqos audit --json."""
 
@@ -85,10 +225,132 @@ class Audit(TypedDict):
     """The CRI runtime and the OCI runtime that the plan is for."""
     not_modelled: NotRequired[list[str]]
     """The runtimes that are not modelled; missing if all are."""
+    state: AuditState
+    pods: list[PodState]
     counts: CountByVerdict
     findings: list[Finding]
     not_judged: list[str]
+    node: NodeNow
     remarks: NotRequired[list[Remark]]
+
+
+class NodeForce(TypedDict):
+    """Whether memory QoS does something on a node of a fleet."""
+
+    on: bool
+    force: str
+    why: str
+
+
+class DriftOfNode(TypedDict):
+    """A finding that deviates, or is known."""
+
+    verdict: Literal["deviates", "known"]
+    state: Literal["DRIFTED"]
+    subject: str
+    cgroup: str
+    knob: str
+    expected: str
+    observed: str
+    rule: str
+    set_by: str
+    hint: str
+    """What may have written it, empty if nothing is known."""
+
+
+class DriftExample(DriftOfNode):
+    """The same, with its node."""
+
+    node: str
+
+
+class FleetNode(TypedDict):
+    """A node of a fleet."""
+
+    place: str
+    node: str
+    release: str
+    state: AuditState
+    exit_code: int
+    error: str
+    """Why it could not be judged; empty if it was."""
+    counts: dict[str, Count]
+    pods: dict[str, Count]
+    """Pods by state."""
+    memory_qos: NodeForce | None
+    drifts: list[DriftOfNode]
+    not_observable: dict[str, Count]
+    """Reasons, each with the number of values."""
+    notes: dict[str, str]
+    """What could not be read."""
+
+
+class FleetCause(TypedDict):
+    """Findings that are alike on all nodes."""
+
+    verdict: Literal["deviates", "known"]
+    knob: str
+    level: str
+    rule: str
+    set_by: str
+    hint: str
+    pods: Count
+    nodes: Count
+    findings: Count
+    examples: list[DriftExample]
+
+
+class Fleet(TypedDict):
+    """memqos audit PLACE PLACE… --json."""
+
+    memqos_format: Format
+    states: dict[str, Count]
+    """Nodes by state, without those that could not be judged."""
+    exit_code: int
+    nodes: list[FleetNode]
+    causes: list[FleetCause]
+    """Those on the most nodes first."""
+
+
+class SupposedChange(TypedDict):
+    """One value that would be another one."""
+
+    subject: str
+    what: str
+    before: str
+    after: str
+    at_once: bool
+    """Whether pods that run get it, or only pods that are made again."""
+    effect: str
+    """What it does at the use of now; empty for nothing that is known."""
+
+
+class WhatIf(TypedDict):
+    """memqos audit PLACE --what-if --json."""
+
+    memqos_format: Format
+    tree: str
+    name: str
+    changes: list[SupposedChange]
+    protected_now: Count
+    """Bytes of pods' use that are protected when the node runs short of memory."""
+    protected_then: Count
+
+
+class WatchEvent(TypedDict):
+    """A line of memqos audit PLACE --watch --json."""
+
+    memqos_format: Format
+    place: str
+    event: Literal["drift", "back"]
+    after_seconds: float
+    subject: str
+    cgroup: str
+    knob: str
+    expected: str
+    observed: str
+    writer: str
+    """Empty if it is not known."""
 
 
 class Resizes(TypedDict):

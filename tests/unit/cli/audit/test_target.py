@@ -77,7 +77,7 @@ def said(finding: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in finding.items() if name != "reason"}
 
 
-def test_a_node_does_not_say_what_its_pods_were_asked_for(told: Told) -> None:
+def test_a_node_does_not_say_what_its_pods_were_asked_for(node: LiveNode, told: Told) -> None:
     code, _, err = told("--target", "ssh://node7")
     assert code == 4
     assert "kubectl get pods -A -o json" in err

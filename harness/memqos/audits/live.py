@@ -1,0 +1,112 @@
+"""Audits of nodes that are alive: looked at twice before anything is a deviation, and again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from memqos.audits.answer import Audit
+from memqos.audits.motion import PERIOD_SECONDS, confirmed
+from memqos.clock import SYSTEM_CLOCK, Clock
+from memqos.engine.answer.finding import Finding, Verdict
+
+__all__ = ["WRITER", "Course", "Event", "looked_at", "with_systemd"]
+
+WRITER = "writer"
+"""What evidence about the writer of a value is called in a finding."""
+
+_PROPERTIES = {
+    "memory.min": "MemoryMin",
+    "memory.low": "MemoryLow",
+    "memory.high": "MemoryHigh",
+    "memory.max": "MemoryMax",
+    "memory.swap.max": "MemorySwapMax",
+    "pids.max": "TasksMax",
+    "cpu.weight": "CPUWeight",
+}
+_UNITS = (".slice", ".scope")
+
+Look = Callable[[], Audit]
+
+
+def looked_at(look: Look, *, settle: float, clock: Clock = SYSTEM_CLOCK) -> Audit:
+    """A node's audit. look: collects and judges it anew. settle: seconds between two looks.
+
+    A look without a deviation is enough. What two looks have deviates; of a sum above pods they have to be a minute
+    apart, since a kubelet sets it once a minute: with a settle of 0 nobody waits for it, and it is not observable.
+    """
+    started = clock.now()
+    first = look()
+    if not first.of(Verdict.DEVIATES):
+        return first
+    clock.sleep(settle)
+    second = confirmed(first, look(), after=clock.now() - started)
+    waits = [one for one in second.of(Verdict.NOT_OBSERVABLE) if "sets it once a minute" in one.why_not]
+    if not waits or not settle:
+        return second
+    clock.sleep(max(0.0, PERIOD_SECONDS - (clock.now() - started)))
+    return confirmed(first, look(), after=clock.now() - started)
+
+
+def with_systemd(audit: Audit, properties: Callable[[tuple[str, ...]], dict[str, dict[str, str]]]) -> Audit:
+    """The audit, whose deviations of systemd's units say what systemd has for the file.
+
+    properties: by unit its properties, as `systemctl show` prints them; those that it cannot tell are missing.
+    """
+    units = tuple(dict.fromkeys(unit for one in audit.of(Verdict.DEVIATES) if (unit := _unit(one))))
+    found = properties(units) if units else {}
+
+    def told(finding: Finding) -> Finding:
+        held = found.get(_unit(finding), {}).get(_PROPERTIES.get(finding.knob, ""))
+        if finding.verdict is not Verdict.DEVIATES or held is None:
+            return finding
+        return replace(finding, evidence={**finding.evidence, WRITER: _writer(finding, held)})
+
+    return replace(audit, findings=tuple(map(told, audit.findings))) if found else audit
+
+
+def _unit(finding: Finding) -> str:
+    name = finding.cgroup.rpartition("/")[2]
+    return name if name.endswith(_UNITS) and finding.knob in _PROPERTIES else ""
+
+
+def _writer(finding: Finding, held: str) -> str:
+    text = "max" if held == "infinity" else held
+    name = _PROPERTIES[finding.knob]
+    if text == finding.observed:
+        return f"systemd's {name} is {held}, as the file: it was set through systemd"
+    if text == finding.expected:
+        return f"systemd's {name} is {held}, as expected: the file was written past systemd"
+    return f"systemd's {name} is {held}: neither what the file has nor what is expected"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What changed between two looks. kind: "drift" for a new deviation, "back" for one that is gone."""
+
+    kind: str
+    finding: Finding
+    after: float
+
+
+class Course:
+    """What one node's deviations do over time. clock: of the observer."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._started = clock.now()
+        self._clock = clock
+        self._standing: dict[tuple[str, str, str], Finding] = {}
+
+    def step(self, audit: Audit) -> Iterator[Event]:
+        """The events that one more audit brings; a value that drifts on to another one is a drift of its own."""
+        now = {(one.cgroup, one.knob, one.observed): one for one in audit.of(Verdict.DEVIATES)}
+        unseen = {(one.cgroup, one.knob) for one in audit.of(Verdict.NOT_OBSERVABLE)}
+        after = self._clock.now() - self._started
+        for key, finding in self._standing.items():
+            if key not in now and key[:2] not in unseen:
+                yield Event(kind="back", finding=finding, after=after)
+        for key, finding in now.items():
+            if key not in self._standing:
+                yield Event(kind="drift", finding=finding, after=after)
+        kept = {key: one for key, one in self._standing.items() if key[:2] in unseen}
+        self._standing = {**kept, **now}

@@ -1,0 +1,111 @@
+"""What two looks at a node are worth: a value that moves is no evidence, and neither is one seen only once.
+
+A kubelet and a runtime write a cgroup's files one after the other, and the sums above pods up to a minute after a pod
+has gone. A difference that both looks have, in the same cgroup and with the same values, is a deviation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime
+
+from memqos.audits.answer import Audit
+from memqos.catalog.recorded_trees import RecordedTree
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.plan import Plan
+from memqos.model.pod import Pod
+
+__all__ = ["PERIOD_SECONDS", "confirmed", "is_summed", "still", "summed_files"]
+
+PERIOD_SECONDS = 65.0
+"""A kubelet sets the cgroups of QoS classes anew each minute (cm/qos_container_manager_linux.go, UpdateCgroups)."""
+
+_Key = tuple[str, str]
+
+
+def still(findings: Iterable[Finding], tree: RecordedTree, plan: Plan, pods: Iterable[Pod]) -> Iterator[Finding]:
+    """The findings of one recording; a deviation of what moved while it was read is not observable."""
+    changed = {path: dict(files) for path, files in tree.second_look.changed.items()}
+    gone = frozenset(tree.second_look.gone)
+    there = {str(path) for path in tree.reading.cgroups}
+    moving = _moving(tree, pods)
+    summed = summed_files(plan)
+    for finding in findings:
+        why = ""
+        if finding.verdict is Verdict.DEVIATES:
+            now = changed.get(finding.cgroup, {}).get(finding.knob)
+            if now is not None:
+                why = f"it changed while the node was read: {finding.observed}, then {now}"
+            elif _is_below(finding.cgroup, gone):
+                why = "its cgroup was removed while the node was read"
+            elif tree.cut_off and (finding.cgroup not in there or (finding.cgroup, finding.knob) in summed):
+                why = "the recording ends in the middle"
+            elif moving and (finding.cgroup, finding.knob) in summed:
+                why = f"it is computed from what all pods request, and {moving}"
+        yield replace(finding, verdict=Verdict.NOT_OBSERVABLE, why_not=why) if why else finding
+
+
+def summed_files(plan: Plan) -> frozenset[_Key]:
+    """(cgroup, file) of what is made from what all pods request."""
+    return frozenset((str(one.path), str(knob)) for one in (plan.node, *plan.qos) for knob in one.summed)
+
+
+def _is_below(cgroup: str, paths: Collection[str]) -> bool:
+    return any(cgroup == path or cgroup.startswith(f"{path}/") for path in paths)
+
+
+def _moving(tree: RecordedTree, pods: Iterable[Pod]) -> str:
+    """Why the sums above pods may be those of a moment ago: a pod comes or goes."""
+    now = _time(tree.collected_at)
+    for pod in pods:
+        for one in pod.status.containers.values() if pod.status is not None else ():
+            started = _time(one.started)
+            if now is not None and started is not None and (now - started).total_seconds() < PERIOD_SECONDS:
+                return f"pod {pod.namespace}/{pod.name} has just started"
+    if tree.second_look.gone:
+        return f"{tree.second_look.gone[0].rpartition('/')[2]} was removed while the node was read"
+    if tree.ending:
+        return f"the sandbox of pod {tree.ending[0]} has just ended"
+    return ""
+
+
+def _time(text: str) -> datetime | None:
+    """A time as RFC 3339 writes it; None for none."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
+
+
+def is_summed(audit: Audit) -> bool:
+    """Whether a deviation is of a sum above pods, which a kubelet may set only a minute later."""
+    summed = summed_files(audit.plan)
+    return any((one.cgroup, one.knob) in summed for one in audit.of(Verdict.DEVIATES))
+
+
+def confirmed(first: Audit, second: Audit, *, after: float) -> Audit:
+    """The second look at a node, of which only what the first one saw too deviates. after: seconds between them."""
+    before = {_seen(one): one for one in first.of(Verdict.DEVIATES)}
+    summed = summed_files(second.plan)
+
+    def judged(finding: Finding) -> Finding:
+        if finding.verdict is not Verdict.DEVIATES:
+            return finding
+        same = before.get(_seen(finding))
+        if same is None:
+            why = f"only the second of two looks, {after:.0f} s apart, has {finding.observed}: the pod is in motion"
+        elif same.expected != finding.expected:
+            why = f"what is expected changed between two looks: {same.expected}, then {finding.expected}"
+        elif (finding.cgroup, finding.knob) in summed and after < PERIOD_SECONDS:
+            why = f"a kubelet sets it once a minute, and the two looks were {after:.0f} s apart"
+        else:
+            return replace(finding, evidence={**finding.evidence, "looks": f"two, {after:.0f} s apart"})
+        return replace(finding, verdict=Verdict.NOT_OBSERVABLE, why_not=why)
+
+    return replace(second, findings=tuple(map(judged, second.findings)))
+
+
+def _seen(finding: Finding) -> tuple[str, str, str, str]:
+    return (finding.cgroup, finding.knob, str(finding.subject), finding.observed)

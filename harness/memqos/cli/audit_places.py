@@ -1,0 +1,145 @@
+"""Audits of the nodes that a command line names: recordings, folders of them, and nodes that are reached."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from memqos.audits.answer import Audit
+from memqos.audits.exported import metrics_text, sarif_document
+from memqos.audits.fleet import Fleet, NodeRow, row_of, row_of_error
+from memqos.audits.node_state import NodeState, node_state
+from memqos.cli.audit_order import AuditOrder, is_url
+from memqos.errors import MachineryError, MemqosError, UsageError
+from memqos.model.pod import Pod
+
+__all__ = ["Judged", "judged_places", "places_in", "write_exports"]
+
+_RECORDINGS = (".json", ".json.gz")
+_MOST_PLACES = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """The rows of all nodes. states: by place, if they were wanted. audit: that of a single node."""
+
+    fleet: Fleet
+    states: dict[str, NodeState]
+    audit: Audit | None = None
+
+
+def places_in(given: Sequence[str]) -> list[str]:
+    """The nodes that these words name: of a folder the recordings in it, by name. UsageError for what is not there."""
+    found: list[str] = []
+    for word in given:
+        if is_url(word):
+            from memqos.place.collecting import check_place
+
+            check_place(word)
+            found.append(word)
+        elif Path(word).is_dir():
+            found += _in_folder(Path(word))
+        elif word == "-" or Path(word).exists():
+            found.append(word)
+        else:
+            raise UsageError(
+                f"there is no recording '{word}'.",
+                where="memqos audit",
+                next_step="Give a recording, a folder of recordings, or a node's URL, such as ssh://root@node7.",
+            )
+    if len(found) > _MOST_PLACES:
+        raise UsageError(f"{len(found)} nodes are more than {_MOST_PLACES}.", where="memqos audit")
+    return list(dict.fromkeys(found))
+
+
+def _in_folder(folder: Path) -> list[str]:
+    names = sorted(one for one in folder.iterdir() if one.name.endswith(_RECORDINGS) and not one.name.startswith("."))
+    if not names:
+        raise UsageError(
+            f"the folder '{folder}' has no recording (*.json).", next_step="Collect nodes into it: memqos collect."
+        )
+    return [str(one) for one in names]
+
+
+def judged_places(order: AuditOrder, places: Sequence[str], *, jobs: int, with_states: bool) -> Judged:
+    """Judge all nodes; one that cannot be judged has its error in its row. jobs: processes, 0 for one a CPU."""
+    pods = order.given_pods()
+    if len(places) == 1:
+        audit = order.audit_of(places[0], pods)
+        state = {places[0]: node_state(audit)} if with_states else {}
+        return Judged(fleet=Fleet(rows=(row_of(places[0], audit),)), states=state, audit=audit)
+    one = partial(_row, order, pods=pods, with_state=with_states)
+    rows: list[NodeRow] = []
+    states: dict[str, NodeState] = {}
+    for place, (row, its) in zip(places, _each(one, places, jobs or os.cpu_count() or 1), strict=True):
+        rows.append(row)
+        if its is not None:
+            states[place] = its
+    return Judged(fleet=Fleet(rows=tuple(rows)), states=states)
+
+
+_Row = tuple[NodeRow, NodeState | None]
+
+
+def _row(order: AuditOrder, place: str, *, pods: tuple[Pod, ...] | None, with_state: bool) -> _Row:
+    try:
+        audit = order.audit_of(place, pods)
+        return row_of(place, audit), node_state(audit) if with_state else None
+    except MemqosError as error:
+        return row_of_error(place, error), None
+    except (RecursionError, MemoryError, ValueError, TypeError, KeyError, AttributeError) as error:
+        # One recording of thousands must not end the others; what it had wrong was not foreseen.
+        what = f"an unexpected {type(error).__name__}: {error}"
+        return row_of_error(place, MachineryError(what[:300], next_step="Audit it alone with --debug.")), None
+
+
+def _each(one: Callable[[str], _Row], places: Sequence[str], jobs: int) -> Iterator[_Row]:
+    """By place in their order, several at once."""
+    if jobs == 1:
+        yield from map(one, places)
+        return
+    with _pool(min(jobs, len(places))) as pool:
+        try:
+            yield from pool.map(one, places, chunksize=max(1, min(16, len(places) // (4 * jobs))))
+        except BrokenProcessPool:
+            raise MachineryError(
+                "a process that judged recordings was killed.", next_step="Give fewer --jobs: there may be no memory."
+            ) from None
+
+
+@contextlib.contextmanager
+def _pool(jobs: int) -> Iterator[Executor]:
+    """Processes that have what this one has imported."""
+    pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork"))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def write_exports(judged: Judged, *, metrics: str | None, sarif: str | None) -> None:
+    """Write the formats of other programs; each file is replaced at once, so that no reader sees half of it."""
+    if metrics is not None:
+        _replace(metrics, metrics_text(judged.fleet, judged.states), "--metrics")
+    if sarif is not None:
+        _replace(sarif, json.dumps(sarif_document(judged.fleet), indent=1) + "\n", "--sarif")
+
+
+def _replace(path: str, text: str, option: str) -> None:
+    file = Path(path)
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, encoding="utf-8", errors="backslashreplace")
+        beside.replace(file)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        what = f"the file '{path}' cannot be written: {(error.strerror or str(error)).lower()}."
+        raise UsageError(what, where=option, next_step="Give a path that can be written.") from None

@@ -1,0 +1,173 @@
+"""Two looks: what moves is no evidence, and a sum above pods has to stand for a minute."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from memqos.audits.answer import Audit
+from memqos.audits.entry import audit
+from memqos.audits.live import WRITER, Course, looked_at, with_systemd
+from memqos.catalog.recorded_trees import tree_of
+from memqos.engine.answer.finding import Verdict
+from tests.recorded_nodes import recorded_node
+
+DOCUMENT = recorded_node("n1", pods=6, seed=2)
+SLICE = "/kubepods.slice/kubepods-burstable.slice"
+
+
+class Clock:
+    """A clock that a sleep moves on."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def now(self) -> float:
+        return self.at
+
+    def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+
+def judged(*changes: Callable[[dict[str, Any]], None]) -> Audit:
+    document = copy.deepcopy(DOCUMENT)
+    for change in changes:
+        change(document)
+    return audit(tree_of(document, "n1"))
+
+
+def container() -> str:
+    return next(
+        path for path, one in DOCUMENT["cgroups"].items() if one.get("comm") == "app" and one["memory.high"] != "max"
+    )
+
+
+def written(path: str, name: str, text: str) -> Callable[[dict[str, Any]], None]:
+    def change(document: dict[str, Any]) -> None:
+        document["cgroups"][path][name] = text
+
+    return change
+
+
+WRONG = written(container(), "memory.high", "4096")
+WRONG_SUM = written(SLICE, "memory.low", "4096")
+
+
+def looks(*audits: Audit) -> Callable[[], Audit]:
+    given: Iterator[Audit] = iter(audits)
+    return lambda: next(given)
+
+
+def test_a_right_node_is_looked_at_once() -> None:
+    clock = Clock()
+    assert looked_at(looks(judged()), settle=5.0, clock=clock).exit_code == 0
+    assert clock.at == 0.0
+
+
+def test_what_two_looks_have_deviates() -> None:
+    found = looked_at(looks(judged(WRONG), judged(WRONG)), settle=5.0, clock=Clock())
+    [one] = found.of(Verdict.DEVIATES)
+    assert one.evidence["looks"] == "two, 5 s apart"
+
+
+@pytest.mark.parametrize("second", [[], [written(container(), "memory.high", "8192")]])
+def test_what_one_look_has_is_in_motion(second: list[Any]) -> None:
+    found = looked_at(looks(judged(WRONG), judged(*second)), settle=5.0, clock=Clock())
+    assert not found.of(Verdict.DEVIATES)
+    assert found.state.value == ("INSUFFICIENT_EVIDENCE" if second else "FULFILLED")
+
+
+def test_a_sum_above_pods_deviates_after_a_minute_only() -> None:
+    clock = Clock()
+    found = looked_at(looks(judged(WRONG_SUM), judged(WRONG_SUM), judged(WRONG_SUM)), settle=5.0, clock=clock)
+    assert len(found.of(Verdict.DEVIATES)) == 1
+    assert clock.at == 65.0
+    found = looked_at(looks(judged(WRONG_SUM), judged(WRONG_SUM), judged()), settle=5.0, clock=Clock())
+    assert found.exit_code == 0
+
+
+def test_nobody_waits_for_a_sum_without_settling() -> None:
+    clock = Clock()
+    found = looked_at(looks(judged(WRONG_SUM), judged(WRONG_SUM)), settle=0.0, clock=clock)
+    assert (clock.at, len(found.of(Verdict.DEVIATES))) == (0.0, 0)
+    [one] = [one for one in found.of(Verdict.NOT_OBSERVABLE) if one.cgroup == SLICE]
+    assert one.why_not == "a kubelet sets it once a minute, and the two looks were 0 s apart"
+
+
+def test_a_value_that_changes_while_the_node_is_read_is_not_observable() -> None:
+    def change(document: dict[str, Any]) -> None:
+        document["second_look"] = {"changed": {container(): {"memory.high": "5"}}, "after_seconds": 0.5}
+
+    [one] = judged(WRONG, change).of(Verdict.NOT_OBSERVABLE)
+    assert one.why_not == "it changed while the node was read: 4096, then 5"
+
+
+def test_a_cgroup_that_is_removed_while_the_node_is_read_is_not_observable() -> None:
+    def change(document: dict[str, Any]) -> None:
+        document["second_look"] = {"gone": [container().rpartition("/")[0]]}
+
+    assert [one.why_not for one in judged(WRONG, change).of(Verdict.NOT_OBSERVABLE)] == [
+        "its cgroup was removed while the node was read"
+    ]
+
+
+def test_a_sum_is_no_evidence_while_a_pod_comes_or_goes() -> None:
+    def started(document: dict[str, Any]) -> None:
+        status = document["pods"][0]["status"]["containerStatuses"][0]
+        status["state"]["running"]["startedAt"] = "2026-11-29T11:59:30Z"
+
+    def ended(document: dict[str, Any]) -> None:
+        document["runtime_pods"] = [{"name": "old", "namespace": "default", "uid": "u-9", "ready": False}]
+
+    for change, words in ((started, "pod default/pod-0 has just started"), (ended, "pod default/old has just ended")):
+        found = judged(WRONG_SUM, change)
+        assert not found.of(Verdict.DEVIATES)
+        [one] = found.of(Verdict.NOT_OBSERVABLE)
+        assert words in one.why_not
+    assert len(judged(WRONG_SUM).of(Verdict.DEVIATES)) == 1
+
+
+def test_systemd_tells_which_way_a_value_was_written() -> None:
+    unit = container().rpartition("/")[2]
+    found = judged(WRONG)
+    [right] = found.of(Verdict.DEVIATES)
+    for held, words in {
+        "4096": "it was set through systemd", right.expected: "the file was written past systemd", "1": "neither",
+    }.items():  # fmt: skip
+        told = with_systemd(found, lambda units, held=held: {one: {"MemoryHigh": held} for one in units})
+        assert words in told.of(Verdict.DEVIATES)[0].evidence[WRITER]
+    asked: list[tuple[str, ...]] = []
+
+    def none(units: tuple[str, ...]) -> dict[str, dict[str, str]]:
+        asked.append(units)
+        return {}
+
+    assert with_systemd(found, none) == found
+    assert asked == [(unit,)]
+
+
+def test_drift_is_told_when_it_comes_and_when_it_goes() -> None:
+    course = Course(Clock())
+    told = [[(one.kind, one.finding.observed) for one in course.step(judged(*given))] for given in (
+        (), (WRONG,), (WRONG,), (written(container(), "memory.high", "8192"),), (),
+    )]  # fmt: skip
+    assert told == [[], [("drift", "4096")], [], [("back", "4096"), ("drift", "8192")], [("back", "8192")]]
+
+
+def test_what_cannot_be_seen_is_neither_drift_nor_back() -> None:
+    course = Course(Clock())
+    list(course.step(judged(WRONG)))
+    seen = judged(WRONG)
+    blind = replace(
+        seen,
+        findings=tuple(
+            replace(one, verdict=Verdict.NOT_OBSERVABLE) if one.verdict is Verdict.DEVIATES else one
+            for one in seen.findings
+        ),
+    )
+    assert list(course.step(blind)) == []
+    assert list(course.step(seen)) == []
