@@ -37,6 +37,7 @@ DOCUMENTS: dict[str, type] = {
     "fleet": answers.Fleet,
     "what_if": answers.WhatIf,
     "watch_event": answers.WatchEvent,
+    "vectors": answers.Vectors,
     "bundle": bundle.Bundle,
     "run": bundle.Run,
     "result": bundle.Result,

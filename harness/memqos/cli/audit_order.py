@@ -150,6 +150,10 @@ class AuditOrder:
 
     def _tree_at(self, place: str) -> RecordedTree:
         if not is_url(place):
+            from memqos.catalog.support_archives import archived, is_archive
+
+            if is_archive(place):
+                return tree_of(archived(place), place, **self._fields())
             return load_tree(place, **self._fields())
         from memqos.place.collecting import collected_at
 

@@ -17,6 +17,7 @@ from memqos.audits.answer import Audit
 from memqos.audits.exported import metrics_text, sarif_document
 from memqos.audits.fleet import Fleet, NodeRow, row_of, row_of_error
 from memqos.audits.node_state import NodeState, node_state
+from memqos.catalog.support_archives import is_archive
 from memqos.cli.audit_order import AuditOrder, is_url
 from memqos.errors import MachineryError, MemqosError, UsageError
 from memqos.model.pod import Pod
@@ -44,6 +45,8 @@ def places_in(given: Sequence[str]) -> list[str]:
             from memqos.place.collecting import check_place
 
             check_place(word)
+            found.append(word)
+        elif is_archive(word) and Path(word).exists():
             found.append(word)
         elif Path(word).is_dir():
             found += _in_folder(Path(word))

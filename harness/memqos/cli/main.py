@@ -35,6 +35,7 @@ PAGES: dict[str, str] = {
     "audit": "Judge a node that runs pods, live or recorded: which control file deviates, and why.",
     "analyze": "Analyse a benchmark's samples above memory.high: sleeping, thrashing, killed, or ended otherwise.",
     "collect": "Collect a node that runs pods into a file for audit.",
+    "vectors": "Print literal cases of what kubelets write, for table tests of other programs.",
     "report": "Render, compare, merge and verify the results of runs.",
     "vm": "Build, list, enter and remove the virtual machines' images.",
     "settings": "Show every setting, its value and its origin.",
@@ -49,7 +50,7 @@ OTHER_SPELLINGS = {"analyse": "analyze", "record": "collect"}
 """Other spellings of verbs."""
 
 
-def _page(verb: str) -> click.Command:  # noqa: C901 - one case for each verb
+def _page(verb: str) -> click.Command:  # noqa: C901, PLR0912 - one case for each verb
     """The command of a verb; its page is imported only now."""
     match verb:
         case "run":
@@ -68,6 +69,8 @@ def _page(verb: str) -> click.Command:  # noqa: C901 - one case for each verb
             from memqos.cli.analyze import command
         case "collect":
             from memqos.cli.collect import command
+        case "vectors":
+            from memqos.cli.vectors import command
         case "report":
             from memqos.cli.report import command
         case "vm":

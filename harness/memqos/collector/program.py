@@ -426,12 +426,16 @@ def cgroups_of(node: Node, tree: Tree, seconds: float) -> Tuple[Dict[str, Any], 
     found: Dict[str, Any] = {}
     until = time.process_time() + seconds
     left_out = 0
+    unseen: Dict[str, str] = {}
     for number, path in enumerate(ours + others):
         if number >= len(ours) and path.count("/") > 1 and time.process_time() > until:
             left_out += 1
             continue
         files = tree.read(path, numa=numa)
         if files is not None:
+            if path in own and "0" in files.get("cgroup.procs", "").split():
+                unseen = unseen or first_processes(node)
+                files["cgroup.procs"] = files["cgroup.procs"].replace("0", unseen.get(path.rpartition("/")[2], "0"), 1)
             of_processes(node, files, first=path in own)
             found[shown(path)] = files
     if left_out:
@@ -439,9 +443,29 @@ def cgroups_of(node: Node, tree: Tree, seconds: float) -> Tuple[Dict[str, Any], 
     return found, ours
 
 
+def first_processes(node: Node) -> Dict[str, str]:
+    """By the name of a cgroup one of its processes; for those that our PID namespace shows as 0."""
+    found: Dict[str, str] = {}
+    for pid in node.names("/proc"):
+        if pid.isdigit():
+            name = cgroup_of(node, pid).rpartition("/")[2]
+            found[name] = min(found.get(name, pid), pid, key=int)
+    return found
+
+
+def cgroup_of(node: Node, pid: str) -> str:
+    """The cgroup of a process, without the steps up that a cgroup namespace shows; "" if it cannot be read."""
+    text = node.read("/proc/%s/cgroup" % pid) or ""
+    match = re.search(r"(?m)^(?:0:|\d+:[^:]*\bmemory\b[^:]*):(.*)$", text)
+    return re.sub(r"^(/\.\.)+", "", match.group(1)) if match else ""
+
+
 def of_processes(node: Node, files: Dict[str, str], first: bool) -> None:
     """Counts the processes in place of their numbers. first: what the first of them is called, and its score."""
-    pids = files.pop("cgroup.procs", "").split()
+    text = files.pop("cgroup.procs", None)
+    if text is None:
+        return
+    pids = text.split()
     files["processes"] = str(len(pids))
     for pid in pids[:1] if first else ():
         for name in ("oom_score_adj", "comm"):
@@ -577,15 +601,14 @@ def processes_of(node: Node) -> Dict[str, str]:
     return found
 
 
-def daemons_of(node: Node, names: Dict[str, str]) -> List[Dict[str, Any]]:
+def daemons_of(node: Node, names: Dict[str, str], pods: Set[str]) -> List[Dict[str, Any]]:
     """Processes outside pods with memory of their own: name, cgroup, score, bytes; those with most bytes first."""
     found = []
     page = os.sysconf("SC_PAGE_SIZE")
     for pid, name in names.items():
         size = node.line("/proc/%s/statm" % pid).split()
-        cgroup = re.search(r"(?m)^(?:0:|\d+:[^:]*\bmemory\b[^:]*):(.*)$", node.read("/proc/%s/cgroup" % pid) or "")
-        where = cgroup.group(1) if cgroup else ""
-        if len(size) < 2 or size[1] == "0" or "kubepods" in where:  # noqa: PLR2004 - proc(5)
+        where = cgroup_of(node, pid)
+        if len(size) < 2 or size[1] == "0" or "kubepods" in where or where.rpartition("/")[2] in pods:  # noqa: PLR2004 - proc(5)
             continue
         score = node.line("/proc/%s/oom_score_adj" % pid)
         found.append(
@@ -1226,7 +1249,7 @@ def collected(options: argparse.Namespace) -> Dict[str, Any]:
             )
             document.update({what: one for what, one in said_of_pods.items() if what not in document})
     document["machine"] = machine_of(node, tree)
-    document["daemons"] = daemons_of(node, names)
+    document["daemons"] = daemons_of(node, names, {path.rpartition("/")[2] for path in ours})
     said = ended(kubelet.process, 1.0) if kubelet is not None else ""
     version = re.search(r"v\d+\.\d+\.\d+\S*", said)
     if version:

@@ -57,6 +57,13 @@ __all__ = [
     "SwapNow",
     "SwapOfContainer",
     "ThrottleSetup",
+    "VectorCase",
+    "VectorCgroup",
+    "VectorExpected",
+    "VectorFile",
+    "VectorNode",
+    "VectorRefusal",
+    "Vectors",
     "Verified",
     "WatchEvent",
     "WhatIf",
@@ -351,6 +358,75 @@ class WatchEvent(TypedDict):
     observed: str
     writer: str
     """Empty if it is not known."""
+
+
+class VectorNode(TypedDict):
+    """The node of a case. Amounts in bytes."""
+
+    memory: Count
+    swap: Count
+    cpus: Positive
+    pageSize: Positive
+    cgroup: Literal["v1", "v2"]
+
+
+class VectorRefusal(TypedDict):
+    """Why a pod is not admitted."""
+
+    by: str
+    reason: str
+    message: str
+
+
+class VectorFile(TypedDict):
+    """A control file."""
+
+    written: str | None
+    """null: nothing is written."""
+    shown: str
+    """What the kernel then shows."""
+
+
+class VectorCgroup(TypedDict):
+    """A cgroup with its files."""
+
+    level: Literal["node", "qos", "pod", "container"]
+    path: str
+    """Below the mount; empty for a container's, which the runtime names."""
+    name: str
+    """In the kubelet's own form: kubepods/burstable/pod…; empty for a container's."""
+    container: str
+    files: dict[str, VectorFile]
+
+
+class VectorExpected(TypedDict):
+    """What a kubelet makes of a case."""
+
+    cgroupDriver: CgroupDriver
+    refused: list[VectorRefusal]
+    qosClass: str
+    """Empty for a pod that is refused."""
+    oomScoreAdj: dict[str, OomScoreAdj]
+    cgroups: list[VectorCgroup]
+
+
+class VectorCase(TypedDict):
+    """A pod, a configuration and a node, and what is expected."""
+
+    name: str
+    pod: dict[str, Any]
+    kubeletConfiguration: dict[str, Any]
+    node: VectorNode
+    expected: VectorExpected
+
+
+class Vectors(TypedDict):
+    """memqos vectors export: literal cases for table tests of other programs."""
+
+    memqos_vectors: Literal[1]
+    kubernetes: str
+    variant: Variant
+    cases: Annotated[list[VectorCase], Meta(min_length=1)]
 
 
 class Resizes(TypedDict):

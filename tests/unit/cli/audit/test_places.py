@@ -137,8 +137,8 @@ def test_metrics_are_prometheus_text(told: Told, nodes: Path, tmp_path: Path) ->
     document = json.loads((nodes / "node-0000.json").read_text())
     (nodes / "node-0000.json").write_text(json.dumps({**document, "source": 'a"b\\c\nd'}))
     spoil(nodes / "node-0001.json")
-    assert told(nodes, "--metrics", tmp_path / "memqos.prom")[0] == 1
-    lines = (tmp_path / "memqos.prom").read_text().splitlines()
+    assert told(nodes, "--metrics", tmp_path / "fleet.prom")[0] == 1
+    lines = (tmp_path / "fleet.prom").read_text().splitlines()
     form = re.compile(r'[a-z_]+\{([a-z_]+="([^"\\\n]|\\["\\n])*",?)+\} -?\d+')
     assert all(line.startswith("# ") or form.fullmatch(line) for line in lines), [
         one for one in lines if not form.fullmatch(one)

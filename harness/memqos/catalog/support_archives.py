@@ -1,0 +1,243 @@
+"""Nodes out of support archives: a sosreport, whose plug-in `cgroups` copies /sys/fs/cgroup, as a recording.
+
+A sosreport has files as they were copied, one after the other, over minutes: values, and no second look. What it lacks
+of a recording is named in the notes. A must-gather has pods and no control file: it is given as pods.
+Source: sosreport/sos, sos/report/plugins/{cgroups,kernel,numa,processor,crio,containerd,kubernetes,openshift}.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import lzma
+import re
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from memqos.collector import program as collector
+from memqos.errors import UsageError
+
+__all__ = ["archived", "is_archive", "is_must_gather"]
+
+_TARS = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2")
+_MOST_FILES, _MOST_BYTES, _MOST_FILE = 1_000_000, 1 << 30, 1 << 20
+_WANTED = re.compile(
+    r"sys/fs/cgroup/.+|proc/(meminfo|swaps|mounts|uptime|pressure/\w+|sys/vm/\w+|sys/kernel/osrelease)|"
+    r"sys/devices/system/(cpu/online|node/node\d+/(meminfo|cpulist|distance))|etc/os-release|"
+    r"etc/kubernetes/kubelet\.conf|var/lib/kubelet/(config\.(yaml|json)|\w+_state)|"
+    r"sos_commands/.*crictl_inspect.*|sos_commands/kernel/(uname_-a|sysctl_-a)|uname|hostname|installed-(rpms|debs)|"
+    r"sos_commands/(rpm|dpkg)/.*"
+)
+_CONFIGS = ("/etc/kubernetes/kubelet.conf", "/var/lib/kubelet/config.yaml", "/var/lib/kubelet/config.json")
+_PACKAGES = {
+    "containerd": r"containerd(?:\.io)?",
+    "cri-o": r"cri-o",
+    "runc": r"runc",
+    "crun": r"crun",
+    "systemd": r"systemd",
+}
+_OPENSHIFT = 13
+"""OpenShift 4.N has the kubelet of Kubernetes 1.(N + 13): 4.16 has 1.29, 4.19 has 1.32."""
+
+
+def is_archive(place: str | Path) -> bool:
+    """Whether a path is a support archive, or a folder that one was unpacked to."""
+    path = Path(place)
+    return str(path).endswith(_TARS) or (path.is_dir() and _root(path) is not None) or is_must_gather(path)
+
+
+def is_must_gather(place: str | Path) -> bool:
+    """Whether a folder is a must-gather: namespaces and cluster-scoped-resources, perhaps one folder further down."""
+    path = Path(place)
+    if not path.is_dir():
+        return False
+    folders = (path, *(one for one in path.iterdir() if one.is_dir()))
+    return any((one / "cluster-scoped-resources").is_dir() and (one / "namespaces").is_dir() for one in folders)
+
+
+def _root(path: Path) -> Path | None:
+    """The folder in which the node's files are: this one, or the only one in it."""
+    below = [one for one in path.iterdir() if one.is_dir()] if path.is_dir() else []
+    for folder in (path, *below):
+        if (folder / "sys/fs/cgroup").is_dir() and (folder / "proc").is_dir():
+            return folder
+    return None
+
+
+def archived(place: str | Path) -> Mapping[str, Any]:
+    """The node in an archive as a recording's document.
+
+    Raises UsageError for an archive that cannot be read, for one without control files, and for a must-gather.
+    """
+    path = Path(place)
+    if is_must_gather(path):
+        raise UsageError(
+            "a must-gather has pods and no control file of a node.",
+            where=str(place),
+            next_step=f"Audit a sosreport or a recording of the node with --pods {place} -R.",
+        )
+    with _unpacked(path) as folder:
+        root = _root(folder)
+        if root is None:
+            raise UsageError(
+                "the archive has no folder sys/fs/cgroup.",
+                where=str(place),
+                next_step="Make it with the plug-in cgroups: sos report --enable-plugins cgroups.",
+            )
+        return _document(root, str(place))
+
+
+@contextlib.contextmanager
+def _unpacked(path: Path) -> Iterator[Path]:
+    """The folder itself, or the files that are read, out of a tarball, in a folder of their own."""
+    if path.is_dir():
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="memqos-archive-") as folder:
+        try:
+            _extract(path, Path(folder))
+        except (tarfile.TarError, OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+            raise UsageError(
+                f"the archive cannot be read: {str(error)[:200] or type(error).__name__}.",
+                where=str(path),
+                next_step="Give a sosreport as a tarball, or the folder that it was unpacked to.",
+            ) from None
+        yield Path(folder)
+
+
+def _extract(path: Path, folder: Path) -> None:
+    """Write the plain files that are read; names that lead elsewhere, links and devices are left out."""
+    count = size = 0
+    with tarfile.open(path, "r|*") as archive:
+        for member in archive:
+            count += 1
+            if count > _MOST_FILES or size > _MOST_BYTES:
+                raise tarfile.TarError(f"it has more than {_MOST_FILES} files or {_MOST_BYTES >> 20} MiB")
+            parts = PurePosixPath(member.name).parts
+            if not member.isreg() or member.size > _MOST_FILE or not _is_wanted(parts):
+                continue
+            file = archive.extractfile(member)
+            if file is not None:
+                target = folder.joinpath("node", *parts[1:])
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(file.read(_MOST_FILE))
+                size += member.size
+
+
+def _is_wanted(parts: tuple[str, ...]) -> bool:
+    """Whether it is a file of the archive's one folder that is read."""
+    below = parts[1:]
+    return bool(below) and ".." not in parts and parts[0] != "/" and bool(_WANTED.fullmatch("/".join(below)))
+
+
+def _document(root: Path, place: str) -> dict[str, Any]:
+    node = collector.Node(str(root))
+    tree = collector.Tree(node, "")
+    if not tree.version:
+        raise UsageError(
+            "its sys/fs/cgroup has no cgroup v2 with the memory controller.",
+            where=place,
+            next_step="Collect the node itself: memqos collect --print.",
+        )
+    cgroups, ours = collector.cgroups_of(node, tree, float("inf"))
+    if not ours:
+        raise UsageError(
+            "no cgroup in it is called kubepods or kubepods.slice.",
+            where=place,
+            next_step="Give the sosreport of a node on which a kubelet runs.",
+        )
+    packages = _packages(root)
+    architecture = _architecture(node)
+    facts = collector.facts_of(node, tree) | {"page_size": 4096, "architecture": architecture}
+    facts |= {name: f"{name} {version}" for name, version in packages.items() if name != "kubelet"}
+    swappiness = re.search(r"(?m)^vm\.swappiness = (\d+)$", node.read("/sos_commands/kernel/sysctl_-a", 1 << 24) or "")
+    facts |= {"swappiness": int(swappiness[1])} if swappiness else {}
+    found = {
+        "memqos_collect": collector.FORMAT,
+        "source": node.line("/hostname") or place,
+        "node": facts,
+        "machine": collector.machine_of(node, tree),
+        "containers": dict(_containers(root)),
+        "cgroups": cgroups,
+        **({"kubelet": packages["kubelet"]} if "kubelet" in packages else {}),
+        **_configured(node),
+    }
+    return found | {"notes": dict(_missing(found, architecture))}
+
+
+def _architecture(node: collector.Node) -> str:
+    words = (node.line("/sos_commands/kernel/uname_-a") or node.line("/uname")).split()
+    return next((word for word in words if word in {"x86_64", "aarch64", "ppc64le", "s390x"}), "")
+
+
+def _configured(node: collector.Node) -> dict[str, Any]:
+    """The kubelet's configuration file and its checkpoints."""
+    found: dict[str, Any] = {}
+    for path in _CONFIGS:
+        text = node.read(path)
+        kept = None if text is None else collector.kept_lines(text)
+        if kept is not None and "KubeletConfiguration" in kept:
+            found["config"] = kept
+            break
+    for name in collector.CHECKPOINTS:
+        text = node.read(f"/var/lib/kubelet/{name}")
+        with contextlib.suppress(ValueError):
+            found |= {name: json.loads(text)} if text is not None else {}
+    return found
+
+
+def _packages(root: Path) -> dict[str, str]:
+    """The versions of installed packages: kubelet as a release, others as their programs print them."""
+    lists = [root / "installed-rpms", root / "installed-debs", *(root / "sos_commands/rpm").glob("*")]
+    lists += (root / "sos_commands/dpkg").glob("*")
+    text = "\n".join(one.read_text(errors="replace") for one in lists if one.is_file())
+    found: dict[str, str] = {}
+    for name, pattern in _PACKAGES.items():
+        match = re.search(rf"(?m)^(?:ii\s+)?{pattern}(?:-|\s+)(?:\d+:)?(\d+(?:\.\d+)*)", text)
+        if match:
+            found[name] = match[1]
+    kubelet = re.search(r"(?m)^(?:ii\s+)?(openshift-)?(?:hyperkube|kubelet)(?:-|\s+)(?:\d+:)?(\d+)\.(\d+)\.(\d+)", text)
+    if kubelet and kubelet[1]:
+        found["kubelet"] = f"v1.{int(kubelet[3]) + _OPENSHIFT}.0"
+    elif kubelet:
+        found["kubelet"] = f"v{kubelet[2]}.{kubelet[3]}.{kubelet[4]}"
+    return found
+
+
+def _containers(root: Path) -> Iterator[tuple[str, list[str]]]:
+    """The running containers, out of what `crictl inspect` prints; nothing else of it is kept."""
+    for path in sorted((root / "sos_commands").rglob("crictl_inspect*")) if (root / "sos_commands").is_dir() else ():
+        try:
+            document = json.loads(path.read_text(errors="replace"))
+        except (ValueError, OSError, RecursionError):
+            continue
+        status = document.get("status") if isinstance(document, dict) else None
+        labels = status.get("labels") if isinstance(status, dict) else None
+        if not isinstance(status, dict) or not isinstance(labels, dict):
+            continue
+        names = [labels.get(f"io.kubernetes.{one}") for one in ("pod.name", "container.name", "pod.uid")]
+        id_ = status.get("id")
+        if isinstance(id_, str) and status.get("state") == "CONTAINER_RUNNING" and all(map(_is_name, names)):
+            yield id_, [str(one) for one in names]
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _missing(found: Mapping[str, Any], architecture: str) -> Iterator[tuple[str, str]]:
+    """What the archive lacks of a recording."""
+    yield "pods", "a sosreport has no manifests: give them with --pods, such as those of a must-gather"
+    if not found["containers"]:
+        yield "containers", "it has no output of crictl inspect: values of containers cannot be told apart"
+    if "config" not in found:
+        yield "config", "it has no configuration of the kubelet: give it with --kubelet-config"
+    if "kubelet" not in found:
+        yield "kubelet", "no package tells its release: give it with --kubernetes"
+    if architecture not in {"x86_64", "s390x"}:
+        yield "page_size", f"it is taken as 4096 bytes on {architecture or 'an architecture that is not told'}"
+    yield "processes", "oom_score_adj of processes is not in it"

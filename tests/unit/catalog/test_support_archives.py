@@ -1,0 +1,165 @@
+"""Sosreports as recordings, and what they lack; must-gathers are pods."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from memqos.catalog.support_archives import archived, is_archive, is_must_gather
+from memqos.cli.main import run
+from memqos.errors import UsageError
+from tests.node_folder import SECRET, NodeFolder
+from tests.recorded_nodes import CONFIG, recorded_node
+
+DOCUMENT = recorded_node("n1", pods=5, seed=11)
+RPMS = """\
+cri-o-1.36.2-3.el9.x86_64                   Mon
+openshift-kubelet-4.23.0-202610.el9.x86_64  Mon
+runc-1.3.0-1.el9.x86_64                     Mon
+systemd-257-13.el9.x86_64                   Mon
+"""
+
+
+def sosreport(folder: Path, *, inspect: bool = True) -> Path:
+    """An unpacked sosreport of a node, and its kubelet's files."""
+    root = folder / "sosreport-n1-2026-11-29-abc"
+    node = NodeFolder(root, DOCUMENT)
+    node.put("/etc/kubernetes/kubelet.conf", CONFIG)
+    node.put("/installed-rpms", RPMS)
+    node.put("/hostname", "n1\n")
+    node.put("/sos_commands/kernel/uname_-a", "Linux n1 5.14.0-570.el9 #1 SMP x86_64 GNU/Linux\n")
+    node.put("/sos_commands/kernel/sysctl_-a", "vm.swappiness = 10\n")
+    for id_, (pod, name, uid) in DOCUMENT["containers"].items() if inspect else ():
+        labels = {"pod.name": pod, "container.name": name, "pod.uid": uid}
+        status = {
+            "id": id_,
+            "state": "CONTAINER_RUNNING",
+            "labels": {f"io.kubernetes.{key}": text for key, text in labels.items()},
+        }
+        inspected = {"status": status, "info": {"runtimeSpec": {"process": {"env": [SECRET]}}}}
+        if name != "(sandbox)":
+            node.put(f"/sos_commands/crio/containers/crictl_inspect_{id_}", json.dumps(inspected))
+    return root
+
+
+def packed(root: Path, to: Path) -> Path:
+    with tarfile.open(to, "w:xz") as archive:
+        archive.add(root, root.name)
+    return to
+
+
+def must_gather(folder: Path) -> Path:
+    own = folder / "must-gather.local.1/quay-io-image"
+    (own / "cluster-scoped-resources/core").mkdir(parents=True)
+    for name in ("default", "other"):
+        (own / f"namespaces/{name}/core").mkdir(parents=True)
+    pods = {"apiVersion": "v1", "kind": "PodList", "items": DOCUMENT["pods"]}
+    (own / "namespaces/default/core/pods.yaml").write_text(json.dumps(pods))
+    return own.parent
+
+
+@pytest.mark.parametrize("form", ["folder", "outer", "tar"])
+def test_a_sosreport_with_the_pods_of_a_must_gather_is_judged(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = sosreport(tmp_path / "sos")
+    place = {"folder": root, "outer": root.parent, "tar": root}[form]
+    if form == "tar":
+        place = packed(root, tmp_path / "sosreport-n1.tar.xz")
+    code = run(
+        ["audit", str(place), "--pods", str(must_gather(tmp_path)), "-R", "--runtime", "containerd@2.1+runc@1.3"]
+    )
+    out, err = capsys.readouterr()
+    assert code == 0, out + err
+    assert "Kubernetes 1.36: " in out
+    assert ", 0 deviate, " in out
+    assert int(out.rsplit("Kubernetes 1.36: ", 1)[1].split()[0]) > 80
+
+
+def test_a_sosreport_is_a_recording_with_what_it_lacks_named(tmp_path: Path) -> None:
+    found = archived(packed(sosreport(tmp_path), tmp_path / "sos.tar.xz"))
+    assert found["kubelet"] == "v1.36.0"
+    assert found["node"]["cri-o"] == "cri-o 1.36.2"
+    assert found["node"]["swappiness"] == 10
+    assert found["source"] == "n1"
+    assert set(found["notes"]) == {"pods", "processes"}
+    assert SECRET not in json.dumps({name: one for name, one in found.items() if name != "daemons"})
+
+
+def test_without_inspected_containers_their_values_are_not_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = sosreport(tmp_path, inspect=False)
+    assert "containers" in archived(root)["notes"]
+    code = run(["audit", str(root), "--pods", str(must_gather(tmp_path)), "-R"])
+    out, _ = capsys.readouterr()
+    assert code in {0, 5}, out
+    assert ", 0 deviate, " in out
+
+
+def test_names_that_lead_elsewhere_links_and_devices_are_left_out(tmp_path: Path) -> None:
+    packed_root = tmp_path / "evil.tar"
+    with tarfile.open(packed_root, "w") as archive:
+        archive.add(sosreport(tmp_path), "sos")
+        for name in (
+            "sos/../../../escaped/sys/fs/cgroup/x",
+            "/sys/fs/cgroup/memory.max",
+            "sos/sys/fs/cgroup/../../../../up",
+        ):
+            member = tarfile.TarInfo(name)
+            member.size = 2
+            archive.addfile(member, io.BytesIO(b"x\n"))
+        link = tarfile.TarInfo("sos/proc/meminfo")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/shadow"
+        archive.addfile(link)
+    before = set(tmp_path.rglob("*"))
+    assert archived(packed_root)["cgroups"]
+    assert set(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(("make", "words"), [
+    (lambda path: path.write_bytes(b"\xfd7zXZ\0nonsense"), "the archive cannot be read"),
+    (lambda path: path.write_bytes(b""), "the archive cannot be read"),
+    (lambda path: tarfile.open(path, "w").close(), "no folder sys/fs/cgroup"),
+])  # fmt: skip
+def test_an_archive_that_is_none_is_refused(make: object, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "sos.tar.xz"
+    make(path)  # type: ignore[operator]
+    with pytest.raises(UsageError, match=words):
+        archived(path)
+
+
+def test_a_truncated_archive_is_refused(tmp_path: Path) -> None:
+    path = packed(sosreport(tmp_path), tmp_path / "sos.tar.xz")
+    path.write_bytes(path.read_bytes()[:2000])
+    with pytest.raises(UsageError, match="cannot be read"):
+        archived(path)
+
+
+def test_a_must_gather_alone_names_the_way(tmp_path: Path) -> None:
+    place = must_gather(tmp_path)
+    assert is_must_gather(place)
+    assert is_archive(place)
+    with pytest.raises(UsageError, match="has pods and no control file") as error:
+        archived(place)
+    assert f"--pods {place} -R" in error.value.next_step
+
+
+def test_an_unknown_page_size_is_noted(tmp_path: Path) -> None:
+    root = sosreport(tmp_path)
+    (root / "sos_commands/kernel/uname_-a").write_text("Linux n1 6.12 aarch64\n")
+    assert archived(root)["notes"]["page_size"] == "it is taken as 4096 bytes on aarch64"
+
+
+def test_a_sosreport_without_kubelet_or_cgroup_2_is_refused(tmp_path: Path) -> None:
+    root = sosreport(tmp_path)
+    (root / "sys/fs/cgroup/kubepods.slice").rename(root / "sys/fs/cgroup/user.slice")
+    with pytest.raises(UsageError, match="no cgroup in it is called kubepods"):
+        archived(root)
+    (root / "sys/fs/cgroup/cgroup.controllers").write_text("pids\n")
+    with pytest.raises(UsageError, match="no cgroup v2 with the memory controller"):
+        archived(root)
