@@ -124,7 +124,7 @@ LAYERS: dict[str, frozenset[str]] = {
         {
             "errors", "version", "clock", "threads", "model", "engine", "runtime", "target.base", "enactor", "cases",
             "catalog", "claims", "config", "node", "place", "laboratory", "validation", "vm.host", "third:msgspec",
-            "third:grpc", "third:google",
+            "third:grpc", "third:google", "third:pytest",
         }
     ),
     # The judgement of nodes that memqos did not set up

@@ -6,8 +6,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from memqos.clock import Deadline
+from memqos.mutants.programs import oci_runtime
+from memqos.mutants.table import load_mutants
+from memqos.target.base import Target
+
 SECONDS = 1200
-WRONG_RUNTIME = Path(__file__).parents[1] / "wrong_runtimes" / "program.py"
+WRONG_RUNTIME = Path(oci_runtime.__file__)
+"""An OCI runtime that is right until a file in the machine says how it is wrong."""
+FAULTS = {one.name: one.oci.document() for one in load_mutants() if one.oci is not None}
+FAULTS |= {
+    "ends-at-once": {"on": ("create",), "process": [{"do": "set", "field": "args", "to": ["/memload", "nothing"]}]},
+    "right": {"on": ()},
+}
+"""By the name of a mutant its fault; and of two more."""
 
 ALTERING = """\
 #!/usr/bin/python3
@@ -51,7 +63,13 @@ def altering_runtime(path: Path, statement: str) -> Path:
     return program(path, ALTERING.replace("ALTER", statement))
 
 
-def wrong_runtime(folder: Path, way: str) -> Path:
-    """A runtime in this folder that is wrong in a way of tests/wrong_runtimes."""
-    text = WRONG_RUNTIME.read_text().replace('CHOSEN = ""', f"CHOSEN = {way!r}")
-    return program(folder / "my-runc", text)
+def wrong_runtime(folder: Path, name: str) -> Path:
+    """A runtime in this folder with the fault of a mutant."""
+    return program(folder / "my-runc", oci_runtime.alone(FAULTS[name]))
+
+
+def becomes(target: Target, name: str) -> None:
+    """Let WRONG_RUNTIME have the fault of a mutant with containers that are made from now on."""
+    folder = f"{oci_runtime.FOLDER}/pods"
+    assert target.run(["mkdir", "-p", folder], deadline=Deadline.after(60)).status == 0
+    target.write(f"{folder}/any", json.dumps(FAULTS[name]).encode(), deadline=Deadline.after(60))

@@ -22,10 +22,10 @@ from memqos.runtime.contract import RuntimeCase, check_runtime_contract
 from memqos.vm.host.progress import SILENT
 from memqos.vm.options import BootOptions
 from memqos.workload.command import Hold, arguments
-from tests.vm.runs import WRONG_RUNTIME
+from tests.unit.node.asked import CATALOGUE
+from tests.vm.runs import WRONG_RUNTIME, becomes
 from tests.vm.runtimes import IMAGE, remove, soon
 from tests.vm.test_place import Forgetful
-from tests.wrong_runtimes.claims import asked_on
 
 pytestmark = [pytest.mark.vm, pytest.mark.ports]
 
@@ -106,8 +106,8 @@ def test_the_hop_below_docker_that_lost_a_value_is_named(tmp_path: Path) -> None
             cri=said.name, cri_version=said.version, oci="runc", oci_version=TRIXIE.oci.version, hugetlb=False
         )
         node = node_on(place, runtime, recorder=Forgetful(), driver=driver, runtimes=runtimes)
-        with asked_on(node) as asking:
-            place.target.write("/run/wrong", b"limit a page too high", deadline=soon())
-            found = asking.find("requests/limit")
+        with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
+            becomes(place.target, "limit-a-page-high")
+            found = requests.judge(CATALOGUE.any_request("limit"))
     lost = {one.knob: one.lost and one.lost.by for one in found if one.verdict is Verdict.DEVIATES}
     assert lost == {"memory.max": "the daemon, or a runtime that changed its config.json"}

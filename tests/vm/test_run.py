@@ -1,6 +1,6 @@
 """The whole path in a real machine: `memqos run` with a wrong runtime, and killed in the middle.
 
-With a good runtime: test_profiles and test_tutorial; with others that are wrong: test_wrong_runtimes.
+With a good runtime: test_profiles and test_tutorial; with others that are wrong: test_mutants.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def test_a_runtime_that_drops_unified_deviates_in_the_containers_files(tmp_path)
     chosen = "unified-min and not update"
     folder = tmp_path / "results"
 
-    done = memqos_run(folder, "--runtime-binary", str(wrong_runtime(tmp_path, "drops unified")), "-k", chosen)
+    done = memqos_run(folder, "--runtime-binary", str(wrong_runtime(tmp_path, "drops-unified")), "-k", chosen)
 
     assert done.returncode == 1, done.stdout + done.stderr
     [failed] = bundle(folder)["results"]

@@ -19,6 +19,7 @@ from memqos.clock import SYSTEM_CLOCK
 from memqos.config.settings import Settings
 from memqos.errors import ExitCode, UsageError
 from memqos.mutants.fakes import FakeRig
+from memqos.mutants.programs.oci_runtime import alone
 from memqos.mutants.rigs import Catalogue
 from memqos.mutants.score import document, line, score_lines
 from memqos.mutants.session import DEFAULT_RUNTIMES, opened_rigs
@@ -45,6 +46,7 @@ Examples:
   memqos mutants --count 10                        ten mutants, drawn by today's date
   memqos mutants --fake                            in memory, within a minute, without a machine
   memqos mutants --json score.json                 the score as JSON; `memqos report` shows it beside a result
+  memqos mutants -k no-zswap-w --write ./my-runc   a runtime that is always wrong in this way
 
 The exit code is 1 if a mutant survived or a claim named a wrong file, and 0 if none did.
 """
@@ -66,6 +68,8 @@ _SHOWN = 6
 @click.option("--seed", metavar="TEXT", help="Draw by this text instead of today's date.")
 @click.option("--fake", is_flag=True, help="Try in memory what the fakes can be, without a machine.")
 @click.option("--list", "as_list", is_flag=True, help="List the mutants and the claims that can notice them, run none.")
+@click.option("--write", "program", metavar="FILE",
+              help="Write the one chosen OCI runtime as a program for `memqos run --runtime-binary`.")  # fmt: skip
 @click.option(
     "--json", "json_file", metavar="FILE", help="Write the outcomes and the score as JSON; - is standard output."
 )
@@ -79,12 +83,15 @@ def command(
     fake: bool,
     as_list: bool,
     json_file: str | None,
+    program: str | None,
     **given: Any,
 ) -> int:
     """The page of `memqos mutants`."""
     if only_mine and not files:
         raise UsageError("there are no mutants of yours.", where="--only-mine", next_step="Add --mutants FILE.")
     mutants = _drawn(select_mutants(load_mutants(files, shipped=not only_mine), keyword), count, seed)
+    if program is not None:
+        return _written(mutants, Path(program))
     settings = settings_from(given)
     if as_list:
         return _listed(mutants, settings)
@@ -100,6 +107,23 @@ def _drawn(mutants: Sequence[Mutant], count: int | None, seed: str | None) -> Se
     able = [one for one in mutants if not one.equivalent]
     drawn = random.Random(by).sample(able, min(count, len(able)))  # noqa: S311 - a draw, not a secret
     return [one for one in mutants if one in drawn]
+
+
+def _written(mutants: Sequence[Mutant], path: Path) -> int:
+    """A program that is always wrong as the one mutant is. UsageError for several, and for one of another kind."""
+    faults = [one.oci for one in mutants if one.oci is not None and not one.oci.program]
+    if len(faults) != 1 or len(mutants) != 1:
+        names = ", ".join(one.name for one in mutants[:_SHOWN])
+        raise UsageError(f"one OCI runtime is needed, and -k selects {names}.", where="--write", next_step="Name one.")
+    try:
+        path.write_text(alone(faults[0].document()), encoding="utf-8")
+        path.chmod(0o755)
+    except OSError as error:
+        raise UsageError(
+            f"'{path}' cannot be written: {(error.strerror or str(error)).lower()}.", where="--write"
+        ) from None
+    say(f"{path}: {mutants[0].wrong}")
+    return ExitCode.CONFORMS
 
 
 def _listed(mutants: Sequence[Mutant], settings: Settings) -> int:

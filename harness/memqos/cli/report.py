@@ -21,6 +21,7 @@ from memqos.bundles.comparing import compare, comparison_lines
 from memqos.bundles.files import BUNDLE, COMPRESSED, FINDINGS, RUN, compress_findings, write
 from memqos.bundles.merging import merge
 from memqos.bundles.reading import first_few, read_results
+from memqos.bundles.suite_score import suite_score
 from memqos.bundles.verifying import SIGNATURE, SUMS, Verification, seal, sign, signature_of, verify
 from memqos.cli.terminal import say, say_document
 from memqos.errors import ExitCode, UsageError
@@ -196,6 +197,18 @@ def _output(default: str) -> Callable[[_Command], _Command]:
     )
 
 
+_mutants = click.option(
+    "--mutants",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Also show the score of the suites from this file of `memqos mutants --json`.",
+)
+
+
+def _suite(mutants: Path | None) -> str:
+    return "" if mutants is None else suite_score(mutants)
+
+
 @click.group(name="report", help=HELP)
 def command() -> None:
     """The page of `memqos report`."""
@@ -204,7 +217,8 @@ def command() -> None:
 @command.command(name="html")
 @_results
 @_output("report.html")
-def html(results: tuple[Path, ...], output: str) -> None:
+@_mutants
+def html(results: tuple[Path, ...], output: str, *, mutants: Path | None) -> None:
     """Write one HTML file: overview, matrix, and cases with their reasons and charts.
 
     It opens without a network. Everything in it comes from RESULTS, folders that runs wrote.
@@ -214,12 +228,13 @@ def html(results: tuple[Path, ...], output: str) -> None:
       memqos report html results/TIME -o report.html
     """
     with _read(results) as read:
-        _put(page_html(read), output)
+        _put(page_html(read, suite=_suite(mutants)), output)
 
 
 @command.command(name="show")
 @_results
-def show(results: tuple[Path, ...]) -> None:
+@_mutants
+def show(results: tuple[Path, ...], *, mutants: Path | None) -> None:
     """Print the summary of a run: the table, what went wrong and why, and the verdict.
 
     \b
@@ -232,6 +247,8 @@ def show(results: tuple[Path, ...]) -> None:
         place = str(results[0]) if len(results) == 1 else ", ".join(map(str, results))
         for line in summary.summary_lines(read.bundle, results_folder=place):
             say(line)
+        if suite := _suite(mutants):
+            say(f"mutants: {suite}")
 
 
 @command.command(name="junit")

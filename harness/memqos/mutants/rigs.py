@@ -18,13 +18,14 @@ from memqos.engine.translate.versions import Runtimes
 from memqos.errors import UnknownNameError
 from memqos.model.pod import Pod
 from memqos.mutants.asking import OF_TESTS, findings_of
+from memqos.mutants.behaviours import behaviour_findings
 from memqos.mutants.noticing import OF_VALUES, Noticing
 from memqos.mutants.table import Mutant, PlanFault
 from memqos.mutants.trial import Deviation, deviations_of
 from memqos.node.requests.requesting import Requests
 from memqos.node.under_test import NodeUnderTest
 
-__all__ = ["Catalogue", "UnderAsking", "UnderPlan"]
+__all__ = ["Catalogue", "UnderAsking", "UnderBehaviour", "UnderPlan"]
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,18 @@ class Catalogue:
 
     @cached_property
     def cases(self) -> Mapping[str, Case]:
-        """The cases that can be carried out without pytest, by claim id."""
-        tests = [*OF_TESTS, *OF_VALUES]
-        found = [*cases_of(self.claims.values())]
-        found += [Case(claim=self.claims[name], kind=CaseKind.VERB, asks=Asks()) for name in tests]
-        return {case.claim.id: case for case in found}
+        """A case of each claim, by claim id; that of a claim without data is the suites' test of it."""
+        tests = {name: Case(claim=claim, kind=CaseKind.VERB, asks=Asks()) for name, claim in self.claims.items()}
+        return {**tests, **self._of_data}
+
+    @cached_property
+    def _of_data(self) -> Mapping[str, Case]:
+        return {case.claim.id: case for case in cases_of(self.claims.values())}
+
+    def is_behaviour(self, mutant: Mutant) -> bool:
+        """Whether its claims are shown by the suites' tests, on a node without other pods."""
+        data = {*self._of_data, *OF_TESTS, *OF_VALUES}
+        return mutant.machine is not None and bool(mutant.claims) and not data & set(mutant.claims)
 
     @cached_property
     def requests(self) -> Mapping[str, AnyRequestCase]:
@@ -120,6 +128,19 @@ class UnderPlan:
         levels = _LEVELS_OF.get(case.claim.id, frozenset(PlanLevel))
         told = [self._known(one, case.claim.id) for one in found if one.subject.level in levels]
         return deviations_of(case, told, None)
+
+
+class UnderBehaviour:
+    """A machine that is wrong, on which the suites' tests are called."""
+
+    def __init__(self, node: NodeUnderTest, catalogue: Catalogue, known: Known) -> None:
+        self._node, self._catalogue, self._known = node, catalogue, known
+
+    def find(self, case: Case) -> Sequence[Deviation]:
+        """What deviates in the test of a claim."""
+        claim = case.claim.id
+        found = behaviour_findings(claim, self._node, self._catalogue.kubelets, self._catalogue)
+        return deviations_of(case, [self._known(one, claim) for one in found], None)
 
 
 _LEVELS_OF: Mapping[str, frozenset[PlanLevel]] = {

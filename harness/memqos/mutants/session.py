@@ -25,7 +25,7 @@ from memqos.model.path import CgroupPath
 from memqos.mutants.cri_server import WrongServer, proxied
 from memqos.mutants.enforcing import Switch
 from memqos.mutants.programs import oci_runtime
-from memqos.mutants.rigs import Catalogue, Known, UnderAsking, UnderPlan
+from memqos.mutants.rigs import Catalogue, Known, UnderAsking, UnderBehaviour, UnderPlan
 from memqos.mutants.table import MachineFault, Mutant, OciFault, PlanFault
 from memqos.mutants.trial import Rig, Tried
 from memqos.node.on_place import node_on
@@ -204,9 +204,9 @@ class MachineRig:
     def under(self, mutant: Mutant | None, lane: int) -> Iterator[Tried]:
         """The machine under a mutant; see `Rig`."""
         self._station.place.check_alive()
-        if mutant is not None and (mutant.plan is not None or mutant.own_pod):
+        if mutant is not None and (mutant.plan is not None or mutant.own_pod or self._catalogue.is_behaviour(mutant)):
             self.close()
-            with self._own_pod(mutant) if mutant.plan is None else self._planned(mutant.plan) as tried:
+            with self._apart(mutant) as tried:
                 yield tried
             return
         asking = self._taken(lane)
@@ -250,14 +250,13 @@ class MachineRig:
             self._run("chmod", "755", program)
             document["program"] = program
         held = self._beside(fault, pod)
-        self._run("sh", "-c", f"mkdir -p {folder}/pods; rm -f {folder}/containers-* {folder}/deletes-*")
-        self._target.write(f"{folder}/pods/{name}", json.dumps(document).encode(), deadline=_soon())
+        counts = f"{folder}/containers-{'*' if pod is None else name} {folder}/deletes-{'*' if pod is None else name}"
+        begins = f"mkdir -p {folder}/pods && rm -f {counts} && cat >{folder}/pods/{name}"
+        self._run("sh", "-c", begins, stdin=json.dumps(document).encode())
         try:
             yield
         finally:
-            self._run("rm", "-f", f"{folder}/pods/{name}")
-            if held:
-                self._target.run(["sh", "-c", _RESTORE], deadline=_soon(), stdin=held)
+            self._run("sh", "-c", f"rm -f {folder}/pods/{name}{_RESTORE if held else ''}", stdin=held)
 
     def _beside(self, fault: OciFault, pod: CgroupPath | None) -> bytes:
         """The texts of the files that a fault writes outside its container; empty if there are none."""
@@ -290,6 +289,23 @@ class MachineRig:
                 self._run("systemctl", "stop", f"{_LOOP}.service")
             if fault.after:
                 self._run("env", *given, "sh", "-c", fault.after)
+
+    def _apart(self, mutant: Mutant) -> contextlib.AbstractContextManager[Tried]:
+        """On a node on which no pods stand."""
+        if mutant.plan is not None:
+            return self._planned(mutant.plan)
+        return self._own_pod(mutant) if mutant.machine is None else self._meddled(mutant.machine)
+
+    @contextlib.contextmanager
+    def _meddled(self, fault: MachineFault) -> Iterator[Tried]:
+        with self._wrong_machine(fault, self._some_pod):
+            yield UnderBehaviour(self._node, self._catalogue, self._known())
+
+    @property
+    def _some_pod(self) -> CgroupPath:
+        """Where a BestEffort pod would be, for the folders above it."""
+        pod = self._catalogue.pod("best-effort")
+        return self._node.plan([pod], self._kubelet).pod(pod.uid).cgroup.path
 
     @contextlib.contextmanager
     def _own_pod(self, mutant: Mutant) -> Iterator[Tried]:
@@ -360,8 +376,8 @@ class MachineRig:
     def _target(self) -> Target:
         return self._node.target
 
-    def _run(self, *argv: str) -> None:
-        checked(self._target.run(list(argv), deadline=_soon()), where=self._target.address)
+    def _run(self, *argv: str, stdin: bytes = b"") -> None:
+        checked(self._target.run(list(argv), deadline=_soon(), stdin=stdin), where=self._target.address)
 
 
 def _soon() -> Deadline:

@@ -21,7 +21,7 @@ from memqos.engine.plan import Level as PlanLevel
 from memqos.errors import MachineryError
 from memqos.model.path import CgroupPath
 from memqos.mutants.noticing import Noticing
-from memqos.mutants.table import Level, Mutant
+from memqos.mutants.table import Level, MachineFault, Mutant, PlanFault
 from memqos.node.requests.requesting import BESIDE
 from memqos.threads import submit
 
@@ -133,11 +133,11 @@ class _Control:
         """The deviations that the right system does not have."""
         if not deviations:
             return ()
-        key = case.claim.id if mutant.plan is None else f"{case.claim.id} {mutant.plan.kubelets} {mutant.plan.pods}"
+        right = _right(mutant)
+        key = f"{case.claim.id} {right.plan if right is not None else ''}"
         with self.lock:
             known = self.found.get(key)
         if known is None:
-            right = None if mutant.plan is None else _right(mutant)
             with self.rig.under(right, lane) as tried_:
                 known = frozenset((one.knob, one.level) for one in tried_.find(case))
             with self.lock:
@@ -145,11 +145,12 @@ class _Control:
         return tuple(one for one in deviations if (one.knob, one.level) not in known)
 
 
-def _right(mutant: Mutant) -> Mutant:
-    """The same pods and kubelets, carried out rightly."""
-    plan = mutant.plan
-    assert plan is not None  # noqa: S101 - the caller has looked
-    return replace(mutant, name="right", plan=type(plan)(pods=plan.pods, kubelets=plan.kubelets))
+def _right(mutant: Mutant) -> Mutant | None:
+    """The same pods and kubelets carried out rightly, or a machine that is right; None if nothing is special."""
+    if mutant.plan is not None:
+        right = PlanFault(pods=mutant.plan.pods, kubelets=mutant.plan.kubelets)
+        return replace(mutant, name="right", plan=right)
+    return None if mutant.machine is None else replace(mutant, name="right", machine=MachineFault())
 
 
 def tried(
@@ -281,7 +282,7 @@ def level_of(finding: Finding, pod: CgroupPath | None, case: Case) -> Level:
         return Level.SCOPE
     if finding.cgroup and pod is not None and subject.level is PlanLevel.NODE:
         return _level_beside(CgroupPath.parse(finding.cgroup), pod)
-    if finding.knob in _LEFT:
+    if finding.knob in _LEFT or (subject.level is PlanLevel.NODE and not finding.cgroup):
         return Level.MACHINE
     return Level.SIBLING if subject.container == BESIDE else _LEVELS.get(subject.level, Level.MACHINE)
 

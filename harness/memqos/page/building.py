@@ -148,12 +148,12 @@ _FIRST = (Outcome.DEVIATES, Outcome.KNOWN, Outcome.MACHINERY, Outcome.USAGE, Out
 """The order of outcomes in which evidence is kept while there is room."""
 
 
-def page_html(results: Results) -> str:
-    """The whole file as text."""
+def page_html(results: Results, *, suite: str = "") -> str:
+    """The whole file as text. suite: what its mutants came to, "" if not known."""
     scripts = [page_source(name) for name in SCRIPTS]
     styles = [page_source(name) for name in STYLES]
     return _template().render(
-        **overview(results),
+        **overview(results, suite=suite),
         policy=_policy(scripts, styles),
         scripts=[Markup(one) for one in scripts],  # noqa: S704 - files of this package, which do not close their element
         styles=[Markup(one) for one in styles],  # noqa: S704 - as above

@@ -31,8 +31,8 @@ _LONG = 12
 """Objects with more fields than this are folded."""
 
 
-def overview(results: Results) -> Values:
-    """The template's values, except those about the file itself."""
+def overview(results: Results, *, suite: str = "") -> Values:
+    """The template's values, except those about the file itself. suite: what its mutants came to, "" if not known."""
     bundle = results.bundle
     said = verdict_line(bundle).removeprefix("verdict: ")
     short, _, long = said.partition(" (")
@@ -46,7 +46,7 @@ def overview(results: Results) -> Values:
         "missing": results.missing,
         "inconsistencies": bundle.inconsistencies,
         "error": bundle.error,
-        "facts": list(_facts(bundle)),
+        "facts": [*_facts(bundle), *([("mutants", suite)] if suite else [])],
         "settings": list(_settings(bundle)),
         "machines": [_machine(machine) for machine in bundle.machines],
         "shares": list(_shares(bundle)),

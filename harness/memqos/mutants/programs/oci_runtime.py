@@ -4,8 +4,9 @@
 It runs in machines, as a single file with the standard library alone. memqos.mutants.in_memory applies the same
 changes to the fake runtime. What a fault may hold is in docs/reference/mutants.md.
 
-FOLDER/pods/NAME holds the fault of containers that are made in the pod cgroup NAME; FOLDER/pods/any that of all others.
-Without one of both the real runtime is run at once. FOLDER/containers/ID holds what is known of a wrong container.
+ALWAYS is the fault of a copy that stands alone. Otherwise FOLDER/pods/NAME holds the fault of containers that are made
+in the pod cgroup NAME; FOLDER/pods/any that of all others. Without one of both the real runtime is run at once.
+FOLDER/containers/ID holds what is known of a wrong container.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ KNOWN_KEYS = ("memory.min", "memory.low", "memory.high", "memory.max", "memory.s
 
 Fault = dict[str, Any]
 Document = dict[str, Any]
+
+ALWAYS: Fault = {}
 
 # ---- changes of documents
 
@@ -476,6 +479,7 @@ def is_sandbox(spec: Document) -> bool:
 
 def counted(pod: str, what: str, more: int = 1) -> int:
     """How often something happened in a pod, with this time."""
+    os.makedirs(FOLDER, exist_ok=True)
     file = f"{FOLDER}/{what}-{pod}"
     count = more + (int(read(file)) if os.path.exists(file) else 0)
     put(file, str(count))
@@ -489,9 +493,9 @@ def create(call: Call) -> int:
     spec = json().loads(before)
     pod = pod_of(spec["linux"].get("cgroupsPath", ""))
     files = [file for file in (f"{FOLDER}/pods/{pod}", f"{FOLDER}/pods/any") if os.path.exists(file)]
-    if not files:
+    if not (files or ALWAYS):
         call.hand_over()
-    fault = json().loads(read(files[0]))
+    fault = json().loads(read(files[0])) if files else ALWAYS
     if is_sandbox(spec) != bool(fault.get("sandbox")):
         call.hand_over()
     known = Known(call.name)
@@ -607,7 +611,7 @@ def others(call: Call, known: Known) -> int:
 def main() -> int:
     """One call."""
     call = Call(sys.argv[1:])
-    if call.verb == "create" and os.path.isdir(f"{FOLDER}/pods"):
+    if call.verb == "create" and (ALWAYS or os.path.isdir(f"{FOLDER}/pods")):
         return create(call)
     if not call.name or not os.path.exists(f"{FOLDER}/containers/{call.name}"):
         return call.hand_over()
@@ -615,6 +619,11 @@ def main() -> int:
     if known.fault.get("program"):
         return call.replaced(known.fault["program"])
     return {"update": update, "delete": delete}.get(call.verb, others)(call, known)
+
+
+def alone(fault: Fault) -> str:
+    """The text of this program with a fault of its own."""
+    return read(__file__).replace("ALWAYS: Fault = {}", f"ALWAYS: Fault = {fault!r}", 1)
 
 
 if __name__ == "__main__":

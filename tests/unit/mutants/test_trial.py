@@ -1,0 +1,138 @@
+"""The trial of mutants over rigs in memory, and what is said of it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+
+from memqos.errors import MachineryError
+from memqos.mutants.fakes import imitated
+from memqos.mutants.rigs import Catalogue
+from memqos.mutants.score import document, line, score, score_lines
+from memqos.mutants.table import Level, load_mutants
+from memqos.mutants.trial import Deviation, Fate, tried, tried_on
+from tests.documents import misfits
+
+CATALOGUE = Catalogue()
+MUTANTS = {one.name: one for one in load_mutants()}
+PICKED = [MUTANTS[name] for name in ("drops-memory-min", "protects-all", "class-protected", "utilization-clamped")]
+
+
+class Scripted:
+    """A rig on which each mutant deviates as a script says. found: by mutant; "right" without one."""
+
+    name = "scripted"
+
+    def __init__(self, found: dict[str, list[Deviation] | MachineryError], lanes: int = 1) -> None:
+        self.found, self.lanes = found, lanes
+        self.noticing = CATALOGUE.noticing(imitated("oci:runc"))
+        self.asked: list[tuple[str, str]] = []
+        self.able = set(MUTANTS)
+
+    def why_not(self, mutant):
+        return "" if mutant.name in self.able else "it cannot"
+
+    def lacks(self, claim):  # noqa: ARG002
+        return ""
+
+    def is_alone(self, mutant):
+        return mutant.levels == (Level.CLASS,)
+
+    @contextlib.contextmanager
+    def under(self, mutant, lane) -> Iterator[Once]:  # noqa: ARG002
+        name = mutant.name if mutant is not None else "right"
+        yield Once(self, name)
+
+
+@dataclasses.dataclass
+class Once:
+    rig: Scripted
+    mutant: str
+
+    def find(self, case):
+        self.rig.asked.append((self.mutant, case.claim.id))
+        found = self.rig.found.get(self.mutant, [])
+        if isinstance(found, MachineryError):
+            raise found
+        return found
+
+
+def deviation(knob: str, level: Level = Level.CONTAINER) -> Deviation:
+    return Deviation(knob=knob, level=level, expected="1", observed="2")
+
+
+RIGHTLY = {
+    "drops-memory-min": [deviation("memory.min"), deviation("memory.min", Level.SCOPE)],
+    "protects-all": [deviation("memory.low")],
+    "class-protected": [deviation("memory.low", Level.CLASS)],
+}
+
+
+def fates(rig: Scripted) -> dict[str, Fate]:
+    return {one.mutant.name: one.fate for one in tried(rig, PICKED)}
+
+
+def test_a_mutant_is_killed_by_the_first_case_that_deviates_beyond_a_right_system() -> None:
+    rig = Scripted(RIGHTLY)
+    outcomes = list(tried(rig, PICKED))
+    assert [(one.fate, one.is_right) for one in outcomes] == [
+        (Fate.KILLED, True), (Fate.KILLED, True), (Fate.EQUIVALENT, False), (Fate.KILLED, True),
+    ]  # fmt: skip
+    assert len([one for one in rig.asked if one[0] == "drops-memory-min"]) == 1
+
+
+def test_what_a_right_system_deviates_in_kills_nothing() -> None:
+    rig = Scripted({**RIGHTLY, "right": [deviation("memory.low")]})
+    assert fates(rig)["protects-all"] is Fate.SURVIVED
+    assert fates(rig)["drops-memory-min"] is Fate.KILLED
+
+
+def test_several_at_a_time_and_one_alone_last() -> None:
+    rig = Scripted(RIGHTLY, lanes=2)
+    outcomes = list(tried(rig, PICKED))
+    assert outcomes[-1].mutant.name == "class-protected"
+    assert {one.fate for one in outcomes} == {Fate.KILLED, Fate.EQUIVALENT}
+
+
+def test_another_file_or_level_is_not_right() -> None:
+    rig = Scripted(
+        {"drops-memory-min": [deviation("memory.max")], "protects-all": [deviation("memory.low", Level.POD)]}
+    )
+    outcomes = {one.mutant.name: one for one in tried(rig, PICKED[:2])}
+    assert not any(one.is_right for one in outcomes.values())
+    assert line(outcomes["protects-all"]).partition(" (")[0].split(": ", 1)[1] == (
+        "memory.low of the pod; expected memory.low of the container"
+    )
+
+
+def test_a_case_that_ends_in_an_error_kills_nothing() -> None:
+    rig = Scripted({"protects-all": MachineryError("no answer.")})
+    [outcome] = tried(rig, [MUTANTS["protects-all"]])
+    assert outcome.fate is Fate.SURVIVED
+    assert "ended in: no answer." in outcome.why
+
+
+def test_the_first_rig_that_can_be_wrong_in_a_way_tries_it() -> None:
+    first, second = Scripted(RIGHTLY), Scripted(RIGHTLY)
+    first.able = {"drops-memory-min"}
+    second.able = {"drops-memory-min", "protects-all"}
+    opened = (contextlib.nullcontext(rig) for rig in (first, second))
+    outcomes = {one.mutant.name: one.fate for one in tried_on(opened, PICKED)}
+    assert outcomes == {
+        "drops-memory-min": Fate.KILLED, "utilization-clamped": Fate.EQUIVALENT,
+        "protects-all": Fate.KILLED, "class-protected": Fate.NOT_TRIED,
+    }  # fmt: skip
+    assert "drops-memory-min" not in {name for name, _ in second.asked}
+
+
+def test_the_score_and_the_document() -> None:
+    outcomes = list(tried(Scripted({**RIGHTLY, "protects-all": []}), PICKED))
+    assert score(outcomes) == {"killed": 2, "right": 2, "survived": 1, "equivalent": 1, "not_tried": 0}
+    told = score_lines(outcomes, 90)
+    assert told[-1] == (
+        "score: 2 of 3 mutants killed (66 %), 2 with the right file and cgroup; 1 equivalent, 0 not tried; 1.5 min"
+    )
+    written = document(outcomes, system="scripted", complete=True, seconds=90)
+    assert misfits(written, "mutants") == []
+    assert sum(one["killed"] for one in written["chapters"].values()) == 2
