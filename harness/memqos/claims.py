@@ -51,6 +51,7 @@ NEEDS: Mapping[str, str] = {
     "unit properties": "the OCI runtime turns annotations into properties of the container's systemd unit",
     "options of update": "the OCI runtime's update accepts options",
     "events": "the OCI runtime has the command events",
+    "kubelet": "a kubelet runs in the machine, and memqos is not in its place",
 }
 """What a claim can need, and what that means; a machine or runtime without it makes the claim not observable."""
 
@@ -69,9 +70,10 @@ class About(StrEnum):
     RUNTIME = "runtime"
     KERNEL = "kernel"
     KUBELET_RULES = "kubelet rules"
+    KUBELET = "kubelet"
 
 
-_ANSWERS_FOR = {About.RUNTIME: Setter.RUNTIME, About.KERNEL: Setter.KERNEL}
+_ANSWERS_FOR = {About.RUNTIME: Setter.RUNTIME, About.KERNEL: Setter.KERNEL, About.KUBELET: Setter.KUBELET}
 """The setter of what proves a claim. The kubelet's rules are about values, by any writer."""
 
 

@@ -25,7 +25,6 @@ import pytest
 
 from memqos import claims
 from memqos.bundles.files import write
-from memqos.catalog import kubelets
 from memqos.catalog.data import data_root
 from memqos.cli.progress import shown_progress
 from memqos.cli.settings import setting_option, settings_from
@@ -36,6 +35,7 @@ from memqos.config.runtimes import RUNTIMES, oci_runtime, offered_name
 from memqos.config.settings import Settings
 from memqos.config.table import PREFIX, SETTINGS
 from memqos.errors import ExitCode, UnknownNameError, UsageError
+from memqos.laboratory.kubelets_in_use import kubelets_in_use
 from memqos.place.opening import check_host, check_places, prepare_places
 from memqos.report.markdown import support_lines, support_of
 
@@ -317,8 +317,7 @@ def _run(
 def _check(settings: Settings) -> None:
     """Raise an error for an unknown name or a missing file, before anything is built."""
     check_places(settings)
-    known = kubelets.load_kubelets(on=settings.cgroup)
-    kubelets.select_kubelets(known, settings.kubernetes, where=settings.origins["kubernetes"])
+    kubelets_in_use(settings)
 
 
 def _check_workers(asked: str | None) -> None:

@@ -241,6 +241,9 @@ _CONVERTERS: Mapping[Kind, Callable[[Setting, str, str], Value]] = {
 DEFAULT = "default"
 """The origin of a default."""
 
+FOR_KUBELETS = "eight-cpus"
+"""The topology where a kubelet is under test: it admits pods by the CPUs that they request."""
+
 
 @dataclass(frozen=True, slots=True)
 class SettingValue:
@@ -273,11 +276,11 @@ class Settings:
     profile, runtime, driver: what to run on, in the order in which it was asked for; one at least of each, and every
     case runs on all that they make together. target: the URL of the machine to use, None if machines are booted.
     topology: a name, or a file's path. cri_socket: a path in the machine, None for the usual ones. kubernetes: the
-    releases to narrow to; none means every release. all: whether nothing is left out of whole suites. runtime_version:
-    what a person states of the OCI runtime, None for nothing. results: None is a folder made from the time.
-    parallel: how many pods are started at the same time. time_budget: None is as long as it takes.
-    shard: None is the whole. Of the files None
-    and () leave what the machine has.
+    releases to narrow to; none means every release. kubelet_binary: the kubelet under test, None for memqos in its
+    place. kubelet_config: the configurations of the cases, () for the catalog's. all: whether nothing is left out of
+    whole suites. runtime_version: what a person states of the OCI runtime, None for nothing. results: None is a folder
+    made from the time. parallel: how many pods are started at the same time. time_budget: None is as long as it takes.
+    shard: None is the whole. Of the files None and () leave what the machine has.
     origins: by key where each came from: "default", the option as it was written, the environment variable, or the file
     with the line.
     """
@@ -291,6 +294,8 @@ class Settings:
     cri_socket: str | None
     driver: tuple[CgroupDriver, ...]
     kubernetes: tuple[str, ...]
+    kubelet_binary: Path | None
+    kubelet_config: tuple[Path, ...]
     all: bool
     runtime_binary: Path | None
     runtime_version: StatedRuntime | None
@@ -342,6 +347,8 @@ def resolve(
         values[setting.key], origins[setting.key] = _resolved(
             setting, given.get(setting.key), environment, files or {}, f"{option_prefix}{setting.name}"
         )
+    if values["kubelet_binary"] is not None and origins["topology"] == DEFAULT:
+        values["topology"] = FOR_KUBELETS
     return Settings(**values, origins=origins)
 
 

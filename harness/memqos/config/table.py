@@ -167,6 +167,20 @@ SETTINGS: tuple[Setting, ...] = (
         help="test only the revisions of these releases (default: all)",
     ),
     Setting(
+        name="kubelet-binary",
+        kind=Kind.FILE,
+        metavar="PATH",
+        help="test this kubelet: it runs in the machine against an API stand-in, and writes what memqos otherwise "
+        "writes in its place; its version selects the rules; needs a CRI runtime",
+    ),
+    Setting(
+        name="kubelet-config",
+        kind=Kind.FILES,
+        default=(),
+        metavar="FILE",
+        help="run the cases under this KubeletConfiguration instead of the catalog's; may be given several times",
+    ),
+    Setting(
         name="all",
         kind=Kind.FLAG,
         default=False,

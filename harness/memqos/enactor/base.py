@@ -158,13 +158,15 @@ class Order:
     """What an enactor is to make true: the plan, of these pods, under this kubelet.
 
     kubelet: release, configuration and node; a real kubelet is started with them, and `plan` is what it should come to.
-    pods: all that the plan is about. steering: which of their workloads take commands.
+    pods: all that the plan is about. steering: which of their workloads take commands. succeeds: the kubelet takes over
+    from the one before, whose pods run on (Ability.SUCCEED).
     """
 
     kubelet: Kubelet
     plan: Plan
     pods: Sequence[Pod]
     steering: Steering = field(default_factory=Steering)
+    succeeds: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +234,9 @@ class Enactment(Protocol):
         ...
 
     def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
-        """Resize one of the pods in place, to what is desired. after: called after every step.
+        """Resize one of the pods in place, to what is desired.
+
+        after: called after every step, or after the last ones: a kubelet takes all by itself, so only the last is seen.
 
         Raises EnactorNotAbleError without Ability.RESIZE, MachineryError for a step that fails.
         """

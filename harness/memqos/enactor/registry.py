@@ -7,15 +7,35 @@ from dataclasses import dataclass
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.enactor.base import Enactor, Patience
+from memqos.enactor.kubelet.enactor import Kubelet
+from memqos.enactor.kubelet.session import KubeletSession
 from memqos.enactor.kubelets_place import KubeletsPlace
 from memqos.engine.cgroup.layout import Layout
-from memqos.errors import UnknownNameError
+from memqos.errors import UnknownNameError, UsageError
 from memqos.runtime.base import Runtime
+from memqos.runtime.cri import CriRuntime
 
-__all__ = ["ENACTORS", "MEMQOS", "Site", "make_enactor", "require_enactor"]
+__all__ = ["ENACTORS", "KUBELET", "MEMQOS", "KubeletAccess", "Site", "make_enactor", "require_enactor"]
 
 MEMQOS = "memqos"
 """The name of memqos in the kubelet's place."""
+
+
+KUBELET = "kubelet"
+"""The name of a real kubelet in the machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletAccess:
+    """A kubelet in the machine: its supervisor, its release's minor version, and the CRI server that it uses.
+
+    handler: of the runtime under test, "" for the server's default. socket: a path in the machine.
+    """
+
+    session: KubeletSession
+    minor: int
+    handler: str
+    socket: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +43,7 @@ class Site:
     """What an enactor works with on one place.
 
     layout: where the runtime keeps containers. parallel: pods started at the same time (>= 1). patience: with pods that
-    fail, shared by places of one kind; None starts afresh.
+    fail, shared by places of one kind; None starts afresh. kubelet: the kubelet in the machine; None if there is none.
     """
 
     runtime: Runtime
@@ -31,6 +51,7 @@ class Site:
     layout: Layout
     parallel: int = 1
     patience: Patience | None = None
+    kubelet: KubeletAccess | None = None
 
 
 def _memqos(site: Site) -> Enactor:
@@ -39,7 +60,24 @@ def _memqos(site: Site) -> Enactor:
     )
 
 
-ENACTORS: dict[str, Callable[[Site], Enactor]] = {MEMQOS: _memqos}
+def _kubelet(site: Site) -> Enactor:
+    if site.kubelet is None or not isinstance(site.runtime, CriRuntime):
+        raise UsageError(
+            "a kubelet requires a binary and a CRI runtime.",
+            where="enactor",
+            next_step="Give --kubelet-binary PATH, with containerd or CRI-O as runtime.",
+        )
+    return Kubelet(
+        site.kubelet.session,
+        tree=site.tree,
+        runtime=site.runtime,
+        handler=site.kubelet.handler,
+        socket=site.kubelet.socket,
+        minor=site.kubelet.minor,
+    )
+
+
+ENACTORS: dict[str, Callable[[Site], Enactor]] = {MEMQOS: _memqos, KUBELET: _kubelet}
 """The maker of each enactor by its name."""
 
 

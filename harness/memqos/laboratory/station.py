@@ -30,8 +30,11 @@ from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey
 from memqos.enactor.admission import patience_with_pods
 from memqos.enactor.base import Patience
-from memqos.enactor.registry import MEMQOS
+from memqos.enactor.kubelet.session import kubelet_session
+from memqos.enactor.kubelet.version import kubelet_version
+from memqos.enactor.registry import KUBELET, MEMQOS, KubeletAccess
 from memqos.engine.answer.finding import Finding
+from memqos.engine.releases.release import Release
 from memqos.engine.translate.specification import judged_by
 from memqos.engine.translate.versions import (
     BUNDLES,
@@ -338,12 +341,21 @@ class Stations:
         with (
             attended(place.target) as target,
             place.connect(key.runtime, key.driver, record=log.call, deadline=deadline) as runtime,
+            contextlib.ExitStack() as closing,
         ):
             version = runtime.version(deadline=Deadline.after(FIRST_WORD_SECONDS))
             in_use = runtimes_in_use(version, place.runtimes[key.runtime], self._settings)
             if in_use.doubt:
                 self._notices.note(in_use.doubt)
-            node = self._node(place, runtime, target=target, log=log, in_use=in_use, key=key)
+            node = self._node(
+                place,
+                runtime,
+                target=target,
+                log=log,
+                in_use=in_use,
+                key=key,
+                kubelet=self._kubelet(place, key, closing),
+            )
             shared = {"same_machine_as": same_machine_as} if same_machine_as else {}
             folder.write("machine.json", {**self._provenance(station_id, place, node, in_use, key), **shared})
             try:
@@ -363,6 +375,19 @@ class Stations:
                 if log.overhead:
                     folder.write("overhead.json", log.overhead)
 
+    def _kubelet(self, place: Place, key: SystemKey, closing: contextlib.ExitStack) -> KubeletAccess | None:
+        """The kubelet under test with an API stand-in, until `closing` ends; None if there is none."""
+        if self._settings.kubelet_binary is None:
+            return None
+        offer = place.runtimes[key.runtime]
+        version = Release.of(kubelet_version(self._settings.kubelet_binary))
+        return KubeletAccess(
+            session=closing.enter_context(kubelet_session(place.target)),
+            minor=version.minor,
+            handler=offer.handlers[key.driver],
+            socket=offer.socket,
+        )
+
     def _node(
         self,
         place: Place,
@@ -372,6 +397,7 @@ class Stations:
         log: MachineLog,
         in_use: RuntimesInUse,
         key: SystemKey,
+        kubelet: KubeletAccess | None,
     ) -> NodeUnderTest:
         return node_on(
             place,
@@ -385,7 +411,8 @@ class Stations:
             leaves=lambda: self._owner.leaves(place),
             lingers=self._owner.lingers,
             patience=self._patience.setdefault(key, patience_with_pods()),
-            enactor=self._enactor,
+            enactor=self._enactor if kubelet is None else KUBELET,
+            kubelet=kubelet,
         )
 
     def _folder(self, station_id: str) -> Folder:

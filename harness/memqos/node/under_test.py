@@ -12,6 +12,7 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enactor.base import Ability, AdmittedPod, Enactor, Order, Steering, require
 from memqos.enactor.base import steering as steering_of
+from memqos.enactor.kubelet.enactor import Kubelet as RealKubelet
 from memqos.engine.answer.finding import Finding, Setter
 from memqos.engine.answer.succession import succession
 from memqos.engine.expect import expect
@@ -20,7 +21,7 @@ from memqos.engine.node.placement import table_after
 from memqos.engine.plan import Plan, PlannedPod
 from memqos.engine.resize import resize_pods
 from memqos.engine.translate.versions import TRIXIE, Feature, Runtimes
-from memqos.errors import UsageError
+from memqos.errors import EnactorNotAbleError, UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.path import CgroupPath
@@ -32,6 +33,7 @@ from memqos.node.behaviour.hearing import Hearing
 from memqos.node.behaviour.premises import premises_of
 from memqos.node.behaviour.watched import WatchedContainer
 from memqos.node.behaviour.watching import Watch
+from memqos.node.kubelet import KubeletVerbs
 from memqos.node.machine.daemon import Daemon, daemon_beside
 from memqos.node.machine.mounts import HugeVolume, huge_volume, memory_volume, mounted
 from memqos.node.machine.needs import lacking
@@ -108,6 +110,9 @@ class NodeUnderTest:
 
     def why_not(self, need: str) -> str:
         """Why the node lacks what a claim needs, "" if it has it; the names are those of `claims.NEEDS`."""
+        if need == "kubelet":
+            absent = "memqos is in the kubelet's place: give --kubelet-binary PATH and a CRI runtime"
+            return "" if isinstance(self._enactor, RealKubelet) else absent
         oci = self._runtimes.oci
         bare = self.driver is CgroupDriver.SYSTEMD and oci.subgroup and not oci.has(Feature.SCOPE_HAS_PROTECTION)
         return lacking(
@@ -298,8 +303,28 @@ class NodeUnderTest:
         plan = succession(population.plan, self.plan(pods, kubelet))
         self._recorder.plan(plan)
         with self._vital.guarded():
-            standing.bring(Order(kubelet=self.kubelet(kubelet), plan=plan, pods=pods))
+            standing.bring(Order(kubelet=self.kubelet(kubelet), plan=plan, pods=pods, succeeds=True))
             return self._population(plan, standing.pods, kubelet)
+
+    def kubelet_verbs(self, population: Population) -> KubeletVerbs:
+        """What only a kubelet shows, on these pods; EnactorNotAbleError where memqos is in its place."""
+        if not isinstance(self._enactor, RealKubelet):
+            raise EnactorNotAbleError(
+                "no kubelet runs in the machine.", next_step="Give --kubelet-binary PATH and a CRI runtime."
+            )
+        return KubeletVerbs(
+            session=self._enactor.session,
+            tree=self.tree,
+            population=population,
+            page_size=self.facts.page_size,
+            cpus=self.facts.cpus,
+        )
+
+    def daemon_reloaded(self, population: Population) -> Population:
+        """The same pods, read after systemd has read its units anew and applied them to its cgroups."""
+        deadline = Deadline.after(READ_SECONDS)
+        checked(self.target.run(["systemctl", "daemon-reload"], deadline=deadline), where=self.target.address)
+        return dataclasses.replace(population, reading=self._read_and_record(population))
 
     def resize(self, population: Population, pod: Pod, kubelet: KubeletCase, *, to: Pod) -> Resized:
         """Resize a pod of the population in place, step by step as this kubelet does, and read it after every step.

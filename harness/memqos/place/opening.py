@@ -14,6 +14,7 @@ from memqos.catalog.topologies import load_topology
 from memqos.config.runtimes import BY_HANDLER, OVER_CRIO, below_docker, is_gvisor
 from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey, one_oci_runtime
+from memqos.enactor.kubelet.session import BINARY as KUBELET_BINARY
 from memqos.errors import EnvironmentNotAbleError, UsageError
 from memqos.place.base import Place, offered
 from memqos.place.discovery import CRIO_SOCKET
@@ -33,7 +34,7 @@ __all__ = ["Places", "boot_options", "check_host", "check_places", "prepare_plac
 OF_BOOTED_MACHINES = (
     "profile", "topology", "no_recursiveprot", "runtime_binary", "runtime_deb", "containerd_binary",
     "containerd_config", "guest_file", "guest_unit", "guest_deb", "kernel_image", "initrd", "kernel_deb",
-    "no_checkpoint", "keep_vm",
+    "no_checkpoint", "keep_vm", "kubelet_binary",
 )  # fmt: skip
 """The settings that say what is booted; a machine that is there is what it is."""
 
@@ -216,7 +217,10 @@ def boot_options(settings: Settings) -> BootOptions:
         containerd_binary=settings.containerd_binary,
         containerd_config=settings.containerd_config,
         runtime_debs=settings.runtime_deb,
-        guest_files=tuple(AskedTree(one.source, one.destination, one.mode) for one in settings.guest_file),
+        guest_files=(
+            *(AskedTree(one.source, one.destination, one.mode) for one in settings.guest_file),
+            *((AskedTree(kubelet, KUBELET_BINARY, 0o755),) if (kubelet := settings.kubelet_binary) else ()),
+        ),
         guest_units=settings.guest_unit,
         guest_debs=settings.guest_deb,
         kernel_debs=settings.kernel_deb,

@@ -51,7 +51,8 @@ class Resized:
         before, after = self.plan.before.pod(self.resize.uid), self.plan.after.pod(self.resize.uid)
         found: list[Finding] = []
         last: Sequence[Finding] = ()
-        for count, moment in enumerate(self.moments, 1):
+        untold = len(self.resize.steps) - len(self.moments)
+        for count, moment in enumerate(self.moments, untold + 1):
             done = self.resize.steps[:count]
             planned = _without_stopped(standing_after(done, before, after), done)
             when = f"after step {count} of {len(self.resize.steps)}, {_words(moment.step)}"

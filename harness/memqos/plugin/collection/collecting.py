@@ -172,7 +172,7 @@ _OF_MACHINES = frozenset(
         "target", "profile", "topology", "cgroup", "no_recursiveprot", "runtime", "cri_socket",
         "runtime_binary", "runtime_version",
         "runtime_deb", "containerd_binary", "containerd_config", "guest_file", "guest_unit", "guest_deb",
-        "kernel_image", "initrd", "kernel_deb",
+        "kernel_image", "initrd", "kernel_deb", "kubelet_binary",
     }
 )  # fmt: skip
 """The settings that are a matter of profiles and of what is put into machines."""
@@ -207,10 +207,9 @@ def check_settings(settings: Settings) -> dict[str, str]:
 
 def _kubelets(settings: Settings) -> tuple[KubeletCase, ...]:
     """The catalogue's kubelets for the machines' cgroup version, narrowed to the releases that were asked for."""
-    from memqos.catalog.kubelets import load_kubelets, select_kubelets
+    from memqos.laboratory.kubelets_in_use import kubelets_in_use
 
-    known = load_kubelets(on=settings.cgroup)
-    return select_kubelets(known, settings.kubernetes, where=settings.origins["kubernetes"])
+    return kubelets_in_use(settings)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -1,0 +1,1 @@
+"""A real kubelet as enactor: it runs in the machine, against an API stand-in, over any CRI server."""

@@ -1,0 +1,353 @@
+"""The enactor that is a real kubelet: it is given pods and a configuration, and writes everything itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline
+from memqos.enactor.base import Ability, AdmittedPod, Order, require
+from memqos.enactor.kubelet.configuration import configuration
+from memqos.enactor.kubelet.manifest import RUNTIME_CLASS, pod_manifest
+from memqos.enactor.kubelet.session import KubeletSession
+from memqos.engine.answer.finding import Setter
+from memqos.engine.plan import Plan, PlannedPod
+from memqos.engine.resize import Resize, ResizePlan, ResizeStep
+from memqos.errors import EnactorNotAbleError, MachineryError
+from memqos.model.path import CgroupPath
+from memqos.model.pod import ContainerKind, Pod
+from memqos.runtime.base import ContainerHandle, SandboxHandle, SandboxSpec
+from memqos.runtime.cri import CriRuntime
+from memqos.target.base import checked
+
+__all__ = ["Kubelet"]
+
+Object = dict[str, Any]
+
+_POD_SECONDS = 240.0
+_AT_A_TIME = 4
+_END_SECONDS = 180.0
+_RESIZE_SECONDS = 180.0
+_CALL_SECONDS = 60.0
+_LOGS = "/var/log/pods"
+_GRACE = 1
+"""Seconds; the API server takes a grace period of 0 for a removal by force, which the kubelet never sees."""
+
+RESIZES_SINCE = 33
+"""InPlacePodVerticalScaling is beta, and on by default, from 1.33 on."""
+
+_WHY_NOT = {
+    Ability.RECONCILE: "a kubelet writes a pod's cgroup when it makes or resizes it, and never again.",
+}
+
+
+class Kubelet:
+    """A kubelet in the machine. handler: the runtime's handler, "" for its default. socket: its CRI socket there.
+
+    minor: 36 for a kubelet of 1.36.
+    """
+
+    setter = Setter.KUBELET
+
+    def __init__(
+        self,
+        session: KubeletSession,
+        *,
+        tree: CgroupTree,
+        runtime: CriRuntime,
+        handler: str,
+        socket: str,
+        minor: int,
+    ) -> None:
+        self.session = session
+        self.tree = tree
+        self.runtime = runtime
+        self.handler = handler
+        self.socket = socket
+        self.minor = minor
+
+    def why_not(self, ability: Ability) -> str:
+        """A kubelet never repairs a pod's cgroup, and resizes in place from 1.33 on without being asked to."""
+        if ability is Ability.RESIZE and self.minor < RESIZES_SINCE:
+            return "this kubelet resizes in place behind an alpha gate only; from 1.33 on kubelets do so by default."
+        return _WHY_NOT.get(ability, "")
+
+    def begin(self, name: str) -> KubeletsPods:  # noqa: ARG002 - the kubelet marks nothing
+        """Nothing yet."""
+        return KubeletsPods(self)
+
+    def leftovers(self) -> Sequence[CgroupPath]:
+        """None: the machine is this run's own."""
+        return ()
+
+    def bring(self, order: Order) -> None:
+        """Have the kubelet running as the order says."""
+        if order.kubelet.release.minor != self.minor:
+            raise EnactorNotAbleError(
+                f"the kubelet is one of 1.{self.minor}, and the case is about {order.kubelet.release}.",
+                next_step=f"Give a kubelet of {order.kubelet.release}: --kubelet-binary PATH.",
+            )
+        self._make_reserved(order.plan)
+        runtime_class = {"metadata": {"name": RUNTIME_CLASS}, "handler": self.handler}
+        self.session.put("node.k8s.io/v1", "runtimeclasses", [runtime_class])
+        self.session.run(configuration(order.kubelet), socket=self.socket, anew=order.succeeds)
+
+    def _make_reserved(self, plan: Plan) -> None:
+        """The cgroups that the configuration reserves for: a kubelet requires that they exist."""
+        for cgroup in plan.reserved:
+            slices = str(cgroup.path).rpartition("/")[2]
+            argv = ["systemctl", "start", slices] if slices.endswith(".slice") else self._mkdir(cgroup.path)
+            checked(self.tree.target.run(argv, deadline=Deadline.after(_CALL_SECONDS)), where=self.tree.target.address)
+
+    def _mkdir(self, path: CgroupPath) -> list[str]:
+        return ["mkdir", "-p", self.tree.hierarchy.folder(path)]
+
+
+class KubeletsPods:
+    """The pods of one plan after another, through one kubelet."""
+
+    def __init__(self, kubelet: Kubelet) -> None:
+        self._kubelet = kubelet
+        self._session = kubelet.session
+        self._pods: dict[str, AdmittedPod] = {}
+        self._order: Order | None = None
+
+    @property
+    def pods(self) -> Mapping[str, AdmittedPod]:
+        """The pods of the last plan, by uid."""
+        return self._pods
+
+    def bring(self, order: Order) -> None:
+        """Have a kubelet with the order's configuration; pods run on only where the order succeeds another."""
+        if not order.succeeds:
+            self._remove_pods()
+        self._kubelet.bring(order)
+        self._order = order
+
+    def admit(self, order: Order, *, appears: Callable[[PlannedPod], None]) -> Mapping[str, AdmittedPod]:
+        """Give the kubelet the pods, and wait until their containers have been started.
+
+        EnactorNotAbleError if one does not fit the machine: then the sums of the plan are not those of the node.
+        """
+        by_uid = {pod.uid: pod for pod in order.steering.pods(order.pods)}
+        self._pods = {
+            planned.uid: AdmittedPod(
+                pod=by_uid[planned.uid], planned=planned, mounts=order.steering.mounts(by_uid[planned.uid])
+            )
+            for planned in order.plan.pods
+        }
+        waiting = list(self._pods.values())
+        for first in range(0, len(waiting), _AT_A_TIME):
+            # A kubelet starts all pods that it is given at once, which takes an emulated machine longer than in turns.
+            turn = waiting[first : first + _AT_A_TIME]
+            manifests = [pod_manifest(one.pod, str(one.planned.qos), one.mounts) for one in turn]
+            self._session.put("v1", "pods", manifests)
+            self._await_pods(turn, appears)
+            _require_room(turn)
+        return self._pods
+
+    def _await_pods(self, turn: Sequence[AdmittedPod], appears: Callable[[PlannedPod], None]) -> None:
+        """Until all containers of each pod were started, or the pod has failed."""
+        waiting = {one.planned.uid: one for one in turn}
+        unseen, seen = dict(waiting), dict[str, Object]()
+        began = Deadline.after(_POD_SECONDS)
+
+        def settled() -> bool:
+            for uid in [uid for uid, one in unseen.items() if self._is_there(one.planned.cgroup.path)]:
+                appears(unseen.pop(uid).planned)
+            seen.update({one["metadata"]["uid"]: one for one in self._session.objects("v1", "pods")})
+            for uid, admitted in list(waiting.items()):
+                if _is_settled(admitted, seen.get(uid, {})):
+                    self._settle(waiting.pop(uid), seen[uid])
+            return not waiting
+
+        try:
+            self._session.until("all containers have been started", settled, began)
+        except MachineryError as error:
+            for uid, admitted in waiting.items():
+                admitted.failure = _failure(admitted, seen.get(uid, {}), error)
+
+    def _is_there(self, path: CgroupPath) -> bool:
+        folder = self._kubelet.tree.hierarchy.folder(path)
+        return self._kubelet.tree.target.list(folder, deadline=Deadline.after(_CALL_SECONDS)) is not None
+
+    def _settle(self, admitted: AdmittedPod, item: Object) -> None:
+        """Take over what the kubelet reports of a pod whose containers were started, or that has failed."""
+        status = item.get("status") or {}
+        if status.get("phase") == "Failed" and not _ids(status):
+            admitted.failure = _rejection(admitted, status)
+            return
+        planned = admitted.planned
+        found = self._kubelet.runtime.sandboxes(deadline=Deadline.after(_CALL_SECONDS))
+        sandbox_id = next((one for one, uid in found.items() if uid == planned.uid), "")
+        folder = f"{_LOGS}/{planned.namespace}_{planned.name}_{planned.uid}"
+        spec = SandboxSpec(
+            name=planned.name,
+            namespace=planned.namespace,
+            uid=planned.uid,
+            cgroup_parent=str(planned.cgroup.path),
+            log_directory=folder,
+            handler=self._kubelet.handler,
+            resources=planned.sandbox_resources,
+            overhead=planned.sandbox_overhead,
+        )
+        admitted.sandbox = SandboxHandle(id=sandbox_id, spec=spec)
+        kinds = {one.name: one.kind for one in admitted.pod.all_containers}
+        restarts = {one["name"]: one.get("restartCount", 0) for one in _statuses(status)}
+        for name, container_id in _ids(status).items():
+            if kinds.get(name) is ContainerKind.INIT:
+                continue
+            log = f"{folder}/{name}/{restarts[name]}.log"
+            admitted.containers[name] = ContainerHandle(
+                id=container_id, name=name, sandbox=admitted.sandbox, log_path=log
+            )
+        admitted.asked = {one.name: (one.resources,) for one in planned.containers if one.name in admitted.containers}
+
+    def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
+        """Change the pod's spec as the resize subresource does, and wait until the kubelet reports it done.
+
+        The kubelet takes all steps by itself, so `after` is called once, after the last.
+        """
+        require(self._kubelet, Ability.RESIZE)
+        admitted = self._pods[resize.uid].require()
+        planned = plan.after.pod(resize.uid)
+        self._session.put("v1", "pods", [self._resized(admitted, desired, planned)])
+
+        def done() -> bool:
+            item = self._item(resize.uid)
+            status = item.get("status") or {}
+            if (stopped := _resize_refused(status)) is not None:
+                raise MachineryError(
+                    f"the kubelet does not carry out the resize: {stopped}",
+                    where=f"pod {resize.namespace}/{resize.name}",
+                )
+            return _is_resized(item, status)
+
+        self._session.until("the kubelet reports the resize done", done, Deadline.after(_RESIZE_SECONDS))
+        admitted.pod, admitted.planned = desired, planned
+        self._settle(admitted, self._item(resize.uid))
+        after(resize.steps[-1])
+
+    def _resized(self, admitted: AdmittedPod, desired: Pod, planned: PlannedPod) -> Object:
+        """The pod's object with the resources that are wanted, its status untouched."""
+        item = self._item(desired.uid)
+        wanted = pod_manifest(desired, str(planned.qos), admitted.mounts)["spec"]
+        for kind in ("containers", "initContainers"):
+            sizes = {one["name"]: one["resources"] for one in wanted.get(kind, ())}
+            for one in item["spec"].get(kind, ()):
+                one["resources"] = sizes[one["name"]]
+        if "resources" in wanted:
+            item["spec"]["resources"] = wanted["resources"]
+        return item
+
+    def _item(self, uid: str) -> Object:
+        found = {one["metadata"]["uid"]: one for one in self._session.objects("v1", "pods")}
+        return found.get(uid, {})
+
+    def reconcile(self, plan: Plan) -> None:  # noqa: ARG002
+        """EnactorNotAbleError: a kubelet writes the cgroup of a pod once."""
+        require(self._kubelet, Ability.RECONCILE)
+
+    def clear(self) -> None:
+        """Remove the pods. The kubelet runs on, and keeps the cgroups of classes, which the next plan has as well."""
+        self._remove_pods()
+
+    def _remove_pods(self) -> None:
+        """Delete all pods through the kubelet, and wait until their cgroups are gone."""
+        names = [(one["metadata"]["namespace"], one["metadata"]["name"]) for one in self._session.objects("v1", "pods")]
+        if not names:
+            self._pods = {}
+            return
+        paths = [one.planned.cgroup.path for one in self._pods.values()]
+        self._session.order("delete", names=names, grace=_GRACE)
+        # Workloads need not be asked to end; the runtime then has nothing to wait for.
+        self._kubelet.tree.kill(paths, deadline=Deadline.after(_CALL_SECONDS))
+        self._session.until(
+            "the kubelet has removed all pods",
+            lambda: not self._session.objects("v1", "pods") and not any(map(self._is_there, paths)),
+            Deadline.after(_END_SECONDS),
+        )
+        self._pods = {}
+
+
+def _statuses(status: Object) -> list[Object]:
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+def _ids(status: Object) -> dict[str, str]:
+    """The id of each container that was made, by name, without the runtime's scheme."""
+    return {one["name"]: one["containerID"].rpartition("://")[2] for one in _statuses(status) if one.get("containerID")}
+
+
+def _is_settled(admitted: AdmittedPod, item: Object) -> bool:
+    """Whether every container was started, or the kubelet has given the pod up."""
+    status = item.get("status") or {}
+    if status.get("phase") == "Failed" and not _ids(status):
+        return True
+    wanted = {one.name for one in admitted.pod.all_containers if one.kind is not ContainerKind.EPHEMERAL}
+    started = {
+        one["name"]
+        for one in _statuses(status)
+        if one.get("containerID") and not (one.get("state") or {}).get("waiting")
+    }
+    return wanted <= started
+
+
+def _require_room(pods: Sequence[AdmittedPod]) -> None:
+    """EnactorNotAbleError for a pod that the kubelet rejects because the machine is too small (reason OutOfcpu, …)."""
+    for one in pods:
+        if one.failure is not None and str(one.failure.data.get("reason", "")).startswith("OutOf"):
+            raise EnactorNotAbleError(
+                one.failure.what, where=one.failure.where, next_step="Give a topology with more CPUs or memory."
+            )
+
+
+def _rejection(admitted: AdmittedPod, status: Object) -> MachineryError:
+    return MachineryError(
+        f"the kubelet does not admit the pod: {status.get('reason', '')}: {status.get('message', '')}",
+        where=f"pod {admitted.planned.namespace}/{admitted.planned.name}",
+        data={"reason": status.get("reason", "")},
+    )
+
+
+def _failure(admitted: AdmittedPod, item: Object, error: MachineryError) -> MachineryError:
+    """What keeps a pod from starting, by its containers' waiting reasons."""
+    reasons = [
+        f"{one['name']}: {waiting.get('reason', '')} {waiting.get('message', '')}".strip()
+        for one in _statuses(item.get("status") or {})
+        if (waiting := (one.get("state") or {}).get("waiting"))
+    ]
+    what = f"{error.what} {'; '.join(reasons)}" if reasons else error.what
+    return MachineryError(what, where=f"pod {admitted.planned.namespace}/{admitted.planned.name}", data=error.data)
+
+
+def _conditions(status: Object) -> dict[str, Object]:
+    return {one["type"]: one for one in status.get("conditions") or () if one.get("status") == "True"}
+
+
+def _resize_refused(status: Object) -> str | None:
+    pending = _conditions(status).get("PodResizePending")
+    if pending is None:
+        return None
+    return f"{pending.get('reason', '')}: {pending.get('message', '')}"
+
+
+def _is_resized(item: Object, status: Object) -> bool:
+    """Whether the status reports the spec's amounts as allocated and in force, and no resize in progress."""
+    if "PodResizeInProgress" in _conditions(status):
+        return False
+    if int(status.get("observedGeneration") or 0) < int(item["metadata"].get("generation", 1)):
+        return False
+    wanted = {
+        one["name"]: one["resources"]
+        for kind in ("containers", "initContainers")
+        for one in item["spec"].get(kind) or ()
+    }
+    told = {one["name"]: one.get("resources") or {} for one in _statuses(status)}
+    return all(
+        told.get(name, {}).get(part, {}).get(key) is not None
+        for name, sizes in wanted.items()
+        for part, amounts in sizes.items()
+        for key in amounts
+    )

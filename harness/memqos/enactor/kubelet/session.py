@@ -1,0 +1,206 @@
+"""A kubelet in a machine, as the host sees it: its supervisor, the API stand-in behind it, and the kubelet's state."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import select
+import subprocess
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from memqos.clock import Deadline
+from memqos.errors import DeadlineError, MachineryError, TargetError
+from memqos.target.base import Target, checked
+
+__all__ = ["BINARY", "LOG", "KubeletSession", "kubelet_session"]
+
+BINARY = "/usr/local/bin/kubelet"
+"""Where `--kubelet-binary` is in the machine."""
+
+_FOLDER = "/run/memqos/kubelet"
+LOG = f"{_FOLDER}/kubelet.log"
+_PROGRAM = f"{_FOLDER}/supervisor.pyz"
+_CONFIG = f"{_FOLDER}/config.json"
+_KUBECONFIG = f"{_FOLDER}/kubeconfig"
+_HEALTH = "http://127.0.0.1:10248/healthz"
+
+_START_SECONDS = 180.0
+_ORDER_SECONDS = 60.0
+_LOOKS_SECONDS = 0.5
+_LOG_LINES = 12
+
+
+class KubeletSession:
+    """Orders to the supervisor; made by `kubelet_session`. url: where the API stand-in answers in the machine."""
+
+    def __init__(self, target: Target, program: subprocess.Popen[bytes]) -> None:
+        self._target = target
+        self._program = program
+        self._pending = b""
+        self._config: Mapping[str, Any] | None = None
+        self.url = str(self._line(Deadline.after(_START_SECONDS))["url"])
+
+    @property
+    def config(self) -> Mapping[str, Any] | None:
+        """The configuration that the kubelet runs with; None if none runs."""
+        return self._config
+
+    def order(self, do: str, *, seconds: float = _ORDER_SECONDS, **words: Any) -> dict[str, Any]:
+        """Have an order carried out, see `supervisor.Supervisor`. MachineryError for one that fails."""
+        stdin = self._program.stdin
+        assert stdin is not None  # noqa: S101 - it was opened with pipes
+        with self._lost():
+            stdin.write(json.dumps({"do": do, **words}).encode() + b"\n")
+            stdin.flush()
+            answer = self._line(Deadline.after(seconds))
+        if "error" in answer:
+            raise MachineryError(f"the kubelet's supervisor: {do}: {answer['error']}", where=self._target.address)
+        return answer
+
+    @contextlib.contextmanager
+    def _lost(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError) as error:
+            raise TargetError(
+                f"the connection to the kubelet's supervisor broke: {error}", where=self._target.address
+            ) from None
+
+    def _line(self, deadline: Deadline) -> dict[str, Any]:
+        stdout = self._program.stdout
+        assert stdout is not None  # noqa: S101
+        while b"\n" not in self._pending:
+            ready, _, _ = select.select([stdout], [], [], deadline.remaining)
+            if not ready:
+                raise DeadlineError("the kubelet's supervisor did not answer in time.", where=self._target.address)
+            data = os.read(stdout.fileno(), 1 << 16)
+            if not data:
+                raise TargetError("the kubelet's supervisor ended.", where=self._target.address)
+            self._pending += data
+        line, _, self._pending = self._pending.partition(b"\n")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def run(self, config: Mapping[str, Any], *, socket: str, anew: bool = False) -> None:
+        """Have a kubelet running with this configuration, over the CRI server on this socket of the machine.
+
+        One that runs with the same stays, unless anew; another is stopped first, and its pods run on.
+        MachineryError, with the end of its log, for a kubelet that ends or does not become healthy.
+        """
+        if config == self._config and not anew:
+            return
+        self.stop()
+        deadline = Deadline.after(_ORDER_SECONDS)
+        kubeconfig = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "memqos", "cluster": {"server": self.url}}],
+            "contexts": [{"name": "memqos", "context": {"cluster": "memqos", "user": "kubelet"}}],
+            "users": [{"name": "kubelet", "user": {}}],
+            "current-context": "memqos",
+        }
+        self._target.write(_CONFIG, json.dumps(config, indent=2).encode(), deadline=deadline)
+        self._target.write(_KUBECONFIG, json.dumps(kubeconfig).encode(), deadline=deadline)
+        argv = [BINARY, f"--config={_CONFIG}", f"--kubeconfig={_KUBECONFIG}", "--hostname-override=memqos"]
+        # The field of the configuration came with 1.27; the flag is in all releases.
+        argv += [f"--container-runtime-endpoint=unix://{socket}", "--v=2"]
+        self.order("start", argv=argv)
+        self._await_health()
+        self._config = config
+
+    def _await_health(self) -> None:
+        def healthy() -> bool:
+            state = self.order("state")
+            if not state["runs"]:
+                raise MachineryError(
+                    f"the kubelet ended with status {state['status']}: {_last_words(state['log'])}",
+                    where=f"{self._target.address}{LOG}",
+                    next_step="Its configuration and its log are in the case's evidence.",
+                    data={"log": state["log"]},
+                )
+            try:
+                self.order("fetch", url=_HEALTH, timeout=5)
+            except MachineryError as error:
+                if isinstance(error, TargetError):
+                    raise
+                return False
+            return bool(self.objects("v1", "nodes"))
+
+        self.until("the kubelet is healthy and has registered its node", healthy, Deadline.after(_START_SECONDS))
+
+    def stop(self) -> None:
+        """Stop the kubelet; its pods run on."""
+        if self._config is not None:
+            self._config = None
+            self.order("stop")
+
+    def put(self, version: str, resource: str, items: Sequence[Mapping[str, Any]]) -> None:
+        """Make or replace these objects."""
+        if items:
+            self.order("put", resource=[version, resource], items=list(items))
+
+    def objects(self, version: str, resource: str) -> list[dict[str, Any]]:
+        """All objects of a resource, as they are now."""
+        found: list[dict[str, Any]] = self.order("list", resource=[version, resource])["items"]
+        return found
+
+    def until(self, what: str, holds: Callable[[], bool], deadline: Deadline) -> None:
+        """Wait until this holds. DeadlineError, with the end of the kubelet's log."""
+        while not holds():
+            if deadline.remaining <= 0:
+                log = self.order("state")["log"]
+                raise DeadlineError(
+                    f"not in time: {what}. The kubelet's last words: {_last_words(log)}",
+                    where=self._target.address,
+                    data={"log": log},
+                )
+            deadline.clock.sleep(min(_LOOKS_SECONDS, max(deadline.remaining, 0)))
+
+
+def _last_words(log: str) -> str:
+    """The errors at the end of a kubelet's log (klog: lines that begin with E or F), else its last lines."""
+    lines = [line.removeprefix("??? ") for line in log.splitlines() if line.strip()]
+    errors = [line for line in lines if (line[:1] in "EF" and line[1:5].isdigit()) or line.startswith("Error:")]
+    return "\n".join((errors or lines)[-_LOG_LINES:])[-4000:]
+
+
+def _program() -> bytes:
+    """The supervisor and what it imports as one file that Python runs, with the same names of modules as here."""
+    here = Path(__file__).parent
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        for package in ("memqos", "memqos/enactor", "memqos/enactor/kubelet"):
+            file.writestr(f"{package}/__init__.py", "")
+        for name in ("api_server", "supervisor"):
+            file.writestr(f"memqos/enactor/kubelet/{name}.py", (here / f"{name}.py").read_text(encoding="utf-8"))
+        file.writestr(
+            "__main__.py",
+            "import runpy\nrunpy.run_module('memqos.enactor.kubelet.supervisor', run_name='__main__')\n",
+        )
+    return packed.getvalue()
+
+
+@contextlib.contextmanager
+def kubelet_session(target: Target) -> Iterator[KubeletSession]:
+    """A supervisor in the machine, with an API stand-in and no kubelet yet; it and its kubelet end with the context."""
+    deadline = Deadline.after(_START_SECONDS)
+    checked(target.run(["mkdir", "-p", _FOLDER], deadline=deadline), where=target.address)
+    target.write(_PROGRAM, _program(), deadline=deadline, mode=0o644)
+    program = target.open(["python3", "-I", _PROGRAM, LOG])
+    try:
+        yield KubeletSession(target, program)
+    finally:
+        for pipe in (program.stdin, program.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        try:
+            program.wait(_ORDER_SECONDS)
+        except subprocess.TimeoutExpired:
+            program.kill()
+            program.wait()

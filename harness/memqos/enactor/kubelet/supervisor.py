@@ -1,0 +1,170 @@
+"""The program that runs beside a kubelet in a machine: it serves the API stand-in and owns the kubelet's process.
+
+It reads one JSON object a line and answers each with one. It ends with its input, and the kubelet ends with it, also
+if it is killed. `serve` lists the orders.
+
+This file runs in the machine, so it needs Python 3.9 and its standard library alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TextIO
+
+from memqos.enactor.kubelet.api_server import ApiServer, Store
+
+__all__ = ["Supervisor", "serve"]
+
+PODS = ("v1", "pods")
+_PR_SET_PDEATHSIG = 1
+_END_SECONDS = 20
+_TAIL = 16384
+
+
+def _dies_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def launch(argv: list[str], log: str) -> subprocess.Popen[bytes]:
+    """Start a program whose output is appended to this file, and that is killed with this process."""
+    with open(log, "ab") as file:  # noqa: PTH123 - as small as can be
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            preexec_fn=_dies_with_parent,  # noqa: PLW1509 - only one thread starts programs
+            start_new_session=True,
+        )
+
+
+def fetch(url: str, seconds: float) -> str:
+    """What a server of this machine answers; its certificate is its own."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with urllib.request.urlopen(url, timeout=seconds, context=context) as reply:  # noqa: S310 - the kubelet's own
+        text: bytes = reply.read()
+    return text.decode("utf-8", "backslashreplace")
+
+
+class Supervisor:
+    """One API server, and one kubelet at a time. log: the file that every kubelet's output is appended to.
+
+    launch, fetch: see the functions of these names.
+    """
+
+    def __init__(
+        self,
+        server: ApiServer,
+        log: str,
+        *,
+        launch: Callable[[list[str], str], subprocess.Popen[bytes]] = launch,
+        fetch: Callable[[str, float], str] = fetch,
+    ) -> None:
+        self._server = server
+        self._store: Store = server.store
+        self._log = log
+        self._launch = launch
+        self._fetch = fetch
+        self._kubelet: subprocess.Popen[bytes] | None = None
+
+    def start(self, argv: list[str]) -> dict[str, Any]:
+        """Start the kubelet; the one before must have been stopped."""
+        self._kubelet = self._launch(argv, self._log)
+        return {"pid": self._kubelet.pid}
+
+    def stop(self) -> dict[str, Any]:
+        """End the kubelet: TERM, then KILL. Pods run on, as they do when a kubelet is restarted."""
+        kubelet, self._kubelet = self._kubelet, None
+        if kubelet is None:
+            return {"status": None}
+        with contextlib.suppress(ProcessLookupError):
+            kubelet.terminate()
+        try:
+            kubelet.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            kubelet.kill()
+            kubelet.wait()
+        return {"status": kubelet.returncode}
+
+    def state(self) -> dict[str, Any]:
+        """Whether the kubelet runs, the status that it ended with, and the end of its log."""
+        status = None if self._kubelet is None else self._kubelet.poll()
+        return {"runs": self._kubelet is not None and status is None, "status": status, "log": self._tail()}
+
+    def _tail(self) -> str:
+        try:
+            with open(self._log, "rb") as log:  # noqa: PTH123
+                log.seek(max(0, os.fstat(log.fileno()).st_size - _TAIL))
+                return log.read().decode("utf-8", "backslashreplace")
+        except OSError:
+            return ""
+
+    def put(self, resource: list[str], items: list[dict[str, Any]]) -> dict[str, Any]:
+        """Make or replace objects."""
+        for one in items:
+            self._store.put((resource[0], resource[1]), one)
+        return {"version": self._store.version}
+
+    def delete(self, names: list[list[str]], grace: int) -> dict[str, Any]:
+        """Mark these pods, by namespace and name, so that the kubelet ends them."""
+        for namespace, name in names:
+            self._store.delete(PODS, namespace, name, grace=grace)
+        return {"version": self._store.version}
+
+    def list(self, resource: Sequence[str]) -> dict[str, Any]:
+        """All objects of a resource."""
+        return {"items": self._store.all((resource[0], resource[1])), "version": self._store.version}
+
+    def fetch(self, url: str, timeout: float) -> dict[str, Any]:
+        """What a server of the machine, such as the kubelet's own, answers to GET."""
+        return {"text": self._fetch(url, timeout)}
+
+    def calls(self) -> dict[str, Any]:
+        """How often the API was called, by verb and resource."""
+        return {"calls": dict(self._store.calls)}
+
+    def do(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Carry out one order: a method's name as `do`, and its arguments."""
+        words = dict(order)
+        what = words.pop("do")
+        if what not in _ORDERS:
+            raise ValueError(f"unknown order {what!r}")
+        answer: dict[str, Any] = getattr(self, what)(**words)
+        return answer
+
+
+_ORDERS = frozenset({"start", "stop", "state", "put", "delete", "list", "fetch", "calls"})
+
+
+def serve(orders: Iterable[str], answers: TextIO, supervise: Callable[[ApiServer], Supervisor]) -> None:
+    """Answer every order: start, stop, state, put, delete, list, fetch, calls. The first line says where the API is.
+
+    supervise: makes the supervisor of a server. An order that fails is answered with its error.
+    """
+    with ApiServer().serving() as server:
+        supervisor = supervise(server)
+        print(json.dumps({"url": server.url}), file=answers, flush=True)
+        try:
+            for line in orders:
+                try:
+                    answer = supervisor.do(json.loads(line))
+                except Exception as error:  # noqa: BLE001 - whatever it is, the other side has to know
+                    answer = {"error": f"{type(error).__name__}: {error}"}
+                print(json.dumps(answer), file=answers, flush=True)
+        finally:
+            supervisor.stop()
+
+
+if __name__ == "__main__":
+    serve(sys.stdin, sys.stdout, lambda server: Supervisor(server, sys.argv[1]))

@@ -1,0 +1,63 @@
+"""The kubelets of a run: those of the catalog, or of the user's configurations, in the releases that are asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from memqos.catalog.kubelet_config import load_settings
+from memqos.catalog.kubelets import KubeletCase, load_kubelets, select_kubelets
+from memqos.config.settings import Settings
+from memqos.enactor.kubelet.version import kubelet_version
+from memqos.engine.releases.release import Release, Variant
+from memqos.errors import UsageError
+
+__all__ = ["kubelets_in_use"]
+
+
+def kubelets_in_use(settings: Settings) -> tuple[KubeletCase, ...]:
+    """The kubelets that the run's cases are about, in the catalog's order.
+
+    A kubelet under test has one release, and does what it does: cases of documented or drafted rules are left out. A
+    configuration of the user's is a case in each release that is asked for.
+
+    Raises UsageError where the binary's release is not one of those asked for, or a configuration comes without any;
+    UnfitFileError for a binary that is no kubelet.
+    """
+    releases, where = settings.kubernetes, settings.origins["kubernetes"]
+    if settings.kubelet_binary is not None:
+        own = str(Release.of(kubelet_version(settings.kubelet_binary)))
+        if releases and own not in {str(Release.of(one)) for one in releases}:
+            raise UsageError(
+                f"the kubelet is one of {own}, and not of {', '.join(releases)}.",
+                where=where,
+                next_step=f"Leave out --kubernetes, or give {own}.",
+            )
+        releases, where = (own,), settings.origins["kubelet_binary"]
+    if settings.kubelet_config and not releases:
+        raise UsageError(
+            "a kubelet's configuration is judged by the rules of a release, and none is given.",
+            where=settings.origins["kubelet_config"],
+            next_step="Give --kubernetes X.Y or --kubelet-binary PATH.",
+        )
+    chosen = select_kubelets(load_kubelets(on=settings.cgroup), releases, where=where)
+    if settings.kubelet_config:
+        chosen = tuple(_own_cases(settings, releases))
+    if settings.kubelet_binary is not None:
+        chosen = tuple(dataclasses.replace(one, default=True) for one in chosen if one.variant is Variant.SHIPPED)
+    return chosen
+
+
+def _own_cases(settings: Settings, releases: tuple[str, ...]) -> list[KubeletCase]:
+    """One for each configuration of the user's in each release, by the file's name."""
+    return [
+        KubeletCase(
+            id=f"v{Release.of(release)}-{file.stem}",
+            entry=f"v{Release.of(release)}-{file.stem}",
+            purpose=f"the configuration {file.name}",
+            release=str(Release.of(release)),
+            variant=Variant.SHIPPED,
+            settings=load_settings(file),
+        )
+        for release in releases
+        for file in settings.kubelet_config
+    ]

@@ -1,0 +1,254 @@
+"""What only a kubelet shows: which foreign writes it repairs and which it never does, and what it reports of memory."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline, wait
+from memqos.enactor.kubelet.session import KubeletSession
+from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.plan import PlannedCgroup
+from memqos.engine.subject import Subject, subject_of
+from memqos.errors import DeadlineError, UsageError
+from memqos.model.knob import Absent, Knob
+from memqos.model.path import CgroupPath
+from memqos.model.reading import FileText
+from memqos.node.pods.population import Population
+
+__all__ = ["KubeletVerbs"]
+
+_PERIOD_SECONDS = 60.0
+"""How often a kubelet writes the cgroups of QoS classes (pkg/kubelet/cm `periodicQOSCgroupUpdateInterval`)."""
+
+_REPAIR_SECONDS = 3 * _PERIOD_SECONDS
+_CALL_SECONDS = 60.0
+_STATS_SECONDS = 90.0
+_RECLAIMED = 8 << 20
+_FOREIGN = "1048576"
+"""What a foreign writer leaves: 1 MiB, which no plan has."""
+
+_SUMMARY = "https://127.0.0.1:10250/stats/summary"
+_METRICS = "https://127.0.0.1:10250/metrics/resource"
+_METRIC = re.compile(r"^(?P<name>\w+)\{(?P<labels>[^}]*)\} (?P<value>\S+)", re.MULTILINE)
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_CHARGE_BATCH = 64
+"""Pages that each CPU may charge ahead (mm/memcontrol.c, MEMCG_CHARGE_BATCH), and that memory.stat may be behind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletVerbs:
+    """The verbs on one population. page_size: bytes. cpus: of the machine."""
+
+    session: KubeletSession
+    tree: CgroupTree
+    population: Population
+    page_size: int
+    cpus: int
+
+    def repairs_class(self) -> Sequence[Finding]:
+        """A foreign value in memory.min or memory.low of each class that has one is gone within a few periods.
+
+        UsageError for a plan without protection of a class.
+        """
+        written = [(cgroup, knob) for cgroup in self.population.plan.qos for knob in _protections(cgroup)]
+        if not written:
+            raise UsageError("no class of this kubelet has protection.", next_step="Take a pod with memory requests.")
+        for cgroup, knob in written:
+            self._write(cgroup.path, knob)
+        return [self._repaired(cgroup, knob) for cgroup, knob in written]
+
+    def _repaired(self, cgroup: PlannedCgroup, knob: Knob) -> Finding:
+        expected = str(cgroup.knobs[knob].value)
+        try:
+            seen = wait(
+                f"{knob} of {cgroup.path} is {expected} again",
+                lambda: self._text(cgroup.path, knob),
+                until=lambda text: text == expected,
+                every=1.0,
+                deadline=Deadline.after(_REPAIR_SECONDS),
+            )
+        except DeadlineError:
+            seen = self._text(cgroup.path, knob)
+        return _finding(cgroup, subject_of(cgroup), knob, expected, seen)
+
+    def never_repairs_pod(self) -> Sequence[Finding]:
+        """A foreign memory.low of a pod's cgroup is still there after two periods, as is all else of the node."""
+        pods = self.population.plan.pods
+        for pod in pods:
+            self._write(pod.cgroup.path, Knob.MEMORY_LOW)
+        # A class that the kubelet restores in the meantime shows that a period went by.
+        found = self.repairs_class()
+        left = [(pod.cgroup, subject_of(pod.cgroup, pod), self._text(pod.cgroup.path, Knob.MEMORY_LOW)) for pod in pods]
+        return [*found, *(_finding(cgroup, subject, Knob.MEMORY_LOW, _FOREIGN, text) for cgroup, subject, text in left)]
+
+    def still_runs(self) -> Sequence[Finding]:
+        """The container that the kubelet reports under each name is the one that it started, and it runs."""
+        items = {one["metadata"]["uid"]: one for one in self.session.objects("v1", "pods")}
+        found = []
+        for uid, admitted in self.population.pods.items():
+            status = items.get(uid, {}).get("status") or {}
+            told = {one["name"]: one for one in status.get("containerStatuses") or ()}
+            for name, handle in admitted.containers.items():
+                now = told.get(name) or {}
+                running = "running" in (now.get("state") or {})
+                seen = now.get("containerID", "nothing").rpartition("://")[2]
+                observed = f"{seen} {'running' if running else 'not running'}"
+                expected = f"{handle.id} running"
+                found.append(
+                    Finding(
+                        verdict=Verdict.CONFORMS if observed == expected else Verdict.DEVIATES,
+                        subject=Subject.of_container(name, self._pod_name(uid)),
+                        cgroup=str(self.population.path_of(admitted.pod, name)),
+                        knob="restart",
+                        set_by=Setter.KUBELET,
+                        expected=expected,
+                        observed=observed,
+                    )
+                )
+        return found
+
+    def reports_memory(self) -> Sequence[Finding]:
+        """The working set and the swap that it reports of each container are those of the kernel's files.
+
+        Some memory of each container is reclaimed first, so that there is swap where it may have some. What it reports
+        has to come to lie between two readings of the kernel, give or take what CPUs charge ahead.
+        """
+        paths = dict(self._containers())
+        for path in paths.values():
+            self._reclaim(path)
+        return [
+            finding
+            for key, path in paths.items()
+            for finding in (self._reported(key, path, "workingSetBytes"), self._reported(key, path, "swapUsageBytes"))
+        ]
+
+    def _containers(self) -> Iterator[tuple[tuple[str, str], CgroupPath]]:
+        for uid, admitted in self.population.pods.items():
+            for name in admitted.containers:
+                path = self.population.path_of(admitted.pod, name)
+                yield (uid, name), path
+
+    def _reported(self, key: tuple[str, str], path: CgroupPath, field: str) -> Finding:
+        """What both of the kubelet's endpoints say of one container, once they agree with the kernel."""
+        slack = _CHARGE_BATCH * self.cpus * self.page_size
+
+        def looked() -> tuple[int, Mapping[str, int | None]]:
+            return self._kernel(path, field), self._told(key, field)
+
+        def agree(seen: tuple[int, Mapping[str, int | None]]) -> bool:
+            kernel, told = seen
+            return all(one is not None and abs(one - kernel) <= slack for one in told.values())
+
+        try:
+            kernel, told = wait(
+                f"the kubelet reports {field} of {path}",
+                looked,
+                until=agree,
+                every=2.0,
+                deadline=Deadline.after(_STATS_SECONDS),
+            )
+        except DeadlineError:
+            kernel, told = looked()
+        return Finding(
+            verdict=Verdict.CONFORMS if agree((kernel, told)) else Verdict.DEVIATES,
+            subject=Subject.of_container(key[1], self._pod_name(key[0])),
+            cgroup=str(path),
+            knob=field,
+            set_by=Setter.KUBELET,
+            expected=f"{kernel} ± {slack}",
+            observed=", ".join(f"{name}: {value}" for name, value in told.items()),
+            measured=True,
+        )
+
+    def _pod_name(self, uid: str) -> str:
+        pod = self.population.pods[uid].pod
+        return f"{pod.namespace}/{pod.name}"
+
+    def _told(self, key: tuple[str, str], field: str) -> dict[str, int | None]:
+        uid, container = key
+        pod = self.population.pods[uid].pod
+        summary = json.loads(self.session.order("fetch", url=_SUMMARY, timeout=_CALL_SECONDS)["text"])
+        metrics = self.session.order("fetch", url=_METRICS, timeout=_CALL_SECONDS)["text"]
+        name = {
+            "workingSetBytes": "container_memory_working_set_bytes",
+            "swapUsageBytes": "container_swap_usage_bytes",
+        }[field]
+        return {
+            "/stats/summary": _in_summary(summary, uid, container, field),
+            "/metrics/resource": _in_metrics(metrics, name, pod.namespace, pod.name, container),
+        }
+
+    def _kernel(self, path: CgroupPath, field: str) -> int:
+        """Source: cadvisor and the CRI servers: the working set is what is used without inactive_file."""
+        if field == "swapUsageBytes":
+            return int(self._text(path, "memory.swap.current"))
+        used = int(self._text(path, "memory.current"))
+        stat = dict(line.split() for line in self._text(path, "memory.stat").splitlines())
+        return max(0, used - int(stat["inactive_file"]))
+
+    def _reclaim(self, path: CgroupPath) -> None:
+        """Have the kernel take some of its memory, as much as it gets; EAGAIN of the file says that it was less."""
+        command = ["sh", "-c", 'echo "$1" > "$2" || true', "sh", str(_RECLAIMED)]
+        file = self.tree.hierarchy.file(path, "memory.reclaim")
+        self.tree.target.run([*command, file], deadline=Deadline.after(_CALL_SECONDS))
+
+    def _write(self, path: CgroupPath, knob: Knob) -> None:
+        self.tree.write(path, knob, _FOREIGN, deadline=Deadline.after(_CALL_SECONDS))
+
+    def _text(self, path: CgroupPath, name: str) -> str:
+        found: FileText = self.tree.read_text(path, name, deadline=Deadline.after(_CALL_SECONDS))
+        return found.strip() if isinstance(found, str) else ""
+
+
+def _protections(cgroup: PlannedCgroup) -> list[Knob]:
+    """The protection that the plan gives this cgroup, as far as it is more than nothing."""
+    return [
+        knob
+        for knob in (Knob.MEMORY_MIN, Knob.MEMORY_LOW)
+        if knob in cgroup.knobs
+        and not isinstance(cgroup.knobs[knob].written, Absent)
+        and str(cgroup.knobs[knob].value) != "0"
+    ]
+
+
+def _finding(cgroup: PlannedCgroup, subject: Subject, knob: Knob, expected: str, observed: str) -> Finding:
+    return Finding(
+        verdict=Verdict.CONFORMS if observed == expected else Verdict.DEVIATES,
+        subject=subject,
+        cgroup=str(cgroup.path),
+        knob=knob,
+        set_by=Setter.KUBELET,
+        expected=expected,
+        observed=observed,
+    )
+
+
+def _in_summary(summary: Mapping[str, object], uid: str, container: str, field: str) -> int | None:
+    """A container's amount in /stats/summary: of memory, or of swap; None if it is missing."""
+    pods = summary.get("pods")
+    for pod in pods if isinstance(pods, list) else ():
+        if pod["podRef"]["uid"] != uid:
+            continue
+        for one in pod.get("containers") or ():
+            if one["name"] == container:
+                part = one.get("swap" if field == "swapUsageBytes" else "memory") or {}
+                value = part.get(field)
+                return None if value is None else int(value)
+    return None
+
+
+def _in_metrics(text: str, name: str, namespace: str, pod: str, container: str) -> int | None:
+    """A container's amount in /metrics/resource; None if it is missing."""
+    for match in _METRIC.finditer(text):
+        labels = dict(_LABEL.findall(match["labels"]))
+        if match["name"] == name and (labels.get("namespace"), labels.get("pod"), labels.get("container")) == (
+            namespace,
+            pod,
+            container,
+        ):
+            return int(float(match["value"]))
+    return None

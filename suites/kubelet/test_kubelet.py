@@ -1,0 +1,46 @@
+"""A real kubelet: what its restart changes, which foreign writes it repairs, and what it reports of memory.
+
+    pods      guaranteed-one, burstable, best-effort: one of each QoS class
+
+The kubelet in the machine has made everything that is judged here, so every finding above containers is about it.
+"""
+
+import pytest
+
+pytestmark = pytest.mark.more
+PODS = ["guaranteed-one", "burstable", "best-effort"]
+
+
+@pytest.fixture
+def pods(qos_node, qos_kubelet, qos_catalog):
+    """The pods on the node, and read."""
+    with qos_node.admitted(list(map(qos_catalog.pod, PODS)), qos_kubelet) as population:
+        yield population
+
+
+@pytest.mark.claim("kubelet/restart-changes-nothing", "kubelet/restart-keeps-containers")
+def test_restart_changes_nothing(qos_node, qos_kubelet, pods, qos_evidence):
+    """Every file of every level is as planned after a restart, and the same containers run."""
+    again = qos_node.restart_kubelet(pods, qos_kubelet)
+
+    qos_evidence.settle(again.judge_all(), qos_node.kubelet_verbs(pods).still_runs())
+
+
+@pytest.mark.claim("kubelet/daemon-reload")
+def test_daemon_reload_changes_nothing(qos_node, pods, qos_evidence):
+    """Every file of every level is as planned after systemctl daemon-reload."""
+    qos_evidence.settle(qos_node.daemon_reloaded(pods).judge_all())
+
+
+@pytest.mark.behaviour
+@pytest.mark.claim("kubelet/repairs-classes", "kubelet/never-repairs-pods")
+def test_foreign_writes_to_classes_are_repaired_and_to_pods_are_not(qos_node, pods, qos_evidence):
+    """A period after the writes, the classes hold their sums again and the pods the foreign values."""
+    qos_evidence.settle(qos_node.kubelet_verbs(pods).never_repairs_pod())
+
+
+@pytest.mark.behaviour
+@pytest.mark.claim("kubelet/reports-memory")
+def test_reported_memory_is_the_kernel_s(qos_node, pods, qos_evidence):
+    """/stats/summary and /metrics/resource agree with memory.current, memory.stat and memory.swap.current."""
+    qos_evidence.settle(qos_node.kubelet_verbs(pods).reports_memory())

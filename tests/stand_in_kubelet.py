@@ -1,0 +1,211 @@
+"""A kubelet's stand-in that is no fake enactor: it knows only what a kubelet is given, over HTTP and in its files.
+
+It reads its KubeletConfiguration, registers a node, watches pods, writes what the engine expects of a kubelet with that
+configuration and those pods, and reports their status. So a field that is lost on the way shows as a wrong value.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+import urllib.request
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from memqos.catalog.kubelet_config import settings_of
+from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.plan import Plan, PlannedCgroup
+from memqos.engine.resize import resize_pods
+from memqos.engine.translate.versions import TRIXIE
+from memqos.model.knob import ABSENT, Knob
+from memqos.model.node import CgroupDriver, NodeFacts
+from memqos.model.path import CgroupPath
+from memqos.model.pod import Pod, Resources
+from memqos.runtime.fake_cgroups import FakeCgroups
+from tests.manifests import pods_of
+
+NODE = {"metadata": {"name": "memqos"}, "spec": {}, "status": {"conditions": []}}
+
+Wrong = Callable[[CgroupPath, Knob, str], str]
+"""What is written to a file of a cgroup instead of a text."""
+
+
+def _as_it_is(_path: CgroupPath, _knob: Knob, text: str) -> str:
+    return text
+
+
+@dataclasses.dataclass(slots=True)
+class Containers:
+    """What a runtime would know, so that it outlives a kubelet: ids by pod uid and name, cgroups by pod uid."""
+
+    ids: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
+    pods: dict[str, CgroupPath] = dataclasses.field(default_factory=dict)
+
+
+class StandInKubelet:
+    """Has the interface of a process. files: of the machine, by path. wrong: what it writes instead.
+
+    refuses: the reason for each pod, by its name, that it does not admit. resizes: whether it carries out resizes, or
+    defers them.
+    """
+
+    pid = 1
+
+    def __init__(
+        self,
+        argv: list[str],
+        *,
+        files: Callable[[str], bytes],
+        cgroups: FakeCgroups,
+        node: NodeFacts,
+        release: str,
+        driver: CgroupDriver,
+        containers: Containers,
+        wrong: Wrong = _as_it_is,
+        refuses: Mapping[str, str] | None = None,
+        resizes: bool = True,
+    ) -> None:
+        flags = dict(one.removeprefix("--").split("=", 1) for one in argv[1:])
+        self._config = files(flags["config"])
+        kubeconfig = json.loads(files(flags["kubeconfig"]))
+        self._url = kubeconfig["clusters"][0]["cluster"]["server"]
+        settings = settings_of(self._config, "config.json")
+        self._kubelet = Kubelet.of(
+            node=node,
+            settings=settings,
+            release=release,
+            driver=driver,
+            # The RuntimeClass of its pods is the runtime under test.
+            runtimes=dataclasses.replace(TRIXIE, every_class=True),
+        )
+        self._cgroups = cgroups
+        self._wrong = wrong
+        self._refuses = refuses or {}
+        self._resizes = resizes
+        self._there = containers
+        self._sizes: dict[str, int] = {}
+        self._planned: Sequence[Pod] = ()
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.returncode: int | None = None
+        self._thread.start()
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def terminate(self) -> None:
+        self._ends.set()
+        self._thread.join()
+        self.returncode = 0
+
+    kill = terminate
+
+    def wait(self, timeout: float | None = None) -> int:  # noqa: ARG002
+        return 0
+
+    def _call(self, method: str, path: str, body: Any = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self._url}{path}", data=data, method=method)  # noqa: S310
+        with urllib.request.urlopen(request, timeout=10) as reply:  # noqa: S310
+            return json.load(reply)
+
+    def _run(self) -> None:
+        if not self._call("GET", "/api/v1/nodes")["items"]:
+            self._call("POST", "/api/v1/nodes", NODE)
+        while not self._ends.wait(0.005):
+            self._sync()
+
+    def _sync(self) -> None:
+        items = self._call("GET", "/api/v1/pods?fieldSelector=spec.nodeName%3Dmemqos")["items"]
+        for item in items:
+            if item["metadata"].get("deletionTimestamp"):
+                self._remove(item)
+                items = [one for one in items if one is not item]
+            elif item["metadata"]["name"] in self._refuses:
+                reason = self._refuses[item["metadata"]["name"]]
+                self._status(item, {"phase": "Failed", "reason": reason, "message": "it does not fit"})
+        running = [one for one in items if one["metadata"]["name"] not in self._refuses]
+        fresh = {one["metadata"]["uid"]: one["metadata"]["generation"] for one in running}
+        if fresh == self._sizes and self._cgroups_stand:
+            return
+        text = "\n---\n".join(json.dumps(_stored(one)) for one in running)
+        pods = pods_of(text.encode(), "pods.json") if running else ()
+        plan = self._plan(pods)
+        for cgroup in (*plan.reserved, plan.node, *plan.qos):
+            self._make(cgroup, cgroup.path)
+        for item in running:
+            self._bring(plan, item)
+        self._sizes = fresh
+
+    def _plan(self, pods: Sequence[Pod]) -> Plan:
+        """Pods that run already are resized: a kubelet does not write all that it writes for a new pod."""
+        known = {pod.uid: pod for pod in self._planned}
+        moved = [pod for pod in pods if pod.uid in known and _sizes(known[pod.uid]) != _sizes(pod)]
+        self._planned = pods
+        return resize_pods(list(known.values()), moved, self._kubelet).after if moved else expect(pods, self._kubelet)
+
+    @property
+    def _cgroups_stand(self) -> bool:
+        plan = expect((), self._kubelet)
+        return plan.node.path in self._cgroups
+
+    def _bring(self, plan: Plan, item: Mapping[str, Any]) -> None:
+        planned = plan.pod(item["metadata"]["uid"])
+        if item["metadata"]["generation"] > 1 and not self._resizes:
+            pending = {"type": "PodResizePending", "status": "True", "reason": "Deferred", "message": "no room"}
+            self._status(item, {"conditions": [pending]})
+            return
+        self._make(planned.cgroup, planned.cgroup.path)
+        self._there.pods[planned.uid] = planned.cgroup.path
+        for container in planned.containers:
+            made = self._there.ids.setdefault((planned.uid, container.name), uuid.uuid4().hex)
+            path = plan.layout.container(container.cgroup.path, made)
+            self._make(container.cgroup, path)
+            self._cgroups.run_in(path, container.oom_score_adj)
+        kinds = {"initContainerStatuses": "initContainers", "containerStatuses": "containers"}
+        statuses = {
+            name: [self._of_container(planned.uid, one) for one in item["spec"].get(kind, ())]
+            for name, kind in kinds.items()
+        }
+        self._status(item, {"phase": "Running", "observedGeneration": item["metadata"]["generation"], **statuses})
+
+    def _of_container(self, uid: str, container: Mapping[str, Any]) -> dict[str, Any]:
+        made = self._there.ids[uid, container["name"]]
+        return {
+            "name": container["name"],
+            "containerID": f"containerd://{made}",
+            "restartCount": 0,
+            "state": {"running": {}},
+            "resources": container["resources"],
+        }
+
+    def _status(self, item: Mapping[str, Any], status: Mapping[str, Any]) -> None:
+        meta = item["metadata"]
+        path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/status"
+        self._call("PATCH", path, {"status": status})
+
+    def _remove(self, item: Mapping[str, Any]) -> None:
+        path = self._there.pods.pop(item["metadata"]["uid"], None)
+        if path is not None:
+            self._cgroups.remove(path)
+        self._call("DELETE", f"/api/v1/namespaces/{item['metadata']['namespace']}/pods/{item['metadata']['name']}")
+
+    def _make(self, cgroup: PlannedCgroup, path: CgroupPath) -> None:
+        if path not in self._cgroups:
+            self._cgroups.make(path)
+        for expected in cgroup.knobs.values():
+            if expected.written is not ABSENT:
+                text = self._wrong(path, expected.knob, str(expected.written))
+                self._cgroups.put(path, expected.knob, text)
+
+
+def _sizes(pod: Pod) -> list[Resources]:
+    return [one.resources for one in pod.all_containers]
+
+
+def _stored(item: Mapping[str, Any]) -> dict[str, Any]:
+    """The object without what only an API server would have made of it."""
+    return {**item, "status": {}}

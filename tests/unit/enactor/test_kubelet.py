@@ -1,0 +1,247 @@
+"""The enactor that is a kubelet, with a stand-in for the kubelet: what it is given, and what becomes of it."""
+
+import contextlib
+import dataclasses
+import io
+import os
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.clock import Deadline
+from memqos.enactor.base import Order
+from memqos.enactor.contract import EnactorCase, check_enactor_contract
+from memqos.enactor.kubelet.enactor import Kubelet
+from memqos.enactor.kubelet.session import kubelet_session
+from memqos.enactor.kubelet.supervisor import Supervisor, serve
+from memqos.engine.answer import verdict
+from memqos.engine.answer.finding import Setter, Verdict
+from memqos.engine.answer.verdict import judged_files
+from memqos.engine.resize import resize_pods
+from memqos.errors import EnactorNotAbleError, MachineryError
+from memqos.model.knob import Knob
+from memqos.model.node import CgroupDriver, ReservationPolicy
+from memqos.model.path import ROOT
+from tests.stand_in_kubelet import Containers, StandInKubelet
+from tests.unit.node.fakes import Bench, kubelet, pod
+
+TIERED = {"memory_reservation_policy": ReservationPolicy.TIERED}
+WEB, OTHER = pod("web"), pod("other", "16Mi", "48Mi")
+CLASSES = ("besteffort", "burstable")
+LARGER = dataclasses.replace(WEB, containers=pod("web", "64Mi", "96Mi").containers)
+
+
+class InProcess:
+    """A program that a target opened, whose work a thread of this process does."""
+
+    def __init__(self, work):
+        ours, theirs = os.pipe()
+        answers, told = os.pipe()
+        self.stdin = io.FileIO(theirs, "w")
+        self.stdout = io.FileIO(answers, "r")
+
+        def served():
+            with os.fdopen(ours) as orders, os.fdopen(told, "w") as replies:
+                work(orders, replies)
+
+        self._thread = threading.Thread(target=served, daemon=True)
+        self._thread.start()
+
+    def wait(self, timeout=None):
+        self._thread.join(timeout)
+
+    def kill(self):
+        pass
+
+
+class Sandboxes:
+    """The part of a CRI adapter that the enactor calls."""
+
+    def __init__(self, uids):
+        self.uids = uids
+
+    def sandboxes(self, **_):
+        return {f"sandbox-{uid}": uid for uid in self.uids}
+
+
+@contextlib.contextmanager
+def enactor_on(bench, *, minor=36, dies="", **changes):
+    """A kubelet enactor whose kubelet is the stand-in with these changes; dies: the log of one that ends at once."""
+
+    containers = Containers()
+
+    def launch(argv, log):
+        Path(log).write_text(dies)
+        process = StandInKubelet(
+            argv,
+            files=lambda path: bench.target.read(path, deadline=Deadline.after(5)),
+            cgroups=bench.cgroups,
+            node=bench.facts.node,
+            release=f"1.{minor}",
+            driver=CgroupDriver.SYSTEMD,
+            containers=containers,
+            **changes,
+        )
+        if dies:
+            process.terminate()
+            process.returncode = 1
+        return process
+
+    def work(orders, answers):
+        with tempfile.NamedTemporaryFile() as log:
+            serve(orders, answers, lambda server: Supervisor(server, log.name, launch=launch, fetch=lambda *_: "ok"))
+
+    bench.target.put("/run/memqos/kubelet/kubelet.log", b"")
+    bench.target.on(("mkdir",), lambda *_: (0, b"", b""))
+    bench.target.on(("systemctl",), lambda *_: (0, b"", b""))
+    bench.target.open = lambda _: InProcess(work)
+    with kubelet_session(bench.target) as session:
+        yield Kubelet(
+            session,
+            tree=CgroupTree(bench.target, bench.cgroups.hierarchy),
+            runtime=Sandboxes([WEB.uid, OTHER.uid]),
+            handler="runc",
+            socket="/run/cri.sock",
+            minor=minor,
+        )
+
+
+def order_of(bench, release="1.36", pods=(WEB, OTHER), **settings):
+    under = kubelet(release, **(settings or TIERED))
+    return Order(kubelet=bench.node.kubelet(under), plan=bench.node.plan(pods, under), pods=pods)
+
+
+def wrong_files(bench, order, admitted):
+    """The cgroups and knobs that are not as planned."""
+    tree = CgroupTree(bench.target, bench.cgroups.hierarchy)
+    files = judged_files(tree.hierarchy.version)
+    reading = tree.read_cgroups(bench.cgroups.below([ROOT]), files, deadline=Deadline.after(10))
+    ids = {(one.planned.uid, name): handle.id for one in admitted.values() for name, handle in one.containers.items()}
+    found = list(verdict.judge_node(order.plan, reading, enacted_by=Setter.KUBELET))
+    for uid in admitted:
+        found += verdict.judge_pod(order.plan, uid, reading, enacted_by=Setter.KUBELET, ids=ids)
+    return {(one.cgroup, one.knob) for one in found if one.verdict is not Verdict.CONFORMS}
+
+
+def test_what_a_kubelet_is_given_says_all_that_the_plan_was_made_of():
+    """The stand-in plans by the files and objects alone, so a field that is lost on the way is a wrong value."""
+    bench = Bench()
+    order = order_of(bench)
+    with enactor_on(bench) as enactor:
+        pods = enactor.begin("test")
+        pods.bring(order)
+        admitted = pods.admit(order, appears=lambda _: None)
+        assert [one.failure for one in admitted.values()] == [None, None]
+        assert not wrong_files(bench, order, admitted)
+        assert {one.sandbox.id for one in admitted.values()} == {f"sandbox-{WEB.uid}", f"sandbox-{OTHER.uid}"}
+
+
+@pytest.mark.parametrize(
+    ("level", "knob"),
+    [
+        ("/kubepods.slice", Knob.MEMORY_MIN),
+        ("/kubepods.slice/kubepods-burstable.slice", Knob.MEMORY_LOW),
+        (
+            f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{WEB.uid.replace('-', '_')}.slice",
+            Knob.MEMORY_MAX,
+        ),
+    ],
+)
+def test_a_kubelet_that_writes_one_level_wrong_is_found_with_its_level_and_knob(level, knob):
+    bench = Bench()
+    order = order_of(bench)
+
+    def wrong(path, written, text):
+        return "8192" if (str(path), written) == (level, knob) else text
+
+    with enactor_on(bench, wrong=wrong) as enactor:
+        pods = enactor.begin("test")
+        pods.bring(order)
+        admitted = pods.admit(order, appears=lambda _: None)
+        found = wrong_files(bench, order, admitted)
+        assert (level, knob) in found
+        assert {name for name, _ in found} == {level}
+
+
+def test_the_port_s_contract():
+    bench = Bench()
+    with enactor_on(bench) as enactor:
+        tree = CgroupTree(bench.target, bench.cgroups.hierarchy)
+        files = judged_files(tree.hierarchy.version)
+        order = order_of(bench)
+        case = EnactorCase(
+            enactor=enactor,
+            order=order,
+            other=order_of(bench, memory_reservation_policy=ReservationPolicy.NONE),
+            resized=resize_pods((WEB, OTHER), [LARGER], bench.node.kubelet(kubelet("1.36", **TIERED))),
+            desired=LARGER,
+            keeps=frozenset({"/kubepods.slice", *(f"/kubepods.slice/kubepods-{one}.slice" for one in CLASSES)}),
+            read=lambda: tree.read_cgroups(bench.cgroups.below([ROOT]), files, deadline=Deadline.after(10)),
+        )
+        check_enactor_contract(lambda: contextlib.nullcontext(case))
+
+
+def test_a_pod_that_the_kubelet_rejects_has_its_reason_and_the_other_runs():
+    bench = Bench()
+    order = order_of(bench)
+    with enactor_on(bench, refuses={"other": "UnexpectedAdmissionError"}) as enactor:
+        pods = enactor.begin("test")
+        pods.bring(order)
+        admitted = pods.admit(order, appears=lambda _: None)
+    assert admitted[WEB.uid].failure is None
+    assert "UnexpectedAdmissionError" in str(admitted[OTHER.uid].failure)
+
+
+def test_a_machine_too_small_for_a_pod_makes_the_case_not_observable():
+    bench = Bench()
+    order = order_of(bench)
+    with enactor_on(bench, refuses={"other": "OutOfcpu"}) as enactor:
+        pods = enactor.begin("test")
+        pods.bring(order)
+        with pytest.raises(EnactorNotAbleError, match=r"pod default/other: .*OutOfcpu"):
+            pods.admit(order, appears=lambda _: None)
+
+
+def test_a_resize_that_the_kubelet_defers_is_told_with_its_reason():
+    bench = Bench()
+    order = order_of(bench)
+    resized = resize_pods((WEB, OTHER), [LARGER], bench.node.kubelet(kubelet("1.36", **TIERED)))
+    with enactor_on(bench, resizes=False) as enactor:
+        pods = enactor.begin("test")
+        pods.bring(order)
+        pods.admit(order, appears=lambda _: None)
+        with pytest.raises(MachineryError, match="Deferred: no room"):
+            pods.resize(resized, resized.resizes[0], LARGER, after=lambda _: None)
+
+
+def test_a_kubelet_that_ends_at_its_start_is_told_with_the_errors_of_its_log():
+    bench = Bench()
+    log = "I1129 12:00:00.0 1 server.go:1] hello\nE1129 12:00:01.0 1 run.go:72] command failed: no such policy\n"
+    with (
+        enactor_on(bench, dies=log) as enactor,
+        pytest.raises(MachineryError, match=r"ended with status 1: E1129 .*no such policy"),
+    ):
+        enactor.begin("test").bring(order_of(bench))
+
+
+def test_a_case_of_another_release_is_not_for_this_kubelet():
+    bench = Bench()
+    with enactor_on(bench) as enactor, pytest.raises(EnactorNotAbleError, match=r"one of 1\.36.*about 1\.27"):
+        enactor.begin("test").bring(order_of(bench, "1.27", memory_reservation_policy=None))
+
+
+def test_pods_run_on_where_another_kubelet_succeeds():
+    bench = Bench()
+    order = order_of(bench)
+    none = order_of(bench, memory_reservation_policy=ReservationPolicy.NONE)
+    with enactor_on(bench) as enactor:
+        pods = enactor.begin("test")
+        pods.bring(order)
+        before = {uid: one.containers["app"].id for uid, one in pods.admit(order, appears=lambda _: None).items()}
+        pods.bring(dataclasses.replace(none, succeeds=True))
+        assert {uid: one.containers["app"].id for uid, one in pods.pods.items()} == before
+        pods.bring(none)
+        assert not pods.pods
