@@ -12,8 +12,7 @@ from memqos.enactor.kubelet.session import KubeletSession
 from memqos.enactor.kubelets_place import KubeletsPlace
 from memqos.engine.cgroup.layout import Layout
 from memqos.errors import UnknownNameError, UsageError
-from memqos.runtime.base import Runtime
-from memqos.runtime.cri import CriRuntime
+from memqos.runtime.base import ListsSandboxes, Runtime
 
 __all__ = ["ENACTORS", "KUBELET", "MEMQOS", "KubeletAccess", "Site", "make_enactor", "require_enactor"]
 
@@ -29,11 +28,13 @@ KUBELET = "kubelet"
 class KubeletAccess:
     """A kubelet in the machine: its supervisor, its release's minor version, and the CRI server that it uses.
 
-    handler: of the runtime under test, "" for the server's default. socket: a path in the machine.
+    binary: its path in the machine. handler: of the runtime under test, "" for the server's default. socket: a path in
+    the machine.
     """
 
     session: KubeletSession
     minor: int
+    binary: str
     handler: str
     socket: str
 
@@ -61,7 +62,7 @@ def _memqos(site: Site) -> Enactor:
 
 
 def _kubelet(site: Site) -> Enactor:
-    if site.kubelet is None or not isinstance(site.runtime, CriRuntime):
+    if site.kubelet is None or not isinstance(site.runtime, ListsSandboxes):
         raise UsageError(
             "a kubelet requires a binary and a CRI runtime.",
             where="enactor",
@@ -74,6 +75,7 @@ def _kubelet(site: Site) -> Enactor:
         handler=site.kubelet.handler,
         socket=site.kubelet.socket,
         minor=site.kubelet.minor,
+        binary=site.kubelet.binary,
     )
 
 

@@ -51,7 +51,7 @@ from memqos.model.node import NodeFacts
 from memqos.node.on_place import node_on
 from memqos.node.under_test import NodeUnderTest
 from memqos.place.base import OfferedRuntime, Place
-from memqos.place.opening import Places
+from memqos.place.opening import KUBELET_BINARY, Places
 from memqos.runtime.base import Runtime, RuntimeVersion
 from memqos.target.attended import attended
 from memqos.target.base import Target
@@ -384,6 +384,7 @@ class Stations:
         return KubeletAccess(
             session=closing.enter_context(kubelet_session(place.target)),
             minor=version.minor,
+            binary=KUBELET_BINARY,
             handler=offer.handlers[key.driver],
             socket=offer.socket,
         )

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
 from memqos.enactor.kubelet.session import KubeletSession
-from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict, subject_of
 from memqos.engine.plan import PlannedCgroup
-from memqos.engine.subject import Subject, subject_of
 from memqos.errors import DeadlineError, UsageError
 from memqos.model.knob import Absent, Knob
 from memqos.model.path import CgroupPath
@@ -49,7 +48,7 @@ class KubeletVerbs:
     page_size: int
     cpus: int
 
-    def repairs_class(self) -> Sequence[Finding]:
+    def repairs_classes(self) -> Sequence[Finding]:
         """A foreign value in memory.min or memory.low of each class that has one is gone within a few periods.
 
         UsageError for a plan without protection of a class.
@@ -75,13 +74,13 @@ class KubeletVerbs:
             seen = self._text(cgroup.path, knob)
         return _finding(cgroup, subject_of(cgroup), knob, expected, seen)
 
-    def never_repairs_pod(self) -> Sequence[Finding]:
+    def never_repairs_pods(self) -> Sequence[Finding]:
         """A foreign memory.low of a pod's cgroup is still there after two periods, as is all else of the node."""
         pods = self.population.plan.pods
         for pod in pods:
             self._write(pod.cgroup.path, Knob.MEMORY_LOW)
         # A class that the kubelet restores in the meantime shows that a period went by.
-        found = self.repairs_class()
+        found = self.repairs_classes()
         left = [(pod.cgroup, subject_of(pod.cgroup, pod), self._text(pod.cgroup.path, Knob.MEMORY_LOW)) for pod in pods]
         return [*found, *(_finding(cgroup, subject, Knob.MEMORY_LOW, _FOREIGN, text) for cgroup, subject, text in left)]
 

@@ -14,7 +14,6 @@ from memqos.catalog.topologies import load_topology
 from memqos.config.runtimes import BY_HANDLER, OVER_CRIO, below_docker, is_gvisor
 from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey, one_oci_runtime
-from memqos.enactor.kubelet.session import BINARY as KUBELET_BINARY
 from memqos.errors import EnvironmentNotAbleError, UsageError
 from memqos.place.base import Place, offered
 from memqos.place.discovery import CRIO_SOCKET
@@ -29,7 +28,7 @@ from memqos.vm.host.progress import Progress
 from memqos.vm.image.making import ensure_image
 from memqos.vm.options import BootOptions, check_options, kernel_words
 
-__all__ = ["Places", "boot_options", "check_host", "check_places", "prepare_places"]
+__all__ = ["KUBELET_BINARY", "Places", "boot_options", "check_host", "check_places", "prepare_places"]
 
 OF_BOOTED_MACHINES = (
     "profile", "topology", "no_recursiveprot", "runtime_binary", "runtime_deb", "containerd_binary",
@@ -38,6 +37,9 @@ OF_BOOTED_MACHINES = (
 )  # fmt: skip
 """The settings that say what is booted; a machine that is there is what it is."""
 
+
+KUBELET_BINARY = "/usr/local/bin/kubelet"
+"""Where a kubelet under test is in the machine."""
 
 LONGEST_SOCKET = 100
 """The kernel takes 107 bytes."""

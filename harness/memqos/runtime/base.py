@@ -25,6 +25,7 @@ __all__ = [
     "ContainerSpec",
     "ContainerState",
     "ContainerStatus",
+    "ListsSandboxes",
     "Mount",
     "Runtime",
     "RuntimeVersion",
@@ -330,4 +331,13 @@ class SpeaksOci(Protocol):
 
     def followed(self, container: ContainerHandle, *, deadline: Deadline) -> Sequence[str]:
         """The types of the events that were told of it until now, such as "oom"."""
+        ...
+
+
+@runtime_checkable
+class ListsSandboxes(Protocol):
+    """A runtime that lists the sandboxes of other clients, as CRI servers do."""
+
+    def sandboxes(self, *, deadline: Deadline) -> Mapping[str, str]:
+        """The pod's uid of every sandbox, by the sandbox's id, running or not."""
         ...

@@ -106,6 +106,7 @@ def enactor_on(bench, *, minor=36, dies="", **changes):
             handler="runc",
             socket="/run/cri.sock",
             minor=minor,
+            binary="/usr/local/bin/kubelet",
         )
 
 

@@ -17,13 +17,12 @@ from memqos.engine.resize import Resize, ResizePlan, ResizeStep
 from memqos.errors import EnactorNotAbleError, MachineryError
 from memqos.model.path import CgroupPath
 from memqos.model.pod import ContainerKind, Pod
-from memqos.runtime.base import ContainerHandle, SandboxHandle, SandboxSpec
-from memqos.runtime.cri import CriRuntime
+from memqos.runtime.base import ContainerHandle, ListsSandboxes, SandboxHandle, SandboxSpec
 from memqos.target.base import checked
 
 __all__ = ["Kubelet"]
 
-Object = dict[str, Any]
+Json = dict[str, Any]
 
 _POD_SECONDS = 240.0
 _AT_A_TIME = 4
@@ -45,7 +44,7 @@ _WHY_NOT = {
 class Kubelet:
     """A kubelet in the machine. handler: the runtime's handler, "" for its default. socket: its CRI socket there.
 
-    minor: 36 for a kubelet of 1.36.
+    minor: 36 for a kubelet of 1.36. binary: its path there.
     """
 
     setter = Setter.KUBELET
@@ -55,10 +54,11 @@ class Kubelet:
         session: KubeletSession,
         *,
         tree: CgroupTree,
-        runtime: CriRuntime,
+        runtime: ListsSandboxes,
         handler: str,
         socket: str,
         minor: int,
+        binary: str,
     ) -> None:
         self.session = session
         self.tree = tree
@@ -66,6 +66,7 @@ class Kubelet:
         self.handler = handler
         self.socket = socket
         self.minor = minor
+        self.binary = binary
 
     def why_not(self, ability: Ability) -> str:
         """A kubelet never repairs a pod's cgroup, and resizes in place from 1.33 on without being asked to."""
@@ -91,7 +92,7 @@ class Kubelet:
         self._make_reserved(order.plan)
         runtime_class = {"metadata": {"name": RUNTIME_CLASS}, "handler": self.handler}
         self.session.put("node.k8s.io/v1", "runtimeclasses", [runtime_class])
-        self.session.run(configuration(order.kubelet), socket=self.socket, anew=order.succeeds)
+        self.session.run(configuration(order.kubelet), binary=self.binary, socket=self.socket, anew=order.succeeds)
 
     def _make_reserved(self, plan: Plan) -> None:
         """The cgroups that the configuration reserves for: a kubelet requires that they exist."""
@@ -150,7 +151,7 @@ class KubeletsPods:
     def _await_pods(self, turn: Sequence[AdmittedPod], appears: Callable[[PlannedPod], None]) -> None:
         """Until all containers of each pod were started, or the pod has failed."""
         waiting = {one.planned.uid: one for one in turn}
-        unseen, seen = dict(waiting), dict[str, Object]()
+        unseen, seen = dict(waiting), dict[str, Json]()
         began = Deadline.after(_POD_SECONDS)
 
         def settled() -> bool:
@@ -172,7 +173,7 @@ class KubeletsPods:
         folder = self._kubelet.tree.hierarchy.folder(path)
         return self._kubelet.tree.target.list(folder, deadline=Deadline.after(_CALL_SECONDS)) is not None
 
-    def _settle(self, admitted: AdmittedPod, item: Object) -> None:
+    def _settle(self, admitted: AdmittedPod, item: Json) -> None:
         """Take over what the kubelet reports of a pod whose containers were started, or that has failed."""
         status = item.get("status") or {}
         if status.get("phase") == "Failed" and not _ids(status):
@@ -229,7 +230,7 @@ class KubeletsPods:
         self._settle(admitted, self._item(resize.uid))
         after(resize.steps[-1])
 
-    def _resized(self, admitted: AdmittedPod, desired: Pod, planned: PlannedPod) -> Object:
+    def _resized(self, admitted: AdmittedPod, desired: Pod, planned: PlannedPod) -> Json:
         """The pod's object with the resources that are wanted, its status untouched."""
         item = self._item(desired.uid)
         wanted = pod_manifest(desired, str(planned.qos), admitted.mounts)["spec"]
@@ -241,7 +242,7 @@ class KubeletsPods:
             item["spec"]["resources"] = wanted["resources"]
         return item
 
-    def _item(self, uid: str) -> Object:
+    def _item(self, uid: str) -> Json:
         found = {one["metadata"]["uid"]: one for one in self._session.objects("v1", "pods")}
         return found.get(uid, {})
 
@@ -271,16 +272,16 @@ class KubeletsPods:
         self._pods = {}
 
 
-def _statuses(status: Object) -> list[Object]:
+def _statuses(status: Json) -> list[Json]:
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
-def _ids(status: Object) -> dict[str, str]:
+def _ids(status: Json) -> dict[str, str]:
     """The id of each container that was made, by name, without the runtime's scheme."""
     return {one["name"]: one["containerID"].rpartition("://")[2] for one in _statuses(status) if one.get("containerID")}
 
 
-def _is_settled(admitted: AdmittedPod, item: Object) -> bool:
+def _is_settled(admitted: AdmittedPod, item: Json) -> bool:
     """Whether every container was started, or the kubelet has given the pod up."""
     status = item.get("status") or {}
     if status.get("phase") == "Failed" and not _ids(status):
@@ -303,7 +304,7 @@ def _require_room(pods: Sequence[AdmittedPod]) -> None:
             )
 
 
-def _rejection(admitted: AdmittedPod, status: Object) -> MachineryError:
+def _rejection(admitted: AdmittedPod, status: Json) -> MachineryError:
     return MachineryError(
         f"the kubelet does not admit the pod: {status.get('reason', '')}: {status.get('message', '')}",
         where=f"pod {admitted.planned.namespace}/{admitted.planned.name}",
@@ -311,7 +312,7 @@ def _rejection(admitted: AdmittedPod, status: Object) -> MachineryError:
     )
 
 
-def _failure(admitted: AdmittedPod, item: Object, error: MachineryError) -> MachineryError:
+def _failure(admitted: AdmittedPod, item: Json, error: MachineryError) -> MachineryError:
     """What keeps a pod from starting, by its containers' waiting reasons."""
     reasons = [
         f"{one['name']}: {waiting.get('reason', '')} {waiting.get('message', '')}".strip()
@@ -322,18 +323,18 @@ def _failure(admitted: AdmittedPod, item: Object, error: MachineryError) -> Mach
     return MachineryError(what, where=f"pod {admitted.planned.namespace}/{admitted.planned.name}", data=error.data)
 
 
-def _conditions(status: Object) -> dict[str, Object]:
+def _conditions(status: Json) -> dict[str, Json]:
     return {one["type"]: one for one in status.get("conditions") or () if one.get("status") == "True"}
 
 
-def _resize_refused(status: Object) -> str | None:
+def _resize_refused(status: Json) -> str | None:
     pending = _conditions(status).get("PodResizePending")
     if pending is None:
         return None
     return f"{pending.get('reason', '')}: {pending.get('message', '')}"
 
 
-def _is_resized(item: Object, status: Object) -> bool:
+def _is_resized(item: Json, status: Json) -> bool:
     """Whether the status reports the spec's amounts as allocated and in force, and no resize in progress."""
     if "PodResizeInProgress" in _conditions(status):
         return False

@@ -17,10 +17,7 @@ from memqos.clock import Deadline
 from memqos.errors import DeadlineError, MachineryError, TargetError
 from memqos.target.base import Target, checked
 
-__all__ = ["BINARY", "LOG", "KubeletSession", "kubelet_session"]
-
-BINARY = "/usr/local/bin/kubelet"
-"""Where `--kubelet-binary` is in the machine."""
+__all__ = ["LOG", "KubeletSession", "kubelet_session"]
 
 _FOLDER = "/run/memqos/kubelet"
 LOG = f"{_FOLDER}/kubelet.log"
@@ -86,7 +83,7 @@ class KubeletSession:
         found: dict[str, Any] = json.loads(line)
         return found
 
-    def run(self, config: Mapping[str, Any], *, socket: str, anew: bool = False) -> None:
+    def run(self, config: Mapping[str, Any], *, binary: str, socket: str, anew: bool = False) -> None:
         """Have a kubelet running with this configuration, over the CRI server on this socket of the machine.
 
         One that runs with the same stays, unless anew; another is stopped first, and its pods run on.
@@ -106,7 +103,7 @@ class KubeletSession:
         }
         self._target.write(_CONFIG, json.dumps(config, indent=2).encode(), deadline=deadline)
         self._target.write(_KUBECONFIG, json.dumps(kubeconfig).encode(), deadline=deadline)
-        argv = [BINARY, f"--config={_CONFIG}", f"--kubeconfig={_KUBECONFIG}", "--hostname-override=memqos"]
+        argv = [binary, f"--config={_CONFIG}", f"--kubeconfig={_KUBECONFIG}", "--hostname-override=memqos"]
         # The field of the configuration came with 1.27; the flag is in all releases.
         argv += [f"--container-runtime-endpoint=unix://{socket}", "--v=2"]
         self.order("start", argv=argv)
