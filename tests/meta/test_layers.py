@@ -84,7 +84,14 @@ def test_pure_layers_touch_no_io(path):
     assert not called & {"open", "print", "input", "exec", "eval", "__import__"}
 
 
-TELL_TIME = {"enactor.kubelet.api_server", "clock", "agent.channel", "agent.cleanup", "collector.program", "mutants.programs.oci_runtime"}
+TELL_TIME = {
+    "enactor.kubelet.api_server",
+    "clock",
+    "agent.channel",
+    "agent.cleanup",
+    "collector.program",
+    "mutants.programs.oci_runtime",
+}
 """The clock, and programs that run on machines without memqos."""
 
 
