@@ -194,7 +194,7 @@ class NoSpaceError(EnvironmentNotAbleError):
 
 
 class MachineryError(MemqosError):
-    """The harness or what it stands on failed: says nothing about the system under test."""
+    """The harness or what it depends on failed: says nothing about the system under test."""
 
 
 class MachineError(MachineryError):

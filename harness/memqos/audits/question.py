@@ -1,4 +1,4 @@
-"""What an audit judges: a recording, and what a person says in its place or beside it."""
+"""What an audit judges: a recording, and the options that replace or add to it."""
 
 from __future__ import annotations
 

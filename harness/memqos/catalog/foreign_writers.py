@@ -1,4 +1,4 @@
-"""Programs beside kubelet and runtime that write cgroup files, or kill by them: which ones a recording shows.
+"""Programs other than kubelet and runtime that write cgroup files, or kill by them: which ones a recording shows.
 
 The list is vm/foreign-writers.toml, each entry with its source. A program is named only if the recording shows it: by a
 pod of its own, by an annotation of the pod in question, by a control file or a cgroup that only it has.
@@ -26,7 +26,7 @@ from memqos.validation import CheckedFile
 __all__ = ["FOREIGN_WRITER", "ForeignWriter", "foreign_writers", "killers", "with_writers"]
 
 FOREIGN_WRITER = "not the kubelet's value"
-"""What evidence of a program beside kubelet and runtime is called in a finding."""
+"""The key in a finding's evidence for a program other than kubelet and runtime."""
 
 
 _Text = Annotated[str, Meta(min_length=1, description="a string that is not empty")]

@@ -1,4 +1,4 @@
-"""KubeletConfigurations from files, and the catalogue of kubelets that suites stand in for."""
+"""KubeletConfigurations from files, and the catalogue of kubelets whose part suites play."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z._-]+", re.ASCII)
 _OF_VERSIONS = frozenset(
     {"dev", "dirty", "ds", "dfsg", "deb", "git", "incompatible", "unknown", "really", "nmu", "fips"}
 )
-"""Words that stand behind a plus sign in versions: runc 1.3.1+dev."""
+"""Words behind a plus sign in versions: runc 1.3.1+dev."""
 _EXAMPLE = "Write NAME@VERSION, such as runc@1.1.15, crun@1.21 or containerd@1.7.24+runc@1.3.6."
 
 

@@ -168,7 +168,7 @@ def _lines(text: str) -> list[tuple[int, str]]:
 
 
 def _separator(lines: Sequence[tuple[int, str]]) -> str:
-    """What stands between the cells of the header: blanks where nothing else does."""
+    """The separator of the header's cells; blanks by default."""
     head = lines[0][1]
     return max(_SEPARATORS, key=head.count) if any(one in head for one in _SEPARATORS) else ""
 

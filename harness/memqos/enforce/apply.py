@@ -68,7 +68,7 @@ class Enforcement:
         return todo
 
     def rewrite(self, cgroup: PlannedCgroup, *, past_driver: bool = False, deadline: Deadline) -> None:
-        """Write these knobs of a pod's cgroup that stands, as a resize does, and leave its other files alone.
+        """Write these knobs of an existing pod's cgroup, as a resize does, and leave its other files alone.
 
         past_driver: to the files alone. The plan in force has them from then on. Raises TargetError for a value that
         the kernel refuses, ValueError for a cgroup that is no pod's of the plan in force.

@@ -224,7 +224,7 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something to know beside the values: what it is about, where that was written ("" for nowhere), and the text."""
+    """A note on a plan: its subject, the place in the input ("" for none), and the text."""
 
     about: str
     origin: str

@@ -1,6 +1,6 @@
-"""What a machine's hardware looks like: CPUs, NUMA zones, distances, swap devices. A value, whatever boots it.
+"""What a machine's hardware looks like: CPUs, NUMA nodes, distances, swap devices. A value, whatever boots it.
 
-In which order the kernel turns to NUMA zones: to the nearest one that is allowed and has room.
+In which order the kernel turns to NUMA nodes: to the nearest one that is allowed and has room.
 
 A task's page is looked for on the zone of the CPU that it runs on, then on the others by their distance from that. The
 zones of cpuset.mems that it may not use are passed over. Where two are equally far, the kernel shares the load between
@@ -44,7 +44,7 @@ class HugePages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zone:
-    """One NUMA zone: its id, its memory in bytes and the CPUs that are local to it.
+    """One NUMA node: its id, its memory in bytes and the CPUs that are local to it.
 
     No memory (0) is a zone of CPUs alone, no CPUs a zone of memory alone; a zone has one of them at least.
     hugepages: set aside from its memory, at most one of each size; empty is none.

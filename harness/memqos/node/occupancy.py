@@ -92,7 +92,7 @@ class Tidying:
 
 
 class Occupancy:
-    """Who stands on a node now, put there by an enactor. Raises the machine's own failure as `vital` finds it."""
+    """The pods on a node now, put there by an enactor. Raises the machine's own failure as `vital` finds it."""
 
     def __init__(self, enactor: Enactor, *, tidying: Tidying, vital: Vital) -> None:
         self._enactor = enactor
@@ -123,7 +123,7 @@ class Occupancy:
             yield standing
 
     def standing(self) -> Enactment:
-        """What stands there; UsageError if nothing does."""
+        """The pods there; UsageError if there are none."""
         if self._standing is None:
             raise UsageError("no pods are on the node.", next_step="Admit some first.")
         return self._standing

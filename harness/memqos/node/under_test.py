@@ -150,7 +150,7 @@ class NodeUnderTest:
         )
 
     def narrowed(self, zone: int) -> contextlib.AbstractContextManager[None]:
-        """While the context lasts, a NUMA zone has 48 MiB free; see `node.machine.shortage`."""
+        """While the context lasts, a NUMA node has 48 MiB free; see `node.machine.shortage`."""
         return narrow_zone(self.target, zone)
 
     def memory_volume(self, *, noswap: bool) -> contextlib.AbstractContextManager[Mount]:
@@ -227,7 +227,7 @@ class NodeUnderTest:
     ) -> contextlib.AbstractContextManager[Population]:
         """These pods on the node, started and read; all of it is removed when the context ends.
 
-        zone: a NUMA zone that every container is bound to through CRI's cpuset_mems; None binds none. Of several every
+        zone: a NUMA node that every container is bound to through CRI's cpuset_mems; None binds none. Of several every
         container may use all, and runs on the CPUs of the first.
         Raises MachineryError if the node's own cgroups cannot be made; a single pod's failure is kept with the pod.
         """

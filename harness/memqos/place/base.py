@@ -89,7 +89,7 @@ class OfferedRuntime:
 
     @property
     def is_direct(self) -> bool:
-        """Whether no daemon stands between requests and the OCI runtime."""
+        """Whether there is no daemon between requests and the OCI runtime."""
         return not self.socket and not self.docker_sockets
 
 

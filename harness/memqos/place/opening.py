@@ -46,7 +46,7 @@ LONGEST_SOCKET = 100
 
 
 class Places:
-    """The places of one process, one after another or beside one another."""
+    """The places of one process, one after another or at the same time."""
 
     def __init__(self, settings: Settings, *, progress: Progress, builds: Mapping[str, str]) -> None:
         """builds: of each file that a person gave, the SHA-256 that it had when the run began, in whatever process."""
@@ -201,7 +201,7 @@ def prepare_places(settings: Settings, *, progress: Progress) -> None:
 
 
 def additions_for(settings: Settings) -> tuple[str, ...]:
-    """What the images have to have beside their profile's own, for the runtimes that are chosen."""
+    """The additions to the profiles' images that the chosen runtimes need."""
     wanted = {DOCKER: below_docker, GVISOR: is_gvisor}
     return tuple(name for name, is_wanted in wanted.items() if any(map(is_wanted, settings.runtime)))
 

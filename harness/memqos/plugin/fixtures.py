@@ -106,7 +106,7 @@ def qos_kubelet(request: pytest.FixtureRequest) -> KubeletCase:
 
 @pytest.fixture(scope="module")
 def qos_zone(request: pytest.FixtureRequest, qos_node: NodeUnderTest) -> int:
-    """A NUMA zone of the node: first its first one, then its last one."""
+    """A NUMA node of the node: first its first one, then its last one."""
     zones = qos_node.facts.zones
     return (zones[0] if request.param == "first" else zones[-1]).id
 

@@ -1,4 +1,4 @@
-"""Watching cgroups from inside a target: the port, and its adapter over memwatch, a small program beside the workload.
+"""Watching cgroups from inside a target: the port, and its adapter over memwatch, a small program on the target.
 
 What happens between two looks from outside is lost, and a look over ssh takes a tenth of a second. memwatch is woken by
 the kernel, so that a counter that rises, a stall or a killed process is seen when it happens.

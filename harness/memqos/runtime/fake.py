@@ -385,7 +385,7 @@ class FakeDockerRuntime(FakeRuntime):
         return handle
 
     def update_as(self, container: ContainerHandle, config: HostConfig, *, deadline: Deadline) -> None:  # noqa: ARG002
-        """Write what is named; the daemon keeps it beside what it was told before."""
+        """Write the named fields; the daemon keeps them with the earlier ones."""
         known = self._known(container, "ContainerUpdate")
         answer = _docker_accepted("ContainerUpdate", dockerd.docker_updated(self._kept[container.id], config))
         self.write_as_oci("ContainerUpdate", known.cgroup, answer.resources, known.specification)

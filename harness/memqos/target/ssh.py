@@ -61,7 +61,7 @@ class SshTarget(CarriedTarget):
             local.unlink(missing_ok=True)
 
     def is_connected(self) -> bool:
-        """Whether the kept connection stands, as far as this side knows."""
+        """Whether the kept connection is up, as far as this side knows."""
         return self._ask("-O", "check").returncode == 0
 
     def hang_up(self) -> None:
@@ -80,7 +80,7 @@ class SshTarget(CarriedTarget):
             )
 
     def _require_carried(self, doing: str, result: CommandResult) -> None:
-        """Raise unless the kept connection still stands, in which case 255 was the command's own status."""
+        """Raise unless the kept connection is still up; then 255 was the command's own status."""
         if 0 <= result.status != SSH_FAILED or (result.status > 0 and self.is_connected()):
             return
         raise self._diagnose(doing, lost=True) or TargetError(

@@ -325,7 +325,7 @@ def _other(between: Sequence[Span], setup: Setup) -> list[tuple[Course, list[Spa
 
 
 def _is_one(before: Course, first: Sequence[Span], after: Course, then: Sequence[Span]) -> bool:
-    """Whether two stretches beside each other are one: too short to be told apart, as where usage goes up and down."""
+    """Whether two adjacent stretches are one: too short to separate, as where usage goes up and down."""
     if {before, after} - {Course.SLEEPS, Course.RECLAIMS}:
         return False
     if before is after:

@@ -294,7 +294,7 @@ class _Static:
         self._table = self._tried = table or first
 
     def admit(self, pod: Pod) -> Admitted | Refusal:
-        """Place a pod beside those that were kept; its containers have all started once it is kept."""
+        """Place a pod with those that were kept; its containers have all started once it is kept."""
         outcome = admit(pod, table=self._table, policies=self._policies)
         if isinstance(outcome, Admitted):
             self._tried = pod_started(pod, outcome.table, self._policies)
@@ -323,7 +323,7 @@ class _Draft:
         self._table = self._tried = draft_table(kubelet.node, kubelet.settings)
 
     def admit(self, pod: Pod) -> DraftAdmitted | Refusal:
-        """Place a pod beside those that were kept."""
+        """Place a pod with those that were kept."""
         outcome = draft_admit(pod, qos=pod_qos(pod, pod_level=self._pod_level), table=self._table)
         if isinstance(outcome, DraftAdmitted):
             self._tried = outcome.table

@@ -236,7 +236,7 @@ def _enforcement(kubelet: Kubelet) -> Iterator[_Fault]:
     if len(set(given)) < len(given):
         yield field, "the same key is given twice.", "Keep one of them."
     if "none" in given and len(given) > 1:
-        yield field, "'none' stands alone: no other key may be given with it.", "Keep 'none', or leave it out."
+        yield field, "'none' excludes all other keys.", "Keep 'none', or leave it out."
     if not kubelet.cgroups_per_qos and (settings.enforce_node_allocatable is None or "pods" in given):
         what = "pods cannot be enforced (the default key) without cgroupsPerQOS."
         yield field, what, "Set cgroupsPerQOS to true, or enforceNodeAllocatable to [none]."

@@ -150,7 +150,7 @@ def _fault(pod: Pod, total: Request, requests: _Requests, policies: Policies) ->
 
 
 def _init_fault(request: Request, total: Request, sidecars: Request) -> str:
-    """Why a regular init container does not fit beside the sidecars before it; "" if it does."""
+    """Why a regular init container does not fit with the sidecars before it; "" if it does."""
     for kind, size in total.items():
         rest = size - sidecars.get(kind, 0)
         if request and request.get(kind, 0) > rest:

@@ -228,10 +228,12 @@ def kubelet_decision(old: Pod, new: Pod, others: Iterable[Pod], kubelet: Kubelet
         return _decision(kubelet, ResizeOutcome.INFEASIBLE, infeasible, rule)
     message, inputs = _deferred(new, others, kubelet)
     if message:
-        rule = "the node has no room for it beside the other pods: the kubelet tries again later"
+        rule = "the node has no room for it with the other pods: the kubelet tries again later"
         said = message if kubelet.release.has(Novelty.RESIZE_SAYS_WHY) else ""
         return _decision(kubelet, ResizeOutcome.DEFERRED, said, rule, inputs=inputs)
-    return _decision(kubelet, ResizeOutcome.IN_PROGRESS, "", "the resize fits beside the other pods", inputs=inputs)
+    return _decision(
+        kubelet, ResizeOutcome.IN_PROGRESS, "", "the resize fits on the node with the other pods", inputs=inputs
+    )
 
 
 def _decision(

@@ -87,7 +87,7 @@ class CrioSettings:
         return f" ({where})" if where else ""
 
     def notes(self) -> Iterator[tuple[str, str, str]]:
-        """What a reader has to know beside the plan: a setting, where it was written, and one clause about it."""
+        """Notes on a plan: a setting, where it was written, and one clause about it."""
         if self.pids_limit > 0:
             what = (
                 f"CRI-O writes {self.pids_limit} into pids.max of every container, which is not planned: a plan has "

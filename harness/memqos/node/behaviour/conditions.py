@@ -298,7 +298,7 @@ def counted(key: str) -> Condition:
 
 
 def gathered(key: str, zone: int) -> Condition:
-    """memory.numa_stat counts all that the workload holds on one NUMA zone; key: as of `counted`."""
+    """memory.numa_stat counts all that the workload holds on one NUMA node; key: as of `counted`."""
 
     def count(sample: Sample) -> int:
         return (numa_of(sample, key) or {}).get(zone, 0)

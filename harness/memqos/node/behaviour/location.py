@@ -1,4 +1,4 @@
-"""On which NUMA zones a container's memory was, and the findings that can be made of it.
+"""On which NUMA nodes a container's memory was, and the findings that can be made of it.
 
 How much of a container was in swap, what zswap compressed of that, and the findings that can be made of it.
 """
@@ -24,7 +24,7 @@ class Placed(Judged):
     """What memory.numa_stat and cpuset.mems tell of a container. kind: a row of memory.numa_stat: anon, file, shmem."""
 
     def is_only_on(self, *zones: int, kind: str = "anon") -> Finding:
-        """All of the container's memory of a kind was on these NUMA zones when it held the most of it.
+        """All of the container's memory of a kind was on these NUMA nodes when it held the most of it.
 
         What the runtime's own program read to make the container counts as its page cache, wherever that is: up to a
         batch of it may be elsewhere, beside all that the workload wrote. Not observable of a workload that held none.
@@ -44,7 +44,7 @@ class Placed(Judged):
         return self._finding(_NUMA_STAT, expected, _shown(kind, most), holds, why_not=self._held_none(kind))
 
     def ends_only_on(self, zone: int, *, kind: str = "anon") -> Finding:
-        """All of the container's memory of a kind was on this NUMA zone at the end, wherever it was before.
+        """All of the container's memory of a kind was on this NUMA node at the end, wherever it was before.
 
         Not observable of a workload that held none.
         """
@@ -60,7 +60,7 @@ class Placed(Judged):
         )
 
     def never_leaves(self, zone: int, *, kind: str = "anon") -> Finding:
-        """None of the container's memory of a kind was on another NUMA zone, in any sample, and some was on this one.
+        """None of the container's memory of a kind was on another NUMA node, in any sample, and some was on this one.
 
         For a program that never comes to hold what it asks for, and is killed: until it is dead it may take memory from
         any zone (kernel/cgroup/cpuset.c, cpuset_node_allowed), so one batch may be elsewhere. What the runtime uses

@@ -1,4 +1,4 @@
-"""How much of its pace a program keeps beside an aggressor: measured in turns on one machine, and judged by ranks.
+"""How much of its pace a program keeps next to an aggressor: measured in turns on one machine, and judged by ranks.
 
 Never by an absolute time: a host that is busy makes everything slower, and what is compared with each other was
 measured within seconds. Whether one program keeps more of its pace than another is a matter of how the turns of both
@@ -81,7 +81,7 @@ def taking_of(word: str) -> Taking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """How long it took a program to read all of its memory, alone and beside the aggressor: ms, above zero."""
+    """The time in which a program read all of its memory, alone and with the aggressor: ms, above zero."""
 
     undisturbed: float
     disturbed: float
@@ -103,7 +103,7 @@ def left_alone(turns: Sequence[Turn]) -> list[float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paces(Refaulting):
-    """The turns of each victim, by its key in the watch, beside each kind of aggressor."""
+    """The turns of each victim, by its key in the watch, with each kind of aggressor."""
 
     turns: Mapping[Taking, Mapping[str, Sequence[Turn]]]
 
@@ -156,7 +156,7 @@ class Paces(Refaulting):
         container = self._timed(pod)
         counts = self.squeeze.counts[container.key]
         why_not = exposed(counts) or gave_way_meanwhile(container, counts)
-        # In each turn it reads alone, and beside each kind of aggressor that there was.
+        # In each turn it reads alone, and with each kind of aggressor.
         turns = max(len(measured[container.key]) for measured in self.turns.values())
         return self._hardly_refaults(container, at_most=turns * READS * (1 + len(self.turns)), why_not=why_not)
 

@@ -181,7 +181,8 @@ def waits_of(report: tuple[ReportLine, ...]) -> dict[int, float]:
 
 
 STILL = 16 << 10
-"""Bytes that anonymous memory may move by and yet stand still: four pages of 4 KiB, for STILL_FAULTS major faults."""
+"""Bytes by which anonymous memory may change and still count as constant: four pages of 4 KiB, for STILL_FAULTS major
+faults."""
 
 STILL_FAULTS = 15
 """So many major faults are no accident: a program that starts has a few, and one that has its text has none."""
@@ -239,7 +240,7 @@ class Throttled(OomJudged):
             if still and abs(look[0] - still[0][0]) > STILL:
                 break
             still.append(look)
-        expected = f"anon that stands still while pgmajfault grows by at least {STILL_FAULTS}"
+        expected = f"anon constant while pgmajfault grows by at least {STILL_FAULTS}"
         if not still:
             return self._finding("memory.stat", expected, None, holds=False, key="pgmajfault")
         grown = still[0][1] - still[-1][1]

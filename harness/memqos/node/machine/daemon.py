@@ -1,4 +1,4 @@
-"""A daemon of the node beside its pods: it keeps a file in memory, and answers requests from it.
+"""A host daemon: it keeps a file in memory, and answers requests from it.
 
 It is in a cgroup of its own below one that a kubelet may reserve memory for, as a service in system.slice is.
 """

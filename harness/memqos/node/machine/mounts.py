@@ -125,7 +125,7 @@ class HugeVolume:
     before: Mapping[int, int]
 
     def is_only_on(self, zone: int) -> Finding:
-        """All huge pages that were taken since are of this NUMA zone; not observable while none are."""
+        """All huge pages that were taken since are of this NUMA node; not observable while none are."""
         taken = {one: total - free - self.before[one] for one, (total, free) in _counted(self.target).items()}
         shown = " ".join(f"N{one}={pages}" for one, pages in sorted(taken.items()))
         why = "" if any(taken.values()) else "no huge page is in use"

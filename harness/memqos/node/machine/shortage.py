@@ -1,4 +1,4 @@
-"""A node whose pods are soon short of memory: in one NUMA zone, or by what its kubelet reserves.
+"""A node whose pods are soon short of memory: in one NUMA node, or by what its kubelet reserves.
 
 A machine that is short of memory as a whole: most of it is set aside, and nothing but pods can make room.
 

@@ -1,6 +1,6 @@
 """Drift of what is above containers: a foreign write to a pod's cgroup, and what the enactor does about it.
 
-What a kubelet would not ask for: pods bound to NUMA zones or limited below what they use, classes with half.
+What a kubelet would not ask for: pods bound to NUMA nodes or limited below what they use, classes with half.
 
 And pods of several kubelets beside each other.
 """
@@ -72,7 +72,7 @@ def drift_finding(found: Sequence[Finding], pod: Pod, knob: Knob, setter: Setter
 
 
 Zones = int | Sequence[int]
-"""The NUMA zone that containers are bound to; or several that each may use, while it runs on the CPUs of the first."""
+"""The NUMA node that containers are bound to; or several that each may use, while it runs on the CPUs of the first."""
 
 _ASKED = Reason(
     rule="the container is bound to the NUMA nodes that the test requests",
@@ -155,7 +155,7 @@ def _bound_pod(pod: PlannedPod, mems: str, cpus: str) -> PlannedPod:
 
 
 def bound_container(container: PlannedContainer, mems: str, *, cpus: str = "") -> PlannedContainer:
-    """The container with its request naming these NUMA zones, and these CPUs; "" for those that it names anyway."""
+    """The container with its request naming these NUMA nodes, and these CPUs; "" for those that it names anyway."""
     resources = container.resources
     bound = dataclasses.replace(resources, cpuset_mems=mems, cpuset_cpus=cpus or resources.cpuset_cpus)
     return _asked(container, bound, Knob.CPUSET_MEMS, read_back(Knob.CPUSET_MEMS, Text(mems), 1), _ASKED)

@@ -1,4 +1,4 @@
-"""Containers that a test makes in a pod that stands, with the program and the resources that it chooses."""
+"""Containers that a test makes in a running pod, with the program and the resources that it chooses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NOTHING = ContainerResources()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Containers:
-    """Makes containers one at a time beside the pod's own, and removes each."""
+    """Makes containers one at a time in addition to the pod's own, and removes each."""
 
     requests: Requests
 

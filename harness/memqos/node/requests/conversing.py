@@ -292,7 +292,7 @@ class Conversation:
 
     @verb
     def ended_and_updated(self, case: RequestCase) -> Sequence[Finding]:
-        """An update of a container that has ended is answered, makes no cgroup, and changes nothing beside it."""
+        """An update of an exited container gets an answer, creates no cgroup, and changes nothing else."""
         pod = self.requests.pod
         before = self.requests.neighbours(pod)
         with self.containers.running(case.create) as handle:

@@ -1,4 +1,4 @@
-"""What happens in a container's life that is no request: restarts of what stands around it, and other containers.
+"""Events in a container's life other than requests: restarts around it, and other containers.
 
 Every file must hold afterwards what was asked for, as before.
 """
@@ -315,7 +315,7 @@ class Life:
 
     @verb
     def stopped_beside(self, case: RequestCase) -> Sequence[Finding]:
-        """A container that is stopped and removed leaves its pod, the containers beside it and what is above alone."""
+        """Stopping and removing a container does not change its pod, its neighbours or the cgroups above."""
         requests, pod = self.requests, self.requests.pod
         above = pod.planned.cgroup.path.ancestors
         before = requests.neighbours(pod, above)
@@ -337,19 +337,19 @@ class Life:
             return [found, *self.requests.shown(container, self.requests.pod, handle)]
 
     def _through(self, case: RequestCase, happens: Callable[[ContainerHandle], object]) -> Sequence[Finding]:
-        """A new container's files, and what stands beside it, after something happened."""
+        """A new container's files and its surroundings, after an event."""
         with self.containers.running(case.create) as handle:
             return self._held(self._asked_for(case.create), handle, happens)
 
     def _held(
         self, container: RequestedContainer, handle: ContainerHandle, happens: Callable[[ContainerHandle], object]
     ) -> Sequence[Finding]:
-        """The container's files, and what stands beside it, after something happened; they were right before it."""
+        """The container's files and its surroundings, after an event; they were right before it."""
         one = self._right_before(container, handle, lambda: container)
         return passed({NAME: one}, lambda: happens(handle), _all_are_seen)[NAME].result()
 
     def _stood(self, cases: Mapping[str, RequestCase], happens: Callable[[], object], within: Within) -> Outcomes:
-        """A container of each case, and what stands beside them, after something happened to all."""
+        """A container of each case and their surroundings, after an event for all of them."""
         return self._together(Life._stands, cases, happens, within)
 
     def _together(
@@ -367,7 +367,7 @@ class Life:
         return passed(each, _all_stand, happens, _all_are_seen, within=within)
 
     def _stands(self, case: RequestCase) -> Waiting:
-        """A container that waits until those of other cases stand as well, and is then seen and waits again."""
+        """A container that waits until those of other cases run as well, is then read, and waits again."""
         with self.containers.running(case.create, name=_one_of_several()) as handle:
             yield
             container = self._asked_for(case.create)

@@ -1,4 +1,4 @@
-"""Requests made of the runtime under test directly, in a pod that stands, and what must hold after them.
+"""Requests to the runtime under test directly, in a running pod, and what must hold after them.
 
 No kubelet's rules are in it: a container is created with one request, updated with others, and judged as a whole. Its
 neighbours are judged as well. Nothing that is asked for one container may change another's files, or the pod's.
@@ -86,7 +86,7 @@ READ_SECONDS = 60.0
 
 REQUEST_SECONDS = 60.0
 BESIDE, UPDATED = "beside", "updated"
-"""The containers that stand while other cases are judged."""
+"""The containers that run while other cases are judged."""
 LATER_SECONDS = 10.0
 """How long after an update what it changed, and what it may not change, is looked at at the earliest."""
 BASELINE = "asked-for-nothing"
@@ -140,7 +140,7 @@ class Requests:
         return next(iter(self.population.pods.values()))
 
     def apart(self) -> Requests:
-        """The same pod, in which what this one makes stands beside what others make."""
+        """The same pod, in which this one's containers run next to those of others."""
         pod = dataclasses.replace(self.pod, containers=dict(self.pod.containers), asked=dict(self.pod.asked))
         population = dataclasses.replace(self.population, pods={pod.pod.uid: pod})
         return dataclasses.replace(self, population=population)
@@ -279,7 +279,7 @@ class Requests:
         return standing.asker.look_at(standing)
 
     def look_at(self, standing: Standing) -> Sequence[Finding]:
-        """What stands in the pod of this one, which is removed then."""
+        """The containers in this one's pod, which are removed then."""
         pod = standing.pod
         with self.removing(pod, BESIDE), self.removing(pod, UPDATED):
             if standing.failure is not None:

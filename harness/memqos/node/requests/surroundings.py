@@ -1,4 +1,4 @@
-"""PURE: what stands beside a container's files: its neighbours, the place of its cgroup, its process's score.
+"""PURE: a container's surroundings: its neighbours, the place of its cgroup, its process's score.
 
 PURE: the systemd scope above a container's own cgroup, which may allow it less than it asked for.
 

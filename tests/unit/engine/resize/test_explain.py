@@ -25,7 +25,7 @@ def test_text():
         "Kubernetes 1.31, cgroup driver cgroupfs: 1 resize",
         "",
         "pod default/p: InProgress",
-        "  the resize fits beside the other pods",
+        "  the resize fits on the node with the other pods",
         "    source   resize v1.27 shipped; kubelet allocation.manager, canResizePod",
     ]
     assert lines[11:18] == [
