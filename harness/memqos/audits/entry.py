@@ -75,7 +75,7 @@ def audit(
         runtimes=_runtimes(runtime, tree),
         pods=None if pods is None else _pods(pods),
         settings=settings,
-        config=_names(kubelet_config),
+        config=_names(kubelet_config) or ("kubelet_config" if kubelet_config is not None else ""),
         node=load_facts(node) if isinstance(node, str | Path) else node,
         release=kubernetes,
         driver=None if driver is None else _named(driver, CgroupDriver, "cgroup driver"),

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from memqos.audits.answer import State
-from memqos.audits.fleet import Cause, Fleet, NodeRow
+from memqos.audits.fleet import Cause, Drift, Fleet, NodeRow
 from memqos.audits.node_state import Force, NodeState
 from memqos.version import __version__
 
-__all__ = ["metrics_text", "sarif_document"]
+__all__ = ["junit_text", "metrics_text", "sarif_document"]
 
 _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"deviates": "error", "known": "note"}
@@ -84,6 +84,49 @@ def _escaped(text: str) -> str:
     """A label's value: backslash, quote and line feed are escaped, other control characters are written out."""
     plain = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return "".join(char if char.isprintable() else f"\\\\x{ord(char):02x}" for char in plain)
+
+
+def junit_text(fleet: Fleet) -> str:
+    """JUnit XML: a suite for each node, a case for each pod and one for what is above pods.
+
+    A pod without enough evidence is skipped, a node that could not be judged is an error.
+    """
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<testsuites name="memqos audit">']
+    for row in fleet.rows:
+        lines += _suite(row)
+    return "\n".join([*lines, "</testsuites>"]) + "\n"
+
+
+def _suite(row: NodeRow) -> Iterator[str]:
+    drifts: dict[str, list[Drift]] = {}
+    for one in row.drifts:
+        drifts.setdefault(one.pod, []).append(one)
+    above = State.DRIFTED.value if "" in drifts else State.FULFILLED.value
+    cases = {} if row.error else {**row.states, "the node": above}
+    failed = sum(state == State.DRIFTED.value for state in cases.values())
+    skipped = sum(state == State.INSUFFICIENT_EVIDENCE.value for state in cases.values())
+    errors = int(bool(row.error))
+    counts = f'tests="{len(cases) + errors}" failures="{failed}" errors="{errors}" skipped="{skipped}"'
+    yield f'<testsuite name="{_xml(row.name)}" {counts}>'
+    if row.error:
+        yield f'<testcase classname="{_xml(row.name)}" name="the node"><error message="{_xml(row.error)}"/></testcase>'
+    for name, state in cases.items():
+        told = "; ".join(
+            f"{one.knob} of {one.subject} is {one.observed}, expected {one.expected}"
+            for one in drifts.get("" if name == "the node" else name, ())
+        )
+        inner = {
+            State.DRIFTED.value: f'<failure message="{_xml(told)}"/>',
+            State.INSUFFICIENT_EVIDENCE.value: f'<skipped message="{state}"/>',
+        }.get(state, "")
+        yield f'<testcase classname="{_xml(row.name)}" name="{_xml(name)}">{inner}</testcase>'
+    yield "</testsuite>"
+
+
+def _xml(text: str) -> str:
+    """Text in an attribute of XML, which has no other control characters than these."""
+    plain = "".join(char if char.isprintable() else " " for char in text)
+    return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
 
 def sarif_document(fleet: Fleet) -> dict[str, Any]:

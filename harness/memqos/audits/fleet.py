@@ -41,7 +41,7 @@ class NodeRow:
     """One node. place: how a person named it. error: why it could not be judged, "" if it was; code: its exit code.
 
     counts: findings by verdict. pods: pods by state. unseen: reasons why findings were not observable, with their
-    number. notes: what could not be read.
+    number. notes: what could not be read. states: by pod its state.
     """
 
     place: str
@@ -56,6 +56,7 @@ class NodeRow:
     drifts: tuple[Drift, ...] = ()
     unseen: Mapping[str, int] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict)
 
 
 def row_of(place: str, audit: Audit) -> NodeRow:
@@ -73,6 +74,7 @@ def row_of(place: str, audit: Audit) -> NodeRow:
         drifts=tuple(map(_drift, shown)),
         unseen=Counter(one.why_not for one in audit.of(Verdict.NOT_OBSERVABLE)),
         notes=audit.question.tree.notes,
+        states={name: state.value for name, state in audit.pods.items()},
     )
 
 

@@ -121,6 +121,8 @@ class Given:
                 f"the kubelet's configuration is not known: the kubelet is part of {tree.kubelet_inside}, which sets "
                 f"its flags; {_CONFIGZ} prints it for {self.argument}"
             )
+        if not self.config and tree.config_unread:
+            return f"the kubelet's configuration is not known: {tree.config_unread}; {_CONFIGZ} prints it"
         if self.settings is None and tree.drop_ins_unread:
             path, why = next(iter(tree.drop_ins_unread.items()))
             return f"the kubelet's configuration is not completely known: {path}: {why}"

@@ -164,6 +164,7 @@ class _Recording(Struct, frozen=True, kw_only=True):
     collected_at: str = ""
     root: bool = True
     configz: dict[str, Any] | None = None
+    config_unread: str = ""
     runtime_pods: tuple[RuntimePod, ...] | None = None
     machine: Machine = Machine()
     daemons: tuple[Daemon, ...] = ()
@@ -197,6 +198,7 @@ class RecordedTree:
     files and folders of drop-ins that the recording lacks, with the reason; `settings` is without them.
     checkpoints_unread: the same of the kubelet's checkpoints, as far as they were there. kubelet_inside: the program
     that the kubelet is part of, such as k3s-server, whose own flags and files set what it goes by; "" for none.
+    config_unread: why the kubelet's configuration is not in the recording, "" if it is, or if the kubelet has none.
     node_name: what the recording calls its node. machine, daemons, second_look: what `memqos collect` reads besides.
     collected_at: the node's own time, as RFC 3339 writes it, "" if it is not told. ending: pods whose sandbox has ended
     and that the kubelet has forgotten. notes: what could not be read, with the reason. cut_off: whether the file ends
@@ -221,6 +223,7 @@ class RecordedTree:
     drop_ins_unread: Mapping[str, str] = field(default_factory=dict)
     checkpoints_unread: Mapping[str, str] = field(default_factory=dict)
     kubelet_inside: str = ""
+    config_unread: str = ""
     node_name: str = ""
     machine: Machine = field(default_factory=Machine)
     daemons: tuple[Daemon, ...] = ()
@@ -296,9 +299,10 @@ def _tree(
         runtimes=_runtimes(data.get("node", {}), cgroups, file),
         hugetlb=node is not None and node.hugetlb,
         unread=found.unread,
-        drop_ins_unread=found.drop_ins_unread,
+        drop_ins_unread=found.drop_ins_unread if found.configz is None else {},
         checkpoints_unread=damaged,
         kubelet_inside=found.kubelet_inside,
+        config_unread=found.config_unread if found.configz is None and found.config is None else "",
         node_name=found.source,
         machine=found.machine,
         daemons=found.daemons,

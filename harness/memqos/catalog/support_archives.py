@@ -166,6 +166,8 @@ def _document(root: Path, place: str) -> dict[str, Any]:
         **({"kubelet": packages["kubelet"]} if "kubelet" in packages else {}),
         **_configured(node),
     }
+    if "config" not in found:
+        found["config_unread"] = "a sosreport has it only in " + " or ".join(_CONFIGS)
     return found | {"notes": dict(_missing(found, architecture))}
 
 

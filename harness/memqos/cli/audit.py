@@ -13,7 +13,7 @@ from memqos.cli.manifest_options import ManifestOptions, manifest_options
 from memqos.cli.node_options import KubeletOptions, NodeOptions, kubelet_options, node_options
 from memqos.cli.runtime_options import RuntimeOptions, runtime_options
 from memqos.cli.terminal import say, say_document, say_ignored
-from memqos.errors import ExitCode, UsageError
+from memqos.errors import ExitCode, MemqosError, UsageError
 
 __all__ = ["command"]
 
@@ -109,6 +109,7 @@ value. A known bug of the kubelet's release is reported as known. Exit codes: 0 
 @click.option("--looks", type=click.IntRange(1), help="End --watch after so many looks. Default: at Ctrl-C.")
 @click.option("--metrics", metavar="FILE", help="Write Prometheus text, for node_exporter's textfile collector.")
 @click.option("--sarif", metavar="FILE", help="Write SARIF 2.1.0.")
+@click.option("--junit", metavar="FILE", help="Write JUnit XML: a suite for each node, a case for each pod.")
 @click.option("--json", "as_json", is_flag=True, help="Print every finding as JSON; of several nodes, the deviations.")
 def command(**given: Any) -> int:
     """The page of `memqos audit`."""
@@ -147,6 +148,12 @@ class _Show:
     looks: int | None
     metrics: str | None
     sarif: str | None
+    junit: str | None
+
+    @property
+    def exports(self) -> dict[str, str | None]:
+        """The files that are written, by format."""
+        return {"metrics": self.metrics, "sarif": self.sarif, "junit": self.junit}
 
     def check(self, order: AuditOrder, *, several: bool) -> None:
         """UsageError for options that do not go together."""
@@ -160,15 +167,20 @@ class _Show:
 
 
 def _places(order: AuditOrder, words: tuple[str, ...], show: _Show) -> int:
-    from memqos.cli.audit_places import judged_places, places_in, write_exports
+    from memqos.audits.fleet import Fleet, row_of_error
+    from memqos.cli.audit_places import Judged, judged_places, places_in, write_exports
 
     places = places_in(words)
     if len(places) > 1 and (order.supposing or show.with_state):
         raise UsageError("it is about one node.", where="--what-if" if order.supposing else "--state")
-    found = judged_places(order, places, jobs=show.jobs, with_states=show.metrics is not None)
-    write_exports(found, metrics=show.metrics, sarif=show.sarif)
+    try:
+        found = judged_places(order, places, jobs=show.jobs, with_states=show.metrics is not None)
+    except MemqosError as error:
+        write_exports(Judged(fleet=Fleet(rows=(row_of_error(places[0], error),)), states={}), **show.exports)
+        raise
+    write_exports(found, **show.exports)
     if found.audit is not None:
-        return _one(order, found.audit, replace(show, metrics=None, sarif=None))
+        return _one(order, found.audit, replace(show, metrics=None, sarif=None, junit=None))
     if show.as_json:
         say_document(found.fleet.document())
     else:
@@ -178,7 +190,7 @@ def _places(order: AuditOrder, words: tuple[str, ...], show: _Show) -> int:
 
 def _one(order: AuditOrder, answer: Audit, show: _Show) -> int:
     """Print the audit of one node."""
-    if show.metrics is not None or show.sarif is not None:
+    if any(path is not None for path in show.exports.values()):
         _export(answer, show)
     say_ignored(answer.plan)
     tree = answer.question.tree
@@ -220,4 +232,4 @@ def _export(answer: Audit, show: _Show) -> None:
     place = answer.question.tree.source
     state = {place: node_state(answer)} if show.metrics is not None else {}
     judged = Judged(fleet=Fleet(rows=(row_of(place, answer),)), states=state, audit=answer)
-    write_exports(judged, metrics=show.metrics, sarif=show.sarif)
+    write_exports(judged, **show.exports)

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from memqos.audits.answer import Audit
-from memqos.audits.exported import metrics_text, sarif_document
+from memqos.audits.exported import junit_text, metrics_text, sarif_document
 from memqos.audits.fleet import Fleet, NodeRow, row_of, row_of_error
 from memqos.audits.node_state import NodeState, node_state
 from memqos.catalog.support_archives import is_archive
@@ -128,10 +128,12 @@ def _pool(jobs: int) -> Iterator[Executor]:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def write_exports(judged: Judged, *, metrics: str | None, sarif: str | None) -> None:
+def write_exports(judged: Judged, *, metrics: str | None, sarif: str | None, junit: str | None) -> None:
     """Write the formats of other programs; each file is replaced at once, so that no reader sees half of it."""
     if metrics is not None:
         _replace(metrics, metrics_text(judged.fleet, judged.states), "--metrics")
+    if junit is not None:
+        _replace(junit, junit_text(judged.fleet), "--junit")
     if sarif is not None:
         _replace(sarif, json.dumps(sarif_document(judged.fleet), indent=1) + "\n", "--sarif")
 

@@ -737,14 +737,7 @@ def configured(node: Node, kubelet: Kubelet) -> Dict[str, Any]:
         found["flags_omitted"] = sorted(set(kubelet.omitted))
         path = kubelet.path("config")
         if path:
-            text = node.read(path)
-            kept = None if text is None else kept_lines(text)
-            if kept is not None:
-                found["config"] = kept
-            elif text is not None:
-                node.notes[path] = "its form of YAML is not kept here (anchors, aliases, tags or one line)"
-            else:
-                node.notes.setdefault(path, "it does not exist")
+            found.update(config_in(node, path))
         folder = kubelet.path("config-dir")
         if folder:
             found.update(drop_ins_of(node, folder))
@@ -759,6 +752,18 @@ def configured(node: Node, kubelet: Kubelet) -> Dict[str, Any]:
     if damaged:
         found["checkpoints_unread"] = damaged
     return found
+
+
+def config_in(node: Node, path: str) -> Dict[str, str]:
+    """The configuration in a file, or why it is missing."""
+    text = node.read(path)
+    kept = None if text is None else kept_lines(text)
+    if kept is not None:
+        return {"config": kept}
+    if text is not None:
+        node.notes[path] = "its form of YAML is not kept here (anchors, aliases, tags or one line)"
+    node.notes.setdefault(path, "it does not exist")
+    return {"config_unread": "%s: %s" % (path, node.notes[path])}
 
 
 def drop_ins_of(node: Node, folder: str) -> Dict[str, Any]:
@@ -1238,6 +1243,8 @@ def collected(options: argparse.Namespace) -> Dict[str, Any]:
     document.update({"containers": told["containers"], "runtime_pods": told["runtime_pods"]})
     if kubelet is not None:
         document.update(configured(node, kubelet))
+    else:
+        document["config_unread"] = node.notes.get("kubelet", "no process of a kubelet was seen")
     if not options.no_api:
         document.update(
             of_the_api(node, urls_of(options, kubelet), token_of(node, options), options.ca_file, options.timeout)

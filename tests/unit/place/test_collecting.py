@@ -334,6 +334,18 @@ def test_a_node_of_a_cluster_is_read_by_a_pod_without_rights(node: NodeFolder, k
     assert all(one["readOnly"] for one in container["volumeMounts"])
 
 
+def test_without_the_running_configuration_nothing_is_judged_by_defaults(
+    node: NodeFolder, kubectl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The node has a factor and reservations; configz is forbidden, and its files cannot be seen from a pod."""
+    shutil.rmtree(node.root / "var")
+    document = dict(collecting.collected_at("kubectl://n1"))
+    assert "config" not in document
+    code, out = judged(document, tmp_path, capsys)
+    assert (code, ", 0 deviate" in out) == (0, True), out
+    assert "the kubelet's configuration is not known: /var/lib/kubelet/config.yaml: it does not exist" in out
+
+
 def test_a_pod_that_never_runs_is_removed(kubectl: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAILS", "1")
     with pytest.raises(TargetError, match="timed out waiting"):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -172,6 +173,23 @@ def test_sarif_has_a_rule_for_each_cause(told: Told, nodes: Path, tmp_path: Path
     assert re.fullmatch(
         r"[A-Za-z0-9._~/%-]+", run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
     )
+
+
+def test_junit_has_a_case_for_each_pod_and_an_error_for_what_was_not_judged(
+    told: Told, nodes: Path, tmp_path: Path
+) -> None:
+    spoil(nodes / "node-0001.json")
+    damage(nodes / "node-0002.json", "empty")
+    assert told(nodes, "--junit", tmp_path / "m.xml")[0] == 1
+    suites = list(ElementTree.parse(tmp_path / "m.xml").getroot())  # noqa: S314 - our own
+    assert [suite.get("tests") for suite in suites] == ["7", "7", "1", "7"]
+    assert [suite.get("errors") for suite in suites] == ["0", "0", "1", "0"]
+    failed = suites[1].findall("testcase/failure")
+    assert len(failed) == int(suites[1].get("failures", "0")) > 0
+    assert "memory.high of container" in failed[0].get("message", "")
+    code, _, _ = told(nodes / "node-0002.json", "--junit", tmp_path / "one.xml")
+    [suite] = ElementTree.parse(tmp_path / "one.xml").getroot()  # noqa: S314 - our own
+    assert (code, suite.get("errors")) == (4, "1")
 
 
 def test_names_in_a_recording_do_not_reach_the_terminal_as_they_are(told: Told, nodes: Path) -> None:
