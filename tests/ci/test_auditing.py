@@ -79,16 +79,16 @@ def test_the_sonobuoy_plugin_keeps_its_contract(plugin: Any, tmp_path: Path) -> 
         (tmp_path / "pods.json").write_text(json.dumps(node.pods))
         status, results = plugin(node.root)
     assert status == 0
-    assert (results / "done").read_text() == f"{results}/memqos.xml"
-    [suite] = ElementTree.parse(results / "memqos.xml").getroot()  # noqa: S314 - our own
+    assert (results / "done").read_text() == f"{results}/audit.xml"
+    [suite] = ElementTree.parse(results / "audit.xml").getroot()  # noqa: S314 - our own
     assert (suite.get("failures"), suite.get("errors")) == ("0", "0")
-    assert "Kubernetes 1.36" in (results / "memqos.txt").read_text()
+    assert "Kubernetes 1.36" in (results / "audit.txt").read_text()
 
 
 def test_the_sonobuoy_plugin_reports_a_node_that_it_cannot_read(plugin: Any, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     status, results = plugin(tmp_path / "empty")
     assert status == 0
-    [suite] = ElementTree.parse(results / "memqos.xml").getroot()  # noqa: S314 - our own
+    [suite] = ElementTree.parse(results / "audit.xml").getroot()  # noqa: S314 - our own
     assert suite.get("errors") == "1"
     assert (results / "done").exists()
