@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,12 @@ PODS = 4
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[NodeFolder]:
-    with node_folder(tmp_path, recorded_node("n1", pods=PODS, seed=3)) as made:
+def node() -> Iterator[NodeFolder]:
+    # The address of a UNIX socket has 107 bytes at most; folders of pytest's workers take more.
+    with (
+        tempfile.TemporaryDirectory(prefix="n") as short,
+        node_folder(Path(short), recorded_node("n1", pods=PODS, seed=3)) as made,
+    ):
         yield made
 
 
