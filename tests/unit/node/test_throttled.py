@@ -257,7 +257,7 @@ def test_half_of_nothing_is_no_limit_and_no_program_leaves_what_is_no_file():
         CATALOGUE.pod("holds-small"), KUBELETS["v1.37-default"], rests_on=chapter("limits").PREMISES
     )
     with watched as container:
-        with pytest.raises(UsageError, match="no program leaves a 'socket'"):
+        with pytest.raises(UsageError, match="no command leaves a 'socket'"):
             container.leave_a_third("socket")
         container.samples.clear()
         with pytest.raises(UsageError, match="uses no memory, so half of its usage cannot be a limit"):
