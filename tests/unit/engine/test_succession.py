@@ -203,3 +203,18 @@ def test_new_pods_and_pods_elsewhere_are_as_new():
     assert found.pod("uid-g") == planned(TIERED, "1.36").pod("uid-g")
     moved = (pod(equal("100m", "64Mi"), name="b"),)
     assert succession(alone, planned(OFF, "1.36", pods=moved)).pods == planned(OFF, "1.36", pods=moved).pods
+
+
+def test_a_pod_keeps_its_limit_of_processes_when_the_new_configuration_names_none():
+    """EnsureExists writes pids.max when it creates a pod's cgroup, and leaves one that exists."""
+    limited = planned(replace(ON, pod_pids_limit=4096), "1.36")
+    after = succession(limited, planned(ON, "1.36"))
+    kept = [one.cgroup.knobs[Knob.PIDS_MAX] for one in after.pods]
+    assert {(one.written, str(one.value)) for one in kept} == {(ABSENT, "4096")}
+    assert "this one already existed" in kept[0].reason.rule
+    again = succession(after, planned(ON, "1.36"))
+    assert [str(one.cgroup.knobs[Knob.PIDS_MAX].value) for one in again.pods] == ["4096"] * len(kept)
+    unlimited = succession(planned(replace(ON, pod_pids_limit=-1), "1.36"), planned(ON, "1.36"))
+    assert not any(Knob.PIDS_MAX in one.cgroup.knobs for one in unlimited.pods)
+    fresh = succession(planned(ON, "1.36", ()), planned(ON, "1.36"))
+    assert not any(Knob.PIDS_MAX in one.cgroup.knobs for one in fresh.pods)

@@ -111,7 +111,7 @@ def succession(before: Plan, after: Plan, *, remade: Collection[tuple[str, str]]
     old = {pod.uid: pod for pod in before.pods}
     above = {(cgroup.level, cgroup.path): cgroup for cgroup in (before.node, *before.qos, *before.reserved)}
     now = {cgroup.path for cgroup in after.reserved}
-    return replace(
+    found = replace(
         after,
         node=_over(above.get((Level.NODE, after.node.path)), after.node),
         qos=tuple(_over(above.get((Level.QOS, one.path)), one) for one in after.qos),
@@ -121,6 +121,20 @@ def succession(before: Plan, after: Plan, *, remade: Collection[tuple[str, str]]
         ),
         pods=tuple(_pod(old[pod.uid], pod, remade) if pod.uid in old else pod for pod in after.pods),
     )
+    return found if before.cgroup_version is not after.cgroup_version else _with_unnamed(before, found)
+
+
+def _with_unnamed(before: Plan, after: Plan) -> Plan:
+    """The plan with what pods' cgroups had that the new configuration does not name: pids.max of podPidsLimit."""
+    was = {pod.cgroup.path: pod.cgroup for pod in before.pods}
+
+    def named(pod: PlannedPod) -> PlannedPod:
+        old, knobs = was.get(pod.cgroup.path), pod.cgroup.knobs
+        gone = {} if old is None else {knob: one for knob, one in old.knobs.items() if knob not in knobs}
+        kept = {knob: _kept(pod.cgroup, one, one) for knob, one in gone.items() if one.value != knob.kernel_default}
+        return replace(pod, cgroup=replace(pod.cgroup, knobs={**knobs, **kept})) if kept else pod
+
+    return replace(after, pods=tuple(map(named, after.pods)))
 
 
 def _nothing(cgroup: PlannedCgroup) -> dict[Knob, Expected]:
