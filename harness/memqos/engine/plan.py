@@ -309,6 +309,7 @@ class Ruling:
 
     otherwise: what other versions of the runtime write, where it is not known which one runs. unasked: why nothing
     could ask for what is wanted, "" if it was asked for. unmodelled: why nothing can be expected, "" if something can.
+    unsettled: why the file may hold what `otherwise` has though all versions are known; "" where it is settled.
     """
 
     written: KnobValue
@@ -316,6 +317,7 @@ class Ruling:
     otherwise: tuple[KnobValue, ...] = ()
     unasked: str = ""
     unmodelled: str = ""
+    unsettled: str = ""
 
 
 Rulings = Mapping[Knob, Ruling]
@@ -346,6 +348,7 @@ def expected(
         undecided=undecided,
         unasked=ruling.unasked,
         unmodelled=ruling.unmodelled,
+        unsettled=ruling.unsettled,
     )
 
 

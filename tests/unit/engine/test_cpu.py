@@ -1,12 +1,17 @@
 """Edges of the conversions between CPUs, shares, weights and quotas that no table of upstream has."""
 
+from dataclasses import replace
+
 import pytest
 
 from memqos.engine.cgroup.control_files import cpu_limit
 from memqos.engine.cgroup.cpu import int64, milli_to_shares, shares_to_weight, systemd_quota
+from memqos.engine.expect import expect
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import UNEXPLAINED
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupVersion
+from memqos.model.node import CgroupDriver, CgroupVersion
+from tests.unit.engine.pods import NODE, ON, container, pod
 
 
 @pytest.mark.parametrize(("product", "kept"), [
@@ -56,3 +61,31 @@ def test_a_cpu_limit_in_the_files_of_both_versions(quota, period, on_v2, on_v1):
     assert {knob: str(one.written) for knob, one in found.items()} == dict(
         zip((Knob.CPU_CFS_QUOTA_US, Knob.CPU_CFS_PERIOD_US), on_v1, strict=True)
     )
+
+
+def test_systemd_may_have_rounded_a_pods_quota_where_the_kubelet_did_not():
+    """6612m are 661.2 percents. Up to 1.33 the kubelet writes them, and systemd 662 when a first scope starts below."""
+    pods = [pod(container(limits={"cpu": "6612m"}))]
+
+    def shown(release, driver):
+        kubelet = Kubelet.of(node=NODE, settings=ON, release=release, driver=driver)
+        return expect(pods, kubelet).pods[0].cgroup.knobs[Knob.CPU_MAX]
+
+    old = shown("1.33", CgroupDriver.SYSTEMD)
+    assert (str(old.written), old.shown) == ("661200 100000", "661200 100000 or 662000 100000")
+    assert "systemd writes its own, rounded up to whole percents" in old.unsettled
+    for release, driver, value in (
+        ("1.33", CgroupDriver.CGROUPFS, "661200 100000"),
+        ("1.34", CgroupDriver.SYSTEMD, "662000 100000"),
+    ):
+        settled = shown(release, driver)
+        assert (settled.shown, settled.unsettled) == (value, "")
+
+
+def test_on_cgroup_v1_the_quota_alone_may_be_rounded():
+    node = replace(NODE, cgroup_version=CgroupVersion.V1)
+    kubelet = Kubelet.of(node=node, settings=ON, release="1.30", driver=CgroupDriver.SYSTEMD)
+    knobs = expect([pod(container(limits={"cpu": "6612m"}))], kubelet).pods[0].cgroup.knobs
+    assert knobs[Knob.CPU_CFS_QUOTA_US].shown == "661200 or 662000"
+    assert knobs[Knob.CPU_CFS_PERIOD_US].shown == "100000"
+    assert knobs[Knob.CPU_CFS_PERIOD_US].unsettled == ""

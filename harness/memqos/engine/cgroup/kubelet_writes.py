@@ -6,6 +6,7 @@ Sources: kubelet `cgroupManagerImpl.toResources`, `maybeSetHugetlb`, `getCPUWeig
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from memqos.engine.cgroup.control_files import cpu_limit
 from memqos.engine.cgroup.cpu import shares_to_weight, systemd_quota
@@ -44,6 +45,14 @@ def _shares_reason(kubelet: Kubelet, what: str) -> Reason:
     return Reason(rule=f"cpu.shares are {what}", revision=revision, source="kubelet cm.MilliCPUToShares")
 
 
+_ROUNDED_LATER = (
+    "the kubelet writes the exact quota, and systemd writes its own, rounded up to whole percents of a CPU, when the "
+    "first container's scope starts below the pod's slice"
+)
+"""systemd realizes a slice anew when a unit below it needs controllers that none needed before, and writes all of its
+properties. Observed with systemd 257. Source: systemd core/cgroup.c, unit_realize_cgroup_now."""
+
+
 def quota_rulings(kubelet: Kubelet, quota: int, period: int) -> dict[Knob, Ruling]:
     """A pod's CPU limit: cpu.max, or quota and period of cgroup v1; µs, a quota of -1 is no limit."""
     rounded = quota
@@ -68,7 +77,16 @@ def quota_rulings(kubelet: Kubelet, quota: int, period: int) -> dict[Knob, Rulin
             rounding="" if rounded == quota else "up to whole percents, by the systemd driver (opencontainers/cgroups)",
         )
 
-    return cpu_limit(kubelet.node.cgroup_version, rounded, period, why)
+    found = cpu_limit(kubelet.node.cgroup_version, rounded, period, why)
+    if kubelet.driver is not CgroupDriver.SYSTEMD or (held := systemd_quota(quota, period)) == rounded:
+        return found
+    others = cpu_limit(kubelet.node.cgroup_version, held, period, why)
+    return {
+        knob: one
+        if one.written == others[knob].written
+        else replace(one, otherwise=(others[knob].written,), unsettled=_ROUNDED_LATER)
+        for knob, one in found.items()
+    }
 
 
 def hugetlb_rulings(kubelet: Kubelet, limits: Mapping[int, int], otherwise: int, what: str) -> dict[Knob, Ruling]:
