@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from memqos.catalog import numa_groups, numa_nodes
-from memqos.report.documents import answers, bundle, plan
+from memqos.report.documents import answers, bundle, exploration, plan
 from tests.docs.snippets import DOCS
 
 FILE = DOCS / "reference" / "memqos.schema.json"
@@ -52,10 +52,13 @@ DOCUMENTS: dict[str, type] = {
     "comparison": answers.Comparison,
     "support": answers.Support,
     "topology_file": numa_nodes.TopologyFile,
+    "exploration": exploration.Exploration,
+    "engine_exploration": exploration.EngineExploration,
+    "explored_finding": exploration.ExploredFinding,
 }  # fmt: skip
 """What memqos prints, keeps or reads as a whole; the other definitions are parts of these."""
 
-MODULES = (plan, bundle, answers, numa_nodes, numa_groups)
+MODULES = (plan, bundle, answers, exploration, numa_nodes, numa_groups)
 """The modules of the types."""
 
 OPEN = frozenset({"cache", "kept", "machine", "machine_host", "timing"})

@@ -118,7 +118,13 @@ LAYERS: dict[str, frozenset[str]] = {
         }
     ),
     # Random pods, configurations and requests
-    "exploration": frozenset({"errors", "model", "engine", "catalog", "third:hypothesis"}),
+    "exploration": frozenset(
+        {
+            "errors", "plain_file", "clock", "threads", "model", "engine", "runtime.base",
+            "target.base", "workload", "catalog", "config", "node", "place", "audits", "laboratory", "third:hypothesis",
+            "third:yaml",
+        }
+    ),
     # Systems made wrong on purpose, and what notices them; runs on machines without pytest
     "mutants": frozenset(
         {

@@ -32,6 +32,7 @@ PAGES: dict[str, str] = {
     "baseline": "Write a file that accepts a run's deviations until a date.",
     "mutants": "Make systems wrong on purpose, and see which claims notice.",
     "expect": "Print what every control file must hold for these pods, and why.",
+    "explore": "Draw random pods and requests, judge them, and shrink what deviates.",
     "audit": "Judge a node that runs pods, live or recorded: which control file deviates, and why.",
     "analyze": "Analyse a benchmark's samples above memory.high: sleeping, thrashing, killed, or ended otherwise.",
     "collect": "Collect a node that runs pods into a file for audit.",
@@ -63,6 +64,8 @@ def _page(verb: str) -> click.Command:  # noqa: C901, PLR0912 - one case for eac
             from memqos.cli.mutants import command
         case "expect":
             from memqos.cli.expect import command
+        case "explore":
+            from memqos.cli.explore import command
         case "audit":
             from memqos.cli.audit import command
         case "analyze":

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from memqos.catalog.kubelet_config import settings_of
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.validation import check_configuration
 from memqos.engine.releases.gates import enabled, stage
@@ -26,23 +23,21 @@ from memqos.exploration.amounts import (
     plainly,
 )
 from memqos.exploration.documents import Document
+from memqos.exploration.settings import HEAD, Configured
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts, NumaZone
 from memqos.model.quantity import Quantity
 
 __all__ = [
-    "Configured",
     "configurations",
     "feature_gates",
     "kubelet_settings",
     "nodes",
     "placing",
     "releases",
-    "settings_in",
     "small_node",
     "throttling_factors",
 ]
 
-HEAD = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
 _SWITCHES = (
     Gate.MEMORY_QOS,
     Gate.NODE_SWAP,
@@ -53,19 +48,6 @@ _SWITCHES = (
     Gate.POD_LEVEL_MANAGERS,
     Gate.NO_QUOTA_WITH_EXCLUSIVE_CPUS,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Configured:
-    """A kubelet: its release ("1.36") and its KubeletConfiguration as a document."""
-
-    kubernetes: str
-    config: Document
-
-    @property
-    def settings(self) -> KubeletSettings:
-        """The configuration as the rules read it."""
-        return settings_in(self.config)
 
 
 def releases(least: int = RELEASES[0], most: int = RELEASES[-1]) -> st.SearchStrategy[str]:
@@ -229,11 +211,6 @@ def placing(draw: st.DrawFn, configured: Configured, node: NodeFacts) -> Configu
         kubernetes=configured.kubernetes,
         config={**configured.config, "memoryManagerPolicy": "Static", "reservedMemory": zones},
     )
-
-
-def settings_in(config: Document) -> KubeletSettings:
-    """The settings of a KubeletConfiguration; ManifestError for one that no kubelet accepts."""
-    return settings_of(json.dumps(config).encode(), "kubelet.json")
 
 
 def kubelet_settings(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from memqos.catalog.manifests import Manifest, manifests_in
 from memqos.exploration.amounts import (
     MIB,
     MOST_CPU,
@@ -22,10 +19,11 @@ from memqos.exploration.amounts import (
     once_in,
 )
 from memqos.exploration.documents import Document
+from memqos.exploration.pods import pod_of
 from memqos.model.pod import Pod
 from memqos.model.quantity import Quantity
 
-__all__ = ["ANY_POD", "RUNNABLE", "PodShape", "manifests", "pod_of", "pods", "pods_together"]
+__all__ = ["ANY_POD", "RUNNABLE", "PodShape", "manifests", "pods", "pods_together"]
 
 IMAGE = "memqos.local/memload:1"
 SECONDS = "2"
@@ -59,7 +57,7 @@ class PodShape:
 
 
 ANY_POD = PodShape()
-RUNNABLE = PodShape(least_limit=32 * MIB, least_quota=200, huge_pages=False)
+RUNNABLE = PodShape(least_limit=32 * MIB, least_quota=500, huge_pages=False)
 """Pods whose containers start on a machine: a limit has to hold a runtime's own process while it makes a container."""
 
 
@@ -94,11 +92,10 @@ def _put(draw: st.DrawFn, found: Document, name: str, shape: PodShape) -> None:
     least, most = (shape.least_limit, shape.memory) if of_memory else (shape.least_quota, shape.cpu)
     counts = drawn_bytes if of_memory else drawn_cpu
     limit = counts(draw, least, most) if once_in(draw, 2) else None
-    if once_in(draw, 2):
-        request = counts(draw, 0, most if limit is None else limit)
-        found["requests"][name] = _amount(draw, shape, name, request, whole=request == limit)
-    if limit is not None:
-        found["limits"][name] = _amount(draw, shape, name, limit)
+    request = counts(draw, 0, most if limit is None else limit) if once_in(draw, 2) else None
+    for part, count in (("requests", request), ("limits", limit)):
+        if count is not None:
+            found[part][name] = _amount(draw, shape, name, count, whole=request == limit)
 
 
 def _amount(draw: st.DrawFn, shape: PodShape, name: str, count: int, *, whole: bool = False) -> int | str:
@@ -188,20 +185,6 @@ def _whole(amounts: Mapping[str, Quantity], name: str) -> int:
     return amounts[name].milli_value if name == "cpu" else amounts[name].value
 
 
-def pod_of(manifest: Document, *, uid: str = "") -> Pod:
-    """The pod of a manifest as the API server stores it. uid: "" for one that its name decides.
-
-    Raises ManifestError, as `load_pods` does.
-    """
-    [pod] = [
-        pod
-        for one in manifests_in(io.BytesIO(json.dumps(manifest).encode()), "pod.json")
-        if isinstance(one, Manifest)
-        for pod in one.pods
-    ]
-    return replace(pod, submission=None, uid=uid or pod.uid)
-
-
 def pods(shape: PodShape = ANY_POD, *, name: str = "p") -> st.SearchStrategy[Pod]:
     """Pods as the API server stores them."""
     return manifests(shape, name=name).map(pod_of)
@@ -212,9 +195,3 @@ def pods_together(least: int = 1, most: int = 3, shape: PodShape = ANY_POD) -> s
     return st.integers(least, most).flatmap(
         lambda count: st.tuples(*(pods(shape, name=f"p{number}") for number in range(count)))
     )
-
-
-def containers_in(manifest: Document) -> Sequence[Document]:
-    """All containers of a manifest, init containers first."""
-    spec = manifest["spec"]
-    return [*spec.get("initContainers", []), *spec.get("containers", [])]

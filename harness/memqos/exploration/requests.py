@@ -15,6 +15,8 @@ __all__ = ["cri_requests", "lifecycles", "requests"]
 
 LEAST_LIMIT = 32 * MIB
 """A limit that a container starts under."""
+LEAST_HIGH = 48 * MIB
+"""A memory.high that does not slow down a runtime's own process while it makes a container."""
 _MOST_PROTECTED = 1 << 36
 _PERIODS = (100_000, 50_000, 10_000, 200_000)
 _ZONES = ("", "", "0", "1", "0-1")
@@ -39,23 +41,23 @@ def requests(
         found["cpu_shares"] = draw(st.integers(2, 262144))
     if once_in(draw, 2):
         period = chosen(draw, _PERIODS)
-        found |= {"cpu_period": period, "cpu_quota": draw(st.integers(period // 5, period * 4))}
+        found |= {"cpu_period": period, "cpu_quota": draw(st.integers(period // 2, period * 4))}
     if not update and once_in(draw, 2):
         found["oom_score_adj"] = draw(st.integers(-997, 1000))
     for field in ("cpuset_cpus", "cpuset_mems"):
         if (text := chosen(draw, zones)) and once_in(draw, 2):
             found[field] = text
-    if unified := _unified(draw, least_limit):
+    if unified := _unified(draw):
         found["unified"] = unified
     return found
 
 
-def _unified(draw: st.DrawFn, least_limit: int) -> Document:
+def _unified(draw: st.DrawFn) -> Document:
     found: Document = {}
     for name, least, most in (
         ("memory.min", 0, _MOST_PROTECTED),
         ("memory.low", 0, _MOST_PROTECTED),
-        ("memory.high", least_limit, _MOST_PROTECTED),
+        ("memory.high", LEAST_HIGH, _MOST_PROTECTED),
     ):
         if once_in(draw, 2):
             found[name] = str(drawn_bytes(draw, least, most))

@@ -28,7 +28,7 @@ from memqos.place.base import Place
 from memqos.place.opening import check_host, check_places, prepare_places
 from memqos.report.words import slug
 
-__all__ = ["Bench", "lab"]
+__all__ = ["Bench", "Disposal", "lab"]
 
 _OF_RUNS = frozenset(
     {"all", "baseline", "keep_vm", "kubernetes", "last_failed", "results", "shard", "strict_known", "time_budget"}
@@ -146,7 +146,7 @@ def lab(
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="memqos-lab-")))
         else:
             folder = Path(results)
-        owner = _Disposes()
+        owner = Disposal()
         stations = Stations(chosen, results=folder, notices=shown, owner=owner, builds=builds, enactor=enactor)
         bench = Bench(stack.enter_context(stations.opened(system)), chosen, results=folder)
         stack.callback(bench.clear)
@@ -156,7 +156,7 @@ def lab(
             owner.ends = True
 
 
-class _Disposes:
+class Disposal:
     """At the end pods stay on a machine that is deleted, and are removed from a machine that stays."""
 
     def __init__(self) -> None:

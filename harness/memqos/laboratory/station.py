@@ -17,7 +17,7 @@ import functools
 import importlib.metadata
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -64,6 +64,7 @@ __all__ = [
     "Stations",
     "host",
     "known_deviations",
+    "known_fault_or_not",
     "known_or_not",
     "runtimes_in_use",
     "runtimes_of",
@@ -173,6 +174,23 @@ def known_or_not(finding: Finding, claim: str, station: Station | None, lists: t
         return finding
     runtimes = runtimes_told(station.runtimes, kernel=station.node.facts.kernel)
     return amended(finding, claim, listed, runtimes=runtimes, driver=str(station.key.driver))
+
+
+def known_fault_or_not(
+    finding: Finding, chapters: Collection[str], station: Station, lists: tuple[Path, ...] = ()
+) -> Finding:
+    """The finding as known if a claim of one of these chapters has such a deviation listed for what runs there.
+
+    It is for findings of no claim, such as those about random pods: the same file deviates by the same fault. Errors
+    are as of `known_deviations`.
+    """
+    runtimes = runtimes_told(station.runtimes, kernel=station.node.facts.kernel)
+    for entry in known_deviations(lists):
+        if entry.claim.partition("/")[0] in chapters and entry.fits(finding, entry.claim):
+            told = amended(finding, entry.claim, [entry], runtimes=runtimes, driver=str(station.key.driver))
+            if told is not finding:
+                return told
+    return finding
 
 
 _PACKAGES = ("grpcio", "protobuf", "pytest", "pytest-testinfra", "pytest-xdist", "PyYAML", "qemu.qmp")

@@ -199,17 +199,21 @@ FAKE_RUNTIME = "fake"
 class FakePlace:
     """The Place port in memory. runtimes: the CRI and OCI runtime that its runtime imitates; versions: the same.
 
+    kind: makes its runtime, such as one that is wrong on purpose; None for the one that fits `runtimes`.
     cgroups: its cgroups, for tests that change them or put another enactor there. health: what it is taken for.
 
     Pods with init containers never come up on it: nothing runs, so none ends.
     """
 
-    def __init__(self, *, facts: NodeFacts = FAKE_FACTS, runtimes: Runtimes = TRIXIE) -> None:
+    def __init__(
+        self, *, facts: NodeFacts = FAKE_FACTS, runtimes: Runtimes = TRIXIE, kind: type[FakeRuntime] | None = None
+    ) -> None:
         legacy = facts.cgroup_version is CgroupVersion.V1
         hierarchy = FAKE_LEGACY if legacy else FAKE_HIERARCHY
         zones = str(read_back(Knob.CPUSET_MEMS, Text(",".join(str(zone.id) for zone in facts.zones)), facts.page_size))
         self.cgroups = FakeCgroups(page_size=facts.page_size, hierarchy=hierarchy, zones=zones)
         self.versions = runtimes
+        self._kind = kind or _KINDS.get(runtimes.cri.runtime, FakeRuntime)
         self._runtimes: dict[CgroupDriver, FakeRuntime] = {}
         self._target = FakeTarget(
             files={"/proc/sys/kernel/osrelease": f"{facts.kernel}\n".encode()},
@@ -251,8 +255,7 @@ class FakePlace:
     def runtime(self, driver: CgroupDriver) -> FakeRuntime:
         """The runtime under this driver: one and the same for as long as the place is there."""
         if driver not in self._runtimes:
-            kind = _KINDS.get(self.versions.cri.runtime, FakeRuntime)
-            self._runtimes[driver] = kind(self.cgroups, driver=driver, runtimes=self.versions)
+            self._runtimes[driver] = self._kind(self.cgroups, driver=driver, runtimes=self.versions)
         return self._runtimes[driver]
 
     @contextlib.contextmanager

@@ -13,7 +13,6 @@ except ModuleNotFoundError as error:
 from memqos.exploration.admissions import Situation, admission_objects, resizes, situations
 from memqos.exploration.amounts import byte_counts, cpu_counts, spellings, spelt
 from memqos.exploration.configurations import (
-    Configured,
     configurations,
     feature_gates,
     kubelet_settings,
@@ -22,8 +21,10 @@ from memqos.exploration.configurations import (
     releases,
     throttling_factors,
 )
-from memqos.exploration.manifests import ANY_POD, RUNNABLE, PodShape, manifests, pod_of, pods, pods_together
+from memqos.exploration.manifests import ANY_POD, RUNNABLE, PodShape, manifests, pods, pods_together
+from memqos.exploration.pods import pod_of
 from memqos.exploration.requests import cri_requests, lifecycles, requests
+from memqos.exploration.settings import Configured
 
 __all__ = [
     "ANY_POD",

@@ -1,0 +1,145 @@
+"""`memqos explore`: random pods, configurations and requests on a machine; what goes wrong, shrunk to the smallest."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from memqos.cli.settings import MACHINE, setting_option, settings_from
+from memqos.cli.terminal import say
+from memqos.config.table import SETTINGS
+from memqos.enactor.registry import MEMQOS, require_enactor
+from memqos.errors import EnvironmentNotAbleError, ExitCode, UsageError
+
+__all__ = ["command"]
+
+HELP = """Draw random pods, kubelet configurations and requests, judge what the machine makes of them, and shrink what
+deviates to the smallest example.
+
+Examples are pods of every kind (init containers, sidecars, overhead, pod-level resources, amounts of every size and
+spelling), resizes, restarts of the kubelet with another configuration, and lifecycles of a container: create, update,
+exec, restart, daemon-reload, in random order. Many are tried beside each other on one machine, and every control file
+is judged. A deviation is tried again with ever smaller examples; the smallest one is printed with the command that
+repeats it. Known deviations are reported as known.
+
+\b
+Examples:
+  memqos explore                                    ten minutes with containerd and runc
+  memqos explore --runtime oci:crun --minutes 30    a runtime without a daemon: three times as many containers
+  memqos explore --runtime-binary ./my-runc --database found   your runtime; findings are kept in the folder found
+  memqos explore --kubernetes 1.36 --kubelet-config kubelet.yaml   one kubelet, random pods
+  memqos explore --runtime oci:runc --against crun  the same requests to two runtimes: what differs
+  memqos explore --replay found/pods-container-memory.min.json     one example again
+  memqos explore --expect                           plan and audit random pods, without a machine
+
+The session ends after --minutes, or with Ctrl-C, which loses nothing. With --database, the findings of earlier sessions
+are tried first. The same --seed draws the same examples.
+"""
+
+_MACHINE = (*MACHINE, "profile", "target", "cri-socket", "driver", "kubernetes", "runtime-version", "known", "parallel")
+_SETTINGS = [one for one in SETTINGS if one.name in _MACHINE]
+_EXTRA = "hypothesis"
+
+
+def _explore(
+    *,
+    minutes: float,
+    seed: int | None,
+    database: str | None,
+    as_json: str | None,
+    replay: str | None,
+    against: str | None,
+    enactor: str,
+    kubelet_config: str | None,
+    engine_alone: bool,
+    **given: Any,
+) -> int:
+    if importlib.util.find_spec(_EXTRA) is None:
+        raise EnvironmentNotAbleError(
+            "memqos explore needs hypothesis, which is not installed.", next_step="pip install 'memqos[explore]'"
+        )
+    from memqos.exploration.running import Order, explored, explored_engine  # noqa: PLC0415 - hypothesis may be missing
+
+    require_enactor(enactor)
+    settings = settings_from(given)
+    order = Order(
+        settings=settings,
+        minutes=minutes,
+        seed=random.SystemRandom().randrange(1 << 32) if seed is None else seed,
+        database=Path(database) if database else None,
+        replay=Path(replay) if replay else None,
+        against=against or "",
+        enactor=enactor,
+        kubelet_config=Path(kubelet_config) if kubelet_config else None,
+    )
+    if engine_alone:
+        if replay or against:
+            raise UsageError("--expect uses no machine: leave out --replay and --against.")
+        return _ended(*explored_engine(order, say), as_json)
+    return _ended(*explored(order, say), as_json)
+
+
+def _ended(document: Mapping[str, Any], code: ExitCode, as_json: str | None) -> int:
+    """Write the JSON document, and give the exit code."""
+    if as_json is not None:
+        text = json.dumps(document, indent=1)
+        if as_json == "-":
+            click.echo(text)
+        else:
+            try:
+                Path(as_json).write_text(f"{text}\n", encoding="utf-8")
+            except OSError as error:
+                raise UsageError(f"{error.strerror}.", where=as_json, next_step="Give another --json FILE.") from None
+    return code
+
+
+command = click.Command(
+    name="explore",
+    help=HELP,
+    callback=_explore,
+    params=[
+        click.Option(
+            ["--minutes"],
+            type=click.FloatRange(min=0, min_open=True),
+            default=10.0,
+            show_default=True,
+            metavar="N",
+            help="End the session after this time; what is being shrunk then is kept as it is.",
+        ),
+        click.Option(["--seed"], type=click.IntRange(min=0), metavar="N", help="Draw what this seed draws."),
+        click.Option(
+            ["--database"],
+            metavar="DIR",
+            help="Keep each finding as a file in this folder, and try what it holds first. A team may share it.",
+        ),
+        click.Option(
+            ["--replay"], metavar="FILE", help="Try the example in this file of a database, and nothing else."
+        ),
+        click.Option(
+            ["--against"],
+            metavar="RUNTIME|PROFILE",
+            help="Try every example on this runtime (or profile) too, and report what differs; the engine has no say.",
+        ),
+        click.Option(
+            ["--kubelet-config"],
+            metavar="FILE",
+            help="The KubeletConfiguration of every kubelet. Default: random ones.",
+        ),
+        click.Option(
+            ["--enactor"], default=MEMQOS, show_default=True, metavar="NAME", help="What carries out plans on the node."
+        ),
+        click.Option(
+            ["--expect", "engine_alone"],
+            is_flag=True,
+            help="Use no machine: plan random pods, and audit the plan's own tree, which must conform everywhere.",
+        ),
+        click.Option(["--json", "as_json"], metavar="FILE", help="Write the report as JSON; - for standard output."),
+        *map(setting_option, _SETTINGS),
+    ],
+)

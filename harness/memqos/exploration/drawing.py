@@ -1,0 +1,127 @@
+"""Batches of examples, drawn by a seed: the same seed, hypothesis and memqos draw the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from memqos.exploration.admissions import resizes
+from memqos.exploration.amounts import MIB
+from memqos.exploration.configurations import configurations
+from memqos.exploration.documents import Document
+from memqos.exploration.examples import Example, Kind
+from memqos.exploration.manifests import RUNNABLE, PodShape, manifests
+from memqos.exploration.requests import lifecycles
+from memqos.exploration.settings import HEAD, Configured
+from memqos.model.node import CgroupDriver, NodeFacts
+
+__all__ = ["Batches", "drawn"]
+
+T = TypeVar("T")
+
+SMALL = PodShape(
+    containers=2,
+    init=0,
+    overhead=False,
+    pod_level=False,
+    huge_pages=False,
+    memory=200 * MIB,
+    cpu=600,
+    least_limit=48 * MIB,
+    least_quota=500,
+)
+"""Pods that a node of two CPUs and 2 GiB has room for, with what they are resized to."""
+_PODS, _LIVES, _RESIZES, _RESTARTS = 10, 16, 3, 6
+_TURNS = (Kind.PODS, Kind.LIFECYCLE, Kind.PODS, Kind.RESIZE, Kind.PODS, Kind.LIFECYCLE, Kind.RESTART)
+_FIRST_RESIZE = 33
+_RESIZABLE = ("1.33", "1.34", "1.35", "1.36", "1.37")
+
+
+def drawn(strategy: st.SearchStrategy[T], count: int, *, by: str, key: Callable[[T], str] = repr) -> list[T]:
+    """This many different examples of a strategy, fewer if it has not so many. by: the seed as a text."""
+    found: dict[str, T] = {}
+
+    # hypothesis begins with the smallest example, and repeats parts of earlier ones.
+    @seed(int(hashlib.sha256(by.encode()).hexdigest()[:12], 16))
+    @settings(
+        max_examples=2 * count + 8,
+        phases=[Phase.generate],
+        database=None,
+        deadline=None,
+        derandomize=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def collect(one: T) -> None:
+        found.setdefault(key(one), one)
+
+    collect()
+    return list(found.values())[-count:]
+
+
+def _text(document: object) -> str:
+    return json.dumps(document, sort_keys=True, default=str)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batches:
+    """Draws examples for a node, batch by batch.
+
+    seed: of the session. releases: of kubelets, () for any. config: the KubeletConfiguration of all kubelets, None for
+    random ones. node, driver: of the machine. shape: of pods. kinds: of examples.
+    """
+
+    seed: int
+    node: NodeFacts
+    driver: CgroupDriver
+    releases: Sequence[str] = ()
+    config: Document | None = None
+    shape: PodShape = RUNNABLE
+    kinds: Sequence[Kind] = tuple(Kind)
+
+    def batch(self, number: int) -> Sequence[Example]:
+        """The examples of one round; all of them can be tried beside each other."""
+        turns = [kind for kind in _TURNS if kind in self.kinds]
+        kind, by = turns[number % len(turns)], f"{self.seed} {number}"
+        match kind:
+            case Kind.PODS:
+                kubelet = self._kubelet(by)
+                return [Example(kubelet=kubelet, pods=(one,)) for one in self._manifests(_PODS, by)]
+            case Kind.LIFECYCLE:
+                plain = Configured(kubernetes="1.36", config={**HEAD, "failSwapOn": False})
+                several = drawn(lifecycles(), _LIVES, by=by, key=_text)
+                return [Example(kubelet=plain, steps=tuple(steps)) for steps in several]
+            case Kind.RESIZE:
+                return self._resizes(by)
+            case Kind.RESTART:
+                first, then = self._kubelet(f"{by} first"), self._kubelet(f"{by} then")
+                return [Example(kubelet=first, pods=(one,), then=(then,)) for one in self._manifests(_RESTARTS, by)]
+
+    def _manifests(self, count: int, by: str) -> list[Document]:
+        return drawn(manifests(self.shape), count, by=by, key=_text)
+
+    def _resizes(self, by: str) -> Sequence[Example]:
+        strategy = manifests(SMALL).flatmap(lambda one: st.tuples(st.just(one), resizes(one, SMALL)))
+        kubelet = self._kubelet(by, among=_RESIZABLE)
+        # A kubelet resizes no container that may swap.
+        swapless = {**kubelet.config, "memorySwap": {"swapBehavior": "NoSwap"}}
+        kubelet = Configured(kubernetes=kubelet.kubernetes, config=swapless)
+        return [
+            Example(kubelet=kubelet, pods=(before,), to=after)
+            for before, after in drawn(strategy, _RESIZES, by=by, key=_text)
+        ]
+
+    def _kubelet(self, by: str, among: Sequence[str] = ()) -> Configured:
+        releases = [one for one in self.releases if not among or one in among] or list(among or self.releases)
+        digest = int(hashlib.sha256(f"{by} release".encode()).hexdigest()[:8], 16)
+        release = releases[digest % len(releases)] if releases else None
+        if self.config is not None:
+            return Configured(kubernetes=release or "1.36", config=self.config)
+        strategy = configurations(kubernetes=release, node=self.node, driver=self.driver)
+        return drawn(strategy, 6, by=by, key=lambda one: _text([one.kubernetes, one.config]))[-1]

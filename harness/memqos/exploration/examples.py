@@ -1,0 +1,137 @@
+"""What is tried on a machine, as data: pods under a kubelet, what becomes of them, or a container's lifecycle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from memqos.catalog.kubelets import KubeletCase
+from memqos.engine.releases.release import Release, Variant
+from memqos.errors import ManifestError, UsageError
+from memqos.exploration.documents import Document
+from memqos.exploration.lifecycles import check_lifecycle
+from memqos.exploration.pods import pod_of
+from memqos.exploration.settings import Configured
+
+__all__ = ["Example", "Kind", "example_of", "kubelet_case"]
+
+
+class Kind(StrEnum):
+    """What an example is about.
+
+    PODS: pods are admitted. RESIZE: the one pod is resized in place. RESTART: the kubelet comes back with other
+    configurations, one after another, while pods run. LIFECYCLE: a container goes through steps.
+    """
+
+    PODS = "pods"
+    RESIZE = "resize"
+    RESTART = "restart"
+    LIFECYCLE = "lifecycle"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One thing to try.
+
+    kubelet: under which it happens. pods: manifests, in the order of their admission. to: the manifest that the first
+    pod is resized to; None for no resize. then: the kubelets that come after this one. steps: of a lifecycle, whose
+    container is in a pod that asks for nothing.
+    """
+
+    kubelet: Configured
+    pods: Sequence[Document] = ()
+    to: Document | None = None
+    then: Sequence[Configured] = ()
+    steps: Sequence[Document] = field(default_factory=tuple)
+
+    @property
+    def kind(self) -> Kind:
+        """What it is about."""
+        if self.steps:
+            return Kind.LIFECYCLE
+        if self.to is not None:
+            return Kind.RESIZE
+        return Kind.RESTART if self.then else Kind.PODS
+
+    @property
+    def together(self) -> str:
+        """Examples for which this is the same can be tried beside each other on one machine."""
+        own = [_kubelet_document(one) for one in (self.kubelet, *self.then)]
+        return json.dumps([self.kind.value, own], sort_keys=True)
+
+    def check(self) -> None:
+        """Raise ManifestError or UsageError for a manifest, configuration or lifecycle that is not valid."""
+        for manifest in (*self.pods, *([self.to] if self.to is not None else [])):
+            pod_of(manifest)
+        for one in (self.kubelet, *self.then):
+            Release.parse(one.kubernetes)
+            _ = one.settings
+        if self.steps:
+            check_lifecycle(self.steps)
+        elif not self.pods:
+            raise UsageError("the example has neither pods nor steps.")
+        if self.to is not None and len(self.pods) > 1:
+            raise UsageError("a resize is of one pod.")
+
+    def is_valid(self) -> bool:
+        """Whether `check` raises nothing."""
+        try:
+            self.check()
+        except (ManifestError, UsageError, TypeError, ValueError, KeyError, AttributeError):
+            # A shrunk document may lack anything.
+            return False
+        return True
+
+    def document(self) -> Document:
+        """As JSON has it: fields that are empty are left out."""
+        found: Document = _kubelet_document(self.kubelet)
+        if self.pods:
+            found["pods"] = list(self.pods)
+        if self.to is not None:
+            found["to"] = self.to
+        if self.then:
+            found["then"] = [_kubelet_document(one) for one in self.then]
+        if self.steps:
+            found["steps"] = list(self.steps)
+        return found
+
+
+def example_of(document: Mapping[str, Any], *, where: str = "example") -> Example:
+    """The example of a document; UsageError, naming `where`, for a document that is none."""
+    try:
+        found = Example(
+            kubelet=_configured(document),
+            pods=tuple(document.get("pods", ())),
+            to=document.get("to"),
+            then=tuple(_configured(one) for one in document.get("then", ())),
+            steps=tuple(document.get("steps", ())),
+        )
+        found.check()
+    except ManifestError:
+        raise
+    except (UsageError, TypeError, ValueError, KeyError, AttributeError) as error:
+        what = error.what if isinstance(error, UsageError) else f"it is not an example of memqos explore ({error})."
+        raise UsageError(what, where=where, next_step="Give a file that memqos explore wrote.") from None
+    return found
+
+
+def kubelet_case(configured: Configured) -> KubeletCase:
+    """The kubelet as a node takes it."""
+    return KubeletCase(
+        id=f"v{configured.kubernetes}",
+        purpose="",
+        release=configured.kubernetes,
+        variant=Variant.SHIPPED,
+        settings=configured.settings,
+    )
+
+
+def _configured(document: Mapping[str, Any]) -> Configured:
+    return Configured(kubernetes=document["kubernetes"], config=dict(document["config"]))
+
+
+def _kubelet_document(one: Configured) -> Document:
+    return {"kubernetes": one.kubernetes, "config": one.config}

@@ -1,0 +1,124 @@
+"""What a session explores: one station, or two that are compared."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from memqos.catalog.profiles import profile_names
+from memqos.config.settings import Settings
+from memqos.config.systems import systems_of
+from memqos.engine.answer.finding import Finding
+from memqos.errors import UsageError
+from memqos.exploration.comparing import Comparing
+from memqos.exploration.examples import Kind
+from memqos.exploration.judging import Judge
+from memqos.exploration.session import Known, Tries
+from memqos.laboratory.bench import Disposal
+from memqos.laboratory.station import Notices, Station, Stations, known_fault_or_not
+from memqos.model.node import CgroupDriver, NodeFacts
+from memqos.place.opening import check_host, check_places, prepare_places
+
+__all__ = ["Ground", "ground_of"]
+
+_CHAPTERS = {
+    Kind.PODS: ("values", "requests", "refusal", "swap"),
+    Kind.RESIZE: ("resize", "values", "requests"),
+    Kind.RESTART: ("lifecycle", "values", "succession"),
+    Kind.LIFECYCLE: ("requests", "lifecycle", "refusal", "oci", "cri", "values"),
+}
+"""The chapters of the suites whose listed deviations may show in examples of a kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What tries examples, and what it runs on.
+
+    system: the machine and its runtimes as text. node, driver: of the first station.
+    """
+
+    tries: Tries
+    known: Known
+    system: Sequence[str]
+    node: NodeFacts
+    driver: CgroupDriver
+
+
+@contextlib.contextmanager
+def ground_of(settings: Settings, *, enactor: str, against: str = "", notices: Notices) -> Iterator[Ground]:
+    """Open the machine of these settings, and lend it until the context ends.
+
+    enactor: the name of what carries out plans. against: a runtime or a profile to compare with, "" for none. Raises
+    UsageError for settings that name several systems, and what `Stations.opened` raises.
+    """
+    mine, other = _systems(settings, against)
+    builds = check_places(mine)
+    check_host(mine)
+    [key], [other_key] = systems_of(mine), systems_of(other)
+    prepare_places(mine, progress=notices)
+    if against:
+        prepare_places(other, progress=notices)
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="memqos-explore-")))
+        owner = Disposal()
+        stations = Stations(mine, results=folder, notices=notices, owner=owner, builds=builds, enactor=enactor)
+        station = stack.enter_context(stations.opened(key))
+        ground = _ground(station, mine)
+        if against:
+            if stations.are_of_one_machine(key, other_key):
+                second = stack.enter_context(stations.turned(station, other_key))
+            else:
+                second = stack.enter_context(stations.opened(other_key))
+            names = (key.runtime, other_key.runtime) if key.runtime != other_key.runtime else (key.profile, against)
+            tries = Comparing(Judge(station.node), Judge(second.node), names)
+            system = [*ground.system, *(one for one in _system(second) if one not in ground.system)]
+            ground = dataclasses.replace(ground, tries=tries, known=_unlisted, system=system)
+        try:
+            yield ground
+        finally:
+            owner.ends = True
+
+
+def _ground(station: Station, settings: Settings) -> Ground:
+    def known(finding: Finding, kind: Kind) -> Finding:
+        return known_fault_or_not(finding, _CHAPTERS[kind], station, settings.known)
+
+    return Ground(
+        tries=Judge(station.node),
+        known=known,
+        system=_system(station),
+        node=station.node.facts,
+        driver=station.key.driver,
+    )
+
+
+def _system(station: Station) -> list[str]:
+    return [str(station.key), *station.runtimes, f"linux {station.node.facts.kernel}"]
+
+
+def _unlisted(finding: Finding, _: Kind) -> Finding:
+    """What two runtimes do differently is listed nowhere: the models of both say what they are known to do."""
+    return finding
+
+
+def _systems(settings: Settings, against: str) -> tuple[Settings, Settings]:
+    """The settings of the one system, and those of the other."""
+    if len(systems_of(settings)) > 1:
+        raise UsageError(
+            "memqos explore tries one system: one profile, one runtime and one driver.",
+            next_step="Run it once for each system, or compare two: --against RUNTIME.",
+        )
+    if not against:
+        return settings, settings
+    if against in profile_names() and not settings.target:
+        return settings, dataclasses.replace(settings, profile=(against,))
+    [runtime] = settings.runtime
+    name = f"oci:{against}" if runtime.startswith("oci:") and ":" not in against else against
+    name = name if ":" in name or "+" in name else f"containerd+{name}"
+    if name == runtime:
+        raise UsageError(f"--against names the runtime itself, {runtime}.", next_step="Name another one.")
+    return settings, dataclasses.replace(settings, runtime=(name,))

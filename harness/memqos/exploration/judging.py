@@ -1,0 +1,294 @@
+"""Examples tried on a node, many at a time, and what was found about each."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from memqos.catalog.kubelets import KubeletCase
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedPod
+from memqos.errors import MachineryError, NonconformanceError, UsageError
+from memqos.exploration.examples import Example, Kind, kubelet_case
+from memqos.exploration.lifecycles import is_node_wide
+from memqos.exploration.lives import Lives
+from memqos.exploration.pods import pod_of
+from memqos.exploration.settings import Configured
+from memqos.model.knob import Bytes, CpuMax, Knob
+from memqos.model.pod import Container, Pod
+from memqos.node.pods.population import Population
+from memqos.node.under_test import NodeUnderTest
+
+__all__ = ["Judge", "Tried", "unable_to_start"]
+
+MIB = 1 << 20
+LEAST_ROOM = {Knob.MEMORY_MAX: 16 * MIB, Knob.MEMORY_HIGH: 40 * MIB}
+"""What a limit has to leave: a runtime's own process is in the cgroup while it makes a container. Above memory.high it
+is slowed down to minutes."""
+LEAST_SHARE = 2
+"""The least part of a CPU that a quota has to leave, as a divisor of the period: less takes long to start in."""
+PLAIN = "plain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What came of an example.
+
+    findings: about its pods, or its container. above: about the cgroups above pods, which it shares with the examples
+    beside it. trouble: why something did not come up, "" for nothing; no finding. skipped: why it was not tried.
+    containers: how many were judged.
+    """
+
+    example: Example
+    findings: Sequence[Finding] = ()
+    above: Sequence[Finding] = ()
+    trouble: str = ""
+    skipped: str = ""
+    containers: int = 0
+
+    @property
+    def deviations(self) -> Sequence[Finding]:
+        """Its own findings that deviate."""
+        return [one for one in self.findings if one.verdict is Verdict.DEVIATES]
+
+
+def unable_to_start(pod: PlannedPod) -> str:
+    """Why the containers of a pod cannot start on a machine, whatever runs them; "" if they can."""
+    for cgroup in (pod.cgroup, *(one.cgroup for one in pod.containers)):
+        if why := _too_small(cgroup):
+            return why
+    return ""
+
+
+def _too_small(cgroup: PlannedCgroup) -> str:
+    where = f"container {cgroup.container}" if cgroup.container else "the pod"
+    for knob, least in LEAST_ROOM.items():
+        value = cgroup.knobs[knob].value if knob in cgroup.knobs else None
+        if isinstance(value, Bytes) and value.count < least:
+            return f"{knob} of {where} is {value}, too little to start in"
+    quota = cgroup.knobs[Knob.CPU_MAX].value if Knob.CPU_MAX in cgroup.knobs else None
+    if isinstance(quota, CpuMax) and isinstance(quota.quota, int) and quota.quota * LEAST_SHARE < quota.period:
+        return f"{Knob.CPU_MAX} of {where} is {quota}, too little to start in"
+    return ""
+
+
+@dataclass(slots=True)
+class _Named:
+    """An example whose pods have names and uids that no other example's have."""
+
+    example: Example
+    pods: Sequence[Pod]
+    skipped: str = ""
+    tried: Tried | None = None
+    extra: list[Finding] = field(default_factory=list)
+
+
+class Judge:
+    """Tries examples on a node."""
+
+    def __init__(self, node: NodeUnderTest) -> None:
+        self._node = node
+        self._numbers = itertools.count()
+
+    def try_all(self, examples: Sequence[Example], *, alone: bool = False) -> Sequence[Tried]:
+        """What comes of each, in their order. alone: none of them beside another.
+
+        Raises MachineryError for a failure of the machine itself.
+        """
+        found: dict[int, Tried] = {}
+        for numbers in _groups(examples, alone=alone):
+            some = [examples[number] for number in numbers]
+            kind = some[0].kind
+            tried = self._lived(some) if kind is Kind.LIFECYCLE else self._admitted(some, kind)
+            found |= dict(zip(numbers, tried, strict=True))
+        return [found[number] for number in range(len(examples))]
+
+    # ---- pods
+
+    def _admitted(self, examples: Sequence[Example], kind: Kind) -> Sequence[Tried]:
+        named = [self._named(one) for one in examples]
+        case = kubelet_case(examples[0].kubelet)
+        try:
+            self._pass_over(named, case)
+        except UsageError as error:
+            return [Tried(example=one, skipped=str(error)) for one in examples]
+        pods = [pod for one in named if not one.skipped for pod in one.pods]
+        if not pods:
+            return [Tried(example=one.example, skipped=one.skipped) for one in named]
+        with self._node.admitted(pods, case) as population:
+            above = self._above(population)
+            if kind is Kind.RESTART:
+                return self._restarted(named, population, above)
+            now = population
+            for one in named if kind is Kind.RESIZE else ():
+                now = self._resized(one, now, case)
+            return [self._tried(one, now, above) for one in named]
+
+    def _named(self, example: Example) -> _Named:
+        number = next(self._numbers)
+        pods = [
+            dataclasses.replace(pod, name=f"x{number}-{pod.name}", uid=str(uuid.uuid4()), file="")
+            for pod in map(pod_of, example.pods)
+        ]
+        return _Named(example, pods)
+
+    def _pass_over(self, named: Sequence[_Named], case: KubeletCase) -> None:
+        """Mark what cannot be tried here: pods that this node's kubelet refuses, and those too small to start."""
+        plan = self._node.plan([pod for one in named for pod in one.pods], case)
+        planned = {pod.uid: pod for pod in plan.pods}
+        for one in named:
+            for pod in one.pods:
+                if pod.uid not in planned:
+                    one.skipped = _refusal(plan, pod)
+                elif why := unable_to_start(planned[pod.uid]):
+                    one.skipped = why
+
+    def _above(self, population: Population) -> Sequence[Finding]:
+        classes = [cgroup.qos for cgroup in population.plan.qos if cgroup.qos is not None]
+        return [*population.judge_node(), *(one for qos in classes for one in population.judge_class(qos))]
+
+    def _tried(self, one: _Named, population: Population, above: Sequence[Finding]) -> Tried:
+        if one.skipped:
+            return Tried(example=one.example, skipped=one.skipped)
+        if one.tried is not None:
+            return one.tried
+        findings, trouble = list(one.extra), ""
+        for pod in one.pods:
+            try:
+                findings += population.judge_pod(pod)
+            except NonconformanceError as error:
+                findings += _finding_in(error)
+            except MachineryError as error:
+                trouble = f"pod {pod.name} did not come up: {error}"
+        return Tried(
+            example=one.example,
+            findings=findings,
+            above=above,
+            trouble=trouble,
+            containers=_judged_containers(findings),
+        )
+
+    # ---- what becomes of them
+
+    def _resized(self, one: _Named, population: Population, case: KubeletCase) -> Population:
+        """The population after the resize of an example's pod, of which `extra` has what was found."""
+        [pod] = one.pods
+        if one.skipped or one.example.to is None or population.pods[pod.uid].failure is not None:
+            return population
+        wanted = dataclasses.replace(pod_of(one.example.to), name=pod.name, uid=pod.uid)
+        if why := self._why_no_resize(pod, wanted, case):
+            one.skipped = why
+            return population
+        try:
+            resized = self._node.resize(population, pod, case, to=wanted)
+        except UsageError as error:
+            one.skipped = str(error)
+            return population
+        except NonconformanceError as error:
+            one.tried = Tried(example=one.example, findings=_finding_in(error))
+            return population
+        except MachineryError as error:
+            one.tried = Tried(example=one.example, trouble=f"pod {pod.name} was not resized: {error}")
+            return population
+        found = [finding for finding in resized.judge() if finding.subject.level in {Level.POD, Level.CONTAINER}]
+        one.tried = Tried(example=one.example, findings=found, containers=_judged_containers(found))
+        return resized.population
+
+    def _why_no_resize(self, pod: Pod, wanted: Pod, case: KubeletCase) -> str:
+        """Why the pod cannot be resized so; "" if it can, and its containers still have room."""
+        if [_places(one) for one in pod.all_containers] != [_places(one) for one in wanted.all_containers]:
+            return "a resize keeps the places of amounts"
+        plan = self._node.plan([wanted], case)
+        return unable_to_start(plan.pods[0]) if plan.pods else _refusal(plan, wanted)
+
+    def _restarted(self, named: Sequence[_Named], population: Population, above: Sequence[Finding]) -> Sequence[Tried]:
+        """The pods under one kubelet after another; the first after which something deviates is the last."""
+        kubelets: Sequence[Configured] = named[0].example.then
+        tried = [self._tried(one, population, above) for one in named]
+        for number, kubelet in enumerate(kubelets, 1):
+            if any(one.deviations or _deviating(one.above) for one in tried):
+                break
+            case = kubelet_case(kubelet)
+            why = self._why_no_restart(named, population, case)
+            if why:
+                return [dataclasses.replace(one, skipped=why) for one in tried]
+            population = self._node.restart_kubelet(population, case)
+            when = f"under kubelet {number + 1}, {kubelet.kubernetes}"
+            above = [dataclasses.replace(one, subject=one.subject.at(when)) for one in self._above(population)]
+            tried = [self._tried(one, population, above) for one in named]
+        return tried
+
+    def _why_no_restart(self, named: Sequence[_Named], population: Population, case: KubeletCase) -> str:
+        if population.failures:
+            return "not every pod came up"
+        pods = [pod for one in named if not one.skipped for pod in one.pods]
+        try:
+            plan = self._node.plan(pods, case)
+        except UsageError as error:
+            return str(error)
+        if len(plan.pods) < len(pods):
+            return "the next kubelet would refuse a pod"
+        return next(filter(None, map(unable_to_start, plan.pods)), "")
+
+    # ---- lifecycles
+
+    def _lived(self, examples: Sequence[Example]) -> Sequence[Tried]:
+        case = kubelet_case(examples[0].kubelet)
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": PLAIN},
+            "spec": {
+                "hostNetwork": True,
+                "containers": [{"name": "app", "image": "memqos.local/memload:1", "args": ["hold"]}],
+            },
+        }
+        pod = pod_of(manifest, uid=str(uuid.uuid4()))
+        with self._node.asking(pod, case, Lives) as lives:
+            outcomes = lives.live_each([one.steps for one in examples])
+        return [
+            Tried(example=one, trouble=f"{outcome}")
+            if isinstance(outcome, MachineryError)
+            else Tried(example=one, findings=outcome, containers=1 if outcome else 0)
+            for one, outcome in zip(examples, outcomes, strict=True)
+        ]
+
+
+def _groups(examples: Sequence[Example], *, alone: bool) -> Iterator[list[int]]:
+    """The numbers of examples that can be tried beside each other."""
+    together: dict[str, list[int]] = {}
+    for number, one in enumerate(examples):
+        apart = alone or is_node_wide(one.steps)
+        together.setdefault(f"{one.together} {number if apart else ''}", []).append(number)
+    yield from together.values()
+
+
+def _places(container: Container) -> tuple[str, frozenset[str], frozenset[str]]:
+    return container.name, frozenset(container.resources.requests), frozenset(container.resources.limits)
+
+
+def _refusal(plan: Plan, pod: Pod) -> str:
+    said = [one.message for one in plan.refusals if one.pod == pod.uid]
+    return f"pod {pod.name} is refused: {said[0] if said else 'no reason is known'}"
+
+
+def _finding_in(error: NonconformanceError) -> list[Finding]:
+    own = error.data.get("finding")
+    return [own] if isinstance(own, Finding) else []
+
+
+def _deviating(findings: Iterable[Finding]) -> bool:
+    return any(one.verdict is Verdict.DEVIATES for one in findings)
+
+
+def _judged_containers(findings: Iterable[Finding]) -> int:
+    """How many containers have a file that was observed."""
+    seen = {
+        (one.subject.pod, one.subject.container)
+        for one in findings
+        if one.subject.level is Level.CONTAINER and one.verdict is not Verdict.NOT_OBSERVABLE
+    }
+    return len(seen)

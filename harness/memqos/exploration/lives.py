@@ -1,0 +1,183 @@
+"""Containers that go through a lifecycle on a node, many beside each other, judged after every step."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.translate.requested import RequestedContainer, requested, requested_again
+from memqos.errors import MachineryError, NonconformanceError, RuntimeCallError
+from memqos.exploration.documents import Document
+from memqos.exploration.lifecycles import Verb, resources_of, verb_of
+from memqos.node.pods.refusing import refused_finding, request_finding, taken_finding
+from memqos.node.requests.containers import Containers, observed, soon
+from memqos.node.requests.requesting import Requests
+from memqos.runtime.base import ContainerHandle, SpeaksCri, SpeaksOci
+from memqos.target.base import checked
+from memqos.threads import submit
+from memqos.workload.command import PROGRAM, Exit, arguments
+
+__all__ = ["Lives"]
+
+
+@dataclasses.dataclass(slots=True)
+class _Course:
+    """One container on its way. container: what it must hold; None before its creation. found: of the last step."""
+
+    steps: Sequence[Document]
+    container: RequestedContainer | None = None
+    handle: ContainerHandle | None = None
+    started: bool = False
+    found: Sequence[Finding] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lives:
+    """Lets containers live in the pod that stands."""
+
+    requests: Requests
+
+    @property
+    def _containers(self) -> Containers:
+        return Containers(self.requests)
+
+    def live_each(self, several: Sequence[Sequence[Document]]) -> Sequence[Sequence[Finding] | MachineryError]:
+        """For each lifecycle its findings, or the error that is nothing about the runtime.
+
+        They end with the first step after which something deviates; each says after which step it was.
+        """
+        with ThreadPoolExecutor(max_workers=self.requests.parallel, thread_name_prefix="life") as pool:
+            try:
+                futures = [submit(pool, self._tried, steps) for steps in several]
+                return [future.result() for future in futures]
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+
+    def _tried(self, steps: Sequence[Document]) -> Sequence[Finding] | MachineryError:
+        try:
+            return Lives(self.requests.apart()).live(steps)
+        except MachineryError as error:
+            return error
+
+    def live(self, steps: Sequence[Document]) -> Sequence[Finding]:
+        """The findings of one lifecycle; raises what the machine's failures raise."""
+        course = _Course(steps)
+        found: list[Finding] = []
+        name = f"life-{uuid.uuid4().hex[:8]}"
+        try:
+            with self.requests.removing(self.requests.pod):
+                for now in self._each_step(course, name):
+                    found += now
+                    if any(one.verdict is Verdict.DEVIATES for one in now):
+                        break
+        except NonconformanceError as error:
+            own = error.data.get("finding")
+            return [*found, *([own] if isinstance(own, Finding) else [])]
+        return found
+
+    def _each_step(self, course: _Course, name: str) -> Iterator[Sequence[Finding]]:
+        """What is found after each step, until a request is refused."""
+        for number, step in enumerate(course.steps, 1):
+            verb, request = verb_of(step)
+            try:
+                self._take(course, verb, request, name)
+            except RuntimeCallError as error:
+                yield self._refused(course, verb, error)
+                return
+            if course.container is not None and course.container.refusal:
+                yield [taken_finding(course.container.refusal, course.container, update=verb is Verb.UPDATE)]
+                return
+            is_last = number == len(course.steps)
+            if is_last and not course.started:
+                self._start(course)
+            if course.started:
+                yield [*course.found, *self._seen(course, f"after step {number}, {verb}")]
+
+    def _take(self, course: _Course, verb: Verb, request: Mapping[str, Any], name: str) -> None:
+        course.found = ()
+        if verb not in {Verb.CREATE, Verb.UPDATE} and not course.started:
+            self._start(course)
+        match verb:
+            case Verb.CREATE:
+                self._make(course, request, name)
+            case Verb.UPDATE:
+                self._update(course, request)
+            case Verb.EXEC:
+                self._execute(course)
+            case Verb.STATS:
+                self._ask_for_stats(course)
+            case Verb.RESTART:
+                self._make_again(course, name)
+            case Verb.RELOAD:
+                self._reload()
+            case Verb.START:
+                """It was started before its first step that is no update."""
+
+    def _make_again(self, course: _Course, name: str) -> None:
+        assert course.handle is not None  # noqa: S101
+        self._containers.end(course.handle)
+        self.requests.remove(self.requests.pod)
+        self._make(course, verb_of(course.steps[0])[1], f"{name}-{uuid.uuid4().hex[:4]}")
+        self._start(course)
+
+    def _reload(self) -> None:
+        target = self.requests.tree.target
+        for words in (["daemon-reload"], ["show", "--property=Version"]):
+            checked(target.run(["systemctl", *words], deadline=soon()), where=target.address)
+
+    def _update(self, course: _Course, request: Mapping[str, Any]) -> None:
+        assert course.container is not None  # noqa: S101 - the first step creates
+        assert course.handle is not None  # noqa: S101
+        resources = resources_of(request)
+        if not course.started and not self._waits_for_start(course):
+            self._start(course)
+        course.container = requested_again(course.container, resources)
+        self.requests.runtime.update(course.handle, resources, deadline=soon())
+
+    def _execute(self, course: _Course) -> None:
+        assert course.handle is not None  # noqa: S101
+        code, _, _ = self.requests.runtime.exec(course.handle, (PROGRAM, *arguments([Exit(code=0)])), deadline=soon())
+        course.found = [observed("exec", "0", str(code))]
+
+    def _waits_for_start(self, course: _Course) -> bool:
+        """Whether a step says when to start it."""
+        return any(verb_of(step)[0] is Verb.START for step in course.steps)
+
+    def _make(self, course: _Course, request: Mapping[str, Any], name: str) -> None:
+        resources = resources_of(request)
+        course.container = requested(resources, self.requests.kubelet.runtimes, self.requests.kubelet.host)
+        course.started = False
+        course.handle = self._containers.made(resources, name=name)
+
+    def _start(self, course: _Course) -> None:
+        assert course.handle is not None  # noqa: S101 - the first step creates
+        self.requests.runtime.start(course.handle, deadline=soon())
+        course.started = True
+
+    def _ask_for_stats(self, course: _Course) -> None:
+        assert course.handle is not None  # noqa: S101
+        if isinstance(self.requests.runtime, SpeaksCri):
+            self.requests.runtime.stats(course.handle, deadline=soon())
+        elif isinstance(self.requests.runtime, SpeaksOci):
+            self.requests.runtime.stats_event(course.handle, deadline=soon())
+        self.requests.runtime.status(course.handle, deadline=soon())
+
+    def _refused(self, course: _Course, verb: Verb, error: RuntimeCallError) -> Sequence[Finding]:
+        """What a refusal says; raises the error of a step that is no request."""
+        if course.container is None or verb not in {Verb.CREATE, Verb.UPDATE, Verb.START, Verb.RESTART}:
+            raise error
+        return [refused_finding(error, course.container, update=verb is Verb.UPDATE)]
+
+    def _seen(self, course: _Course, when: str) -> Sequence[Finding]:
+        """The container's files, and that its request was taken."""
+        assert course.container is not None  # noqa: S101
+        assert course.handle is not None  # noqa: S101
+        update = len(course.container.requests) > 1
+        taken = request_finding(Verdict.CONFORMS, update=update, expected="taken", observed="taken")
+        shown = [taken, *self.requests.shown(course.container, self.requests.pod, course.handle)]
+        return [dataclasses.replace(one, subject=one.subject.at(when)) for one in shown]

@@ -1,0 +1,275 @@
+"""A session from its options to its report: on a machine, or of the engine alone."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from memqos.clock import SYSTEM_CLOCK, Deadline
+from memqos.config.settings import Settings
+from memqos.config.table import SETTINGS
+from memqos.engine.releases.release import Release
+from memqos.errors import ExitCode, UsageError
+from memqos.exploration.database import Database, Found, load_found
+from memqos.exploration.documents import Document
+from memqos.exploration.drawing import Batches
+from memqos.exploration.engine_alone import EngineAlone
+from memqos.exploration.examples import Example
+from memqos.exploration.grounds import Ground, ground_of
+from memqos.exploration.session import Session
+from memqos.exploration.settings import settings_in
+from memqos.plain_file import read_plain
+
+__all__ = ["Order", "explored", "explored_engine", "report_lines"]
+
+FORMAT = 1
+_EVERY = 10.0
+"""Seconds between two lines of progress."""
+_MOST_LISTED = 10
+_MIB = 1 << 20
+
+Say = Callable[..., None]
+"""Prints a line: `say(text, err=True)` to standard error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a session is to do.
+
+    minutes: how long. seed: of what is drawn. database: None keeps nothing. replay: the file of one example, to be
+    tried alone. against: a runtime or profile to compare with, "" for none. kubelet_config: None for random ones.
+    """
+
+    settings: Settings
+    minutes: float
+    seed: int
+    database: Path | None = None
+    replay: Path | None = None
+    against: str = ""
+    enactor: str = "memqos"
+    kubelet_config: Path | None = None
+
+    @property
+    def releases(self) -> Sequence[str]:
+        """The Kubernetes releases, () for any; UnknownNameError for one without rules."""
+        return [str(Release.parse(text)) for text in self.settings.kubernetes]
+
+    @property
+    def config(self) -> Document | None:
+        """The one KubeletConfiguration; None for random ones. UsageError or ManifestError for a wrong file."""
+        if self.kubelet_config is None:
+            return None
+        try:
+            data = read_plain(self.kubelet_config, most=_MIB)
+        except OSError as error:
+            raise UsageError(f"{error.strerror}.", where=str(self.kubelet_config)) from None
+        try:
+            found = yaml.safe_load(data)
+        except yaml.YAMLError:
+            found = None
+        if not isinstance(found, dict):
+            raise UsageError("it is no KubeletConfiguration.", where=str(self.kubelet_config))
+        settings_in(found, file=str(self.kubelet_config))
+        return found
+
+
+class _Notices:
+    """Prints the steps of opening a machine."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+
+    def start(self, name: str) -> None:
+        """A step begins."""
+        self._say(f"memqos: {name} …", err=True)
+
+    def done(self, name: str) -> None:
+        """Steps end silently."""
+
+    def note(self, text: str) -> None:
+        """A sentence that the reader should know."""
+        self._say(f"memqos: note: {text}", err=True)
+
+    def line(self, text: str) -> None:
+        """Print a line."""
+        self._say(f"memqos: {text}", err=True)
+
+
+class _Progress:
+    """Prints what a session did so far, now and then, and each finding at once."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self._last = SYSTEM_CLOCK.now()
+        self._shown: set[str] = set()
+
+    def __call__(self, session: Session) -> None:
+        for name, found in session.found.items():
+            if name not in self._shown:
+                self._shown.add(name)
+                self._say(f"memqos: found: {found.finding}", err=True)
+        if SYSTEM_CLOCK.now() - self._last >= _EVERY:
+            self._last = SYSTEM_CLOCK.now()
+            self._say(f"memqos: {progress_line(session)}; {session.doing}", err=True)
+
+
+def progress_line(session: Session) -> str:
+    """What a session did so far: "3.2 min: 120 examples (95 shapes), …"."""
+    counts = session.counts
+    parts = [
+        f"{sum(counts.examples.values())} examples ({len(counts.shapes)} shapes)",
+        f"{counts.pods} pods",
+        f"{counts.containers} containers ({counts.rate:.0f} a minute)",
+        f"{counts.files} files",
+        f"{len(session.found)} findings",
+        f"{len(counts.known)} known faults",
+    ]
+    return f"{counts.seconds / 60:.1f} min: {', '.join(parts)}"
+
+
+def explored(order: Order, say: Say) -> tuple[Document, ExitCode]:
+    """Explore a machine; the report's document and the exit code. An interrupt is reported, and nothing is lost."""
+    releases, config = order.releases, order.config
+    kept = load_found(order.replay) if order.replay else None
+    session: Session | None = None
+    system: Sequence[str] = ()
+    interrupted = False
+    try:
+        with ground_of(order.settings, enactor=order.enactor, against=order.against, notices=_Notices(say)) as ground:
+            system = ground.system
+            session = _session(order, ground, releases, config, say)
+            if kept is None:
+                session.run()
+            else:
+                session.replay(kept)
+    except KeyboardInterrupt:
+        if session is None:
+            raise
+        interrupted = True
+    assert session is not None  # noqa: S101 - it was made, or an error was raised
+    for line in report_lines(session, order, interrupted=interrupted):
+        say(line)
+    return _document(session, order, system, interrupted=interrupted), _code(session, interrupted=interrupted)
+
+
+def _session(order: Order, ground: Ground, releases: Sequence[str], config: Document | None, say: Say) -> Session:
+    say(f"memqos: exploring {', '.join(ground.system)}; seed {order.seed}", err=True)
+    batches = Batches(seed=order.seed, node=ground.node, driver=ground.driver, releases=releases, config=config)
+    return Session(
+        batches,
+        ground.tries,
+        until=Deadline.after(order.minutes * 60),
+        database=Database(order.database if order.replay is None else None),
+        known=ground.known,
+        system=ground.system,
+        told=_Progress(say),
+    )
+
+
+def explored_engine(order: Order, say: Say) -> tuple[Document, ExitCode]:
+    """Explore the engine alone, by an audit of the trees that it plans; the report's document and the exit code."""
+    releases = order.releases
+    alone = EngineAlone(seed=order.seed, releases=releases, until=Deadline.after(order.minutes * 60))
+    interrupted = False
+    try:
+        alone.run(told=lambda text: say(f"memqos: {text}", err=True))
+    except KeyboardInterrupt:
+        interrupted = True
+    for line in alone.lines():
+        say(line)
+    return {"memqos_format": FORMAT, "seed": order.seed, "interrupted": interrupted, **alone.document()}, alone.code(
+        interrupted=interrupted
+    )
+
+
+def _code(session: Session, *, interrupted: bool) -> ExitCode:
+    if session.found:
+        return ExitCode.DEVIATES
+    if interrupted:
+        return ExitCode.INTERRUPTED
+    return ExitCode.CONFORMS if session.counts.files else ExitCode.NOTHING_OBSERVED
+
+
+def _document(session: Session, order: Order, system: Sequence[str], *, interrupted: bool) -> Document:
+    counts = session.counts
+    return {
+        "memqos_format": FORMAT,
+        "seed": order.seed,
+        "interrupted": interrupted,
+        "system": list(system),
+        "against": order.against,
+        "seconds": round(counts.seconds, 1),
+        "containers_per_minute": round(counts.rate, 1),
+        "counts": {
+            "examples": dict(counts.examples),
+            "shapes": len(counts.shapes),
+            "pods": counts.pods,
+            "containers": counts.containers,
+            "files": counts.files,
+            "skipped": sum(counts.skipped.values()),
+        },
+        "skipped": dict(counts.skipped),
+        "troubles": dict(counts.troubles),
+        "known": dict(counts.known),
+        "gone": list(session.gone),
+        "findings": [one.reported() for one in session.found.values()],
+    }
+
+
+def report_lines(session: Session, order: Order, *, interrupted: bool = False) -> Iterator[str]:
+    """The report of a session as text."""
+    yield f"{'interrupted after ' if interrupted else ''}{progress_line(session)} (seed {order.seed})"
+    for text, count in session.counts.known.items():
+        yield f"known ({count} times): {text}"
+    for name in session.gone:
+        yield f"no longer: {name}, of the database"
+    for text, count in session.counts.troubles.most_common(_MOST_LISTED):
+        yield f"did not come up ({count} times): {text}"
+    for one in session.found.values():
+        yield from _finding_lines(one, order)
+    if not session.found:
+        yield "nothing deviates." if session.counts.files else "nothing was observed."
+
+
+def _finding_lines(found: Found, order: Order) -> Iterator[str]:
+    yield ""
+    yield f"{found.name}: {found.finding}"
+    if found.lost:
+        yield f"  {found.lost}"
+    if not found.again:
+        yield "  seen once, and not when the same was tried again"
+    size = "smallest example" if found.shrunk else "example"
+    yield f"  found after {found.found_after:.0f} s, seen in {found.seen} examples; {size} ({found.tries} tries):"
+    text = yaml.safe_dump(shown_example(found.example), sort_keys=False, default_flow_style=None, width=110)
+    yield from (f"    {line}" for line in text.rstrip().splitlines())
+    if order.database is not None and order.replay is None:
+        file = order.database / f"{found.name}.json"
+        yield f"  repeat it: {shlex.join(['memqos', 'explore', *_options(order), '--replay', str(file)])}"
+
+
+def shown_example(example: Example) -> Document:
+    """An example without what each has: the fields of a manifest and of a configuration that say nothing here."""
+    found = example.document()
+    if not example.pods:
+        del found["config"]
+        del found["kubernetes"]
+    return found
+
+
+def _options(order: Order) -> Iterator[str]:
+    """The options that choose the machine, as they were given."""
+    for setting in SETTINGS:
+        if order.settings.origins.get(setting.key, "").startswith("--") and setting.name != "kubernetes":
+            value: Any = getattr(order.settings, setting.key)
+            values = value if isinstance(value, tuple) and setting.kind.is_repeated else (value,)
+            for one in values:
+                yield f"--{setting.name}"
+                if one is not True:
+                    yield ",".join(map(str, one)) if isinstance(one, tuple) else str(one)
+    if order.against:
+        yield from ("--against", order.against)

@@ -1,0 +1,295 @@
+"""Smaller examples that still go wrong: candidates by the dozen, so that a machine tries many at a time.
+
+hypothesis shrinks by one try after another, and on a machine each of them takes seconds. Here a round has all changes
+that make an example smaller by a step; those that keep it wrong are then made together.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memqos.exploration.documents import Document
+from memqos.exploration.examples import Example, example_of
+from memqos.model.quantity import Quantity, QuantityError
+
+__all__ = ["Change", "Shrinking", "changes", "measure"]
+
+Wrong = Callable[[Sequence[Example]], Sequence[bool]]
+"""Whether each of these examples goes wrong as the first one did."""
+
+_KEPT = frozenset(
+    {"apiVersion", "kind", "metadata", "spec", "name", "image", "imagePullPolicy", "args", "hostNetwork",
+     "terminationGracePeriodSeconds", "kubernetes", "config", "pods", "to", "then", "steps", "cgroupDriver",
+     "failSwapOn", "failCgroupV1", "create", "numaNode", "restartPolicy"}
+)  # fmt: skip
+"""Fields that no change takes away."""
+_SECTIONS = frozenset({"requests", "limits", "overhead"})
+_OF_PODS = ("pods", "to")
+_MOST = 12
+"""Candidates in a round: what a machine tries in less than half a minute."""
+_ROUNDS = 40
+_SUFFIXES = {30: "Gi", 20: "Mi", 10: "Ki"}
+_PAGE_BITS = 12
+_GONE = object()
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Values of a document replaced, by their paths; `_GONE` takes a field or an element away."""
+
+    places: tuple[tuple[Path, Any], ...]
+
+    def applied(self, document: Document) -> Document:
+        """A copy of the document with this change; KeyError or IndexError where a place is not there."""
+        found = copy.deepcopy(document)
+        # Elements are taken away from the end, so that the others keep their numbers.
+        for path, value in sorted(self.places, key=lambda one: [str(part).zfill(9) for part in one[0]], reverse=True):
+            _put(found, path, value)
+        return found
+
+    @property
+    def of_kubelet(self) -> bool:
+        """Whether it changes a kubelet's configuration."""
+        return any(path[0] in {"config", "then"} for path, _ in self.places)
+
+    def __or__(self, other: Change) -> Change:
+        return Change(tuple({**dict(self.places), **dict(other.places)}.items()))
+
+
+def _put(document: Any, path: Path, value: Any) -> None:
+    for part in path[:-1]:
+        document = document[part]
+    if value is _GONE:
+        del document[path[-1]]
+    else:
+        _ = document[path[-1]]
+        document[path[-1]] = value
+
+
+def measure(document: Document) -> tuple[int, int, int]:
+    """How large an example is: its fields and elements, the sum of its amounts, and its text's length."""
+    places = list(_places(document))
+    amounts = sum(abs(_count(value)) for _, value in places if not isinstance(value, dict | list))
+    return len(places), amounts, len(json.dumps(document))
+
+
+def _places(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Every field and element, those that hold others first."""
+    items: Sequence[tuple[str | int, Any]] = ()
+    if isinstance(value, dict):
+        items = tuple(value.items())
+    elif isinstance(value, list | tuple):
+        items = tuple(enumerate(value))
+    for key, inner in items:
+        yield (*path, key), inner
+        yield from _places(inner, (*path, key))
+
+
+def _count(value: object) -> int:
+    """The amount that a leaf holds, 0 for a text that is none."""
+    if isinstance(value, bool):
+        return 0
+    if isinstance(value, int):
+        return value
+    try:
+        return Quantity.parse(str(value)).milli_value // 1000
+    except QuantityError:
+        return 0
+
+
+def changes(document: Document) -> Iterator[Change]:
+    """All changes that make an example smaller by one step, the largest first."""
+    for path, _ in sorted(_places(document), key=lambda one: -len(json.dumps(one[1]))):
+        if path[-1] not in _KEPT and not _is_kept_list(document, path):
+            yield Change(tuple((one, _GONE) for one in _mirrored(document, path)))
+    seen: dict[str, list[Path]] = {}
+    for path, value in _places(document):
+        if not isinstance(value, dict | list | bool) and _is_amount(path):
+            seen.setdefault(str(value), []).append(path)
+    for text, paths in seen.items():
+        for smaller in _smaller(text, paths[0]):
+            if len(paths) > 1:
+                yield Change(tuple((path, smaller) for path in paths))
+            for path in paths:
+                yield Change(((path, smaller),))
+
+
+def _mirrored(document: Document, path: Path) -> Sequence[Path]:
+    """The path, and its counterpart in the manifest that a pod is resized to: both keep the same shape."""
+    if document.get("to") is None or path[:2] != ("pods", 0):
+        return [path]
+    return [path, ("to", *path[2:])]
+
+
+def _is_kept_list(document: Document, path: Path) -> bool:
+    """Whether the element is the only one of its list, or belongs to what a pod is resized to."""
+    if path[0] == "to":
+        return True
+    if not isinstance(path[-1], int):
+        return False
+    around: Any = document
+    for part in path[:-1]:
+        around = around[part]
+    return path[-2] == "args" or (len(around) == 1 and path[-2] in {"containers", "pods", "steps"})
+
+
+def _is_amount(path: Path) -> bool:
+    if path[0] in _OF_PODS:
+        return any(part in _SECTIONS for part in path)
+    if path[0] == "steps":
+        return not str(path[-1]).startswith("cpuset")
+    return path[-1] in {"memory", "cpu", "memory.available", "memoryThrottlingFactor", "podPidsLimit"}
+
+
+def _smaller(text: str, path: Path) -> Iterator[Any]:
+    """Smaller amounts, and a plainer spelling of the same. path: the first place where it is."""
+    plain: Callable[[int], Any] = _plainly
+    if path[0] == "steps":
+        # A unified entry is a text, all other fields are numbers; -1 is no limit.
+        plain = str if "unified" in path else int
+        count = int(text)
+    elif path[-1] == "cpu":
+        plain, count = "{}m".format, Quantity.parse(text).milli_value
+    else:
+        count = Quantity.parse(text).value
+    if str(plain(count)) != text:
+        yield plain(count)
+    for one in _below(count):
+        yield plain(one)
+
+
+def _plainly(count: int) -> str:
+    for bits, suffix in _SUFFIXES.items():
+        if count and count % (1 << bits) == 0:
+            return f"{count >> bits}{suffix}"
+    return str(count)
+
+
+def _below(count: int) -> Iterator[int]:
+    """Amounts below this one, those that change most first: 0, its low bits alone, halves, less by powers of two."""
+    found: dict[int, None] = dict.fromkeys([0, 1] if count > 1 else [])
+    bits = count.bit_length()
+    found |= dict.fromkeys(count & ((1 << bit) - 1) for bit in range(_PAGE_BITS, bits, 3))
+    found |= dict.fromkeys(count >> bit for bit in (8, 4, 2, 1))
+    for unit in (20, _PAGE_BITS):
+        found |= dict.fromkeys([count >> unit << unit])
+    # What is whole pages is left so.
+    last = _PAGE_BITS if count % (1 << _PAGE_BITS) == 0 else 0
+    found |= dict.fromkeys(count - (1 << bit) for bit in range(bits - 1, last - 1, -1))
+    yield from (one for one in found if 0 <= one < count)
+
+
+class Shrinking:
+    """Makes an example that goes wrong as small as it gets.
+
+    wrong: tries examples. is_over: whether the time for it is over. tries: how many examples were tried so far.
+    """
+
+    def __init__(self, wrong: Wrong, *, is_over: Callable[[], bool] = lambda: False) -> None:
+        self._wrong = wrong
+        self._is_over = is_over
+        self._tried: set[str] = set()
+        self._needed: set[Path] = set()
+        self.tries = 0
+
+    def shrink(self, example: Example) -> Example:
+        """The smallest example that was found to go wrong still; the given one if none is smaller."""
+        document = example.document()
+        for _ in range(_ROUNDS):
+            smaller = None if self._is_over() else self._round(document)
+            if smaller is None:
+                break
+            document = smaller
+        return example_of(document)
+
+    def _round(self, document: Document) -> Document | None:
+        """A smaller document that goes wrong; None if no change leaves it wrong."""
+        some: list[Change] = []
+        for change in changes(document):
+            if self._is_smaller(change, document):
+                some.append(change)
+            if len(some) == _MOST:
+                if (found := self._best(some, document)) is not None:
+                    return found
+                some = []
+                if self._is_over():
+                    return None
+        return self._best(some, document) if some else None
+
+    def _is_smaller(self, change: Change, document: Document) -> bool:
+        """Whether the change gives a smaller valid example that was not tried yet."""
+        if change.of_kubelet and change.places[0][0] in self._needed:
+            return False
+        try:
+            found = change.applied(document)
+        except (KeyError, IndexError):
+            return False
+        text = json.dumps(found, sort_keys=True)
+        if text in self._tried or not measure(found) < measure(document) or not is_example(found):
+            return False
+        self._tried.add(text)
+        return True
+
+    def _best(self, some: Sequence[Change], document: Document) -> Document | None:
+        """The smallest of what is wrong still after one of these changes, or after several of them."""
+        wrong = self._which(some, document)
+        if not wrong:
+            return None
+        if len(wrong) > 1:
+            together = self._which(list(_combined(wrong)), document)
+            wrong += together
+        return min((one.applied(document) for one in wrong), key=measure)
+
+    def _which(self, some: Sequence[Change], document: Document) -> list[Change]:
+        valid = [one for one in some if _is_valid_change(one, document)]
+        if not valid:
+            return []
+        self.tries += len(valid)
+        outcomes = self._wrong([example_of(one.applied(document)) for one in valid])
+        # Each try with another kubelet takes an admission of its own: one is enough for each of its fields.
+        pairs = list(zip(valid, outcomes, strict=True))
+        self._needed |= {one.places[0][0] for one, is_wrong in pairs if one.of_kubelet and not is_wrong}
+        return [one for one, is_wrong in pairs if is_wrong]
+
+
+def _combined(wrong: Sequence[Change]) -> Iterator[Change]:
+    """All of these changes at once, and the first ones of them."""
+    count = len(wrong)
+    seen = set()
+    while count > 1:
+        found = wrong[0]
+        for one in wrong[1:count]:
+            if not any(_holds(path, other) for path, _ in one.places for other, _ in found.places):
+                found |= one
+        if found.places not in seen and found.places != wrong[0].places:
+            seen.add(found.places)
+            yield found
+        count //= 2
+
+
+def _holds(path: Path, other: Path) -> bool:
+    """Whether one of two places is the other, or within it."""
+    shorter = min(len(path), len(other))
+    return path[:shorter] == other[:shorter]
+
+
+def _is_valid_change(change: Change, document: Document) -> bool:
+    try:
+        return is_example(change.applied(document))
+    except (KeyError, IndexError):
+        return False
+
+
+def is_example(document: Mapping[str, Any]) -> bool:
+    """Whether a document is a valid example."""
+    try:
+        example_of(document)
+    except Exception:  # noqa: BLE001 - a document that was cut anywhere may fail in any way
+        return False
+    return True

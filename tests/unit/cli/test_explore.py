@@ -1,0 +1,79 @@
+"""`memqos explore` on the command line: what it takes, and what it prints without a machine."""
+
+import importlib.util
+import json
+
+import pytest
+
+from memqos.cli.main import run
+from tests.documents import misfits
+
+
+@pytest.fixture
+def told(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def tell(*arguments):
+        code = run(["explore", *map(str, arguments)])
+        streams = capsys.readouterr()
+        return code, streams.out, streams.err
+
+    return tell
+
+
+def test_the_engine_alone(told):
+    code, out, err = told("--expect", "--minutes", "0.005", "--seed", "1", "--json", "report.json")
+    assert code == 0
+    assert "files conform, 0 refused, 0 wrong (seed 1)" in out
+    assert "Traceback" not in err
+
+
+def test_its_json_fits_the_schema(told, tmp_path):
+    code, *_ = told("--expect", "--minutes", "0.005", "--seed", "2", "--kubernetes", "1.36", "--json", "report.json")
+    assert code == 0
+    document = json.loads((tmp_path / "report.json").read_text())
+    assert misfits(document, "engine_exploration") == []
+    assert document["seed"] == 2
+    assert document["counts"]["files"] > 0
+
+
+def test_without_hypothesis_one_line_says_what_to_install(told, monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "hypothesis" else found(name))
+    code, out, err = told("--expect")
+    assert (code, out) == (6, "")
+    assert "memqos explore needs hypothesis, which is not installed." in err
+    assert err.rstrip().endswith("pip install 'memqos[explore]'")
+
+
+@pytest.mark.parametrize(("arguments", "says"), [
+    (["--expect", "--replay", "x.json"], "--expect uses no machine: leave out --replay and --against."),
+    (["--replay", "none.json"], "none.json: no such file or directory."),
+    (["--minutes", "0"], "--minutes"),
+    (["--runtime", "runc,crun"], "memqos explore tries one system: one profile, one runtime and one driver."),
+    (["--against", "containerd+runc"], "--against names the runtime itself, containerd+runc."),
+    (["--kubernetes", "1.99"], "1.99"),
+    (["--enactor", "somebody"], "somebody"),
+    (["--kubelet-config", "pod.yaml"], "pod.yaml"),
+])  # fmt: skip
+def test_what_it_refuses_before_a_machine_boots(told, tmp_path, arguments, says):
+    (tmp_path / "pod.yaml").write_text("apiVersion: v1\nkind: Pod\n")
+    code, out, err = told(*arguments)
+    assert (code, out) == (4, "")
+    assert says in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(("text", "says"), [
+    ("[]", "it is not an object."),
+    ("{", "it is not JSON"),
+    ("{}", "it is not an example of memqos explore"),
+    ('{"example": 5}', "it is not an example of memqos explore"),
+    ('{"kubernetes": "1.36", "config": {"kind": "Pod"}, "steps": [{"create": {}}]}', "KubeletConfiguration"),
+])  # fmt: skip
+def test_a_file_that_is_no_example(told, tmp_path, text, says):
+    (tmp_path / "example.json").write_text(text)
+    code, out, err = told("--replay", "example.json")
+    assert (code, out) == (4, "")
+    assert says in err
+    assert "Traceback" not in err

@@ -1,0 +1,232 @@
+"""Sessions on a place in memory: what is planted in its runtime is found, shrunk to the smallest, kept and repeated."""
+
+import dataclasses
+import json
+
+import pytest
+
+from memqos.clock import Deadline
+from memqos.engine.answer.finding import Verdict
+from memqos.engine.translate.versions import TRIXIE
+from memqos.errors import MachineryError, UsageError
+from memqos.exploration.comparing import Comparing
+from memqos.exploration.database import Database, load_found
+from memqos.exploration.drawing import SMALL, Batches
+from memqos.exploration.examples import Example, Kind, example_of
+from memqos.exploration.judging import Judge
+from memqos.exploration.manifests import RUNNABLE
+from memqos.exploration.session import Session, shape_of
+from memqos.exploration.settings import HEAD, Configured
+from memqos.model.node import CgroupDriver
+from memqos.node.fake import FAKE_FACTS, NoRecorder
+from memqos.node.on_place import node_on
+from memqos.place.fake import FakePlace
+from memqos.runtime.fake import FakeRuntime
+
+PAGE = 4096
+MIB = 1 << 20
+# Nothing runs in memory, so no init container ends.
+SHAPE = dataclasses.replace(RUNNABLE, init=0)
+
+
+class OnePageShort(FakeRuntime):
+    """Writes memory.max a page short if it is an odd number of pages and the pod has another container already."""
+
+    def __init__(self, cgroups, **more):
+        super().__init__(cgroups, **more)
+        self.tree = cgroups
+
+    def write_as_oci(self, method, cgroup, asked, stored=None):
+        limit = asked.memory_limit or 0
+        beside = {path for path in self.tree.below([cgroup.parent]) if path not in {cgroup, cgroup.parent}}
+        if method == "StartContainer" and limit // PAGE % 2 and limit % PAGE == 0 and len(beside) > 1:
+            asked = dataclasses.replace(asked, memory_limit=limit - PAGE)
+        return super().write_as_oci(method, cgroup, asked, stored)
+
+
+class ForgetsLow(FakeRuntime):
+    """Forgets memory.low in the second update of a container, if the first one set cpu.shares."""
+
+    def update(self, container, resources, *, deadline):
+        before = self.resources_of(container)
+        if before.cpu_shares == 0 or "memory.low" not in resources.unified:
+            return super().update(container, resources, deadline=deadline)
+        kept = {name: text for name, text in resources.unified.items() if name != "memory.low"}
+        return super().update(container, dataclasses.replace(resources, unified=kept), deadline=deadline)
+
+
+def judge_with(kind=FakeRuntime):
+    place = FakePlace(kind=kind)
+    runtime = place.runtime(CgroupDriver.SYSTEMD)
+    return Judge(node_on(place, runtime, recorder=NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE))
+
+
+def session(judge, *kinds, database=None, **more):
+    batches = Batches(
+        seed=7,
+        node=FAKE_FACTS,
+        driver=CgroupDriver.SYSTEMD,
+        shape=SHAPE,
+        kinds=kinds or tuple(Kind),
+        releases=("1.36",),
+    )
+    return Session(batches, judge, until=Deadline.after(600), database=database, **more)
+
+
+def test_a_right_runtime_has_nothing_found():
+    one = session(judge_with(), Kind.PODS, Kind.RESIZE)
+    one.run(batches=4)
+    assert one.found == {}
+    assert one.counts.examples["pods"] > 10
+    assert one.counts.examples["resize"] > 1
+    assert one.counts.files > 300
+    assert one.counts.containers > 20
+    assert len(one.counts.shapes) > 10
+
+
+def test_a_rare_fault_is_found_and_shrunk_to_the_smallest_pod(tmp_path):
+    one = session(judge_with(OnePageShort), Kind.PODS, database=Database(tmp_path / "found"))
+    one.run(batches=8)
+    found = one.found["pods-container-memory.max"]
+    assert (found.shrunk, found.again) == (True, True)
+    [pod] = found.example.pods
+    containers = pod["spec"]["containers"]
+    assert len(containers) == 2
+    assert "initContainers" not in pod["spec"]
+    [limit] = [one["resources"] for one in containers if "resources" in one]
+    # The smallest odd number of pages that a container starts under: 16 MiB and a page.
+    assert limit == {"limits": {"memory": "16388Ki"}}
+    assert (found.expected, found.observed) == (str(16 * MIB + PAGE), str(16 * MIB))
+    assert found.example.kubelet.config.keys() <= {*HEAD, "cgroupDriver", "failSwapOn", "failCgroupV1"}
+
+
+def test_the_shortest_sequence_that_goes_wrong():
+    one = session(judge_with(ForgetsLow), Kind.LIFECYCLE)
+    one.run(batches=12)
+    found = one.found["lifecycle-container-memory.low"]
+    assert found.shrunk
+    first, *updates = found.example.steps
+    # One request sets cpu.shares, and the next sets memory.low.
+    assert len(updates) == 1
+    assert first == {"create": {"cpu_shares": 1}} or "cpu_shares" in first["create"]
+    assert [*updates[0]["update"]["unified"]] == ["memory.low"]
+    assert updates[0]["update"].keys() == {"unified"}
+
+
+def test_what_is_kept_is_tried_first_and_repeated(tmp_path):
+    folder = tmp_path / "found"
+    session(judge_with(OnePageShort), Kind.PODS, database=Database(folder)).run(batches=8)
+    [file] = folder.glob("*.json")
+    kept = load_found(file)
+    again = session(judge_with(OnePageShort), Kind.PODS)
+    assert again.replay(kept)
+    assert again.found.keys() == {"pods-container-memory.max"}
+    mended = session(judge_with(), Kind.PODS)
+    assert not mended.replay(kept)
+    resumed = session(judge_with(), Kind.PODS, database=Database(folder))
+    resumed.run(batches=1)
+    assert resumed.gone == ["pods-container-memory.max"]
+    still = session(judge_with(OnePageShort), Kind.PODS, database=Database(folder))
+    still.run(batches=0)
+    assert still.found["pods-container-memory.max"].shrunk
+
+
+def test_an_interrupt_loses_nothing(tmp_path):
+    class StoppedError(Exception):
+        pass
+
+    def interrupt(running):
+        if running.found:
+            raise StoppedError
+
+    one = session(judge_with(OnePageShort), Kind.PODS, database=Database(tmp_path / "found"), told=interrupt)
+    with pytest.raises(StoppedError):
+        one.run(batches=8)
+    [file] = (tmp_path / "found").glob("*.json")
+    kept = load_found(file)
+    assert not kept.shrunk
+    assert one.counts.files > 0
+    resumed = session(judge_with(OnePageShort), Kind.PODS, database=Database(tmp_path / "found"))
+    resumed.run(batches=0)
+    assert load_found(file).shrunk
+
+
+def test_known_deviations_are_counted_and_not_pursued():
+    def known(finding, _):
+        return dataclasses.replace(finding, verdict=Verdict.KNOWN, evidence={"known": "a-page-short"})
+
+    one = session(judge_with(OnePageShort), Kind.PODS, known=known)
+    one.run(batches=8)
+    assert one.found == {}
+    assert one.counts.known["a-page-short"] > 0
+
+
+def test_two_runtimes_are_compared_without_the_engines_word():
+    both = Comparing(judge_with(), judge_with(OnePageShort), ("right", "short"))
+    one = session(both, Kind.PODS)
+    one.run(batches=8)
+    [found] = one.found.values()
+    assert (found.expected, found.observed) == (
+        "the same by both",
+        f"{16 * MIB + PAGE} by right, {16 * MIB} by short",
+    )
+    same = session(Comparing(judge_with(), judge_with(), ("one", "other")), Kind.PODS)
+    same.run(batches=3)
+    assert same.found == {}
+
+
+def test_a_machine_that_fails_again_and_again_ends_the_session():
+    class Broken:
+        def try_all(self, _, **__):
+            raise MachineryError("the machine is gone.")
+
+    one = session(Broken(), Kind.PODS)
+    with pytest.raises(MachineryError, match="the machine is gone"):
+        one.run(batches=8)
+    assert one.counts.troubles == {"the machine is gone.": 3}
+
+
+def test_the_same_seed_draws_the_same():
+    def drawn(seed):
+        batches = Batches(seed=seed, node=FAKE_FACTS, driver=CgroupDriver.SYSTEMD)
+        return [[one.document() for one in batches.batch(number)] for number in range(7)]
+
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)
+
+
+def test_examples_are_documents_and_back():
+    batches = Batches(seed=3, node=FAKE_FACTS, driver=CgroupDriver.SYSTEMD)
+    kinds = set()
+    for number in range(7):
+        for one in batches.batch(number):
+            kinds.add(one.kind)
+            back = example_of(json.loads(json.dumps(one.document())))
+            assert (back.document(), shape_of(back)) == (one.document(), shape_of(one))
+    assert kinds == set(Kind)
+
+
+PLAIN = Configured(kubernetes="1.36", config=dict(HEAD))
+
+
+@pytest.mark.parametrize(("document", "says"), [
+    ({}, "it is not an example of memqos explore"),
+    ({"kubernetes": "1.36", "config": dict(HEAD)}, "neither pods nor steps"),
+    ({"kubernetes": "1.36", "config": dict(HEAD), "steps": [{"fly": {}}]}, "a step has one of these verbs: create"),
+    ({"kubernetes": "1.36", "config": dict(HEAD), "steps": [{"update": {}}]}, "the first step creates"),
+    ({"kubernetes": "1.36", "config": dict(HEAD), "steps": [{"create": {"speed": 1}}]}, "speed"),
+])  # fmt: skip
+def test_a_document_that_is_no_example(document, says):
+    with pytest.raises(UsageError, match=says):
+        example_of(document, where="file.json")
+
+
+def test_a_pod_that_cannot_start_is_skipped_with_the_reason():
+    container = {"name": "c", "image": "x", "args": ["hold"], "resources": {"limits": {"memory": "4Ki"}}}
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    [tried] = judge_with().try_all([Example(kubelet=PLAIN, pods=(manifest,))])
+    assert tried.skipped == "memory.max of the pod is 4096, too little to start in"
+
+
+def test_small_pods_are_small():
+    assert SMALL.memory <= 256 * MIB
