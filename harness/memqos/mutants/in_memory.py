@@ -136,7 +136,9 @@ class _Planted:
     ) -> tuple[int, bytes, bytes]:
         """As the fake's, and what the fault does afterwards."""
         answer = self._exec(container, argv, deadline=deadline)
-        self._happened("exec", self._runtime.cgroup_of(container))
+        cgroup = self._runtime.cgroup_of(container)
+        self._counts.setdefault(cgroup, Counts()).entered = True
+        self._happened("exec", cgroup)
         return answer
 
     def remove(self, container: ContainerHandle, *, deadline: Deadline) -> None:

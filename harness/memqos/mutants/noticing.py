@@ -40,6 +40,7 @@ _OF_VERBS: Mapping[str, tuple[frozenset[str], float]] = {
     "daemon_restarted": (_BASE | {"update", "restart"}, 15),
     "created_and_updated": (_BASE | {"update"}, 4),
     "ended_and_updated": (_BASE, 4),
+    "updated_after_exec": (_BASE | {"update", "exec"}, 4),
     "stopped_beside": (_BASE | {"delete", "kill"}, 3),
     "says_what_was_asked": (frozenset({"status"}), 3),
     "exec_is_charged": (frozenset({"exec"}), 5),
@@ -64,7 +65,7 @@ _OF_VERBS: Mapping[str, tuple[frozenset[str], float]] = {
 def passes(case: Case, request: AnyRequestCase | None) -> frozenset[str]:
     """What a case passes through: verbs of OCI runtimes, and words of _OF_VERBS. Empty for what is no case here."""
     if case.kind is CaseKind.REQUEST and request is not None:
-        return _BASE | {"delete"} | ({"update"} if request.updates else set()) | ({LATER} if request.later else set())
+        return _BASE | ({"update"} if request.updates else set()) | ({LATER} if request.later else set())
     return _OF_VERBS.get(case.asks.verb, (frozenset(), 0.0))[0]
 
 

@@ -84,12 +84,12 @@ def opened_rigs(
             raise UsageError("mutants are tried on one profile and one driver at a time.", next_step="Name one.")
         prepare_places(dataclasses.replace(chosen, runtime_binary=None), progress=progress)
         catalogue = Catalogue()
-        switch = Switch(catalogue.kubelets)
+        switch, owner = Switch(catalogue.kubelets), _Disposes()
         stations = Stations(
             chosen,
             results=Path(folder),
             notices=_Noted(progress),
-            owner=_Disposes(),
+            owner=owner,
             builds=builds,
             enactor=switch.name,
         )
@@ -97,7 +97,7 @@ def opened_rigs(
         station = stack.enter_context(stations.opened(systems[0]))
         progress.done("boot a machine")
 
-        opening = _Opening(stations, station, switch, catalogue, settings)
+        opening = _Opening(stations, station, switch, catalogue, settings, owner)
         named = ", ".join(runtimes)
         name = f"{systems[0].profile}/{systems[0].topology}, {named}, {systems[0].driver} driver"
         yield name, (opening.rig(system) for system in systems)
@@ -112,6 +112,7 @@ class _Opening:
     switch: Switch
     catalogue: Catalogue
     settings: Settings
+    owner: _Disposes
 
     @contextlib.contextmanager
     def rig(self, system: SystemKey) -> Iterator[Rig]:
@@ -121,18 +122,23 @@ class _Opening:
             station = self.first if same else stack.enter_context(self.stations.turned(self.first, system))
             server, node = WrongServer(), station.node
             if not system.runtime.startswith("oci:"):
-                node = stack.enter_context(_behind(station, server, self.switch))
+                node = stack.enter_context(_behind(station, server, self))
             rig = MachineRig(self, station, node, server)
-            stack.callback(rig.close)
-            yield rig
+            try:
+                yield rig
+                rig.close()
+            except BaseException:
+                self.owner.ends = True
+                rig.give_up()
+                raise
 
 
 @contextlib.contextmanager
-def _behind(station: Station, server: WrongServer, switch: Switch) -> Iterator[NodeUnderTest]:
+def _behind(station: Station, server: WrongServer, opening: _Opening) -> Iterator[NodeUnderTest]:
     """The station's node behind a CRI server that can be wrong."""
     place, key = station.place, station.key
     offer = place.runtimes[key.runtime]
-    case = next(iter(switch.kubelets.values()))
+    case = next(iter(opening.switch.kubelets.values()))
     with (
         place.target.forward(offer.socket) as socket,
         proxied(socket, server) as wrong,
@@ -151,7 +157,8 @@ def _behind(station: Station, server: WrongServer, switch: Switch) -> Iterator[N
             recorder=station.log,
             driver=key.driver,
             runtimes=station.node.kubelet(case).runtimes,
-            enactor=switch.name,
+            leaves=lambda: opening.owner.leaves(place),
+            enactor=opening.switch.name,
         )
 
 
@@ -365,6 +372,10 @@ class MachineRig:
             self._free.wait_for(lambda: self._in_use == 0)
             self._removed()
 
+    def give_up(self) -> None:
+        """Leave the pods to the machine, which ends; what is under way is not waited for."""
+        self._removed()
+
     def _removed(self) -> None:
         self._askers = []
         pods, self._pods = self._pods, contextlib.ExitStack()
@@ -385,11 +396,14 @@ def _soon() -> Deadline:
 
 
 class _Disposes:
-    """At the end pods stay on the machine, which is deleted."""
+    """Pods are removed between runtimes, and stay on a machine that is given up. ends: whether it is."""
+
+    def __init__(self) -> None:
+        self.ends = False
 
     def leaves(self, place: Place) -> bool:
-        """Whether pods stay: only where the machine does not answer."""
-        return not place.condition.is_usable
+        """Whether pods stay: the machine is given up, or does not answer."""
+        return self.ends or not place.condition.is_usable
 
     def lingers(self) -> bool:
         """They do not."""

@@ -122,12 +122,14 @@ class Write(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Only(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a fault takes effect. container, update: the number of the container in its pod, of the update, from 1.
 
-    again: only after another container of the pod was deleted. requires: only where a request has these fields.
+    again: only after another container of the pod was deleted. entered: only after an exec in the container. requires:
+    only where a request has these fields.
     """
 
     container: int | None = None
     update: int | None = None
     again: bool = False
+    entered: bool = False
     requires: tuple[str, ...] = ()
 
 

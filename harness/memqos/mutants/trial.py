@@ -209,8 +209,11 @@ def _side_by_side(
         futures: list[Future[Outcome]] = [submit(pool, one, mutant) for mutant in mutants]
         for future in as_completed(futures):
             yield future.result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    except BaseException:
+        # What is under way ends with its machine: an interrupt does not wait for it.
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
 
 
 def _tried_one(rig: Rig, mutant: Mutant, lane: int, control: _Control) -> Outcome:

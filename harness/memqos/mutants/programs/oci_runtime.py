@@ -185,11 +185,11 @@ class Counts:
     """What happened to a container so far.
 
     number: in its pod, from 1. updates: with the present one. again: whether another container of its pod was deleted
-    before it was made.
+    before it was made. entered: whether there was an exec in it.
     """
 
-    def __init__(self, *, number: int = 1, updates: int = 0, again: bool = False) -> None:
-        self.number, self.updates, self.again = number, updates, again
+    def __init__(self, *, number: int = 1, updates: int = 0, again: bool = False, entered: bool = False) -> None:
+        self.number, self.updates, self.again, self.entered = number, updates, again, entered
 
 
 def applies(fault: Fault, verb: str, counts: Counts, document: Document) -> bool:
@@ -201,7 +201,7 @@ def applies(fault: Fault, verb: str, counts: Counts, document: Document) -> bool
         return False
     if "update" in only and verb == "update" and counts.updates != only["update"]:
         return False
-    if only.get("again") and not counts.again:
+    if (only.get("again") and not counts.again) or (only.get("entered") and not counts.entered):
         return False
     return all(_has(document, field) for field in only.get("requires", ()))
 
@@ -456,7 +456,8 @@ class Known:
     def counts(self) -> Counts:
         """What happened to it."""
         facts = self.facts
-        return Counts(number=facts["number"], updates=facts["updates"], again=facts["again"])
+        entered = facts.get("entered", False)
+        return Counts(number=facts["number"], updates=facts["updates"], again=facts["again"], entered=entered)
 
     def keep(self, **facts: Any) -> None:
         """Remember these facts as well."""
@@ -596,6 +597,8 @@ def delete(call: Call, known: Known) -> int:
 def others(call: Call, known: Known) -> int:
     """Any other verb."""
     fault = known.fault
+    if call.verb == "exec":
+        known.keep(entered=True)
     if not applies(fault, call.verb, known.counts, {}):
         if call.verb != "start" or not {"delete", "kill"} & set(fault.get("on", ())):
             return call.hand_over()

@@ -29,7 +29,7 @@ from memqos.node.requests.verbs import together, verb
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.target.base import Target, checked
 from memqos.threads import submit
-from memqos.workload.command import Anon
+from memqos.workload.command import PROGRAM, Anon, arguments
 
 __all__ = ["Inventory", "Life", "anonymous_memory_of", "inventory_of"]
 
@@ -312,6 +312,14 @@ class Life:
                 return created
             wrong = [one for one in created if one.verdict is Verdict.DEVIATES]
             return wrong or [fresh, *self.requests.shown(self._updated(handle, case), self.requests.pod, handle)]
+
+    @verb
+    def updated_after_exec(self, case: RequestCase) -> Sequence[Finding]:
+        """Its files after a program was run in it and the case's updates were made."""
+        with self.containers.running(case.create) as handle:
+            program = (PROGRAM, *arguments([Anon(size=ENTRANT)]))
+            self.requests.runtime.exec(handle, program, deadline=soon())
+            return self.requests.shown(self._updated(handle, case), self.requests.pod, handle)
 
     @verb
     def stopped_beside(self, case: RequestCase) -> Sequence[Finding]:
