@@ -51,6 +51,7 @@ DOCUMENTS: dict[str, type] = {
     "cache": answers.Cache,
     "comparison": answers.Comparison,
     "support": answers.Support,
+    "compatibility": answers.Compatibility,
     "topology_file": numa_nodes.TopologyFile,
     "exploration": exploration.Exploration,
     "engine_exploration": exploration.EngineExploration,

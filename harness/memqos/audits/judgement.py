@@ -123,7 +123,7 @@ def _remarks(question: Question, plan: Plan) -> Iterator[Remark]:
     yield from killers(question.tree)
     for name, what in question.tree.notes.items():
         if name != COUNTERS:
-            yield Remark(name, question.tree.source, f"it could not be read: {what}")
+            yield Remark(name, question.tree.source, what)
 
 
 def _unless_unknown(findings: Iterable[Finding], why: str) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -24,7 +25,7 @@ from memqos.model.pod import Pod
 
 __all__ = ["Judged", "judged_places", "places_in", "write_exports"]
 
-_RECORDINGS = (".json", ".json.gz")
+_RECORDINGS = (".json",)
 _MOST_PLACES = 20_000
 
 
@@ -118,10 +119,15 @@ def _each(one: Callable[[str], _Row], places: Sequence[str], jobs: int) -> Itera
             ) from None
 
 
+def _leave_interrupts() -> None:
+    """Ctrl-C is for the process that waits for these."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 @contextlib.contextmanager
 def _pool(jobs: int) -> Iterator[Executor]:
     """Processes that have what this one has imported."""
-    pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork"))
+    pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork"), initializer=_leave_interrupts)
     try:
         yield pool
     finally:

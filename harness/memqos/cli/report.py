@@ -28,6 +28,7 @@ from memqos.errors import ExitCode, UsageError
 from memqos.page.building import page_html
 from memqos.report import ci_results, markdown, matrix, summary
 from memqos.report.bundle import Results
+from memqos.report.compatibility import compatibility_markdown, compatibility_of
 from memqos.report.markdown import support_badges, support_markdown, support_of
 from memqos.report.outcome import observed_something
 from memqos.report.verdict import CONTRADICTS_ITSELF, verdict_line
@@ -300,8 +301,13 @@ def badge(results: tuple[Path, ...], output: str, label: str) -> None:
 @_results
 @_output("-")
 @click.option("--badges", metavar="FOLDER", type=click.Path(path_type=Path), help="Also write a badge for each column.")
+@click.option(
+    "--compatibility",
+    is_flag=True,
+    help="Write a matrix instead: runtimes and Kubernetes releases by counter units, values, resize and swap.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write the table as JSON.")
-def support(results: tuple[Path, ...], output: str, *, badges: Path | None, as_json: bool) -> None:
+def support(results: tuple[Path, ...], output: str, *, badges: Path | None, compatibility: bool, as_json: bool) -> None:
     """Write what each runtime supports, in the judged versions: claims by runtimes, as Markdown.
 
     RESULTS may have different runtimes and versions; cases of the same runtime and version count together.
@@ -309,9 +315,14 @@ def support(results: tuple[Path, ...], output: str, *, badges: Path | None, as_j
     \b
     Examples:
       memqos report support results/runc-* results/crun-* -o SUPPORT.md --badges badges
+      memqos report support results/* --compatibility
     """
     read = [read_results(place) for place in results]
     _note(read)
+    if compatibility:
+        matrix = compatibility_of([one.bundle for one in read])
+        _put(json.dumps(matrix.to_json(), indent=1) + "\n" if as_json else compatibility_markdown(matrix), output)
+        return
     found = support_of([one.bundle for one in read])
     _put(json.dumps(found.to_json(), indent=1) + "\n" if as_json else support_markdown(found), output)
     if badges is not None:

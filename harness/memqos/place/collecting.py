@@ -15,9 +15,10 @@ import subprocess
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from memqos.clock import Deadline
+from memqos.clock import Deadline, utc_now
 from memqos.collector import program as collector
 from memqos.errors import EnvironmentNotAbleError, MissingProgramError, TargetError, UnknownNameError, UsageError
 from memqos.place.base import Health
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 COLLECT_SECONDS = 60.0
+_CLOCK_SECONDS = 120.0
 POD_SECONDS = 180.0
 DEFAULT_IMAGE = "docker.io/library/python:3-alpine"
 _MOST_BYTES = 256 << 20
@@ -121,9 +123,22 @@ def collected(target: Target, *, cri_socket: str = "", root: str = "") -> Mappin
     if result.status in {NO_PYTHON, 127} and not root:
         document = dict(recorded(target, cri_socket=cri_socket))
         return document | {"notes": {"counters": "the node has no Python 3.6: only values were read, by a shell"}}
-    return document_in(result.stdout, result.status, result.error_text, where=target.address) | {
-        "source": target.address
-    }
+    found = document_in(result.stdout, result.status, result.error_text, where=target.address)
+    off = _clock_off(str(found.get("collected_at", "")))
+    if off:
+        found.setdefault("notes", {})["clock"] = off
+    return found | {"source": target.address}
+
+
+def _clock_off(text: str) -> str:
+    """Why times of the node are not those of this host, "" if they are."""
+    try:
+        seconds = (datetime.fromisoformat(text) - utc_now()).total_seconds()
+    except (ValueError, TypeError):
+        return ""
+    if abs(seconds) < _CLOCK_SECONDS:
+        return ""
+    return f"the node's clock is {abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} this host's"
 
 
 def document_in(stdout: bytes, status: int, said: str, *, where: str) -> dict[str, Any]:

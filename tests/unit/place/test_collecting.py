@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import datetime
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -258,6 +260,13 @@ def test_what_is_counted_is_a_count(node: NodeFolder) -> None:
     path = next(path for path in tree.reading.cgroups if path.name.endswith(".scope"))
     assert tree.reading.file(path, "cgroup.procs") == "(1)"
     assert tree.reading.file(CgroupPath.parse("/kubepods.slice"), "cgroup.procs") == ""
+
+
+def test_a_clock_that_is_off_is_noted(node: NodeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+    monkeypatch.setattr(collecting, "utc_now", lambda: now)
+    document = collecting.collected_at(f"local://{node.root}")
+    assert re.fullmatch(r"the node's clock is \d+ s ahead of this host's", document["notes"]["clock"])
 
 
 def test_print_prints_the_program(capsys: pytest.CaptureFixture[str]) -> None:

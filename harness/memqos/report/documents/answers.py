@@ -22,6 +22,8 @@ __all__ = [
     "CaseChange",
     "Check",
     "Comparison",
+    "Compatibility",
+    "CompatibilityRow",
     "ContainerNow",
     "Difference",
     "Differences",
@@ -57,6 +59,7 @@ __all__ = [
     "SwapNow",
     "SwapOfContainer",
     "ThrottleSetup",
+    "TopicClaims",
     "VectorCase",
     "VectorCgroup",
     "VectorExpected",
@@ -550,6 +553,32 @@ class Support(TypedDict):
     columns: list[SupportColumn]
     """The runtimes, as their machines name them."""
     rows: list[MatrixRow]
+
+
+class TopicClaims(TypedDict):
+    """The claims of a topic."""
+
+    claims: PositiveByOutcome
+    """How many ended in which outcome, each in that of its worst case."""
+    deviates: list[str]
+    known: list[str]
+
+
+class CompatibilityRow(TypedDict):
+    """Runtimes under the rules of one Kubernetes release."""
+
+    runtimes: str
+    kubernetes: str
+    """The word any for cases that are about no kubelet."""
+    topics: dict[str, TopicClaims]
+
+
+class Compatibility(TypedDict):
+    """memqos report support --compatibility --json."""
+
+    memqos_format: Format
+    topics: list[str]
+    rows: list[CompatibilityRow]
 
 
 class Stretch(_From, TypedDict):
