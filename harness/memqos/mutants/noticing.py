@@ -19,7 +19,7 @@ from memqos.engine.translate.versions import Runtimes
 from memqos.errors import UnknownNameError
 from memqos.model.knob import Knob
 from memqos.mutants.programs.oci_runtime import changed
-from memqos.mutants.table import Mutant, OciFault
+from memqos.mutants.table import Level, Mutant, OciFault
 
 __all__ = ["LATER", "Noticing", "passes"]
 
@@ -27,6 +27,12 @@ LATER = "later"
 """What a case passes through that looks at a container again some seconds after its last request."""
 OF_VALUES = ("values/node", "values/qos-class", "values/pod")
 """The claims about what an enactor writes."""
+_VALUES_OF = {
+    Level.NODE: "values/node",
+    Level.CLASS: "values/qos-class",
+    Level.POD: "values/pod",
+    Level.CONTAINER: "values/pod",
+}
 _BASE = frozenset({"create", "start"})
 
 _OF_VERBS: Mapping[str, tuple[frozenset[str], float]] = {
@@ -89,7 +95,9 @@ class Noticing:
         if mutant.claims:
             return [self._named(name, mutant) for name in mutant.claims]
         if mutant.plan is not None:
-            return [self.cases[name] for name in OF_VALUES]
+            # The claim about the mutant's own level first.
+            own = [_VALUES_OF[level] for level in mutant.levels if level in _VALUES_OF]
+            return [self.cases[name] for name in dict.fromkeys([*own, *OF_VALUES])]
         if mutant.oci is None:
             return []
         return sorted((case for case in self.cases.values() if self._notices(mutant.oci, case)), key=self._cost)
