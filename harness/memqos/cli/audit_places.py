@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import itertools
 import json
 import multiprocessing
 import os
@@ -91,9 +93,13 @@ def judged_places(order: AuditOrder, places: Sequence[str], *, jobs: int, with_s
 
 
 _Row = tuple[NodeRow, NodeState | None]
+_ROWS, _ROWS_BETWEEN = itertools.count(1), 32
 
 
 def _row(order: AuditOrder, place: str, *, pods: tuple[Pod, ...] | None, with_state: bool) -> _Row:
+    if next(_ROWS) % _ROWS_BETWEEN == 0:
+        # The collector of garbage is off (cli.main), and a process judges hundreds of nodes.
+        gc.collect()
     try:
         audit = order.audit_of(place, pods)
         return row_of(place, audit), node_state(audit) if with_state else None

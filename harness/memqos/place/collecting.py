@@ -122,7 +122,11 @@ def collected(target: Target, *, cri_socket: str = "", root: str = "") -> Mappin
     result = target.run(["sh", "-c", PYTHON_SCRIPT, "sh", *words], deadline=deadline, stdin=program().encode())
     if result.status in {NO_PYTHON, 127} and not root:
         document = dict(recorded(target, cri_socket=cri_socket))
-        return document | {"notes": {"counters": "the node has no Python 3.6: only values were read, by a shell"}}
+        return document | {
+            "notes": {
+                "counters": "the node has no Python 3.6: it was read by a shell, without daemons and a second look"
+            }
+        }
     found = document_in(result.stdout, result.status, result.error_text, where=target.address)
     off = _clock_off(str(found.get("collected_at", "")))
     if off:

@@ -98,6 +98,8 @@ find "$1" ! -type d -name "*.conf" -print0 | head -c "$2"
 """
 
 FOLDERS_SCRIPT = 'find "$@" -type d -print0 2>/dev/null; exit 0'
+_USE = ("memory.current", "memory.stat", "memory.events", "memory.pressure", "memory.swap.current")
+_RECURSIVE = "memory_recursiveprot"
 _COUNTS = (PROCESSES, EVENTS, "pids.current")
 """What says whether the processes of containers are in their cgroups."""
 
@@ -137,7 +139,8 @@ def recorded(target: Target, *, cri_socket: str = "") -> Mapping[str, object]:
     paths = _cgroups_of_pods(tree, deadline)
     kubelet = _kubelet(looked_at, deadline)
     containers, runtimes = _containers(looked_at, kubelet, cri_socket, deadline)
-    reading = tree.read_cgroups(paths, (*knobs_of(facts.node.cgroup_version), *_COUNTS), deadline=deadline)
+    names = (*knobs_of(facts.node.cgroup_version), *_COUNTS, *(_USE if facts.hierarchy.mounts.get("") else ()))
+    reading = tree.read_cgroups(paths, names, deadline=deadline)
     first = {name: tree.read_first_processes(paths, name, deadline=deadline) for name in (OOM_SCORE_ADJ, "comm")}
     ended = _ended(reading, containers, lambda: _containers(looked_at, kubelet, cri_socket, deadline)[0])
     systemd = looked_at.run(["sh", "-c", SYSTEMD_SCRIPT], deadline=deadline).text.strip()
@@ -147,6 +150,7 @@ def recorded(target: Target, *, cri_socket: str = "") -> Mapping[str, object]:
         "node": _node(facts.node) | versions,
         **_told(looked_at, kubelet, deadline),
         "containers": containers,
+        "machine": {"cgroup_mount": {"options": _RECURSIVE if facts.hierarchy.is_recursive else "rw"}},
         "cgroups": _files(reading, first, ended),
     }
 

@@ -52,6 +52,16 @@ def test_a_right_node_conforms(node: LiveNode, told: Told) -> None:
     assert out.endswith("ssh://node7: Kubernetes 1.27: 128 conform, 0 deviate, 0 not observable\n")
 
 
+def test_a_node_without_python_has_its_use_all_the_same(node: LiveNode, told: Told) -> None:
+    document = json.loads(told("--target", "ssh://node7", "--json", *PODS)[1])
+    assert document["state"] == "FULFILLED"
+    now = document["node"]
+    assert now["recursive"] is True
+    assert now["memory_qos"]["force"] == "in force"
+    assert [one["container"] for one in now["containers"] if one["effective_memory_high"]]
+    assert all(one["usage"] is not None for one in now["containers"])
+
+
 def test_a_file_that_somebody_wrote_deviates_and_is_told_as_the_kubelets(node: LiveNode, told: Told) -> None:
     cgroups = node.place.cgroups
     [pod] = [path for path in cgroups.below([CgroupPath(("kubepods.slice",))]) if "burstable-pod" in path.name]
