@@ -10,7 +10,7 @@ from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.manifest_objects import Effect, OtherKind
 from memqos.catalog.node_facts import load_facts
 from memqos.catalog.pods import Manifests, load_manifests, load_pods
-from memqos.catalog.recognising import Recognised, recognise
+from memqos.catalog.recorded_contents import Recognised, recognise
 from memqos.catalog.recorded_trees import RecordedContainer, RecordedTree, load_tree
 from memqos.catalog.workloads import Replicas
 from memqos.engine.answer.difference import Difference, differences

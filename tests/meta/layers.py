@@ -40,12 +40,12 @@ LAYERS: dict[str, frozenset[str]] = {
         }
     ),
     "vm.guest": frozenset(
-        {"errors", "clock", "model", "target", "vm.qemu", "vm.brought", "vm.profile", "vm.options"}
+        {"errors", "clock", "model", "target", "vm.qemu", "vm.options", "vm.profile"}
     ),
     "vm.image": frozenset(
         {
             "errors", "clock", "model", "ownership", "target", "vm.host", "vm.cache", "vm.qemu", "vm.guest",
-            "vm.profile", "vm.brought", "vm.options",
+            "vm.profile", "vm.options",
         }
     ),
     "vm.checkpoint": frozenset({"errors", "clock", "model", "target", "vm.host", "vm.cache", "vm.qemu"}),
@@ -77,8 +77,8 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
     "place.vm": frozenset(
         {
-            "errors", "clock", "model", "engine", "place.base", "place.bringing", "place.connecting",
-            "place.discovery", "probe", "runtime.base", "target.base", "catalog", "vm",
+            "errors", "clock", "model", "engine", "place.base", "place.bringing", "place.discovery",
+            "probe", "runtime.base", "target.base", "catalog", "vm",
         }
     ),
     "place.recording": frozenset(

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from memqos.bundles.verifying import verify
+from memqos.bundles.files import verify
 
 pytest_plugins = ["pytester"]
 

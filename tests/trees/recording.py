@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from memqos.catalog.recognising import recognise
+from memqos.catalog.recorded_contents import recognise
 from memqos.catalog.recorded_trees import load_tree
 from memqos.model.node import KubeletSettings, NodeFacts
 from memqos.model.pod import Pod

@@ -17,7 +17,7 @@ from memqos.config.files import settings_files
 from memqos.errors import UsageError
 from memqos.known import load_baseline, load_known
 from memqos.plain_file import read_plain
-from memqos.vm.brought import bring
+from memqos.vm.options import bring
 from tests.recorded import TRIXIE, copied
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}

@@ -12,12 +12,11 @@ from memqos.catalog.data import data_root
 from memqos.catalog.profiles import load_profile
 from memqos.clock import Deadline
 from memqos.errors import UnfitFileError, UsageError
-from memqos.vm.brought import AskedTree, bring_tree
 from memqos.vm.cache.store import default_cache
 from memqos.vm.checkpoint import list_checkpoints
 from memqos.vm.guest.installing import install, put_trees, start_units
 from memqos.vm.image.making import ensure_image
-from memqos.vm.options import BootOptions, check_options
+from memqos.vm.options import AskedTree, BootOptions, bring_tree, check_options
 from tests.vm.machines import output, start
 
 pytestmark = pytest.mark.vm

@@ -20,8 +20,20 @@ from memqos.probe.sampler import GuestSampler, Sampling
 from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerState, ContainerStatus, SandboxSpec
 from memqos.runtime.cri import CriRuntime
 from memqos.target.base import Target
-from memqos.workload.command import Anon, Command, Exit, File, Free, Hold, Report, Tmpfs, Touch, arguments, line
-from memqos.workload.control import control_folders
+from memqos.workload.command import (
+    Anon,
+    Command,
+    Exit,
+    File,
+    Free,
+    Hold,
+    Report,
+    Tmpfs,
+    Touch,
+    arguments,
+    control_folders,
+    line,
+)
 from memqos.workload.report import Done, ErrorLine, ExitLine, Started, StepLine, parse_container_log
 from tests.vm.runtimes import IMAGE, MI, cgroup_of, runtime_of, soon
 

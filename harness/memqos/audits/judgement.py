@@ -13,8 +13,7 @@ from memqos.audits.past import of_the_past
 from memqos.audits.pods import by_status, sorted_out, why_missing
 from memqos.audits.question import Question
 from memqos.catalog.allocation_state import STATUS_MANAGER, checkpoints_of, with_checkpoints, with_status_manager_state
-from memqos.catalog.foreign_writers import killers, with_writers
-from memqos.catalog.recognising import recognise
+from memqos.catalog.recorded_contents import killers, recognise, with_writers
 from memqos.enactor.base import Order
 from memqos.engine.admission.entry import admitted
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from memqos.audits.answer import Audit
-from memqos.catalog.foreign_writers import foreign_writers
+from memqos.catalog.recorded_contents import foreign_writers
 from memqos.engine.answer.finding import Subject, Verdict
 from memqos.engine.cgroup.protection import Effective, Protected, effective
 from memqos.engine.cgroup.throttle import DEFAULT_HZ, sleeps_from, stalls_from

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from memqos.catalog.recognising import Recognised
+from memqos.catalog.recorded_contents import Recognised
 from memqos.engine.answer.finding import Finding, Subject, Verdict, subject_of
 from memqos.engine.answer.verdict import NOT_READ, NOT_STARTED
 from memqos.engine.plan import Plan

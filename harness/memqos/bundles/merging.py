@@ -16,9 +16,8 @@ from typing import Any
 
 from memqos.bundles.consistency import TROUBLES
 from memqos.bundles.evidence import inside
-from memqos.bundles.files import EVIDENCE, write
+from memqos.bundles.files import EVIDENCE, FAILED, NOT_VERIFIED, VERIFIED, verify, write
 from memqos.bundles.reading import verification_notes
-from memqos.bundles.verifying import FAILED, NOT_VERIFIED, VERIFIED, verify
 from memqos.errors import ExitCode, UsageError
 from memqos.report.bundle import Bundle, Merged, Part, Results
 from memqos.report.outcome import Outcome, TestResult, exit_code

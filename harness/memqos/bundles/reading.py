@@ -17,11 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from memqos import claims
-from memqos.bundles import shapes
-from memqos.bundles.consistency import TROUBLES, by_findings, differing_cases, hidden_verdicts, inconsistencies
-from memqos.bundles.files import BEGUN, BUNDLE, COMPRESSED, FINDINGS, RUN, machines
-from memqos.bundles.shapes import count_of
-from memqos.bundles.verifying import FAILED, changed_among
+from memqos.bundles import consistency
+from memqos.bundles.consistency import (
+    TROUBLES,
+    by_findings,
+    count_of,
+    differing_cases,
+    hidden_verdicts,
+    inconsistencies,
+)
+from memqos.bundles.files import BEGUN, BUNDLE, COMPRESSED, FAILED, FINDINGS, RUN, changed_among, machines
 from memqos.catalog.data import data_root
 from memqos.engine.answer.finding import Finding, Subject
 from memqos.engine.plan import Reason
@@ -130,7 +135,7 @@ def _judged(
     """The bundle with its inconsistencies, and the exit code that follows from its results."""
     changed = changed_among(folder, (BUNDLE, *_OF_FINDINGS, RUN))
     found = [f"{name} was changed after the run (SHA256SUMS)." for name in changed]
-    found += [*shapes.Fields(head, BUNDLE).take("inconsistencies", list[str], []), *faults]
+    found += [*consistency.Fields(head, BUNDLE).take("inconsistencies", list[str], []), *faults]
     found += hidden_verdicts(bundle.results) if is_unended else inconsistencies(head, bundle)
     if not found:
         return bundle
@@ -253,16 +258,16 @@ class _Told:
         for number, document in enumerate(documents, 1):
             try:
                 yield self._result(document)
-            except (*shapes.MISFITS, KeyError, TypeError, AttributeError):
+            except (*consistency.MISFITS, KeyError, TypeError, AttributeError):
                 damaged.append(number)
         if damaged:
             missing.append(f"{name} has malformed cases at number {first_few(damaged)}.")
 
     def _result(self, document: Any) -> TestResult:
-        return shapes.result_of(document, tuple(self._finding(one) for one in document["findings"]))
+        return consistency.result_of(document, tuple(self._finding(one) for one in document["findings"]))
 
     def _finding(self, document: Mapping[str, Any]) -> Finding:
-        finding = shapes.finding_of(document)
+        finding = consistency.finding_of(document)
         texts = {name: getattr(finding, name) for name in ("cgroup", "knob", "expected", "observed")}
         kept: dict[str, Any] = {name: self._texts.setdefault(text, text) for name, text in texts.items()}
         about = self._subjects.setdefault(finding.subject, finding.subject)
@@ -278,34 +283,34 @@ class _Told:
             document = self._by_place[document]
         key = json.dumps(document)
         if key not in self._reasons:
-            self._reasons[key] = shapes.reason_of(document)
+            self._reasons[key] = consistency.reason_of(document)
         return self._reasons[key]
 
 
 def _bundle(head: Mapping[str, Any], results: tuple[TestResult, ...], folder: Path, missing: list[str]) -> Bundle:
-    fields, counts = (shapes.Fields(document, BUNDLE) for document in (head, head.get("counts")))
+    fields, counts = (consistency.Fields(document, BUNDLE) for document in (head, head.get("counts")))
     settings = fields.take("settings", dict[str, documents.Setting], {})
     merged = fields.take("merged", documents.Merged | None, None)
     cases, not_run = fields.take("cases", Count, 0), counts.take("not_run", Count, 0)
     said = head["machines"] if isinstance(head.get("machines"), list) else machines(folder)
     interrupted = bool(head.get("interrupted", not head.get("ended")))
     bundle = Bundle(
-        started=shapes.moment_of(fields.take("started", str, "")),
-        ended=shapes.moment_of(fields.take("ended", str, "")),
+        started=consistency.moment_of(fields.take("started", str, "")),
+        ended=consistency.moment_of(fields.take("ended", str, "")),
         exit_code=_code(head, results, interrupted=interrupted),
         interrupted=interrupted,
         error=fields.take("error", str, ""),
         versions=fields.take("versions", dict[str, str], {}),
         host=fields.take("host", dict[str, Any], {}),
         settings=settings,
-        machines=tuple(shapes.machine_of(one) for one in said if isinstance(one, dict)),
+        machines=tuple(consistency.machine_of(one) for one in said if isinstance(one, dict)),
         results=results,
         not_run=not_run or max(0, cases - len(results)),
         known_gone=tuple(fields.take("known_gone", list[str], [])),
         left_out=LeftOut(**counts.take("left_out", documents.LeftOut, {"claims": 0, "cases": 0})),
         claims=fields.take("claims", dict[str, documents.Claim], {}) or _claims_brought(results),
-        merged=None if merged is None else shapes.merged_of(merged),
-        shard=fields.take("shard", documents.Shard | None, None) or shapes.shard_asked(settings),
+        merged=None if merged is None else consistency.merged_of(merged),
+        shard=fields.take("shard", documents.Shard | None, None) or consistency.shard_asked(settings),
     )
     missing += fields.misfits + counts.misfits
     return bundle

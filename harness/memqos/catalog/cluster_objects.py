@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from memqos.catalog.object_names import Identity, check_label, identity_of
 from memqos.catalog.pod_resources import ResourceReader
 from memqos.catalog.schema import FieldPath, mapping, quantity_of, strings, text, text_list, whole
+from memqos.catalog.workloads import Identity, check_label, identity_of
 from memqos.catalog.yaml_nodes import MappingNode, ScalarNode, SequenceNode
 from memqos.engine.admission.plugins import HIGHEST_USER_DEFINABLE, SYSTEM_CLASSES
 from memqos.errors import ManifestError

@@ -16,7 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
 
-from memqos.catalog.kubelet_fields import KUBELET_FIELDS, overlaid
+from memqos.catalog.fields import KUBELET_FIELDS, overlaid
 from memqos.catalog.kubelet_flags import Flag, flag_words, flagged
 from memqos.catalog.kubelet_sources import (
     API,

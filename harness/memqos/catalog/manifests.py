@@ -14,13 +14,22 @@ from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 from memqos.catalog.cluster_objects import CLUSTER_KINDS, OS_LABEL, ClusterObject, cluster_object, not_on_linux
+from memqos.catalog.fields import POD_FIELDS
 from memqos.catalog.json_nodes import read_objects
 from memqos.catalog.manifest_objects import Found, objects_in
-from memqos.catalog.object_names import Identity, check_label, controller_of, identity_of, out_of_a_cluster, uid_of
-from memqos.catalog.pod_fields import POD_FIELDS
 from memqos.catalog.pod_resources import ResourceReader, check_pod_level, status_of
 from memqos.catalog.schema import FieldPath, check, mapping, parse_fields, strings, text, text_list, whole
-from memqos.catalog.workloads import Replicas, made_names, template_of
+from memqos.catalog.workloads import (
+    Identity,
+    Replicas,
+    check_label,
+    controller_of,
+    identity_of,
+    made_names,
+    out_of_a_cluster,
+    template_of,
+    uid_of,
+)
 from memqos.catalog.yaml_nodes import MappingNode, SequenceNode
 from memqos.engine.releases.defaulting import in_whole_millis, with_requests
 from memqos.model.pod import Container, ContainerKind, Controller, Pod, ResizePolicy, Resources, Submission

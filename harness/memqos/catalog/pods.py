@@ -17,8 +17,7 @@ from memqos.catalog.cluster_objects import ClusterObject, gathered
 from memqos.catalog.data import data_root
 from memqos.catalog.manifest_objects import OtherKind, other_kinds
 from memqos.catalog.manifests import Manifest, PassedOver, manifests_in
-from memqos.catalog.object_names import Identity
-from memqos.catalog.workloads import KINDS, Replicas, made_name
+from memqos.catalog.workloads import KINDS, Identity, Replicas, made_name
 from memqos.catalog.yaml_nodes import MAX_BYTES
 from memqos.errors import ManifestError, UnknownNameError, UsageError
 from memqos.model.cluster import NO_OBJECTS, ClusterObjects

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from memqos.audits.live import WRITER, Course, Event
-from memqos.catalog.foreign_writers import FOREIGN_WRITER
+from memqos.catalog.recorded_contents import FOREIGN_WRITER
 from memqos.cli.audit_order import AuditOrder
 from memqos.cli.audit_places import places_in
 from memqos.cli.terminal import say

@@ -17,8 +17,7 @@ from typing import NoReturn
 import click
 
 from memqos import frame
-from memqos.cli.terminal import say
-from memqos.cli.words import DEBUG, KnownVerbs, in_our_words
+from memqos.cli.terminal import DEBUG, KnownVerbs, in_our_words, say
 from memqos.config.settings import unknown_variables
 from memqos.errors import ExitCode, MemqosError, UsageError
 from memqos.interruption import Interruption

@@ -18,11 +18,24 @@ import click
 
 from memqos import frame
 from memqos.bundles.comparing import compare, comparison_lines
-from memqos.bundles.files import BUNDLE, COMPRESSED, FINDINGS, RUN, compress_findings, write
+from memqos.bundles.files import (
+    BUNDLE,
+    COMPRESSED,
+    FINDINGS,
+    RUN,
+    SIGNATURE,
+    SUMS,
+    Verification,
+    compress_findings,
+    seal,
+    sign,
+    signature_of,
+    verify,
+    write,
+)
 from memqos.bundles.merging import merge
 from memqos.bundles.reading import first_few, read_results
 from memqos.bundles.suite_score import suite_score
-from memqos.bundles.verifying import SIGNATURE, SUMS, Verification, seal, sign, signature_of, verify
 from memqos.cli.terminal import say, say_document
 from memqos.errors import ExitCode, UsageError
 from memqos.page.building import page_html

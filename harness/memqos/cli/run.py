@@ -28,12 +28,10 @@ from memqos.bundles.files import write
 from memqos.catalog.data import data_root
 from memqos.cli.progress import shown_progress
 from memqos.cli.settings import setting_option, settings_from
-from memqos.cli.terminal import say, say_document
-from memqos.cli.words import DEBUG, unknown_option
+from memqos.cli.terminal import DEBUG, say, say_document, unknown_option
 from memqos.clock import utc_now
-from memqos.config.runtimes import RUNTIMES, oci_runtime, offered_name
 from memqos.config.settings import Settings
-from memqos.config.table import PREFIX, SETTINGS
+from memqos.config.table import PREFIX, RUNTIMES, SETTINGS, oci_runtime, offered_name
 from memqos.errors import ExitCode, UnknownNameError, UsageError
 from memqos.laboratory.kubelets_in_use import kubelets_in_use
 from memqos.place.opening import check_host, check_places, prepare_places

@@ -1,20 +1,25 @@
-"""Output of the command line: all text goes through `say`, which writes control characters out."""
+"""Output of the command line: all text goes through `say`, which writes control characters out.
+
+Errors for wrong words on the command line: what is wrong, what is similar, where to look.
+"""
 
 from __future__ import annotations
 
+import difflib
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import click
 
 from memqos.engine.answer.document import JsonText
 from memqos.engine.plan import Plan
+from memqos.errors import UnknownNameError, UsageError
 from memqos.face.text import for_terminal, harmless, takes_colours
 
-__all__ = ["say", "say_document", "say_ignored"]
+__all__ = ["DEBUG", "KnownVerbs", "in_our_words", "say", "say_document", "say_ignored", "unknown_option"]
 
 _ALIKE = 3
 """So many notes that say the same are printed one by one."""
@@ -82,3 +87,40 @@ def say_ignored(*plans: Plan) -> None:
             # An option stands for itself: its place is its name.
             place = f"{origin}: " if origin and not about.startswith("--") else ""
             say(f"memqos: note: {place}{about}: {what}{'' if what.endswith('?') else '.'}{more}", err=True)
+
+
+DEBUG = "debug"
+"""Key in click's context object: whether to show tracebacks."""
+
+
+class KnownVerbs(click.Group):
+    """A group whose error for an unknown verb lists its verbs."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The verb that the first word names. Raises UnknownNameError for another word."""
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            raise UnknownNameError.of("verb", args[0], self.list_commands(ctx), where=ctx.command_path)
+        return super().resolve_command(ctx, args)
+
+
+def in_our_words(error: click.UsageError) -> UsageError:
+    """Click's usage error as ours."""
+    where = error.ctx.command_path if error.ctx is not None else "memqos"
+    if isinstance(error, click.NoSuchOption):
+        options = error.ctx.command.params if error.ctx is not None else ()
+        return unknown_option(error.option_name, (word for option in options for word in option.opts), where=where)
+    return UsageError(error.format_message(), where=where, next_step=_help(where))
+
+
+def unknown_option(word: str, known: Iterable[str], *, where: str) -> UsageError:
+    """The error for an unknown option."""
+    name = word.partition("=")[0]
+    close = difflib.get_close_matches(name, [option for option in known if option.startswith("--")], n=3, cutoff=0.7)
+    meant = f"Did you mean {' or '.join(close)}? " if close else ""
+    return UsageError(f"unknown option '{name}'.", where=where, next_step=f"{meant}{_help(where)}")
+
+
+def _help(where: str) -> str:
+    return f"See {where} --help."

@@ -26,8 +26,7 @@ from memqos.catalog.profiles import addition_names, load_profile, profile_names
 from memqos.catalog.topologies import load_topology, topology_names
 from memqos.cli.progress import shown_progress
 from memqos.cli.settings import MACHINE, setting_options, settings_from
-from memqos.cli.terminal import say
-from memqos.cli.words import KnownVerbs
+from memqos.cli.terminal import KnownVerbs, say
 from memqos.clock import utc_now
 from memqos.errors import UnknownNameError, UsageError
 from memqos.place.opening import additions_for, boot_options
@@ -38,7 +37,7 @@ from memqos.vm.checkpoint import MAKING_PREFIX, checkpoints_folder, list_checkpo
 from memqos.vm.image.derived import DERIVING_PREFIX
 from memqos.vm.image.making import BUILDING_PREFIX, ensure_image, image_name
 from memqos.vm.kept import KeptMachine, end_kept, keep, list_kept
-from memqos.vm.qemu.connection import shell_arguments
+from memqos.vm.qemu.launch import shell_arguments
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.qemu.run import RUN_PREFIX
 

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from memqos.config.files import FromFile
-from memqos.config.runtimes import BY_HANDLER, offered_name
-from memqos.config.table import OTHER_VARIABLES, PREFIX, SETTINGS, Kind, Setting
+from memqos.config.table import BY_HANDLER, OTHER_VARIABLES, PREFIX, SETTINGS, Kind, Setting, offered_name
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.node import CgroupDriver, CgroupVersion
 

@@ -6,8 +6,8 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from memqos.config.runtimes import oci_runtime
 from memqos.config.settings import Settings
+from memqos.config.table import oci_runtime
 from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver
 

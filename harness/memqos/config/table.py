@@ -4,18 +4,72 @@ The options of every verb and of the pytest plugin, the keys of files, and the a
 this table or tested against it, so they cannot drift apart.
 
 What a setting is: its name in every place where it can be given, and what its text is turned into.
+
+How people name the runtime that is tested: an OCI runtime, alone or below what drives it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from memqos.config.runtimes import RUNTIMES, offered_name
+from memqos.engine.translate.versions import DRIVEN_DIRECTLY, OCI_RUNTIMES, RuntimeName
 from memqos.model.node import CgroupDriver, CgroupVersion
 
-__all__ = ["OTHER_VARIABLES", "PREFIX", "SETTINGS", "Kind", "Setting"]
+__all__ = [
+    "BY_HANDLER",
+    "DIRECTLY",
+    "OTHER_VARIABLES",
+    "OVER_CRIO",
+    "PREFIX",
+    "RUNTIMES",
+    "SETTINGS",
+    "Kind",
+    "Setting",
+    "below_docker",
+    "is_gvisor",
+    "oci_runtime",
+    "offered_name",
+]
+
+DIRECTLY = "oci:"
+"""Before an OCI runtime that is driven with no daemon in between."""
+_OVER_CONTAINERD = "containerd+"
+OVER_CRIO = "crio+"
+_BELOW_DOCKER = "docker+"
+BY_HANDLER = "cri+"
+"""Before a handler of the server on a socket that a person names, whatever both are."""
+RUNTIMES = tuple(
+    f"{prefix}{name}"
+    for prefix, names in (
+        *((one, OCI_RUNTIMES) for one in ("", _OVER_CONTAINERD, OVER_CRIO, _BELOW_DOCKER)),
+        (DIRECTLY, DRIVEN_DIRECTLY),
+    )
+    for name in names
+)
+
+
+def offered_name(chosen: str) -> str:
+    """The runtime as places offer it, such as "oci:runc"; an OCI runtime alone is one below containerd."""
+    return f"{_OVER_CONTAINERD}{chosen}" if chosen in OCI_RUNTIMES else chosen
+
+
+def below_docker(chosen: str) -> bool:
+    """Whether the Docker Engine makes the containers of a choice."""
+    return chosen.startswith(_BELOW_DOCKER)
+
+
+def is_gvisor(chosen: str) -> bool:
+    """Whether a choice is runsc of the machine, which is in an image where it is asked for."""
+    return chosen == f"{DIRECTLY}{RuntimeName.RUNSC}"
+
+
+def oci_runtime(chosen: str) -> str:
+    """The OCI runtime of a choice: "runc" of "runc", "containerd+runc", "docker+runc" and "oci:runc"."""
+    return re.split(r"[+:]", chosen)[-1]
+
 
 PREFIX = "MEMQOS_"
 """What the names of all our environment variables begin with."""

@@ -31,7 +31,7 @@ from memqos.model.reading import CgroupReading
 from memqos.repetition import Repetition
 from memqos.runtime.base import ContainerHandle, Mount, SandboxHandle
 from memqos.target.base import Target
-from memqos.workload.control import Control, control_folders
+from memqos.workload.command import Control, control_folders
 
 __all__ = [
     "Ability",

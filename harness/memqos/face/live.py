@@ -13,8 +13,8 @@ from rich.text import Text
 
 from memqos.clock import SYSTEM_CLOCK, Clock
 from memqos.face.showing import Tone
-from memqos.face.stream import Output
 from memqos.face.tally import AtWork, Tally, TallyRow, case_name, counts, far, span
+from memqos.face.text import Output
 from memqos.report.outcome import Outcome
 
 __all__ = ["LiveScreen"]

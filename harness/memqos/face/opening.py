@@ -12,8 +12,8 @@ from memqos.clock import SYSTEM_CLOCK, Clock, utc_now
 from memqos.face.live import LiveScreen
 from memqos.face.services import NoService, Service, service_of
 from memqos.face.showing import ClaimPlaces, Face, Screen, Tone
-from memqos.face.stream import Output
 from memqos.face.tally import Tally, TallyRow, case_name, far, ran, span
+from memqos.face.text import Output
 
 __all__ = ["LogScreen", "opened_face", "outlook"]
 

@@ -25,9 +25,9 @@ from typing import Any, Protocol
 
 from memqos.catalog.data import data_root
 from memqos.clock import SYSTEM_CLOCK, Deadline
-from memqos.config.runtimes import oci_runtime
 from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey
+from memqos.config.table import oci_runtime
 from memqos.enactor.admission import patience_with_pods
 from memqos.enactor.base import Patience
 from memqos.enactor.kubelet.session import kubelet_session

@@ -11,22 +11,21 @@ from pathlib import Path
 
 from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
-from memqos.config.runtimes import BY_HANDLER, OVER_CRIO, below_docker, is_gvisor
 from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey, one_oci_runtime
+from memqos.config.table import BY_HANDLER, OVER_CRIO, below_docker, is_gvisor
 from memqos.errors import EnvironmentNotAbleError, UsageError
 from memqos.place.base import Place, offered
 from memqos.place.discovery import CRIO_SOCKET
 from memqos.place.there import opened_there
 from memqos.place.vm import DOCKER, GVISOR, opened_vm
 from memqos.target.opening import check_url
-from memqos.vm.brought import AskedTree, Brought, BroughtTree
 from memqos.vm.cache.store import default_cache
 from memqos.vm.host.capacity import check_room
 from memqos.vm.host.programs import find_qemu
 from memqos.vm.host.progress import Progress
 from memqos.vm.image.making import ensure_image
-from memqos.vm.options import BootOptions, check_options, kernel_words
+from memqos.vm.options import AskedTree, BootOptions, Brought, BroughtTree, check_options, kernel_words
 
 __all__ = ["KUBELET_BINARY", "Places", "boot_options", "check_host", "check_places", "prepare_places"]
 

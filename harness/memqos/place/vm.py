@@ -25,8 +25,7 @@ from memqos.place.base import (
     offered,
 )
 from memqos.place.bringing import bring_images_served
-from memqos.place.connecting import CONTAINERD_SOCKET, MACHINE_LOGS, runtime_connected
-from memqos.place.discovery import served_at
+from memqos.place.discovery import CONTAINERD_SOCKET, MACHINE_LOGS, runtime_connected, served_at
 from memqos.probe.facts import TargetFacts, target_facts
 from memqos.probe.sampler import GuestSampler, Sampler
 from memqos.runtime.base import Runtime

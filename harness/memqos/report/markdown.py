@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memqos.config.runtimes import DIRECTLY
+from memqos.config.table import DIRECTLY
 from memqos.errors import ExitCode
-from memqos.report.again import again
 from memqos.report.bundle import Bundle, Json, as_json
 from memqos.report.matrix import Matrix, Row, cell_text, matrix_of, names_of, worst_of
 from memqos.report.outcome import Outcome, TestResult
 from memqos.report.summary import finding_line, machine_line
 from memqos.report.verdict import CONTRADICTS_ITSELF, verdict_line
+from memqos.report.words import again
 
 __all__ = [
     "badge_json",

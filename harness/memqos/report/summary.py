@@ -17,12 +17,11 @@ from memqos.engine.answer import explain
 from memqos.engine.answer.finding import Finding
 from memqos.known import EVIDENCE
 from memqos.report import matrix
-from memqos.report.again import again
 from memqos.report.bundle import Bundle
 from memqos.report.matrix import names_of
 from memqos.report.outcome import Outcome, TestResult
 from memqos.report.verdict import CONTRADICTS_ITSELF, Cause, causes_of, setter_lines, verdict_line
-from memqos.report.words import how_many, plain
+from memqos.report.words import again, how_many, plain
 
 __all__ = [
     "Timing",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memqos.config.runtimes import DIRECTLY
+from memqos.config.table import DIRECTLY
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.errors import ExitCode
 from memqos.report.bundle import Bundle

@@ -1,21 +1,36 @@
 """The port "a machine that can be reached": run, read, write, list, and the contract every adapter keeps.
 
 A target knows nothing of cgroups or containers; it moves bytes and runs commands.
+
+What a connection asks of the owner of the machine: to start its process, and why something failed.
+
+What the programs of a machine say that they are.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import IO, Protocol, runtime_checkable
 
 from memqos.clock import Deadline
-from memqos.errors import TargetError
+from memqos.errors import MachineryError, TargetError
 
-__all__ = ["CommandResult", "ManyAtOnce", "Target", "checked", "same_socket"]
+__all__ = [
+    "CommandResult",
+    "Diagnosis",
+    "ManyAtOnce",
+    "Starter",
+    "Target",
+    "checked",
+    "no_diagnosis",
+    "same_socket",
+    "version_in",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,3 +126,37 @@ def checked(result: CommandResult, *, where: str) -> CommandResult:
 def same_socket(path: str) -> Iterator[Path]:
     """A forward that needs no forwarding, for targets that are this very host."""
     yield Path(path)
+
+
+class Starter(Protocol):
+    """Starts the master connection's process; the owner of the machine's processes provides this."""
+
+    def __call__(self, argv: Sequence[str | Path], *, output: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
+        """The started process, without standard input, both its streams going to `output`."""
+        ...
+
+
+class Diagnosis(Protocol):
+    """Whoever owns the machine may know better why something failed."""
+
+    def __call__(self, doing: str, *, lost: bool) -> MachineryError | None:
+        """The better error ("the kernel panicked"), or None.
+
+        doing: what was being done. lost: the connection is gone; otherwise something only took too long.
+        """
+        ...
+
+
+def no_diagnosis(doing: str, *, lost: bool) -> MachineryError | None:  # noqa: ARG001 - the port's signature
+    """A machine of another owner: nothing more is known."""
+    return None
+
+
+VERSION = re.compile(r"(?:v|release-)?\d{1,9}\.\d[\w.+~:-]{0,60}|\d{1,5}", re.ASCII)
+"""What a version looks like; the hash of a commit, which may begin with a digit too, is none."""
+
+
+def version_in(text: str) -> str | None:
+    """The version in a program's first line: the first word that begins like 1.2, or is a number; None without one."""
+    words = text.partition("\n")[0].split()
+    return next((word for word in words if VERSION.fullmatch(word)), None)

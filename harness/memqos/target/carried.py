@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 from memqos.clock import Deadline
 from memqos.errors import DeadlineError, MissingProgramError, TargetError
-from memqos.target.base import CommandResult
-from memqos.target.owner import Diagnosis, no_diagnosis
+from memqos.target.base import CommandResult, Diagnosis, no_diagnosis
 
 __all__ = ["CarriedTarget"]
 

@@ -1,18 +1,100 @@
-"""A target that is a container: a node of kind here (docker exec), or one of a cluster's pods (kubectl exec)."""
+"""A target that is a container: a node of kind here (docker exec), or one of a cluster's pods (kubectl exec).
+
+A UNIX socket of a target that has no forwarding of its own: each connection is carried by a program over there.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import os
+import socket
+import subprocess
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from memqos.errors import TargetError
 from memqos.target.base import CommandResult
-from memqos.target.bridge import bridged
 from memqos.target.carried import CarriedTarget
 
 __all__ = ["ContainerTarget"]
+
+_CHUNK = 1 << 16
+
+_SPEAK = """\
+import os, socket, sys, threading
+there = socket.socket(socket.AF_UNIX)
+there.connect(sys.argv[1])
+def to_there():
+    while data := os.read(0, 65536):
+        there.sendall(data)
+    there.shutdown(socket.SHUT_WR)
+threading.Thread(target=to_there, daemon=True).start()
+while data := there.recv(65536):
+    os.write(1, data)
+"""
+
+_CARRY = ("sh", "-c", 'command -v socat >/dev/null && exec socat - "UNIX-CONNECT:$1"; exec python3 -c "$2" "$1"', "sh")
+"""Carries its input and output to a socket and back, with what a node has for that."""
+
+
+class _Opens(Protocol):
+    def open(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+        """A program over there, with pipes."""
+        ...
+
+
+@contextlib.contextmanager
+def bridged(target: _Opens, remote_socket: str, local: Path) -> Iterator[None]:
+    """Listen on a local socket that is made, and lead each connection to the target's; both end with the context."""
+    programs: list[subprocess.Popen[bytes]] = []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(local))
+        listener.listen()
+
+        def serve() -> None:
+            # Closing the listener ends this.
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    program = target.open([*_CARRY, remote_socket, _SPEAK])
+                    programs.append(program)
+                    _join(connection, program)
+
+        thread = threading.Thread(target=serve, name="memqos-bridge", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for program in programs:
+                program.kill()
+                program.wait()
+            local.unlink(missing_ok=True)
+
+
+def _join(connection: socket.socket, program: subprocess.Popen[bytes]) -> None:
+    """Carry both ways, each in a thread of its own, until either side ends."""
+    assert program.stdin is not None  # noqa: S101 - the port promises both
+    assert program.stdout is not None  # noqa: S101
+    there, back = program.stdin, program.stdout
+
+    def out() -> None:
+        with contextlib.suppress(OSError), there:
+            while data := connection.recv(_CHUNK):
+                there.write(data)
+
+    def home() -> None:
+        with contextlib.suppress(OSError), connection, back:
+            while data := os.read(back.fileno(), _CHUNK):
+                connection.sendall(data)
+
+    for carry in (out, home):
+        threading.Thread(target=carry, name="memqos-bridge", daemon=True).start()
+
 
 TROUBLES = ("Error response from daemon", "Error: No such container", "Error from server", "error: ", "Unable to")
 """How docker and kubectl begin what they say of themselves; their status for it is one that commands have too."""

@@ -18,10 +18,9 @@ import testinfra
 
 from memqos.clock import Deadline
 from memqos.errors import TargetError, UnknownNameError, UsageError
-from memqos.target.base import Target
+from memqos.target.base import Diagnosis, Starter, Target, no_diagnosis
 from memqos.target.container import ContainerTarget
 from memqos.target.local import LocalTarget
-from memqos.target.owner import Diagnosis, Starter, no_diagnosis
 from memqos.target.ssh import open_ssh
 
 __all__ = ["check_url", "opened_target"]

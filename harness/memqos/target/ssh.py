@@ -15,9 +15,8 @@ from pathlib import Path
 
 from memqos.clock import Deadline, wait
 from memqos.errors import MissingProgramError, TargetError
-from memqos.target.base import CommandResult
+from memqos.target.base import CommandResult, Diagnosis, Starter, no_diagnosis
 from memqos.target.carried import CarriedTarget
-from memqos.target.owner import Diagnosis, Starter, no_diagnosis
 
 __all__ = ["CONTROL", "SshTarget", "open_ssh"]
 

@@ -32,8 +32,7 @@ from memqos.target.base import Target, checked
 from memqos.vm.cache.entry import Image, list_images, read_manifest, whole_digest, write_manifest
 from memqos.vm.cache.store import Cache, Entry, locked_folder, need_space, no_space, remove_entry, sweep, whole_entries
 from memqos.vm.host.progress import Progress, step
-from memqos.vm.qemu.connection import connected
-from memqos.vm.qemu.launch import QEMU_LOG, ROOT_OVERLAY, Ingredients, launch, make_overlay, spec_of
+from memqos.vm.qemu.launch import QEMU_LOG, ROOT_OVERLAY, Ingredients, connected, launch, make_overlay, spec_of
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.qemu.run import Run, opened_run, started
 from memqos.vm.qemu.spec import Accelerator, DiskFormat, MachineSpec, RamFiles, RamUse, qemu_arguments

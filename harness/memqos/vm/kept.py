@@ -14,7 +14,7 @@ from pathlib import Path
 from memqos.clock import Deadline, utc_now, wait
 from memqos.errors import UnknownNameError
 from memqos.vm.cache.store import KEPT_NAME, kept_guard
-from memqos.vm.qemu.connection import shell_arguments
+from memqos.vm.qemu.launch import shell_arguments
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.qemu.run import RUN_PREFIX, runtime_folder
 

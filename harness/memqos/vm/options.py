@@ -2,34 +2,318 @@
 
 What changes the guest before it is saved is in `Choices.fingerprint` or in the kernel's command line, so that nothing
 that was saved of one machine is taken for another. The rest, in LATE, is put into each clone.
+
+What a person brings into a machine: files in place of the image's, packages, and folders in places of their own.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import os
+import stat
+import struct
+import tarfile
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from memqos.errors import UsageError
 from memqos.model.node import CgroupVersion
-from memqos.vm.brought import (
-    AskedTree,
-    Brought,
-    BroughtTree,
-    bring,
-    bring_tree,
-    check_config,
-    check_deb,
-    check_initrd,
-    check_kernel,
-    check_program,
-)
+from memqos.plain_file import read_plain
 from memqos.vm.profile import Profile
 
-__all__ = ["BootOptions", "Choices", "check_options", "kernel_words"]
+__all__ = [
+    "AskedTree",
+    "BootOptions",
+    "Brought",
+    "BroughtTree",
+    "Choices",
+    "bring",
+    "bring_tree",
+    "check_options",
+    "kernel_words",
+    "passes_hugetlb",
+]
+
+ELF = b"\x7fELF"
+X86_64 = 62
+MAX_BYTES = 1 << 30
+"""A larger file is refused: it is read into memory whole, and no program, package or initrd of machines is larger."""
+
+RUNNABLE = frozenset({2, 3})
+"""The types of an ELF file that is a program: at a fixed place, or at any."""
+
+HEADER = struct.Struct("<16xHHIQQQIHHH")
+"""An ELF64 file's header up to e_phnum: type, machine, …, e_phoff, …, e_phentsize, e_phnum."""
+
+SEGMENT = struct.Struct("<IIQQQQ")
+"""One segment as a program header tells it: type, flags, offset, two addresses, size in the file."""
+
+LOADED = 1
+
+INITRDS = (
+    b"070701",
+    b"070702",
+    b"\x1f\x8b",
+    b"\x28\xb5\x2f\xfd",
+    b"\xfd7zXZ",
+    b"\x02\x21\x4c\x18",
+    b"\x04\x22\x4d\x18",
+    b"BZh",
+    b"\x5d\x00",
+)
+"""How a cpio archive begins, or a compressed one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brought:
+    """One file that a person brings: the option that named it, its path, the hash of its content, and its bytes."""
+
+    option: str
+    path: Path
+    sha256: str
+    size: int
+
+    def content(self) -> bytes:
+        """What is in it; raises UsageError if that is not what was checked any more."""
+        data = _read(self.path, self.option)
+        if hashlib.sha256(data).hexdigest() != self.sha256:
+            raise UsageError(f"'{self.path}' was changed while it was in use.", where=self.option)
+        return data
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What a bundle says of it."""
+        return {"path": str(self.path), "sha256": self.sha256, "bytes": self.size}
+
+
+def bring(option: str, path: Path, check: Callable[[Path, str, bytes], None]) -> Brought:
+    """The file, checked; raises UsageError naming the option for one that cannot be read, or what `check` raises."""
+    data = _read(path, option)
+    check(path, option, data)
+    return Brought(option=option, path=path.absolute(), sha256=hashlib.sha256(data).hexdigest(), size=len(data))
+
+
+def _read(path: Path, option: str) -> bytes:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UsageError(f"'{path}' is not a file.", where=option, next_step="Name the file itself.")
+        return read_plain(path, most=MAX_BYTES, where=option)
+    except OSError as error:
+        raise UsageError(f"'{path}' cannot be read: {error.strerror}.", where=option) from error
+
+
+def check_program(path: Path, option: str, data: bytes) -> None:
+    """UsageError for what the machines' kernel could not start: they are x86-64, and the file has to be whole."""
+    if not os.access(path, os.X_OK):
+        raise UsageError(f"'{path}' is not executable.", where=option, next_step=f"chmod +x '{path}'")
+    if data.startswith(ELF):
+        if fault := _elf_fault(data):
+            raise UsageError(f"'{path}' {fault}.", where=option)
+    elif not data.startswith(b"#!"):
+        raise UsageError(f"'{path}' is neither a program (ELF) nor a script (#!).", where=option)
+
+
+def _elf_fault(data: bytes) -> str:
+    """Why an ELF file is no program for x86-64, "" if it looks like one."""
+    if len(data) < HEADER.size:
+        return f"is truncated: it has {len(data)} bytes, less than an ELF header"
+    kind, machine, _, _, offset, _, _, _, entry, count = HEADER.unpack_from(data)
+    if machine != X86_64:
+        return "is built for another CPU than the machines' x86-64"
+    if kind not in RUNNABLE:
+        return "is an ELF file, but not a program: an object file or a core dump"
+    ends = [offset + entry * count]
+    for place in range(offset, ends[0], max(entry, SEGMENT.size)):
+        if place + SEGMENT.size <= len(data):
+            segment, _, start, _, _, size = SEGMENT.unpack_from(data, place)
+            ends += [start + size] if segment == LOADED else []
+    end = max(ends)
+    return f"is truncated: it has {len(data)} bytes, but its segments end at {end}" if end > len(data) else ""
+
+
+def check_config(path: Path, option: str, data: bytes) -> None:
+    """UsageError for what is not TOML."""
+    try:
+        tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"'{path}' is not TOML: {error}.", where=option) from error
+
+
+def check_deb(path: Path, option: str, data: bytes) -> None:
+    """UsageError for what is not a Debian package."""
+    if not data.startswith(b"!<arch>\ndebian-binary"):
+        raise UsageError(f"'{path}' is not a Debian package.", where=option)
+
+
+def check_kernel(path: Path, option: str, data: bytes) -> None:
+    """UsageError for what is not a kernel in the form that QEMU starts."""
+    if data[0x202:0x206] != b"HdrS":
+        raise UsageError(
+            f"'{path}' is not a kernel that QEMU can start.",
+            where=option,
+            next_step="Name the bzImage (arch/x86/boot/bzImage, /boot/vmlinuz-…), not vmlinux.",
+        )
+
+
+def check_initrd(path: Path, option: str, data: bytes) -> None:
+    """UsageError for what is neither a cpio archive nor a compressed one."""
+    if not data.startswith(INITRDS):
+        raise UsageError(f"'{path}' is not an initrd: neither a cpio archive nor a compressed one.", where=option)
+
+
+MOST_BYTES = 1 << 30
+"""A machine has a disk of a few GiB, and the host holds the packed files in memory."""
+
+NOT_THERE = ("/proc", "/sys", "/dev", "/boot", "/run", "/tmp", "/usr/lib/memqos", "/var/lib/memqos")  # noqa: S108
+"""Below these nothing is put: the kernel's, what is gone after a boot, and memqos's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedTree:
+    """A file or folder of this host, its absolute place in the machine, and its mode there, None for the one it has."""
+
+    source: Path
+    destination: str
+    mode: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BroughtTree:
+    """What was found at an AskedTree's source: the option, the source's path, the hash of its content, and its bytes.
+
+    The content is hashed without its place, times and owners: the same content is the same file.
+    """
+
+    option: str
+    path: Path
+    destination: str
+    mode: int | None
+    sha256: str
+    size: int
+    is_folder: bool
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What a bundle says of it."""
+        mode = {} if self.mode is None else {"mode": f"{self.mode:04o}"}
+        return {
+            "path": str(self.path),
+            "destination": self.destination,
+            **mode,
+            "sha256": self.sha256,
+            "bytes": self.size,
+        }
+
+    def places(self) -> Iterator[tuple[str, bool]]:
+        """Every path that it takes in the machine, and whether that is a folder."""
+        for name, path in _members(self.option, self.path):
+            yield f"{self.destination}/{name}" if name else self.destination, _is_folder(path, name)
+
+    def archive(self) -> bytes:
+        """It as a tar file for the machine's root; UsageError if it is not what was checked any more."""
+        stream, digest = io.BytesIO(), hashlib.sha256()
+        with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            for name, path in _members(self.option, self.path):
+                info, content = _member(self.option, path, name)
+                _count(digest, name, info, content)
+                info.name = (f"{self.destination}/{name}" if name else self.destination).lstrip("/")
+                if self.mode is not None:
+                    info.mode = self.mode
+                tar.addfile(info, io.BytesIO(content))
+        if digest.hexdigest() != self.sha256:
+            raise UsageError(f"'{self.path}' was changed while it was in use.", where=self.option)
+        return stream.getvalue()
+
+
+def bring_tree(option: str, file: AskedTree) -> BroughtTree:
+    """Read a file or folder once.
+
+    Raises UsageError, naming the option, for what cannot be read, is neither file nor folder nor link, is too much, or
+    would be put where nothing can be; and for the mode of a folder.
+    """
+    for place in NOT_THERE:
+        if file.destination == place or file.destination.startswith(f"{place}/"):
+            raise UsageError(f"nothing can be copied below {place}.", where=option, next_step="Choose another DST.")
+    is_folder = file.source.is_dir()
+    if is_folder and file.mode is not None:
+        raise UsageError(
+            f"'{file.source}' is a folder; its files keep their modes.", where=option, next_step="Leave MODE out."
+        )
+    digest, size = hashlib.sha256(), 0
+    for name, path in _members(option, file.source):
+        info, content = _member(option, path, name)
+        size += len(content)
+        if size > MOST_BYTES:
+            raise UsageError(f"'{file.source}' is more than {MOST_BYTES >> 30} GiB.", where=option)
+        _count(digest, name, info, content)
+    return BroughtTree(
+        option=option,
+        path=file.source.absolute(),
+        destination=file.destination,
+        mode=file.mode,
+        sha256=digest.hexdigest(),
+        size=size,
+        is_folder=is_folder,
+    )
+
+
+def _members(option: str, source: Path) -> Iterator[tuple[str, Path]]:
+    """Every path at and below the source with its name below it, folders before what is in them; "" for itself."""
+    yield "", source
+    if source.is_dir():
+        try:
+            for folder, folders, files in os.walk(source, onerror=_raise):
+                folders.sort()
+                for name in sorted([*folders, *files]):
+                    path = Path(folder, name)
+                    yield path.relative_to(source).as_posix(), path
+        except OSError as error:
+            raise _unreadable(option, Path(error.filename or source), error) from error
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _is_folder(path: Path, name: str) -> bool:
+    return path.is_dir() and (not name or not path.is_symlink())
+
+
+def _member(option: str, path: Path, name: str) -> tuple[tarfile.TarInfo, bytes]:
+    """A member as tar has it, owned by root and of no time; the source itself is what a link there points to."""
+    info = tarfile.TarInfo(name)
+    try:
+        status = path.lstat() if name else path.stat()
+        info.mode = stat.S_IMODE(status.st_mode)
+        if stat.S_ISDIR(status.st_mode):
+            info.type = tarfile.DIRTYPE
+        elif stat.S_ISLNK(status.st_mode):
+            info.type, info.linkname = tarfile.SYMTYPE, str(path.readlink())
+        elif stat.S_ISREG(status.st_mode):
+            content = read_plain(path, most=MOST_BYTES, where=option)
+            info.size = len(content)
+            return info, content
+        else:
+            raise UsageError(f"'{path}' is neither a file nor a folder.", where=option)
+    except OSError as error:
+        raise _unreadable(option, path, error) from error
+    return info, b""
+
+
+def _unreadable(option: str, path: Path, error: OSError) -> UsageError:
+    return UsageError(f"'{path}' cannot be read: {error.strerror}.", where=option)
+
+
+def _count(digest: hashlib._Hash, name: str, info: tarfile.TarInfo, content: bytes) -> None:
+    """Add a member to the hash: its name, kind, mode, and what is in it or where it points."""
+    head = f"{name}\0{info.type!r}\0{info.mode:o}\0{info.linkname}\0{len(content)}\0"
+    digest.update(head.encode("utf-8", "surrogateescape"))
+    digest.update(content)
+
 
 RECURSIVEPROT_OFF = "memqos.recursiveprot=0"
 """Read by the guest's memqos-cgroup.service."""

@@ -5,12 +5,11 @@ import json
 import pytest
 
 from memqos.bundles.comparing import compare
-from memqos.bundles.files import BUNDLE, FINDINGS
+from memqos.bundles.files import BUNDLE, FINDINGS, seal
 from memqos.bundles.reading import read_results
-from memqos.bundles.verifying import seal
 from memqos.cli.main import run
 from memqos.errors import ExitCode
-from memqos.page.overview import overview
+from memqos.page.building import overview
 from memqos.report.ci_results import finished_json, junit_xml
 from memqos.report.markdown import badge_json, markdown
 from memqos.report.outcome import Outcome

@@ -9,8 +9,7 @@ import pytest
 from memqos.bundles.comparing import compare, comparison_lines
 from memqos.bundles.reading import read_results
 from memqos.errors import UsageError
-from memqos.page.building import case_document, columns_of, findings_document, index_document, page_html
-from memqos.page.overview import overview
+from memqos.page.building import case_document, columns_of, findings_document, index_document, overview, page_html
 from memqos.report.ci_results import junit_xml
 from memqos.report.markdown import badge_json, markdown
 from memqos.report.summary import summary_lines

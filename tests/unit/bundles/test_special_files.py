@@ -6,8 +6,7 @@ import subprocess
 
 import pytest
 
-from memqos.bundles.files import machines
-from memqos.bundles.verifying import SIGNATURE
+from memqos.bundles.files import SIGNATURE, machines
 from memqos.cli.main import run
 from tests.recorded import copied
 

@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from memqos.bundles import verifying
-from memqos.bundles.verifying import Signature, seal, sign, signature_of, verify
+from memqos.bundles import files
+from memqos.bundles.files import Signature, seal, sign, signature_of, verify
 from memqos.errors import MissingProgramError, UsageError
 from tests.recorded import copied
 
@@ -167,7 +167,7 @@ def test_a_key_that_waits_for_somebody_to_type_is_told(sealed, key, tmp_path, mo
     (tmp_path / "programs" / "ssh-keygen").write_text("#!/bin/sh\nexec sleep 60\n")
     (tmp_path / "programs" / "ssh-keygen").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}:/usr/bin:/bin")
-    monkeypatch.setattr(verifying, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(files, "ANSWER_SECONDS", 0.1)
 
     with pytest.raises(UsageError, match=r"ssh-keygen did not answer in 0\.1 s.* Add the key to an ssh agent"):
         sign(sealed, key)

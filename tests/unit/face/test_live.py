@@ -12,8 +12,8 @@ import pytest
 
 from memqos.face.live import LiveScreen
 from memqos.face.showing import Tone
-from memqos.face.stream import Output
 from memqos.face.tally import Tally
+from memqos.face.text import Output
 from memqos.report.outcome import Outcome
 from tests.unit.face.made import HandClock
 

@@ -23,7 +23,7 @@ from memqos.node.fake import NoRecorder
 from memqos.node.on_place import node_on
 from memqos.node.requests import living
 from memqos.node.requests.living import Inventory, Life, anonymous_memory_of, inventory_of
-from memqos.node.requests.moment import Outcomes
+from memqos.node.requests.verbs import Outcomes
 from memqos.place.fake import FakePlace
 from memqos.target.local import LocalTarget
 from tests.unit.node.asked import CATALOGUE, Asked, deviating, verbs_asked_of

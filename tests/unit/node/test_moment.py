@@ -10,7 +10,7 @@ import pytest
 from memqos.engine.answer.finding import Finding
 from memqos.errors import DeadlineError, MachineryError, UsageError
 from memqos.node.requests.containers import observed
-from memqos.node.requests.moment import Waiting, passed
+from memqos.node.requests.verbs import Waiting, passed
 
 
 def found(name: str) -> Sequence[Finding]:

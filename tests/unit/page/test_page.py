@@ -10,8 +10,7 @@ import pytest
 
 from memqos.bundles.reading import read_results
 from memqos.page import building
-from memqos.page.building import columns_of, page_html, release_of
-from memqos.page.overview import overview
+from memqos.page.building import columns_of, overview, page_html, release_of
 from memqos.report.bundle import Results
 from memqos.report.outcome import Outcome
 from tests.recorded import TRIXIE, copied, deviating

@@ -6,7 +6,7 @@ from memqos.clock import Deadline
 from memqos.errors import UnfitFileError
 from memqos.model.node import CgroupDriver
 from memqos.place.base import OciProgram, OfferedRuntime
-from memqos.place.connecting import runtime_connected
+from memqos.place.discovery import runtime_connected
 from memqos.runtime.base import Capability
 from memqos.target.fake import FakeTarget
 

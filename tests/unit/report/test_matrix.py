@@ -3,10 +3,10 @@
 from memqos.engine.answer.finding import Verdict
 from memqos.engine.plan import Reason
 from memqos.report import summary
-from memqos.report.again import again
 from memqos.report.bundle import Bundle
 from memqos.report.matrix import Matrix, matrix_lines, matrix_of
 from memqos.report.outcome import Outcome
+from memqos.report.words import again
 from tests.documents import misfits
 from tests.unit.report.sample import BUNDLE, finding, result
 

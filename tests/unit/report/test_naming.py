@@ -3,7 +3,6 @@
 import dataclasses
 
 from memqos.engine.answer.finding import Verdict
-from memqos.report.again import again
 from memqos.report.bundle import Merged, Part
 from memqos.report.ci_results import junit_xml
 from memqos.report.markdown import markdown
@@ -11,6 +10,7 @@ from memqos.report.matrix import names_of
 from memqos.report.outcome import Outcome
 from memqos.report.summary import summary_lines
 from memqos.report.verdict import causes_of
+from memqos.report.words import again
 from tests.unit.report.sample import BUNDLE, finding, result
 
 BAD = (finding(Verdict.DEVIATES),)

@@ -16,11 +16,11 @@ from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, NoFile, Reading, Unreadable
 from memqos.page.building import case_document
 from memqos.report import ci_results, summary
-from memqos.report.again import again
 from memqos.report.bundle import as_json
 from memqos.report.markdown import markdown
 from memqos.report.outcome import Attempt, Outcome, Phase, exit_code, outcome_of, result_of
 from memqos.report.verdict import causes_of, verdict_line
+from memqos.report.words import again
 from tests.documents import misfits
 from tests.unit.report.sample import BUNDLE, REASON, RESULTS, finding, result
 

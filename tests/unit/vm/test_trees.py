@@ -7,8 +7,7 @@ import tarfile
 import pytest
 
 from memqos.errors import UsageError
-from memqos.vm.brought import AskedTree, bring_tree
-from memqos.vm.options import BootOptions, check_options
+from memqos.vm.options import AskedTree, BootOptions, bring_tree, check_options
 
 
 @pytest.fixture

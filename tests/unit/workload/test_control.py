@@ -8,8 +8,7 @@ import pytest
 from memqos.clock import Deadline, wait
 from memqos.errors import TargetError
 from memqos.target.local import LocalTarget
-from memqos.workload.command import Anon, Exit, Free, line
-from memqos.workload.control import Control, control_folders
+from memqos.workload.command import Anon, Control, Exit, Free, control_folders, line
 from memqos.workload.report import Done, ErrorLine, ExitLine, parse_report
 from tests.unit.workload.limited import LIMITED
 

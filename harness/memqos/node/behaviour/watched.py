@@ -24,8 +24,18 @@ from memqos.node.behaviour.premises import Premises, is_there
 from memqos.node.behaviour.throttling import ENTRY, Entering, patience
 from memqos.node.pods.foreign_writes import bound_container, limited_container, refused_limit
 from memqos.runtime.base import ContainerHandle, ContainerState, ContainerStatus
-from memqos.workload.command import PROGRAM, Anon, Command, File, Tmpfs, arguments, finite_commands, line, threads_of
-from memqos.workload.control import Control
+from memqos.workload.command import (
+    PROGRAM,
+    Anon,
+    Command,
+    Control,
+    File,
+    Tmpfs,
+    arguments,
+    finite_commands,
+    line,
+    threads_of,
+)
 from memqos.workload.report import ContainerLog, Done, parse_report
 
 __all__ = ["Awaited", "Sampled", "Sees", "WatchedContainer", "container_of"]

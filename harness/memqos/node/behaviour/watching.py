@@ -32,8 +32,7 @@ from memqos.node.behaviour.watched import Awaited, Sees, WatchedContainer, conta
 from memqos.node.machine.shortage import by_generations, spare
 from memqos.node.pods.population import Population
 from memqos.target.base import Target
-from memqos.workload.command import Anon, Read
-from memqos.workload.control import Control
+from memqos.workload.command import Anon, Control, Read
 
 __all__ = ["Waiting", "Watch", "growth_of"]
 

@@ -23,9 +23,8 @@ from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.node.pods.refusing import NAME, SUBJECT
 from memqos.node.requests.containers import Containers, observed, soon
-from memqos.node.requests.moment import Outcomes, Waiting, Within, anywhere, passed, settled
 from memqos.node.requests.requesting import Requests
-from memqos.node.requests.verbs import together, verb
+from memqos.node.requests.verbs import Outcomes, Waiting, Within, anywhere, passed, settled, together, verb
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.target.base import Target, checked
 from memqos.threads import submit
@@ -240,7 +239,7 @@ class Life:
     def systemd_reloaded(self, cases: Mapping[str, RequestCase], within: Within = anywhere) -> Outcomes:
         """After systemctl daemon-reload: systemd writes the files of its units anew. It is reloaded once for all cases.
 
-        within: see `memqos.node.requests.moment`; so it is in all verbs that take several cases.
+        within: see `memqos.node.requests.verbs`; so it is in all verbs that take several cases.
         """
         return self._stood(cases, lambda: self._resettle("daemon-reload"), within)
 

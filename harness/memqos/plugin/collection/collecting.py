@@ -16,9 +16,9 @@ import pytest
 from memqos import claims
 from memqos.catalog.data import data_root
 from memqos.claims import Claim
-from memqos.config.runtimes import DIRECTLY, below_docker
 from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey, systems_of
+from memqos.config.table import DIRECTLY, below_docker
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.pod import QosClass
 from memqos.plugin.collection.workers import tell_groups

@@ -24,7 +24,7 @@ from memqos.version import __version__
 
 if TYPE_CHECKING:
     from memqos.face.showing import Face
-    from memqos.face.stream import Output
+    from memqos.face.text import Output
     from memqos.plugin.results.durations import Timekeeping
     from memqos.plugin.results.recording import Recording
 
@@ -91,7 +91,7 @@ class Facing:
     def _open(self) -> None:
         # Rich and the screens are imported only in a run that has a face.
         from memqos.face.opening import opened_face
-        from memqos.face.stream import Output
+        from memqos.face.text import Output
         from memqos.plugin.results.durations import Timekeeping
 
         self._times = Timekeeping(self._config)

@@ -21,9 +21,8 @@ from memqos.model.pod import Pod
 from memqos.node.pods.foreign_writes import another
 from memqos.node.pods.population import Population
 from memqos.node.requests.ahead import ahead_of
-from memqos.node.requests.moment import Outcomes
 from memqos.node.requests.requesting import Requests
-from memqos.node.requests.verbs import TogetherVerb
+from memqos.node.requests.verbs import Outcomes, TogetherVerb
 from memqos.plugin.collection.collecting import system_of
 from memqos.plugin.face.telling import Telling
 from memqos.plugin.keys import FAILED_BESIDE, LANE, RESULTS, SETTINGS_KEY, FailedBeside, claim_of, needs_of

@@ -19,7 +19,7 @@ import pytest
 from memqos.bundles.files import write
 from memqos.catalog.profiles import profile_names
 from memqos.clock import utc_now
-from memqos.config.runtimes import BY_HANDLER, RUNTIMES
+from memqos.config.table import BY_HANDLER, RUNTIMES
 from memqos.model.node import CgroupDriver
 from memqos.place.room import cache_root
 from memqos.plugin.collection.collecting import shared_by

@@ -17,7 +17,7 @@ import pytest
 
 from memqos import claims, frame
 from memqos.bundles import files
-from memqos.bundles.verifying import seal
+from memqos.bundles.files import seal
 from memqos.catalog.data import data_root
 from memqos.engine.answer import explain
 from memqos.engine.answer.finding import Finding, Verdict

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from memqos import frame
-from memqos.bundles.files import BEGUN
-from memqos.bundles.verifying import SIGNATURE, SUMS
+from memqos.bundles.files import BEGUN, SIGNATURE, SUMS
 from memqos.clock import utc_now
 from memqos.config.settings import Settings
 from memqos.errors import MemqosError, NoSpaceError, UsageError

@@ -16,8 +16,7 @@ from memqos.clock import Deadline
 from memqos.errors import ImageError, MachineError
 from memqos.model.node import CgroupVersion
 from memqos.model.topology import LOCAL_DISTANCE, REMOTE_DISTANCE, HugePages, Topology, Zone
-from memqos.target.base import Target, checked
-from memqos.target.programs import version_in
+from memqos.target.base import Target, checked, version_in
 
 __all__ = [
     "Declared",

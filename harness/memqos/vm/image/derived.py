@@ -17,7 +17,6 @@ from memqos.clock import Deadline
 from memqos.errors import ImageError, UsageError
 from memqos.model.topology import Topology, Zone
 from memqos.target.base import Target, checked
-from memqos.vm.brought import Brought
 from memqos.vm.cache import entry
 from memqos.vm.cache.entry import Image, load_image
 from memqos.vm.cache.store import Cache, client_key, locked_folder, need_space, remove_entry, sweep
@@ -25,6 +24,7 @@ from memqos.vm.guest.installing import install_packages
 from memqos.vm.guest.view import kernel_config_of, packages_of, versions_of
 from memqos.vm.host.programs import Qemu, find_program
 from memqos.vm.host.progress import Progress, step
+from memqos.vm.options import Brought
 from memqos.vm.profile import Profile
 from memqos.vm.qemu.launch import Ingredients, launch
 from memqos.vm.qemu.run import outliving_console

@@ -41,8 +41,7 @@ from memqos.vm.image import recipe
 from memqos.vm.image.recipe import Mirror, container_image
 from memqos.vm.profile import Profile, Program
 from memqos.vm.qemu.accelerator import choose_accelerator
-from memqos.vm.qemu.connection import HOST_ALIAS
-from memqos.vm.qemu.launch import Ingredients, launch
+from memqos.vm.qemu.launch import HOST_ALIAS, Ingredients, launch
 from memqos.vm.qemu.run import outliving_console
 from memqos.vm.qemu.spec import Accelerator
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from memqos.catalog.foreign_writers import foreign_writers
+from memqos.catalog.recorded_contents import foreign_writers
 from memqos.errors import ManifestError
 from memqos.model.knob import Knob
 from tests.unit.cli.audit.recordings import path_of

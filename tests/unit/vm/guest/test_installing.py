@@ -8,8 +8,8 @@ import pytest
 
 from memqos.clock import Deadline
 from memqos.errors import UsageError
+from memqos.target.base import version_in
 from memqos.target.fake import FakeTarget
-from memqos.target.programs import version_in
 from memqos.vm.guest.installing import PACKAGES, install, put_in
 from memqos.vm.guest.view import kernel_config_of, packages_in, versions_of
 from memqos.vm.image.derived import kernel_release

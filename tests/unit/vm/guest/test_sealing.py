@@ -1,7 +1,7 @@
 """How runc is put behind a sealed copy of itself in a guest, and what is said where that does not work."""
 
 from memqos.target.fake import FakeTarget
-from memqos.vm.guest.sealing import seal_runc, unseal_runc
+from memqos.vm.guest.installing import seal_runc, unseal_runc
 
 
 def guest(*, place=b"/usr/sbin/runc\n", started=(0, b"", b"")):

@@ -10,7 +10,7 @@ import pytest
 
 from memqos.clock import Deadline
 from memqos.errors import AbortedError
-from memqos.vm.qemu.connection import sshd_answers
+from memqos.vm.qemu.launch import sshd_answers
 from memqos.vm.qemu.machine import Console
 from tests.unit.vm.qemu.test_console import WAITS
 

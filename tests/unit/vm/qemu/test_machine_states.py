@@ -9,7 +9,7 @@ from memqos.errors import MachineError, WrongStateError
 from memqos.ownership import ProcessGroup
 from memqos.vm.host.programs import Qemu
 from memqos.vm.qemu import machine as module
-from memqos.vm.qemu.connection import ssh_config
+from memqos.vm.qemu.launch import ssh_config
 from memqos.vm.qemu.machine import Machine, MachineState
 from memqos.vm.qemu.run import MAX_BASE, runtime_folder
 from tests.golden.qemu.test_qemu_arguments import TWO_ZONES
