@@ -45,6 +45,8 @@ are tried first. The same --seed draws the same examples.
 _MACHINE = (*MACHINE, "profile", "target", "cri-socket", "driver", "kubernetes", "runtime-version", "known", "parallel")
 _SETTINGS = [one for one in SETTINGS if one.name in _MACHINE]
 _EXTRA = "hypothesis"
+KINDS = ("pods", "resize", "restart", "lifecycle")
+"""The kinds of examples, which a test compares with `exploration.examples`: importing that takes long."""
 
 
 def _explore(
@@ -57,6 +59,7 @@ def _explore(
     against: str | None,
     enactor: str,
     kubelet_config: str | None,
+    kind: tuple[str, ...],
     engine_alone: bool,
     **given: Any,
 ) -> int:
@@ -77,6 +80,7 @@ def _explore(
         against=against or "",
         enactor=enactor,
         kubelet_config=Path(kubelet_config) if kubelet_config else None,
+        kinds=kind,
     )
     if engine_alone:
         if replay or against:
@@ -130,6 +134,12 @@ command = click.Command(
             ["--kubelet-config"],
             metavar="FILE",
             help="The KubeletConfiguration of every kubelet. Default: random ones.",
+        ),
+        click.Option(
+            ["--kind"],
+            type=click.Choice(KINDS),
+            multiple=True,
+            help="Draw only examples of this kind; may be given several times. Default: all.",
         ),
         click.Option(
             ["--enactor"], default=MEMQOS, show_default=True, metavar="NAME", help="What carries out plans on the node."

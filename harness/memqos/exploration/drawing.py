@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from hypothesis.configuration import set_hypothesis_home_dir
 
 from memqos.exploration.admissions import resizes
 from memqos.exploration.amounts import MIB
@@ -17,11 +20,12 @@ from memqos.exploration.configurations import configurations
 from memqos.exploration.documents import Document
 from memqos.exploration.examples import Example, Kind
 from memqos.exploration.manifests import RUNNABLE, PodShape, manifests
+from memqos.exploration.pods import shape_of_pod
 from memqos.exploration.requests import lifecycles
 from memqos.exploration.settings import HEAD, Configured
 from memqos.model.node import CgroupDriver, NodeFacts
 
-__all__ = ["Batches", "drawn"]
+__all__ = ["Batches", "drawn", "leaving_no_folder"]
 
 T = TypeVar("T")
 
@@ -65,6 +69,17 @@ def drawn(strategy: st.SearchStrategy[T], count: int, *, by: str, key: Callable[
     return list(found.values())[-count:]
 
 
+@contextlib.contextmanager
+def leaving_no_folder() -> Iterator[None]:
+    """While the context lasts, hypothesis keeps its files in a temporary folder, and not in .hypothesis here."""
+    with tempfile.TemporaryDirectory(prefix="memqos-hypothesis-") as folder:
+        set_hypothesis_home_dir(folder)
+        try:
+            yield
+        finally:
+            set_hypothesis_home_dir(None)
+
+
 def _text(document: object) -> str:
     return json.dumps(document, sort_keys=True, default=str)
 
@@ -104,7 +119,11 @@ class Batches:
                 return [Example(kubelet=first, pods=(one,), then=(then,)) for one in self._manifests(_RESTARTS, by)]
 
     def _manifests(self, count: int, by: str) -> list[Document]:
-        return drawn(manifests(self.shape), count, by=by, key=_text)
+        several = drawn(manifests(self.shape), 2 * count, by=by, key=_text)
+        # hypothesis repeats parts of what it drew: of each shape one comes first.
+        shapes = {_text(shape_of_pod(one)): one for one in several}
+        first = list(shapes.values())
+        return [*first, *(one for one in several if one not in first)][:count]
 
     def _resizes(self, by: str) -> Sequence[Example]:
         strategy = manifests(SMALL).flatmap(lambda one: st.tuples(st.just(one), resizes(one, SMALL)))

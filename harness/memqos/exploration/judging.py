@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from memqos.catalog.kubelets import KubeletCase
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedPod
-from memqos.errors import MachineryError, NonconformanceError, UsageError
+from memqos.errors import EnactorNotAbleError, MachineryError, NonconformanceError, UsageError
 from memqos.exploration.examples import Example, Kind, kubelet_case
 from memqos.exploration.lifecycles import is_node_wide
 from memqos.exploration.lives import Lives
@@ -184,7 +184,7 @@ class Judge:
             return population
         try:
             resized = self._node.resize(population, pod, case, to=wanted)
-        except UsageError as error:
+        except (UsageError, EnactorNotAbleError) as error:
             one.skipped = str(error)
             return population
         except NonconformanceError as error:
@@ -215,7 +215,10 @@ class Judge:
             why = self._why_no_restart(named, population, case)
             if why:
                 return [dataclasses.replace(one, skipped=why) for one in tried]
-            population = self._node.restart_kubelet(population, case)
+            try:
+                population = self._node.restart_kubelet(population, case)
+            except EnactorNotAbleError as error:
+                return [dataclasses.replace(one, skipped=str(error)) for one in tried]
             when = f"under kubelet {number + 1}, {kubelet.kubernetes}"
             above = [dataclasses.replace(one, subject=one.subject.at(when)) for one in self._above(population)]
             tried = [self._tried(one, population, above) for one in named]

@@ -11,7 +11,7 @@ from memqos.catalog.manifests import Manifest, manifests_in
 from memqos.exploration.documents import Document
 from memqos.model.pod import Pod
 
-__all__ = ["containers_in", "pod_of"]
+__all__ = ["containers_in", "pod_of", "shape_of_pod"]
 
 
 def pod_of(manifest: Document, *, uid: str = "") -> Pod:
@@ -32,3 +32,21 @@ def containers_in(manifest: Document) -> Sequence[Document]:
     """All containers of a manifest, init containers first."""
     spec = manifest["spec"]
     return [*spec.get("initContainers", []), *spec.get("containers", [])]
+
+
+def shape_of_pod(manifest: Document) -> list[object]:
+    """What makes a pod another kind of case than another: its fields without their amounts."""
+    return [
+        sorted(manifest["spec"].keys() & {"overhead", "resources"}),
+        [
+            [one.get("restartPolicy", ""), len(one.get("args", ())), _amounts(one.get("resources", {}))]
+            for one in containers_in(manifest)
+        ],
+    ]
+
+
+def _amounts(resources: Document) -> list[str]:
+    """Which amounts a container has, and which requests equal their limits."""
+    limits, requests = resources.get("limits", {}), resources.get("requests", {})
+    equal = [name for name in requests if str(requests[name]) == str(limits.get(name))]
+    return [*(f"l-{name}" for name in sorted(limits)), *(f"r-{name}" for name in sorted(requests)), *sorted(equal)]

@@ -17,9 +17,9 @@ from memqos.engine.releases.release import Release
 from memqos.errors import ExitCode, UsageError
 from memqos.exploration.database import Database, Found, load_found
 from memqos.exploration.documents import Document
-from memqos.exploration.drawing import Batches
+from memqos.exploration.drawing import Batches, leaving_no_folder
 from memqos.exploration.engine_alone import EngineAlone
-from memqos.exploration.examples import Example
+from memqos.exploration.examples import Example, Kind
 from memqos.exploration.grounds import Ground, ground_of
 from memqos.exploration.session import Session
 from memqos.exploration.settings import settings_in
@@ -43,6 +43,7 @@ class Order:
 
     minutes: how long. seed: of what is drawn. database: None keeps nothing. replay: the file of one example, to be
     tried alone. against: a runtime or profile to compare with, "" for none. kubelet_config: None for random ones.
+    kinds: of examples, () for all.
     """
 
     settings: Settings
@@ -53,6 +54,7 @@ class Order:
     against: str = ""
     enactor: str = "memqos"
     kubelet_config: Path | None = None
+    kinds: Sequence[str] = ()
 
     @property
     def releases(self) -> Sequence[str]:
@@ -140,7 +142,10 @@ def explored(order: Order, say: Say) -> tuple[Document, ExitCode]:
     system: Sequence[str] = ()
     interrupted = False
     try:
-        with ground_of(order.settings, enactor=order.enactor, against=order.against, notices=_Notices(say)) as ground:
+        with (
+            leaving_no_folder(),
+            ground_of(order.settings, enactor=order.enactor, against=order.against, notices=_Notices(say)) as ground,
+        ):
             system = ground.system
             session = _session(order, ground, releases, config, say)
             if kept is None:
@@ -159,7 +164,10 @@ def explored(order: Order, say: Say) -> tuple[Document, ExitCode]:
 
 def _session(order: Order, ground: Ground, releases: Sequence[str], config: Document | None, say: Say) -> Session:
     say(f"memqos: exploring {', '.join(ground.system)}; seed {order.seed}", err=True)
-    batches = Batches(seed=order.seed, node=ground.node, driver=ground.driver, releases=releases, config=config)
+    kinds = tuple(map(Kind, order.kinds)) or tuple(Kind)
+    batches = Batches(
+        seed=order.seed, node=ground.node, driver=ground.driver, releases=releases, config=config, kinds=kinds
+    )
     return Session(
         batches,
         ground.tries,
@@ -177,7 +185,8 @@ def explored_engine(order: Order, say: Say) -> tuple[Document, ExitCode]:
     alone = EngineAlone(seed=order.seed, releases=releases, until=Deadline.after(order.minutes * 60))
     interrupted = False
     try:
-        alone.run(told=lambda text: say(f"memqos: {text}", err=True))
+        with leaving_no_folder():
+            alone.run(told=lambda text: say(f"memqos: {text}", err=True))
     except KeyboardInterrupt:
         interrupted = True
     for line in alone.lines():

@@ -13,10 +13,9 @@ from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import MachineryError
 from memqos.exploration.database import Database, Found, name_of
-from memqos.exploration.documents import Document
 from memqos.exploration.examples import Example, Kind
 from memqos.exploration.judging import Tried
-from memqos.exploration.pods import containers_in
+from memqos.exploration.pods import shape_of_pod
 from memqos.exploration.shrinking import Shrinking
 
 __all__ = ["Counts", "Session", "Tries", "shape_of"]
@@ -279,16 +278,7 @@ def together(examples: Sequence[Example]) -> Example:
 
 def shape_of(example: Example) -> str:
     """What makes an example another kind of case than another: its fields without their amounts."""
-    pods = [
-        [
-            sorted(manifest["spec"].keys() & {"overhead", "resources"}),
-            [
-                [one.get("restartPolicy", ""), len(one["args"]), _amounts(one.get("resources", {}))]
-                for one in containers_in(manifest)
-            ],
-        ]
-        for manifest in example.pods
-    ]
+    pods = [shape_of_pod(manifest) for manifest in example.pods]
     steps = [
         [verb, sorted(request), sorted(request.get("unified", {}))]
         for one in example.steps
@@ -296,13 +286,6 @@ def shape_of(example: Example) -> str:
     ]
     kubelets = [[one.kubernetes, sorted(one.config)] for one in (example.kubelet, *example.then)]
     return json.dumps([example.kind.value, pods, steps, kubelets if example.pods else []])
-
-
-def _amounts(resources: Document) -> list[str]:
-    """Which amounts a container has, and which requests equal their limits."""
-    limits, requests = resources.get("limits", {}), resources.get("requests", {})
-    equal = [name for name in requests if str(requests[name]) == str(limits.get(name))]
-    return [*(f"l-{name}" for name in sorted(limits)), *(f"r-{name}" for name in sorted(requests)), *sorted(equal)]
 
 
 def _without_names(text: str) -> str:

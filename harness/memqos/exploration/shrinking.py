@@ -14,6 +14,7 @@ from typing import Any
 
 from memqos.exploration.documents import Document
 from memqos.exploration.examples import Example, example_of
+from memqos.exploration.pods import containers_in
 from memqos.model.quantity import Quantity, QuantityError
 
 __all__ = ["Change", "Shrinking", "changes", "measure"]
@@ -30,7 +31,8 @@ _KEPT = frozenset(
 _SECTIONS = frozenset({"requests", "limits", "overhead"})
 _OF_PODS = ("pods", "to")
 _MOST = 12
-"""Candidates in a round: what a machine tries in less than half a minute."""
+_MOST_CONTAINERS = 16
+"""Candidates in a round, and their containers: what a machine tries in less than half a minute."""
 _ROUNDS = 40
 _SUFFIXES = {30: "Gi", 20: "Mi", 10: "Ki"}
 _PAGE_BITS = 12
@@ -104,13 +106,33 @@ def _count(value: object) -> int:
 
 
 def changes(document: Document) -> Iterator[Change]:
-    """All changes that make an example smaller by one step, the largest first."""
-    for path, _ in sorted(_places(document), key=lambda one: -len(json.dumps(one[1]))):
-        if path[-1] not in _KEPT and not _is_kept_list(document, path):
-            yield Change(tuple((one, _GONE) for one in _mirrored(document, path)))
+    """All changes that make an example smaller by one step: the largest first, those of kubelets last."""
+    by_size = sorted(_places(document), key=lambda one: -len(json.dumps(one[1])))
+    gone = [path for path, _ in by_size if path[-1] not in _KEPT and not _is_kept_list(document, path)]
+    deletions = [Change(tuple((one, _GONE) for one in _mirrored(document, path))) for path in gone]
+    amounts = list(_amount_changes(document))
+    yield from (one for one in deletions if not one.of_kubelet)
+    yield from (one for one in amounts if not one.of_kubelet)
+    # Each try with another kubelet takes an admission of its own, which is short once the pods are small.
+    fields = [one for one in deletions if one.of_kubelet]
+    yield from _all_at_once([one for one in fields if len(one.places[0][0]) == _TOP])
+    yield from fields
+    yield from (one for one in amounts if one.of_kubelet)
+
+
+_TOP = 2
+"""The length of the path of a field of a configuration: ("config", "featureGates")."""
+
+
+def _all_at_once(fields: Sequence[Change]) -> Iterator[Change]:
+    if len(fields) > 1:
+        yield Change(tuple(place for one in fields for place in one.places))
+
+
+def _amount_changes(document: Document) -> Iterator[Change]:
     seen: dict[str, list[Path]] = {}
     for path, value in _places(document):
-        if not isinstance(value, dict | list | bool) and _is_amount(path):
+        if not isinstance(value, dict | list | bool) and _is_amount(path) and not str(value).endswith("%"):
             seen.setdefault(str(value), []).append(path)
     for text, paths in seen.items():
         for smaller in _smaller(text, paths[0]):
@@ -144,7 +166,7 @@ def _is_amount(path: Path) -> bool:
         return any(part in _SECTIONS for part in path)
     if path[0] == "steps":
         return not str(path[-1]).startswith("cpuset")
-    return path[-1] in {"memory", "cpu", "memory.available", "memoryThrottlingFactor", "podPidsLimit"}
+    return path[-1] in {"memory", "cpu", "memory.available", "podPidsLimit"}
 
 
 def _smaller(text: str, path: Path) -> Iterator[Any]:
@@ -200,21 +222,29 @@ class Shrinking:
 
     def shrink(self, example: Example) -> Example:
         """The smallest example that was found to go wrong still; the given one if none is smaller."""
-        document = example.document()
+        document, asked_again = example.document(), False
         for _ in range(_ROUNDS):
             smaller = None if self._is_over() else self._round(document)
-            if smaller is None:
+            if smaller is not None:
+                document, asked_again = smaller, False
+            elif self._needed and not asked_again and not self._is_over():
+                # What a larger example needed of its kubelet, the smallest may not.
+                self._needed.clear()
+                asked_again = True
+            else:
                 break
-            document = smaller
         return example_of(document)
 
     def _round(self, document: Document) -> Document | None:
         """A smaller document that goes wrong; None if no change leaves it wrong."""
         some: list[Change] = []
+        containers = 0
         for change in changes(document):
             if self._is_smaller(change, document):
                 some.append(change)
-            if len(some) == _MOST:
+                containers += _containers(change.applied(document))
+            if len(some) == _MOST or containers >= _MOST_CONTAINERS:
+                containers = 0
                 if (found := self._best(some, document)) is not None:
                     return found
                 some = []
@@ -224,7 +254,7 @@ class Shrinking:
 
     def _is_smaller(self, change: Change, document: Document) -> bool:
         """Whether the change gives a smaller valid example that was not tried yet."""
-        if change.of_kubelet and change.places[0][0] in self._needed:
+        if change.of_kubelet and len(change.places) == 1 and change.places[0][0] in self._needed:
             return False
         try:
             found = change.applied(document)
@@ -254,8 +284,16 @@ class Shrinking:
         outcomes = self._wrong([example_of(one.applied(document)) for one in valid])
         # Each try with another kubelet takes an admission of its own: one is enough for each of its fields.
         pairs = list(zip(valid, outcomes, strict=True))
-        self._needed |= {one.places[0][0] for one, is_wrong in pairs if one.of_kubelet and not is_wrong}
+        self._needed |= {
+            one.places[0][0] for one, is_wrong in pairs if one.of_kubelet and len(one.places) == 1 and not is_wrong
+        }
         return [one for one, is_wrong in pairs if is_wrong]
+
+
+def _containers(document: Document) -> int:
+    """How many containers a machine makes for an example."""
+    pods = [*document.get("pods", ()), *([document["to"]] if "to" in document else ())]
+    return sum(len(containers_in(one)) for one in pods) or 1
 
 
 def _combined(wrong: Sequence[Change]) -> Iterator[Change]:

@@ -5,7 +5,9 @@ import json
 
 import pytest
 
+from memqos.cli.explore import KINDS
 from memqos.cli.main import run
+from memqos.exploration.examples import Kind
 from tests.documents import misfits
 
 
@@ -21,11 +23,12 @@ def told(capsys, tmp_path, monkeypatch):
     return tell
 
 
-def test_the_engine_alone(told):
+def test_the_engine_alone(told, tmp_path):
     code, out, err = told("--expect", "--minutes", "0.005", "--seed", "1", "--json", "report.json")
     assert code == 0
     assert "files conform, 0 refused, 0 wrong (seed 1)" in out
     assert "Traceback" not in err
+    assert [file.name for file in tmp_path.iterdir()] == ["report.json"], "hypothesis left something"
 
 
 def test_its_json_fits_the_schema(told, tmp_path):
@@ -77,3 +80,7 @@ def test_a_file_that_is_no_example(told, tmp_path, text, says):
     assert (code, out) == (4, "")
     assert says in err
     assert "Traceback" not in err
+
+
+def test_the_kinds_are_those_of_examples():
+    assert tuple(kind.value for kind in Kind) == KINDS

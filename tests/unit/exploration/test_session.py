@@ -78,7 +78,7 @@ def test_a_right_runtime_has_nothing_found():
     one.run(batches=4)
     assert one.found == {}
     assert one.counts.examples["pods"] > 10
-    assert one.counts.examples["resize"] > 1
+    assert one.counts.examples["resize"] >= 1
     assert one.counts.files > 300
     assert one.counts.containers > 20
     assert len(one.counts.shapes) > 10
