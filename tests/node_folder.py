@@ -107,7 +107,7 @@ class NodeFolder:
         self.put("/proc/sys/vm/swappiness", "60\n")
         self.put("/proc/swaps", "Filename Type Size Used Priority\n")
         self.put("/proc/uptime", "1000.0 1.0\n")
-        self.put("/usr/lib/systemd/libsystemd-shared-257.13-1~deb13u1.so", "")
+        self.put("/usr/lib/x86_64-linux-gnu/systemd/libsystemd-shared-257.13-1~deb13u1.so", "")
         words = (
             "--config=/var/lib/kubelet/config.yaml",
             "--node-ip",

@@ -234,7 +234,9 @@ def in_force(audit: Audit) -> InForce:
             unseen += one.verdict is Verdict.NOT_OBSERVABLE
     policy, factor = str(kubelet.policy), kubelet.factor_text if kubelet.factor is not None else ""
     force, why = Force.UNKNOWN, "no file of memory QoS could be observed"
-    if not kubelet.v2:
+    if audit.question.unknown:
+        why = audit.question.unknown
+    elif not kubelet.v2:
         force, why = Force.OFF, "the node has no cgroup v2"
     elif not kubelet.memory_qos:
         force, why = Force.OFF, "the feature gate MemoryQoS is off"

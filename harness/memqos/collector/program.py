@@ -548,7 +548,8 @@ def facts_of(node: Node, tree: Tree) -> Dict[str, Any]:
 
 def systemd_version(node: Node) -> str:
     """As `systemctl --version` says it, from the name of systemd's own library; "" without one."""
-    for folder in ("/usr/lib/systemd", "/lib/systemd", "/usr/lib64/systemd"):
+    multiarch = ["/usr/lib/%s/systemd" % name for name in node.names("/usr/lib") if name.endswith("-linux-gnu")]
+    for folder in ["/usr/lib/systemd", "/lib/systemd", "/usr/lib64/systemd", *multiarch]:
         for name in node.names(folder):
             match = re.fullmatch(r"libsystemd-shared-(\d+)(.*)\.so", name)
             if match:
@@ -1222,6 +1223,7 @@ def collected(options: argparse.Namespace) -> Dict[str, Any]:
     node = Node(options.root)
     tree = Tree(node, options.cgroup_root)
     names = processes_of(node)
+    names.pop(str(os.getpid()) if not node.root else "", None)
     kubelet = kubelet_of(node, names)
     document: Dict[str, Any] = {
         "memqos_collect": FORMAT,

@@ -56,6 +56,14 @@ def test_memory_qos_does_nothing(config: str, kubernetes: str, force: str, why: 
     assert (found.force.value, found.why) == (force, why)
 
 
+def test_without_the_kubelets_configuration_it_is_not_known_whether_memory_qos_is_on() -> None:
+    document = collected()
+    del document["config"]
+    document["config_unread"] = "no process of a kubelet was seen"
+    found = state(document).in_force
+    assert (found.force.value, "no process of a kubelet was seen" in found.why) == ("unknown", True)
+
+
 def flat(document: dict[str, Any], *, low: str, parent: str, usage: int) -> NodeState:
     """One Burstable pod, alone on its node, whose parent protects so much."""
     cgroups = document["cgroups"]

@@ -97,6 +97,65 @@ def test_a_damaged_recording_is_a_row_and_the_others_are_judged(told: Told, node
     assert (code, "Traceback" in out + err) == (4, False)
 
 
+SLICE = "/kubepods.slice"
+NESTED = "/kubelet/kubepods/burstable/pod123e4567-e89b-12d3-a456-426614174000"
+
+
+def scope_of(document: dict[str, Any]) -> str:
+    return next(path for path in document["cgroups"] if path.endswith(".scope"))
+
+
+def every(document: dict[str, Any], **files: str) -> None:
+    for one in document["cgroups"].values():
+        one |= {name.replace("_", ".", 1): text for name, text in files.items()}
+
+
+def moved(document: dict[str, Any]) -> None:
+    cgroups = document["cgroups"].items()
+    document["cgroups"] = {path.replace("/kubepods", "/kubelet.slice/kubelet-kubepods"): one for path, one in cgroups}
+
+
+@pytest.mark.parametrize(("change", "code"), [
+    (lambda one: one["cgroups"].update({scope_of(one) + NESTED: {"memory.min": "7", "memory.current": "1"}}), 0),
+    (lambda one: one["cgroups"].update({"/custom.slice/foo-kubepods.slice": {"memory.min": "7"}}), 0),
+    (lambda one: one["cgroups"].update({"/kubepods": {"memory.min": "7"}}), 0),
+    (moved, 5),
+    (lambda one: one.update(config=None, config_unread="gone"), 0),
+    (lambda one: one.update(containers={}), 0),
+    (lambda one: one.pop("pods"), 0),
+    (lambda one: one.pop("kubelet"), 4),
+    (lambda one: one.update(kubelet="v1.99.0"), 4),
+    (lambda one: every(one, memory_high="\x1b[31m", memory_max="?", memory_min="-1", memory_low=""), 0),
+    (lambda one: every(one, memory_current="9" * 30, memory_stat="anon -5", memory_pressure="full avg10=nan"), 0),
+    (lambda one: every(one, memory_current=str(2**64 - 1)), 0),
+    (lambda one: one.update(second_look={"gone": [SLICE], "counters": {SLICE: {"memory.stat": "?"}}}), 0),
+    (lambda one: one.update(collected_at="never"), 0),
+    (lambda one: one.update(collected_at="1970-01-01T00:00:00Z"), 0),
+    (lambda one: one["cgroups"].update({"/a/../b": {}}), 4),
+    (lambda one: one.update(cgroups=dict(list(one["cgroups"].items())[:6])), 0),
+    (lambda one: one.update(configz={"kubeletconfig": {"memoryThrottlingFactor": "much"}}), 4),
+    (lambda one: one.update(configz={"x": 1}), 4),
+    (lambda one: one.update(runtime_pods=[{}]), 4),
+    (lambda one: one.update(machine={"cgroup_mount": 7}), 4),
+    (lambda one: one.update(notes={"a": 1}), 4),
+])  # fmt: skip
+def test_a_strange_recording_gives_no_wrong_verdict_and_no_traceback(
+    told: Told, nodes: Path, change: Callable[[dict[str, Any]], object], code: int
+) -> None:
+    path = nodes / "node-0000.json"
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+    found, out, err = told(path, "--state", "--oom")
+    assert found == code, out + err
+    assert "Traceback" not in out + err
+    assert "\x1b" not in out + err
+    if code == 4:
+        assert err.startswith("memqos: error: ")
+    else:
+        assert ", 0 deviate, " in out
+
+
 def written_by_collect(document: dict[str, Any]) -> str:
     """With the cgroups last, as the program prints it."""
     return json.dumps(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from memqos.audits.live import looked_at
 from memqos.catalog.data import data_root
+from memqos.cli import audit_order
 from memqos.cli.main import run
 from memqos.errors import EnvironmentNotAbleError
 from memqos.model.path import CgroupPath
@@ -25,6 +28,19 @@ PODS = [
 ]
 
 
+class NoWaiting:
+    """A clock on which nothing takes time but sleep."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def now(self) -> float:
+        return self.at
+
+    def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveNode]:
     @contextlib.contextmanager
@@ -32,6 +48,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveNode]:
         yield live.target
 
     monkeypatch.setattr(collecting, "reached", reached)
+    monkeypatch.setattr(audit_order, "looked_at", functools.partial(looked_at, clock=NoWaiting()))
     with live_node(tmp_path / "cri.sock") as live:
         yield live
 
