@@ -12,7 +12,7 @@ from memqos.enactor.kubelet.session import KubeletSession
 from memqos.enactor.kubelets_place import KubeletsPlace
 from memqos.engine.cgroup.layout import Layout
 from memqos.errors import UnknownNameError, UsageError
-from memqos.runtime.base import ListsSandboxes, Runtime
+from memqos.runtime.base import KubeletsRuntime, Runtime
 
 __all__ = ["ENACTORS", "KUBELET", "MEMQOS", "KubeletAccess", "Site", "make_enactor", "require_enactor"]
 
@@ -62,7 +62,7 @@ def _memqos(site: Site) -> Enactor:
 
 
 def _kubelet(site: Site) -> Enactor:
-    if site.kubelet is None or not isinstance(site.runtime, ListsSandboxes):
+    if site.kubelet is None or not isinstance(site.runtime, KubeletsRuntime):
         raise UsageError(
             "a kubelet requires a binary and a CRI runtime.",
             where="enactor",

@@ -12,7 +12,7 @@ from memqos.clock import Deadline, wait
 from memqos.enactor.kubelet.session import KubeletSession
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict, subject_of
 from memqos.engine.plan import PlannedCgroup
-from memqos.errors import DeadlineError, UsageError
+from memqos.errors import DeadlineError, EnactorNotAbleError
 from memqos.model.knob import Absent, Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
@@ -51,11 +51,13 @@ class KubeletVerbs:
     def repairs_classes(self) -> Sequence[Finding]:
         """A foreign value in memory.min or memory.low of each class that has one is gone within a few periods.
 
-        UsageError for a plan without protection of a class.
+        EnactorNotAbleError for a configuration that protects no class.
         """
         written = [(cgroup, knob) for cgroup in self.population.plan.qos for knob in _protections(cgroup)]
         if not written:
-            raise UsageError("no class of this kubelet has protection.", next_step="Take a pod with memory requests.")
+            raise EnactorNotAbleError(
+                "this configuration protects no QoS class.", next_step="Set memoryReservationPolicy: TieredReservation."
+            )
         for cgroup, knob in written:
             self._write(cgroup.path, knob)
         return [self._repaired(cgroup, knob) for cgroup, knob in written]
@@ -170,8 +172,8 @@ class KubeletVerbs:
     def _told(self, key: tuple[str, str], field: str) -> dict[str, int | None]:
         uid, container = key
         pod = self.population.pods[uid].pod
-        summary = json.loads(self.session.order("fetch", url=_SUMMARY, timeout=_CALL_SECONDS)["text"])
-        metrics = self.session.order("fetch", url=_METRICS, timeout=_CALL_SECONDS)["text"]
+        summary = json.loads(self.session.fetched(_SUMMARY, seconds=_CALL_SECONDS))
+        metrics = self.session.fetched(_METRICS, seconds=_CALL_SECONDS)
         name = {
             "workingSetBytes": "container_memory_working_set_bytes",
             "swapUsageBytes": "container_swap_usage_bytes",

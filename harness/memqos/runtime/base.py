@@ -25,7 +25,7 @@ __all__ = [
     "ContainerSpec",
     "ContainerState",
     "ContainerStatus",
-    "ListsSandboxes",
+    "KubeletsRuntime",
     "Mount",
     "Runtime",
     "RuntimeVersion",
@@ -335,8 +335,8 @@ class SpeaksOci(Protocol):
 
 
 @runtime_checkable
-class ListsSandboxes(Protocol):
-    """A runtime that lists the sandboxes of other clients, as CRI servers do."""
+class KubeletsRuntime(Runtime, Protocol):
+    """A runtime that a kubelet uses as well: it lists the sandboxes of all its clients, as CRI servers do."""
 
     def sandboxes(self, *, deadline: Deadline) -> Mapping[str, str]:
         """The pod's uid of every sandbox, by the sandbox's id, running or not."""

@@ -30,6 +30,7 @@ from tests.unit.node.fakes import Bench, kubelet, pod
 
 TIERED = {"memory_reservation_policy": ReservationPolicy.TIERED}
 WEB, OTHER = pod("web"), pod("other", "16Mi", "48Mi")
+METRICS = 'kubelet_working_pods{config="desired",lifecycle="sync",static=""} 0\n'
 CLASSES = ("besteffort", "burstable")
 LARGER = dataclasses.replace(WEB, containers=pod("web", "64Mi", "96Mi").containers)
 
@@ -62,9 +63,13 @@ class Sandboxes:
 
     def __init__(self, uids):
         self.uids = uids
+        self.removed = []
 
     def sandboxes(self, **_):
         return {f"sandbox-{uid}": uid for uid in self.uids}
+
+    def remove_sandbox(self, sandbox, **_):
+        self.removed.append(sandbox.id)
 
 
 @contextlib.contextmanager
@@ -92,7 +97,7 @@ def enactor_on(bench, *, minor=36, dies="", **changes):
 
     def work(orders, answers):
         with tempfile.NamedTemporaryFile() as log:
-            serve(orders, answers, lambda server: Supervisor(server, log.name, launch=launch, fetch=lambda *_: "ok"))
+            serve(orders, answers, lambda server: Supervisor(server, log.name, launch=launch, fetch=lambda *_: METRICS))
 
     bench.target.put("/run/memqos/kubelet/kubelet.log", b"")
     bench.target.on(("mkdir",), lambda *_: (0, b"", b""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from memqos.engine.resize import Resize, ResizePlan, ResizeStep
 from memqos.errors import EnactorNotAbleError, MachineryError
 from memqos.model.path import CgroupPath
 from memqos.model.pod import ContainerKind, Pod
-from memqos.runtime.base import ContainerHandle, ListsSandboxes, SandboxHandle, SandboxSpec
+from memqos.runtime.base import ContainerHandle, KubeletsRuntime, SandboxHandle, SandboxSpec
 from memqos.target.base import checked
 
 __all__ = ["Kubelet"]
@@ -30,6 +31,8 @@ _END_SECONDS = 180.0
 _RESIZE_SECONDS = 180.0
 _CALL_SECONDS = 60.0
 _LOGS = "/var/log/pods"
+_METRICS = "https://127.0.0.1:10250/metrics"
+_WORKING = re.compile(r"^kubelet_working_pods\{[^}]*\} (\S+)", re.MULTILINE)
 _GRACE = 1
 """Seconds; the API server takes a grace period of 0 for a removal by force, which the kubelet never sees."""
 
@@ -54,7 +57,7 @@ class Kubelet:
         session: KubeletSession,
         *,
         tree: CgroupTree,
-        runtime: ListsSandboxes,
+        runtime: KubeletsRuntime,
         handler: str,
         socket: str,
         minor: int,
@@ -255,7 +258,11 @@ class KubeletsPods:
         self._remove_pods()
 
     def _remove_pods(self) -> None:
-        """Delete all pods through the kubelet, and wait until their cgroups are gone."""
+        """Delete all pods through the kubelet, and wait until it has forgotten them.
+
+        The next pods may have the same uids, which no two pods of a cluster have: so their sandboxes are removed, and
+        the kubelet must have no worker for them any more (metric kubelet_working_pods).
+        """
         names = [(one["metadata"]["namespace"], one["metadata"]["name"]) for one in self._session.objects("v1", "pods")]
         if not names:
             self._pods = {}
@@ -264,12 +271,21 @@ class KubeletsPods:
         self._session.order("delete", names=names, grace=_GRACE)
         # Workloads need not be asked to end; the runtime then has nothing to wait for.
         self._kubelet.tree.kill(paths, deadline=Deadline.after(_CALL_SECONDS))
+        removal = Deadline.after(_END_SECONDS)
         self._session.until(
             "the kubelet has removed all pods",
             lambda: not self._session.objects("v1", "pods") and not any(map(self._is_there, paths)),
-            Deadline.after(_END_SECONDS),
+            removal,
         )
+        for admitted in self._pods.values():
+            if admitted.sandbox is not None:
+                self._kubelet.runtime.remove_sandbox(admitted.sandbox, deadline=Deadline.after(_CALL_SECONDS))
+        self._session.until("the kubelet has forgotten all pods", self._has_forgotten, removal)
         self._pods = {}
+
+    def _has_forgotten(self) -> bool:
+        text = self._session.fetched(_METRICS, seconds=_CALL_SECONDS)
+        return not any(float(value) for value in _WORKING.findall(text))
 
 
 def _statuses(status: Json) -> list[Json]:

@@ -121,7 +121,7 @@ class KubeletSession:
                     data={"log": state["log"]},
                 )
             try:
-                self.order("fetch", url=_HEALTH, timeout=5)
+                self.fetched(_HEALTH, seconds=5)
             except MachineryError as error:
                 if isinstance(error, TargetError):
                     raise
@@ -145,6 +145,11 @@ class KubeletSession:
         """All objects of a resource, as they are now."""
         found: list[dict[str, Any]] = self.order("list", resource=[version, resource])["items"]
         return found
+
+    def fetched(self, url: str, *, seconds: float) -> str:
+        """What a server of the machine answers to GET. MachineryError for one that does not answer."""
+        text: str = self.order("fetch", url=url, timeout=seconds, seconds=seconds + _ORDER_SECONDS)["text"]
+        return text
 
     def until(self, what: str, holds: Callable[[], bool], deadline: Deadline) -> None:
         """Wait until this holds. DeadlineError, with the end of the kubelet's log."""
