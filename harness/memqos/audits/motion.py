@@ -41,6 +41,8 @@ def still(findings: Iterable[Finding], tree: RecordedTree, plan: Plan, pods: Ite
                 why = "its cgroup was removed while the node was read"
             elif tree.cut_off and (finding.cgroup not in there or (finding.cgroup, finding.knob) in summed):
                 why = "the recording ends in the middle"
+            elif tree.hugetlb_unknown and finding.knob.startswith("hugetlb."):
+                why = "the runtime was not asked whether it passes limits of huge pages on"
             elif moving and (finding.cgroup, finding.knob) in summed:
                 why = f"it is computed from what all pods request, and {moving}"
         yield replace(finding, verdict=Verdict.NOT_OBSERVABLE, why_not=why) if why else finding

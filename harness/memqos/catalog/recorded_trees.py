@@ -92,7 +92,7 @@ class _Node(Struct, frozen=True, kw_only=True):
     cgroup: CgroupVersion = CgroupVersion.V2
     numa: dict[str, _Kib] = {}
     kernel: str = ""
-    hugetlb: bool = False
+    hugetlb: bool | None = None
 
 
 class Daemon(Struct, frozen=True, kw_only=True):
@@ -193,7 +193,7 @@ class RecordedTree:
     containerd or cri-o, runc or crun, and systemd to their versions, as far as the file says, "" for one whose version
     it does not; of two OCI runtimes the one that the containers' cgroups show; name and version of one that is not
     modelled, by `RuntimeName.OTHER_CRI` or OTHER_OCI.
-    hugetlb: whether containerd passes huge page limits on.
+    hugetlb: whether containerd passes huge page limits on; hugetlb_unknown: whether it was not asked.
     unread: options of the kubelet's command line that win over its configuration; `settings` has them. drop_ins_unread:
     files and folders of drop-ins that the recording lacks, with the reason; `settings` is without them.
     checkpoints_unread: the same of the kubelet's checkpoints, as far as they were there. kubelet_inside: the program
@@ -219,6 +219,7 @@ class RecordedTree:
     status_manager: Mapping[str, Checkpointed] = field(default_factory=dict)
     runtimes: Mapping[str, str] = field(default_factory=dict)
     hugetlb: bool = False
+    hugetlb_unknown: bool = False
     unread: tuple[str, ...] = ()
     drop_ins_unread: Mapping[str, str] = field(default_factory=dict)
     checkpoints_unread: Mapping[str, str] = field(default_factory=dict)
@@ -297,7 +298,8 @@ def _tree(
         actuated=checkpoints.get(ACTUATED, {}),
         status_manager=checkpoints.get(STATUS_MANAGER, {}),
         runtimes=_runtimes(data.get("node", {}), cgroups, file),
-        hugetlb=node is not None and node.hugetlb,
+        hugetlb=node is not None and node.hugetlb is True,
+        hugetlb_unknown=bool(found.memqos_collect) and (node is None or node.hugetlb is None),
         unread=found.unread,
         drop_ins_unread=found.drop_ins_unread if found.configz is None else {},
         checkpoints_unread=damaged,

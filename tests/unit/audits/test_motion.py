@@ -115,6 +115,18 @@ def test_a_cgroup_that_is_removed_while_the_node_is_read_is_not_observable() -> 
     ]
 
 
+def test_limits_of_huge_pages_are_no_evidence_if_the_runtime_was_not_asked() -> None:
+    def change(document: dict[str, Any]) -> None:
+        document["cgroups"][container()]["hugetlb.2MB.max"] = "0"
+
+    found = judged(change)
+    assert not found.of(Verdict.DEVIATES)
+    assert {one.why_not for one in found.of(Verdict.NOT_OBSERVABLE)} == {
+        "the runtime was not asked whether it passes limits of huge pages on"
+    }
+    assert judged(change, lambda document: document["node"].update(hugetlb=False)).of(Verdict.DEVIATES)
+
+
 def test_a_sum_is_no_evidence_while_a_pod_comes_or_goes() -> None:
     def started(document: dict[str, Any]) -> None:
         status = document["pods"][0]["status"]["containerStatuses"][0]
