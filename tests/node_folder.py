@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -148,9 +149,13 @@ class NodeFolder:
 
 
 @contextlib.contextmanager
-def node_folder(folder: Path, document: Mapping[str, Any]) -> Iterator[NodeFolder]:
-    """A node on which a runtime and a kubelet answer."""
-    root = folder / "root"
+def node_folder(document: Mapping[str, Any]) -> Iterator[NodeFolder]:
+    """A node on which a runtime and a kubelet answer. Its folder is a short one: a socket's path has 107 characters."""
+    with tempfile.TemporaryDirectory(prefix="memqos-", dir="/tmp") as folder:
+        yield from _answering(Path(folder) / "root", document)
+
+
+def _answering(root: Path, document: Mapping[str, Any]) -> Iterator[NodeFolder]:
     node = NodeFolder(root, document)
     server = grpc.server(ThreadPoolExecutor(2))
     cri_pb2_grpc.add_RuntimeServiceServicer_to_server(_lists(document), server)  # type: ignore[no-untyped-call]

@@ -75,7 +75,7 @@ def plugin(tmp_path: Path) -> Any:
 
 
 def test_the_sonobuoy_plugin_keeps_its_contract(plugin: Any, tmp_path: Path) -> None:
-    with node_folder(tmp_path / "node", recorded_node("n1", pods=4, seed=3)) as node:
+    with node_folder(recorded_node("n1", pods=4, seed=3)) as node:
         (tmp_path / "pods.json").write_text(json.dumps(node.pods))
         status, results = plugin(node.root)
     assert status == 0

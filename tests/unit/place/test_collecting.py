@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,11 +29,7 @@ PODS = 4
 
 @pytest.fixture
 def node() -> Iterator[NodeFolder]:
-    # The address of a UNIX socket has 107 bytes at most; folders of pytest's workers take more.
-    with (
-        tempfile.TemporaryDirectory(prefix="n") as short,
-        node_folder(Path(short), recorded_node("n1", pods=PODS, seed=3)) as made,
-    ):
+    with node_folder(recorded_node("n1", pods=PODS, seed=3)) as made:
         yield made
 
 
