@@ -217,7 +217,11 @@ class Session:
         if not wrong([whole])[0]:
             self._keep(dataclasses.replace(self.found[name], again=False))
             return
-        shrinking = Shrinking(wrong, is_over=lambda: self._until.expired)
+
+        def keep(example: Example) -> None:
+            self._keep(dataclasses.replace(self.found[name], example=example))
+
+        shrinking = Shrinking(wrong, is_over=lambda: self._until.expired, keep=keep)
         smallest = shrinking.shrink(whole)
         [last] = self._tries.try_all([smallest], alone=True)
         seen = self._same(last, name)

@@ -210,12 +210,20 @@ def _below(count: int) -> Iterator[int]:
 class Shrinking:
     """Makes an example that goes wrong as small as it gets.
 
-    wrong: tries examples. is_over: whether the time for it is over. tries: how many examples were tried so far.
+    wrong: tries examples. is_over: whether the time for it is over. keep: called with each smaller one that goes wrong.
+    tries: how many examples were tried so far.
     """
 
-    def __init__(self, wrong: Wrong, *, is_over: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        wrong: Wrong,
+        *,
+        is_over: Callable[[], bool] = lambda: False,
+        keep: Callable[[Example], None] = lambda _: None,
+    ) -> None:
         self._wrong = wrong
         self._is_over = is_over
+        self._keep = keep
         self._tried: set[str] = set()
         self._needed: set[Path] = set()
         self.tries = 0
@@ -227,6 +235,7 @@ class Shrinking:
             smaller = None if self._is_over() else self._round(document)
             if smaller is not None:
                 document, asked_again = smaller, False
+                self._keep(example_of(document))
             elif self._needed and not asked_again and not self._is_over():
                 # What a larger example needed of its kubelet, the smallest may not.
                 self._needed.clear()

@@ -17,6 +17,7 @@ from memqos.exploration.judging import Judge
 from memqos.exploration.manifests import RUNNABLE
 from memqos.exploration.session import Session, shape_of
 from memqos.exploration.settings import HEAD, Configured
+from memqos.exploration.shrinking import measure
 from memqos.model.node import CgroupDriver
 from memqos.node.fake import FAKE_FACTS, NoRecorder
 from memqos.node.on_place import node_on
@@ -149,6 +150,25 @@ def test_an_interrupt_loses_nothing(tmp_path):
     resumed = session(judge_with(OnePageShort), Kind.PODS, database=Database(tmp_path / "found"))
     resumed.run(batches=0)
     assert load_found(file).shrunk
+
+
+def test_an_interrupt_of_the_shrinking_keeps_the_smallest_so_far(tmp_path):
+    class StoppedError(Exception):
+        pass
+
+    sizes = []
+
+    def interrupt(running):
+        for one in running.found.values():
+            sizes.append(measure(one.example.document()))
+            if len({*sizes}) > 2:
+                raise StoppedError
+
+    one = session(judge_with(OnePageShort), Kind.PODS, database=Database(tmp_path / "found"), told=interrupt)
+    with pytest.raises(StoppedError):
+        one.run(batches=8)
+    [file] = (tmp_path / "found").glob("*.json")
+    assert measure(load_found(file).example.document()) == min(sizes) < max(sizes)
 
 
 def test_known_deviations_are_counted_and_not_pursued():
