@@ -11,6 +11,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from memqos.claims import Claim
@@ -189,7 +190,20 @@ class MachineRig:
             return f"it is about the {mutant.driver} driver"
         if mutant.cri is not None and self.name.startswith("oci:"):
             return "no CRI server is above the runtime"
-        return ""
+        missing = [one.file for one in mutant.oci.write if self._is_missing(one.file)] if mutant.oci is not None else []
+        return f"the kernel has no {missing[0]}" if missing else ""
+
+    def _is_missing(self, file: str) -> bool:
+        """Whether the kernel has other files of a controller in a cgroup, but not this one."""
+        controller = file.partition(".")[0]
+        beside = [name for name in self._files if name.startswith(f"{controller}.")]
+        return bool(beside) and file not in beside
+
+    @cached_property
+    def _files(self) -> Sequence[str]:
+        """The control files of a cgroup that the machine itself has."""
+        folder = self._node.tree.hierarchy.folder(CgroupPath.parse("/system.slice"))
+        return self._target.list(folder, deadline=_soon()) or ()
 
     def lacks(self, claim: Claim) -> str:
         """As the node says it."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from memqos.catalog.requests import RequestCase
 from memqos.cgroupfs import parse
-from memqos.clock import wait
+from memqos.clock import SYSTEM_CLOCK, wait
 from memqos.engine.answer.finding import Finding, Subject
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.engine.plan import Level
@@ -41,6 +41,8 @@ SCORE = 500
 GONE = "its cgroup is gone"
 LIMITED = ContainerResources(memory_limit_in_bytes=LIMIT, memory_swap_limit_in_bytes=LIMIT)
 _LOOKS = 3
+_APART = 0.7
+"""Seconds between two of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,11 @@ class Conversation:
     def uses_under_load(self, *names: str) -> Sequence[Finding]:
         """ContainerStats of a container while it takes more and more memory."""
         with self.containers.running(LIMITED, Anon(size=HELD, rate=HELD // 8), Hold()) as handle:
-            several = [self._asked_of_stats(names, handle) for _ in range(_LOOKS)]
+            several = []
+            for _ in range(_LOOKS):
+                several.append(self._asked_of_stats(names, handle))
+                # Long enough to grow by more than CPUs have charged ahead: an answer of before is too small then.
+                SYSTEM_CLOCK.sleep(_APART)
         return [finding for findings in several for finding in findings]
 
     @verb

@@ -1,0 +1,140 @@
+"""The rig of a machine over a place in memory, whose commands are recorded: what is put there, and taken away again."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from memqos.config.systems import SystemKey
+from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes
+from memqos.errors import MachineryError
+from memqos.model.node import CgroupDriver
+from memqos.mutants.cri_server import WrongServer
+from memqos.mutants.enforcing import Switch
+from memqos.mutants.rigs import Catalogue
+from memqos.mutants.session import MachineRig
+from memqos.mutants.table import load_mutants
+from memqos.mutants.trial import Level
+from memqos.node.fake import NoRecorder
+from memqos.node.on_place import node_on
+from memqos.place.fake import FakePlace
+
+CATALOGUE = Catalogue()
+MUTANTS = {one.name: one for one in load_mutants()}
+ALONE = Runtimes(cri=BUNDLES, oci=TRIXIE.oci)
+
+
+class Bed:
+    """A rig, and the scripts that ran on its machine with their standard input."""
+
+    def __init__(self) -> None:
+        self.scripts: list[tuple[str, bytes]] = []
+        self.units: list[str] = []
+        place = FakePlace(runtimes=ALONE)
+        switch, driver = Switch(CATALOGUE.kubelets), CgroupDriver.SYSTEMD
+        node = node_on(
+            place, place.runtime(driver), recorder=NoRecorder(), driver=driver, runtimes=ALONE, enactor=switch.name
+        )
+
+        ends_containers = place.target.script(("sh", "-c"))
+
+        def script(words, stdin, deadline):
+            self.scripts.append((words[2], stdin))
+            if "memqos-mutants" in words[2] or "set --" in words[2]:
+                return 0, b"/f/memory.high\tmax\n" if "set --" in words[2] else b"", b""
+            return ends_containers(words, stdin, deadline)
+
+        def unit(words, stdin, deadline):
+            self.units.append(words[0])
+            return 0, b"", b""
+
+        place.target.on(("sh", "-c"), script)
+        for name in ("env", "systemd-run", "systemctl"):
+            place.target.on((name,), unit)
+        key = SystemKey("trixie", "two-zones", "oci:runc", driver)
+        station = SimpleNamespace(key=key, place=place, node=node, runtimes=["runc 1.1.15"])
+        opening = SimpleNamespace(switch=switch, catalogue=CATALOGUE, settings=SimpleNamespace(known=()))
+        self.rig = MachineRig(opening, station, node, WrongServer())
+
+
+@pytest.fixture
+def bed() -> Bed:
+    return Bed()
+
+
+def test_a_fault_is_put_there_for_one_pod_and_taken_away(bed: Bed) -> None:
+    with bed.rig.under(MUTANTS["drops-memory-min"], 1):
+        begins, fault = bed.scripts[-1]
+        assert "cat >/run/memqos-mutants/pods/kubepods-besteffort-pod" in begins
+        assert b'"field": "unified/memory.min"' in fault
+    assert bed.scripts[-1][0].startswith("rm -f /run/memqos-mutants/pods/kubepods-besteffort-pod")
+
+
+def test_what_is_written_beside_is_put_back(bed: Bed) -> None:
+    with bed.rig.under(MUTANTS["sibling-loses-high"], 0):
+        pass
+    script, held = bed.scripts[-1]
+    assert "while IFS=" in script
+    assert held == b"/f/memory.high\tmax\n"
+
+
+def test_a_right_system_deviates_in_nothing(bed: Bed) -> None:
+    with bed.rig.under(None, 0) as system:
+        assert system.find(CATALOGUE.cases["requests/limit"]) == []
+
+
+def test_pods_are_made_anew_after_an_error(bed: Bed) -> None:
+    def fails() -> None:
+        with bed.rig.under(None, 0):
+            raise MachineryError("no answer.")
+
+    with bed.rig.under(None, 1):
+        first = bed.rig._askers
+    with pytest.raises(MachineryError, match="no answer"):
+        fails()
+    with bed.rig.under(None, 1):
+        assert bed.rig._askers is not first
+
+
+def test_a_wrong_plan_is_judged_by_the_right_one(bed: Bed) -> None:
+    with bed.rig.under(MUTANTS["node-min-dropped"], 0) as system:
+        [found] = system.find(CATALOGUE.cases["values/node"])
+    assert (found.knob, found.level) == ("memory.min", Level.NODE)
+    assert bed.rig._askers == []
+
+
+def test_a_program_beside_the_runtime_is_stopped(bed: Bed) -> None:
+    with bed.rig.under(MUTANTS["loop-resets-high"], 0):
+        assert bed.units == ["systemd-run"]
+    assert bed.units == ["systemd-run", "systemctl"]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("drops-memory-min", ""),
+        ("cri-update-drops-unified", "no CRI server is above the runtime"),
+        ("sandbox-limited", "it is about containerd+* and fake"),
+        ("no-zswap", ""),
+    ],
+)
+def test_what_a_machine_can_be(bed: Bed, name: str, why: str) -> None:
+    assert bed.rig.why_not(MUTANTS[name]) == why
+
+
+def test_a_file_that_the_kernel_lacks(bed: Bed) -> None:
+    bed.rig._files = ("memory.max", "memory.high", "cpu.max")
+    assert bed.rig.why_not(MUTANTS["no-zswap"]) == "the kernel has no memory.zswap.max"
+    assert bed.rig.why_not(MUTANTS["no-huge-pages"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "alone"),
+    [
+        ("drops-memory-min", False), ("sibling-loses-high", False), ("class-protected", True), ("leaves-a-mount", True),
+        ("second-container-without-min", True), ("node-min-dropped", True), ("reload-loses-high", True),
+    ],
+)  # fmt: skip
+def test_what_concerns_more_than_its_pod_is_tried_alone(bed: Bed, name: str, alone: bool) -> None:
+    assert bed.rig.is_alone(MUTANTS[name]) is alone
