@@ -164,7 +164,10 @@ def _behind(station: Station, server: WrongServer, opening: _Opening) -> Iterato
 
 
 class MachineRig:
-    """A runtime of a machine, made wrong for one mutant after another, some of them side by side."""
+    """A runtime of a machine, made wrong for one mutant after another, some of them side by side.
+
+    askers: what asks for containers in the pods that stand, one for each lane; empty if none stand.
+    """
 
     def __init__(self, opening: _Opening, station: Station, node: NodeUnderTest, server: WrongServer) -> None:
         self.name = station.key.runtime
@@ -174,7 +177,7 @@ class MachineRig:
         self._kubelet = self._catalogue.kubelet("v1.36-none")
         self.noticing = self._catalogue.noticing(node.kubelet(self._kubelet).runtimes)
         self._pods = contextlib.ExitStack()
-        self._askers: list[Requests] = []
+        self.askers: list[Requests] = []
         self._lock = threading.Lock()
         self._in_use = 0
         self._failed = False
@@ -196,11 +199,11 @@ class MachineRig:
     def _is_missing(self, file: str) -> bool:
         """Whether the kernel has other files of a controller in a cgroup, but not this one."""
         controller = file.partition(".")[0]
-        beside = [name for name in self._files if name.startswith(f"{controller}.")]
+        beside = [name for name in self.files if name.startswith(f"{controller}.")]
         return bool(beside) and file not in beside
 
     @cached_property
-    def _files(self) -> Sequence[str]:
+    def files(self) -> Sequence[str]:
         """The control files of a cgroup that the machine itself has."""
         folder = self._node.tree.hierarchy.folder(CgroupPath.parse("/system.slice"))
         return self._target.list(folder, deadline=_soon()) or ()
@@ -359,12 +362,12 @@ class MachineRig:
     def _taken(self, lane: int) -> Requests:
         """The asker of a lane; pods in which something failed are made anew as soon as no lane is in use."""
         with self._free:
-            if self._failed or not self._askers:
+            if self._failed or not self.askers:
                 self._free.wait_for(lambda: self._in_use == 0)
-                if self._failed or not self._askers:
+                if self._failed or not self.askers:
                     self._made_anew()
             self._in_use += 1
-            return self._askers[lane]
+            return self.askers[lane]
 
     def _given_back(self) -> None:
         with self._free:
@@ -377,7 +380,7 @@ class MachineRig:
         pod = self._catalogue.pod("best-effort")
         pods = [another(pod, f"mutants-{number}") for number in range(self.lanes)]
         stack = contextlib.ExitStack()
-        self._askers = [*stack.enter_context(self._node.asking_each(pods, self._kubelet))]
+        self.askers = [*stack.enter_context(self._node.asking_each(pods, self._kubelet))]
         self._pods = stack
 
     def close(self) -> None:
@@ -391,7 +394,7 @@ class MachineRig:
         self._removed()
 
     def _removed(self) -> None:
-        self._askers = []
+        self.askers = []
         pods, self._pods = self._pods, contextlib.ExitStack()
         with contextlib.suppress(MachineryError):
             # What a mutant left in its pods may refuse to go; the machine is thrown away.

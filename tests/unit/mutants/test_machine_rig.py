@@ -90,18 +90,18 @@ def test_pods_are_made_anew_after_an_error(bed: Bed) -> None:
             raise MachineryError("no answer.")
 
     with bed.rig.under(None, 1):
-        first = bed.rig._askers
+        first = bed.rig.askers
     with pytest.raises(MachineryError, match="no answer"):
         fails()
     with bed.rig.under(None, 1):
-        assert bed.rig._askers is not first
+        assert bed.rig.askers is not first
 
 
 def test_a_wrong_plan_is_judged_by_the_right_one(bed: Bed) -> None:
     with bed.rig.under(MUTANTS["node-min-dropped"], 0) as system:
         [found] = system.find(CATALOGUE.cases["values/node"])
     assert (found.knob, found.level) == ("memory.min", Level.NODE)
-    assert bed.rig._askers == []
+    assert bed.rig.askers == []
 
 
 def test_a_program_beside_the_runtime_is_stopped(bed: Bed) -> None:
@@ -124,7 +124,7 @@ def test_what_a_machine_can_be(bed: Bed, name: str, why: str) -> None:
 
 
 def test_a_file_that_the_kernel_lacks(bed: Bed) -> None:
-    bed.rig._files = ("memory.max", "memory.high", "cpu.max")
+    bed.rig.files = ("memory.max", "memory.high", "cpu.max")
     assert bed.rig.why_not(MUTANTS["no-zswap"]) == "the kernel has no memory.zswap.max"
     assert bed.rig.why_not(MUTANTS["no-huge-pages"]) == ""
 
