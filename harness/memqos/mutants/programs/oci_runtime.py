@@ -608,7 +608,9 @@ def others(call: Call, known: Known) -> int:
         return status
     if fault.get("skip") or fault.get("fail") == "before":
         return 0 if fault.get("skip") else failed(fault)
-    return answered(call, fault) if call.verb in {"state", "events"} else after(call, known, call.done())
+    if call.verb == "events" or fault.get("answer"):
+        return answered(call, fault)
+    return after(call, known, call.done())
 
 
 def main() -> int:
