@@ -1,0 +1,72 @@
+"""Which kubelets a run is about: the catalog's, or those of the user's binary and configurations."""
+
+import pytest
+
+from memqos.config.settings import resolve
+from memqos.engine.releases.release import Variant
+from memqos.errors import UnfitFileError, UsageError
+from memqos.laboratory.kubelets_in_use import kubelets_in_use
+
+HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+
+@pytest.fixture
+def binary(tmp_path):
+    """A program that says what a kubelet says of its version."""
+
+    def made(said="Kubernetes v1.36.2"):
+        path = tmp_path / "kubelet"
+        path.write_text(f"#!/bin/sh\necho '{said}'\n")
+        path.chmod(0o755)
+        return path
+
+    return made
+
+
+def test_a_binary_s_release_selects_the_rules_and_documented_rules_are_left_out(binary):
+    found = kubelets_in_use(resolve({"kubelet_binary": str(binary())}, {}))
+    assert {one.release for one in found} == {"1.36"}
+    assert {one.variant for one in found} == {Variant.SHIPPED}
+    assert all(one.default for one in found)
+
+
+def test_a_kubelet_under_test_gets_a_machine_with_more_cpus(binary):
+    assert resolve({"kubelet_binary": str(binary())}, {}).topology == "eight-cpus"
+    assert resolve({"kubelet_binary": str(binary()), "topology": "one-zone"}, {}).topology == "one-zone"
+    assert resolve({}, {}).topology == "two-zones"
+
+
+def test_a_binary_of_another_release_than_asked_for_is_a_usage_error(binary):
+    with pytest.raises(UsageError, match=r"one of 1\.36, and not of 1\.27"):
+        kubelets_in_use(resolve({"kubelet_binary": str(binary()), "kubernetes": "1.27"}, {}))
+
+
+@pytest.mark.parametrize("said", ["hello", "", "Kubernetes v2.0.0"])
+def test_a_program_that_is_no_kubelet_is_unfit(binary, said):
+    with pytest.raises(UnfitFileError, match="no Kubernetes version"):
+        kubelets_in_use(resolve({"kubelet_binary": str(binary(said))}, {}))
+
+
+def test_a_file_that_is_no_program_is_unfit(tmp_path):
+    path = tmp_path / "kubelet"
+    path.write_bytes(b"\x7fELF of another machine")
+    path.chmod(0o755)
+    with pytest.raises(UnfitFileError, match="cannot be run on this host"):
+        kubelets_in_use(resolve({"kubelet_binary": str(path)}, {}))
+
+
+def test_configurations_are_cases_in_each_release(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmemoryThrottlingFactor: 0.8\n"
+    )
+    found = kubelets_in_use(resolve({"kubelet_config": [str(path)], "kubernetes": "1.36,1.37"}, {}))
+    assert [one.id for one in found] == ["v1.36-mine", "v1.37-mine"]
+    assert {str(one.settings.throttling_factor) for one in found} == {"4/5"}
+
+
+def test_a_configuration_without_a_release_is_a_usage_error(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(HEAD)
+    with pytest.raises(UsageError, match="the rules of a release, and none is given"):
+        kubelets_in_use(resolve({"kubelet_config": [str(path)]}, {}))

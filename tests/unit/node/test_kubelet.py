@@ -1,0 +1,143 @@
+"""What only a kubelet shows, on a node in memory: each verb agrees with a right kubelet, and finds a wrong one."""
+
+import json
+import threading
+
+import pytest
+
+from memqos.engine.answer.finding import Setter, Verdict
+from memqos.errors import EnactorNotAbleError
+from memqos.model.node import ReservationPolicy
+from memqos.node import kubelet as verbs
+from memqos.node.kubelet import KubeletVerbs
+from tests.unit.node.fakes import Bench, kubelet, pod
+
+WEB = pod("web")
+TIERED = {"memory_reservation_policy": ReservationPolicy.TIERED}
+BURSTABLE = "/kubepods.slice/kubepods-burstable.slice"
+
+
+class Session:
+    """What a kubelet answers. memory, swap: what it reports of the container `app`; state: of its status."""
+
+    def __init__(self, population, *, memory=0, swap=0, state="running", other_id=""):
+        self.population, self.memory, self.swap, self.state, self.other_id = population, memory, swap, state, other_id
+
+    def objects(self, version, resource):
+        assert (version, resource) == ("v1", "pods")
+        admitted = self.population.pods[WEB.uid]
+        made = self.other_id or admitted.containers["app"].id
+        status = {"name": "app", "containerID": f"containerd://{made}", "state": {self.state: {}}}
+        return [{"metadata": {"uid": WEB.uid}, "status": {"containerStatuses": [status]}}]
+
+    def fetched(self, url, *, seconds):
+        assert seconds > 0
+        if url.endswith("/stats/summary"):
+            container = {
+                "name": "app",
+                "memory": {"workingSetBytes": self.memory},
+                "swap": {"swapUsageBytes": self.swap},
+            }
+            return json.dumps({"pods": [{"podRef": {"uid": WEB.uid}, "containers": [container]}]})
+        labels = f'{{container="app",namespace="default",pod="{WEB.name}"}}'
+        return (
+            f"# HELP container_memory_working_set_bytes [STABLE] Current working set\n"
+            f"container_memory_working_set_bytes{labels} {float(self.memory):e} 1700000000000\n"
+            f"container_swap_usage_bytes{labels} {self.swap}\n"
+        )
+
+
+@pytest.fixture
+def bench():
+    return Bench()
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr(verbs, "_REPAIR_SECONDS", 0.5)
+    monkeypatch.setattr(verbs, "_STATS_SECONDS", 0.0)
+
+
+def on(bench, population, **told):
+    return KubeletVerbs(
+        session=Session(population, **told), tree=bench.node.tree, population=population, page_size=4096, cpus=2
+    )
+
+
+def verdicts(findings):
+    return {str(one.subject): one.verdict for one in findings}
+
+
+def put_back(bench, text):
+    """A kubelet that comes by while the verb waits."""
+    [path] = [one for one in bench.cgroups.snapshot() if str(one) == BURSTABLE]
+    timer = threading.Timer(0.1, lambda: bench.cgroups.put(path, "memory.low", text))
+    timer.start()
+    return timer
+
+
+def test_a_class_that_the_kubelet_restores_conforms_and_one_that_it_leaves_deviates(bench):
+    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
+        timer = put_back(bench, "33554432")
+        assert verdicts(on(bench, population).repairs_classes()) == {"kubepods-burstable.slice": Verdict.CONFORMS}
+        timer.join()
+        [left] = on(bench, population).repairs_classes()
+        assert (left.verdict, left.expected, left.observed) == (Verdict.DEVIATES, "33554432", "1048576")
+        assert left.set_by is Setter.KUBELET
+
+
+def test_a_pod_s_foreign_value_must_stay(bench):
+    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
+        timer = put_back(bench, "33554432")
+        found = verdicts(on(bench, population).never_repairs_pods())
+        timer.join()
+        assert found == {"kubepods-burstable.slice": Verdict.CONFORMS, "pod default/web": Verdict.CONFORMS}
+
+
+def test_a_configuration_without_protection_cannot_show_repairs(bench):
+    with (
+        bench.node.admitted([WEB], kubelet("1.36", memory_reservation_policy=ReservationPolicy.NONE)) as population,
+        pytest.raises(EnactorNotAbleError, match="protects no QoS class"),
+    ):
+        on(bench, population).repairs_classes()
+
+
+@pytest.mark.parametrize(
+    ("told", "verdict"),
+    [
+        ({}, Verdict.CONFORMS),
+        ({"state": "terminated"}, Verdict.DEVIATES),
+        ({"other_id": "another"}, Verdict.DEVIATES),
+    ],
+)
+def test_containers_run_on_if_the_kubelet_reports_the_same_ones_running(bench, told, verdict):
+    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
+        assert [one.verdict for one in on(bench, population, **told).still_runs()] == [verdict]
+
+
+@pytest.mark.parametrize(
+    ("told", "memory", "swap"),
+    [
+        ({"memory": 60 << 20, "swap": 4 << 20}, Verdict.CONFORMS, Verdict.CONFORMS),
+        # Within what two CPUs charge ahead, 64 pages each.
+        ({"memory": (60 << 20) + (512 << 10), "swap": 4 << 20}, Verdict.CONFORMS, Verdict.CONFORMS),
+        # memory.current as a whole, and a swap amount in KiB.
+        ({"memory": 64 << 20, "swap": 4 << 10}, Verdict.DEVIATES, Verdict.DEVIATES),
+    ],
+)
+def test_reported_memory_is_held_against_the_kernel_s(bench, told, memory, swap):
+    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
+        path = population.path_of(WEB, "app")
+        bench.target.on(("sh", "-c", 'echo "$1" > "$2" || true'), lambda *_: (0, b"", b""))
+        bench.cgroups.show(path, "memory.current", str(64 << 20))
+        bench.cgroups.show(path, "memory.stat", f"anon 1\ninactive_file {4 << 20}\n")
+        bench.cgroups.show(path, "memory.swap.current", str(4 << 20))
+        found = {one.knob: one.verdict for one in on(bench, population, **told).reports_memory()}
+        assert found == {"workingSetBytes": memory, "swapUsageBytes": swap}
+
+
+def test_without_a_kubelet_the_verbs_are_not_observable(bench):
+    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
+        assert "--kubelet-binary PATH" in bench.node.why_not("kubelet")
+        with pytest.raises(EnactorNotAbleError, match="no kubelet runs"):
+            bench.node.kubelet_verbs(population)
