@@ -42,7 +42,7 @@ class Session:
         labels = f'{{container="app",namespace="default",pod="{WEB.name}"}}'
         return (
             f"# HELP container_memory_working_set_bytes [STABLE] Current working set\n"
-            f"container_memory_working_set_bytes{labels} {float(self.memory):e} 1700000000000\n"
+            f"container_memory_working_set_bytes{labels} {float(self.memory)!r} 1700000000000\n"
             f"container_swap_usage_bytes{labels} {self.swap}\n"
         )
 
