@@ -23,9 +23,7 @@ __all__ = ["KubeletVerbs"]
 _PERIOD_SECONDS = 60.0
 """How often a kubelet writes the cgroups of QoS classes (pkg/kubelet/cm `periodicQOSCgroupUpdateInterval`)."""
 
-_REPAIR_SECONDS = 3 * _PERIOD_SECONDS
 _CALL_SECONDS = 60.0
-_STATS_SECONDS = 90.0
 _RECLAIMED = 8 << 20
 _FOREIGN = "1048576"
 """What a foreign writer leaves: 1 MiB, which no plan has."""
@@ -40,13 +38,18 @@ _CHARGE_BATCH = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletVerbs:
-    """The verbs on one population. page_size: bytes. cpus: of the machine."""
+    """The verbs on one population. page_size: bytes. cpus: of the machine.
+
+    repair_seconds, report_seconds: how long the kubelet may take to repair a write, and to report what the kernel has.
+    """
 
     session: KubeletSession
     tree: CgroupTree
     population: Population
     page_size: int
     cpus: int
+    repair_seconds: float = 3 * _PERIOD_SECONDS
+    report_seconds: float = 90.0
 
     def repairs_classes(self) -> Sequence[Finding]:
         """A foreign value in memory.min or memory.low of each class that has one is gone within a few periods.
@@ -70,7 +73,7 @@ class KubeletVerbs:
                 lambda: self._text(cgroup.path, knob),
                 until=lambda text: text == expected,
                 every=1.0,
-                deadline=Deadline.after(_REPAIR_SECONDS),
+                deadline=Deadline.after(self.repair_seconds),
             )
         except DeadlineError:
             seen = self._text(cgroup.path, knob)
@@ -150,7 +153,7 @@ class KubeletVerbs:
                 looked,
                 until=agree,
                 every=2.0,
-                deadline=Deadline.after(_STATS_SECONDS),
+                deadline=Deadline.after(self.report_seconds),
             )
         except DeadlineError:
             kernel, told = looked()

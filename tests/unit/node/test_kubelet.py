@@ -8,7 +8,6 @@ import pytest
 from memqos.engine.answer.finding import Setter, Verdict
 from memqos.errors import EnactorNotAbleError
 from memqos.model.node import ReservationPolicy
-from memqos.node import kubelet as verbs
 from memqos.node.kubelet import KubeletVerbs
 from tests.unit.node.fakes import Bench, kubelet, pod
 
@@ -52,15 +51,15 @@ def bench():
     return Bench()
 
 
-@pytest.fixture(autouse=True)
-def short(monkeypatch):
-    monkeypatch.setattr(verbs, "_REPAIR_SECONDS", 0.5)
-    monkeypatch.setattr(verbs, "_STATS_SECONDS", 0.0)
-
-
 def on(bench, population, **told):
     return KubeletVerbs(
-        session=Session(population, **told), tree=bench.node.tree, population=population, page_size=4096, cpus=2
+        session=Session(population, **told),
+        tree=bench.node.tree,
+        population=population,
+        page_size=4096,
+        cpus=2,
+        repair_seconds=0.5,
+        report_seconds=0.0,
     )
 
 
