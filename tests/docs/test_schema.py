@@ -48,7 +48,7 @@ def test_the_page_names_every_document():
 
 def test_topologies():
     files = sorted((data_root() / "fixtures" / "topologies").glob("*.json"))
-    assert len(files) == 7
+    assert len(files) == 8
     for file in files:
         document = json.loads(file.read_text())
         for one in document if isinstance(document, list) else [document]:

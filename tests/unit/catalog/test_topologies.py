@@ -18,6 +18,7 @@ def parse(document) -> object:
 
 def test_shipped_topologies_load():
     assert {name: load_topology(name).memory_bytes for name in topology_names()} == {
+        "eight-cpus": 3 * GIB,
         "far-memory": 2 * GIB,
         "four-zones": 2 * GIB,
         "hugepages": 4 * GIB,
