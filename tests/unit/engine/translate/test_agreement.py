@@ -65,7 +65,8 @@ CONFIGS = st.builds(
 
 
 def named(cri, oci, hugetlb=False):
-    return Runtimes(cri=traits_of(*cri), oci=traits_of(*oci), hugetlb=hugetlb)
+    # Every pod runs by them, whatever its RuntimeClass.
+    return Runtimes(cri=traits_of(*cri), oci=traits_of(*oci), hugetlb=hugetlb, every_class=True)
 
 
 def said(planned):
