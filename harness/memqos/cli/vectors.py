@@ -13,7 +13,11 @@ from memqos.engine.releases.release import Variant
 
 __all__ = ["command"]
 
-HELP = """Literal cases of what kubelets write, for table tests of other programs."""
+HELP = """Literal cases of what kubelets write, for table tests of other programs.
+
+\b
+  memqos vectors export --kubernetes 1.37 > memory_qos_v1.37.json
+"""
 
 EXPORT = """Print cases as JSON: a pod, a configuration and a node, and what every control file must hold.
 
