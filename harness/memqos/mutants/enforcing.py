@@ -6,6 +6,7 @@ notice a kubelet whose rules differ.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -27,18 +28,20 @@ from memqos.mutants.table import PlanChange, PlanFault
 __all__ = ["Switch", "WrongEnactor", "wrong_plan"]
 
 
+_NUMBERS = itertools.count()
+
+
 class Switch:
     """What makes an enactor wrong while a mutant is tried. fault: now; an empty one is right.
 
     kubelets: those of the catalogue, by id.
     """
 
-    name = "memqos mutants"
-    """Its name in the registry of enactors."""
-
     def __init__(self, kubelets: Mapping[str, KubeletCase]) -> None:
         self.fault = PlanFault()
         self.kubelets = kubelets
+        self.name = f"memqos mutants {next(_NUMBERS)}"
+        """Its own name in the registry of enactors: several may be in use."""
         ENACTORS[self.name] = self._made
 
     def _made(self, site: Site) -> WrongEnactor:
