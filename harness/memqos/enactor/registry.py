@@ -14,7 +14,7 @@ from memqos.engine.cgroup.layout import Layout
 from memqos.errors import UnknownNameError, UsageError
 from memqos.runtime.base import KubeletsRuntime, Runtime
 
-__all__ = ["ENACTORS", "KUBELET", "MEMQOS", "KubeletAccess", "Site", "make_enactor", "require_enactor"]
+__all__ = ["ENACTORS", "KUBELET", "MEMQOS", "KubeletAccess", "Maker", "Site", "make_enactor", "require_enactor"]
 
 MEMQOS = "memqos"
 """The name of memqos in the kubelet's place."""
@@ -79,7 +79,9 @@ def _kubelet(site: Site) -> Enactor:
     )
 
 
-ENACTORS: dict[str, Callable[[Site], Enactor]] = {MEMQOS: _memqos, KUBELET: _kubelet}
+Maker = Callable[[Site], Enactor]
+
+ENACTORS: dict[str, Maker] = {MEMQOS: _memqos, KUBELET: _kubelet}
 """The maker of each enactor by its name."""
 
 
@@ -89,7 +91,12 @@ def require_enactor(name: str) -> None:
         raise UnknownNameError.of("enactor", name, sorted(ENACTORS), where="enactor")
 
 
-def make_enactor(name: str, site: Site) -> Enactor:
-    """The enactor of this name on this site. Raises UnknownNameError, which lists the names."""
-    require_enactor(name)
-    return ENACTORS[name](site)
+def make_enactor(enactor: str | Maker, site: Site) -> Enactor:
+    """The enactor of this name on this site, or the one that this maker makes.
+
+    Raises UnknownNameError, which lists the names.
+    """
+    if not isinstance(enactor, str):
+        return enactor(site)
+    require_enactor(enactor)
+    return ENACTORS[enactor](site)

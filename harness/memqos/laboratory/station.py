@@ -32,7 +32,7 @@ from memqos.enactor.admission import patience_with_pods
 from memqos.enactor.base import Patience
 from memqos.enactor.kubelet.session import kubelet_session
 from memqos.enactor.kubelet.version import kubelet_version
-from memqos.enactor.registry import KUBELET, MEMQOS, KubeletAccess
+from memqos.enactor.registry import KUBELET, MEMQOS, KubeletAccess, Maker
 from memqos.engine.answer.finding import Finding
 from memqos.engine.releases.release import Release
 from memqos.engine.translate.specification import judged_by
@@ -310,7 +310,7 @@ class Stations:
         worker: str = "main",
         address: str = "",
         facts: Callable[[NodeFacts], NodeFacts] = lambda facts: facts,
-        enactor: str = MEMQOS,
+        enactor: str | Maker = MEMQOS,
     ) -> None:
         self._settings = settings
         self._enactor = enactor

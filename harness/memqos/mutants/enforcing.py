@@ -6,14 +6,13 @@ notice a kubelet whose rules differ.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 from memqos.catalog.kubelets import KubeletCase
 from memqos.enactor.base import Ability, AdmittedPod, Enactment, Enactor, Order
-from memqos.enactor.registry import ENACTORS, MEMQOS, Site, make_enactor
+from memqos.enactor.registry import MEMQOS, Site, make_enactor
 from memqos.engine.answer.finding import Setter
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
@@ -28,9 +27,6 @@ from memqos.mutants.table import PlanChange, PlanFault
 __all__ = ["Switch", "WrongEnactor", "wrong_plan"]
 
 
-_NUMBERS = itertools.count()
-
-
 class Switch:
     """What makes an enactor wrong while a mutant is tried. fault: now; an empty one is right.
 
@@ -40,11 +36,9 @@ class Switch:
     def __init__(self, kubelets: Mapping[str, KubeletCase]) -> None:
         self.fault = PlanFault()
         self.kubelets = kubelets
-        self.name = f"memqos mutants {next(_NUMBERS)}"
-        """Its own name in the registry of enactors: several may be in use."""
-        ENACTORS[self.name] = self._made
 
-    def _made(self, site: Site) -> WrongEnactor:
+    def enactor(self, site: Site) -> WrongEnactor:
+        """Memqos in the kubelet's place, wrong as the switch says."""
         return WrongEnactor(make_enactor(MEMQOS, site), self)
 
 

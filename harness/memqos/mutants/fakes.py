@@ -104,6 +104,6 @@ class FakeRig:
             recorder=NoRecorder(),
             driver=self._driver,
             runtimes=self._runtimes,
-            enactor=self._switch.name,
+            enactor=self._switch.enactor,
         )
         return node, plant if not at_once else lambda: None

@@ -92,7 +92,7 @@ def opened_rigs(
             notices=_Noted(progress),
             owner=owner,
             builds=builds,
-            enactor=switch.name,
+            enactor=switch.enactor,
         )
         progress.start("boot a machine")
         station = stack.enter_context(stations.opened(systems[0]))
@@ -159,7 +159,7 @@ def _behind(station: Station, server: WrongServer, opening: _Opening) -> Iterato
             driver=key.driver,
             runtimes=station.node.kubelet(case).runtimes,
             leaves=lambda: opening.owner.leaves(place),
-            enactor=opening.switch.name,
+            enactor=opening.switch.enactor,
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.enactor.base import Patience
-from memqos.enactor.registry import MEMQOS, KubeletAccess, Site, make_enactor
+from memqos.enactor.registry import MEMQOS, KubeletAccess, Maker, Site, make_enactor
 from memqos.engine.translate.versions import Runtimes
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.node.occupancy import Tidying, Vital
@@ -33,13 +33,13 @@ def node_on(
     leaves: Callable[[], bool] = lambda: False,
     lingers: Callable[[], bool] = lambda: False,
     patience: Patience | None = None,
-    enactor: str = MEMQOS,
+    enactor: str | Maker = MEMQOS,
     kubelet: KubeletAccess | None = None,
 ) -> NodeUnderTest:
     """A place with one of its runtimes, and the enactor of this name, as the node of tests.
 
     target: reaches the place, with agents for example; None is the place's own. facts: corrects the place's.
-    enactor: a name of `enactor.registry.ENACTORS`; UnknownNameError, which lists them, for any other.
+    enactor: a name of `enactor.registry.ENACTORS`, UnknownNameError for any other; or what makes one.
     kubelet: the kubelet in the machine, for the enactor of that name.
     """
     target = target or place.target

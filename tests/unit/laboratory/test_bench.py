@@ -186,7 +186,7 @@ def test_a_wrong_manifest_is_named(bench, tmp_path):
         ({"profile": "sarge"}, "sarge"),
         ({"driver": "other"}, "other"),
         ({"cri_socket": "nowhere"}, "nowhere"),
-        ({"enactor": "memqs"}, "there is no enactor 'memqs'.*Did you mean 'memqos'.*Known: memqos"),
+        ({"enactor": "memqs"}, "there is no enactor 'memqs'.*Did you mean 'memqos'.*Known: kubelet, memqos"),
     ],
 )
 def test_a_wrong_setting_is_refused_before_a_machine_starts(words, said):

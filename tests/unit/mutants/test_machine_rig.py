@@ -34,7 +34,7 @@ class Bed:
         place = FakePlace(runtimes=ALONE)
         switch, driver = Switch(CATALOGUE.kubelets), CgroupDriver.SYSTEMD
         node = node_on(
-            place, place.runtime(driver), recorder=NoRecorder(), driver=driver, runtimes=ALONE, enactor=switch.name
+            place, place.runtime(driver), recorder=NoRecorder(), driver=driver, runtimes=ALONE, enactor=switch.enactor
         )
 
         ends_containers = place.target.script(("sh", "-c"))
