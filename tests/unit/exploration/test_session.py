@@ -76,7 +76,7 @@ def session(judge, *kinds, database=None, **more):
 
 def test_a_right_runtime_has_nothing_found():
     one = session(judge_with(), Kind.PODS, Kind.RESIZE)
-    one.run(batches=4)
+    one.run(batches=12)
     assert one.found == {}
     assert one.counts.examples["pods"] > 10
     assert one.counts.examples["resize"] >= 1
