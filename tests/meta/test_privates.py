@@ -17,7 +17,7 @@ REACHING: dict[str, set[str]] = {}
 """By the path of a file below tests/ the private names that it still uses; names may leave this list, none may come."""
 
 OTHERS = frozenset({"_asdict", "_exit", "_fields", "_get_local_constants", "_replace", "_stats"})
-"""Documented names of the standard library, mutmut's record of the functions that ran, and what hypothesis draws from."""
+"""Documented names of the standard library, mutmut's record of the functions that ran, what hypothesis draws from."""
 
 PATCHES = frozenset({"delattr", "getattr", "hasattr", "object", "patch", "setattr"})
 """Functions and methods that take an attribute by its name or its path."""
