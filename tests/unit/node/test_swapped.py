@@ -182,7 +182,7 @@ def test_nobody_is_crowded_out_where_nobody_may_swap():
     some = pods("holds-little", "neighbour")
     with (
         node.watched_pods(some, node.tight(KUBELETS["v1.37-default"]), rests_on=MODULE.PREMISES, steered=True) as watch,
-        pytest.raises(UsageError, match="no pod beside the neighbour may swap"),
+        pytest.raises(UsageError, match="no pod except the neighbour may swap"),
     ):
         watch.crowd_out("neighbour")
 
