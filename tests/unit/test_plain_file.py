@@ -76,7 +76,7 @@ def test_a_pipe_in_the_place_of_a_settings_file_is_named(tmp_path, name):
 @pytest.mark.parametrize(
     ("name", "data", "says"),
     [
-        ("pytest.ini", b"[pytest]\nmemqos_driver = a\nmemqos_driver = b\n", "pytest.ini:3: 'memqos_driver' is there"),
+        ("pytest.ini", b"[pytest]\nmemqos_driver = a\nmemqos_driver = b\n", "pytest.ini:3: 'memqos_driver' occurs twice"),
         ("pytest.ini", b"[pytest]\nmemqos_driver = systemd\n[pytest]\n", "pytest.ini:3: '[pytest]' occurs twice"),
         ("pytest.ini", b"memqos_driver = systemd\n", "pytest.ini:1: the line is in no section"),
         ("tox.ini", b"[pytest\nmemqos_driver = systemd\n", "tox.ini:1: the line is in no section"),
@@ -84,7 +84,7 @@ def test_a_pipe_in_the_place_of_a_settings_file_is_named(tmp_path, name):
         ("pytest.ini", b"[pytest]\nmemqos_driver = \xff\n", "pytest.ini: byte 25 is not UTF-8 (0xff)"),
         ("pyproject.toml", b"[tool.memqos]\ndriver = '\xe9'\n", "pyproject.toml: byte 24 is not UTF-8 (0xe9)"),
         ("pyproject.toml", "[tool.memqos]\n".encode("utf-16"), "pyproject.toml: byte 0 is not UTF-8 (0xff)"),
-        ("pyproject.toml", b"[tool.memqos]\ndriver = 'a'\ndriver = 'b'\n", "pyproject.toml: the file is not TOML"),
+        ("pyproject.toml", b"[tool.memqos]\ndriver = 'a'\ndriver = 'b'\n", "pyproject.toml:3: the file is not TOML"),
     ],
 )  # fmt: skip
 def test_a_settings_file_that_cannot_be_read_is_named_and_not_ignored(tmp_path, name, data, says):

@@ -63,7 +63,7 @@ def test_an_unknown_id_names_the_known_ones(tmp_path):
         (claim(source=" "), ":3: values/one: 'source' must be a string that is not blank, not ' '"),
         (claim(kind="feeling"), "'kind' must be one of state, behaviour, refusal, not 'feeling'"),
         (claim(about=None), "missing required field 'about'"),
-        (claim(about="weather"), "'about' must be one of runtime, kernel, kubelet rules, not 'weather'"),
+        (claim(about="weather"), "'about' must be one of runtime, kernel, kubelet rules, kubelet, not 'weather'"),
         (claim(needs=["luck"]), ":7: values/one: 'needs' has an unknown need 'luck'. Known: swap"),
         (claim(needs="swap"), "'needs' must be a list, each item a string, not 'swap'"),
         (claim(colour="red"), "unknown field 'colour'"),
