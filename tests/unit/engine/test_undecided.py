@@ -61,10 +61,12 @@ def test_on_cgroup_v1_too():
 
 
 def test_the_cgroups_of_the_kubelet_are_decided():
+    """All but a quota, which systemd may have rounded in a pod's slice (up to 1.33)."""
     plan = planned()
-    assert not [
-        one for cgroup in plan.cgroups() if not cgroup.container for one in cgroup.knobs.values() if one.undecided
-    ]
+    undecided = {
+        one.knob for cgroup in plan.cgroups() if not cgroup.container for one in cgroup.knobs.values() if one.undecided
+    }
+    assert undecided <= {Knob.CPU_MAX}
 
 
 def test_whatever_the_file_holds_it_is_not_observable():
