@@ -49,7 +49,7 @@ class StandInKubelet:
     """Has the interface of a process. files: of the machine, by path. wrong: what it writes instead.
 
     refuses: the reason for each pod, by its name, that it does not admit. resizes: whether it carries out resizes, or
-    defers them.
+    defers them. slow: whether it reports that it has seen a resize before it has done anything about it.
     """
 
     pid = 1
@@ -67,6 +67,7 @@ class StandInKubelet:
         wrong: Wrong = _as_it_is,
         refuses: Mapping[str, str] | None = None,
         resizes: bool = True,
+        slow: bool = False,
     ) -> None:
         flags = dict(one.removeprefix("--").split("=", 1) for one in argv[1:])
         self._config = files(flags["config"])
@@ -85,6 +86,7 @@ class StandInKubelet:
         self._wrong = wrong
         self._refuses = refuses or {}
         self._resizes = resizes
+        self._slow = slow
         self._there = containers
         self._sizes: dict[str, int] = {}
         self._planned: Sequence[Pod] = ()
@@ -130,6 +132,11 @@ class StandInKubelet:
         running = [one for one in items if one["metadata"]["name"] not in self._refuses]
         fresh = {one["metadata"]["uid"]: one["metadata"]["generation"] for one in running}
         if fresh == self._sizes and self._cgroups_stand:
+            return
+        if self._slow and (moved := [one for one in running if one["metadata"]["generation"] > 1]):
+            self._slow = False
+            self._status(moved[0], {"observedGeneration": moved[0]["metadata"]["generation"]})
+            self._ends.wait(1.0)
             return
         text = "\n---\n".join(json.dumps(_stored(one)) for one in running)
         pods = pods_of(text.encode(), "pods.json") if running else ()

@@ -76,7 +76,7 @@ def test_a_pipe_in_the_place_of_a_settings_file_is_named(tmp_path, name):
 @pytest.mark.parametrize(
     ("name", "data", "says"),
     [
-        ("pytest.ini", b"[pytest]\nmemqos_driver = a\nmemqos_driver = b\n", "pytest.ini:3: 'memqos_driver' occurs twice"),
+        ("pytest.ini", b"[pytest]\nmemqos_driver = a\nmemqos_driver = b\n", "ini:3: 'memqos_driver' occurs twice"),
         ("pytest.ini", b"[pytest]\nmemqos_driver = systemd\n[pytest]\n", "pytest.ini:3: '[pytest]' occurs twice"),
         ("pytest.ini", b"memqos_driver = systemd\n", "pytest.ini:1: the line is in no section"),
         ("tox.ini", b"[pytest\nmemqos_driver = systemd\n", "tox.ini:1: the line is in no section"),

@@ -223,6 +223,19 @@ def test_a_resize_that_the_kubelet_defers_is_told_with_its_reason():
             pods.resize(resized, resized.resizes[0], LARGER, after=lambda _: None)
 
 
+def test_a_resize_is_done_when_its_amounts_are_in_force_and_not_when_it_is_seen():
+    bench = Bench()
+    order = order_of(bench)
+    resized = resize_pods((WEB, OTHER), [LARGER], bench.node.kubelet(kubelet("1.36", **TIERED)))
+    with enactor_on(bench, slow=True) as enactor:
+        pods = enactor.begin("test")
+        pods.bring(order)
+        pods.admit(order, appears=lambda _: None)
+        pods.resize(resized, resized.resizes[0], LARGER, after=lambda _: None)
+        path = resized.after.pod(WEB.uid).cgroup.path
+        assert bench.cgroups.text(path, "memory.max").strip() == str(96 << 20)
+
+
 def test_a_kubelet_that_ends_at_its_start_is_told_with_the_errors_of_its_log():
     bench = Bench()
     log = "I1129 12:00:00.0 1 server.go:1] hello\nE1129 12:00:01.0 1 run.go:72] command failed: no such policy\n"

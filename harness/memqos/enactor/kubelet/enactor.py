@@ -18,6 +18,7 @@ from memqos.engine.resize import Resize, ResizePlan, ResizeStep
 from memqos.errors import EnactorNotAbleError, MachineryError
 from memqos.model.path import CgroupPath
 from memqos.model.pod import ContainerKind, Pod
+from memqos.model.quantity import Quantity
 from memqos.runtime.base import ContainerHandle, KubeletsRuntime, SandboxHandle, SandboxSpec
 from memqos.target.base import checked
 
@@ -351,20 +352,24 @@ def _resize_refused(status: Json) -> str | None:
 
 
 def _is_resized(item: Json, status: Json) -> bool:
-    """Whether the status reports the spec's amounts as allocated and in force, and no resize in progress."""
-    if "PodResizeInProgress" in _conditions(status):
+    """Whether the status reports the spec's memory as in force in all containers that stay, and no resize in progress.
+
+    observedGeneration came with 1.34; before it the amounts alone tell. CPU is left out: the kubelet computes what it
+    reports of it from shares, which round.
+    """
+    observed = status.get("observedGeneration")
+    if observed is not None and int(observed) < int(item["metadata"].get("generation", 1)):
         return False
-    if int(status.get("observedGeneration") or 0) < int(item["metadata"].get("generation", 1)):
-        return False
-    wanted = {
-        one["name"]: one["resources"]
-        for kind in ("containers", "initContainers")
-        for one in item["spec"].get(kind) or ()
-    }
     told = {one["name"]: one.get("resources") or {} for one in _statuses(status)}
-    return all(
-        told.get(name, {}).get(part, {}).get(key) is not None
-        for name, sizes in wanted.items()
-        for part, amounts in sizes.items()
-        for key in amounts
+    sidecars = [one for one in item["spec"].get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    return "PodResizeInProgress" not in _conditions(status) and all(
+        _memory(one["resources"], part) == _memory(told.get(one["name"], {}), part)
+        for one in [*item["spec"]["containers"], *sidecars]
+        for part in ("requests", "limits")
     )
+
+
+def _memory(resources: Json, part: str) -> Quantity | None:
+    """The memory among a container's requests or limits; None if there is none."""
+    text = (resources.get(part) or {}).get("memory")
+    return None if text is None else Quantity.parse(text)
