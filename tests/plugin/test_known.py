@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from memqos.laboratory.station import known_deviations
+from memqos.laboratory.known_deviations import known_deviations
 
 pytest_plugins = ["pytester"]
 

@@ -19,7 +19,8 @@ from memqos.exploration.examples import Kind
 from memqos.exploration.judging import Judge
 from memqos.exploration.session import Known, Tries
 from memqos.laboratory.bench import Disposal
-from memqos.laboratory.station import Notices, Station, Stations, known_fault_or_not
+from memqos.laboratory.known_deviations import known_fault_or_not
+from memqos.laboratory.station import Notices, Station, Stations
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.place.opening import check_host, check_places, prepare_places
 

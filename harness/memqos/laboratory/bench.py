@@ -20,7 +20,8 @@ from memqos.engine.answer.finding import Finding
 from memqos.engine.releases.release import Release, Variant
 from memqos.errors import UnknownNameError, UsageError
 from memqos.laboratory.evidence import Folder, Sink
-from memqos.laboratory.station import Notices, Station, Stations, known_or_not
+from memqos.laboratory.known_deviations import known_or_not
+from memqos.laboratory.station import Notices, Station, Stations
 from memqos.model.pod import Pod
 from memqos.node.pods.population import Population
 from memqos.node.under_test import NodeUnderTest

@@ -4,26 +4,17 @@ One machine can have several runtimes. Each of them gets its own station, one af
 so that their evidence stays separate.
 
 The runtimes of a machine by name and version, as they report it or as the user states it.
-
-Known deviations on a station: those of vm/known.toml and of further lists, matched with what runs there.
-
-What a bundle records about the host: its hardware, and the versions of the packages that a run uses.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import importlib.metadata
-import os
 import platform
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from memqos.catalog.data import data_root
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey
@@ -33,7 +24,6 @@ from memqos.enactor.base import Patience
 from memqos.enactor.kubelet.session import kubelet_session
 from memqos.enactor.kubelet.version import kubelet_version
 from memqos.enactor.registry import KUBELET, MEMQOS, KubeletAccess, Maker
-from memqos.engine.answer.finding import Finding
 from memqos.engine.releases.release import Release
 from memqos.engine.translate.specification import judged_by
 from memqos.engine.translate.versions import (
@@ -45,8 +35,8 @@ from memqos.engine.translate.versions import (
     Runtimes,
     traits_of_program,
 )
-from memqos.known import KnownDeviation, amended, load_all, runtimes_told
 from memqos.laboratory.evidence import Folder, MachineLog, Sink, capture
+from memqos.laboratory.host import host
 from memqos.model.node import NodeFacts
 from memqos.node.on_place import node_on
 from memqos.node.under_test import NodeUnderTest
@@ -55,20 +45,14 @@ from memqos.place.opening import KUBELET_BINARY, Places
 from memqos.runtime.base import Runtime, RuntimeVersion
 from memqos.target.attended import attended
 from memqos.target.base import Target
-from memqos.version import __version__
 
 __all__ = [
     "Notices",
     "Owner",
     "Station",
     "Stations",
-    "host",
-    "known_deviations",
-    "known_fault_or_not",
-    "known_or_not",
     "runtimes_in_use",
     "runtimes_of",
-    "versions",
 ]
 
 
@@ -156,67 +140,6 @@ def runtimes_in_use(said: RuntimeVersion, offer: OfferedRuntime, settings: Setti
         name, version = stated_name or (name if name in DRIVEN_DIRECTLY else asked), stated
     above = None if offer.is_direct else said
     return RuntimesInUse(cri=above, oci=name, oci_version=version, remark=", ".join(remarks), hugetlb=offer.hugetlb)
-
-
-@lru_cache(maxsize=1)
-def known_deviations(lists: tuple[Path, ...] = ()) -> tuple[KnownDeviation, ...]:
-    """The shipped list and these; errors are as of `memqos.known.load_all`."""
-    return load_all([data_root() / "vm" / "known.toml", *lists])
-
-
-def known_or_not(finding: Finding, claim: str, station: Station | None, lists: tuple[Path, ...] = ()) -> Finding:
-    """The finding of a claim on this station, as known if the list has it for the versions that run there.
-
-    claim: its id, as "values/pod". station: None matches nothing. Errors are as of `known_deviations`.
-    """
-    listed = [entry for entry in known_deviations(lists) if entry.fits(finding, claim)]
-    if station is None or not listed:
-        return finding
-    runtimes = runtimes_told(station.runtimes, kernel=station.node.facts.kernel)
-    return amended(finding, claim, listed, runtimes=runtimes, driver=str(station.key.driver))
-
-
-def known_fault_or_not(
-    finding: Finding, chapters: Collection[str], station: Station, lists: tuple[Path, ...] = ()
-) -> Finding:
-    """The finding as known if a claim of one of these chapters has such a deviation listed for what runs there.
-
-    It is for findings of no claim, such as those about random pods: the same file deviates by the same fault. Errors
-    are as of `known_deviations`.
-    """
-    runtimes = runtimes_told(station.runtimes, kernel=station.node.facts.kernel)
-    for entry in known_deviations(lists):
-        if entry.claim.partition("/")[0] in chapters and entry.fits(finding, entry.claim):
-            told = amended(finding, entry.claim, [entry], runtimes=runtimes, driver=str(station.key.driver))
-            if told is not finding:
-                return told
-    return finding
-
-
-_PACKAGES = ("grpcio", "protobuf", "pytest", "pytest-testinfra", "pytest-xdist", "PyYAML", "qemu.qmp")
-
-
-def host() -> dict[str, Any]:
-    """System, kernel, architecture, and the number of CPUs that this process may use."""
-    return {
-        "system": platform.system(),
-        "kernel": platform.release(),
-        "architecture": platform.machine(),
-        "cpus": len(os.sched_getaffinity(0)),
-    }
-
-
-def versions() -> dict[str, str]:
-    """Version by program or package; "not installed" for a missing package."""
-    return {"memqos": __version__, "python": platform.python_version()} | {name: _version(name) for name in _PACKAGES}
-
-
-@functools.cache
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
 
 
 FIRST_WORD_SECONDS = 60.0

@@ -21,7 +21,8 @@ from memqos.config.systems import SystemKey, systems_of
 from memqos.engine.answer.finding import Finding
 from memqos.errors import MachineryError, UsageError
 from memqos.laboratory.evidence import Folder
-from memqos.laboratory.station import Station, Stations, known_or_not
+from memqos.laboratory.known_deviations import known_or_not
+from memqos.laboratory.station import Station, Stations
 from memqos.model.path import CgroupPath
 from memqos.mutants.cri_server import WrongServer, proxied
 from memqos.mutants.enforcing import Switch

@@ -198,7 +198,7 @@ def _evidence_first(request: pytest.FixtureRequest) -> None:
 def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
     """Where a test leaves its evidence and its findings: qos_evidence.settle(findings) ends every test of a claim."""
     from memqos.laboratory.evidence import Folder, Sink
-    from memqos.laboratory.station import known_or_not
+    from memqos.laboratory.known_deviations import known_or_not
     from memqos.plugin.collection.listed import accepted_by
 
     config, item = request.config, request.node

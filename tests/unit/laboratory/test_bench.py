@@ -15,7 +15,8 @@ from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import UnknownNameError
 from memqos.laboratory.bench import Bench
 from memqos.laboratory.evidence import Folder, MachineLog, Sink
-from memqos.laboratory.station import Station, known_deviations
+from memqos.laboratory.known_deviations import known_deviations
+from memqos.laboratory.station import Station
 from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 

@@ -15,7 +15,7 @@ from memqos.config.files import line_of
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import UnknownNameError
 from memqos.known import EVIDENCE, Accepted, KnownDeviation, accepted_or_not, load_baseline, load_known, runtimes_told
-from memqos.laboratory.station import known_deviations
+from memqos.laboratory.known_deviations import known_deviations
 from memqos.plugin.keys import SETTINGS_KEY, claims_below
 from memqos.report.outcome import Outcome, TestResult
 

@@ -18,7 +18,6 @@ import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from memqos.errors import MemqosError, UsageError
-from memqos.place.room import room_for
 from memqos.plugin.given import settings_given
 from memqos.plugin.keys import plain_id
 from memqos.report.bundle import LeftOut
@@ -51,6 +50,9 @@ def limit_workers(config: pytest.Config, asked: int | str) -> tuple[int, str]:
     asked: a number, of which as many are started as fit, or xdist's words "auto" and "logical" for as many as are
     fastest; 0 is this process alone. Settings that cannot be resolved are left for pytest_configure to refuse.
     """
+    # What machines need is loaded for a run that asks for workers, not in every project that has the plugin.
+    from memqos.place.room import room_for
+
     try:
         room = room_for(settings_given(config))
     except MemqosError:

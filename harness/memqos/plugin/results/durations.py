@@ -21,7 +21,6 @@ from memqos.catalog.profiles import profile_names
 from memqos.clock import utc_now
 from memqos.config.table import BY_HANDLER, RUNTIMES
 from memqos.model.node import CgroupDriver
-from memqos.place.room import cache_root
 from memqos.plugin.collection.collecting import shared_by
 from memqos.plugin.collection.workers import SHARES
 from memqos.plugin.keys import SETTINGS_KEY, phase_of, plain_id
@@ -122,6 +121,9 @@ def durations_for_shards() -> dict[str, float]:
 
 def durations_file() -> Path:
     """Where they are kept."""
+    # What machines need is loaded for a run of suites, not in every project that has the plugin.
+    from memqos.place.room import cache_root
+
     return cache_root() / "durations.json"
 
 

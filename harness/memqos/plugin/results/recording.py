@@ -17,7 +17,7 @@ from memqos.clock import utc_now
 from memqos.errors import ExitCode, MachineryError, MemqosError, UsageError
 from memqos.interruption import Interruption
 from memqos.laboratory.evidence import Folder
-from memqos.laboratory.station import host, versions
+from memqos.laboratory.host import host, versions
 from memqos.plugin.collection.listed import not_seen
 from memqos.plugin.collection.workers import GROUPS, OMITTED
 from memqos.plugin.keys import (

@@ -168,6 +168,9 @@ ROOT_OVERLAY = "root.qcow2"
 SERIAL_LOG, QEMU_LOG = "serial.log", "qemu.log"
 """What the guest and QEMU said, in the folder of logs."""
 
+BOOTS = 3
+"""How often a machine is booted while QEMU spoils its boots: two different faults of it were seen in a row."""
+
 ABORTED = "aborted-"
 """Before their names: what they said of a boot that QEMU spoilt, before the one that gave the machine."""
 
@@ -218,26 +221,37 @@ def launch(
     saving: a folder that receives the machine's disks and the files of its memory, and keeps them; the machine can
     then be checkpointed. If we are killed, it goes, and the folder that it is in: one that was made for it.
 
-    A boot that QEMU spoils is begun once more: its emulation sometimes trips over an assertion of its own while the
-    firmware maps devices, once it lost a processor's timer, for which the kernel then waits for good, and once nothing
-    was said at all. That is told, noted in the machine's provenance, and what was said stays in the folder of logs.
+    A boot that QEMU spoils is repeated, BOOTS in all: its emulation sometimes trips over an assertion of its own while
+    the firmware maps devices, sometimes loses a processor's timer, for which the kernel then waits for good, and once
+    the guest printed nothing. Each repetition is told and noted in the machine's provenance; the console of the last
+    such boot stays in the folder of logs.
 
     Raises MachineError if it does not come up, with the console's tail.
     """
+    spoilt: list[str] = []
     with contextlib.ExitStack() as stack:
-        try:
-            machine = stack.enter_context(_launched(ingredients, cache=cache, deadline=deadline, saving=saving))
-        except AbortedError as error:
-            said = error.what.splitlines()[0]
-            progress.note(f"QEMU broke a boot, which is repeated: {said}")
-            for name in (SERIAL_LOG, QEMU_LOG):
-                with contextlib.suppress(FileNotFoundError):
-                    (ingredients.log_dir / name).rename(ingredients.log_dir / f"{ABORTED}{name}")
-            for path in saving.iterdir() if saving is not None else ():
-                path.unlink()
-            machine = stack.enter_context(_launched(ingredients, cache=cache, deadline=deadline, saving=saving))
-            machine.note({"aborted_boot": said})
+        while True:
+            try:
+                machine = stack.enter_context(_launched(ingredients, cache=cache, deadline=deadline, saving=saving))
+                break
+            except AbortedError as error:
+                spoilt.append(error.what.splitlines()[0])
+                if len(spoilt) == BOOTS:
+                    raise
+                progress.note(f"QEMU broke a boot, which is repeated: {spoilt[-1]}")
+                _put_aside(ingredients.log_dir, saving)
+        if spoilt:
+            machine.note({"aborted_boot": "; ".join(spoilt)})
         yield machine
+
+
+def _put_aside(logs: Path, saving: Path | None) -> None:
+    """Keep the logs of a boot that is repeated under other names, and empty the folder that was to be saved."""
+    for name in (SERIAL_LOG, QEMU_LOG):
+        with contextlib.suppress(FileNotFoundError):
+            (logs / name).rename(logs / f"{ABORTED}{name}")
+    for path in saving.iterdir() if saving is not None else ():
+        path.unlink()
 
 
 @contextlib.contextmanager
