@@ -10,7 +10,7 @@ from memqos.clock import Deadline
 from memqos.enactor.base import Order
 from memqos.enactor.contract import EnactorCase, check_enactor_contract
 from memqos.enactor.fake import FakeEnactment, FakeKubelet
-from memqos.enactor.nobody import Nobody, Seen
+from memqos.enactor.observer import Nobody, Seen
 from memqos.engine.answer.finding import Setter
 from memqos.engine.answer.verdict import judged_files
 from memqos.engine.resize import resize_pods

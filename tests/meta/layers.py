@@ -69,15 +69,15 @@ LAYERS: dict[str, frozenset[str]] = {
     "place.guard": frozenset(
         {"errors", "clock", "agent", "cgroupfs", "target.base", "runtime"}
     ),
-    "place.bringing": frozenset(
+    "place.provisioning": frozenset(
         {"errors", "clock", "model", "place.base", "place.guard", "probe", "runtime", "target.base", "catalog", "vm"}
     ),
-    "place.there": frozenset(
+    "place.existing_machine": frozenset(
         {"errors", "clock", "ownership", "model", "cgroupfs", "place", "probe", "runtime", "target"}
     ),
     "place.vm": frozenset(
         {
-            "errors", "clock", "model", "engine", "place.base", "place.bringing", "place.discovery",
+            "errors", "clock", "model", "engine", "place.base", "place.provisioning", "place.discovery",
             "probe", "runtime.base", "target.base", "catalog", "vm",
         }
     ),

@@ -10,8 +10,8 @@ from memqos import claims
 from memqos.cases import CaseKind, load_cases
 from memqos.catalog.kubelets import load_kubelets
 from memqos.catalog.requests import load_all_requests
-from memqos.node.requests.conversing import Conversation
-from memqos.node.requests.living import Life
+from memqos.node.requests.cri_calls import Conversation
+from memqos.node.requests.lifecycle import Life
 from memqos.node.requests.verbs import verbs_of
 
 SUITES = Path(__file__).parents[2] / "suites"

@@ -11,7 +11,7 @@ import pytest
 
 # Of a run in this process pytester forgets every module that it was the first to import, and the next run would have
 # classes of its own beside those that stayed.
-import memqos.face.opening
+import memqos.face.choice
 import memqos.face.text
 import memqos.place.opening
 import memqos.plugin.collection.workers

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from memqos.plugin.face.telling import Telling
+from memqos.plugin.face.messages import Telling
 
 pytest_plugins = ["pytester"]
 
@@ -21,7 +21,7 @@ def test_what_is_worth_knowing_is_told_once_a_run():
 
 
 TELLS = """
-from memqos.plugin.face.telling import Telling
+from memqos.plugin.face.messages import Telling
 
 @pytest.fixture(scope="module")
 def slow(request):

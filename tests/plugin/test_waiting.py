@@ -19,7 +19,7 @@ from types import SimpleNamespace
 from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import DeadlineError, RuntimeCallError
 from memqos.model.node import CgroupDriver
-from memqos.node.on_place import node_on
+from memqos.node.connection import node_on
 from memqos.place.fake import FakePlace
 from memqos.plugin.machines import lane
 from memqos.laboratory.evidence import Folder, MachineLog, Sink

@@ -13,7 +13,7 @@ from memqos.clock import Deadline, wait
 from memqos.config.settings import resolve
 from memqos.place import room
 from memqos.plugin.collection import workers
-from memqos.plugin.collection.collecting import stretch_of
+from memqos.plugin.collection.parameters import stretch_of
 from memqos.vm.host.capacity import Host
 
 pytest_plugins = ["pytester"]

@@ -12,7 +12,7 @@ from memqos.errors import ManifestError, UsageError
 from memqos.known import KnownDeviation, amended, left_by_kubelet, load_all, load_known, runtimes_told
 from memqos.model.knob import Knob
 from memqos.node.requests.surroundings import SCOPE_FILES
-from memqos.plugin.collection.listed import known_gone
+from memqos.plugin.collection.known_deviations import known_gone
 from memqos.report import ci_results, summary
 from memqos.report.bundle import Bundle
 from memqos.report.matrix import matrix_lines, matrix_of

@@ -14,7 +14,7 @@ from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.laboratory.station import runtimes_of
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
-from memqos.node.on_place import node_on
+from memqos.node.connection import node_on
 from memqos.place.base import Place
 from memqos.place.vm import opened_vm
 from memqos.runtime.base import ContainerSpec, SandboxSpec

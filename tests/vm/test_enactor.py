@@ -12,8 +12,8 @@ import pytest
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.enactor.base import Order
 from memqos.enactor.contract import EnactorCase, check_enactor_contract
-from memqos.enactor.kubelets_place import KubeletsPlace
-from memqos.enactor.nobody import Nobody
+from memqos.enactor.kubelet_stand_in import KubeletsPlace
+from memqos.enactor.observer import Nobody
 from memqos.engine.answer.verdict import judged_files
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet

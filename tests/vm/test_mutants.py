@@ -12,8 +12,8 @@ import pytest
 
 from memqos.engine.answer.finding import Verdict
 from memqos.model.node import CgroupDriver
-from memqos.node.requests.requesting import Requests
-from memqos.node.under_test import NodeUnderTest
+from memqos.node.node_under_test import NodeUnderTest
+from memqos.node.requests.container_requests import Requests
 from memqos.place.base import Place
 from memqos.place.vm import opened_vm
 from memqos.vm.host.progress import SILENT

@@ -15,10 +15,10 @@ from memqos.engine.answer.finding import Verdict
 from memqos.laboratory.station import runtimes_of
 from memqos.model.node import CgroupDriver
 from memqos.node import NodeUnderTest
-from memqos.node.on_place import node_on
+from memqos.node.connection import node_on
 from memqos.place.base import Place
 from memqos.place.contract import PlaceCase, check_place_contract
-from memqos.place.there import PlaceThere, opened_there
+from memqos.place.existing_machine import PlaceThere, opened_there
 from memqos.place.vm import opened_vm
 from memqos.runtime.oci import OciRuntime
 from memqos.vm.host.progress import SILENT

@@ -17,7 +17,7 @@ from memqos.clock import Deadline
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import NonconformanceError
 from memqos.model.node import CgroupDriver
-from memqos.node.under_test import NodeUnderTest
+from memqos.node.node_under_test import NodeUnderTest
 from memqos.place.base import Place
 from memqos.place.vm import opened_vm
 from memqos.vm.host.progress import SILENT

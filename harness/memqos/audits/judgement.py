@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from memqos.audits.answer import Audit
+from memqos.audits.explained_values import of_the_past
 from memqos.audits.motion import still
 from memqos.audits.node_answers import described
-from memqos.audits.past import of_the_past
 from memqos.audits.pods import by_status, sorted_out, why_missing
 from memqos.audits.question import Question
 from memqos.catalog.allocation_state import STATUS_MANAGER, checkpoints_of, with_checkpoints, with_status_manager_state

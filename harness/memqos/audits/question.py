@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from memqos.audits.past import Was
+from memqos.audits.explained_values import Was
 from memqos.catalog.allocation_state import CHECKPOINTS, checkpoints_of
 from memqos.catalog.recorded_trees import RecordedTree
 from memqos.engine.kubelet import Kubelet

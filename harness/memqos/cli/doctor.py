@@ -30,7 +30,7 @@ from memqos.cli.terminal import say
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.errors import EnvironmentNotAbleError, ExitCode
 from memqos.model.topology import Topology
-from memqos.place.bringing import COMPILERS
+from memqos.place.provisioning import COMPILERS
 from memqos.runtime.base import ContainerSpec, SandboxSpec
 from memqos.runtime.cri import CriRuntime, connect
 from memqos.vm.boot import boot

@@ -1,6 +1,6 @@
 """The port "what makes a plan true on a place": cgroups above containers, pods, and what becomes of them.
 
-memqos in the kubelet's place is one. Another only reads pods that others made (`enactor.nobody`).
+memqos in the kubelet's place is one. Another only reads pods that others made (`enactor.observer`).
 Every finding about a file above containers names it (`setter`).
 
 How long one attempt among many alike may take, and whether the next one is worth making.

@@ -9,7 +9,7 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.enactor.base import Enactor, Patience
 from memqos.enactor.kubelet.enactor import Kubelet
 from memqos.enactor.kubelet.session import KubeletSession
-from memqos.enactor.kubelets_place import KubeletsPlace
+from memqos.enactor.kubelet_stand_in import KubeletsPlace
 from memqos.engine.cgroup.layout import Layout
 from memqos.errors import UnknownNameError, UsageError
 from memqos.runtime.base import KubeletsRuntime, Runtime

@@ -19,8 +19,8 @@ from memqos.exploration.pods import pod_of
 from memqos.exploration.settings import Configured
 from memqos.model.knob import Bytes, CpuMax, Knob
 from memqos.model.pod import Container, Pod
+from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.pods.population import Population
-from memqos.node.under_test import NodeUnderTest
 
 __all__ = ["Judge", "Tried", "unable_to_start"]
 

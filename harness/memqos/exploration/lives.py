@@ -13,9 +13,9 @@ from memqos.engine.translate.requested import RequestedContainer, requested, req
 from memqos.errors import MachineryError, NonconformanceError, RuntimeCallError
 from memqos.exploration.documents import Document
 from memqos.exploration.lifecycles import Verb, resources_of, verb_of
-from memqos.node.pods.refusing import refused_finding, request_finding, taken_finding
+from memqos.node.pods.refusal import refused_finding, request_finding, taken_finding
+from memqos.node.requests.container_requests import Requests
 from memqos.node.requests.containers import Containers, observed, soon
-from memqos.node.requests.requesting import Requests
 from memqos.runtime.base import ContainerHandle, SpeaksCri, SpeaksOci
 from memqos.target.base import checked
 from memqos.threads import submit

@@ -20,9 +20,9 @@ from memqos.exploration.documents import Document
 from memqos.exploration.drawing import Batches, leaving_no_folder
 from memqos.exploration.engine_alone import EngineAlone
 from memqos.exploration.examples import Example, Kind
-from memqos.exploration.grounds import Ground, ground_of
 from memqos.exploration.session import Session
 from memqos.exploration.settings import settings_in
+from memqos.exploration.stations import Ground, ground_of
 from memqos.plain_file import read_plain
 
 __all__ = ["Order", "explored", "explored_engine", "report_lines"]

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from memqos.clock import SYSTEM_CLOCK, Clock
-from memqos.face.showing import Tone
+from memqos.face.run_face import Tone
 from memqos.face.tally import AtWork, Tally, TallyRow, case_name, counts, far, span
 from memqos.face.text import Output
 from memqos.report.outcome import Outcome

@@ -23,8 +23,8 @@ from memqos.laboratory.evidence import Folder, Sink
 from memqos.laboratory.known_deviations import known_or_not
 from memqos.laboratory.station import Notices, Station, Stations
 from memqos.model.pod import Pod
+from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.pods.population import Population
-from memqos.node.under_test import NodeUnderTest
 from memqos.place.base import Place
 from memqos.place.opening import check_host, check_places, prepare_places
 from memqos.report.words import slug

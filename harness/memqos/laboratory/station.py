@@ -38,8 +38,8 @@ from memqos.engine.translate.versions import (
 from memqos.laboratory.evidence import Folder, MachineLog, Sink, capture
 from memqos.laboratory.host import host
 from memqos.model.node import NodeFacts
-from memqos.node.on_place import node_on
-from memqos.node.under_test import NodeUnderTest
+from memqos.node.connection import node_on
+from memqos.node.node_under_test import NodeUnderTest
 from memqos.place.base import OfferedRuntime, Place
 from memqos.place.opening import KUBELET_BINARY, Places
 from memqos.runtime.base import Runtime, RuntimeVersion

@@ -15,9 +15,9 @@ from memqos.mutants.enforcing import Switch
 from memqos.mutants.rigs import Catalogue, UnderAsking, UnderPlan, unlisted
 from memqos.mutants.table import Mutant, PlanFault
 from memqos.mutants.trial import Tried
+from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
-from memqos.node.on_place import node_on
-from memqos.node.under_test import NodeUnderTest
+from memqos.node.node_under_test import NodeUnderTest
 from memqos.place.fake import FakePlace
 
 __all__ = ["FakeRig", "imitated"]

@@ -17,13 +17,13 @@ from memqos.engine.plan import Level as PlanLevel
 from memqos.engine.translate.versions import Runtimes
 from memqos.errors import UnknownNameError
 from memqos.model.pod import Pod
-from memqos.mutants.asking import OF_TESTS, findings_of
 from memqos.mutants.behaviours import behaviour_findings
-from memqos.mutants.noticing import OF_VALUES, Noticing
+from memqos.mutants.case_choice import OF_VALUES, Noticing
+from memqos.mutants.case_findings import OF_TESTS, findings_of
 from memqos.mutants.table import Mutant, PlanFault
 from memqos.mutants.trial import Deviation, deviations_of
-from memqos.node.requests.requesting import Requests
-from memqos.node.under_test import NodeUnderTest
+from memqos.node.node_under_test import NodeUnderTest
+from memqos.node.requests.container_requests import Requests
 
 __all__ = ["Catalogue", "UnderAsking", "UnderBehaviour", "UnderPlan"]
 

@@ -30,10 +30,10 @@ from memqos.mutants.programs import oci_runtime
 from memqos.mutants.rigs import Catalogue, Known, UnderAsking, UnderBehaviour, UnderPlan
 from memqos.mutants.table import MachineFault, Mutant, OciFault, PlanFault
 from memqos.mutants.trial import Rig, Tried
-from memqos.node.on_place import node_on
+from memqos.node.connection import node_on
+from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.pods.foreign_writes import another
-from memqos.node.requests.requesting import Requests
-from memqos.node.under_test import NodeUnderTest
+from memqos.node.requests.container_requests import Requests
 from memqos.place.base import Place
 from memqos.place.opening import check_host, check_places, prepare_places
 from memqos.runtime import cri

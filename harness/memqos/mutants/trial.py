@@ -20,9 +20,9 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Level as PlanLevel
 from memqos.errors import MachineryError
 from memqos.model.path import CgroupPath
-from memqos.mutants.noticing import Noticing
+from memqos.mutants.case_choice import Noticing
 from memqos.mutants.table import Level, MachineFault, Mutant, PlanFault
-from memqos.node.requests.requesting import BESIDE
+from memqos.node.requests.container_requests import BESIDE
 from memqos.threads import submit
 
 __all__ = ["Deviation", "Fate", "Kill", "Outcome", "Rig", "Tried", "level_of", "tried", "tried_on"]

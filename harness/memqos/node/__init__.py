@@ -14,9 +14,9 @@ from memqos.node.behaviour.conditions import (
     rises,
 )
 from memqos.node.behaviour.course import Course
+from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.pods.population import Population
-from memqos.node.pods.resizing import Resized
-from memqos.node.under_test import NodeUnderTest
+from memqos.node.pods.resize import Resized
 
 __all__ = [
     "AdmittedPod",

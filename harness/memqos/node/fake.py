@@ -6,9 +6,9 @@ from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.reading import Reading
-from memqos.node.on_place import node_on
+from memqos.node.connection import node_on
+from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.pods.recorder import Weight
-from memqos.node.under_test import NodeUnderTest
 from memqos.place.fake import FAKE_FACTS, FakePlace
 from memqos.probe.looks import Look, Spoken
 

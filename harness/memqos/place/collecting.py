@@ -22,8 +22,8 @@ from memqos.clock import Deadline, utc_now
 from memqos.collector import program as collector
 from memqos.errors import EnvironmentNotAbleError, MissingProgramError, TargetError, UnknownNameError, UsageError
 from memqos.place.base import Health
+from memqos.place.existing_machine import reached
 from memqos.place.recording import recorded
-from memqos.place.there import reached
 from memqos.target.base import Target
 from memqos.target.opening import check_url
 

@@ -20,7 +20,7 @@ from memqos.runtime.base import Runtime, keep_none
 from memqos.runtime.cri import CriRuntime, connect
 from memqos.runtime.cri_wire import default_handler
 from memqos.runtime.docker import DockerRuntime
-from memqos.runtime.docker_words import cgroup_driver_of
+from memqos.runtime.docker_wire import cgroup_driver_of
 from memqos.runtime.oci import OciRuntime
 from memqos.runtime.oci_commands import ROOTS
 from memqos.target.attended import attended

@@ -12,7 +12,7 @@ from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.clock import Deadline
 from memqos.errors import EnvironmentNotAbleError, MachineryError, TargetError
 from memqos.runtime.cri_wire import MADE_BY_LABEL
-from memqos.runtime.docker_words import SANDBOX_LABEL
+from memqos.runtime.docker_wire import SANDBOX_LABEL
 from memqos.target.base import Target
 
 __all__ = ["FOLDER", "Guard", "guarded"]

@@ -17,7 +17,7 @@ from memqos.config.table import BY_HANDLER, OVER_CRIO, below_docker, is_gvisor
 from memqos.errors import EnvironmentNotAbleError, UsageError
 from memqos.place.base import Place, offered
 from memqos.place.discovery import CRIO_SOCKET
-from memqos.place.there import opened_there
+from memqos.place.existing_machine import opened_there
 from memqos.place.vm import DOCKER, GVISOR, opened_vm
 from memqos.target.opening import check_url
 from memqos.vm.cache.store import default_cache

@@ -24,8 +24,8 @@ from memqos.place.base import (
     Sources,
     offered,
 )
-from memqos.place.bringing import bring_images_served
 from memqos.place.discovery import CONTAINERD_SOCKET, MACHINE_LOGS, runtime_connected, served_at
+from memqos.place.provisioning import bring_images_served
 from memqos.probe.facts import TargetFacts, target_facts
 from memqos.probe.sampler import GuestSampler, Sampler
 from memqos.runtime.base import Runtime

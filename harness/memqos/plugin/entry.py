@@ -21,11 +21,10 @@ from memqos.config.table import SETTINGS, Kind
 from memqos.errors import MemqosError, UsageError
 from memqos.interruption import Interruption
 from memqos.plugin import fixtures, hooks
-from memqos.plugin.collection import collecting
+from memqos.plugin.collection import parameters
 from memqos.plugin.collection.workers import CRASHES, Sharing
-from memqos.plugin.face.facing import Facing
-from memqos.plugin.face.telling import Relay
-from memqos.plugin.given import settings_given
+from memqos.plugin.face.messages import Relay
+from memqos.plugin.face.reporter import Facing
 from memqos.plugin.keys import (
     BUILDS,
     INTERRUPTION,
@@ -42,6 +41,7 @@ from memqos.plugin.machines.recovery import Recovery
 from memqos.plugin.results import outcomes
 from memqos.plugin.results.recording import Recording
 from memqos.plugin.results.results_folder import chosen_folder
+from memqos.plugin.settings import settings_given
 
 __all__: list[str] = []
 
@@ -236,7 +236,7 @@ def pytest_configure(config: pytest.Config) -> None:
         settings = settings_given(config)
         config.stash[SETTINGS_KEY] = settings
         handed: dict[str, str] | None = getattr(config, "workerinput", {}).get("memqos_builds")
-        config.stash[BUILDS] = collecting.check_settings(settings) if handed is None else handed
+        config.stash[BUILDS] = parameters.check_settings(settings) if handed is None else handed
         config.stash[RESULTS] = chosen_folder(config, settings)
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None
@@ -244,7 +244,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # No session has begun: what pytest did not expect here, it shows with its traceback.
         pytest.exit(str(error), returncode=error.exit_code)
     manager = config.pluginmanager
-    manager.register(collecting, "memqos-collecting")
+    manager.register(parameters, "memqos-parameters")
     manager.register(outcomes.Outcomes(config), "memqos-outcomes")
     manager.register(Recovery(config), "memqos-recovery")
     manager.register(Relay(config), "memqos-relay")
@@ -255,7 +255,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
         manager.register(Hosts(config), "memqos-hosts")
     if settings.shard is not None or settings.last_failed:
-        from memqos.plugin.collection.parting import Parting
+        from memqos.plugin.collection.selection import Parting
 
         try:
             manager.register(Parting(config), "memqos-parting")

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from memqos.engine.plan import Plan
     from memqos.model.pod import Pod
     from memqos.node import NodeUnderTest, Population
-    from memqos.node.requests.conversing import Conversation
-    from memqos.node.requests.living import Life
+    from memqos.node.requests.cri_calls import Conversation
+    from memqos.node.requests.lifecycle import Life
     from memqos.plugin.collection.catalogue import Catalogue
     from memqos.plugin.machines.lane import Lane
     from memqos.plugin.machines.shared import Scene
@@ -119,7 +119,7 @@ def qos_expect(qos_node: NodeUnderTest, qos_kubelet: KubeletCase) -> Callable[..
 
 @pytest.fixture(scope="module")
 def qos_standing(qos_node: NodeUnderTest) -> Iterator[None]:
-    """What stands on the node between the populations of a module: see memqos.enactor.kubelets_place."""
+    """What stands on the node between the populations of a module: see memqos.enactor.kubelet_stand_in."""
     with qos_node.keeping_pods():
         yield
 
@@ -199,7 +199,7 @@ def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
     """Where a test leaves its evidence and its findings: qos_evidence.settle(findings) ends every test of a claim."""
     from memqos.laboratory.evidence import Folder, Sink
     from memqos.laboratory.known_deviations import known_or_not
-    from memqos.plugin.collection.listed import accepted_by
+    from memqos.plugin.collection.known_deviations import accepted_by
 
     config, item = request.config, request.node
     notes = item.stash.setdefault(NOTES, Notes())
@@ -227,7 +227,7 @@ def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
 @pytest.fixture(scope="module")
 def qos_conversation(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Conversation]:
     """What can be asked of a runtime over CRI alone; its verbs give findings."""
-    from memqos.node.requests.conversing import Conversation
+    from memqos.node.requests.cri_calls import Conversation
 
     with qos_node.asking(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none"), Conversation) as asking:
         yield asking
@@ -236,7 +236,7 @@ def qos_conversation(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterato
 @pytest.fixture(scope="module")
 def qos_life(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Life]:
     """What may happen to a container that stands, and must change nothing; its verbs give findings."""
-    from memqos.node.requests.living import Life
+    from memqos.node.requests.lifecycle import Life
 
     with qos_node.asking(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none"), Life) as asking:
         yield asking
@@ -251,8 +251,8 @@ def qos_cases(
     The verbs are those of `qos_life` and `qos_conversation`. One that takes several cases happens once, for all
     selected tests of the module that ask for it.
     """
-    from memqos.node.requests.conversing import Conversation
-    from memqos.node.requests.living import Life
+    from memqos.node.requests.cri_calls import Conversation
+    from memqos.node.requests.lifecycle import Life
     from memqos.node.requests.verbs import is_together, perform, verb_of, verbs_of
     from memqos.plugin.machines.shared import found_together
 

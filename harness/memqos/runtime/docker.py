@@ -20,7 +20,7 @@ from memqos.engine.translate.resources import OciResources
 from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
-from memqos.runtime import calls, docker_words
+from memqos.runtime import calls, docker_wire
 from memqos.runtime.base import (
     CallRecorder,
     Capability,
@@ -120,14 +120,14 @@ class DockerRuntime:
     @property
     def capabilities(self) -> frozenset[Capability]:
         """What an engine can be asked for."""
-        return docker_words.CAPABILITIES
+        return docker_wire.CAPABILITIES
 
     def greet(self, *, deadline: Deadline) -> None:
         """Learn which API is spoken, and see that the engine is the one that is meant."""
         self._api = self.version(deadline=deadline).api_version
         info = self.info(deadline=deadline)
         self._data_root = str(info.get("DockerRootDir", ""))
-        docker_words.check_driver(info, self._driver, name=self._name)
+        docker_wire.check_driver(info, self._driver, name=self._name)
 
     def info(self, *, deadline: Deadline) -> Mapping[str, Any]:
         """GET /info: the cgroup driver and the runtimes that the engine has, among much else."""
@@ -136,7 +136,7 @@ class DockerRuntime:
 
     def version(self, *, deadline: Deadline) -> RuntimeVersion:
         """GET /version."""
-        return docker_words.version_from(self._call("SystemVersion", {}, lambda client: client.version(), deadline))
+        return docker_wire.version_from(self._call("SystemVersion", {}, lambda client: client.version(), deadline))
 
     def has_image(self, image: str, *, deadline: Deadline) -> bool:
         """Whether the engine's store has an image of this name."""
@@ -150,7 +150,7 @@ class DockerRuntime:
             "ImageCreate",
             {"image": image, "bytes": len(root)},
             lambda client: client.import_image_from_data(
-                root, repository=repository, tag=tag, changes=docker_words.entry_of(program)
+                root, repository=repository, tag=tag, changes=docker_wire.entry_of(program)
             ),
             deadline,
         )
@@ -170,14 +170,14 @@ class DockerRuntime:
         self, sandbox: SandboxHandle, spec: ContainerSpec, config: HostConfig, *, deadline: Deadline
     ) -> ContainerHandle:
         """The same with these fields of HostConfig in the place of the spec's resources."""
-        document = docker_words.create_document(
+        document = docker_wire.create_document(
             sandbox, spec, config, driver=self._driver, oci_runtime=self._oci_runtime
         )
         answer = self._call(
             "ContainerCreate", document, lambda client: client.create_container_from_config(document), deadline
         )
         container_id = usable_id(self.name, "ContainerCreate", str(answer["Id"]))
-        log_path = docker_words.log_path_of(self._data_root, container_id)
+        log_path = docker_wire.log_path_of(self._data_root, container_id)
         return ContainerHandle(id=container_id, name=spec.name, sandbox=sandbox, log_path=log_path)
 
     def start(self, container: ContainerHandle, *, deadline: Deadline) -> None:
@@ -195,7 +195,7 @@ class DockerRuntime:
 
     def update_as(self, container: ContainerHandle, config: HostConfig, *, deadline: Deadline) -> None:
         """The same with these fields of HostConfig alone."""
-        self._post("ContainerUpdate", container, "update", docker_words.update_document(config), deadline)
+        self._post("ContainerUpdate", container, "update", docker_wire.update_document(config), deadline)
 
     def update_sandbox(
         self,
@@ -214,11 +214,11 @@ class DockerRuntime:
         answer = self._call(
             "ContainerInspect", request, lambda client: client.inspect_container(container.id), deadline
         )
-        return docker_words.status_from(answer)
+        return docker_wire.status_from(answer)
 
     def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:  # noqa: ARG002 - no call is made
         """The bundle that containerd made for the engine, and what the OCI runtime keeps."""
-        return docker_words.docker_traces(container.id, driver=self._driver, oci_runtime=self._oci_runtime)
+        return docker_wire.docker_traces(container.id, driver=self._driver, oci_runtime=self._oci_runtime)
 
     def exec(
         self, container: ContainerHandle, argv: tuple[str, ...], *, deadline: Deadline
@@ -263,7 +263,7 @@ class DockerRuntime:
 
     def remove_sandbox(self, sandbox: SandboxHandle, *, deadline: Deadline) -> None:
         """The same for all that bear its label."""
-        label = f"{docker_words.SANDBOX_LABEL}={sandbox.id}"
+        label = f"{docker_wire.SANDBOX_LABEL}={sandbox.id}"
         found: Sequence[Mapping[str, Any]] = self._call(
             "ContainerList",
             {"label": label},

@@ -40,7 +40,7 @@ from memqos.runtime.base import (
     Traces,
 )
 from memqos.runtime.cri_wire import container_handle
-from memqos.runtime.docker_words import CAPABILITIES
+from memqos.runtime.docker_wire import CAPABILITIES
 from memqos.runtime.fake_cgroups import FakeCgroups
 from memqos.runtime.oci_commands import able
 from memqos.target.fake import RefusedError

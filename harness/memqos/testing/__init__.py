@@ -22,13 +22,13 @@ from memqos.node.behaviour.conditions import (
     stalls,
 )
 from memqos.node.behaviour.course import Course
-from memqos.node.behaviour.premises import Premises
-from memqos.node.behaviour.watched import Sees, WatchedContainer
-from memqos.node.behaviour.watching import Watch
+from memqos.node.behaviour.preconditions import Preconditions
+from memqos.node.behaviour.watch import Watch
+from memqos.node.behaviour.watched_container import Sees, WatchedContainer
 from memqos.node.fake import fake_node
+from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.pods.population import Population
-from memqos.node.pods.resizing import Moment, Resized
-from memqos.node.under_test import NodeUnderTest
+from memqos.node.pods.resize import Moment, Resized
 from memqos.plugin.collection.catalogue import Catalogue
 from memqos.plugin.fixtures import Evidence
 from memqos.runtime.base import ContainerHandle, ContainerStatus, Mount, SandboxHandle
@@ -55,7 +55,7 @@ __all__ = [
     "Mount",
     "NodeUnderTest",
     "Population",
-    "Premises",
+    "Preconditions",
     "Read",
     "Report",
     "ReportLine",

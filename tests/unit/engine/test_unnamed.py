@@ -3,7 +3,7 @@
 import pytest
 
 from memqos.engine.answer.finding import Setter, Subject, Verdict
-from memqos.engine.answer.unnamed import UNNAMED, Unnamed, shown_of_asked, unnamed_findings
+from memqos.engine.answer.unrequested_files import UNNAMED, Unnamed, shown_of_asked, unnamed_findings
 from memqos.engine.plan import Level
 from memqos.model.path import CgroupPath
 from memqos.model.reading import NoFile, Unreadable

@@ -19,8 +19,8 @@ from memqos.exploration.session import Session, shape_of
 from memqos.exploration.settings import HEAD, Configured
 from memqos.exploration.shrinking import measure
 from memqos.model.node import CgroupDriver
+from memqos.node.connection import node_on
 from memqos.node.fake import FAKE_FACTS, NoRecorder
-from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from memqos.runtime.fake import FakeRuntime
 

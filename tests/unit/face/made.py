@@ -6,7 +6,7 @@ import io
 
 from memqos.engine.answer.finding import Verdict
 from memqos.engine.plan import Reason
-from memqos.face.showing import Tone
+from memqos.face.run_face import Tone
 from memqos.face.text import Output
 from memqos.report.outcome import Outcome
 from tests.unit.report.sample import finding, result

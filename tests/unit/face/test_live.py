@@ -11,7 +11,7 @@ import pyte
 import pytest
 
 from memqos.face.live import LiveScreen
-from memqos.face.showing import Tone
+from memqos.face.run_face import Tone
 from memqos.face.tally import Tally
 from memqos.face.text import Output
 from memqos.report.outcome import Outcome

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from memqos.face.opening import LogScreen
+from memqos.face.choice import LogScreen
+from memqos.face.run_face import Tone
 from memqos.face.services import GitHub, GitLab, NoService
-from memqos.face.showing import Tone
 from memqos.face.tally import Tally
 from memqos.face.text import Output
 from memqos.report.outcome import Outcome

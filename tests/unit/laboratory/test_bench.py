@@ -17,7 +17,7 @@ from memqos.laboratory.bench import Bench
 from memqos.laboratory.evidence import Folder, MachineLog, Sink
 from memqos.laboratory.known_deviations import known_deviations
 from memqos.laboratory.station import Station
-from memqos.node.on_place import node_on
+from memqos.node.connection import node_on
 from memqos.place.fake import FakePlace
 
 POD = """

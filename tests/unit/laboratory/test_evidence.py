@@ -10,8 +10,8 @@ from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import MachineryError
 from memqos.laboratory.evidence import Folder, MachineLog, Sink
 from memqos.model.node import CgroupDriver
-from memqos.node.on_place import node_on
-from memqos.node.requests.living import Life
+from memqos.node.connection import node_on
+from memqos.node.requests.lifecycle import Life
 from memqos.place.fake import FakePlace
 from memqos.runtime.calls import RecordedCalls
 from memqos.threads import submit

@@ -16,8 +16,8 @@ from memqos.mutants.rigs import Catalogue
 from memqos.mutants.session import MachineRig
 from memqos.mutants.table import load_mutants
 from memqos.mutants.trial import Level
+from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
-from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 
 CATALOGUE = Catalogue()

@@ -14,9 +14,9 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
+from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
-from memqos.node.on_place import node_on
-from memqos.node.requests.requesting import Requests
+from memqos.node.requests.container_requests import Requests
 from memqos.node.requests.verbs import perform, verbs_of
 from memqos.place.fake import FakePlace
 from memqos.plugin.collection.catalogue import Catalogue

@@ -13,4 +13,4 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def _soon_is_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing in memory changes by itself."""
-    monkeypatch.setattr("memqos.node.requests.requesting.LATER_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.requests.container_requests.LATER_SECONDS", 0.0)

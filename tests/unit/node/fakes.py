@@ -12,7 +12,7 @@ from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enactor.base import Patience
-from memqos.enactor.kubelets_place import KubeletsPlace
+from memqos.enactor.kubelet_stand_in import KubeletsPlace
 from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.engine.releases.release import Variant
 from memqos.engine.translate.versions import TRIXIE, Runtimes

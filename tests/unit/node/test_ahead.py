@@ -11,8 +11,8 @@ from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.errors import MachineryError
 from memqos.model.knob import Knob
 from memqos.node.fake import fake_node
-from memqos.node.requests.ahead import Ahead, ahead_of
-from memqos.node.requests.requesting import Requests
+from memqos.node.requests.concurrent_requests import Ahead, ahead_of
+from memqos.node.requests.container_requests import Requests
 from memqos.plugin.collection.catalogue import Catalogue
 from memqos.plugin.machines.shared import alike
 
@@ -181,7 +181,7 @@ def test_what_kept_a_case_from_standing_is_raised_when_it_is_judged(monkeypatch:
 
     node, case = fake_node(), CATALOGUE.request("update-later")
     with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
-        monkeypatch.setattr("memqos.node.requests.requesting.ask_for_update", fails)
+        monkeypatch.setattr("memqos.node.requests.container_requests.ask_for_update", fails)
         requests.stand(case)
         with pytest.raises(MachineryError, match="does not answer"):
             requests.judge(case)

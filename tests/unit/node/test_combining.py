@@ -5,10 +5,10 @@ import pytest
 from memqos.errors import DeadlineError, UsageError
 from memqos.model.knob import Knob
 from memqos.node import after, both, either, ended, rises
-from memqos.node.behaviour import watching
+from memqos.node.behaviour import watch
 from memqos.node.behaviour.conditions import Unfinished
-from memqos.node.behaviour.watched import Sees
-from memqos.node.behaviour.watching import Waiting
+from memqos.node.behaviour.watch import Waiting
+from memqos.node.behaviour.watched_container import Sees
 from tests.unit.node.fakes import Bench, kubelet, pod
 from tests.unit.node.samples import EVENTS, events, sample
 
@@ -114,7 +114,7 @@ def test_one_containers_conditions_may_hold_anothers():
 
 
 def test_a_wait_in_vain_says_what_was_waited_for_and_what_was_not_seen(monkeypatch):
-    monkeypatch.setattr(watching, "WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(watch, "WATCH_SECONDS", 0.01)
     bench, web = Bench(), pod("web")
     with (
         bench.node.watched(web, kubelet(), rests_on=PREMISES) as container,

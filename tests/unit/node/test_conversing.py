@@ -16,9 +16,9 @@ from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
+from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
-from memqos.node.on_place import node_on
-from memqos.node.requests.conversing import Conversation
+from memqos.node.requests.cri_calls import Conversation
 from memqos.place.fake import FakePlace
 from memqos.runtime.base import Capability
 from tests.unit.node.asked import CATALOGUE, Asked, deviating, verbs_asked_of
@@ -325,7 +325,7 @@ class OtherCode(Speaks):
 def test_a_wrong_runtime_is_found_by_what_is_wrong(
     kind: type[Asked], name: str, knobs: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memqos.node.requests.requesting.REMOVED_SECONDS", 0.1)
+    monkeypatch.setattr("memqos.node.requests.container_requests.REMOVED_SECONDS", 0.1)
     found = deviating(asked(VERBS[name], kind))
     assert knobs <= found
     assert found <= knobs | {one for one in found if one.startswith("ContainerStatus.")}

@@ -8,7 +8,7 @@ import pytest
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import NonconformanceError
 from memqos.model.path import CgroupPath
-from memqos.node.behaviour import watching
+from memqos.node.behaviour import watch
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in
 from tests.unit.node.exhausted import ExhaustedBench
 from tests.unit.node.fakes import FACTS
@@ -22,8 +22,8 @@ MIB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("memqos.node.behaviour.watching.SETTLE_SECONDS", 0.0)
-    monkeypatch.setattr(watching, "WATCH_SECONDS", 5.0)
+    monkeypatch.setattr("memqos.node.behaviour.watch.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "WATCH_SECONDS", 5.0)
 
 
 class DaemonBench(PressedBench):

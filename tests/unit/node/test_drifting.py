@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from memqos.clock import Deadline
-from memqos.enactor.kubelets_place import Standing
+from memqos.enactor.kubelet_stand_in import Standing
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
-from memqos.node import under_test
+from memqos.node import node_under_test
+from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
-from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from tests.unit.node.asked import CATALOGUE
 
@@ -48,14 +48,14 @@ def test_a_write_that_nobody_undoes_deviates_in_its_file() -> None:
 
 def test_a_second_file_that_changed_beside_it_deviates(monkeypatch: pytest.MonkeyPatch) -> None:
 
-    before = under_test.write_over
+    before = node_under_test.write_over
 
     def both(tree: Any, cgroup: Any, *, page_size: int) -> Knob:
 
         tree.write(cgroup.path, Knob.MEMORY_LOW, "8192", deadline=Deadline.after(5))
         return before(tree, cgroup, page_size=page_size)
 
-    monkeypatch.setattr(under_test, "write_over", both)
+    monkeypatch.setattr(node_under_test, "write_over", both)
     first = drift()[0]
     assert first.verdict is Verdict.DEVIATES
     assert first.observed == "pod default/burstable: memory.low, pod default/burstable: memory.max"

@@ -11,7 +11,7 @@ from memqos.engine.answer.finding import Setter, Verdict
 from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour.conditions import stalls
 from memqos.node.behaviour.course import Course
-from memqos.node.behaviour.premises import Premises
+from memqos.node.behaviour.preconditions import Preconditions
 from tests.unit.node.samples import QUIET, course, files, planned, sample
 
 MIB = 1 << 20
@@ -27,7 +27,7 @@ def seen(*looks):
         )
         for at, usage in looks
     ]
-    premises = Premises(pod=POD, planned=APP, knobs=(Knob.MEMORY_HIGH,), enacted_by=Setter.MEMQOS)
+    premises = Preconditions(pod=POD, planned=APP, knobs=(Knob.MEMORY_HIGH,), enacted_by=Setter.MEMQOS)
     return Course(rests_on=premises, samples=tuple(shown))
 
 

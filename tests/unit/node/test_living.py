@@ -19,10 +19,10 @@ from memqos.engine.translate.versions import CRI_RUNTIMES, TRIXIE, Runtimes, tra
 from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
+from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
-from memqos.node.on_place import node_on
-from memqos.node.requests import living
-from memqos.node.requests.living import Inventory, Life, anonymous_memory_of, inventory_of
+from memqos.node.requests import lifecycle
+from memqos.node.requests.lifecycle import Inventory, Life, anonymous_memory_of, inventory_of
 from memqos.node.requests.verbs import Outcomes
 from memqos.place.fake import FakePlace
 from memqos.target.local import LocalTarget
@@ -32,7 +32,7 @@ from tests.unit.node.asked import CATALOGUE, Asked, deviating, verbs_asked_of
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing in memory takes time."""
-    monkeypatch.setattr("memqos.node.requests.living.UNASKED_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.requests.lifecycle.UNASKED_SECONDS", 0.0)
 
 
 EVERYTHING = CATALOGUE.request("everything")
@@ -142,7 +142,7 @@ class HasNoProcess(Lives):
 def fewer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pods in memory are not worth the time of fifty."""
     for name, value in (("MANY", 7), ("SETTLING", 3), ("LAST", 2)):
-        monkeypatch.setattr(f"memqos.node.requests.living.{name}", value)
+        monkeypatch.setattr(f"memqos.node.requests.lifecycle.{name}", value)
 
 
 @pytest.mark.usefixtures("fewer")
@@ -176,7 +176,7 @@ class NeedsTwoAtATime(Lives):
 
 
 def test_pods_come_and_go_as_many_at_a_time_as_are_started_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memqos.node.requests.living.FEW", 4)
+    monkeypatch.setattr("memqos.node.requests.lifecycle.FEW", 4)
     found = asked(lambda it: it.left_by_few("cgroups"), NeedsTwoAtATime, parallel=2)
     assert [(one.verdict, one.observed) for one in found] == [(Verdict.CONFORMS, "nothing left")]
 
@@ -347,7 +347,7 @@ def test_the_few_pods_that_came_and_went_are_the_first_of_the_many() -> None:
 
 @pytest.mark.usefixtures("fewer")
 def test_what_the_few_left_is_left_by_the_many_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memqos.node.requests.living.GONE_SECONDS", 0.1)
+    monkeypatch.setattr("memqos.node.requests.lifecycle.GONE_SECONDS", 0.1)
     few, many = asked(lambda it: [*it.left_by_few("processes"), *it.left_by_many("processes")], Leaves)
     assert few.observed.split(", ") == ["containerd-shim"] * 3
     assert many.observed.split(", ") == ["containerd-shim"] * 7
@@ -464,7 +464,7 @@ OF_UPDATES = {
 def test_a_wrong_runtime_is_found_by_its_knob(
     kind: type[Lives], name: str, knobs: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memqos.node.requests.living.GONE_SECONDS", 0.1)
+    monkeypatch.setattr("memqos.node.requests.lifecycle.GONE_SECONDS", 0.1)
     assert deviating(asked(VERBS[name], kind)) == knobs
 
 
@@ -479,7 +479,7 @@ def test_a_container_that_was_wrong_before_says_nothing_of_what_happened() -> No
 
 
 def test_many_pods_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memqos.node.requests.living.GONE_SECONDS", 0.1)
+    monkeypatch.setattr("memqos.node.requests.lifecycle.GONE_SECONDS", 0.1)
     [found] = asked(lambda it: it.left_by_many("processes"), Leaves)
     assert found.observed.split(", ") == ["containerd-shim"] * 50
 
@@ -500,8 +500,8 @@ def test_what_a_machine_has_is_read_with_its_own_tools(tmp_path: Any) -> None:
 
 def test_a_process_that_ends_while_all_are_looked_at_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no process 0: it is one that was there when they were listed."""
-    listed = living.WEIGH_SCRIPT.replace("/proc/[0-9]*/status", "/proc/0/status /proc/[0-9]*/status")
-    monkeypatch.setattr(living, "WEIGH_SCRIPT", listed)
+    listed = lifecycle.WEIGH_SCRIPT.replace("/proc/[0-9]*/status", "/proc/0/status /proc/[0-9]*/status")
+    monkeypatch.setattr(lifecycle, "WEIGH_SCRIPT", listed)
 
     assert anonymous_memory_of(LocalTarget(), [Path("/proc/self/comm").read_text().strip()]) >= 1 << 20
 
@@ -517,6 +517,6 @@ def test_more_than_two_gib_is_still_a_number(tmp_path: Any, monkeypatch: pytest.
     for name, kib in (("1", 3 << 20), ("2", 12345)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "status").write_text(f"Name:\tdockerd\nRssAnon:\t {kib} kB\n")
-    monkeypatch.setattr(living, "WEIGH_SCRIPT", living.WEIGH_SCRIPT.replace("/proc/", f"{tmp_path}/"))
+    monkeypatch.setattr(lifecycle, "WEIGH_SCRIPT", lifecycle.WEIGH_SCRIPT.replace("/proc/", f"{tmp_path}/"))
 
     assert anonymous_memory_of(LocalTarget(), ["dockerd"]) == 3233866752

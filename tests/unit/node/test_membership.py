@@ -70,7 +70,7 @@ def test_a_container_that_left_its_cgroup_is_a_finding_and_no_behaviour_is_judge
 
 
 def test_one_whose_processes_were_never_seen_is_given_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memqos.node.behaviour.hearing.OUTSIDE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.behaviour.machine_feed.OUTSIDE_SECONDS", 0.0)
     bench = Bench()
     with bench.node.watched(pod("web"), kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
         container.processes = ()
@@ -82,7 +82,7 @@ def test_one_whose_processes_were_never_seen_is_given_time(monkeypatch: pytest.M
 
 
 def test_one_that_ended_is_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memqos.node.behaviour.watching.WATCH_SECONDS", 0.01)
+    monkeypatch.setattr("memqos.node.behaviour.watch.WATCH_SECONDS", 0.01)
     bench = Bench()
     with bench.node.watched(pod("web"), kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
         bench.cgroups.show(container.path, "cgroup.events", EMPTY)

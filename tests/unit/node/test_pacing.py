@@ -9,8 +9,8 @@ import pytest
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import NonconformanceError, UsageError
 from memqos.model.knob import Knob
-from memqos.node.behaviour import watching
-from memqos.node.behaviour.pacing import Turn, chance, left_alone, read_ms, spread
+from memqos.node.behaviour import watch
+from memqos.node.behaviour.pace import Turn, chance, left_alone, read_ms, spread
 from memqos.workload.report import parse_report
 from tests.unit.node.chapters import KUBELETS, cases, chapter, evidence_in, pods
 from tests.unit.node.pressed import PressedBench
@@ -146,8 +146,8 @@ def findings_of(function, kubelet, folder, bench):
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("memqos.node.behaviour.watching.SETTLE_SECONDS", 0.0)
-    monkeypatch.setattr(watching, "WATCH_SECONDS", 5.0)
+    monkeypatch.setattr("memqos.node.behaviour.watch.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "WATCH_SECONDS", 5.0)
 
 
 @pytest.fixture

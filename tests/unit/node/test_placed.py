@@ -25,7 +25,7 @@ ADMISSION = [
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("memqos.node.behaviour.watching.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.behaviour.watch.SETTLE_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize(

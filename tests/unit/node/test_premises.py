@@ -17,8 +17,8 @@ from memqos.errors import NonconformanceError, UsageError
 from memqos.laboratory.evidence import Folder
 from memqos.model.knob import MAX, Knob
 from memqos.model.node import CgroupVersion
-from memqos.node.behaviour import watching
-from memqos.node.behaviour.premises import Premises
+from memqos.node.behaviour import watch
+from memqos.node.behaviour.preconditions import Preconditions
 from memqos.plugin.collection.catalogue import Catalogue
 from memqos.plugin.fixtures import Evidence
 from memqos.plugin.keys import Notes
@@ -125,8 +125,8 @@ def test_what_is_left_to_samples_is_a_test_of_a_suite():
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("memqos.node.behaviour.watching.SETTLE_SECONDS", 0.0)
-    monkeypatch.setattr(watching, "WATCH_SECONDS", 5.0)
+    monkeypatch.setattr("memqos.node.behaviour.watch.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "WATCH_SECONDS", 5.0)
 
 
 @pytest.mark.parametrize(("function", "kubelet"), list(watching_tests()))
@@ -236,7 +236,7 @@ def test_the_pods_own_knobs_are_premises_too():
 def test_a_behaviour_rests_on_something_that_is_planned(knobs, words):
     pod, container = PLANNED
     with pytest.raises(UsageError, match=words):
-        Premises(pod=pod, planned=container, knobs=knobs, enacted_by=Setter.MEMQOS)
+        Preconditions(pod=pod, planned=container, knobs=knobs, enacted_by=Setter.MEMQOS)
 
 
 def test_a_behaviour_that_rests_on_what_versions_do_differently_is_not_observable():
@@ -246,7 +246,7 @@ def test_a_behaviour_that_rests_on_what_versions_do_differently_is_not_observabl
     swap = knobs[Knob.MEMORY_SWAP_MAX]
     knobs[Knob.MEMORY_SWAP_MAX] = dataclasses.replace(swap, undecided=(swap.value, MAX))
     unsure = dataclasses.replace(container, cgroup=dataclasses.replace(container.cgroup, knobs=knobs))
-    premises = Premises(pod=pod, planned=unsure, knobs=(Knob.MEMORY_SWAP_MAX,), enacted_by=Setter.MEMQOS)
+    premises = Preconditions(pod=pod, planned=unsure, knobs=(Knob.MEMORY_SWAP_MAX,), enacted_by=Setter.MEMQOS)
     found = dataclasses.replace(course(sample(files())), rests_on=premises).swaps_nothing()
     assert found.verdict is Verdict.NOT_OBSERVABLE
     assert found.why_not == (

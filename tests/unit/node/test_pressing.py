@@ -11,7 +11,7 @@ from memqos.engine.cgroup.protection import Effective
 from memqos.errors import NonconformanceError, UsageError
 from memqos.model.knob import MAX, Bytes, Knob
 from memqos.model.path import CgroupPath
-from memqos.node.behaviour.squeezing import Aim
+from memqos.node.behaviour.neighbour_demand import Aim
 from tests.unit.node.chapters import KUBELETS, cases, chapter, evidence_in, pods
 from tests.unit.node.fakes import FACTS
 from tests.unit.node.pressed import MOUNTED, PressedBench
@@ -40,7 +40,7 @@ MIB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("memqos.node.behaviour.watching.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.behaviour.watch.SETTLE_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)

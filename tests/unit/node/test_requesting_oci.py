@@ -15,8 +15,8 @@ from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
 from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver
+from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
-from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from memqos.runtime.base import ContainerState
 from tests.unit.node.asked import CATALOGUE, Asked, deviating, findings

@@ -15,8 +15,8 @@ from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
+from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
-from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from tests.unit.node.asked import (
     ALL,
@@ -200,7 +200,7 @@ def test_what_was_left_once_is_not_waited_for_so_long_again(monkeypatch: pytest.
             granted.append(seconds)
             return Deadline.after(min(seconds, 0.1) if seconds in {10.0, 1.0} else seconds, clock)
 
-    monkeypatch.setattr("memqos.node.requests.requesting.Deadline", Recorded)
+    monkeypatch.setattr("memqos.node.requests.container_requests.Deadline", Recorded)
     place = FakePlace(runtimes=TRIXIE)
     runtime = LeavesAnotherCgroup(place, CgroupDriver.SYSTEMD)
     node = node_on(place, runtime, recorder=NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)  # type: ignore[arg-type]
@@ -211,7 +211,7 @@ def test_what_was_left_once_is_not_waited_for_so_long_again(monkeypatch: pytest.
 
 
 def test_what_is_left_is_told_beside_a_word_that_is_the_same_for_every_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memqos.node.requests.requesting.REMOVED_SECONDS", 0.1)
+    monkeypatch.setattr("memqos.node.requests.container_requests.REMOVED_SECONDS", 0.1)
     [left] = [one for one in findings("refuses-swap-below-limit", LeavesItsCgroup) if one.verdict is Verdict.DEVIATES]
     assert (left.observed, left.evidence) == ("a cgroup is left", {"left": "cri-containerd-left.scope"})
 
@@ -220,7 +220,7 @@ def test_what_is_left_is_told_beside_a_word_that_is_the_same_for_every_runtime(m
 def test_a_refusal_that_leaves_something_deviates(
     kind: type[Asked], knob: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memqos.node.requests.requesting.REMOVED_SECONDS", 0.1)
+    monkeypatch.setattr("memqos.node.requests.container_requests.REMOVED_SECONDS", 0.1)
     assert deviating(findings("refuses-swap-below-limit", kind)) == {knob}
 
 

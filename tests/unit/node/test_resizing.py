@@ -10,7 +10,7 @@ from memqos.errors import RuntimeCallError, UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import ReservationPolicy
 from memqos.model.pod import Pod, ResizePolicy
-from memqos.node.pods.resizing import with_resources_of
+from memqos.node.pods.resize import with_resources_of
 from memqos.runtime.base import ContainerHandle
 from tests.unit.engine.pods import container
 from tests.unit.node.fakes import Bench, kubelet

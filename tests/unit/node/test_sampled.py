@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from memqos.node.behaviour.watched import Sampled
+from memqos.node.behaviour.watched_container import Sampled
 from memqos.runtime.base import ContainerHandle, SandboxHandle, SandboxSpec
 from tests.unit.node.samples import APP, course, done, files, sample
 

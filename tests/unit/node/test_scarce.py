@@ -7,7 +7,7 @@ import pytest
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import EnvironmentNotAbleError, NonconformanceError
-from memqos.node.behaviour import watching
+from memqos.node.behaviour import watch
 from memqos.node.machine import shortage
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
 from memqos.target.fake import FakeTarget
@@ -37,8 +37,8 @@ def findings_of(function, kubelet, folder, node):
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("memqos.node.behaviour.watching.SETTLE_SECONDS", 0.0)
-    monkeypatch.setattr(watching, "WATCH_SECONDS", 5.0)
+    monkeypatch.setattr("memqos.node.behaviour.watch.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "WATCH_SECONDS", 5.0)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_what_is_taken_before_kswapd_came_says_nothing_of_protection(ignores, by
 
 def test_pages_that_the_kernel_counts_late_are_waited_for(monkeypatch, tmp_path):
     """It brings memory.stat up to date every 2 s, however little there is to count."""
-    monkeypatch.setattr("memqos.node.behaviour.watching.SETTLE_SECONDS", 60.0)
+    monkeypatch.setattr("memqos.node.behaviour.watch.SETTLE_SECONDS", 60.0)
     late = bench(generations=True)
     count, status, stolen = late.count_stolen, late.runtime.status, []
     late.count_stolen = lambda *taken: stolen.append(taken)

@@ -20,7 +20,7 @@ ALONE = MODULE.test_a_pods_protection_covers_no_container_without_recursiveprot
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("memqos.node.behaviour.watching.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.behaviour.watch.SETTLE_SECONDS", 0.0)
 
 
 def remounts(bench):

@@ -8,7 +8,7 @@ import pytest
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import EnvironmentNotAbleError, NonconformanceError, TargetError, UsageError
 from memqos.node.behaviour.conditions import ended
-from memqos.node.behaviour.watching import growth_of
+from memqos.node.behaviour.watch import growth_of
 from memqos.node.machine.swap import order_finding
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in, pods
 from tests.unit.node.compressing import ZSWAP
@@ -25,7 +25,7 @@ MODULES = (MODULE, DEVICES, chapter("swap", "swap_by_release"), chapter("swap", 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("memqos.node.behaviour.watching.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.behaviour.watch.SETTLE_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize(

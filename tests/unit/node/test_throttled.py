@@ -9,7 +9,7 @@ import pytest
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import DeadlineError, NonconformanceError, RuntimeCallError, UsageError
 from memqos.model.knob import Bytes, Knob
-from memqos.node.behaviour import watching
+from memqos.node.behaviour import watch
 from memqos.node.behaviour.conditions import faults
 from memqos.node.behaviour.throttling import furthest
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in
@@ -81,8 +81,8 @@ def findings_of(bench, name, kubelet, folder, **given):
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("memqos.node.behaviour.watching.SETTLE_SECONDS", 0.0)
-    monkeypatch.setattr(watching, "WATCH_SECONDS", 5.0)
+    monkeypatch.setattr("memqos.node.behaviour.watch.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "WATCH_SECONDS", 5.0)
 
 
 @pytest.mark.parametrize(

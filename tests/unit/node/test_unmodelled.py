@@ -13,8 +13,8 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.versions import BUNDLES, Runtimes, traits_of, unmodelled_traits
 from memqos.errors import RuntimeCallError
 from memqos.model.node import CgroupDriver
+from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
-from memqos.node.on_place import node_on
 from memqos.place.fake import FakePlace
 from tests.unit.node.asked import CATALOGUE, MODELLED, Asked, DropsUnified, deviating, findings
 from tests.unit.node.test_requesting_oci import BELOW_USE, Bundles, Uses

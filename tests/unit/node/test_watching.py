@@ -10,7 +10,7 @@ from memqos.engine.answer.finding import Verdict
 from memqos.errors import DeadlineError, MachineryError, UsageError
 from memqos.model.knob import Knob
 from memqos.node import ended, reaches, rises
-from memqos.node.behaviour import watching
+from memqos.node.behaviour import watch
 from memqos.place import fake
 from memqos.probe.looks import Failed
 from memqos.workload.command import Anon, Touch
@@ -75,7 +75,7 @@ def test_watching_ends_with_the_container():
 
 
 def test_a_container_that_only_works_on_gives_nothing_to_judge(monkeypatch):
-    monkeypatch.setattr(watching, "WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(watch, "WATCH_SECONDS", 0.01)
     bench, web = Bench(), pod("web")
     with (
         bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX]) as container,
@@ -94,7 +94,7 @@ def test_a_container_that_only_works_on_gives_nothing_to_judge(monkeypatch):
 
 
 def test_a_workload_that_is_done_is_watched_a_little_longer_and_no_more(monkeypatch):
-    monkeypatch.setattr("memqos.node.behaviour.watching.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.behaviour.watch.SETTLE_SECONDS", 0.0)
     bench, web = Bench(), pod("web")
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
         course = container.until(rises("memory.events", "high"))
@@ -167,7 +167,7 @@ def test_a_steered_workload_takes_commands_and_another_one_does_not():
 
 
 def test_what_a_workload_is_told_and_says_is_kept(monkeypatch):
-    monkeypatch.setattr(watching, "WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(watch, "WATCH_SECONDS", 0.01)
     bench, web = Bench(), pod("web")
     bench.target.on(("rm",), lambda *_: (0, b"", b""))
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX], steered=True) as container:

@@ -7,7 +7,7 @@ import pytest
 from memqos.catalog.kubelets import load_kubelets
 from memqos.claims import About, unproved
 from memqos.enactor.fake import FakeKubelet
-from memqos.enactor.nobody import Nobody
+from memqos.enactor.observer import Nobody
 from memqos.engine.answer.finding import Setter, Verdict, worst
 from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.errors import EnactorNotAbleError, MachineryError

@@ -8,8 +8,8 @@ import pytest
 
 from memqos.clock import Deadline
 from memqos.errors import EnvironmentNotAbleError
-from memqos.place import bringing
-from memqos.place.bringing import compiler_for
+from memqos.place import provisioning
+from memqos.place.provisioning import compiler_for
 from memqos.target.base import CommandResult
 from memqos.vm.image.recipe import container_image
 from tests.unit.vm.image.test_container_image import unpack
@@ -36,8 +36,8 @@ def host(monkeypatch, tmp_path):
             (tmp_path / name).write_text("#!/bin/sh\n")
             (tmp_path / name).chmod(0o755)
         monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-        monkeypatch.setattr(bringing, "find_program", lambda name: tmp_path / name)
-        monkeypatch.setattr(bringing, "search_path", lambda _: str(tmp_path))
+        monkeypatch.setattr(provisioning, "find_program", lambda name: tmp_path / name)
+        monkeypatch.setattr(provisioning, "search_path", lambda _: str(tmp_path))
 
     return having
 

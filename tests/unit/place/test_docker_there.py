@@ -8,9 +8,9 @@ from memqos.clock import Deadline
 from memqos.errors import EnvironmentNotAbleError, TargetError
 from memqos.model.node import CgroupDriver
 from memqos.place import discovery
-from memqos.place.bringing import Compiler, bring_images_to_docker
 from memqos.place.discovery import discovered
 from memqos.place.guard import guarded
+from memqos.place.provisioning import Compiler, bring_images_to_docker
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
 from memqos.target.local import LocalTarget
 from tests.unit.place.test_guard import World, world  # noqa: F401 - the fixture

@@ -5,7 +5,7 @@ import pytest
 from memqos.clock import Deadline
 from memqos.errors import EnvironmentNotAbleError
 from memqos.place.base import OciProgram, OfferedRuntime
-from memqos.place.there import require_free, require_rights
+from memqos.place.existing_machine import require_free, require_rights
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
 from memqos.target.fake import FakeTarget
 

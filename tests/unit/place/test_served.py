@@ -16,9 +16,9 @@ from memqos.clock import Deadline
 from memqos.config.settings import resolve
 from memqos.errors import MachineryError, UnfitFileError, UsageError
 from memqos.model.node import CgroupDriver
-from memqos.place.bringing import bring_images_served
 from memqos.place.discovery import served_at
 from memqos.place.opening import check_places, cri_socket
+from memqos.place.provisioning import bring_images_served
 from memqos.runtime.proto import cri_pb2, cri_pb2_grpc
 from memqos.target.fake import FakeTarget
 from memqos.target.local import LocalTarget
@@ -168,7 +168,7 @@ def test_images_that_a_store_lacks_are_pulled_and_one_that_cannot_be_is_told(
     path = serve(daemon)
     bring_images_served(LocalTarget(), path, deadline=Deadline.after(20))
     assert len(daemon.images) > 1
-    monkeypatch.setattr("memqos.place.bringing.container_image_name", lambda name: f"memqos.local/never-{name}:1")
+    monkeypatch.setattr("memqos.place.provisioning.container_image_name", lambda name: f"memqos.local/never-{name}:1")
     with pytest.raises(UnfitFileError, match=r"has no image memqos\.local/never.*cannot pull it: .*no registry has it"):
         bring_images_served(LocalTarget(), path, deadline=Deadline.after(20))
 

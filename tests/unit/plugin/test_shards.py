@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memqos.plugin.collection.parting import divided
+from memqos.plugin.collection.selection import divided
 
 CASES = [(f"a::{n}", ("a", n // 4)) for n in range(20)]
 

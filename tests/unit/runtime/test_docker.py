@@ -17,7 +17,7 @@ from memqos.clock import Deadline
 from memqos.errors import DeadlineError, EnvironmentNotAbleError, MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
-from memqos.runtime import docker_words
+from memqos.runtime import docker_wire
 from memqos.runtime.base import (
     CallRecord,
     Capability,
@@ -184,7 +184,7 @@ def test_with_the_cgroupfs_driver_the_parent_is_a_path() -> None:
         id="s", spec=SandboxSpec(name="p", namespace="n", uid="1", cgroup_parent="/kubepods/pod1", log_directory="/l")
     )
     spec = ContainerSpec(name="a", image="i", command=("/other",))
-    document = docker_words.create_document(sandbox, spec, {}, driver=CgroupDriver.CGROUPFS, oci_runtime="crun")
+    document = docker_wire.create_document(sandbox, spec, {}, driver=CgroupDriver.CGROUPFS, oci_runtime="crun")
     assert document["Entrypoint"] == ["/other"]
     host_config = document["HostConfig"]
     assert isinstance(host_config, dict)

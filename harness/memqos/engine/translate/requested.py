@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from memqos.engine.answer.unnamed import shown_of_asked
+from memqos.engine.answer.unrequested_files import shown_of_asked
 from memqos.engine.plan import Expected, Input, Level, PlannedCgroup, Reason, Ruling, expected, kernel_revision
 from memqos.engine.translate import docker as dockerd
 from memqos.engine.translate.container import created, updated

@@ -12,7 +12,7 @@ from memqos.cgroupfs import parse
 from memqos.engine.answer.finding import Finding
 from memqos.model.knob import Knob
 from memqos.node.behaviour.conditions import SLACK, Sample, held, numa_of
-from memqos.node.behaviour.judged import Judged
+from memqos.node.behaviour.sample_findings import Judged
 
 __all__ = ["Placed", "Swapped"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.node.behaviour.judged import Judged
+from memqos.node.behaviour.sample_findings import Judged
 from memqos.runtime.base import ContainerStatus
 
 __all__ = ["OOM_EXIT_CODE", "OOM_REASON", "OomJudged", "exit_code_of_kill", "reason_of_kill"]

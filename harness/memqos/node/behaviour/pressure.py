@@ -21,9 +21,9 @@ from memqos.errors import UsageError
 from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour.conditions import SLACK, Sample, numa_of
 from memqos.node.behaviour.course import Course
-from memqos.node.behaviour.premises import broken_of
-from memqos.node.behaviour.squeezing import Squeeze, below_limit
-from memqos.node.behaviour.watched import WatchedContainer, container_of
+from memqos.node.behaviour.neighbour_demand import Squeeze, below_limit
+from memqos.node.behaviour.preconditions import broken_of
+from memqos.node.behaviour.watched_container import WatchedContainer, container_of
 from memqos.node.pods.population import Population
 from memqos.workload.command import Read, Touch
 from memqos.workload.report import Done

@@ -13,7 +13,7 @@ from memqos.engine.plan import Reason, kernel_revision
 from memqos.errors import EnvironmentNotAbleError, TargetError, UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion
-from memqos.node.behaviour.watched import WatchedContainer
+from memqos.node.behaviour.watched_container import WatchedContainer
 from memqos.probe.facts import ZSWAP_ENABLED
 from memqos.workload.command import Anon
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
 from memqos.enactor.base import AdmittedPod, Order
-from memqos.enactor.nobody import Nobody
+from memqos.enactor.observer import Nobody
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding, Setter, Verdict, subject_of
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, ContainerIds, Unsure, judged_files, outside_finding
@@ -22,7 +22,7 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod, QosClass
 from memqos.model.reading import CgroupReading, Reading
 from memqos.node.pods.setting_files import SettingFiles, unnamed_of_pod
-from memqos.node.pods.tracing import Tracing
+from memqos.node.pods.trace import Tracing
 from memqos.runtime.base import ContainerHandle, ContainerState, Runtime, SandboxHandle, SandboxSpec
 
 if TYPE_CHECKING:

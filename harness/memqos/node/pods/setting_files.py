@@ -9,7 +9,7 @@ from functools import cached_property
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Setter, subject_of
-from memqos.engine.answer.unnamed import Unnamed, unnamed_findings
+from memqos.engine.answer.unrequested_files import Unnamed, unnamed_findings
 from memqos.engine.cgroup.control_files import SUBTREE_CONTROL, setting_names
 from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
 from memqos.engine.translate.resources import OciResources

@@ -18,8 +18,8 @@ from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
 from memqos.node.pods.population import place_outside
-from memqos.node.pods.refusing import NAME, SUBJECT
-from memqos.node.requests.requesting import Requests
+from memqos.node.pods.refusal import NAME, SUBJECT
+from memqos.node.requests.container_requests import Requests
 from memqos.runtime.base import (
     ContainerHandle,
     ContainerSpec,

@@ -20,8 +20,8 @@ from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
 from memqos.node.behaviour.oom import OOM_EXIT_CODE
-from memqos.node.pods.refusing import SUBJECT
-from memqos.node.requests.in_words import over_bundles
+from memqos.node.pods.refusal import SUBJECT
+from memqos.node.requests.native_requests import over_bundles
 from memqos.runtime.base import ContainerHandle, ContainerState, Runtime, SpeaksDocker, SpeaksOci
 
 __all__ = ["FILES", "figure_finding", "oom_event_findings", "stats_findings", "stock_of"]

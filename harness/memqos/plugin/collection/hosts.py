@@ -17,9 +17,9 @@ from memqos.bundles.files import evidence_files, keep_evidence
 from memqos.errors import TargetError, UsageError
 from memqos.plugin.collection import host_program
 from memqos.plugin.collection.workers import check_copied
-from memqos.plugin.face.telling import Telling
-from memqos.plugin.given import Carried, files_to_carry, told_elsewhere
+from memqos.plugin.face.messages import Telling
 from memqos.plugin.keys import HOST, RESULTS, SETTINGS_KEY, host_of, is_run_of_suites
+from memqos.plugin.settings import Carried, files_to_carry, told_elsewhere
 
 __all__ = ["Hosts", "check_hosts", "host_address"]
 

@@ -18,8 +18,8 @@ import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from memqos.errors import MemqosError, UsageError
-from memqos.plugin.given import settings_given
 from memqos.plugin.keys import plain_id
+from memqos.plugin.settings import settings_given
 from memqos.report.bundle import LeftOut
 
 __all__ = ["CRASHES", "GROUPS", "OMITTED", "SHARES", "Sharing", "check_copied", "limit_workers", "tell_groups"]

@@ -18,7 +18,7 @@ from memqos.laboratory.station import Station, Stations
 from memqos.model.node import NodeFacts
 from memqos.ownership import end_with_parent
 from memqos.place.base import Place
-from memqos.plugin.face.telling import Telling
+from memqos.plugin.face.messages import Telling
 from memqos.plugin.keys import BUILDS, INTERRUPTION, LANE, RESULTS, SETTINGS_KEY, host_of, worker_id
 
 __all__ = ["Lane", "leaves", "turned_station"]

@@ -16,8 +16,8 @@ import pytest
 
 from memqos.config.systems import SystemKey
 from memqos.errors import MachineryError, MemqosError
-from memqos.plugin.collection.collecting import kubelet_id, system_of
-from memqos.plugin.face.telling import Telling
+from memqos.plugin.collection.parameters import kubelet_id, system_of
+from memqos.plugin.face.messages import Telling
 from memqos.plugin.keys import (
     ASKING,
     FAILED_BESIDE,

@@ -20,11 +20,11 @@ from memqos.laboratory.station import Station
 from memqos.model.pod import Pod
 from memqos.node.pods.foreign_writes import another
 from memqos.node.pods.population import Population
-from memqos.node.requests.ahead import ahead_of
-from memqos.node.requests.requesting import Requests
+from memqos.node.requests.concurrent_requests import ahead_of
+from memqos.node.requests.container_requests import Requests
 from memqos.node.requests.verbs import Outcomes, TogetherVerb
-from memqos.plugin.collection.collecting import system_of
-from memqos.plugin.face.telling import Telling
+from memqos.plugin.collection.parameters import system_of
+from memqos.plugin.face.messages import Telling
 from memqos.plugin.keys import FAILED_BESIDE, LANE, RESULTS, SETTINGS_KEY, FailedBeside, claim_of, needs_of
 from memqos.plugin.machines.lane import leaves
 from memqos.report.words import slug
@@ -43,7 +43,7 @@ def asked_ahead(
 ) -> Iterator[Callable[[str], Sequence[Finding]]]:
     """Gives the findings of requests by name, which the module's tests have as their parameter `qos_request`.
 
-    `memqos.node.requests.ahead` says how they are judged before they are asked for.
+    `memqos.node.requests.concurrent_requests` says how they are judged before they are asked for.
     As many cases are under way at a time as pods are started at a time, and one from where one failed beside another.
     Each keeps what it is judged by in the folder of its own test, whichever test runs just then. What a case looks at
     later is made before all others.

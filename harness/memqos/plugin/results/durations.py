@@ -21,7 +21,7 @@ from memqos.catalog.profiles import profile_names
 from memqos.clock import utc_now
 from memqos.config.table import BY_HANDLER, RUNTIMES
 from memqos.model.node import CgroupDriver
-from memqos.plugin.collection.collecting import shared_by
+from memqos.plugin.collection.parameters import shared_by
 from memqos.plugin.collection.workers import SHARES
 from memqos.plugin.keys import SETTINGS_KEY, phase_of, plain_id
 from memqos.report.outcome import Outcome, TestResult

@@ -13,7 +13,7 @@ import pytest
 
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import EnactorNotAbleError, MachineryError, MemqosError, NonconformanceError, UsageError
-from memqos.plugin.collection.collecting import system_of
+from memqos.plugin.collection.parameters import system_of
 from memqos.plugin.keys import (
     AGAIN,
     ATTRIBUTE,

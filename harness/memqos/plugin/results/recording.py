@@ -18,7 +18,7 @@ from memqos.errors import ExitCode, MachineryError, MemqosError, UsageError
 from memqos.interruption import Interruption
 from memqos.laboratory.evidence import Folder
 from memqos.laboratory.host import host, versions
-from memqos.plugin.collection.listed import not_seen
+from memqos.plugin.collection.known_deviations import not_seen
 from memqos.plugin.collection.workers import GROUPS, OMITTED
 from memqos.plugin.keys import (
     ATTRIBUTE,

@@ -24,11 +24,11 @@ from memqos.model.reading import FileText, Reading
 from memqos.node.behaviour.conditions import Sample
 from memqos.node.pods.population import Population
 
-__all__ = ["Premises", "began", "broken_of", "is_there", "premises_above", "premises_of"]
+__all__ = ["Preconditions", "began", "broken_of", "is_there", "premises_above", "premises_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Premises:
+class Preconditions:
     """These knobs of one container and of its pod, at least one, each planned for at least one of the two.
 
     enacted_by: what carried the plan out above containers. Raises UsageError for knobs that are not planned.
@@ -116,10 +116,10 @@ def broken_of(premises: Iterable[Finding]) -> str:
     return ""
 
 
-def premises_of(plan: Plan, knobs: Sequence[Knob], enacted_by: Setter) -> list[Premises]:
-    """These knobs of every app container of a plan; UsageError as of Premises."""
+def premises_of(plan: Plan, knobs: Sequence[Knob], enacted_by: Setter) -> list[Preconditions]:
+    """These knobs of every app container of a plan; UsageError as of Preconditions."""
     return [
-        Premises(pod=pod, planned=container, knobs=tuple(knobs), enacted_by=enacted_by)
+        Preconditions(pod=pod, planned=container, knobs=tuple(knobs), enacted_by=enacted_by)
         for pod in plan.pods
         for container in pod.containers
         if container.kind is ContainerKind.APP

@@ -9,9 +9,9 @@ from memqos.catalog.requests import AnyRequestCase, OciRequestCase, RequestCase
 from memqos.engine.answer.finding import Finding
 from memqos.errors import NonconformanceError, UnknownNameError
 from memqos.model.pod import Pod
-from memqos.node.requests.conversing import Conversation
-from memqos.node.requests.living import Life
-from memqos.node.requests.requesting import Requests
+from memqos.node.requests.container_requests import Requests
+from memqos.node.requests.cri_calls import Conversation
+from memqos.node.requests.lifecycle import Life
 from memqos.node.requests.verbs import perform, verbs_of
 
 __all__ = ["OF_TESTS", "findings_of"]

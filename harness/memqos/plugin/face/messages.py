@@ -16,7 +16,7 @@ from memqos.plugin.keys import plain_id, worker_id
 from memqos.plugin.pytest_internals import uncaptured
 
 if TYPE_CHECKING:
-    from memqos.face.showing import Face
+    from memqos.face.run_face import Face
 
 __all__ = ["Relay", "Telling"]
 

@@ -29,10 +29,10 @@ from memqos.model.pod import Pod
 from memqos.model.reading import Reading
 from memqos.model.topology import Fallback, fallback
 from memqos.node.behaviour.conditions import WATCHED_FILES
-from memqos.node.behaviour.hearing import Hearing
-from memqos.node.behaviour.premises import premises_of
-from memqos.node.behaviour.watched import WatchedContainer
-from memqos.node.behaviour.watching import Watch
+from memqos.node.behaviour.machine_feed import Hearing
+from memqos.node.behaviour.preconditions import premises_of
+from memqos.node.behaviour.watch import Watch
+from memqos.node.behaviour.watched_container import WatchedContainer
 from memqos.node.kubelet import KubeletVerbs
 from memqos.node.machine.daemon import Daemon, daemon_beside
 from memqos.node.machine.mounts import HugeVolume, huge_volume, memory_volume, mounted
@@ -51,10 +51,10 @@ from memqos.node.pods.foreign_writes import (
 )
 from memqos.node.pods.population import Population, read_population
 from memqos.node.pods.recorder import Recorder, weight_of
-from memqos.node.pods.resizing import Resized, Resizing, with_resources_of
+from memqos.node.pods.resize import Resized, Resizing, with_resources_of
 from memqos.node.pods.setting_files import SettingFiles
-from memqos.node.pods.tracing import Tracing
-from memqos.node.requests.requesting import Requests
+from memqos.node.pods.trace import Tracing
+from memqos.node.requests.container_requests import Requests
 from memqos.probe.facts import TargetFacts
 from memqos.probe.sampler import Sampler
 from memqos.runtime.base import Mount, Runtime

@@ -15,9 +15,9 @@ from memqos.model.node import CgroupDriver
 from memqos.model.path import ROOT
 from memqos.ownership import ProcessGroup
 from memqos.place.base import Health, KeptPlace, OfferedRuntime, PlaceState, RequestRecorder, Sources, offered
-from memqos.place.bringing import bring_images, bring_images_to_docker, bring_memwatch, compiler_for
 from memqos.place.discovery import MACHINE_LOGS, discovered, runtime_connected
 from memqos.place.guard import guarded
+from memqos.place.provisioning import bring_images, bring_images_to_docker, bring_memwatch, compiler_for
 from memqos.probe.facts import TargetFacts, target_facts
 from memqos.probe.sampler import MEMWATCH, GuestSampler, Sampler
 from memqos.runtime.base import Runtime

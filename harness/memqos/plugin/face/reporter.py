@@ -15,7 +15,7 @@ import pytest
 from memqos import claims
 from memqos.config.settings import unknown_variables
 from memqos.config.systems import systems_of
-from memqos.plugin.face.telling import Telling
+from memqos.plugin.face.messages import Telling
 from memqos.plugin.keys import SETTINGS_KEY, SHARD, WORKERS, is_ours, is_run_of_suites, phase_of, plain_id
 from memqos.plugin.pytest_internals import lacking, quiet, show_report
 from memqos.report.outcome import TestResult
@@ -23,7 +23,7 @@ from memqos.report.summary import shard_text
 from memqos.version import __version__
 
 if TYPE_CHECKING:
-    from memqos.face.showing import Face
+    from memqos.face.run_face import Face
     from memqos.face.text import Output
     from memqos.plugin.results.durations import Timekeeping
     from memqos.plugin.results.recording import Recording
@@ -90,7 +90,7 @@ class Facing:
 
     def _open(self) -> None:
         # Rich and the screens are imported only in a run that has a face.
-        from memqos.face.opening import opened_face
+        from memqos.face.choice import opened_face
         from memqos.face.text import Output
         from memqos.plugin.results.durations import Timekeeping
 
@@ -114,7 +114,7 @@ class Facing:
         """Say how much there is to do; under xdist workers tell it."""
         if self.face is None or self._is_distributed:
             return
-        from memqos.plugin.collection.collecting import system_of
+        from memqos.plugin.collection.parameters import system_of
 
         settings = self._config.stash[SETTINGS_KEY]
         ours = [item for item in session.items if is_ours(item)]
@@ -221,7 +221,7 @@ class Facing:
         """Cases, machines, and the time that they took before."""
         if self.face is None or self._times is None:
             return
-        from memqos.face.opening import outlook
+        from memqos.face.choice import outlook
 
         self._is_told = True
         option = self._config.option

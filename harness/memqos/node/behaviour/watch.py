@@ -23,12 +23,12 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.node.behaviour.conditions import Combined, Sample, Unfinished, both, either, ended, rises, work_done
 from memqos.node.behaviour.course import Course
-from memqos.node.behaviour.hearing import CALL_SECONDS, WATCH_SECONDS, Hearing
-from memqos.node.behaviour.pacing import Paces, Taking, taking_of, turns_of
-from memqos.node.behaviour.premises import Premises, premises_above
+from memqos.node.behaviour.machine_feed import CALL_SECONDS, WATCH_SECONDS, Hearing
+from memqos.node.behaviour.neighbour_demand import Aim, Before, squeeze_of
+from memqos.node.behaviour.pace import Paces, Taking, taking_of, turns_of
+from memqos.node.behaviour.preconditions import Preconditions, premises_above
 from memqos.node.behaviour.pressure import Exhausted, Pressed, Together, exhaustion_of, scores_of
-from memqos.node.behaviour.squeezing import Aim, Before, squeeze_of
-from memqos.node.behaviour.watched import Awaited, Sees, WatchedContainer, container_of
+from memqos.node.behaviour.watched_container import Awaited, Sees, WatchedContainer, container_of
 from memqos.node.machine.shortage import by_generations, spare
 from memqos.node.pods.population import Population
 from memqos.target.base import Target
@@ -193,7 +193,7 @@ class Watch:
         self._population: Population | None = None
         self._containers = hearing.containers
 
-    def begin(self, population: Population, rests_on: Sequence[Premises], controls: Mapping[str, Control]) -> None:
+    def begin(self, population: Population, rests_on: Sequence[Preconditions], controls: Mapping[str, Control]) -> None:
         """Take the containers of these premises as those that are watched, now that they run."""
         self._population = population
         for premises in rests_on:

@@ -13,7 +13,7 @@ import pytest
 
 from memqos.config.settings import Settings
 from memqos.errors import UsageError
-from memqos.plugin.collection.collecting import kubelet_id, shared_by, system_of
+from memqos.plugin.collection.parameters import kubelet_id, shared_by, system_of
 from memqos.plugin.keys import SETTINGS_KEY, SHARD, USAGE, is_ours
 from memqos.report.outcome import Outcome
 
@@ -121,7 +121,7 @@ class Parting:
             output[SHARD_OUTPUT] = dict(told)
 
     def _shard_of(self, items: list[pytest.Item]) -> list[pytest.Item]:
-        from memqos.plugin.collection.parting import divided
+        from memqos.plugin.collection.selection import divided
         from memqos.plugin.results.durations import expected_durations
 
         shard = self._settings.shard

@@ -21,9 +21,9 @@ from memqos.engine.translate.versions import RuntimeName
 from memqos.errors import DeadlineError, MachineryError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
-from memqos.node.pods.refusing import NAME, SUBJECT
+from memqos.node.pods.refusal import NAME, SUBJECT
+from memqos.node.requests.container_requests import Requests
 from memqos.node.requests.containers import Containers, observed, soon
-from memqos.node.requests.requesting import Requests
 from memqos.node.requests.verbs import Outcomes, Waiting, Within, anywhere, passed, settled, together, verb
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.target.base import Target, checked

@@ -33,7 +33,7 @@ from memqos.engine.translate.versions import BUNDLES
 from memqos.errors import DeadlineError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
-from memqos.node.pods.refusing import refused_finding
+from memqos.node.pods.refusal import refused_finding
 from memqos.runtime.base import ContainerHandle, Runtime
 from memqos.target.base import Target
 

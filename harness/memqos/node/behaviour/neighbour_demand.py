@@ -16,7 +16,7 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.errors import UsageError
 from memqos.model.knob import Bytes, Knob
-from memqos.node.behaviour.watched import WatchedContainer
+from memqos.node.behaviour.watched_container import WatchedContainer
 
 __all__ = ["Aim", "Before", "Squeeze", "below_limit", "squeeze_of"]
 

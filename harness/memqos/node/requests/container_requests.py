@@ -16,7 +16,7 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import SYSTEM_CLOCK, Deadline, wait
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
-from memqos.engine.answer.unnamed import Unnamed, unnamed_findings
+from memqos.engine.answer.unrequested_files import Unnamed, unnamed_findings
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, PROCESSES, judge_cgroup, outside_finding
 from memqos.engine.cgroup.control_files import SUBTREE_CONTROL, is_unknown_file
 from memqos.engine.kubelet import Kubelet
@@ -43,7 +43,7 @@ from memqos.model.pod import Container
 from memqos.model.reading import FileText, NoFile, Reading
 from memqos.node.pods.population import Population, place_outside, still_runs
 from memqos.node.pods.recorder import Recorder
-from memqos.node.pods.refusing import (
+from memqos.node.pods.refusal import (
     NAME,
     SUBJECT,
     no_update,
@@ -55,7 +55,7 @@ from memqos.node.pods.refusing import (
     unchecked_update,
 )
 from memqos.node.pods.setting_files import SettingFiles, huge_pages_of
-from memqos.node.requests.in_words import ask_for_container, ask_for_update
+from memqos.node.requests.native_requests import ask_for_container, ask_for_update
 from memqos.node.requests.reported import oom_event_findings, stats_findings
 from memqos.node.requests.surroundings import (
     CONTROLLERS,

@@ -10,7 +10,7 @@ from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
 from memqos.engine.answer.finding import Finding, Loss, Verdict, subject_of
 from memqos.model.knob import Knob
 from memqos.node.behaviour.conditions import PEAKS, Sample, amounts_of
-from memqos.node.behaviour.premises import Premises, began, broken_of
+from memqos.node.behaviour.preconditions import Preconditions, began, broken_of
 
 __all__ = ["Judged"]
 
@@ -29,7 +29,7 @@ class Judged:
     commands: how many of the workload's commands come to an end. threads: how many use memory beside each other.
     """
 
-    rests_on: Premises
+    rests_on: Preconditions
     samples: tuple[Sample, ...]
     losses: Mapping[tuple[str, str], Loss] = field(default_factory=dict)
     commands: int = 0

@@ -10,9 +10,9 @@ from memqos.enactor.base import Patience
 from memqos.enactor.registry import MEMQOS, KubeletAccess, Maker, Site, make_enactor
 from memqos.engine.translate.versions import Runtimes
 from memqos.model.node import CgroupDriver, NodeFacts
+from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.occupancy import Tidying, Vital
 from memqos.node.pods.recorder import Recorder
-from memqos.node.under_test import NodeUnderTest
 from memqos.place.base import Place
 from memqos.runtime.base import Runtime
 from memqos.target.base import Target

@@ -11,7 +11,7 @@ from memqos.errors import MachineryError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
-from memqos.node.behaviour.watched import WatchedContainer
+from memqos.node.behaviour.watched_container import WatchedContainer
 from memqos.node.pods.population import place_outside
 from memqos.node.pods.recorder import Recorder
 from memqos.probe.looks import Appended, Failed, Look, Said, Spoken

@@ -20,10 +20,10 @@ from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.node.behaviour.oom import OOM_EXIT_CODE, exit_code_of_kill, reason_of_kill
-from memqos.node.pods.refusing import NAME, SUBJECT
+from memqos.node.pods.refusal import NAME, SUBJECT
+from memqos.node.requests.container_requests import Requests
 from memqos.node.requests.containers import Containers, observed, soon
 from memqos.node.requests.reported import FILES, figure_finding, stock_of
-from memqos.node.requests.requesting import Requests
 from memqos.node.requests.verbs import verb
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.workload.command import PROGRAM, Anon, Hold, arguments

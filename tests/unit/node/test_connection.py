@@ -8,7 +8,7 @@ from memqos.engine.answer.finding import Setter
 from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver
-from memqos.node.on_place import node_on
+from memqos.node.connection import node_on
 from memqos.place.fake import FakePlace
 from tests.unit.node.fakes import Log, kubelet, pod
 

@@ -296,7 +296,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in ours:
             check_markers(item)
         if lists := config.stash[SETTINGS_KEY].known:
-            from memqos.plugin.collection.listed import check_claims_of_lists
+            from memqos.plugin.collection.known_deviations import check_claims_of_lists
 
             check_claims_of_lists(lists, ours[0].path.parent.parent)
     except UsageError as error:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from memqos.engine.answer.finding import Subject
+from memqos.face.run_face import Face, Tone
 from memqos.face.services import GitHub
-from memqos.face.showing import Face, Tone
 from memqos.report.outcome import Outcome
 from tests.unit.face.made import HandClock, Remembering, deviating
 from tests.unit.report.sample import result

@@ -20,7 +20,7 @@ from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText, NoFile, Reading
 from memqos.node.behaviour.conditions import Combined, Condition, Sample, work_done
 from memqos.node.behaviour.course import Course
-from memqos.node.behaviour.premises import Premises, is_there
+from memqos.node.behaviour.preconditions import Preconditions, is_there
 from memqos.node.behaviour.throttling import ENTRY, Entering, patience
 from memqos.node.pods.foreign_writes import bound_container, limited_container, refused_limit
 from memqos.runtime.base import ContainerHandle, ContainerState, ContainerStatus
@@ -49,7 +49,7 @@ class Sampled:
     """
 
     def __init__(
-        self, *, key: str, premises: Premises, handle: ContainerHandle, path: CgroupPath, args: Sequence[str]
+        self, *, key: str, premises: Preconditions, handle: ContainerHandle, path: CgroupPath, args: Sequence[str]
     ) -> None:
         self.path = path
         self.key = key
@@ -212,7 +212,7 @@ class WatchedContainer(Sampled):
         exec_: Callable[[ContainerHandle, tuple[str, ...], float], str],
         update: Callable[[ContainerHandle, ContainerResources], None],
         key: str,
-        premises: Premises,
+        premises: Preconditions,
         handle: ContainerHandle,
         path: CgroupPath,
         args: Sequence[str],

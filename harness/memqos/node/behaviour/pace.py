@@ -23,9 +23,9 @@ from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
 from memqos.engine.answer.finding import Finding, Verdict, subject_of
 from memqos.engine.cgroup.protection import Effective
 from memqos.errors import UsageError
+from memqos.node.behaviour.neighbour_demand import Squeeze
 from memqos.node.behaviour.pressure import Refaulting, exposed, gave_way_meanwhile
-from memqos.node.behaviour.squeezing import Squeeze
-from memqos.node.behaviour.watched import WatchedContainer, container_of
+from memqos.node.behaviour.watched_container import WatchedContainer, container_of
 from memqos.workload.command import Anon, Command, File, Free, Hold, Read
 from memqos.workload.report import Done, ReportLine
 
