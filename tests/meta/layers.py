@@ -32,6 +32,7 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
     # L4: machines that are booted, load, observation, enforcement
     "vm": frozenset({"errors", "plain_file", "clock", "model", "target", "ownership"}),
+    "vm.architecture": frozenset(),
     "vm.host": frozenset({"errors", "clock"}),
     "vm.cache": frozenset({"errors", "clock", "vm.host"}),
     "vm.qemu": frozenset(
@@ -45,7 +46,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "vm.image": frozenset(
         {
             "errors", "clock", "model", "ownership", "target", "vm.host", "vm.cache", "vm.qemu", "vm.guest",
-            "vm.profile", "vm.options",
+            "vm.profile", "vm.options", "vm.architecture",
         }
     ),
     "vm.checkpoint": frozenset({"errors", "clock", "model", "target", "vm.host", "vm.cache", "vm.qemu"}),

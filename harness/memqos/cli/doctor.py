@@ -30,9 +30,9 @@ from memqos.cli.terminal import say
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.errors import EnvironmentNotAbleError, ExitCode
 from memqos.model.topology import Topology
-from memqos.place.provisioning import COMPILERS
 from memqos.runtime.base import ContainerSpec, SandboxSpec
 from memqos.runtime.cri import CriRuntime, connect
+from memqos.vm.architecture import ARCHITECTURES
 from memqos.vm.boot import boot
 from memqos.vm.cache.entry import list_images
 from memqos.vm.cache.store import Cache, default_cache
@@ -308,8 +308,8 @@ def check_processor(machine: str, others: Sequence[str]) -> Check:
 def compilers_found() -> tuple[str, ...]:
     """The CPUs, as `uname -m` prints them, for which this host has a cross compiler."""
     path = search_path(os.environ)
-    others = {machine: cross for machine, (_, cross) in COMPILERS.items() if machine != platform.machine()}
-    return tuple(machine for machine, cross in others.items() if shutil.which(cross, path=path))
+    others = [one for one in ARCHITECTURES if one.machine != platform.machine()]
+    return tuple(one.machine for one in others if shutil.which(one.compiler, path=path))
 
 
 def looked_at(name: str, check: Callable[[], Check]) -> Check:

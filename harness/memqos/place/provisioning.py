@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import platform
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 from memqos.catalog.profiles import load_profile
 from memqos.clock import Deadline
-from memqos.errors import EnvironmentNotAbleError, MachineryError, RuntimeCallError, UnfitFileError
+from memqos.errors import EnvironmentNotAbleError, MissingProgramError, RuntimeCallError, UnfitFileError
 from memqos.model.node import CgroupDriver
 from memqos.place.base import OfferedRuntime
 from memqos.place.guard import FOLDER, Guard
@@ -21,13 +14,12 @@ from memqos.probe.sampler import MEMWATCH
 from memqos.runtime.cri import CriRuntime, connect
 from memqos.runtime.docker import connect_docker
 from memqos.target.base import Target, checked
-from memqos.vm.host.programs import find_program, search_path
-from memqos.vm.image.recipe import compile_arguments, container_image, container_image_name, root_of
+from memqos.vm.architecture import architecture_of_machine
+from memqos.vm.image.compiler import Compiler, compile_program, find_compiler
+from memqos.vm.image.recipe import container_image, container_image_name, root_of
 from memqos.vm.profile import Program
 
 __all__ = [
-    "COMPILERS",
-    "Compiler",
     "bring_images",
     "bring_images_served",
     "bring_images_to_docker",
@@ -44,48 +36,31 @@ before=$1; shift
 """
 """Removes the images that were not there before: those of ours, and what CRI keeps beside each by its id."""
 
-COMPILE_SECONDS = 120.0
-
-COMPILERS = {
-    "x86_64": ("amd64", "x86_64-linux-gnu-gcc"),
-    "aarch64": ("arm64", "aarch64-linux-gnu-gcc"),
-    "ppc64le": ("ppc64le", "powerpc64le-linux-gnu-gcc"),
-    "riscv64": ("riscv64", "riscv64-linux-gnu-gcc"),
-    "s390x": ("s390x", "s390x-linux-gnu-gcc"),
-}
-"""What `uname -m` prints to the architecture that images name (OCI image-spec, GOARCH), and to Debian's compiler."""
-
-
-@dataclass(frozen=True, slots=True)
-class Compiler:
-    """What makes programs for one machine: architecture is the image's, program a path on this host."""
-
-    architecture: str
-    program: Path
-
 
 def compiler_for(target: Target, *, deadline: Deadline) -> Compiler:
-    """The compiler for a machine's CPU: gcc for one like this host's, else the cross compiler.
+    """The compiler for a machine's CPU.
 
     Raises EnvironmentNotAbleError, before anything is done to the machine, for a CPU that no compiler here makes
-    programs for; MissingProgramError without gcc.
+    programs for.
     """
     machine = checked(target.run(["uname", "-m"], deadline=deadline), where=target.address).text.strip()
-    architecture, cross = COMPILERS.get(machine, ("", ""))
-    if architecture and machine == platform.machine():
-        return Compiler(architecture, find_program("gcc"))
-    found = shutil.which(cross, path=search_path(os.environ)) if cross else None
-    if found is None:
+    architecture = architecture_of_machine(machine)
+    if architecture is None:
         raise EnvironmentNotAbleError(
-            f"the machine's CPU is {machine[:40]}, this host's is {platform.machine()}, and this host has no "
-            "compiler for it: memqos needs one for the programs that it brings.",
+            f"the machine's CPU is {machine[:40]}, for which memqos has no compiler: it needs one for the programs "
+            "that it brings.",
             where=target.address,
-            next_step=f"Install {cross} (Debian: gcc-{cross.removesuffix('-gcc').replace('_', '-')}), or run memqos on "
-            "a host with that CPU."
-            if cross
-            else "Run memqos on a host with that CPU.",
+            next_step="Run memqos on a host with that CPU.",
         )
-    return Compiler(architecture, Path(found))
+    try:
+        return find_compiler(architecture)
+    except MissingProgramError as error:
+        raise MissingProgramError(
+            f"memqos brings programs of its own to the machine, and {error.what}",
+            where=target.address,
+            next_step=f"{error.next_step}. Or run memqos on a host with that CPU.",
+            data=error.data,
+        ) from error
 
 
 def bring_memwatch(target: Target, compiler: Compiler, *, deadline: Deadline) -> str:
@@ -95,7 +70,7 @@ def bring_memwatch(target: Target, compiler: Compiler, *, deadline: Deadline) ->
     place = f"{FOLDER}/memwatch"
     [program] = [one for one in load_profile(PROFILE).probes if one.name == "memwatch"]
     checked(target.run(["mkdir", "-p", FOLDER], deadline=deadline), where=target.address)
-    target.write(place, _compiled(program, compiler), deadline=deadline, mode=0o755)
+    target.write(place, compile_program(program, compiler), deadline=deadline, mode=0o755)
     return place
 
 
@@ -155,7 +130,7 @@ def bring_images_to_docker(
         for program in load_profile(PROFILE).programs:
             name = container_image_name(program.name)
             if program.name != "pause" and not engine.has_image(name, deadline=deadline):
-                root = root_of(program.name, _compiled(program, compiler))
+                root = root_of(program.name, compile_program(program, compiler))
                 engine.import_image(name, program.name, root, deadline=deadline)
 
 
@@ -174,7 +149,9 @@ def _import(
     """Give containerd the images of these programs, by these names."""
     for program, names in missing:
         own = container_image_name(program.name)
-        archive = container_image(program.name, _compiled(program, compiler), architecture=compiler.architecture)
+        archive = container_image(
+            program.name, compile_program(program, compiler), architecture=compiler.architecture.name
+        )
         checked(target.run([*_ctr(socket), "import", "-"], stdin=archive, deadline=deadline), where=target.address)
         for name in names:
             if name != own:
@@ -196,17 +173,3 @@ def _sandbox_image(runtime: CriRuntime, *, deadline: Deadline) -> str:
     configuration = runtime.configuration(deadline=deadline)
     pinned = configuration.get("pinnedImages") or {}
     return str(configuration.get("sandboxImage") or pinned.get("sandbox") or container_image_name("pause"))
-
-
-def _compiled(program: Program, compiler: Compiler) -> bytes:
-    """The program's static binary, which needs nothing but a kernel where it runs."""
-    with tempfile.TemporaryDirectory(prefix="memqos-") as name:
-        folder = Path(name)
-        for source in program.sources:
-            (folder / source.name).write_bytes(source.content)
-        sources = [str(path) for path in sorted(folder.glob("*.c"))]
-        argv = compile_arguments(str(compiler.program), sources, str(folder / "program"))
-        told = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=COMPILE_SECONDS)
-        if told.returncode != 0:
-            raise MachineryError(f"{program.name} does not compile: {told.stderr.strip()[-600:]}")
-        return (folder / "program").read_bytes()

@@ -10,13 +10,15 @@ from memqos.model.node import CgroupDriver
 from memqos.place import discovery
 from memqos.place.discovery import discovered
 from memqos.place.guard import guarded
-from memqos.place.provisioning import Compiler, bring_images_to_docker
+from memqos.place.provisioning import bring_images_to_docker
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
 from memqos.target.local import LocalTarget
+from memqos.vm.architecture import AMD64
+from memqos.vm.image.compiler import Compiler
 from tests.unit.place.test_guard import World, world  # noqa: F401 - the fixture
 from tests.unit.runtime.test_docker import Engine, engine  # noqa: F401 - the fixture
 
-GCC = Compiler("amd64", Path("/usr/bin/gcc"))
+GCC = Compiler(AMD64, Path("/usr/bin/gcc"))
 INFO = {
     "CgroupDriver": "systemd",
     "DockerRootDir": "/var/lib/docker",

@@ -21,6 +21,7 @@ from memqos.errors import EnvironmentNotAbleError, ImageError
 from memqos.model.topology import Topology, Zone
 from memqos.ownership import ProcessGroup
 from memqos.target.base import Target, checked
+from memqos.vm.architecture import AMD64
 from memqos.vm.cache import entry
 from memqos.vm.cache.entry import Image, load_image
 from memqos.vm.cache.store import (
@@ -38,6 +39,7 @@ from memqos.vm.guest.view import kernel_config_of, packages_of, versions_of
 from memqos.vm.host.programs import Qemu, find_program, find_qemu, need_namespaces, search_path
 from memqos.vm.host.progress import SILENT, Progress, step
 from memqos.vm.image import recipe
+from memqos.vm.image.compiler import Compiler, compile_program, find_compiler
 from memqos.vm.image.recipe import Mirror, container_image
 from memqos.vm.profile import Profile, Program
 from memqos.vm.qemu.accelerator import choose_accelerator
@@ -245,8 +247,9 @@ class Build:
             ProcessGroup(folders=(self.work, trees), grace=10) as group,
         ):
             with step(self.progress, "compile the workload"):
-                programs = {program.name: self.compile(group, program) for program in self.profile.programs}
-                probes = {program.name: self.compile(group, program) for program in self.profile.probes}
+                compiler = find_compiler(AMD64)
+                programs = {one.name: self.compile(group, one, compiler) for one in self.profile.programs}
+                probes = {one.name: self.compile(group, one, compiler) for one in self.profile.probes}
             with step(
                 self.progress, f"install Debian {self.profile.suite} with {len(self.profile.packages) + 1} packages"
             ):
@@ -272,15 +275,9 @@ class Build:
             entry.seal_image(finished, {"profile": self.profile.name, "suite": self.profile.suite, **facts})
         return finished
 
-    def compile(self, group: ProcessGroup, program: Program) -> bytes:
+    def compile(self, group: ProcessGroup, program: Program, compiler: Compiler) -> bytes:
         """One program of ours."""
-        folder, binary = self.work / f"{program.name}.src", self.work / program.name
-        folder.mkdir()
-        for source in program.sources:
-            (folder / source.name).write_bytes(source.content)
-        sources = [str(path) for path in sorted(folder.glob("*.c"))]
-        self.tool(group, recipe.compile_arguments(str(find_program("gcc")), sources, str(binary)))
-        return binary.read_bytes()
+        return compile_program(program, compiler, run=lambda argv: self.tool(group, argv))
 
     def make_keys(self, finished: Path) -> recipe.Keys:
         """The guest's host key, and the file by which ssh knows it."""

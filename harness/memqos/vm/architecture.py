@@ -1,0 +1,48 @@
+"""The CPU architectures that memqos makes programs and machines for, with the name each field gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["AMD64", "ARCHITECTURES", "Architecture", "architecture_of_machine"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """One CPU architecture.
+
+    name: as container images spell it (OCI image-spec, GOARCH). machine: what `uname -m` prints. debian: dpkg's name.
+    gnu: the triplet that Debian's cross compiler and its libraries are named by.
+    """
+
+    name: str
+    machine: str
+    debian: str
+    gnu: str
+
+    @property
+    def compiler(self) -> str:
+        """The cross compiler's program."""
+        return f"{self.gnu}-gcc"
+
+    @property
+    def compiler_packages(self) -> tuple[str, str]:
+        """The Debian packages that bring the cross compiler and a static C library for it."""
+        return f"gcc-{self.gnu.replace('_', '-')}", f"libc6-dev-{self.debian}-cross"
+
+
+AMD64 = Architecture(name="amd64", machine="x86_64", debian="amd64", gnu="x86_64-linux-gnu")
+
+ARCHITECTURES: tuple[Architecture, ...] = (
+    AMD64,
+    Architecture(name="arm64", machine="aarch64", debian="arm64", gnu="aarch64-linux-gnu"),
+    Architecture(name="ppc64le", machine="ppc64le", debian="ppc64el", gnu="powerpc64le-linux-gnu"),
+    Architecture(name="riscv64", machine="riscv64", debian="riscv64", gnu="riscv64-linux-gnu"),
+    Architecture(name="s390x", machine="s390x", debian="s390x", gnu="s390x-linux-gnu"),
+)
+"""All that Debian has a cross compiler for and a container runtime runs on."""
+
+
+def architecture_of_machine(machine: str) -> Architecture | None:
+    """The architecture that `uname -m` prints this for; None for one that memqos makes no programs for."""
+    return next((one for one in ARCHITECTURES if one.machine == machine), None)
