@@ -39,7 +39,7 @@ from memqos.bundles.suite_score import suite_score
 from memqos.cli.terminal import say, say_document
 from memqos.errors import ExitCode, UsageError
 from memqos.page.building import page_html
-from memqos.report import ci_results, markdown, matrix, summary
+from memqos.report import ci_results, markdown, matrix, summary, tap
 from memqos.report.bundle import Results
 from memqos.report.compatibility import compatibility_markdown, compatibility_of
 from memqos.report.markdown import support_badges, support_markdown, support_of
@@ -278,6 +278,31 @@ def as_junit(results: tuple[Path, ...], output: str) -> None:
     with _read(results) as read:
         _note([read])
         _put(ci_results.junit_xml(read.bundle), output)
+
+
+@command.command(name="tap")
+@_results
+@_output("-")
+@click.option(
+    "--tap-version",
+    type=click.Choice([str(one) for one in tap.VERSIONS]),
+    default=str(tap.VERSIONS[0]),
+    show_default=True,
+    help="Write this version of the protocol; some consumers, such as Perl's prove 3.44, read only 13.",
+)
+def as_tap(results: tuple[Path, ...], output: str, *, tap_version: str) -> None:
+    """Write TAP (Test Anything Protocol) for suites that read it: a test point for each case.
+
+    Not observable is ok with SKIP, a known deviation not ok with TODO.
+
+    \b
+    Examples:
+      memqos report tap results/TIME -o memqos.tap
+      memqos report tap results/TIME --tap-version 13 | prove --exec cat /dev/stdin
+    """
+    with _read(results) as read:
+        _note([read])
+        _put(tap.tap_text(read.bundle, version=int(tap_version)), output)
 
 
 @command.command(name="markdown")

@@ -89,7 +89,7 @@ def test_a_signature_outlives_a_key_that_cannot_sign(capsys, tmp_path, sealed, k
 
 
 @pytest.mark.parametrize("name", ["bundle.json", "findings.jsonl", "run.json", "SHA256SUMS"])
-@pytest.mark.parametrize("verb", ["html", "junit", "markdown", "badge", "support"])
+@pytest.mark.parametrize("verb", ["html", "junit", "tap", "markdown", "badge", "support"])
 def test_no_report_takes_the_place_of_what_a_run_wrote(capsys, sealed, verb, name):
     before = (sealed / "bundle.json").read_bytes()
     assert run(["report", verb, str(sealed), "-o", str(sealed / name)]) == 4

@@ -60,7 +60,7 @@ def test_a_gate_is_not_passed_by_a_run_that_observed_nothing(said, tmp_path):
     assert said("compare", TRIXIE, empty)[0] == 0
 
 
-@pytest.mark.parametrize("verb", ["junit", "badge"])
+@pytest.mark.parametrize("verb", ["junit", "tap", "badge"])
 def test_what_is_missing_is_noted_where_a_report_has_no_room_for_it(said, tmp_path, verb):
     killed = copied(tmp_path / "killed", killed=True)
 

@@ -32,6 +32,7 @@ ANSWERS = {
     "expect": ("expect", "pod.yaml", "--kubernetes", "1.36"),
     "expect-json": ("expect", "pod.yaml", "--kubernetes", "1.36", "--json"),
     "junit": ("report", "junit", str(TRIXIE)),
+    "tap": ("report", "tap", str(TRIXIE)),
     "markdown": ("report", "markdown", str(TRIXIE)),
     "badge": ("report", "badge", str(TRIXIE)),
     "show": ("report", "show", str(TRIXIE)),
