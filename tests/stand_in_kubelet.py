@@ -111,10 +111,19 @@ class StandInKubelet:
     def _call(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self._url}{path}", data=data, method=method)  # noqa: S310
-        with urllib.request.urlopen(request, timeout=10) as reply:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
             return json.load(reply)
 
     def _run(self) -> None:
+        try:
+            self._work()
+        except SystemExit:
+            self.returncode = 2
+        except BaseException:
+            self.returncode = 3
+            raise
+
+    def _work(self) -> None:
         if not self._call("GET", "/api/v1/nodes")["items"]:
             self._call("POST", "/api/v1/nodes", NODE)
         while not self._ends.wait(0.005):

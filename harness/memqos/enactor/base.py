@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from memqos.clock import SYSTEM_CLOCK, Clock, Deadline
 from memqos.engine.answer.finding import Setter
@@ -38,10 +38,12 @@ __all__ = [
     "AdmittedPod",
     "Enactment",
     "Enactor",
+    "KubeletAnswers",
     "Order",
     "Patience",
     "RefusedRequest",
     "Steering",
+    "not_able",
     "require",
     "steering",
 ]
@@ -145,12 +147,14 @@ class Ability(StrEnum):
 
     STEER: start workloads that take commands. RESIZE: resize a pod in place. RECONCILE: write a pod's cgroup anew.
     SUCCEED: come back with another configuration or release over pods that run on.
+    ANSWER: be a kubelet, with endpoints and a status of its pods that can be read (`Enactor.answers`).
     """
 
     STEER = "steer"
     RESIZE = "resize"
     RECONCILE = "reconcile"
     SUCCEED = "succeed"
+    ANSWER = "answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +258,18 @@ class Enactment(Protocol):
         ...
 
 
+class KubeletAnswers(Protocol):
+    """What a kubelet says about itself and its pods."""
+
+    def objects(self, version: str, resource: str) -> list[dict[str, Any]]:
+        """All API objects of a resource ("v1", "pods"), with the status that the kubelet reports."""
+        ...
+
+    def fetched(self, url: str, *, seconds: float) -> str:
+        """What an endpoint of the machine answers to GET; MachineryError for one that does not answer in time."""
+        ...
+
+
 class Enactor(Protocol):
     """Makes plans true on one place."""
 
@@ -264,6 +280,10 @@ class Enactor(Protocol):
 
     def why_not(self, ability: Ability) -> str:
         """Why it does not do this, with what does instead; "" if it does."""
+        ...
+
+    def answers(self) -> KubeletAnswers:
+        """The kubelet that it is; EnactorNotAbleError without Ability.ANSWER."""
         ...
 
     def begin(self, name: str) -> Enactment:
@@ -277,5 +297,10 @@ class Enactor(Protocol):
 
 def require(enactor: Enactor, ability: Ability) -> None:
     """EnactorNotAbleError unless the enactor does this."""
-    if why := enactor.why_not(ability):
-        raise EnactorNotAbleError(why, data={"ability": ability.value})
+    if enactor.why_not(ability):
+        raise not_able(enactor, ability)
+
+
+def not_able(enactor: Enactor, ability: Ability) -> EnactorNotAbleError:
+    """The error of an enactor that lacks this ability, with its reason."""
+    return EnactorNotAbleError(enactor.why_not(ability), data={"ability": ability.value})

@@ -59,6 +59,7 @@ def check_enactor_contract(factory: Callable[[], AbstractContextManager[EnactorC
                 _makes_true(case, enactment, case.order)
             _reconciles_or_refuses(case, enactment)
             _resizes_or_refuses(case, enactment)
+            _answers_or_refuses(case)
         finally:
             enactment.clear()
         _promise(not enactment.pods, "pods that were cleared away are no longer reported")
@@ -131,6 +132,17 @@ def _resizes_or_refuses(case: EnactorCase, enactment: Enactment) -> None:
     )
     _promise(enactment.pods[resize.uid].pod == case.desired, "a pod that was resized is reported with its new size")
     _holds(case, enactment, case.resized.after)
+
+
+def _answers_or_refuses(case: EnactorCase) -> None:
+    try:
+        answers = case.enactor.answers()
+    except EnactorNotAbleError:
+        _promise(bool(case.enactor.why_not(Ability.ANSWER)), "an enactor that is no kubelet says so")
+        return
+    _promise(not case.enactor.why_not(Ability.ANSWER), "an enactor that answers does not say that it cannot")
+    pods = {one["metadata"]["uid"] for one in answers.objects("v1", "pods")}
+    _promise(pods == {pod.uid for pod in case.order.plan.pods}, "a kubelet reports the pods that it was given")
 
 
 def _texts(reading: Reading) -> Mapping[str, Mapping[str, object]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from memqos.enactor.base import Ability, AdmittedPod, Order, require
+from memqos.enactor.base import Ability, AdmittedPod, KubeletAnswers, Order, not_able, require
 from memqos.engine.answer.finding import Setter
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep
@@ -20,6 +20,11 @@ from memqos.runtime.base import ContainerHandle, SandboxHandle, SandboxSpec
 from memqos.runtime.fake_cgroups import FakeCgroups
 
 __all__ = ["FakeEnactment", "FakeKubelet"]
+
+_WHY_NOT = {
+    Ability.STEER: "nothing runs here that could take commands.",
+    Ability.ANSWER: "nothing runs here that could answer.",
+}
 
 
 class FakeKubelet:
@@ -35,8 +40,12 @@ class FakeKubelet:
         self.broken = broken
 
     def why_not(self, ability: Ability) -> str:
-        """Nothing runs that could take commands."""
-        return "nothing runs here that could take commands." if ability is Ability.STEER else ""
+        """Nothing runs that could take commands or answer."""
+        return _WHY_NOT.get(ability, "")
+
+    def answers(self) -> KubeletAnswers:
+        """EnactorNotAbleError: there is no process."""
+        raise not_able(self, Ability.ANSWER)
 
     def begin(self, name: str) -> FakeEnactment:  # noqa: ARG002 - memory is not shared
         """Nothing yet."""

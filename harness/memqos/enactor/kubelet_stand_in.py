@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enactor.admission import Admission, patience_with_pods, refused_request, start_container, update_container
-from memqos.enactor.base import Ability, AdmittedPod, Order, Patience
+from memqos.enactor.base import Ability, AdmittedPod, KubeletAnswers, Order, Patience, not_able
 from memqos.enforce.apply import Enforcement, find_leftovers
 from memqos.engine.answer.finding import Setter
 from memqos.engine.cgroup.layout import Layout
@@ -24,6 +24,7 @@ from memqos.runtime.base import Runtime
 __all__ = ["KubeletsPlace"]
 
 STEP_SECONDS = 60.0
+_NO_KUBELET = "memqos is in the kubelet's place: give --kubelet-binary PATH and a CRI runtime"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,9 +256,13 @@ class KubeletsPlace:
             runtime=runtime, tree=tree, layout=layout, parallel=parallel, patience=patience or patience_with_pods()
         )
 
-    def why_not(self, ability: Ability) -> str:  # noqa: ARG002
-        """Nothing: it does all of it."""
-        return ""
+    def why_not(self, ability: Ability) -> str:
+        """It does all that a kubelet does to cgroups and pods, and has no endpoints."""
+        return _NO_KUBELET if ability is Ability.ANSWER else ""
+
+    def answers(self) -> KubeletAnswers:
+        """EnactorNotAbleError: there is no kubelet."""
+        raise not_able(self, Ability.ANSWER)
 
     def begin(self, name: str) -> Standing:
         """Nothing yet; the cgroups that come are marked with this name."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from memqos.enactor.base import Ability, AdmittedPod, Order, require
+from memqos.enactor.base import Ability, AdmittedPod, KubeletAnswers, Order, not_able, require
 from memqos.engine.answer.finding import Setter
 from memqos.engine.plan import Plan, PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep
@@ -23,6 +23,7 @@ _WHY_NOT = {
     Ability.RESIZE: "memqos only reads pods here: resize them through their cluster.",
     Ability.RECONCILE: "memqos only reads cgroups here: the kubelet writes them.",
     Ability.SUCCEED: "memqos only observes the kubelet here: restart it yourself.",
+    Ability.ANSWER: "memqos only reads cgroups here, and asks no kubelet.",
 }
 
 
@@ -40,6 +41,10 @@ class Nobody:
     def why_not(self, ability: Ability) -> str:
         """What is only read changes by others alone."""
         return _WHY_NOT[ability]
+
+    def answers(self) -> KubeletAnswers:
+        """EnactorNotAbleError: no kubelet is asked."""
+        raise not_able(self, Ability.ANSWER)
 
     def begin(self, name: str) -> Seen:  # noqa: ARG002 - it leaves nothing behind
         """Nothing was looked for yet."""

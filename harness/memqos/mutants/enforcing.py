@@ -11,7 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from memqos.catalog.kubelets import KubeletCase
-from memqos.enactor.base import Ability, AdmittedPod, Enactment, Enactor, Order
+from memqos.enactor.base import Ability, AdmittedPod, Enactment, Enactor, KubeletAnswers, Order
 from memqos.enactor.registry import MEMQOS, Site, make_enactor
 from memqos.engine.answer.finding import Setter
 from memqos.engine.expect import expect
@@ -57,6 +57,10 @@ class WrongEnactor:
     def why_not(self, ability: Ability) -> str:
         """As the other's."""
         return self._inner.why_not(ability)
+
+    def answers(self) -> KubeletAnswers:
+        """As the other's."""
+        return self._inner.answers()
 
     def begin(self, name: str) -> WrongEnactment:
         """Nothing yet."""

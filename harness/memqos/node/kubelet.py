@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
-from memqos.enactor.kubelet.session import KubeletSession
+from memqos.enactor.base import KubeletAnswers
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict, subject_of
 from memqos.engine.plan import PlannedCgroup
 from memqos.errors import DeadlineError, EnactorNotAbleError
@@ -43,7 +43,7 @@ class KubeletVerbs:
     repair_seconds, report_seconds: how long the kubelet may take to repair a write, and to report what the kernel has.
     """
 
-    session: KubeletSession
+    answers: KubeletAnswers
     tree: CgroupTree
     population: Population
     page_size: int
@@ -91,7 +91,7 @@ class KubeletVerbs:
 
     def still_runs(self) -> Sequence[Finding]:
         """The container that the kubelet reports under each name is the one that it started, and it runs."""
-        items = {one["metadata"]["uid"]: one for one in self.session.objects("v1", "pods")}
+        items = {one["metadata"]["uid"]: one for one in self.answers.objects("v1", "pods")}
         found = []
         for uid, admitted in self.population.pods.items():
             status = items.get(uid, {}).get("status") or {}
@@ -175,8 +175,8 @@ class KubeletVerbs:
     def _told(self, key: tuple[str, str], field: str) -> dict[str, int | None]:
         uid, container = key
         pod = self.population.pods[uid].pod
-        summary = json.loads(self.session.fetched(_SUMMARY, seconds=_CALL_SECONDS))
-        metrics = self.session.fetched(_METRICS, seconds=_CALL_SECONDS)
+        summary = json.loads(self.answers.fetched(_SUMMARY, seconds=_CALL_SECONDS))
+        metrics = self.answers.fetched(_METRICS, seconds=_CALL_SECONDS)
         name = {
             "workingSetBytes": "container_memory_working_set_bytes",
             "swapUsageBytes": "container_swap_usage_bytes",

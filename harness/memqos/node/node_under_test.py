@@ -12,7 +12,6 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enactor.base import Ability, AdmittedPod, Enactor, Order, Steering, require
 from memqos.enactor.base import steering as steering_of
-from memqos.enactor.kubelet.enactor import Kubelet as RealKubelet
 from memqos.engine.answer.finding import Finding, Setter
 from memqos.engine.answer.succession import succession
 from memqos.engine.expect import expect
@@ -111,8 +110,7 @@ class NodeUnderTest:
     def why_not(self, need: str) -> str:
         """Why the node lacks what a claim needs, "" if it has it; the names are those of `claims.NEEDS`."""
         if need == "kubelet":
-            absent = "memqos is in the kubelet's place: give --kubelet-binary PATH and a CRI runtime"
-            return "" if isinstance(self._enactor, RealKubelet) else absent
+            return self._enactor.why_not(Ability.ANSWER)
         oci = self._runtimes.oci
         bare = self.driver is CgroupDriver.SYSTEMD and oci.subgroup and not oci.has(Feature.SCOPE_HAS_PROTECTION)
         return lacking(
@@ -308,12 +306,8 @@ class NodeUnderTest:
 
     def kubelet_verbs(self, population: Population) -> KubeletVerbs:
         """What only a kubelet shows, on these pods; EnactorNotAbleError where memqos is in its place."""
-        if not isinstance(self._enactor, RealKubelet):
-            raise EnactorNotAbleError(
-                "no kubelet runs in the machine.", next_step="Give --kubelet-binary PATH and a CRI runtime."
-            )
         return KubeletVerbs(
-            session=self._enactor.session,
+            answers=self._enactor.answers(),
             tree=self.tree,
             population=population,
             page_size=self.facts.page_size,

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import io
+import json
 import os
 import tempfile
 import threading
@@ -244,6 +245,36 @@ def test_a_kubelet_that_ends_at_its_start_is_told_with_the_errors_of_its_log():
         pytest.raises(MachineryError, match=r"ended with status 1: E1129 .*no such policy"),
     ):
         enactor.begin("test").bring(order_of(bench))
+
+
+def test_a_kubelet_that_ends_while_pods_start_is_told_at_once_with_its_log():
+    bench = Bench()
+    order = order_of(bench)
+    ended = []
+
+    def panics(path, _knob, text):
+        if WEB.uid.replace("-", "_") in str(path):
+            ended.append(text)
+            raise SystemExit
+        return text
+
+    with enactor_on(bench, wrong=panics) as enactor:
+        pods = enactor.begin("test")
+        pods.bring(order)
+        admitted = pods.admit(order, appears=lambda _: None)
+    assert ended
+    assert "the kubelet ended with status 2" in str(admitted[WEB.uid].failure)
+
+
+def test_the_log_crosses_the_connection_only_when_it_is_asked_for(tmp_path):
+    log = tmp_path / "kubelet.log"
+    log.write_text("hello")
+    orders = ['{"do": "state"}\n', '{"do": "log"}\n']
+    answers = io.StringIO()
+    serve(orders, answers, lambda server: Supervisor(server, str(log)))
+    _, state, asked = map(json.loads, answers.getvalue().splitlines())
+    assert state == {"runs": False, "status": None}
+    assert asked == {"log": "hello"}
 
 
 def test_a_case_of_another_release_is_not_for_this_kubelet():

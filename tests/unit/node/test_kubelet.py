@@ -53,7 +53,7 @@ def bench():
 
 def on(bench, population, **told):
     return KubeletVerbs(
-        session=Session(population, **told),
+        answers=Session(population, **told),
         tree=bench.node.tree,
         population=population,
         page_size=4096,
@@ -138,5 +138,5 @@ def test_reported_memory_is_held_against_the_kernel_s(bench, told, memory, swap)
 def test_without_a_kubelet_the_verbs_are_not_observable(bench):
     with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
         assert "--kubelet-binary PATH" in bench.node.why_not("kubelet")
-        with pytest.raises(EnactorNotAbleError, match="no kubelet runs"):
+        with pytest.raises(EnactorNotAbleError, match="give --kubelet-binary PATH"):
             bench.node.kubelet_verbs(population)

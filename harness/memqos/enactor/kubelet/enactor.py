@@ -78,6 +78,10 @@ class Kubelet:
             return "this kubelet resizes in place behind an alpha gate only; from 1.33 on kubelets do so by default."
         return _WHY_NOT.get(ability, "")
 
+    def answers(self) -> KubeletSession:
+        """The session, which reads the API stand-in and the kubelet's endpoints."""
+        return self.session
+
     def begin(self, name: str) -> KubeletsPods:  # noqa: ARG002 - the kubelet marks nothing
         """Nothing yet."""
         return KubeletsPods(self)

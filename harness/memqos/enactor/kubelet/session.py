@@ -112,14 +112,7 @@ class KubeletSession:
 
     def _await_health(self) -> None:
         def healthy() -> bool:
-            state = self.order("state")
-            if not state["runs"]:
-                raise MachineryError(
-                    f"the kubelet ended with status {state['status']}: {_last_words(state['log'])}",
-                    where=f"{self._target.address}{LOG}",
-                    next_step="Its configuration and its log are in the case's evidence.",
-                    data={"log": state["log"]},
-                )
+            self._require_running()
             try:
                 self.fetched(_HEALTH, seconds=5)
             except MachineryError as error:
@@ -130,11 +123,24 @@ class KubeletSession:
 
         self.until("the kubelet is healthy and has registered its node", healthy, Deadline.after(_START_SECONDS))
 
+    def _require_running(self) -> None:
+        """MachineryError, with the end of its log, for a kubelet that ended by itself."""
+        state = self.order("state")
+        if state["runs"]:
+            return
+        log = self.order("log")["log"]
+        self._config = None
+        raise MachineryError(
+            f"the kubelet ended with status {state['status']}: {_last_words(log)}",
+            where=f"{self._target.address}{LOG}",
+            next_step="Its configuration and its log are in the case's evidence.",
+            data={"log": log},
+        )
+
     def stop(self) -> None:
         """Stop the kubelet; its pods run on."""
-        if self._config is not None:
-            self._config = None
-            self.order("stop")
+        self._config = None
+        self.order("stop")
 
     def put(self, version: str, resource: str, items: Sequence[Mapping[str, Any]]) -> None:
         """Make or replace these objects."""
@@ -152,10 +158,12 @@ class KubeletSession:
         return text
 
     def until(self, what: str, holds: Callable[[], bool], deadline: Deadline) -> None:
-        """Wait until this holds. DeadlineError, with the end of the kubelet's log."""
+        """Wait until this holds. DeadlineError, with the end of the kubelet's log; MachineryError if it ended."""
         while not holds():
+            if self._config is not None:
+                self._require_running()
             if deadline.remaining <= 0:
-                log = self.order("state")["log"]
+                log = self.order("log")["log"]
                 raise DeadlineError(
                     f"not in time: {what}. The kubelet's last words: {_last_words(log)}",
                     where=self._target.address,

@@ -98,17 +98,18 @@ class Supervisor:
         return {"status": kubelet.returncode}
 
     def state(self) -> dict[str, Any]:
-        """Whether the kubelet runs, the status that it ended with, and the end of its log."""
+        """Whether the kubelet runs, and the status that it ended with."""
         status = None if self._kubelet is None else self._kubelet.poll()
-        return {"runs": self._kubelet is not None and status is None, "status": status, "log": self._tail()}
+        return {"runs": self._kubelet is not None and status is None, "status": status}
 
-    def _tail(self) -> str:
+    def log(self) -> dict[str, Any]:
+        """The end of the kubelet's log; empty if there is none."""
         try:
             with open(self._log, "rb") as log:  # noqa: PTH123
                 log.seek(max(0, os.fstat(log.fileno()).st_size - _TAIL))
-                return log.read().decode("utf-8", "backslashreplace")
+                return {"log": log.read().decode("utf-8", "backslashreplace")}
         except OSError:
-            return ""
+            return {"log": ""}
 
     def put(self, resource: list[str], items: list[dict[str, Any]]) -> dict[str, Any]:
         """Make or replace objects."""
@@ -144,11 +145,11 @@ class Supervisor:
         return answer
 
 
-_ORDERS = frozenset({"start", "stop", "state", "put", "delete", "list", "fetch", "calls"})
+_ORDERS = frozenset({"start", "stop", "state", "log", "put", "delete", "list", "fetch", "calls"})
 
 
 def serve(orders: Iterable[str], answers: TextIO, supervise: Callable[[ApiServer], Supervisor]) -> None:
-    """Answer every order: start, stop, state, put, delete, list, fetch, calls. The first line says where the API is.
+    """Answer every order: start, stop, state, log, put, delete, list, fetch, calls. The first line says where the API is.
 
     supervise: makes the supervisor of a server. An order that fails is answered with its error.
     """
