@@ -20,7 +20,7 @@ from memqos.engine.node.placement import table_after
 from memqos.engine.plan import Plan, PlannedPod
 from memqos.engine.resize import resize_pods
 from memqos.engine.translate.versions import TRIXIE, Feature, Runtimes
-from memqos.errors import EnactorNotAbleError, UsageError
+from memqos.errors import UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.path import CgroupPath

@@ -149,7 +149,7 @@ _ORDERS = frozenset({"start", "stop", "state", "log", "put", "delete", "list", "
 
 
 def serve(orders: Iterable[str], answers: TextIO, supervise: Callable[[ApiServer], Supervisor]) -> None:
-    """Answer every order: start, stop, state, log, put, delete, list, fetch, calls. The first line says where the API is.
+    """Answer every order of `_ORDERS`. The first line says where the API is.
 
     supervise: makes the supervisor of a server. An order that fails is answered with its error.
     """
