@@ -1,20 +1,24 @@
 """Time for the whole package: instants, deadlines, and waiting for a named condition.
 
+What was waited for, and how long (`WAITS`), so that a slow case can name it.
+
 This is the only module that imports `time`, so a test can put a clock of its own in its place.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import reprlib
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from memqos.errors import DeadlineError
 
-__all__ = ["SYSTEM_CLOCK", "Clock", "Deadline", "SystemClock", "utc_now", "wait"]
+__all__ = ["SYSTEM_CLOCK", "WAITS", "Clock", "Deadline", "SystemClock", "Waits", "utc_now", "wait"]
 
 T = TypeVar("T")
 
@@ -92,6 +96,49 @@ class Deadline:
         return Deadline(at=min(self.at, now + seconds), started=now, clock=self.clock)
 
 
+class Waits:
+    """How long each named condition was waited for. Threads that wait for the same at the same time count once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._spans: dict[str, list[tuple[float, float]]] = {}
+
+    def add(self, condition: str, *, began: float, ended: float) -> None:
+        """Add one wait, in seconds of the same clock; one of no length is ignored."""
+        if ended > began:
+            with self._lock:
+                self._spans.setdefault(condition, []).append((began, ended))
+
+    @contextlib.contextmanager
+    def during(self, condition: str, clock: Clock = SYSTEM_CLOCK) -> Iterator[None]:
+        """Add the time of this context, also if it ends with an error."""
+        began = clock.now()
+        try:
+            yield
+        finally:
+            self.add(condition, began=began, ended=clock.now())
+
+    def take(self) -> Mapping[str, float]:
+        """Seconds by condition since the last call, longest first."""
+        with self._lock:
+            spans, self._spans = self._spans, {}
+        seconds = {condition: _covered(several) for condition, several in spans.items()}
+        return dict(sorted(seconds.items(), key=lambda one: -one[1]))
+
+
+def _covered(spans: list[tuple[float, float]]) -> float:
+    """The length of what these spans cover together."""
+    covered, until = 0.0, float("-inf")
+    for began, ended in sorted(spans):
+        covered += max(0.0, ended - max(began, until))
+        until = max(until, ended)
+    return covered
+
+
+WAITS = Waits()
+"""Of this process. The plugin takes them after each phase of a test."""
+
+
 def wait(
     condition: str,
     observe: Callable[[], T],
@@ -111,6 +158,19 @@ def wait(
 
     Raises DeadlineError naming the condition, the last observation and the elapsed time.
     """
+    with WAITS.during(condition, deadline.clock):
+        return _observed(condition, observe, deadline=deadline, until=until, every=every, shown=shown)
+
+
+def _observed(
+    condition: str,
+    observe: Callable[[], T],
+    *,
+    deadline: Deadline,
+    until: Callable[[T], bool],
+    every: float | None,
+    shown: Callable[[T], str] | None,
+) -> T:
     pause = SOON if every is None else every
     while True:
         last_try = deadline.expired

@@ -13,6 +13,8 @@ import termios
 import pyte
 import pytest
 
+from memqos.report import outcome
+
 pytest_plugins = ["pytester"]
 
 BODY = """
@@ -192,6 +194,38 @@ def test_the_next_run_knows_how_long_it_takes(suite, run, tmp_path):
     (cache / "durations.json").write_text(json.dumps({"schema": "memqos-durations/1", "seconds": times}))
     suite(BODY)
     run().stdout.fnmatch_lines(["6 cases in 1 chapter on trixie/two-zones; about 10 min; 1 never ran here before"])
+
+
+def test_a_case_that_takes_three_times_its_median_is_listed_with_what_it_waited_for(
+    suite, run, pytester, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(outcome, "NOTABLE_SECONDS", 0.0)
+    (tmp_path / "cache").mkdir()
+    times = {"demo/test_demo.py::test_slow": 0.001, "demo/test_demo.py::test_quick": 1000.0}
+    (tmp_path / "cache/durations.json").write_text(json.dumps({"schema": "memqos-durations/1", "seconds": times}))
+    suite("""
+from memqos.clock import Deadline, wait
+
+@pytest.mark.claim("demo/one")
+def test_slow(qos_evidence):
+    deadline = Deadline.after(60)
+    wait("the bell rings", lambda: deadline.elapsed > 0.6, deadline=deadline)
+    qos_evidence.settle(finding("conforms"))
+
+@pytest.mark.claim("demo/one")
+def test_quick(qos_evidence):
+    qos_evidence.settle(finding("conforms"))
+""")
+    run().stdout.fnmatch_lines([
+        "overdue: three times the median of the last runs on this host:",
+        "* s    0.0 s before  demo/test_demo.py::test_slow",
+        "* s until the bell rings",
+    ])  # fmt: skip
+    results = json.loads((pytester.path / "out/bundle.json").read_text())["results"]
+    [slow, quick] = [one.get("waits") for one in results]
+    assert [one["condition"] for one in slow] == ["the bell rings"]
+    assert slow[0]["seconds"] > 0.6
+    assert quick is None
 
 
 class Run:

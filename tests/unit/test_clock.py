@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
-from memqos.clock import Deadline, wait
+from memqos.clock import WAITS, Deadline, Waits, wait
 from memqos.errors import DeadlineError
 
 
@@ -44,3 +46,30 @@ def test_the_last_look_is_at_the_deadline() -> None:
     with pytest.raises(DeadlineError, match=r"waited 0\.4 s for 'it is there'; the last observation was False"):
         wait("it is there", lambda: False, deadline=Deadline.after(0.4, clock))
     assert clock.slept == pytest.approx([0.025, 0.05, 0.1, 0.2, 0.025])
+
+
+def test_what_was_waited_for_is_known_with_its_seconds_even_if_it_did_not_come() -> None:
+    WAITS.take()
+    looks = iter([False, False, True])
+    wait("it is there", lambda: next(looks), deadline=Deadline.after(60, HandClock()))
+    with pytest.raises(DeadlineError):
+        wait("it is gone", lambda: False, deadline=Deadline.after(0.4, HandClock()))
+    wait("it is here", lambda: True, deadline=Deadline.after(60, HandClock()))
+
+    assert list(WAITS.take().items()) == [("it is gone", pytest.approx(0.4)), ("it is there", pytest.approx(0.075))]
+    assert WAITS.take() == {}
+
+
+def test_threads_that_wait_for_the_same_at_the_same_time_count_once() -> None:
+    waits = Waits()
+    for began, ended in ((0.0, 4.0), (1.0, 2.0), (3.0, 6.0), (10.0, 11.0), (12.0, 12.0)):
+        waits.add("the runtime answers", began=began, ended=ended)
+    assert waits.take() == {"the runtime answers": 7.0}
+
+
+def test_a_wait_counts_though_it_ends_in_an_error() -> None:
+    waits, clock = Waits(), HandClock()
+    with contextlib.suppress(KeyError), waits.during("it ends", clock):
+        clock.sleep(3)
+        raise KeyError
+    assert waits.take() == {"it ends": 3.0}

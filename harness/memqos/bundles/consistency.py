@@ -26,7 +26,7 @@ from memqos.errors import ExitCode
 from memqos.report.bundle import Bundle, Merged, Part
 from memqos.report.documents import bundle as documents
 from memqos.report.documents.plan import Reason as Chain
-from memqos.report.outcome import Attempt, Outcome, TestResult, exit_code
+from memqos.report.outcome import Attempt, Outcome, TestResult, Waited, exit_code
 from memqos.report.words import how_many
 from memqos.validation import MisfitError, checked, dotted
 
@@ -208,6 +208,9 @@ def result_of(document: Mapping[str, Any], findings: tuple[Finding, ...]) -> Tes
     fields["earlier_attempts"] = tuple(map(_attempt, said.get("earlier_attempts", ())))
     if "seconds_before" in said:
         _seconds(said["seconds_before"])
+    fields["waits"] = tuple(
+        Waited(condition=one["condition"], seconds=_seconds(one["seconds"])) for one in said.get("waits", ())
+    )
     return TestResult(**fields)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memqos import frame
-from memqos.clock import Deadline
+from memqos.clock import SYSTEM_CLOCK, WAITS, Deadline
 from memqos.engine.answer.document import cgroup_document, plan_document
 from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.errors import MemqosError
@@ -194,8 +194,11 @@ class MachineLog:
 
     def call(self, record: object) -> None:
         """Keep one request with its reply and duration."""
-        if isinstance(record, CallRecord) and not record.error:
-            self.timing.add(record.method, record.seconds)
+        if isinstance(record, CallRecord):
+            now = SYSTEM_CLOCK.now()
+            WAITS.add(f"the runtime answers {record.method}", began=now - record.seconds, ended=now)
+            if not record.error:
+                self.timing.add(record.method, record.seconds)
         self.sink.call(record)
 
 

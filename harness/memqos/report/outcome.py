@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
@@ -17,7 +17,17 @@ from memqos.engine.answer.document import finding_document, finding_from
 from memqos.engine.answer.finding import Finding, Setter, Verdict, worst
 from memqos.errors import ExitCode
 
-__all__ = ["Attempt", "Outcome", "Phase", "TestResult", "exit_code", "observed_something", "outcome_of", "result_of"]
+__all__ = [
+    "Attempt",
+    "Outcome",
+    "Phase",
+    "TestResult",
+    "Waited",
+    "exit_code",
+    "observed_something",
+    "outcome_of",
+    "result_of",
+]
 
 
 class Outcome(StrEnum):
@@ -61,6 +71,24 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Waited:
+    """What a case waited for, and how long in all, in seconds."""
+
+    condition: str
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """An element of a result's `waits`."""
+        return {"condition": self.condition, "seconds": self.seconds}
+
+
+OVERDUE = 3.0
+"""How many times its median a case takes that is listed as overdue."""
+NOTABLE_SECONDS = 5.0
+"""Least seconds above its median of a case that is listed as overdue: shorter cases vary by as much."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TestResult:
     """One test of a run.
 
@@ -74,6 +102,7 @@ class TestResult:
     untried: whether it is *machinery* without an attempt, because several cases before it had failed in the same way.
     earlier_attempts: attempts that do not count, in order; empty for a case that was run once.
     seconds_before: the median of its last runs on the host of the run, None if unknown.
+    waits: what it waited for, longest first; waits of less than LEAST_WAIT seconds are left out.
     """
 
     # pytest would collect a class of this name.
@@ -98,11 +127,18 @@ class TestResult:
     earlier_attempts: tuple[Attempt, ...] = ()
     seconds_before: float | None = None
     kind: str = ""
+    waits: tuple[Waited, ...] = ()
 
     @property
     def deviations(self) -> tuple[Finding, ...]:
         """The findings that deviate."""
         return tuple(finding for finding in self.findings if finding.verdict is Verdict.DEVIATES)
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the case took at least OVERDUE times its median, and notably longer; false without a median."""
+        before = self.seconds_before
+        return before is not None and self.seconds >= OVERDUE * before and self.seconds - before >= NOTABLE_SECONDS
 
     @property
     def known(self) -> tuple[Finding, ...]:
@@ -132,17 +168,18 @@ class TestResult:
 
     def to_json(self) -> dict[str, Any]:
         """The result as in bundle.json and in a line of findings.jsonl; some fields are left out if empty."""
-        document: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        document: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
         document |= {
             "outcome": self.outcome.value,
             "findings": [finding_document(one) for one in self.findings],
             "earlier_attempts": [one.to_json() for one in self.earlier_attempts],
+            "waits": [one.to_json() for one in self.waits],
         }
         return {name: value for name, value in document.items() if name not in _MAY_BE_ABSENT or value not in _ABSENT}
 
 
 _OF_VALUES = frozenset({"state", "refusal"})
-_MAY_BE_ABSENT = frozenset({"host", "earlier_attempts", "seconds_before", "kind"})
+_MAY_BE_ABSENT = frozenset({"host", "earlier_attempts", "seconds_before", "kind", "waits"})
 _ABSENT: tuple[object, ...] = ("", [], None)
 
 
@@ -202,7 +239,7 @@ class Phase:
     """One phase. outcome: None for no statement, such as after a setup without error. Other fields as in TestResult.
 
     repeated: whether its error was printed in full before. again: why the test is run again, "" if it is not; a phase
-    with it does not count. seconds: duration.
+    with it does not count. seconds: duration. waits: seconds by condition.
     """
 
     outcome: Outcome | None
@@ -223,10 +260,11 @@ class Phase:
     repeated: bool = False
     again: str = ""
     seconds: float = 0.0
+    waits: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The phase as plain data, for the way from a worker to the controller."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
         document = {
             **fields,
             "outcome": None if self.outcome is None else self.outcome.value,
@@ -277,7 +315,23 @@ def result_of(nodeid: str, phases: Sequence[Phase], *, seconds: float) -> TestRe
         untried=deciding.untried,
         folder=next((phase.folder for _, phase in reversed(telling) if phase.folder), ""),
         earlier_attempts=tuple(_attempts(phases)),
+        waits=tuple(_waits(phases)),
     )
+
+
+LEAST_WAIT, _WAITS = 0.5, 5
+"""Seconds of the shortest wait that a result names, and how many it names."""
+
+
+def _waits(phases: Iterable[Phase]) -> Iterator[Waited]:
+    """The longest waits of all phases that count, longest first."""
+    seconds: dict[str, float] = defaultdict(float)
+    for phase in phases:
+        for condition, waited in phase.waits.items() if not phase.again else ():
+            seconds[condition] += waited
+    for condition, waited in sorted(seconds.items(), key=lambda one: -one[1])[:_WAITS]:
+        if waited >= LEAST_WAIT:
+            yield Waited(condition=condition, seconds=round(waited, 3))
 
 
 def _attempts(phases: Sequence[Phase]) -> Iterator[Attempt]:

@@ -102,8 +102,8 @@ _LISTED_AT_MOST = 120
 """Lines of a list in the summary."""
 _SLOWEST = 5
 _SLOWER = 10
-_NOTABLE = 5.0
-"""Least additional seconds of a case that is listed as slower; it must also have taken twice as long."""
+_WAITS = 3
+"""Waits that are named for each overdue case."""
 _ONLY_WRONG = -1
 """The verbosity at which the summary has only what went wrong."""
 _WRONG = {Outcome.DEVIATES: "deviations", Outcome.MACHINERY: "machinery", Outcome.USAGE: "usage"}
@@ -139,7 +139,7 @@ def summary_lines(
         yield from _section("not observable", _cut(_grouped(bundle, Outcome.NOT_OBSERVABLE), most=most))
         yield from _section("run again", _run_again(bundle))
         yield from _section("slowest cases", _slowest(bundle))
-        yield from _section("slower than before (median of the last runs on this host)", _slower(bundle))
+        yield from _section("overdue: three times the median of the last runs on this host", [*_overdue(bundle)])
         yield from _section("machines", [machine_line(machine) for machine in bundle.machines])
         yield from _section("timing (medians, for information)", _timing(bundle))
         yield from _section("memory of the runtime itself (for information)", _overhead(bundle))
@@ -332,13 +332,15 @@ def _run_again(bundle: Bundle) -> list[str]:
     ]
 
 
-def _slower(bundle: Bundle) -> list[str]:
-    """The cases that got slower, by additional seconds."""
+def _overdue(bundle: Bundle) -> Iterator[str]:
+    """The cases that took three times their median, by additional seconds, each with what it waited for."""
     names = names_of(bundle.results)
-    known = [(one, one.seconds_before) for one in bundle.results if one.seconds_before is not None]
-    slower = [(one, before) for one, before in known if one.seconds - before >= _NOTABLE and one.seconds >= 2 * before]
-    slower.sort(key=lambda one: one[1] - one[0].seconds)
-    return [f"{one.seconds:>7.1f} s  {before:>5.1f} s before  {names[id(one)]}" for one, before in slower[:_SLOWER]]
+    overdue = [(one, one.seconds_before or 0.0) for one in bundle.results if one.is_overdue]
+    overdue.sort(key=lambda one: one[1] - one[0].seconds)
+    for one, before in overdue[:_SLOWER]:
+        yield f"{one.seconds:>7.1f} s  {before:>5.1f} s before  {names[id(one)]}"
+        for waited in one.waits[:_WAITS]:
+            yield f"{waited.seconds:>9.1f} s until {plain(waited.condition)}"
 
 
 def _grouped(bundle: Bundle, outcome: Outcome) -> list[str]:

@@ -18,7 +18,7 @@ from memqos.page.building import case_document
 from memqos.report import ci_results, summary
 from memqos.report.bundle import as_json
 from memqos.report.markdown import markdown
-from memqos.report.outcome import Attempt, Outcome, Phase, exit_code, outcome_of, result_of
+from memqos.report.outcome import Attempt, Outcome, Phase, Waited, exit_code, outcome_of, result_of
 from memqos.report.verdict import causes_of, verdict_line
 from memqos.report.words import again
 from tests.documents import misfits
@@ -365,30 +365,54 @@ def test_phases_of_an_attempt_that_does_not_count_come_to_an_attempt(phases, att
     )
 
 
-def test_cases_that_took_much_longer_than_before_are_named_by_the_difference():
+def test_cases_that_took_three_times_their_median_are_named_with_what_they_waited_for():
     took = {
         "3": (134.0, 12.0),
-        "1": (10.0, 4.0),
+        "1": (12.0, 4.0),
         "2": (30.0, 2.0),
         "little": (4.9, 0.1),
-        "less than twice": (50.0, 30.0),
+        "less than three times": (50.0, 17.0),
+    }
+    waits = {
+        "3": tuple(Waited(condition=f"{n} happens", seconds=n) for n in (90.0, 20.0, 2.0, 1.0)),
+        "1": (Waited(condition="the runtime answers StopContainer", seconds=11.5),),
     }
     several = tuple(
-        result(name, Outcome.CONFORMS, seconds=seconds, seconds_before=before)
+        result(name, Outcome.CONFORMS, seconds=seconds, seconds_before=before, waits=waits.get(name, ()))
         for name, (seconds, before) in took.items()
     )
     known = (*several, result("nothing known", Outcome.CONFORMS, seconds=99.0))
     lines = list(summary.summary_lines(dataclasses.replace(BUNDLE, results=known), results_folder="r"))
-    first = lines.index("slower than before (median of the last runs on this host):")
-    assert lines[first + 1 : first + 5] == [
+    first = lines.index("overdue: three times the median of the last runs on this host:")
+    assert lines[first + 1 : first + 9] == [
         "    134.0 s   12.0 s before  values/test_values.py::test_pod[3]",
+        "       90.0 s until 90.0 happens",
+        "       20.0 s until 20.0 happens",
+        "        2.0 s until 2.0 happens",
         "     30.0 s    2.0 s before  values/test_values.py::test_pod[2]",
-        "     10.0 s    4.0 s before  values/test_values.py::test_pod[1]",
+        "     12.0 s    4.0 s before  values/test_values.py::test_pod[1]",
+        "       11.5 s until the runtime answers StopContainer",
         "",
     ]
     many = tuple(result(str(n), Outcome.CONFORMS, seconds=20.0 + n, seconds_before=1.0) for n in range(12))
     lines = list(summary.summary_lines(dataclasses.replace(BUNDLE, results=many), results_folder="r"))
     assert sum("s before" in line for line in lines) == 10
+
+
+def test_a_result_has_the_longest_waits_of_the_phases_that_count():
+    waits = {"a": 0.3, "b": 4.0, "c": 0.2, **{f"d{n}": 1.0 + n for n in range(4)}}
+    phases = [
+        Phase(outcome=None, chapter="values", again="the machine is gone", waits={"lost": 60.0}),
+        Phase(outcome=None, chapter="values", waits={"a": 0.3, "c": 0.2}),
+        Phase.from_json(Phase(outcome=Outcome.CONFORMS, chapter="values", waits=waits).to_json()),
+    ]
+    found = result_of("id", phases, seconds=9.0)
+    assert [(one.condition, one.seconds) for one in found.waits] == [
+        ("b", 4.0), ("d3", 4.0), ("d2", 3.0), ("d1", 2.0), ("d0", 1.0)
+    ]  # fmt: skip
+    assert found.to_json()["waits"][0] == {"condition": "b", "seconds": 4.0}
+    short = result_of("id", [Phase(outcome=Outcome.CONFORMS, chapter="values", waits={"a": 0.4})], seconds=1.0)
+    assert "waits" not in short.to_json()
 
 
 def test_the_end_says_where_the_report_for_a_browser_is():

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.cgroupfs.tree import CgroupTree
-from memqos.clock import Deadline
+from memqos.clock import WAITS, Deadline
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.cgroup.protection import Shelter
 from memqos.engine.kubelet import Kubelet
@@ -54,6 +54,11 @@ class Waiting:
         self._settled: Deadline | None = None
         self._next = Deadline.after(IDLE_SECONDS)
 
+    @property
+    def name(self) -> str:
+        """All conditions by their names."""
+        return self._awaited.told(lambda one: one.condition.name)
+
     def is_due(self) -> bool:
         """Whether the runtime should be asked again, however much happens."""
         if self._next.expired:
@@ -87,7 +92,7 @@ class Waiting:
 
     def in_vain(self, deadline: Deadline) -> DeadlineError:
         """What was waited for, and what was seen last of what did not come."""
-        names = self._awaited.told(lambda one: one.condition.name)
+        names = self.name
         last = "; ".join(
             one.condition.shows(one.container.samples[-1]) for one in self._progress.unseen() if one.container.samples
         )
@@ -231,14 +236,15 @@ class Watch:
         """
         waiting = Waiting(awaited)
         deadline = Deadline.after(WATCH_SECONDS)
-        while not waiting.is_over():
-            if deadline.expired:
-                raise waiting.in_vain(deadline)
-            ending = any(one.seems_ended and not one.has_ended for one in waiting.containers)
-            patience = ENDING_SECONDS if ending else IDLE_SECONDS
-            happened = self._hearing.wait(seconds=min(patience, deadline.remaining))
-            if ending or not happened or waiting.is_due():
-                self._ask(waiting.containers)
+        with WAITS.during(waiting.name):
+            while not waiting.is_over():
+                if deadline.expired:
+                    raise waiting.in_vain(deadline)
+                ending = any(one.seems_ended and not one.has_ended for one in waiting.containers)
+                patience = ENDING_SECONDS if ending else IDLE_SECONDS
+                happened = self._hearing.wait(seconds=min(patience, deadline.remaining))
+                if ending or not happened or waiting.is_due():
+                    self._ask(waiting.containers)
         if settled:
             # What the runtime and the counters say of an end comes a moment after it.
             self._hearing.look()

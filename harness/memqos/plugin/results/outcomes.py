@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from memqos.clock import WAITS
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import EnactorNotAbleError, MachineryError, MemqosError, NonconformanceError, UsageError
 from memqos.plugin.collection.parameters import system_of
@@ -68,6 +69,7 @@ class Outcomes:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Add to the report of each phase what it means; nothing is changed for tests that are not ours."""
         report = yield
+        waits = WAITS.take()
         if not is_ours(item):
             return report
         notes = item.stash.setdefault(NOTES, Notes())
@@ -86,6 +88,7 @@ class Outcomes:
             machine=notes.machine,
             host=host_of(self._config),
             untried=is_as_before(error),
+            waits=waits,
         )
         phase = self._with_system(item, phase)
         if outcome is not None and outcome is not Outcome.CONFORMS:

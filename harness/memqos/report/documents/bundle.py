@@ -44,6 +44,7 @@ __all__ = [
     "Spoken",
     "Timing",
     "Unreadable",
+    "Waited",
 ]
 
 CountByOutcome = Annotated[dict[Outcome, Count], Meta(extra_json_schema={"propertyNames": {"$ref": "#/$defs/outcome"}})]
@@ -147,6 +148,15 @@ class Attempt(TypedDict):
     """Setup, call and teardown together; those of the result include them."""
 
 
+class Waited(TypedDict):
+    """A condition that a case waited for."""
+
+    condition: str
+    """By its name, such as 'the container has ended', or 'the runtime answers RunPodSandbox'."""
+    seconds: Seconds
+    """In all phases of the case together."""
+
+
 class _Case(TypedDict):
     """What a result and a case share."""
 
@@ -191,6 +201,9 @@ class _Case(TypedDict):
     seconds_before: NotRequired[Seconds]
     """Median of the case's last runs on the host of the run, or of those on other systems if it never ran on its own;
     left out if none is known.
+    """
+    waits: NotRequired[Annotated[list[Waited], Meta(min_length=1)]]
+    """What the case waited for, longest first, at most five; left out if nothing took half a second.
     """
 
 
