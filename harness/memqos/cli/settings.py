@@ -35,6 +35,7 @@ MACHINE = (
     "kernel-image",
     "initrd",
     "kernel-deb",
+    "kernel-tree",
     "no-checkpoint",
 )
 """The settings that describe a machine, beside its profile, and whether it is booted."""

@@ -274,6 +274,7 @@ class Settings:
 
     profile, runtime, driver: what to run on, in the order in which it was asked for; one at least of each, and every
     case runs on all that they make together. target: the URL of the machine to use, None if machines are booted.
+    image: the disk image to boot in place of profiles, ssh_user and ssh_key: who logs in to it.
     topology: a name, or a file's path. cri_socket: a path in the machine, None for the usual ones. kubernetes: the
     releases to narrow to; none means every release. kubelet_binary: the kubelet under test, None for memqos in its
     place. kubelet_config: the configurations of the cases, () for the catalog's. all: whether nothing is left out of
@@ -286,6 +287,9 @@ class Settings:
 
     profile: tuple[str, ...]
     target: str | None
+    image: Path | None
+    ssh_user: str
+    ssh_key: Path | None
     topology: str
     cgroup: CgroupVersion
     no_recursiveprot: bool
@@ -307,6 +311,7 @@ class Settings:
     kernel_image: Path | None
     initrd: Path | None
     kernel_deb: tuple[Path, ...]
+    kernel_tree: Path | None
     no_checkpoint: bool
     keep_vm: bool
     known: tuple[Path, ...]

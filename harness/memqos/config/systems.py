@@ -17,7 +17,8 @@ __all__ = ["SystemKey", "address_of", "one_oci_runtime", "systems_of"]
 class SystemKey(NamedTuple):
     """One system under test: a column of the matrix.
 
-    profile, topology: of the machine; of one that is there its address, and "". runtime: as places offer it.
+    profile, topology: of the machine; of one that is there its address, and ""; of one from a disk image that file's
+    name, and the topology. runtime: as places offer it.
     """
 
     profile: str
@@ -51,6 +52,8 @@ def systems_of(settings: Settings, *, profile: str = "", topology: str = "") -> 
     """
     if settings.target:
         places = [(address_of(settings.target), "")]
+    elif settings.image:
+        places = [(settings.image.name, topology or settings.topology)]
     else:
         profiles = (profile,) if profile else settings.profile
         places = [(one, topology or settings.topology) for one in profiles]

@@ -168,6 +168,28 @@ SETTINGS: tuple[Setting, ...] = (
         "pods and no kubelet, and is restored afterwards",
     ),
     Setting(
+        name="image",
+        kind=Kind.FILE,
+        metavar="FILE.qcow2",
+        help="boot this disk image of a distribution instead of a profile, such as its cloud image; its kernel and "
+        "runtimes are used as they are, and the file stays unchanged",
+    ),
+    Setting(
+        name="ssh-user",
+        kind=Kind.WORD,
+        default="root",
+        metavar="NAME",
+        help="log in to the machine of --image as this user, which must be root or become root by sudo without a "
+        "password",
+    ),
+    Setting(
+        name="ssh-key",
+        kind=Kind.FILE,
+        metavar="PATH",
+        help="log in to the machine of --image with this private key; without it cloud-init in the image gets a key of "
+        "memqos's own",
+    ),
+    Setting(
         name="topology",
         kind=Kind.NAME_OR_FILE,
         default="two-zones",
@@ -314,6 +336,13 @@ SETTINGS: tuple[Setting, ...] = (
         default=(),
         metavar="PATH",
         help="install this kernel's Debian package in the machine and boot it; may be given several times",
+    ),
+    Setting(
+        name="kernel-tree",
+        kind=Kind.FOLDER,
+        metavar="DIR",
+        help="install the kernel that is built in this folder, with its modules, and boot it: a kernel's build tree, or "
+        "a folder with boot/vmlinuz-RELEASE and lib/modules/RELEASE",
     ),
     Setting(
         name="no-checkpoint",

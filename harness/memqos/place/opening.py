@@ -17,24 +17,36 @@ from memqos.config.table import BY_HANDLER, OVER_CRIO, below_docker, is_gvisor
 from memqos.errors import EnvironmentNotAbleError, UsageError
 from memqos.place.base import Place, offered
 from memqos.place.discovery import CRIO_SOCKET
+from memqos.place.disk_image import opened_image
 from memqos.place.existing_machine import opened_there
 from memqos.place.vm import DOCKER, GVISOR, opened_vm
 from memqos.target.opening import check_url
 from memqos.vm.cache.store import default_cache
+from memqos.vm.cloud.booting import Login, check_login
+from memqos.vm.cloud.disk_file import disk_file
 from memqos.vm.host.capacity import check_room
 from memqos.vm.host.programs import find_qemu
 from memqos.vm.host.progress import Progress
 from memqos.vm.image.making import ensure_image
+from memqos.vm.kernel_tree import KernelTree
 from memqos.vm.options import AskedTree, BootOptions, Brought, BroughtTree, check_options, kernel_words
 
 __all__ = ["KUBELET_BINARY", "Places", "boot_options", "check_host", "check_places", "prepare_places"]
 
 OF_BOOTED_MACHINES = (
     "profile", "topology", "no_recursiveprot", "runtime_binary", "runtime_deb", "containerd_binary",
-    "containerd_config", "guest_file", "guest_unit", "guest_deb", "kernel_image", "initrd", "kernel_deb",
-    "no_checkpoint", "keep_vm", "kubelet_binary",
+    "containerd_config", "guest_file", "guest_unit", "guest_deb", "kernel_image", "initrd", "kernel_deb", "kernel_tree",
+    "no_checkpoint", "keep_vm", "kubelet_binary", "image", "ssh_user", "ssh_key",
 )  # fmt: skip
 """The settings that say what is booted; a machine that is there is what it is."""
+
+OF_IMAGES = ("ssh_user", "ssh_key")
+OF_PROFILES = tuple(
+    name
+    for name in OF_BOOTED_MACHINES
+    if name not in {"topology", "no_checkpoint", "keep_vm", "image", *OF_IMAGES}
+)
+"""The settings that say what a profile's machine has; a disk image is what it is."""
 
 
 KUBELET_BINARY = "/usr/local/bin/kubelet"
@@ -60,7 +72,13 @@ class Places:
         Raises UsageError for what no such place can be, EnvironmentNotAbleError for what the host lacks or a machine
         that is not free, and MachineryError for what failed: DamagedOriginError if another try comes of something else.
         """
-        with self._there(self._settings.target, key) if self._settings.target else self._booted(key, folder) as place:
+        if self._settings.target:
+            opened = self._there(self._settings.target, key)
+        elif self._settings.image:
+            opened = self._from_image(self._settings.image, key, folder)
+        else:
+            opened = self._booted(key, folder)
+        with opened as place:
             yield place
 
     def are_of_one(self, one: SystemKey, other: SystemKey) -> bool:
@@ -87,30 +105,63 @@ class Places:
             yield place
 
     @contextlib.contextmanager
+    def _from_image(self, path: Path, key: SystemKey, folder: Path) -> Iterator[Place]:
+        settings = self._settings
+        file = disk_file(path)
+        if self._builds.get(str(file.path), file.sha256) != file.sha256:
+            raise _changed(str(file.path), settings.origins["image"])
+        with opened_image(
+            file,
+            key.topology,
+            image_login(settings),
+            folder=folder,
+            progress=self._progress,
+            cri_socket=cri_socket(settings),
+            engine=any(map(below_docker, settings.runtime)),
+            keepable=settings.keep_vm,
+            checkpoint=not settings.no_checkpoint,
+        ) as place:
+            self._require_chosen(place)
+            yield place
+
+    def _require_chosen(self, place: Place) -> None:
+        """Raise unless a machine that memqos did not make has the cgroup version and the runtimes of the settings."""
+        found, asked = place.facts.node.cgroup_version, self._settings.cgroup
+        if found != asked:
+            raise EnvironmentNotAbleError(
+                f"it has cgroup {found}, but the run needs {asked}.",
+                where=place.target.address,
+                next_step=f"Give --cgroup {found}.",
+            )
+        for runtime, driver in product(self._settings.runtime, self._settings.driver):
+            offered(place, runtime, driver)
+
+    @contextlib.contextmanager
     def _there(self, url: str, key: SystemKey) -> Iterator[Place]:
         engine = any(map(below_docker, self._settings.runtime))
         with opened_there(url, cri_socket=cri_socket(self._settings), engine=engine) as place:
-            found, asked = place.facts.node.cgroup_version, self._settings.cgroup
-            if found != asked:
-                raise EnvironmentNotAbleError(
-                    f"it has cgroup {found}, but the run needs {asked}.",
-                    where=place.target.address,
-                    next_step=f"Give --cgroup {found}.",
-                )
-            for runtime, driver in product(self._settings.runtime, self._settings.driver):
-                offered(place, runtime, driver)
+            self._require_chosen(place)
             with place.used(key.runtime, key.driver):
                 yield place
 
-    def need_same_files(self, brought: tuple[Brought | BroughtTree, ...]) -> None:
+    def need_same_files(self, brought: tuple[Brought | BroughtTree | KernelTree, ...]) -> None:
         """Raise UsageError if a file is another one than when the run began: one run judges one build."""
         for now in brought:
             if self._builds.get(str(now.path), now.sha256) != now.sha256:
-                raise UsageError(
-                    f"'{now.path}' changed after the run began.",
-                    where=now.option,
-                    next_step="Run again, and build into another file while it runs.",
-                )
+                raise _changed(str(now.path), now.option)
+
+
+def _changed(path: str, option: str) -> UsageError:
+    return UsageError(
+        f"'{path}' changed after the run began.",
+        where=option,
+        next_step="Run again, and build into another file while it runs.",
+    )
+
+
+def image_login(settings: Settings) -> Login:
+    """Who logs in to the machine of --image."""
+    return Login(user=settings.ssh_user, key=settings.ssh_key)
 
 
 def check_places(settings: Settings) -> dict[str, str]:
@@ -125,6 +176,11 @@ def check_places(settings: Settings) -> dict[str, str]:
         _check_target(settings.target, settings)
         return {}
     load_topology(settings.topology)
+    if settings.image:
+        return _check_image(settings.image, settings)
+    for name in OF_IMAGES:
+        if settings.origins[name].startswith("--"):
+            raise UsageError(f"{settings.origins[name]} needs --image.", next_step="Name the disk image, or leave it out.")
     choices = check_options(boot_options(settings))
     for name in settings.profile:
         kernel_words(load_profile(name), choices.options)
@@ -156,7 +212,7 @@ def cri_socket(settings: Settings) -> str:
             next_step="Give its socket in the machine: --cri-socket PATH.",
         )
     if meant := [one for one in plus if one.startswith(OVER_CRIO)]:
-        if not (settings.guest_file or settings.guest_deb or settings.target):
+        if not (settings.guest_file or settings.guest_deb or settings.target or settings.image):
             raise UsageError(
                 f"{meant[0]}: no profile has CRI-O.",
                 where=settings.origins["runtime"],
@@ -182,6 +238,19 @@ def _check_target(url: str, settings: Settings) -> None:
         )
 
 
+def _check_image(path: Path, settings: Settings) -> dict[str, str]:
+    """The file's SHA-256 by its path; UsageError for options that do not go with it, and what is wrong with it."""
+    origins = [settings.origins[name] for name in OF_PROFILES]
+    if meant := [origin for origin in origins if origin.startswith("--")]:
+        raise UsageError(
+            f"{meant[0]} applies to machines of a profile, but {settings.origins['image']} names a disk image.",
+            next_step="Give one or the other, or put what the machine needs into the image.",
+        )
+    check_login(image_login(settings))
+    file = disk_file(path)
+    return {str(file.path): file.sha256}
+
+
 def check_host(settings: Settings) -> None:
     """Raise EnvironmentNotAbleError if this host has no room for one of a run's machines."""
     if not settings.target:
@@ -194,6 +263,8 @@ def prepare_places(settings: Settings, *, progress: Progress) -> None:
     if settings.target:
         return
     find_qemu()
+    if settings.image:
+        return
     for name in settings.profile:
         profile = load_profile(name, additions=additions_for(settings))
         ensure_image(profile, default_cache(os.environ), progress=progress)
@@ -225,6 +296,7 @@ def boot_options(settings: Settings) -> BootOptions:
         guest_units=settings.guest_unit,
         guest_debs=settings.guest_deb,
         kernel_debs=settings.kernel_deb,
+        kernel_tree=settings.kernel_tree,
         kernel_image=settings.kernel_image,
         initrd=settings.initrd,
         cgroup=settings.cgroup,

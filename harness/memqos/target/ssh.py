@@ -17,6 +17,7 @@ from memqos.clock import Deadline, wait
 from memqos.errors import MissingProgramError, TargetError
 from memqos.target.base import CommandResult, Diagnosis, Starter, no_diagnosis
 from memqos.target.carried import CarriedTarget
+from memqos.target.container import bridged
 
 __all__ = ["CONTROL", "SshTarget", "open_ssh"]
 
@@ -36,20 +37,38 @@ SSH_FAILED = 255
 class SshTarget(CarriedTarget):
     """A machine reached over a kept ssh connection. Make it with `open_ssh`."""
 
-    def __init__(self, *, address: str, host: str, options: Sequence[str], folder: Path, diagnose: Diagnosis) -> None:
+    def __init__(
+        self,
+        *,
+        address: str,
+        host: str,
+        options: Sequence[str],
+        folder: Path,
+        diagnose: Diagnosis,
+        become: Sequence[str] = (),
+    ) -> None:
         super().__init__(address=address, diagnose=diagnose)
+        self._become = tuple(become)
         self._host = host
         self._options = tuple(options)
         self._folder = folder
         self._numbers = itertools.count(1)
 
     def _line(self, argv: Sequence[str]) -> list[str]:
-        return ["ssh", *self._options, *NO_OTHER, self._host, shlex.join(argv)]
+        return ["ssh", *self._options, *NO_OTHER, self._host, shlex.join([*self._become, *argv])]
 
     @contextlib.contextmanager
     def forward(self, remote_socket: str) -> Iterator[Path]:
-        """A local UNIX socket that leads to this UNIX socket of the target, over the kept connection."""
+        """A local UNIX socket that leads to this UNIX socket of the target, over the kept connection.
+
+        sshd opens it with the user's own rights: a user that becomes root by a program has each connection carried by
+        that one.
+        """
         local = self._folder / f"forward{next(self._numbers)}.sock"
+        if self._become:
+            with bridged(self, remote_socket, local):
+                yield local
+            return
         route = ["-L", f"{local}:{remote_socket}"]
         self._control(["-O", "forward", *route], f"forwarding {remote_socket}")
         try:
@@ -115,10 +134,12 @@ def open_ssh(
     config: Path | None = None,
     further: Sequence[str] = (),
     diagnose: Diagnosis = no_diagnosis,
+    become: Sequence[str] = (),
 ) -> Iterator[SshTarget]:
     """Connect, and keep the connection for as long as the context lives.
 
     destination: what ssh is given: a host, or user@host; it must let us in without a question, as root.
+    become: what a user that is not root puts before a command to run it as root, such as sudo -n.
     address: the URL that names the target in reports.
     start: starts the master's process and owns it.
     folder: private and short-lived; receives the connection's sockets, so its path must be short.
@@ -146,7 +167,7 @@ def open_ssh(
             next_step=f"Try it by hand: {shlex.join(['ssh', *named, destination, 'true'])}",
             data={"status": master.returncode, "stderr": said},
         )
-    target = SshTarget(address=address, host=destination, options=options, folder=folder, diagnose=diagnose)
+    target = SshTarget(address=address, host=destination, options=options, folder=folder, diagnose=diagnose, become=become)
     try:
         yield target
     finally:

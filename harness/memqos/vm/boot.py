@@ -27,7 +27,7 @@ from memqos.vm.qemu.launch import Ingredients, launch
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.qemu.spec import Accelerator
 
-__all__ = ["boot"]
+__all__ = ["boot", "make_log_dir", "restore_machine", "start_machine"]
 
 BOOT_SECONDS = 300
 """From QEMU's start to all units being up: twenty seconds alone on a host, minutes where others use its processors."""
@@ -74,7 +74,7 @@ def boot(
     making = replace(making, ingredients=ingredients)
     with contextlib.ExitStack() as stack:
         machine = restore_machine(stack, making, image_cache, progress) if choices.options.checkpoint else None
-        machine = machine or _start(stack, making, image_cache, progress)
+        machine = machine or start_machine(stack, making, image_cache, progress)
         machine.recheck = _both(machine.recheck, making.image, image_cache, progress)
         machine.profile, machine.image = profile, making.image
         try:
@@ -115,7 +115,7 @@ def making_of(
     choice = choose_accelerator(qemu, image.kernel, cache=cache)
     if choice.accelerator is Accelerator.TCG:
         progress.note(choice.reason)
-    if kernel_debs := choices.of("--kernel-deb"):
+    if kernel_debs := choices.kernel_packages:
         image = ensure_derived_image(
             image, profile, kernel_debs, qemu=qemu, accelerator=choice.accelerator, cache=cache, progress=progress
         )
@@ -159,10 +159,12 @@ def declared(topology: Topology, options: BootOptions) -> Declared:
     return Declared(topology=topology, cgroup=options.cgroup, recursiveprot=options.recursiveprot)
 
 
-def _start(stack: contextlib.ExitStack, making: Making, cache: Cache, progress: Progress) -> Machine:
-    """A machine that boots from its image, entered on the stack."""
+def start_machine(
+    stack: contextlib.ExitStack, making: Making, cache: Cache, progress: Progress, *, seconds: float = BOOT_SECONDS
+) -> Machine:
+    """A machine that boots from its image within so many seconds, entered on the stack."""
     with step(progress, f"boot {making.ingredients.name}"):
-        deadline = Deadline.after(BOOT_SECONDS)
+        deadline = Deadline.after(seconds)
         machine = stack.enter_context(launch(making.ingredients, cache=cache, deadline=deadline, progress=progress))
         making.prepare(machine)
     return machine

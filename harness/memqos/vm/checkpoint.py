@@ -23,7 +23,7 @@ import platform
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memqos.clock import Deadline, utc_now
@@ -115,6 +115,18 @@ class Checkpoint(Entry):
         return {str(name): str(version) for name, version in known.items()} if isinstance(known, dict) else {}
 
     @property
+    def has_its_disk_file(self) -> bool:
+        """Whether it is of a disk image outside of the cache, which is still there and unchanged."""
+        told = self.manifest.get("disk_file")
+        if not isinstance(told, dict) or not told:
+            return False
+        try:
+            status = Path(str(told["path"])).stat()
+        except OSError:
+            return False
+        return (status.st_size, status.st_mtime_ns) == (told["bytes"], told["changed"])
+
+    @property
     def used_at(self) -> float:
         """When a machine was last restored from it, in seconds of the wall clock."""
         return (self.folder / MANIFEST).stat().st_mtime
@@ -179,7 +191,7 @@ def useless_checkpoints(cache: Cache, *, images: frozenset[str], kept_bytes: int
 
     images: the names of the whole images: a checkpoint without its image, or a damaged one, is of no use.
     """
-    whole = {checkpoint.name: checkpoint for checkpoint in list_checkpoints(cache) if checkpoint.image in images}
+    whole = {one.name: one for one in list_checkpoints(cache) if one.image in images or one.has_its_disk_file}
     folders = [path for path in checkpoints_folder(cache).iterdir() if not path.name.startswith(".")]
     doomed = [folder for folder in folders if folder.name not in whole]
     room = kept_bytes
@@ -234,7 +246,8 @@ class Making:
 
     contents: what a person put into the machine, by name, with hashes of files: anything that makes it another one.
     prepare: puts it in, once the machine has booted; what it notes in the machine's provenance is kept.
-    boot_seconds: how long the boot may take.
+    boot_seconds: how long the boot may take. warm: the last command before the machine is saved.
+    disk_file: path, size in bytes and time of change in ns of a disk image outside of the cache; empty for one in it.
     """
 
     ingredients: Ingredients
@@ -242,24 +255,29 @@ class Making:
     contents: Mapping[str, object]
     prepare: Callable[[Machine], None]
     boot_seconds: float
+    warm: str = WARM
+    disk_file: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """The entry's name: what the machine is, and the key."""
-        kernel = (self.ingredients.kernel, self.ingredients.initrd)
+        kernel = [path for path in (self.ingredients.kernel, self.ingredients.initrd) if path is not None]
         facts = {
             "qemu": self.ingredients.qemu.version_text,
             "image": [self.image.name, str(self.image.folder.resolve()), _digest(dict(self.image.manifest))],
             "files": [_file_digest(path) for path in kernel if path.parent != self.image.folder],
             "processor": _processor() if self.ingredients.accelerator is Accelerator.KVM else "",
             "contents": dict(self.contents),
-            "guest code": WARM,
+            "guest code": self.warm,
+            # Left out where it is empty: an older memqos knows of no such thing.
+            **({"disk file": dict(self.disk_file)} if self.disk_file else {}),
+            **({"seed": hashlib.sha256(self.ingredients.seed).hexdigest()} if self.ingredients.seed else {}),
         }
         spec = replace(
             spec_of(self.ingredients, sockets=NOWHERE, disks=NOWHERE),
             serial_log=NOWHERE / CONSOLE,
-            kernel=NOWHERE,
-            initrd=NOWHERE,
+            kernel=None if self.ingredients.kernel is None else NOWHERE,
+            initrd=None if self.ingredients.initrd is None else NOWHERE,
             ram=RamFiles(folder=NOWHERE, use=RamUse.SAVED),
         )
         return f"{self.ingredients.name}-{checkpoint_key(qemu_arguments(spec, Path('qemu')), facts)}"
@@ -334,7 +352,7 @@ def _make(making: Making, folder: Path, cache: Cache, progress: Progress) -> Non
         with launch(making.ingredients, cache=cache, deadline=stopwatch, saving=folder, progress=progress) as machine:
             seconds["boot"] = round(stopwatch.elapsed, 3)
             making.prepare(machine)
-            checked(machine.target.run(["sh", "-c", WARM], deadline=Deadline.after(WARM_SECONDS)), where="the warm-up")
+            checked(machine.target.run(["sh", "-c", making.warm], deadline=Deadline.after(WARM_SECONDS)), where="the warm-up")
             seconds["save"] = machine.checkpoint(folder / STATE, deadline=Deadline.after(SAVE_SECONDS))
             shutil.copyfile(machine.console.path, folder / CONSOLE)
         seconds["whole"] = round(stopwatch.elapsed, 3)
@@ -345,6 +363,7 @@ def _make(making: Making, folder: Path, cache: Cache, progress: Progress) -> Non
             "created": utc_now().isoformat(timespec="seconds"),
             "seconds": seconds,
             "provenance": machine.provenance,
+            "disk_file": dict(making.disk_file),
         }
         seal_checkpoint(folder, facts)
 
@@ -403,11 +422,7 @@ def restored(
         run = stack.enter_context(opened_run(cache, keepable=ingredients.keepable, doomed=ingredients.doomed))
         machine = stack.enter_context(_resumed(ingredients, checkpoint, run))
         seconds = {"running": round(deadline.elapsed, 3)}
-        target = stack.enter_context(
-            connected(
-                machine, run, identity=ingredients.identity, known_hosts=ingredients.known_hosts, deadline=deadline
-            )
-        )
+        target = stack.enter_context(connected(machine, run, ingredients, deadline=deadline))
         _wake(machine, target, deadline)
         seconds["answered"] = round(deadline.elapsed, 3)
         machine.note({**checkpoint.provenance, "restore_seconds": seconds})
@@ -424,6 +439,10 @@ def _resumed(ingredients: Ingredients, checkpoint: Checkpoint, run: Run) -> Iter
     make_overlay(checkpoint.disk, spec.disk, base_format=DiskFormat.QCOW2)
     for path in spec.swap_disks:
         make_overlay(checkpoint.folder / path.with_suffix(".img").name, path)
+    own = [*([spec.seed] if spec.seed else []), *([spec.flash.variables] if spec.flash else [])]
+    for path in own:
+        shutil.copyfile(checkpoint.folder / path.name, path)
+        path.chmod(0o600)
     shutil.copyfile(checkpoint.console, spec.serial_log)
     machine = Machine(spec, qemu=ingredients.qemu, group=run.group, qemu_log=ingredients.log_dir / QEMU_LOG)
     with started(machine):

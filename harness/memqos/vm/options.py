@@ -23,6 +23,7 @@ from pathlib import Path
 from memqos.errors import UsageError
 from memqos.model.node import CgroupVersion
 from memqos.plain_file import read_plain
+from memqos.vm.kernel_tree import KernelTree, kernel_tree
 from memqos.vm.profile import Profile
 
 __all__ = [
@@ -332,6 +333,7 @@ class BootOptions:
     image's own stay beside them as NAME.dist. containerd_config: takes the place of /etc/containerd/config.toml.
     runtime_debs, guest_debs, kernel_debs: Debian packages that are installed, all of a kind at once.
     guest_files: what gets a place of its own. guest_units: systemd units that are enabled and started then.
+    kernel_tree: the folder of a kernel that is built, which is installed with its modules.
     kernel_image, initrd: the kernel that QEMU starts; an initrd alone makes no sense, a kernel alone gets the image's.
     cgroup: which hierarchy systemd mounts. recursiveprot: whether cgroup v2 has the option memory_recursiveprot.
     checkpoint: restore the machine from a checkpoint, which is made if there is none; otherwise boot it.
@@ -346,6 +348,7 @@ class BootOptions:
     guest_units: tuple[str, ...] = ()
     guest_debs: tuple[Path, ...] = ()
     kernel_debs: tuple[Path, ...] = ()
+    kernel_tree: Path | None = None
     kernel_image: Path | None = None
     initrd: Path | None = None
     cgroup: CgroupVersion = CgroupVersion.V2
@@ -355,11 +358,17 @@ class BootOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """Boot options whose files were read and found fit; trees: what gets a place of its own."""
+    """Boot options whose files were read and found fit; trees: what gets a place of its own; kernel: of a build tree."""
 
     options: BootOptions
     brought: tuple[Brought, ...]
     trees: tuple[BroughtTree, ...] = ()
+    kernel: KernelTree | None = None
+
+    @property
+    def kernel_packages(self) -> tuple[Brought | KernelTree, ...]:
+        """The packages of another kernel than the image's."""
+        return self.of("--kernel-deb") if self.kernel is None else (self.kernel,)
 
     def of(self, option: str) -> tuple[Brought, ...]:
         """The files that this option named."""
@@ -371,9 +380,9 @@ class Choices:
         return tuple(file for file in self.brought if file.option not in LATE)
 
     @property
-    def files(self) -> tuple[Brought | BroughtTree, ...]:
+    def files(self) -> tuple[Brought | BroughtTree | KernelTree, ...]:
         """All that was brought."""
-        return (*self.brought, *self.trees)
+        return (*self.brought, *self.trees, *([] if self.kernel is None else [self.kernel]))
 
     @property
     def late(self) -> tuple[Brought, ...]:
@@ -401,6 +410,8 @@ class Choices:
         }
         if self.trees:
             told["guest_file"] = [tree.facts for tree in self.trees]
+        if self.kernel is not None:
+            told["kernel_tree"] = [self.kernel.facts]
         if self.options.guest_units:
             told["guest_unit"] = list(self.options.guest_units)
         return told
@@ -433,8 +444,11 @@ def check_options(options: BootOptions) -> Choices:
     """The options with every file read once; raises UsageError naming the option and what is wrong with its file."""
     if options.initrd and not options.kernel_image:
         raise UsageError("an initrd needs its kernel.", where="--initrd", next_step=KERNEL_IMAGE)
-    if options.kernel_image and options.kernel_debs:
-        raise UsageError("give --kernel-image or --kernel-deb, not both.", where="--kernel-image")
+    kernels = {
+        "--kernel-image": options.kernel_image, "--kernel-deb": options.kernel_debs, "--kernel-tree": options.kernel_tree,
+    }  # fmt: skip
+    if len(several := [option for option, value in kernels.items() if value]) > 1:
+        raise UsageError(f"give {' or '.join(several)}, not both.", where=several[0])
     given: list[tuple[str, Path | None, Callable[[Path, str, bytes], None]]] = [
         ("--runtime-binary", options.runtime_binary, check_program),
         ("--containerd-binary", options.containerd_binary, check_program),
@@ -451,7 +465,8 @@ def check_options(options: BootOptions) -> Choices:
     for place in places:
         if places.count(place) > 1:
             raise UsageError(f"'{place}' is the destination of several files.", where="--guest-file")
-    return Choices(options=options, brought=brought, trees=trees)
+    kernel = None if options.kernel_tree is None else kernel_tree(options.kernel_tree)
+    return Choices(options=options, brought=brought, trees=trees, kernel=kernel)
 
 
 KERNEL_IMAGE = "Name it with --kernel-image."

@@ -38,7 +38,7 @@ def heading(config: pytest.Config) -> list[str]:
     notes = [f"memqos: {note}" for note in unknown_variables(os.environ)]
     if not changed and not is_run_of_suites(config):
         return []
-    booted = f"{','.join(settings.profile)}/{settings.topology}"
+    booted = f"{settings.image.name if settings.image else ','.join(settings.profile)}/{settings.topology}"
     head = (
         f"memqos {__version__}: machine {settings.target or booted}, "
         f"{','.join(settings.runtime)}, {','.join(settings.driver)} driver"

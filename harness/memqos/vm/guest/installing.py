@@ -23,6 +23,7 @@ from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.errors import DeadlineError, UnfitFileError
 from memqos.target.base import CommandResult, Target, checked, version_in
 from memqos.vm.guest.view import packages_of, place_of
+from memqos.vm.kernel_tree import KernelTree
 from memqos.vm.options import Brought, BroughtTree, Choices, passes_hugetlb
 from memqos.vm.profile import Told
 from memqos.vm.qemu.machine import Machine
@@ -410,7 +411,9 @@ def _note_version(machine: Machine, name: str, told: Told) -> None:
         versions[name] = told.version
 
 
-def install_packages(target: Target, files: Sequence[Brought], *, deadline: Deadline) -> tuple[str, ...]:
+def install_packages(
+    target: Target, files: Sequence[Brought | KernelTree], *, deadline: Deadline
+) -> tuple[str, ...]:
     """Install Debian packages, all at once; what they depend on and is not there is not fetched, and does not matter.
 
     Returns the packages' names. Raises UnfitFileError with what dpkg said if one does not install.

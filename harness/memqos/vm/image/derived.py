@@ -24,6 +24,7 @@ from memqos.vm.guest.installing import install_packages
 from memqos.vm.guest.view import kernel_config_of, packages_of, versions_of
 from memqos.vm.host.programs import Qemu, find_program
 from memqos.vm.host.progress import Progress, step
+from memqos.vm.kernel_tree import KernelTree
 from memqos.vm.options import Brought
 from memqos.vm.profile import Profile
 from memqos.vm.qemu.launch import Ingredients, launch
@@ -46,7 +47,7 @@ depmod "$1"
 """For the kernel of this release; its package makes it as well, unless it was there already."""
 
 
-def derived_name(base: Image, kernel_debs: Sequence[Brought]) -> str:
+def derived_name(base: Image, kernel_debs: Sequence[Brought | KernelTree]) -> str:
     """The name of the entry for a base image and the packages that are put into it, by their content."""
     digest = hashlib.sha256(" ".join(file.sha256 for file in kernel_debs).encode()).hexdigest()
     return f"{base.name}-with-{digest[:12]}"
@@ -55,7 +56,7 @@ def derived_name(base: Image, kernel_debs: Sequence[Brought]) -> str:
 def ensure_derived_image(
     base: Image,
     profile: Profile,
-    kernel_debs: Sequence[Brought],
+    kernel_debs: Sequence[Brought | KernelTree],
     *,
     qemu: Qemu,
     accelerator: Accelerator,
@@ -131,7 +132,7 @@ def copy_disk(base: Path, disk: Path) -> None:
 
 
 def install_kernel(
-    ingredients: Ingredients, kernel_debs: Sequence[Brought], *, folder: Path, cache: Cache, progress: Progress
+    ingredients: Ingredients, kernel_debs: Sequence[Brought | KernelTree], *, folder: Path, cache: Cache, progress: Progress
 ) -> dict[str, object]:
     """Boot the copy with its own kernel, install the packages, take the new kernel and initrd out, and power it off.
 

@@ -40,26 +40,32 @@ class AcceleratorChoice:
     obstacle: str = ""
 
 
-def choose_accelerator(qemu: Qemu, kernel: Path, *, cache: Cache) -> AcceleratorChoice:
-    """KVM if a probe guest with this kernel runs on it, else TCG.
+def choose_accelerator(qemu: Qemu, kernel: Path | None, *, cache: Cache) -> AcceleratorChoice:
+    """KVM if a probe guest with this kernel runs on it, else TCG, also where there is no kernel to try it with.
 
     The answer is kept in the cache for this boot of the host, this QEMU and this user.
     """
     kept = cache.folder("locks") / "accelerator.json"
     key = {"boot": BOOT_ID.read_text().strip(), "qemu": qemu.version_text, "user": os.geteuid()}
     answer = _kept_answer(kept, key)
-    if answer is None:
+    if answer is None and kernel is None:
+        obstacle = kvm_device_obstacle() or "KVM was not tried, as no image is in the cache (`memqos vm build` makes one)"
+        return _emulated(obstacle)
+    if answer is None and kernel is not None:
         answer = KvmProbe(obstacle=kvm_obstacle(qemu, kernel))
         temporary = kept.with_suffix(f".{os.getpid()}")
         temporary.write_text(json.dumps({"key": key, "obstacle": answer.obstacle}))
         temporary.replace(kept)
-    if answer.obstacle is None:
+    if answer is None or answer.obstacle is None:
         return AcceleratorChoice(accelerator=Accelerator.KVM, reason="KVM runs guests on this host.")
+    return _emulated(answer.obstacle)
+
+
+def _emulated(obstacle: str) -> AcceleratorChoice:
     return AcceleratorChoice(
         accelerator=Accelerator.TCG,
-        reason=f"{answer.obstacle}: machines run under software emulation (TCG), "
-        "ten to thirty times slower than with KVM.",
-        obstacle=answer.obstacle,
+        reason=f"{obstacle}: machines run under software emulation (TCG), ten to thirty times slower than with KVM.",
+        obstacle=obstacle,
     )
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from memqos.clock import Deadline, wait
-from memqos.errors import AbortedError, MachineError, MachineryError
+from memqos.errors import AbortedError, MachineError, MachineryError, UnfitFileError
 from memqos.model.topology import Topology
 from memqos.target.base import Target, checked
 from memqos.target.ssh import CONTROL, open_ssh
@@ -26,7 +26,7 @@ from memqos.vm.host.programs import Qemu, find_program
 from memqos.vm.host.progress import SILENT, Progress
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.qemu.run import Run, opened_run, started
-from memqos.vm.qemu.spec import Accelerator, DiskFormat, MachineSpec, RamFiles, RamUse, overlay_arguments
+from memqos.vm.qemu.spec import Accelerator, DiskFormat, Flash, MachineSpec, RamFiles, RamUse, overlay_arguments
 
 __all__ = [
     "HOST_ALIAS",
@@ -47,6 +47,16 @@ HOST_ALIAS = "memqos"
 
 SSH_CONFIG = "ssh_config"
 
+SSH_FAILED = 255
+"""ssh's own status."""
+
+NOT_ROOT = 77
+AS_ROOT = f'[ "$(id -u)" = 0 ] || sudo -n true || exit {NOT_ROOT}; exit 0'
+
+LOGIN_SECONDS = 60.0
+LOGIN_EVERY = 4.0
+"""sshd from OpenSSH 9.8 on counts failed logins, and refuses a client for 5 s after each (PerSourcePenalties)."""
+
 BOOTING = "it was booting"
 """What is being done until the guest's sshd answers, as errors say it."""
 
@@ -66,15 +76,9 @@ It is for people's own connections, and for machines that outlive us: else `puls
 
 
 @contextlib.contextmanager
-def connected(machine: Machine, run: Run, *, identity: Path, known_hosts: Path, deadline: Deadline) -> Iterator[Target]:
-    """Connect to the guest's sshd, which listens already, and watch the guest's pulse.
-
-    identity: the private key, of which ssh gets a copy. known_hosts: the guest's host key under HOST_ALIAS.
-    """
-    copy = Path(shutil.copyfile(identity, run.sockets / "identity"))
-    copy.chmod(0o600)  # ssh wants no less, and a cache that was copied may have lost it
-    config = run.sockets / SSH_CONFIG
-    config.write_text(ssh_config(port=machine.ssh_port(), identity=copy, known_hosts=known_hosts))
+def connected(machine: Machine, run: Run, ingredients: Ingredients, *, deadline: Deadline) -> Iterator[Target]:
+    """Connect to the guest's sshd, which listens already, and watch the guest's pulse."""
+    config = write_ssh_config(machine, run, ingredients)
     with (
         open_ssh(
             HOST_ALIAS,
@@ -84,16 +88,79 @@ def connected(machine: Machine, run: Run, *, identity: Path, known_hosts: Path, 
             folder=run.sockets,
             config=config,
             diagnose=machine.diagnose,
+            become=() if ingredients.user == ROOT else SUDO,
         ) as target,
         machine.watched(target),
     ):
         yield target
 
 
+def write_ssh_config(machine: Machine, run: Run, ingredients: Ingredients) -> Path:
+    """The ssh_config for a machine, in its folder of sockets, with a copy of the key."""
+    copy = Path(shutil.copyfile(ingredients.identity, run.sockets / "identity"))
+    copy.chmod(0o600)  # ssh wants no less, and a cache that was copied may have lost it
+    config = run.sockets / SSH_CONFIG
+    if (known_hosts := ingredients.known_hosts) is not None:
+        text = ssh_config(port=machine.ssh_port(), identity=copy, known_hosts=known_hosts)
+    else:
+        text = foreign_ssh_config(
+            port=machine.ssh_port(), identity=copy, user=ingredients.user, known_hosts=run.sockets / "known_hosts"
+        )
+    config.write_text(text)
+    return config
+
+
+def wait_for_login(machine: Machine, run: Run, ingredients: Ingredients, deadline: Deadline) -> None:
+    """Wait until a system of others lets the user in, as root or with a way to become root.
+
+    cloud-init may give the user its key some time after sshd greets. Raises UnfitFileError if it is refused for
+    LOGIN_SECONDS, or if the user cannot become root.
+    """
+    config = write_ssh_config(machine, run, ingredients)
+    argv = ["ssh", "-F", str(config), HOST_ALIAS, shlex.join(["sh", "-c", AS_ROOT])]
+    refused = deadline.sooner(LOGIN_SECONDS)
+
+    def told() -> subprocess.CompletedProcess[str] | None:
+        machine.check_alive(BOOTING)
+        said = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if said.returncode != SSH_FAILED:
+            return said
+        if refused.expired:
+            raise _refused(ingredients, said.stderr.strip()[-300:])
+        return None
+
+    with machine.failing(BOOTING):
+        said = wait("the user may log in", told, deadline=deadline, every=LOGIN_EVERY)
+    if said is not None and said.returncode == NOT_ROOT:
+        raise UnfitFileError(
+            f"'{ingredients.user}' can log in to the image, but cannot become root: {said.stderr.strip()[-300:]}",
+            where="--ssh-user",
+            next_step="Name a user that sudo asks for no password (NOPASSWD), or root.",
+        )
+
+
+def _refused(ingredients: Ingredients, said: str) -> UnfitFileError:
+    """What to say of a system whose sshd answers, and refuses the user."""
+    if ingredients.seed:
+        return UnfitFileError(
+            f"the image's sshd refuses '{ingredients.user}' with the key that memqos gives to cloud-init: {said}",
+            where="--image",
+            next_step="The image has no cloud-init, or one that ignores NoCloud: name an account in it with --ssh-user "
+            "and its private key with --ssh-key.",
+        )
+    return UnfitFileError(
+        f"the image's sshd refuses '{ingredients.user}' with this key: {said}",
+        where="--ssh-key",
+        next_step="Check the user (--ssh-user; cloud images often have debian, ubuntu, fedora or opensuse) and its key. "
+        "Without --ssh-key memqos gives a key of its own to the image's cloud-init.",
+    )
+
+
 def wait_for_sshd(machine: Machine, deadline: Deadline) -> None:
     """Wait until the guest's sshd listens; while it boots, connecting would only fail."""
     port = machine.ssh_port()
-    first_word = deadline.sooner(deadline.remaining / 2)
+    # A kernel that a boot loader starts need not have a serial console.
+    first_word = deadline if machine.spec.boots_from_disk else deadline.sooner(deadline.remaining / 2)
     with machine.failing(BOOTING):
         wait("sshd answers", lambda: sshd_answers(machine, port, first_word), deadline=deadline, every=BANNER_EVERY)
 
@@ -163,7 +230,40 @@ def ssh_config(*, port: int, identity: Path, known_hosts: Path) -> str:
 """
 
 
+def foreign_ssh_config(*, port: int, identity: Path, user: str, known_hosts: Path) -> str:
+    """The same for a system of others: with ssh's own algorithms, and a host key that is accepted when first seen.
+
+    The port is QEMU's on this host's loopback, so that no other machine can answer there.
+    """
+    return f"""Host {HOST_ALIAS}
+  HostName 127.0.0.1
+  Port {port}
+  User {user}
+  HostKeyAlias {HOST_ALIAS}
+  IdentityFile "{identity}"
+  IdentitiesOnly yes
+  IdentityAgent none
+  UserKnownHostsFile "{known_hosts}"
+  GlobalKnownHostsFile /dev/null
+  StrictHostKeyChecking accept-new
+  BatchMode yes
+  ForwardAgent no
+  ForwardX11 no
+  Compression no
+  LogLevel ERROR
+  ServerAliveInterval {ALIVE_EVERY}
+  ServerAliveCountMax {ALIVE_MISSES}
+"""
+
+
+ROOT = "root"
+
+SUDO = ("sudo", "-n", "--")
+"""Before each command of a user that is not root."""
+
 ROOT_OVERLAY = "root.qcow2"
+
+SEED, UEFI_VARIABLES = "seed.iso", "uefi-variables.fd"
 
 SERIAL_LOG, QEMU_LOG = "serial.log", "qemu.log"
 """What the guest and QEMU said, in the folder of logs."""
@@ -179,8 +279,10 @@ ABORTED = "aborted-"
 class Ingredients:
     """What a machine is launched from.
 
-    disk: used through an overlay unless `writes_through`.
-    identity: the private key; known_hosts: the guest's host key under HOST_ALIAS.
+    kernel, initrd: None for a disk with a boot loader. disk: used through an overlay unless `writes_through`.
+    identity: the private key; known_hosts: the guest's host key under HOST_ALIAS, None to accept the one it shows.
+    user: who logs in; any but root runs commands through sudo.
+    flash: a UEFI, whose variables are a template. seed: cloud-init's disk, empty for none.
     log_dir: receives serial.log and qemu.log; it outlives the machine.
     keepable: the machine may be kept when the process that started it ends.
     temporary_logs: log_dir goes with the machine if we are killed, or when a machine that was kept ends.
@@ -190,13 +292,17 @@ class Ingredients:
     qemu: Qemu
     accelerator: Accelerator
     topology: Topology
-    kernel: Path
-    initrd: Path
+    kernel: Path | None
+    initrd: Path | None
     kernel_arguments: tuple[str, ...]
     disk: Path
     identity: Path
-    known_hosts: Path
+    known_hosts: Path | None
     log_dir: Path
+    disk_format: DiskFormat = DiskFormat.RAW
+    user: str = ROOT
+    flash: Flash | None = None
+    seed: bytes = b""
     writes_through: bool = False
     keepable: bool = False
     temporary_logs: bool = False
@@ -267,13 +373,14 @@ def _launched(ingredients: Ingredients, *, cache: Cache, deadline: Deadline, sav
         machine = Machine(spec, qemu=ingredients.qemu, group=run.group, qemu_log=ingredients.log_dir / QEMU_LOG)
         stack.enter_context(started(machine))
         wait_for_sshd(machine, deadline)
+        if spec.boots_from_disk:
+            wait_for_login(machine, run, ingredients, deadline)
         connection = stack.enter_context(contextlib.ExitStack())
-        target = connection.enter_context(
-            connected(
-                machine, run, identity=ingredients.identity, known_hosts=ingredients.known_hosts, deadline=deadline
-            )
-        )
-        wait_for_units(machine, target, deadline)
+        target = connection.enter_context(connected(machine, run, ingredients, deadline=deadline))
+        if spec.boots_from_disk:
+            note_units(machine, target, deadline)
+        else:
+            wait_for_units(machine, target, deadline)
         machine.ready(target, disconnect=connection.close)
         yield machine
 
@@ -289,17 +396,23 @@ def spec_of(ingredients: Ingredients, *, sockets: Path, disks: Path) -> MachineS
         initrd=ingredients.initrd,
         kernel_arguments=ingredients.kernel_arguments,
         disk=ingredients.disk if through else disks / ROOT_OVERLAY,
-        disk_format=DiskFormat.RAW if through else DiskFormat.QCOW2,
+        disk_format=ingredients.disk_format if through else DiskFormat.QCOW2,
         swap_disks=tuple(disks / f"swap{number}.img" for number in range(len(ingredients.topology.swap))),
         serial_log=ingredients.log_dir / SERIAL_LOG,
         qmp_socket=sockets / "qmp.sock",
+        flash=None if ingredients.flash is None else replace(ingredients.flash, variables=disks / UEFI_VARIABLES),
+        seed=disks / SEED if ingredients.seed else None,
     )
 
 
 def make_disks(ingredients: Ingredients, spec: MachineSpec) -> None:
-    """The disks of a machine that boots: a layer over the image, and empty swap disks."""
+    """The disks of a machine that boots: a layer over the image, empty swap disks, cloud-init's, UEFI's variables."""
     if not ingredients.writes_through:
-        make_overlay(ingredients.disk, spec.disk)
+        make_overlay(ingredients.disk, spec.disk, base_format=ingredients.disk_format)
+    if spec.seed is not None:
+        spec.seed.write_bytes(ingredients.seed)
+    if spec.flash is not None and ingredients.flash is not None:
+        shutil.copyfile(ingredients.flash.variables, spec.flash.variables)
     for path, device in zip(spec.swap_disks, ingredients.topology.swap, strict=True):
         with path.open("wb") as file:
             file.truncate(device.size_bytes)
@@ -311,6 +424,16 @@ def make_overlay(base: Path, overlay: Path, *, base_format: DiskFormat = DiskFor
     told = subprocess.run(argv, capture_output=True, text=True, check=False)
     if told.returncode != 0:
         raise MachineryError(f"the overlay could not be made: {told.stderr.strip()}", where=str(overlay))
+
+
+def note_units(machine: Machine, target: Target, deadline: Deadline) -> None:
+    """Wait until a system of others has started everything, and note which units failed: that is its own matter."""
+    with machine.failing("its units were starting"):
+        result = target.run(["systemctl", "is-system-running", "--wait"], deadline=deadline)
+    if result.text.strip() != "running":
+        failed = target.run(["systemctl", "list-units", "--failed", "--plain", "--no-legend"], deadline=deadline)
+        names = [line.split()[0] for line in failed.text.splitlines() if line.strip()]
+        machine.note({"system_state": result.text.strip() or "unknown", "failed_units": names})
 
 
 def wait_for_units(machine: Machine, target: Target, deadline: Deadline) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from memqos.model.topology import Topology, Zone
 
-__all__ = ["Accelerator", "DiskFormat", "MachineSpec", "RamFiles", "RamUse", "overlay_arguments", "qemu_arguments"]
+__all__ = ["Accelerator", "DiskFormat", "Flash", "MachineSpec", "RamFiles", "RamUse", "overlay_arguments", "qemu_arguments"]
 
 SLOW = ("erms", "fsrm", "fsrs", "fsrc", "fzrm")
 """Features by which a processor says that its string instructions are the fastest way to fill and to copy bytes.
@@ -79,10 +79,19 @@ class RamFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Flash:
+    """A UEFI in flash memory, both raw: its code, read only, and its variables, which are the machine's own."""
+
+    code: Path
+    variables: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSpec:
     """A machine about to be started.
 
     name: shown in the process list and in reports.
+    kernel, initrd: what QEMU starts; None for a disk that has a boot loader, of BIOS or, with `flash`, of UEFI.
     disk: the root disk, which QEMU writes to: an overlay, or the image itself while it is being provisioned.
     swap_disks: one file for each swap device of the topology, of that device's size, in the same order.
     serial_log: the file that the serial console is written to.
@@ -91,13 +100,14 @@ class MachineSpec:
     swap_format: the swap disks' format.
     ssh_port: the loopback port that leads to the guest's sshd; 0 lets the host's kernel choose a free one.
     ram: the files that hold the memory; None for memory that ends with the machine.
+    seed: a further disk, raw and read only, that tells cloud-init about users; None for none.
     """
 
     name: str
     accelerator: Accelerator
     topology: Topology
-    kernel: Path
-    initrd: Path
+    kernel: Path | None
+    initrd: Path | None
     kernel_arguments: tuple[str, ...]
     disk: Path
     disk_format: DiskFormat
@@ -107,6 +117,13 @@ class MachineSpec:
     swap_format: DiskFormat = DiskFormat.RAW
     ssh_port: int = 0
     ram: RamFiles | None = None
+    flash: Flash | None = None
+    seed: Path | None = None
+
+    @property
+    def boots_from_disk(self) -> bool:
+        """Whether a boot loader on the disk starts the kernel."""
+        return self.kernel is None
 
     @property
     def is_clone(self) -> bool:
@@ -115,7 +132,12 @@ class MachineSpec:
 
     @property
     def command_line(self) -> str:
-        """The kernel's command line: the profile's words, the accelerator's, then those that the topology asks for."""
+        """The kernel's command line: the profile's words, the accelerator's, then those that the topology asks for.
+
+        Empty where the disk's boot loader has its own.
+        """
+        if self.boots_from_disk:
+            return ""
         return " ".join((*self.kernel_arguments, *self.accelerator.kernel_words, *topology_words(self.topology)))
 
 
@@ -146,6 +168,7 @@ def qemu_arguments(spec: MachineSpec, program: Path) -> list[str]:
     return [
         str(program),
         *identity(spec),
+        *firmware(spec),
         *processor(spec),
         *memory(spec),
         *kernel(spec),
@@ -163,8 +186,20 @@ def identity(spec: MachineSpec) -> list[str]:
         "-no-user-config",
         "-nodefaults",
         "-display", "none",
-        "-no-reboot",
+        # A distribution's first boot may end in a reboot.
+        *([] if spec.boots_from_disk else ["-no-reboot"]),
         "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+    ]  # fmt: skip
+
+
+def firmware(spec: MachineSpec) -> list[str]:
+    """UEFI, where the machine has it; QEMU's own BIOS needs no option."""
+    if spec.flash is None:
+        return []
+    code, variables = (quoted(str(path)) for path in (spec.flash.code, spec.flash.variables))
+    return [
+        "-drive", f"if=pflash,unit=0,format=raw,readonly=on,file={code}",
+        "-drive", f"if=pflash,unit=1,format=raw,file={variables}",
     ]  # fmt: skip
 
 
@@ -214,7 +249,9 @@ def backend(spec: MachineSpec, zone: Zone) -> str:
 
 
 def kernel(spec: MachineSpec) -> list[str]:
-    """The kernel, its initrd and its command line."""
+    """The kernel, its initrd and its command line; nothing where the disk has them."""
+    if spec.boots_from_disk:
+        return []
     return [
         "-kernel", str(spec.kernel),
         "-initrd", str(spec.initrd),
@@ -227,17 +264,22 @@ def disks(spec: MachineSpec) -> list[str]:
 
     cache=unsafe: a machine's disk is thrown away with it, so nothing has to reach the host's disk in time.
     """
-    arguments = disk("root", spec.disk, spec.disk_format, serial="memqos-root")
+    arguments = disk("root", spec.disk, spec.disk_format, serial="memqos-root", first=spec.boots_from_disk)
     for number, path in enumerate(spec.swap_disks):
         arguments += disk(f"swap{number}", path, spec.swap_format, serial=f"memqos-swap{number}")
+    if spec.seed is not None:
+        arguments += [
+            "-drive", f"if=none,id=seed,file={quoted(str(spec.seed))},format=raw,readonly=on",
+            "-device", "virtio-blk-pci,drive=seed,serial=memqos-seed",
+        ]  # fmt: skip
     return arguments
 
 
-def disk(name: str, path: Path, disk_format: DiskFormat, *, serial: str) -> list[str]:
-    """One virtio disk."""
+def disk(name: str, path: Path, disk_format: DiskFormat, *, serial: str, first: bool = False) -> list[str]:
+    """One virtio disk. first: the firmware boots from it."""
     return [
         "-drive", f"if=none,id={name},file={quoted(str(path))},format={disk_format},cache=unsafe,discard=unmap",
-        "-device", f"virtio-blk-pci,drive={name},serial={serial}",
+        "-device", f"virtio-blk-pci,drive={name},serial={serial}{',bootindex=0' if first else ''}",
     ]  # fmt: skip
 
 

@@ -1,0 +1,234 @@
+"""A machine from a distribution's disk image: a layer over the file is booted by the image's own boot loader.
+
+The image's kernel, command line and units stay as they are. What the topology asks for beside CPUs, NUMA nodes and
+memory is set up from inside; what the system cannot do is noted, and the machine is used without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from memqos.clock import Deadline
+from memqos.errors import DamagedOriginError, MachineError, MachineryError, UsageError
+from memqos.model.topology import Topology
+from memqos.target.base import Target, checked
+from memqos.vm.boot import make_log_dir, restore_machine, start_machine
+from memqos.vm.cache.entry import Image, list_images
+from memqos.vm.cache.store import Cache, client_key, public_half
+from memqos.vm.checkpoint import Making
+from memqos.vm.cloud.disk_file import OPTION, DiskFile, Firmware
+from memqos.vm.cloud.seed import seed_image
+from memqos.vm.cloud.uefi import find_uefi
+from memqos.vm.guest.view import Declared, read_view, view_differences
+from memqos.vm.host.capacity import check_room
+from memqos.vm.host.programs import find_qemu
+from memqos.vm.host.progress import SILENT, Progress
+from memqos.vm.qemu.accelerator import choose_accelerator
+from memqos.vm.qemu.launch import ROOT, Ingredients
+from memqos.vm.qemu.machine import Machine
+from memqos.vm.qemu.spec import Accelerator, DiskFormat, Flash
+
+__all__ = ["Login", "boot_image", "check_login"]
+
+BOOT_SECONDS = 600
+"""A distribution's first boot does more than one of a profile: keys, file systems that grow, cloud-init."""
+
+PREPARE_SECONDS = 120
+
+KEY_BEGINS = b"-----BEGIN "
+
+WARM = "python3 -c 'import errno, json, os, pathlib, subprocess, sys, threading' || :; sync"
+
+SET_UP = r"""
+failed() { echo "$1"; }
+for disk in /sys/block/vd*; do
+    serial=
+    read -r serial <"$disk/serial" || :
+    case $serial in memqos-swap[0-9]*) ;; *) continue ;; esac
+    device=/dev/${disk##*/} priority=
+    for word; do case $word in "${serial#memqos-}="*) priority=${word#*=} ;; esac; done
+    mkswap "$device" >/dev/null && swapon ${priority:+--priority "$priority"} "$device" || failed "$serial"
+done
+for word; do
+    case $word in
+        zswap=*) echo "${word#*=}" >/sys/module/zswap/parameters/enabled || failed zswap ;;
+        /sys/*=*) echo "${word#*=}" >"${word%%=*}" || failed "${word%%=*}" ;;
+    esac
+done
+exit 0
+"""
+"""Swap, zswap and huge pages, as the words say: swapN=PRIORITY, zswap=0|1, FILE=COUNT."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """Who logs in to an image. key: the private key of an account in it; None to have cloud-init make the account."""
+
+    user: str = ROOT
+    key: Path | None = None
+
+
+def check_login(login: Login) -> None:
+    """Raise UsageError for a user's name that is none, and for a key that cannot be read or is not a private key."""
+    if not re.fullmatch(r"[a-z_][\w.-]{0,31}", login.user, re.ASCII):
+        raise UsageError(f"'{login.user}' is not a user's name.", where="--ssh-user")
+    if login.key is None:
+        return
+    try:
+        begins = login.key.read_bytes()[:64]
+    except OSError as error:
+        raise UsageError(f"'{login.key}' cannot be read: {error.strerror}.", where="--ssh-key") from error
+    if begins.startswith((b"ssh-", b"ecdsa-", b"sk-")):
+        raise UsageError(
+            f"'{login.key}' is a public key.", where="--ssh-key", next_step="Name the private key, without .pub."
+        )
+    if not begins.startswith(KEY_BEGINS):
+        raise UsageError(f"'{login.key}' is not a private key in OpenSSH's or PEM format.", where="--ssh-key")
+
+
+@contextlib.contextmanager
+def boot_image(
+    file: DiskFile,
+    topology: Topology,
+    login: Login,
+    *,
+    cache: Cache,
+    log_dir: Path,
+    prepare: Callable[[Machine], None],
+    checkpoint: bool = True,
+    progress: Progress = SILENT,
+    keepable: bool = False,
+    temporary_logs: bool = False,
+) -> Iterator[Machine]:
+    """A ready machine from this file; QEMU and its files are gone when the context ends, and the file is unchanged.
+
+    prepare: called as root in the booted machine, before it is saved. checkpoint: restore it from a checkpoint, which
+    is made if there is none. The other arguments are those of `memqos.vm.boot.boot`.
+
+    Raises UnfitFileError for an image that lets the user not in, or not become root; EnvironmentNotAbleError for what
+    the host lacks; MachineryError for what failed.
+    """
+    check_room(topology.name, topology.memory_bytes)
+    make_log_dir(log_dir)
+    ingredients = replace(
+        ingredients_of(file, topology, login, cache=cache, log_dir=log_dir.absolute(), progress=progress),
+        keepable=keepable,
+        temporary_logs=temporary_logs,
+    )
+    making = making_of_file(file, ingredients, prepare, progress)
+    with contextlib.ExitStack() as stack:
+        with _naming_the_option():
+            machine = restore_machine(stack, making, cache, progress) if checkpoint else None
+            machine = machine or start_machine(stack, making, cache, progress, seconds=BOOT_SECONDS)
+        try:
+            yield machine
+        except MachineryError as error:
+            if machine.recheck():
+                raise
+            raise DamagedOriginError(
+                error.what, where=error.where, next_step=error.next_step, data=error.data
+            ) from error
+
+
+@contextlib.contextmanager
+def _naming_the_option() -> Iterator[None]:
+    """A boot that fails may be the image's fault: the error says what an image needs."""
+    try:
+        yield
+    except MachineError as error:
+        needs = "An image needs a boot loader that starts without a person, virtio disk and network drivers, DHCP, and an sshd."
+        error.next_step = f"{needs} {error.next_step}"
+        error.where = OPTION
+        raise
+
+
+def ingredients_of(
+    file: DiskFile, topology: Topology, login: Login, *, cache: Cache, log_dir: Path, progress: Progress
+) -> Ingredients:
+    """What the machine is launched from."""
+    qemu = find_qemu()
+    choice = choose_accelerator(qemu, kernel_to_try(cache), cache=cache)
+    if choice.accelerator is Accelerator.TCG:
+        progress.note(choice.reason)
+    flash = None
+    if file.firmware is Firmware.UEFI:
+        uefi = find_uefi()
+        flash = Flash(code=uefi.code, variables=uefi.variables)
+    own = client_key(cache, progress=progress)
+    seed = b"" if login.key else seed_image(login.user, public_half(own).read_text())
+    name = re.sub(r"[^\w.-]", "_", file.path.stem, flags=re.ASCII)[:40]
+    return Ingredients(
+        name=f"{name}-{topology.name}",
+        qemu=qemu,
+        accelerator=choice.accelerator,
+        topology=topology,
+        kernel=None,
+        initrd=None,
+        kernel_arguments=(),
+        disk=file.path,
+        disk_format=DiskFormat.QCOW2,
+        identity=login.key or own,
+        known_hosts=None,
+        log_dir=log_dir,
+        user=login.user,
+        flash=flash,
+        seed=seed,
+    )
+
+
+def kernel_to_try(cache: Cache) -> Path | None:
+    """A kernel to try KVM with, since the image's own is inside of it: of a profile's image, or this host's."""
+    own = [Path("/boot") / f"vmlinuz-{platform.release()}", Path("/lib/modules") / platform.release() / "vmlinuz"]
+    kernels = [*(image.kernel for image in list_images(cache)), *own]
+    return next((kernel for kernel in kernels if os.access(kernel, os.R_OK)), None)
+
+
+def making_of_file(
+    file: DiskFile, ingredients: Ingredients, prepare: Callable[[Machine], None], progress: Progress
+) -> Making:
+    """What a checkpoint of it is made of."""
+    topology = ingredients.topology
+
+    def prepared(machine: Machine) -> None:
+        machine.note({"image": file.facts, "login": ingredients.user, "cloud_init_seed": bool(ingredients.seed)})
+        if lacking := set_up(machine.target, topology):
+            machine.note({"lacking": lacking})
+            progress.note(f"{file.path.name} lacks parts of the topology '{topology.name}': {'; '.join(lacking)}")
+        prepare(machine)
+
+    status = file.path.stat()
+    return Making(
+        ingredients=ingredients,
+        image=Image(folder=file.path, manifest={"profile": file.path.name, "sha256_of_file": file.sha256}),
+        contents={"set up": SET_UP},
+        prepare=prepared,
+        boot_seconds=BOOT_SECONDS,
+        warm=WARM,
+        disk_file={"path": str(file.path), "bytes": status.st_size, "changed": status.st_mtime_ns},
+    )
+
+
+def set_up(target: Target, topology: Topology) -> list[str]:
+    """Swap, zswap and huge pages of a topology, as far as the system has them; what it lacks, each as a clause."""
+    deadline = Deadline.after(PREPARE_SECONDS)
+    words = [f"swap{number}={device.priority}" for number, device in enumerate(topology.swap) if device.priority is not None]
+    words += [f"zswap={int(topology.zswap)}"] if topology.zswap is not None else []
+    words += [
+        f"/sys/devices/system/node/node{zone.id}/hugepages/hugepages-{pages.size_bytes >> 10}kB/nr_hugepages={pages.count}"
+        for zone in topology.zones
+        for pages in zone.hugepages
+    ]
+    checked(target.run(["sh", "-c", SET_UP, "sh", *words], deadline=deadline), where=target.address)
+    view = read_view(target, deadline=deadline)
+    if view.cgroup is None:
+        return list(view_differences(Declared(topology=topology), view))
+    declared = Declared(topology=topology, cgroup=view.cgroup, recursiveprot=view.recursiveprot)
+    return list(view_differences(declared, view))
+
+

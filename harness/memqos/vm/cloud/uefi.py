@@ -1,0 +1,76 @@
+"""UEFI for machines: found by the descriptors that every distribution's QEMU firmware packages bring.
+
+Their format is docs/interop/firmware.json of QEMU; files of a folder are tried in the order of their names, and a
+folder of the administrator's comes first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from memqos.errors import MissingProgramError
+
+__all__ = ["FOLDERS", "Uefi", "find_uefi"]
+
+FOLDERS = (Path("/etc/qemu/firmware"), Path("/usr/share/qemu/firmware"))
+UNWANTED = frozenset({"requires-smm", "enrolled-keys", "secure-boot"})
+"""Features that need another machine, or refuse kernels without a known signature."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uefi:
+    """Files of a UEFI, raw: the code, and the template of its variables, of which each machine gets a copy."""
+
+    code: Path
+    variables: Path
+
+
+def find_uefi(architecture: str = "x86_64", machine: str = "q35", *, folders: Sequence[Path] = FOLDERS) -> Uefi:
+    """The first UEFI without secure boot for this architecture (QEMU's name) and machine type.
+
+    Raises MissingProgramError naming the package.
+    """
+    for descriptor in _descriptors(folders):
+        found = _of(descriptor, architecture, machine)
+        if found is not None and found.code.is_file() and found.variables.is_file():
+            return found
+    raise MissingProgramError(
+        f"the image boots by UEFI, and this host has no UEFI for QEMU's {architecture}.",
+        next_step="Install it: apt-get install --no-install-recommends ovmf (Fedora: edk2-ovmf, openSUSE: "
+        "qemu-ovmf-x86_64)",
+        data={"program": "ovmf", "package": "ovmf"},
+    )
+
+
+def _descriptors(folders: Sequence[Path]) -> Iterator[dict[str, object]]:
+    names: dict[str, Path] = {}
+    for folder in reversed(folders):
+        names |= {file.name: file for file in folder.glob("*.json")}
+    for name in sorted(names):
+        try:
+            read = json.loads(names[name].read_bytes())
+        except (OSError, ValueError):
+            continue
+        if isinstance(read, dict):
+            yield read
+
+
+def _of(descriptor: dict[str, object], architecture: str, machine: str) -> Uefi | None:
+    """The files of a descriptor that fits; None for others, and for one that does not keep the format."""
+    try:
+        mapping, targets = descriptor["mapping"], descriptor["targets"]
+        fits = any(
+            target["architecture"] == architecture and any(f"-{machine}-" in f"-{name}-" for name in target["machines"])
+            for target in targets  # type: ignore[attr-defined]
+        )
+        code, variables = mapping["executable"], mapping["nvram-template"]  # type: ignore[index]
+        is_plain = mapping["device"] == "flash" and {code["format"], variables["format"]} == {"raw"}  # type: ignore[index]
+        kinds, features = descriptor["interface-types"], set(descriptor["features"])  # type: ignore[call-overload]
+        if fits and is_plain and "uefi" in kinds and not features & UNWANTED:  # type: ignore[operator]
+            return Uefi(code=Path(code["filename"]), variables=Path(variables["filename"]))
+    except (KeyError, TypeError, IndexError):
+        pass
+    return None
