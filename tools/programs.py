@@ -1,8 +1,8 @@
 """Compile memqos's C programs for every architecture into the wheel: its build hook, and `python -m tools.programs`.
 
-Debian's cross compilers make static binaries, which need nothing but a kernel where they run. A wheel that is built on a
-host without one of them lacks that architecture, and compiles for it when it has to. MEMQOS_PROGRAMS=all, which a release
-sets, fails the build instead; MEMQOS_PROGRAMS=none leaves all of them out.
+Debian's cross compilers make static binaries, which need nothing but a kernel where they run. A wheel that is built on
+a host without one of them lacks that architecture, and compiles for it when it has to. MEMQOS_PROGRAMS=all, which a
+release sets, fails the build instead; MEMQOS_PROGRAMS=none leaves all of them out.
 """
 
 from __future__ import annotations
@@ -120,17 +120,17 @@ class ProgramsHook(BuildHookInterface):  # type: ignore[misc, unused-ignore]
 def main() -> int:
     """Compile into the folder that is named, and print what `sha256sum` would print of it."""
     if len(sys.argv) != 2:  # noqa: PLR2004
-        print("usage: python -m tools.programs FOLDER", file=sys.stderr)
+        sys.stderr.write("usage: python -m tools.programs FOLDER\n")
         return 2
     folder = Path(sys.argv[1])
     try:
         build(folder, need_all=True)
     except MemqosError as error:
-        print(f"programs: {error}", file=sys.stderr)
+        sys.stderr.write(f"programs: {error}\n")
         return 1
     manifest = json.loads((folder / MANIFEST).read_text())
     for name, entry in manifest["programs"].items():
-        print(f"{entry['sha256']}  {name}")
+        sys.stdout.write(f"{entry['sha256']}  {name}\n")
     return 0
 
 

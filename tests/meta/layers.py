@@ -33,6 +33,7 @@ LAYERS: dict[str, frozenset[str]] = {
     # L4: machines that are booted, load, observation, enforcement
     "vm": frozenset({"errors", "plain_file", "clock", "model", "target", "ownership"}),
     "vm.architecture": frozenset(),
+    "vm.kernel_tree": frozenset({"errors"}),
     "vm.host": frozenset({"errors", "clock"}),
     "vm.cache": frozenset({"errors", "clock", "vm.host"}),
     "vm.qemu": frozenset(
@@ -41,12 +42,12 @@ LAYERS: dict[str, frozenset[str]] = {
         }
     ),
     "vm.guest": frozenset(
-        {"errors", "clock", "model", "target", "vm.qemu", "vm.options", "vm.profile"}
+        {"errors", "clock", "model", "target", "vm.qemu", "vm.options", "vm.profile", "vm.kernel_tree"}
     ),
     "vm.image": frozenset(
         {
             "errors", "clock", "model", "ownership", "target", "vm.host", "vm.cache", "vm.qemu", "vm.guest",
-            "vm.profile", "vm.options", "vm.architecture",
+            "vm.profile", "vm.options", "vm.architecture", "vm.kernel_tree",
         }
     ),
     "vm.checkpoint": frozenset({"errors", "clock", "model", "target", "vm.host", "vm.cache", "vm.qemu"}),
@@ -80,6 +81,11 @@ LAYERS: dict[str, frozenset[str]] = {
         {
             "errors", "clock", "model", "engine", "place.base", "place.provisioning", "place.discovery",
             "probe", "runtime.base", "target.base", "catalog", "vm",
+        }
+    ),
+    "place.disk_image": frozenset(
+        {
+            "errors", "clock", "model", "place", "probe", "runtime.base", "target.base", "catalog", "vm",
         }
     ),
     "place.recording": frozenset(

@@ -93,7 +93,8 @@ def _build_once(source: Source, folder: Path, surroundings: _Surroundings) -> li
         os.umask(before)
     run(
         [sys.executable, "-m", "build", "--outdir", str(out), str(tree)], folder,
-        umask=surroundings.umask, SOURCE_DATE_EPOCH=str(source.epoch), **surroundings.environment,
+        umask=surroundings.umask, SOURCE_DATE_EPOCH=str(source.epoch), MEMQOS_PROGRAMS="all",
+        **surroundings.environment,
     )  # fmt: skip
     built = sorted([*out.glob("*.whl"), *out.glob("*.tar.gz")])
     if [one.suffix for one in built] != [".whl", ".gz"]:

@@ -32,13 +32,15 @@ from memqos.errors import EnvironmentNotAbleError, ExitCode
 from memqos.model.topology import Topology
 from memqos.runtime.base import ContainerSpec, SandboxSpec
 from memqos.runtime.cri import CriRuntime, connect
-from memqos.vm.architecture import ARCHITECTURES
+from memqos.vm.architecture import AMD64, ARCHITECTURES
 from memqos.vm.boot import boot
 from memqos.vm.cache.entry import list_images
 from memqos.vm.cache.store import Cache, default_cache
 from memqos.vm.host.capacity import capacity, read_host
 from memqos.vm.host.programs import find_program, find_qemu, need_namespaces, search_path
 from memqos.vm.host.progress import SILENT, Progress, step
+from memqos.vm.image.compiler import find_compiler
+from memqos.vm.image.prebuilt import prebuilt_architectures
 from memqos.vm.image.recipe import BUILD_BYTES
 from memqos.vm.options import BootOptions
 from memqos.vm.profile import Profile
@@ -282,8 +284,9 @@ def diagnose(cache: Cache, topology: Topology) -> Iterator[Check]:
     yield check_processor(platform.machine(), compilers_found())
     yield program_check("QEMU", qemu_found)
     yield looked_at("KVM", lambda: check_acceleration(cache))
-    for program in ("qemu-img", "mmdebstrap", "mke2fs", "unshare", "setpriv", "gcc", "ssh"):
+    for program in ("qemu-img", "mmdebstrap", "mke2fs", "unshare", "setpriv", "ssh"):
         yield program_check(program, functools.partial(program_found, program))
+    yield program_check("programs", programs_found)
     if os.geteuid() != 0:
         yield program_check("newuidmap", functools.partial(program_found, "newuidmap"))
         yield program_check("user namespaces", namespaces_found)
@@ -305,11 +308,19 @@ def check_processor(machine: str, others: Sequence[str]) -> Check:
     )
 
 
+def programs_found() -> str:
+    """Where the programs come from that memqos puts into its machines; raises MissingProgramError if nowhere."""
+    brought = [one.machine for one in prebuilt_architectures()]
+    if AMD64.machine in brought:
+        return f"memqos's own are compiled already for {', '.join(brought)}"
+    return f"memqos's own are compiled with {find_compiler(AMD64).program}"
+
+
 def compilers_found() -> tuple[str, ...]:
-    """The CPUs, as `uname -m` prints them, for which this host has a cross compiler."""
-    path = search_path(os.environ)
+    """The other CPUs, as `uname -m` prints them, for which this installation has programs, or a cross compiler."""
+    path, brought = search_path(os.environ), prebuilt_architectures()
     others = [one for one in ARCHITECTURES if one.machine != platform.machine()]
-    return tuple(one.machine for one in others if shutil.which(one.compiler, path=path))
+    return tuple(one.machine for one in others if one in brought or shutil.which(one.compiler, path=path))
 
 
 def looked_at(name: str, check: Callable[[], Check]) -> Check:

@@ -341,7 +341,7 @@ SETTINGS: tuple[Setting, ...] = (
         name="kernel-tree",
         kind=Kind.FOLDER,
         metavar="DIR",
-        help="install the kernel that is built in this folder, with its modules, and boot it: a kernel's build tree, or "
+        help="install the kernel that is built in this folder, with its modules, and boot it: a build tree, or "
         "a folder with boot/vmlinuz-RELEASE and lib/modules/RELEASE",
     ),
     Setting(

@@ -19,7 +19,7 @@ from memqos.model.node import CgroupDriver
 from memqos.place.base import KeptPlace, OfferedRuntime, PlaceState, RequestRecorder, Sources, offered
 from memqos.place.discovery import MACHINE_LOGS, discovered, runtime_connected
 from memqos.place.existing_machine import require_free, require_rights
-from memqos.place.provisioning import architecture_of, bring_images, bring_images_to_docker, bring_memwatch
+from memqos.place.provisioning import architecture_of, bring_images, bring_images_to_docker, bring_memwatch, memwatch_of
 from memqos.probe.facts import TargetFacts, target_facts
 from memqos.probe.sampler import GuestSampler, Sampler
 from memqos.runtime.base import Runtime
@@ -177,7 +177,7 @@ def opened_image(
             machine,
             facts=target_facts(target, deadline=Deadline.after(LOOK_SECONDS)),
             runtimes=found(target),
-            memwatch=bring_memwatch(target, deadline=Deadline.after(BRING_SECONDS)),
+            memwatch=memwatch_of(target, deadline=Deadline.after(LOOK_SECONDS)),
         )
 
 

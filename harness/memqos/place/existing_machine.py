@@ -17,7 +17,7 @@ from memqos.ownership import ProcessGroup
 from memqos.place.base import Health, KeptPlace, OfferedRuntime, PlaceState, RequestRecorder, Sources, offered
 from memqos.place.discovery import MACHINE_LOGS, discovered, runtime_connected
 from memqos.place.guard import guarded
-from memqos.place.provisioning import bring_images, bring_images_to_docker, bring_memwatch, compiler_for
+from memqos.place.provisioning import architecture_of, bring_images, bring_images_to_docker, bring_memwatch
 from memqos.probe.facts import TargetFacts, target_facts
 from memqos.probe.sampler import MEMWATCH, GuestSampler, Sampler
 from memqos.runtime.base import Runtime
@@ -121,13 +121,13 @@ class PlaceThere:
         """Make it fit for pods of ours, under guard: nothing of them is left on it when the context ends.
 
         Raises UsageError for a runtime or driver that it does not offer. Raises EnvironmentNotAbleError, with nothing
-        done to it, if nothing here compiles programs for its CPU, and if it is not free: a kubelet runs on it, there
+        done to it, if this installation has no programs for its CPU, and if it is not free: a kubelet runs on it, there
         are pods of other people, or another run is on it.
         """
         offer, target = offered(self, runtime, driver), self.target
         deadline = Deadline.after(USE_SECONDS)
         require_rights(target, deadline=deadline)
-        compiler = compiler_for(target, deadline=deadline)
+        architecture = architecture_of(target, deadline=deadline)
         with guarded(
             target,
             socket=offer.socket,
@@ -137,10 +137,10 @@ class PlaceThere:
         ) as guard:
             require_free(target, self._facts.hierarchy, self._runtimes.values(), deadline=deadline)
             if offer.docker_sockets:
-                bring_images_to_docker(target, offer, driver, compiler, deadline=deadline)
+                bring_images_to_docker(target, offer, driver, architecture, deadline=deadline)
             else:
-                bring_images(target, offer, guard, compiler, deadline=deadline)
-            self._memwatch = bring_memwatch(target, compiler, deadline=deadline)
+                bring_images(target, offer, guard, architecture, deadline=deadline)
+            self._memwatch = bring_memwatch(target, architecture, deadline=deadline)
             yield
 
     @property

@@ -42,9 +42,7 @@ OF_BOOTED_MACHINES = (
 
 OF_IMAGES = ("ssh_user", "ssh_key")
 OF_PROFILES = tuple(
-    name
-    for name in OF_BOOTED_MACHINES
-    if name not in {"topology", "no_checkpoint", "keep_vm", "image", *OF_IMAGES}
+    name for name in OF_BOOTED_MACHINES if name not in {"topology", "no_checkpoint", "keep_vm", "image", *OF_IMAGES}
 )
 """The settings that say what a profile's machine has; a disk image is what it is."""
 
@@ -180,7 +178,9 @@ def check_places(settings: Settings) -> dict[str, str]:
         return _check_image(settings.image, settings)
     for name in OF_IMAGES:
         if settings.origins[name].startswith("--"):
-            raise UsageError(f"{settings.origins[name]} needs --image.", next_step="Name the disk image, or leave it out.")
+            raise UsageError(
+                f"{settings.origins[name]} needs --image.", next_step="Name the disk image, or leave it out."
+            )
     choices = check_options(boot_options(settings))
     for name in settings.profile:
         kernel_words(load_profile(name), choices.options)

@@ -14,21 +14,25 @@ from memqos.probe.sampler import MEMWATCH
 from memqos.runtime.cri import CriRuntime, connect
 from memqos.runtime.docker import connect_docker
 from memqos.target.base import Target, checked
-from memqos.vm.architecture import architecture_of_machine
-from memqos.vm.image.compiler import Compiler, compile_program, find_compiler
+from memqos.vm.architecture import Architecture, architecture_of_machine
+from memqos.vm.image.prebuilt import binary_of, need_programs
 from memqos.vm.image.recipe import container_image, container_image_name, root_of
 from memqos.vm.profile import Program
 
 __all__ = [
+    "architecture_of",
     "bring_images",
     "bring_images_served",
     "bring_images_to_docker",
     "bring_memwatch",
-    "compiler_for",
+    "memwatch_of",
 ]
 
 PROFILE = "trixie"
 """Whose programs are brought; all profiles have the same."""
+
+BROUGHT_MEMWATCH = f"{FOLDER}/memwatch"
+"""Where memwatch is on a machine that has it from a run."""
 
 WITHOUT_OURS = """\
 before=$1; shift
@@ -37,23 +41,22 @@ before=$1; shift
 """Removes the images that were not there before: those of ours, and what CRI keeps beside each by its id."""
 
 
-def compiler_for(target: Target, *, deadline: Deadline) -> Compiler:
-    """The compiler for a machine's CPU.
+def architecture_of(target: Target, *, deadline: Deadline) -> Architecture:
+    """The architecture of a machine, for which this installation has our programs, or a compiler.
 
-    Raises EnvironmentNotAbleError, before anything is done to the machine, for a CPU that no compiler here makes
-    programs for.
+    Raises EnvironmentNotAbleError, before anything is done to the machine, for a CPU that it has neither for.
     """
     machine = checked(target.run(["uname", "-m"], deadline=deadline), where=target.address).text.strip()
     architecture = architecture_of_machine(machine)
     if architecture is None:
         raise EnvironmentNotAbleError(
-            f"the machine's CPU is {machine[:40]}, for which memqos has no compiler: it needs one for the programs "
-            "that it brings.",
+            f"the machine's CPU is {machine[:40]}, for which memqos has no programs.",
             where=target.address,
             next_step="Run memqos on a host with that CPU.",
         )
+    profile = load_profile(PROFILE)
     try:
-        return find_compiler(architecture)
+        need_programs((*profile.programs, *profile.probes), architecture)
     except MissingProgramError as error:
         raise MissingProgramError(
             f"memqos brings programs of its own to the machine, and {error.what}",
@@ -61,23 +64,32 @@ def compiler_for(target: Target, *, deadline: Deadline) -> Compiler:
             next_step=f"{error.next_step}. Or run memqos on a host with that CPU.",
             data=error.data,
         ) from error
+    return architecture
 
 
-def bring_memwatch(target: Target, compiler: Compiler, *, deadline: Deadline) -> str:
+def memwatch_of(target: Target, *, deadline: Deadline) -> str:
+    """Where memwatch is on the target, "" if it has none."""
+    argv = ["sh", "-c", 'for file; do [ ! -x "$file" ] || echo "$file"; done', "sh", MEMWATCH, BROUGHT_MEMWATCH]
+    return (target.run(argv, deadline=deadline).text.split() or [""])[0]
+
+
+def bring_memwatch(target: Target, architecture: Architecture, *, deadline: Deadline) -> str:
     """Where memwatch is on the target, which has it from us if it had none; its folder goes with the guard."""
-    if target.run(["test", "-x", MEMWATCH], deadline=deadline).status == 0:
-        return MEMWATCH
-    place = f"{FOLDER}/memwatch"
+    if place := memwatch_of(target, deadline=deadline):
+        return place
+    place = BROUGHT_MEMWATCH
     [program] = [one for one in load_profile(PROFILE).probes if one.name == "memwatch"]
     checked(target.run(["mkdir", "-p", FOLDER], deadline=deadline), where=target.address)
-    target.write(place, compile_program(program, compiler), deadline=deadline, mode=0o755)
+    target.write(place, binary_of(program, architecture), deadline=deadline, mode=0o755)
     return place
 
 
 def bring_images(
-    target: Target, offer: OfferedRuntime, guard: Guard, compiler: Compiler, *, deadline: Deadline
+    target: Target, offer: OfferedRuntime, guard: Guard | None, architecture: Architecture, *, deadline: Deadline
 ) -> None:
     """Put the images that the runtime's store lacks into it, and have the guard take them out at the end.
+
+    guard: None on a machine that is thrown away.
 
     Raises EnvironmentNotAbleError for a store that takes none.
     """
@@ -92,8 +104,9 @@ def bring_images(
             next_step="Load it there first; `memqos vm shell` has a machine that has it.",
         )
     before = checked(target.run([*_ctr(offer.socket), "list", "--quiet"], deadline=deadline), where=target.address)
-    guard.at_the_end(["sh", "-c", WITHOUT_OURS, "sh", before.text.strip(), *_ctr(offer.socket)])
-    _import(target, offer.socket, missing, compiler, deadline=deadline)
+    if guard is not None:
+        guard.at_the_end(["sh", "-c", WITHOUT_OURS, "sh", before.text.strip(), *_ctr(offer.socket)])
+    _import(target, offer.socket, missing, architecture, deadline=deadline)
 
 
 def bring_images_served(target: Target, socket: str, *, deadline: Deadline) -> None:
@@ -104,7 +117,7 @@ def bring_images_served(target: Target, socket: str, *, deadline: Deadline) -> N
     with target.forward(socket) as local, connect(local, name=socket, deadline=deadline) as runtime:
         missing = list(_missing(runtime, deadline=deadline))
         if runtime.version(deadline=deadline).name == "containerd":
-            _import(target, socket, missing, compiler_for(target, deadline=deadline), deadline=deadline)
+            _import(target, socket, missing, architecture_of(target, deadline=deadline), deadline=deadline)
             return
         for image in (image for _, names in missing for image in names):
             try:
@@ -118,7 +131,7 @@ def bring_images_served(target: Target, socket: str, *, deadline: Deadline) -> N
 
 
 def bring_images_to_docker(
-    target: Target, offer: OfferedRuntime, driver: CgroupDriver, compiler: Compiler, *, deadline: Deadline
+    target: Target, offer: OfferedRuntime, driver: CgroupDriver, architecture: Architecture, *, deadline: Deadline
 ) -> None:
     """Put the images that the engine's store lacks into it; by their label the guard takes them out at the end."""
     with (
@@ -130,7 +143,7 @@ def bring_images_to_docker(
         for program in load_profile(PROFILE).programs:
             name = container_image_name(program.name)
             if program.name != "pause" and not engine.has_image(name, deadline=deadline):
-                root = root_of(program.name, compile_program(program, compiler))
+                root = root_of(program.name, binary_of(program, architecture))
                 engine.import_image(name, program.name, root, deadline=deadline)
 
 
@@ -142,16 +155,14 @@ def _import(
     target: Target,
     socket: str,
     missing: Sequence[tuple[Program, list[str]]],
-    compiler: Compiler,
+    architecture: Architecture,
     *,
     deadline: Deadline,
 ) -> None:
     """Give containerd the images of these programs, by these names."""
     for program, names in missing:
         own = container_image_name(program.name)
-        archive = container_image(
-            program.name, compile_program(program, compiler), architecture=compiler.architecture.name
-        )
+        archive = container_image(program.name, binary_of(program, architecture), architecture=architecture.name)
         checked(target.run([*_ctr(socket), "import", "-"], stdin=archive, deadline=deadline), where=target.address)
         for name in names:
             if name != own:

@@ -167,7 +167,9 @@ def open_ssh(
             next_step=f"Try it by hand: {shlex.join(['ssh', *named, destination, 'true'])}",
             data={"status": master.returncode, "stderr": said},
         )
-    target = SshTarget(address=address, host=destination, options=options, folder=folder, diagnose=diagnose, become=become)
+    target = SshTarget(
+        address=address, host=destination, options=options, folder=folder, diagnose=diagnose, become=become
+    )
     try:
         yield target
     finally:

@@ -352,7 +352,10 @@ def _make(making: Making, folder: Path, cache: Cache, progress: Progress) -> Non
         with launch(making.ingredients, cache=cache, deadline=stopwatch, saving=folder, progress=progress) as machine:
             seconds["boot"] = round(stopwatch.elapsed, 3)
             making.prepare(machine)
-            checked(machine.target.run(["sh", "-c", making.warm], deadline=Deadline.after(WARM_SECONDS)), where="the warm-up")
+            checked(
+                machine.target.run(["sh", "-c", making.warm], deadline=Deadline.after(WARM_SECONDS)),
+                where="the warm-up",
+            )
             seconds["save"] = machine.checkpoint(folder / STATE, deadline=Deadline.after(SAVE_SECONDS))
             shutil.copyfile(machine.console.path, folder / CONSOLE)
         seconds["whole"] = round(stopwatch.elapsed, 3)

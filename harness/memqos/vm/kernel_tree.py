@@ -1,7 +1,7 @@
 """A kernel that a person has built, as it is in a folder: in its build tree, or as its install targets lay it out.
 
-It becomes a Debian package in memory, which is installed in the machine as one of --kernel-deb is: the machine makes the
-initrd with the modules that it needs. Nothing is written to the tree.
+It becomes a Debian package in memory, which is installed in the machine as one of --kernel-deb is: the machine makes
+the initrd with the modules that it needs. Nothing is written to the tree.
 """
 
 from __future__ import annotations
@@ -115,7 +115,9 @@ def _built(path: Path) -> KernelTree:
     release = (path / RELEASE).read_text().strip() if (path / RELEASE).is_file() else ""
     if not re.fullmatch(r"[\w.+~-]+", release, re.ASCII):
         raise UsageError(
-            f"'{path}' has a kernel, but no release in {RELEASE}.", where=OPTION, next_step=f"make -C '{path}' bzImage modules"
+            f"'{path}' has a kernel, but no release in {RELEASE}.",
+            where=OPTION,
+            next_step=f"make -C '{path}' bzImage modules",
         )
     config = path / ".config"
     order = path / "modules.order"
@@ -151,7 +153,14 @@ def _installed(path: Path, folder: Path) -> KernelTree:
             next_step="Install one kernel into a folder of its own.",
         )
     [release] = releases
-    names = (f"boot/vmlinuz-{release}", f"vmlinuz-{release}", "boot/vmlinuz", "boot/bzImage", f"lib/modules/{release}/vmlinuz", BZIMAGE)
+    names = (
+        f"boot/vmlinuz-{release}",
+        f"vmlinuz-{release}",
+        "boot/vmlinuz",
+        "boot/bzImage",
+        f"lib/modules/{release}/vmlinuz",
+        BZIMAGE,
+    )
     image = next((path / name for name in names if (path / name).is_file()), None)
     if image is None:
         raise UsageError(
@@ -203,7 +212,7 @@ def _not_built(path: Path) -> UsageError:
     return UsageError(
         f"'{path}' is not a kernel's build tree: it has neither {BZIMAGE} nor lib/modules.",
         where=OPTION,
-        next_step="Name the folder in which the kernel was built (O=), or the INSTALL_MOD_PATH of make modules_install.",
+        next_step="Name the folder in which the kernel was built (O=), or INSTALL_MOD_PATH of make modules_install.",
     )
 
 
@@ -232,7 +241,7 @@ def _check_image(tree: KernelTree) -> None:
     said = data[place + 0x200 :].partition(b"\0")[0].decode("ascii", "replace").partition(" ")[0] if place else ""
     if said and said != tree.release:
         raise UsageError(
-            f"'{tree.image}' is the kernel {said[:80]}, but the modules in '{tree.path}' are of {tree.release}.",
+            f"'{tree.image}' is the kernel {said[:80]}, but '{tree.path}' has the modules of {tree.release}.",
             where=OPTION,
             next_step="Build both again: make bzImage modules",
         )

@@ -358,7 +358,10 @@ class BootOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """Boot options whose files were read and found fit; trees: what gets a place of its own; kernel: of a build tree."""
+    """Boot options whose files were read and found fit.
+
+    trees: what gets a place of its own. kernel: of a build tree.
+    """
 
     options: BootOptions
     brought: tuple[Brought, ...]
@@ -445,8 +448,10 @@ def check_options(options: BootOptions) -> Choices:
     if options.initrd and not options.kernel_image:
         raise UsageError("an initrd needs its kernel.", where="--initrd", next_step=KERNEL_IMAGE)
     kernels = {
-        "--kernel-image": options.kernel_image, "--kernel-deb": options.kernel_debs, "--kernel-tree": options.kernel_tree,
-    }  # fmt: skip
+        "--kernel-image": options.kernel_image,
+        "--kernel-deb": options.kernel_debs,
+        "--kernel-tree": options.kernel_tree,
+    }
     if len(several := [option for option, value in kernels.items() if value]) > 1:
         raise UsageError(f"give {' or '.join(several)}, not both.", where=several[0])
     given: list[tuple[str, Path | None, Callable[[Path, str, bytes], None]]] = [

@@ -7,7 +7,7 @@ import pytest
 
 from memqos.clock import Deadline
 from memqos.errors import EnvironmentNotAbleError
-from memqos.place.provisioning import compiler_for
+from memqos.place.provisioning import architecture_of
 from memqos.target.base import CommandResult
 from memqos.vm.image import compiler
 
@@ -21,7 +21,7 @@ def machine(prints):
 
 
 def found(prints):
-    return compiler_for(machine(prints), deadline=Deadline.after(5))
+    return architecture_of(machine(prints), deadline=Deadline.after(5))
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def host(monkeypatch, tmp_path):
 
 
 def test_a_machine_like_this_host_takes_what_gcc_makes(host):
-    assert (found("x86_64").architecture.name, found("x86_64").program) == ("amd64", host / "gcc")
+    assert found("x86_64").name == "amd64"
 
 
 def test_a_cpu_without_its_cross_compiler_is_refused_by_name(host):

@@ -41,6 +41,8 @@ BOOT_SECONDS = 600
 
 PREPARE_SECONDS = 120
 
+NODES = "/sys/devices/system/node"
+
 KEY_BEGINS = b"-----BEGIN "
 
 WARM = "python3 -c 'import errno, json, os, pathlib, subprocess, sys, threading' || :; sync"
@@ -142,7 +144,7 @@ def _naming_the_option() -> Iterator[None]:
     try:
         yield
     except MachineError as error:
-        needs = "An image needs a boot loader that starts without a person, virtio disk and network drivers, DHCP, and an sshd."
+        needs = "An image needs a boot loader that does not ask, virtio disk and network drivers, DHCP, and an sshd."
         error.next_step = f"{needs} {error.next_step}"
         error.where = OPTION
         raise
@@ -217,10 +219,12 @@ def making_of_file(
 def set_up(target: Target, topology: Topology) -> list[str]:
     """Swap, zswap and huge pages of a topology, as far as the system has them; what it lacks, each as a clause."""
     deadline = Deadline.after(PREPARE_SECONDS)
-    words = [f"swap{number}={device.priority}" for number, device in enumerate(topology.swap) if device.priority is not None]
+    words = [
+        f"swap{number}={device.priority}" for number, device in enumerate(topology.swap) if device.priority is not None
+    ]
     words += [f"zswap={int(topology.zswap)}"] if topology.zswap is not None else []
     words += [
-        f"/sys/devices/system/node/node{zone.id}/hugepages/hugepages-{pages.size_bytes >> 10}kB/nr_hugepages={pages.count}"
+        f"{NODES}/node{zone.id}/hugepages/hugepages-{pages.size_bytes >> 10}kB/nr_hugepages={pages.count}"
         for zone in topology.zones
         for pages in zone.hugepages
     ]
@@ -230,5 +234,3 @@ def set_up(target: Target, topology: Topology) -> list[str]:
         return list(view_differences(Declared(topology=topology), view))
     declared = Declared(topology=topology, cgroup=view.cgroup, recursiveprot=view.recursiveprot)
     return list(view_differences(declared, view))
-
-

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import shlex
 import stat
 import struct
 import subprocess
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from memqos.errors import MachineryError, UsageError
+from memqos.errors import UsageError
 from memqos.vm.host.programs import find_program
 
 __all__ = ["OPTION", "DiskFile", "Firmware", "check_header", "disk_file", "firmware_of"]

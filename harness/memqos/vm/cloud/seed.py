@@ -42,7 +42,7 @@ def seed_image(user: str, public_key: str) -> bytes:
 
 
 def iso_image(label: str, files: dict[str, bytes]) -> bytes:
-    """An ISO 9660 image with these files in its root; Linux shows NAME.;1 as its name in lower case (fs/isofs/dir.c)."""
+    """An ISO 9660 image with these files in its root; Linux shows NAME.;1 as name (fs/isofs/dir.c)."""
     little, big, root, first = FIRST + 2, FIRST + 3, FIRST + 4, FIRST + 5
     records, contents, place = [], b"", first
     for name, content in sorted(files.items()):

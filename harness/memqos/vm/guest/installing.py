@@ -411,9 +411,7 @@ def _note_version(machine: Machine, name: str, told: Told) -> None:
         versions[name] = told.version
 
 
-def install_packages(
-    target: Target, files: Sequence[Brought | KernelTree], *, deadline: Deadline
-) -> tuple[str, ...]:
+def install_packages(target: Target, files: Sequence[Brought | KernelTree], *, deadline: Deadline) -> tuple[str, ...]:
     """Install Debian packages, all at once; what they depend on and is not there is not fetched, and does not matter.
 
     Returns the packages' names. Raises UnfitFileError with what dpkg said if one does not install.

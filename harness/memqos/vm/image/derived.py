@@ -132,7 +132,12 @@ def copy_disk(base: Path, disk: Path) -> None:
 
 
 def install_kernel(
-    ingredients: Ingredients, kernel_debs: Sequence[Brought | KernelTree], *, folder: Path, cache: Cache, progress: Progress
+    ingredients: Ingredients,
+    kernel_debs: Sequence[Brought | KernelTree],
+    *,
+    folder: Path,
+    cache: Cache,
+    progress: Progress,
 ) -> dict[str, object]:
     """Boot the copy with its own kernel, install the packages, take the new kernel and initrd out, and power it off.
 

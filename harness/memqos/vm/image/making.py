@@ -39,7 +39,7 @@ from memqos.vm.guest.view import kernel_config_of, packages_of, versions_of
 from memqos.vm.host.programs import Qemu, find_program, find_qemu, need_namespaces, search_path
 from memqos.vm.host.progress import SILENT, Progress, step
 from memqos.vm.image import recipe
-from memqos.vm.image.compiler import Compiler, compile_program, find_compiler
+from memqos.vm.image.prebuilt import binary_of
 from memqos.vm.image.recipe import Mirror, container_image
 from memqos.vm.profile import Profile, Program
 from memqos.vm.qemu.accelerator import choose_accelerator
@@ -246,10 +246,9 @@ class Build:
             self.tree_folder() as trees,
             ProcessGroup(folders=(self.work, trees), grace=10) as group,
         ):
-            with step(self.progress, "compile the workload"):
-                compiler = find_compiler(AMD64)
-                programs = {one.name: self.compile(group, one, compiler) for one in self.profile.programs}
-                probes = {one.name: self.compile(group, one, compiler) for one in self.profile.probes}
+            with step(self.progress, "make the workload"):
+                programs = {one.name: self.compile(group, one) for one in self.profile.programs}
+                probes = {one.name: self.compile(group, one) for one in self.profile.probes}
             with step(
                 self.progress, f"install Debian {self.profile.suite} with {len(self.profile.packages) + 1} packages"
             ):
@@ -275,9 +274,9 @@ class Build:
             entry.seal_image(finished, {"profile": self.profile.name, "suite": self.profile.suite, **facts})
         return finished
 
-    def compile(self, group: ProcessGroup, program: Program, compiler: Compiler) -> bytes:
-        """One program of ours."""
-        return compile_program(program, compiler, run=lambda argv: self.tool(group, argv))
+    def compile(self, group: ProcessGroup, program: Program) -> bytes:
+        """One program of ours: the wheel's, or compiled."""
+        return binary_of(program, AMD64, run=lambda argv: self.tool(group, argv))
 
     def make_keys(self, finished: Path) -> recipe.Keys:
         """The guest's host key, and the file by which ssh knows it."""

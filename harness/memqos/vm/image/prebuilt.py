@@ -1,10 +1,11 @@
-"""Our C programs as an installed wheel has them: compiled when it was built, for each architecture, so no gcc is needed.
+"""Our C programs as an installed wheel has them: compiled when it was built, for each architecture.
 
 memqos/_data/programs/
 ├── programs.json          the manifest: hashes of binaries and of their sources, and the compilers
 └── ARCHITECTURE/PROGRAM   static binaries, such as arm64/memload
 
-A checkout has no such folder, and compiles them. The sources travel in the wheel, too (memqos/_data/vm).
+So a host with the wheel needs no gcc. A checkout has no such folder, and compiles them. The sources travel in the
+wheel, too (memqos/_data/vm).
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from memqos.vm.architecture import ARCHITECTURES, Architecture
 from memqos.vm.image.compiler import compile_program, find_compiler
 from memqos.vm.profile import Program
 
-__all__ = ["FOLDER", "MANIFEST", "binary_of", "need_programs", "prebuilt_architectures", "prebuilt_binary", "sources_digest"]
+__all__ = [
+    "FOLDER",
+    "MANIFEST",
+    "binary_of",
+    "need_programs",
+    "prebuilt_architectures",
+    "prebuilt_binary",
+    "sources_digest",
+]
 
 FOLDER = Path(__file__).parents[2] / "_data" / "programs"
 MANIFEST = "programs.json"
@@ -81,9 +90,7 @@ def need_programs(programs: Iterable[Program], architecture: Architecture) -> No
         find_compiler(architecture)
 
 
-def binary_of(
-    program: Program, architecture: Architecture, *, run: Callable[[list[str]], None] | None = None
-) -> bytes:
+def binary_of(program: Program, architecture: Architecture, *, run: Callable[[list[str]], None] | None = None) -> bytes:
     """The program's static binary: the wheel's, else compiled now.
 
     run: as in `compile_program`. Raises what `prebuilt_binary`, `find_compiler` and `compile_program` raise.

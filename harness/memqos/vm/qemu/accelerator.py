@@ -49,7 +49,9 @@ def choose_accelerator(qemu: Qemu, kernel: Path | None, *, cache: Cache) -> Acce
     key = {"boot": BOOT_ID.read_text().strip(), "qemu": qemu.version_text, "user": os.geteuid()}
     answer = _kept_answer(kept, key)
     if answer is None and kernel is None:
-        obstacle = kvm_device_obstacle() or "KVM was not tried, as no image is in the cache (`memqos vm build` makes one)"
+        obstacle = (
+            kvm_device_obstacle() or "KVM was not tried, as no image is in the cache (`memqos vm build` makes one)"
+        )
         return _emulated(obstacle)
     if answer is None and kernel is not None:
         answer = KvmProbe(obstacle=kvm_obstacle(qemu, kernel))

@@ -151,7 +151,7 @@ def _refused(ingredients: Ingredients, said: str) -> UnfitFileError:
     return UnfitFileError(
         f"the image's sshd refuses '{ingredients.user}' with this key: {said}",
         where="--ssh-key",
-        next_step="Check the user (--ssh-user; cloud images often have debian, ubuntu, fedora or opensuse) and its key. "
+        next_step="Check the user (--ssh-user; cloud images often have debian, ubuntu or fedora) and its key. "
         "Without --ssh-key memqos gives a key of its own to the image's cloud-init.",
     )
 
@@ -174,9 +174,9 @@ def sshd_answers(machine: Machine, port: int, first_word: Deadline) -> bool:
     Raises MachineError if the machine died, and AbortedError if its boot will never end: a timer was lost, or nothing
     was heard in time.
     """
-    machine.check_alive(BOOTING)
     if machine.console.tells_of_a_lost_timer():
         raise machine.fail(AbortedError(f"QEMU lost a timer of one of the guest's processors while {BOOTING}."))
+    machine.check_alive(BOOTING)
     greets = is_greeted(port)
     if not greets and first_word.expired and not machine.console.lines():
         raise machine.fail(AbortedError(f"the guest printed nothing for {first_word.elapsed:.0f} s while {BOOTING}."))

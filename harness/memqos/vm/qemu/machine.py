@@ -57,6 +57,10 @@ DISASTERS: tuple[tuple[re.Pattern[str], str], ...] = (
 LOST_TIMER = re.compile(r"rcu: \S+ kthread timer wakeup didn't happen for \d+ jiffies")
 """What the kernel's watch over RCU says when a timer that it set did not fire (kernel/rcu/tree_stall.h)."""
 
+NO_TIMER = re.compile(r"Kernel panic - not syncing: IO-APIC \+ timer doesn't work!")
+"""What the kernel says when it heard no tick for 0.16 s: a busy host kept the thread of QEMU from running that has the
+timer (arch/x86/kernel/apic/io_apic.c, check_timer)."""
+
 LOST_AFTER = 2
 """How often it says so before the timer counts as lost.
 
@@ -106,7 +110,9 @@ class Console:
 
     def tells_of_a_lost_timer(self) -> bool:
         """Whether a processor of the guest waits for a timer that will not fire, so that its boot stands still."""
-        return sum(LOST_TIMER.search(line) is not None for line in self.lines()) >= LOST_AFTER
+        lines = self.lines()
+        lost = sum(LOST_TIMER.search(line) is not None for line in lines) >= LOST_AFTER
+        return lost or any(NO_TIMER.search(line) is not None for line in lines)
 
 
 ENDED = frozenset({"SHUTDOWN", "GUEST_PANICKED", "STOP"})

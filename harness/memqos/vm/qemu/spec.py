@@ -13,7 +13,16 @@ from pathlib import Path
 
 from memqos.model.topology import Topology, Zone
 
-__all__ = ["Accelerator", "DiskFormat", "Flash", "MachineSpec", "RamFiles", "RamUse", "overlay_arguments", "qemu_arguments"]
+__all__ = [
+    "Accelerator",
+    "DiskFormat",
+    "Flash",
+    "MachineSpec",
+    "RamFiles",
+    "RamUse",
+    "overlay_arguments",
+    "qemu_arguments",
+]
 
 SLOW = ("erms", "fsrm", "fsrs", "fsrc", "fzrm")
 """Features by which a processor says that its string instructions are the fastest way to fill and to copy bytes.
