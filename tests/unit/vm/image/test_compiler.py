@@ -101,7 +101,7 @@ def test_the_same_sources_give_the_same_static_program(machine):
 def test_what_the_compiler_prints_is_told():
     if shutil.which("gcc") is None:
         pytest.skip("needs the program gcc")
-    with pytest.raises(MachineryError, match=".x. undeclared"):
+    with pytest.raises(MachineryError, match=r".x. undeclared"):
         compile_program(BROKEN, find_compiler(architecture_of_machine(platform.machine())))
 
 
