@@ -314,3 +314,52 @@ def test_a_link_to_the_launcher_finds_its_checkout(checkout, tmp_path):
     )
     assert result.stdout == "memqos --version\n"
     assert (checkout.folder / ".venv").is_dir()
+
+
+FAMILIES = {
+    "fedora": ('ID=fedora\n', "dnf install qemu-system-x86-core qemu-img", ""),
+    "rocky": ('ID="rocky"\nID_LIKE="rhel centos fedora"\n', "dnf install qemu-system-x86-core qemu-img", ""),
+    "tumbleweed": (
+        'ID="opensuse-tumbleweed"\nID_LIKE="opensuse suse"\n', "zypper install qemu-x86 qemu-tools", "mmdebstrap",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("has_apt", [False, True])
+def test_other_distributions_get_the_list_by_their_own_names(checkout, tmp_path, name, has_apt):
+    """Also where apt is installed, for building images of Debian: it installs nothing on such a host."""
+    os_release, command, lacking = FAMILIES[name]
+    (tmp_path / "os-release").write_text(os_release)
+    if not has_apt:
+        (checkout.bin / "apt-get").unlink()
+
+    result = checkout.run("run", OS_RELEASE=str(tmp_path / "os-release"))
+
+    assert result.returncode == 6
+    assert command in result.stderr
+    assert "apt-get install" not in result.stderr
+    assert ("no package of these" in result.stderr) is bool(lacking)
+    assert lacking in result.stderr
+    assert checkout.calls("apt-get") == []
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_other_distributions_go_on_if_all_is_there(checkout, tmp_path, name):
+    checkout.have_everything()
+    (tmp_path / "os-release").write_text(FAMILIES[name][0])
+    (checkout.bin / "apt-get").unlink()
+
+    result = checkout.run("run", "-k", "a", OS_RELEASE=str(tmp_path / "os-release"))
+
+    assert (result.returncode, result.stdout) == (0, "memqos run -k a\n"), result.stderr
+
+
+def test_an_unknown_distribution_without_apt_gets_debians_names(checkout, tmp_path):
+    (tmp_path / "os-release").write_text("ID=nixos\n")
+    (checkout.bin / "apt-get").unlink()
+
+    result = checkout.run("run", OS_RELEASE=str(tmp_path / "os-release"))
+
+    assert result.returncode == 6
+    assert "by the names that Debian gives them, and call again: qemu-system-x86 qemu-utils" in result.stderr

@@ -91,6 +91,12 @@ VENDORS = {
     "bring-your-own.md": 1,
     "write-your-own-test.md": 3,
     "run-in-ci.md": 1,
+    "../start/oci-runtime.md": 1,
+    "../start/cri-server.md": 1,
+    "../start/kernel.md": 1,
+    "../start/distribution.md": 1,
+    "../start/kubernetes-operator.md": 1,
+    "../start/vpa.md": 2,
 }
 """The pages for those who have the wheel and no checkout, with how many commands each shows."""
 

@@ -47,7 +47,8 @@ def require_rights(target: Target, *, deadline: Deadline) -> None:
         raise EnvironmentNotAbleError(
             "cgroups and runtimes require root.",
             where=target.address,
-            next_step="Let ssh in as root, or run memqos as root for local://.",
+            next_step="Let ssh in as root, add ?sudo=true for a user that sudo asks for no password, or run memqos as "
+            "root for local://.",
         )
     if kubelets := sorted({name for name in names if name.startswith(KUBELETS)}):
         raise EnvironmentNotAbleError(

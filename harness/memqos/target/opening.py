@@ -21,7 +21,7 @@ from memqos.errors import TargetError, UnknownNameError, UsageError
 from memqos.target.base import Diagnosis, Starter, Target, no_diagnosis
 from memqos.target.container import ContainerTarget
 from memqos.target.local import LocalTarget
-from memqos.target.ssh import open_ssh
+from memqos.target.ssh import SUDO, open_ssh
 
 __all__ = ["check_url", "opened_target"]
 
@@ -29,7 +29,7 @@ PARAMETERS = {
     "docker": (),
     "kubectl": ("namespace", "container", "kubeconfig", "context"),
     "local": (),
-    "ssh": ("ssh_config", "ssh_identity_file"),
+    "ssh": ("ssh_config", "ssh_identity_file", "sudo"),
 }
 """What can stand behind the question mark, by the kind of connection; the rest of testinfra's means nothing here."""
 
@@ -72,6 +72,8 @@ def check_url(url: str, *, where: str) -> None:
             raise UnknownNameError.of(f"parameter of {scheme}://", name, list(PARAMETERS[scheme]), where=where)
         if not value or value.startswith("-"):
             raise UsageError(f"'{value}' is not a value of {name}.", where=where)
+        if name == "sudo" and value != "true":
+            raise UsageError(f"'{value}' is not a value of sudo.", where=where, next_step="Write ?sudo=true")
 
 
 @contextlib.contextmanager
@@ -99,6 +101,7 @@ def opened_target(
             config=Path(backend.ssh_config) if backend.ssh_config else None,
             further=_ssh_options(backend),
             diagnose=diagnose,
+            become=SUDO if backend.sudo else (),
         ) as target:
             yield target
     else:

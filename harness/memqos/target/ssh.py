@@ -19,7 +19,7 @@ from memqos.target.base import CommandResult, Diagnosis, Starter, no_diagnosis
 from memqos.target.carried import CarriedTarget
 from memqos.target.container import bridged
 
-__all__ = ["CONTROL", "SshTarget", "open_ssh"]
+__all__ = ["CONTROL", "SUDO", "SshTarget", "open_ssh"]
 
 CONTROL = "control.sock"
 """The kept connection's socket, in the folder given for sockets."""
@@ -29,6 +29,9 @@ NO_OTHER = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false")
 
 ALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
 """A machine that says nothing for a minute and a quarter is given up."""
+
+SUDO = ("sudo", "-n", "--")
+"""Before a command of a user that is not root, for one that sudo asks for no password."""
 
 SSH_FAILED = 255
 """ssh's own status for a failure of its own, which a command's status may be too."""
@@ -118,7 +121,7 @@ def _start_master(start: Starter, options: list[str], destination: str, log: Pat
         except FileNotFoundError as error:
             raise MissingProgramError(
                 "the program 'ssh' is not installed.",
-                next_step="Install it: apt-get install --no-install-recommends openssh-client",
+                next_step="Install openssh-client (Debian, Ubuntu) or openssh-clients (Fedora, openSUSE).",
                 data={"program": "ssh"},
             ) from error
 

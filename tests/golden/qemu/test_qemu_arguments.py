@@ -12,6 +12,7 @@ from memqos.vm.qemu.accelerator import probe_arguments
 from memqos.vm.qemu.spec import (
     Accelerator,
     DiskFormat,
+    Flash,
     MachineSpec,
     RamFiles,
     RamUse,
@@ -72,6 +73,16 @@ CLONE = replace(
     ram=RamFiles(folder=Path("/cache/checkpoints/trixie-two-zones-0"), use=RamUse.CLONED),
 )
 
+FROM_DISK = replace(
+    TWO_ZONES,
+    name="debian,13",
+    kernel=None,
+    initrd=None,
+    kernel_arguments=(),
+    flash=Flash(code=Path("/usr/share/OVMF/CODE.fd"), variables=Path("/cache/machines/m/uefi-variables.fd")),
+    seed=Path("/cache/machines/m/seed.iso"),
+)
+
 
 def lines(arguments: list[str]) -> str:
     """An option and what follows it on one line."""
@@ -88,6 +99,8 @@ def lines(arguments: list[str]) -> str:
         ("many", qemu_arguments(MANY, PROGRAM)),
         ("saved", qemu_arguments(SAVED, PROGRAM)),
         ("clone", qemu_arguments(CLONE, PROGRAM)),
+        ("from-disk", qemu_arguments(FROM_DISK, PROGRAM)),
+        ("from-disk-bios", qemu_arguments(replace(FROM_DISK, flash=None, seed=None), PROGRAM)),
         ("overlay", overlay_arguments(Path("/usr/bin/qemu-img"), Path("/c/disk.img"), Path("/m/overlay.qcow2"))),
         (
             "kvm-probe",

@@ -26,7 +26,6 @@ def user_data(user: str, public_key: str) -> str:
         account |= {"sudo": "ALL=(ALL) NOPASSWD:ALL", "shell": "/bin/sh"}
     document = {
         "disable_root": False,
-        "ssh_pwauth": False,
         "users": [account],
         "package_update": False,
         "package_upgrade": False,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memqos.errors import MissingProgramError
+from memqos.vm.host.packages import install_advice
 
 __all__ = ["FOLDERS", "Uefi", "find_uefi"]
 
@@ -39,8 +40,7 @@ def find_uefi(architecture: str = "x86_64", machine: str = "q35", *, folders: Se
             return found
     raise MissingProgramError(
         f"the image boots by UEFI, and this host has no UEFI for QEMU's {architecture}.",
-        next_step="Install it: apt-get install --no-install-recommends ovmf (Fedora: edk2-ovmf, openSUSE: "
-        "qemu-ovmf-x86_64)",
+        next_step=install_advice(["ovmf"]),
         data={"program": "ovmf", "package": "ovmf"},
     )
 

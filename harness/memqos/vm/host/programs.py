@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memqos.errors import EnvironmentNotAbleError, MissingProgramError
+from memqos.vm.host.packages import install_advice
 
 __all__ = [
     "MIN_QEMU",
@@ -45,7 +46,7 @@ PACKAGES: dict[str, str] = {
     "unshare": "util-linux",
     "newuidmap": "uidmap",
 }
-"""Program to the Debian and Ubuntu package that brings it."""
+"""Program to the Debian and Ubuntu package that brings it; other distributions' names are in `vm.host.packages`."""
 
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 """Where programs are that an ordinary user's PATH may not name."""
@@ -79,7 +80,7 @@ def find_program(name: str) -> Path:
         package = PACKAGES.get(name, name)
         raise MissingProgramError(
             f"the program '{name}' is not installed.",
-            next_step=f"Install it: apt-get install --no-install-recommends {package}",
+            next_step=install_advice([package]),
             data={"program": name, "package": package},
         )
     return Path(found)
@@ -103,7 +104,7 @@ def find_qemu() -> Qemu:
     if version is None:
         raise MissingProgramError(
             f"'{program} --version' prints no version: {(told.stderr or told.stdout).strip()[-300:]}",
-            next_step=f"Install QEMU {wanted} or newer (package qemu-system-x86).",
+            next_step=f"QEMU {wanted} or newer is needed. {install_advice(['qemu-system-x86'])}",
             data={"program": str(program)},
         )
     if version[:2] < MIN_QEMU:

@@ -47,7 +47,8 @@ def find_compiler(architecture: Architecture) -> Compiler:
         raise MissingProgramError(
             f"this host ({platform.machine()}) has no {lacking} for {architecture.machine}"
             + (f": the program '{architecture.compiler}' is not installed." if found is None else "."),
-            next_step=f"Install it: apt-get install --no-install-recommends {packages}",
+            next_step=f"On Debian and Ubuntu: apt-get install --no-install-recommends {packages}. "
+            "A wheel of a release has the programs, and needs no compiler.",
             data={"program": architecture.compiler, "package": packages},
         )
     return Compiler(architecture, Path(found))

@@ -20,7 +20,7 @@ from memqos.clock import Deadline, wait
 from memqos.errors import AbortedError, MachineError, MachineryError, UnfitFileError
 from memqos.model.topology import Topology
 from memqos.target.base import Target, checked
-from memqos.target.ssh import CONTROL, open_ssh
+from memqos.target.ssh import CONTROL, SUDO, open_ssh
 from memqos.vm.cache.store import Cache
 from memqos.vm.host.programs import Qemu, find_program
 from memqos.vm.host.progress import SILENT, Progress
@@ -51,9 +51,15 @@ SSH_FAILED = 255
 """ssh's own status."""
 
 NOT_ROOT = 77
-AS_ROOT = f'[ "$(id -u)" = 0 ] || sudo -n true || exit {NOT_ROOT}; exit 0'
+AS_ROOT = f"""\
+[ "$(id -u)" = 0 ] || sudo -n true || exit {NOT_ROOT}
+! command -v cloud-init >/dev/null || cloud-init status --wait >/dev/null 2>&1
+exit 0
+"""
+"""Is only asked to end once cloud-init has: it may restart sshd."""
 
-LOGIN_SECONDS = 60.0
+DENIED = "Permission denied"
+LOGIN_SECONDS = 120.0
 LOGIN_EVERY = 4.0
 """sshd from OpenSSH 9.8 on counts failed logins, and refuses a client for 5 s after each (PerSourcePenalties)."""
 
@@ -113,19 +119,20 @@ def write_ssh_config(machine: Machine, run: Run, ingredients: Ingredients) -> Pa
 def wait_for_login(machine: Machine, run: Run, ingredients: Ingredients, deadline: Deadline) -> None:
     """Wait until a system of others lets the user in, as root or with a way to become root.
 
-    cloud-init may give the user its key some time after sshd greets. Raises UnfitFileError if it is refused for
-    LOGIN_SECONDS, or if the user cannot become root.
+    cloud-init may give the user its key some time after sshd greets, and restart sshd. Raises UnfitFileError if sshd
+    denies the user for LOGIN_SECONDS, or if the user cannot become root.
     """
     config = write_ssh_config(machine, run, ingredients)
     argv = ["ssh", "-F", str(config), HOST_ALIAS, shlex.join(["sh", "-c", AS_ROOT])]
-    refused = deadline.sooner(LOGIN_SECONDS)
+    denied: list[Deadline] = []
 
     def told() -> subprocess.CompletedProcess[str] | None:
         machine.check_alive(BOOTING)
         said = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if said.returncode != SSH_FAILED:
             return said
-        if refused.expired:
+        denied.extend([deadline.sooner(LOGIN_SECONDS)] if DENIED in said.stderr and not denied else [])
+        if DENIED in said.stderr and denied[0].expired:
             raise _refused(ingredients, said.stderr.strip()[-300:])
         return None
 
@@ -257,9 +264,6 @@ def foreign_ssh_config(*, port: int, identity: Path, user: str, known_hosts: Pat
 
 
 ROOT = "root"
-
-SUDO = ("sudo", "-n", "--")
-"""Before each command of a user that is not root."""
 
 ROOT_OVERLAY = "root.qcow2"
 

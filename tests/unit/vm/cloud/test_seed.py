@@ -49,6 +49,8 @@ def test_root_gets_the_key_and_others_may_become_root():
     other = json.loads(user_data("fedora", KEY).removeprefix("#cloud-config\n"))
 
     assert root["disable_root"] is False
+    # cloud-init restarts sshd where it is told whether to take passwords.
+    assert "ssh_pwauth" not in root
     assert root["users"] == [{"name": "root", "ssh_authorized_keys": [KEY.strip()], "lock_passwd": True}]
     assert other["users"][0]["sudo"] == "ALL=(ALL) NOPASSWD:ALL"
 
