@@ -246,7 +246,8 @@ class Making:
 
     contents: what a person put into the machine, by name, with hashes of files: anything that makes it another one.
     prepare: puts it in, once the machine has booted; what it notes in the machine's provenance is kept.
-    boot_seconds: how long the boot may take. warm: the last command before the machine is saved.
+    boot_seconds: how long the boot may take. warm: the last command before the machine is saved,
+    "" for that of our own images.
     disk_file: path, size in bytes and time of change in ns of a disk image outside of the cache; empty for one in it.
     """
 
@@ -255,7 +256,7 @@ class Making:
     contents: Mapping[str, object]
     prepare: Callable[[Machine], None]
     boot_seconds: float
-    warm: str = WARM
+    warm: str = ""
     disk_file: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -268,7 +269,7 @@ class Making:
             "files": [_file_digest(path) for path in kernel if path.parent != self.image.folder],
             "processor": _processor() if self.ingredients.accelerator is Accelerator.KVM else "",
             "contents": dict(self.contents),
-            "guest code": self.warm,
+            "guest code": self.warm or WARM,
             # Left out where it is empty: an older memqos knows of no such thing.
             **({"disk file": dict(self.disk_file)} if self.disk_file else {}),
             **({"seed": hashlib.sha256(self.ingredients.seed).hexdigest()} if self.ingredients.seed else {}),
@@ -353,7 +354,7 @@ def _make(making: Making, folder: Path, cache: Cache, progress: Progress) -> Non
             seconds["boot"] = round(stopwatch.elapsed, 3)
             making.prepare(machine)
             checked(
-                machine.target.run(["sh", "-c", making.warm], deadline=Deadline.after(WARM_SECONDS)),
+                machine.target.run(["sh", "-c", making.warm or WARM], deadline=Deadline.after(WARM_SECONDS)),
                 where="the warm-up",
             )
             seconds["save"] = machine.checkpoint(folder / STATE, deadline=Deadline.after(SAVE_SECONDS))

@@ -74,9 +74,9 @@ def test_what_the_crash_left_of_a_checkpoint_is_gone_when_it_starts_again(launch
     assert "zone0" not in seen.read_text()
 
 
-def test_a_second_crash_is_the_machines_failure(launching, notes):
+def test_a_third_crash_is_the_machines_failure(launching, notes):
     error, starts = launching(CRASH, CRASH)
-    assert (type(error), starts, len(notes.notes)) == (AbortedError, 2, 1)
+    assert (type(error), starts, len(notes.notes)) == (AbortedError, 3, 2)
 
 
 @pytest.mark.parametrize(
