@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from memqos.clock import SYSTEM_CLOCK, Deadline
-from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.finding import Finding, Level, Verdict
 from memqos.errors import MachineryError
 from memqos.exploration.database import Database, Found, name_of
 from memqos.exploration.examples import Example, Kind
@@ -206,7 +206,8 @@ class Session:
             self._keep(dataclasses.replace(self.found[name], shrunk=True))
             return
         self.doing = f"shrinking {name}"
-        alone = len(whole.pods) > 1
+        # What is found above pods is of all that stand there; a pod's own files are its own.
+        alone = len(whole.pods) > 1 and finding.subject.level not in {Level.POD, Level.CONTAINER}
 
         def wrong(examples: Sequence[Example]) -> Sequence[bool]:
             tried = self._tries.try_all(examples, alone=alone)

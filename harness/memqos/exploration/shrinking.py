@@ -30,10 +30,10 @@ _KEPT = frozenset(
 """Fields that no change takes away."""
 _SECTIONS = frozenset({"requests", "limits", "overhead"})
 _OF_PODS = ("pods", "to")
-_MOST = 12
-_MOST_CONTAINERS = 16
-"""Candidates in a round, and their containers: what a machine tries in less than half a minute."""
-_ROUNDS = 40
+_MOST = 24
+_MOST_CONTAINERS = 24
+"""Candidates of an admission, and their containers: what a machine tries in about half a minute."""
+_ROUNDS = 60
 _SUFFIXES = {30: "Gi", 20: "Mi", 10: "Ki"}
 _PAGE_BITS = 12
 _GONE = object()
@@ -56,6 +56,11 @@ class Change:
         return found
 
     @property
+    def key(self) -> str:
+        """What it does, by which it is recognized in another example of the same kind."""
+        return repr([(path, "gone" if value is _GONE else value) for path, value in self.places])
+
+    @property
     def of_kubelet(self) -> bool:
         """Whether it changes a kubelet's configuration."""
         return any(path[0] in {"config", "then"} for path, _ in self.places)
@@ -75,10 +80,14 @@ def _put(document: Any, path: Path, value: Any) -> None:
 
 
 def measure(document: Document) -> tuple[int, int, int]:
-    """How large an example is: its fields and elements, the sum of its amounts, and its text's length."""
+    """How large an example is: its fields and elements, the sum of its amounts, and its text's length.
+
+    An init container counts as one element more: an app container is simpler.
+    """
     places = list(_places(document))
     amounts = sum(abs(_count(value)) for _, value in places if not isinstance(value, dict | list))
-    return len(places), amounts, len(json.dumps(document))
+    init = sum(path[-2:-1] == (_INIT,) for path, _ in places)
+    return len(places) + init, amounts, len(json.dumps(document))
 
 
 def _places(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
@@ -106,27 +115,93 @@ def _count(value: object) -> int:
 
 
 def changes(document: Document) -> Iterator[Change]:
-    """All changes that make an example smaller by one step: the largest first, those of kubelets last."""
+    """All changes that make an example smaller by one step: those that may take most away first.
+
+    One pod or one container alone; the kubelet without any field of its configuration; what is largest; init
+    containers as app containers; smaller amounts; and last, the fields of kubelets.
+    """
     by_size = sorted(_places(document), key=lambda one: -len(json.dumps(one[1])))
     gone = [path for path, _ in by_size if path[-1] not in _KEPT and not _is_kept_list(document, path)]
     deletions = [Change(tuple((one, _GONE) for one in _mirrored(document, path))) for path in gone]
     amounts = list(_amount_changes(document))
-    yield from (one for one in deletions if not one.of_kubelet)
-    yield from (one for one in amounts if not one.of_kubelet)
     # Each try with another kubelet takes an admission of its own, which is short once the pods are small.
     fields = [one for one in deletions if one.of_kubelet]
-    yield from _all_at_once([one for one in fields if len(one.places[0][0]) == _TOP])
+    top = [one for one in fields if len(one.places[0][0]) == _TOP]
+    yield from _alone(document)
+    yield from _at_once(top)
+    yield from (one for one in deletions if not one.of_kubelet)
+    yield from _turned(document)
+    yield from (one for one in amounts if not one.of_kubelet)
+    yield from _halves(top)
     yield from fields
     yield from (one for one in amounts if one.of_kubelet)
 
 
 _TOP = 2
 """The length of the path of a field of a configuration: ("config", "featureGates")."""
+_INIT = "initContainers"
 
 
-def _all_at_once(fields: Sequence[Change]) -> Iterator[Change]:
-    if len(fields) > 1:
-        yield Change(tuple(place for one in fields for place in one.places))
+def _at_once(some: Sequence[Change]) -> Iterator[Change]:
+    """All of these changes as one."""
+    if len(some) > 1:
+        yield Change(tuple(place for one in some for place in one.places))
+
+
+def _halves(some: Sequence[Change]) -> Iterator[Change]:
+    """Each half of these changes as one, then each half of the halves."""
+    middle = len(some) // 2
+    if middle > 1 or len(some) > _TOP:
+        parts = (some[:middle], some[middle:])
+        for one in parts:
+            yield from _at_once(one)
+        for one in parts:
+            yield from _halves(one)
+
+
+def _alone(document: Document) -> Iterator[Change]:
+    """One of several pods alone, and in the pod of an example one of several containers alone, as an app container."""
+    pods = document.get("pods", ())
+    for pod in pods if len(pods) > 1 else ():
+        yield Change(((("pods",), [pod]),))
+    for number, manifest in enumerate(pods):
+        several = containers_in(manifest)
+        for place in range(len(several)) if len(several) > 1 else ():
+            places: list[tuple[Path, Any]] = []
+            for where in _mirrored(document, ("pods", number, "spec")):
+                spec = _at(document, where)
+                if len(containers_in({"spec": spec})) == len(several):
+                    places.append(((*where, "containers"), [_as_app(containers_in({"spec": spec})[place])]))
+                    places += [((*where, _INIT), _GONE)] * (_INIT in spec)
+            yield Change(tuple(places))
+
+
+def _turned(document: Document) -> Iterator[Change]:
+    """Each init container as an app container, first in its pod; all of a pod at once before."""
+    for number, manifest in enumerate(document.get("pods", ())):
+        init = manifest["spec"].get(_INIT, [])
+        chosen = [range(len(init))] if len(init) > 1 else []
+        for some in [*chosen, *([place] for place in range(len(init)))]:
+            places: list[tuple[Path, Any]] = []
+            for where in _mirrored(document, ("pods", number, "spec")):
+                spec = _at(document, where)
+                if len(spec.get(_INIT, [])) == len(init):
+                    apps = [_as_app(spec[_INIT][place]) for place in some]
+                    places.append(((*where, "containers"), [*apps, *spec["containers"]]))
+                    left = [one for place, one in enumerate(spec[_INIT]) if place not in some]
+                    places.append(((*where, _INIT), left or _GONE))
+            yield Change(tuple(places))
+
+
+def _as_app(container: Document) -> Document:
+    return {name: value for name, value in container.items() if name != "restartPolicy"}
+
+
+def _at(document: Document, path: Path) -> Any:
+    found: Any = document
+    for part in path:
+        found = found[part]
+    return found
 
 
 def _amount_changes(document: Document) -> Iterator[Change]:
@@ -225,7 +300,7 @@ class Shrinking:
         self._is_over = is_over
         self._keep = keep
         self._tried: set[str] = set()
-        self._needed: set[Path] = set()
+        self._needed: set[str] = set()
         self.tries = 0
 
     def shrink(self, example: Example) -> Example:
@@ -237,7 +312,7 @@ class Shrinking:
                 document, asked_again = smaller, False
                 self._keep(example_of(document))
             elif self._needed and not asked_again and not self._is_over():
-                # What a larger example needed of its kubelet, the smallest may not.
+                # What a larger example needed, the smallest may not.
                 self._needed.clear()
                 asked_again = True
             else:
@@ -263,7 +338,7 @@ class Shrinking:
 
     def _is_smaller(self, change: Change, document: Document) -> bool:
         """Whether the change gives a smaller valid example that was not tried yet."""
-        if change.of_kubelet and len(change.places) == 1 and change.places[0][0] in self._needed:
+        if change.key in self._needed:
             return False
         try:
             found = change.applied(document)
@@ -291,11 +366,9 @@ class Shrinking:
             return []
         self.tries += len(valid)
         outcomes = self._wrong([example_of(one.applied(document)) for one in valid])
-        # Each try with another kubelet takes an admission of its own: one is enough for each of its fields.
+        # One try is enough for each change, until nothing else makes the example smaller.
         pairs = list(zip(valid, outcomes, strict=True))
-        self._needed |= {
-            one.places[0][0] for one, is_wrong in pairs if one.of_kubelet and len(one.places) == 1 and not is_wrong
-        }
+        self._needed |= {one.key for one, is_wrong in pairs if not is_wrong}
         return [one for one, is_wrong in pairs if is_wrong]
 
 
@@ -314,8 +387,8 @@ def _combined(wrong: Sequence[Change]) -> Iterator[Change]:
         for one in wrong[1:count]:
             if not any(_holds(path, other) for path, _ in one.places for other, _ in found.places):
                 found |= one
-        if found.places not in seen and found.places != wrong[0].places:
-            seen.add(found.places)
+        if found.key not in seen and found.key != wrong[0].key:
+            seen.add(found.key)
             yield found
         count //= 2
 

@@ -146,6 +146,12 @@ class Sampled:
         gone = all(isinstance(text, NoFile) for text in last.files.values())
         return gone or "populated 0" in str(last.files.get("cgroup.events"))
 
+    @property
+    def tells_its_end(self) -> bool:
+        """Whether the last sample has a cgroup.events, in which the kernel reports the end of the last process."""
+        last = self.samples[-1].reading.cgroups.get(self.path) if self.samples else None
+        return last is not None and isinstance(last.files.get("cgroup.events"), str)
+
     def runs_from(self, at: float) -> None:
         """From this time on it is known to run, whatever its workload says."""
         self._runs_from = at
