@@ -25,6 +25,13 @@ T = TypeVar("T")
 SOON, SELDOM = 0.025, 0.2
 """Seconds between the first two observations of a wait that says nothing else, and between its later ones."""
 
+REST, LONGEST_REST = 3.0, 1.0
+"""How many times the length of an observation passes before the next one, and at most how many seconds.
+
+An observation takes CPU time of the machine that it observes: a runtime that is asked without a pause hears of the end
+of a container later.
+"""
+
 _SHORT = reprlib.Repr()
 _SHORT.maxother = _SHORT.maxstring = 200
 
@@ -153,7 +160,8 @@ def wait(
     condition: what is waited for, as it will be read in the error ("sshd answers").
     observe: takes one observation; its own errors pass through.
     every: seconds between observations; None is soon at first, since much of what is waited for is nearly there, and
-    then every 0.2 s. The last one is made at the deadline, not before it.
+    then every 0.2 s, or after three times as long as the observation took. The last one is made at the deadline, not
+    before it.
     shown: the last observation in words, for the error; None for a short form of its repr.
 
     Raises DeadlineError naming the condition, the last observation and the elapsed time.
@@ -174,7 +182,9 @@ def _observed(
     pause = SOON if every is None else every
     while True:
         last_try = deadline.expired
+        began = deadline.clock.now()
         seen = observe()
+        rest = min(REST * (deadline.clock.now() - began), LONGEST_REST) if every is None else 0.0
         if until(seen):
             return seen
         if last_try:
@@ -183,5 +193,5 @@ def _observed(
                 f"waited {deadline.elapsed:.1f} s for '{condition}'; the last observation was {last}.",
                 data={"condition": condition, "last": seen, "elapsed": deadline.elapsed},
             )
-        deadline.clock.sleep(min(pause, deadline.remaining))
+        deadline.clock.sleep(min(max(pause, rest), deadline.remaining))
         pause = min(2 * pause, SELDOM) if every is None else every

@@ -48,6 +48,22 @@ def test_the_last_look_is_at_the_deadline() -> None:
     assert clock.slept == pytest.approx([0.025, 0.05, 0.1, 0.2, 0.025])
 
 
+@pytest.mark.parametrize(("takes", "rests"), [(0.01, 0.03), (0.25, 0.75), (9.0, 1.0)])
+def test_observations_take_a_quarter_of_the_time_at_most_unless_their_pace_is_given(takes: float, rests: float) -> None:
+    clock = HandClock()
+
+    def look() -> bool:
+        clock.sleep(takes)
+        return len(clock.slept) > 2
+
+    wait("it is there", look, deadline=Deadline.after(60, clock))
+    assert clock.slept == pytest.approx([takes, rests, takes])
+
+    clock = HandClock()
+    wait("it is there", look, deadline=Deadline.after(60, clock), every=0.5)
+    assert clock.slept == pytest.approx([takes, 0.5, takes])
+
+
 def test_what_was_waited_for_is_known_with_its_seconds_even_if_it_did_not_come() -> None:
     WAITS.take()
     looks = iter([False, False, True])
