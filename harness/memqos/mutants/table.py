@@ -89,7 +89,7 @@ class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     field: the path of what is changed, such as "memory/limit" or "unified/memory.min"; "unified/cpu.*" is all that
     begins so, "unified/!memory." all that does not, "*" all amounts of memory. to: what `do` takes: a value, bytes,
     bits, percent, or another field ("@memory/limit"). when: only for such a value: "< 4Mi", "= -1", "= @memory/limit",
-    "odd" (not a whole MiB).
+    "odd" (not a whole MiB), "odd pages" (an odd number of pages of 4 KiB).
     """
 
     do: str
@@ -103,7 +103,7 @@ class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def document(self) -> dict[str, Any]:
         """As the programs read it."""
-        operator, _, value = self.when.partition(" ")
+        operator, _, value = self.when.partition(" ") if self.when != "odd pages" else ("", "", "")
         when = f"{operator} {_Amount.parse(value)}" if value else self.when
         to: object = self.to if self.to is None else str(self.to)
         if isinstance(to, str) and to.lstrip("-").isdecimal():

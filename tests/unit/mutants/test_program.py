@@ -59,6 +59,15 @@ ID = "a" * oci_runtime.ID_LENGTH
          {"unified": {"memory.high": "max"}}),
         ({"do": "add", "field": "memory/limit", "to": -4096, "when": "odd"},
          {"memory": {"limit": 1 << 20}}, {"memory": {"limit": 1 << 20}}),
+        ({"do": "add", "field": "*", "to": -4096, "when": "odd pages"},
+         {"memory": {"limit": 12288, "swap": 16384}, "unified": {"memory.low": "20480", "memory.min": "0"}},
+         {"memory": {"limit": 8192, "swap": 16384}, "unified": {"memory.low": "16384", "memory.min": "0"}}),
+        ({"do": "set", "field": "unified/memory.high", "to": "@memory/limit", "when": "> @memory/limit"},
+         {"memory": {"limit": 4096}, "unified": {"memory.high": "8192"}},
+         {"memory": {"limit": 4096}, "unified": {"memory.high": "4096"}}),
+        ({"do": "set", "field": "unified/memory.high", "to": "@memory/limit", "when": "> @memory/limit"},
+         {"memory": {"limit": -1}, "unified": {"memory.high": "8192"}},
+         {"memory": {"limit": -1}, "unified": {"memory.high": "8192"}}),
     ],
 )  # fmt: skip
 def test_changes(change: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> None:
