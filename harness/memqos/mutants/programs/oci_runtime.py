@@ -65,29 +65,31 @@ def _amounts(section: Document) -> Iterator[tuple[Document, str]]:
 
 
 def meets(document: Document, value: object, condition: str) -> bool:
-    """Whether a value meets a condition: "< 4194304", "= -1", "= @memory/limit", "odd", "odd pages"; "" is met by all."""
-    if not condition:
-        return True
+    """Whether a value meets a condition: "< 4194304", "= -1", "= @memory/limit", "odd"; "" is met by all."""
     number = as_number(value)
-    if condition == "odd":
-        return number is not None and number > 0 and number % (1 << 20) != 0
-    if condition == "odd pages":
-        return number is not None and number > 0 and number // 4096 % 2 == 1
-    if condition == "unknown":
-        return False
+    if condition in WORDS:
+        return number is not None and number > 0 and WORDS[condition](number)
     operator, _, text = condition.partition(" ")
     if text.startswith("@"):
         [(section, key)] = places(document, text[1:])
         other = as_number(section.get(key))
         if other is not None and other < 0 and operator != "=":
-            return False  # -1 is no limit, which nothing is above or below
+            other = None  # -1 is no limit, which nothing is above or below
     else:
         other = as_number(text)
         if other is None:
-            return operator == "=" and str(value) == text
+            return not condition or (operator == "=" and str(value) == text)
     if number is None or other is None:
         return False
     return {"<": number < other, ">": number > other, "=": number == other, ">=": number >= other}[operator]
+
+
+WORDS: dict[str, Callable[[int], bool]] = {
+    "odd": lambda number: number % (1 << 20) != 0,
+    "odd pages": lambda number: number // 4096 % 2 == 1,
+    "unknown": lambda _: False,
+}
+"""Conditions that are words, for amounts above zero."""
 
 
 def as_number(value: object) -> int | None:
