@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from memqos.clock import SYSTEM_CLOCK, Deadline
-from memqos.engine.answer.finding import Finding, Level, Verdict
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.plan import Level
 from memqos.errors import MachineryError
 from memqos.exploration.database import Database, Found, name_of
 from memqos.exploration.examples import Example, Kind
