@@ -235,3 +235,62 @@ def test_a_container_that_plays_a_node_is_reached_over_docker(tmp_path: Path) ->
     [told] = json.loads((tmp_path / "out/bundle.json").read_text())["machines"]
     assert (told["profile"], told["target"]) == ("docker://node", "docker://node")
     assert after == before
+
+
+KIND = (
+    *("--privileged", "--cgroupns=private", "--tmpfs=/run", "--tmpfs=/tmp", "--volume=/var"),
+    *("--volume=/usr:/usr:ro", "--env=container=docker", "--stop-signal=SIGRTMIN+3"),
+)
+"""What kind starts a node with (its docker provider): a system of its own, with systemd, containerd and cgroups."""
+
+
+def kind_root(machine: Machine) -> bytes:
+    """A root with the machine's /etc, whose /usr is the machine's."""
+    etc = machine.target.run(["tar", "--create", "--directory", "/", "etc"], deadline=soon()).stdout
+    buffer = io.BytesIO(node_root())
+    with tarfile.open(fileobj=buffer, mode="a") as archive, tarfile.open(fileobj=io.BytesIO(etc)) as own:
+        for member in own:
+            # What memqos's own machines do at boot is done; containerd is what a node of kind starts.
+            if "memqos-" not in member.name and member.name != "etc/fstab":
+                archive.addfile(member, own.extractfile(member) if member.isreg() else None)
+        link = tarfile.TarInfo("etc/systemd/system/multi-user.target.wants/containerd.service")
+        link.type, link.linkname = tarfile.SYMTYPE, "/usr/lib/systemd/system/containerd.service"
+        archive.addfile(link)
+    return buffer.getvalue()
+
+
+@pytest.mark.profiles
+@pytest.mark.skipif(shutil.which("docker") is None, reason="this host has no docker, the program (package docker-cli)")
+def test_a_node_as_kind_makes_it_is_tested(tmp_path: Path) -> None:
+    """Systemd and containerd in a container with a cgroup namespace of its own; kind and its image are not fetched."""
+    with (
+        opened_vm(
+            ("trixie", "two-zones"), BootOptions(), folder=tmp_path, progress=SILENT, additions=("docker",)
+        ) as place,
+        place.target.forward("/run/memqos-docker/systemd.sock") as socket,
+    ):
+        output(place.machine, "systemctl", "start", "memqos-docker@systemd.service")
+        environment = {**os.environ, "DOCKER_HOST": f"unix://{socket}", "DOCKER_CONFIG": str(tmp_path)}
+
+        def docker(*words: str, given: bytes = b"") -> str:
+            done = subprocess.run(["docker", *words], env=environment, input=given, capture_output=True, check=False)
+            assert done.returncode == 0, done
+            return done.stdout.decode()
+
+        docker("import", "-", "kind:1", given=kind_root(place.machine))
+        docker("run", "--detach", "--name", "kind", *KIND, "kind:1", "/sbin/init")
+        serves = ["docker", "exec", "kind", "ctr", "version"]
+
+        def is_up() -> bool:
+            return subprocess.run(serves, env=environment, capture_output=True, check=False).returncode == 0
+
+        wait("containerd serves in the node", is_up, deadline=Deadline.after(180), every=1)
+        argv = [sys.executable, "-m", "memqos", "run", "--results", f"{tmp_path}/out", "--target", "docker://kind"]
+        done = subprocess.run(
+            [*argv, "-k", CASE], capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
+        )
+        left = docker("exec", "kind", "sh", "-c", "ls /sys/fs/cgroup; ctr -n k8s.io containers list -q")
+    assert done.returncode == 0, done
+    assert "kubepods" not in left
+    [told] = json.loads((tmp_path / "out/bundle.json").read_text())["machines"]
+    assert told["profile"] == "docker://kind"

@@ -96,7 +96,7 @@ VENDORS = {
     "../start/kernel.md": 1,
     "../start/distribution.md": 1,
     "../start/kubernetes-operator.md": 1,
-    "../start/vpa.md": 2,
+    "../start/vpa.md": 3,
 }
 """The pages for those who have the wheel and no checkout, with how many commands each shows."""
 

@@ -28,12 +28,15 @@ from memqos.cli.progress import shown_progress
 from memqos.cli.settings import MACHINE, setting_options, settings_from
 from memqos.cli.terminal import KnownVerbs, say
 from memqos.clock import utc_now
+from memqos.config.settings import Settings
 from memqos.errors import UnknownNameError, UsageError
-from memqos.place.opening import additions_for, boot_options
+from memqos.place.disk_image import booted_image
+from memqos.place.opening import additions_for, boot_options, check_places, image_login
 from memqos.vm.boot import boot
 from memqos.vm.cache.entry import images_of, list_images, load_image
 from memqos.vm.cache.store import Cache, default_cache, disk_bytes, leftovers, remove_entry
 from memqos.vm.checkpoint import MAKING_PREFIX, checkpoints_folder, list_checkpoints, useless_checkpoints
+from memqos.vm.cloud.disk_file import disk_file
 from memqos.vm.image.derived import DERIVING_PREFIX
 from memqos.vm.image.making import BUILDING_PREFIX, ensure_image, image_name
 from memqos.vm.kept import KeptMachine, end_kept, keep, list_kept
@@ -53,6 +56,7 @@ def of_machines(command: click.Command) -> click.Command:
     return command
 
 
+@setting_options(("image", "ssh-user", "ssh-key"))
 @of_machines
 @click.command()
 @click.argument("name", required=False, metavar="[PROFILE|KEPT]")
@@ -67,8 +71,16 @@ def shell(name: str | None, **given: Any) -> int:
       memqos vm shell forky --topology four-zones
       memqos vm shell bookworm --cgroup v1
       memqos vm shell trixie --keep
+      memqos vm shell --image fedora.qcow2
     """
-    return into(name or settings_from(given).profile[0], (), given)
+    settings = settings_from(given)
+    if settings.image is None:
+        return into(name or settings.profile[0], (), given)
+    if name is not None:
+        raise UsageError(f"'{name}' and --image name two machines.", next_step="Give one of them.")
+    check_places(settings)
+    with fresh_image(settings, settings.image, keepable=given["keep"]) as machine:
+        return enter(machine, (), keep_it=given["keep"])
 
 
 @of_machines
@@ -135,15 +147,53 @@ def into(name: str, words: Sequence[str], given: Mapping[str, Any]) -> int:
     if name not in profile_names():
         raise UnknownNameError.of("profile", name, [*profile_names(), *sorted(kept)])
     with fresh(name, given) as machine:
-        status = subprocess.run(shell_arguments(machine.spec, words), check=False).returncode
-        machine.check_alive("its shell was open")
-        if given["keep"]:
-            left = keep(machine)
-            say(
-                f"kept as {left.name}: `memqos vm shell {left.name}` enters it, `memqos vm rm {left.name}` ends it",
-                err=True,
-            )
+        return enter(machine, words, keep_it=given["keep"])
+
+
+def enter(machine: Machine, words: Sequence[str], *, keep_it: bool) -> int:
+    """Run words, or a shell without words, in a fresh machine; the exit status."""
+    status = subprocess.run(shell_arguments(machine.spec, words), check=False).returncode
+    machine.check_alive("its shell was open")
+    if keep_it:
+        left = keep(machine)
+        say(
+            f"kept as {left.name}: `memqos vm shell {left.name}` enters it, `memqos vm rm {left.name}` ends it",
+            err=True,
+        )
     return status
+
+
+@contextlib.contextmanager
+def fresh_image(settings: Settings, image: Path, *, keepable: bool) -> Iterator[Machine]:
+    """A machine from a disk image."""
+    machine: list[Machine] = []
+    with (
+        _logs_of(machine) as logs,
+        shown_progress() as progress,
+        booted_image(
+            disk_file(image),
+            settings.topology,
+            image_login(settings),
+            folder=logs,
+            progress=progress,
+            keepable=keepable,
+            checkpoint=not settings.no_checkpoint,
+            temporary_logs=True,
+        ) as booted,
+    ):
+        machine.append(booted)
+        yield booted
+
+
+@contextlib.contextmanager
+def _logs_of(machine: list[Machine]) -> Iterator[Path]:
+    """A folder for a machine's logs, which goes at the end, but for a machine that is kept: it goes on writing."""
+    logs = Path(tempfile.mkdtemp(prefix="memqos-log-"))
+    try:
+        yield logs
+    finally:
+        if not any(one.is_kept for one in machine):
+            shutil.rmtree(logs, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -151,27 +201,23 @@ def fresh(profile: str, given: Mapping[str, Any]) -> Iterator[Machine]:
     """A machine of this profile with these options."""
     settings = settings_from(given)
     options = boot_options(settings)
-    logs = Path(tempfile.mkdtemp(prefix="memqos-log-"))
-    machine: Machine | None = None
-    try:
-        with (
-            shown_progress() as progress,
-            boot(
-                load_profile(profile, additions=additions_for(settings)),
-                load_topology(settings.topology),
-                image_cache=default_cache(os.environ),
-                log_dir=logs,
-                options=options,
-                progress=progress,
-                keepable=given["keep"],
-                temporary_logs=True,
-            ) as machine,
-        ):
-            yield machine
-    finally:
-        # A kept machine keeps writing its console.
-        if machine is None or not machine.is_kept:
-            shutil.rmtree(logs, ignore_errors=True)
+    machine: list[Machine] = []
+    with (
+        _logs_of(machine) as logs,
+        shown_progress() as progress,
+        boot(
+            load_profile(profile, additions=additions_for(settings)),
+            load_topology(settings.topology),
+            image_cache=default_cache(os.environ),
+            log_dir=logs,
+            options=options,
+            progress=progress,
+            keepable=given["keep"],
+            temporary_logs=True,
+        ) as booted,
+    ):
+        machine.append(booted)
+        yield booted
 
 
 @click.command()

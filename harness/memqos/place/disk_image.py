@@ -31,7 +31,7 @@ from memqos.vm.host.progress import Progress
 from memqos.vm.kept import keep
 from memqos.vm.qemu.machine import Machine, MachineState
 
-__all__ = ["DiskImagePlace", "opened_image"]
+__all__ = ["DiskImagePlace", "booted_image", "opened_image"]
 
 LOOK_SECONDS = 120.0
 BRING_SECONDS = 300.0
@@ -150,35 +150,63 @@ def opened_image(
     keepable: bool = False,
     checkpoint: bool = True,
 ) -> Iterator[DiskImagePlace]:
-    """A machine from this file on this topology, whose logs go to this folder.
-
-    cri_socket, engine: as in `memqos.place.existing_machine.opened_there`.
-
-    Raises what `boot_image` raises, and EnvironmentNotAbleError if nothing in the machine runs containers, a kubelet
-    runs there, or it has no memory controller.
-    """
-
-    def found(target: Target) -> Mapping[str, OfferedRuntime]:
-        return discovered(target, first=cri_socket, engine=engine, deadline=Deadline.after(LOOK_SECONDS))
-
-    with boot_image(
+    """A machine from this file on this topology, whose logs go to this folder; see `booted_image`."""
+    with booted_image(
         file,
-        load_topology(topology),
+        topology,
         login,
-        cache=default_cache(os.environ),
-        log_dir=folder,
-        prepare=lambda machine: _prepare(machine, found(machine.target)),
-        checkpoint=checkpoint,
+        folder=folder,
         progress=progress,
+        cri_socket=cri_socket,
+        engine=engine,
         keepable=keepable,
+        checkpoint=checkpoint,
     ) as machine:
         target = machine.target
         yield DiskImagePlace(
             machine,
             facts=target_facts(target, deadline=Deadline.after(LOOK_SECONDS)),
-            runtimes=found(target),
+            runtimes=_found(target, cri_socket, engine=engine),
             memwatch=memwatch_of(target, deadline=Deadline.after(LOOK_SECONDS)),
         )
+
+
+def booted_image(
+    file: DiskFile,
+    topology: str,
+    login: Login,
+    *,
+    folder: Path,
+    progress: Progress,
+    cri_socket: str = "",
+    engine: bool = False,
+    keepable: bool = False,
+    checkpoint: bool = True,
+    temporary_logs: bool = False,
+) -> contextlib.AbstractContextManager[Machine]:
+    """The machine itself, with our programs in it.
+
+    cri_socket, engine: as in `memqos.place.existing_machine.opened_there`; the others as in `boot_image`.
+
+    Raises what `boot_image` raises, and EnvironmentNotAbleError if nothing in the machine runs containers, a kubelet
+    runs there, or it has no memory controller.
+    """
+    return boot_image(
+        file,
+        load_topology(topology),
+        login,
+        cache=default_cache(os.environ),
+        log_dir=folder,
+        prepare=lambda machine: _prepare(machine, _found(machine.target, cri_socket, engine=engine)),
+        checkpoint=checkpoint,
+        progress=progress,
+        keepable=keepable,
+        temporary_logs=temporary_logs,
+    )
+
+
+def _found(target: Target, cri_socket: str, *, engine: bool) -> Mapping[str, OfferedRuntime]:
+    return discovered(target, first=cri_socket, engine=engine, deadline=Deadline.after(LOOK_SECONDS))
 
 
 def _prepare(machine: Machine, runtimes: Mapping[str, OfferedRuntime]) -> None:

@@ -31,7 +31,15 @@ from memqos.vm.image.making import ensure_image
 from memqos.vm.kernel_tree import KernelTree
 from memqos.vm.options import AskedTree, BootOptions, Brought, BroughtTree, check_options, kernel_words
 
-__all__ = ["KUBELET_BINARY", "Places", "boot_options", "check_host", "check_places", "prepare_places"]
+__all__ = [
+    "KUBELET_BINARY",
+    "Places",
+    "boot_options",
+    "check_host",
+    "check_places",
+    "image_login",
+    "prepare_places",
+]
 
 OF_BOOTED_MACHINES = (
     "profile", "topology", "no_recursiveprot", "runtime_binary", "runtime_deb", "containerd_binary",

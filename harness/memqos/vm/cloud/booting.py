@@ -36,7 +36,7 @@ from memqos.vm.qemu.spec import Accelerator, DiskFormat, Flash
 
 __all__ = ["Login", "boot_image", "check_login"]
 
-BOOT_SECONDS = 600
+BOOT_SECONDS = 900
 """A distribution's first boot does more than one of a profile: keys, file systems that grow, cloud-init."""
 
 PREPARE_SECONDS = 120
