@@ -19,6 +19,9 @@ pytestmark = pytest.mark.wheel
 ELF_MACHINES = {"amd64": 62, "arm64": 183, "ppc64le": 21, "riscv64": 243, "s390x": 22}
 """e_machine in elf.h."""
 
+PT_INTERP = 3
+"""The program header of a program that needs a dynamic linker."""
+
 ASK = """
 from memqos.catalog.profiles import load_profile
 from memqos.vm.architecture import architecture_of_machine
@@ -61,7 +64,12 @@ def test_each_is_a_static_program_for_its_cpu_with_its_hash(contents, manifest):
         kind, machine = struct.unpack_from(f"{order}HH", binary, 16)
         assert hashlib.sha256(binary).hexdigest() == entry["sha256"]
         assert (kind, machine) == (2, ELF_MACHINES[name.partition("/")[0]]), name
-        assert b"ld-linux" not in binary
+        [place], [size, count] = (
+            struct.unpack_from(f"{order}Q", binary, 32),
+            struct.unpack_from(f"{order}HH", binary, 54),
+        )
+        kinds = {struct.unpack_from(f"{order}I", binary, place + number * size)[0] for number in range(count)}
+        assert PT_INTERP not in kinds, name
 
 
 def test_the_hashes_are_those_of_a_rebuild(manifest):

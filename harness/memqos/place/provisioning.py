@@ -61,7 +61,7 @@ def architecture_of(target: Target, *, deadline: Deadline) -> Architecture:
         raise MissingProgramError(
             f"memqos brings programs of its own to the machine, and {error.what}",
             where=target.address,
-            next_step=f"{error.next_step}. Or run memqos on a host with that CPU.",
+            next_step=f"{error.next_step.removesuffix('.')}. Or run memqos on a host with that CPU.",
             data=error.data,
         ) from error
     return architecture

@@ -1,7 +1,5 @@
 """The Docker Engine of a machine that is there: found, asked what it has, and rid of what was ours."""
 
-from pathlib import Path
-
 import pytest
 
 from memqos.clock import Deadline
@@ -14,11 +12,9 @@ from memqos.place.provisioning import bring_images_to_docker
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
 from memqos.target.local import LocalTarget
 from memqos.vm.architecture import AMD64
-from memqos.vm.image.compiler import Compiler
 from tests.unit.place.test_guard import World, world  # noqa: F401 - the fixture
 from tests.unit.runtime.test_docker import Engine, engine  # noqa: F401 - the fixture
 
-GCC = Compiler(AMD64, Path("/usr/bin/gcc"))
 INFO = {
     "CgroupDriver": "systemd",
     "DockerRootDir": "/var/lib/docker",
@@ -73,7 +69,7 @@ def test_an_image_that_the_engine_lacks_is_made_with_our_label(found, engine):  
     engine.answers["GET /images/json"] = (200, [])
     engine.answers["POST /images/create"] = (200, {"status": "sha256:1"})
     offer = found(Runtimes={"runc": {"path": "runc"}})["docker+runc"]
-    bring_images_to_docker(LocalTarget(), offer, CgroupDriver.SYSTEMD, GCC, deadline=Deadline.after(60))
+    bring_images_to_docker(LocalTarget(), offer, CgroupDriver.SYSTEMD, AMD64, deadline=Deadline.after(60))
     [root] = engine.asked_of("POST /images/create")
     assert root[:7] == b"tmp/\0\0\0"
     assert any("LABEL" in one and "memqos.local" in one for one in engine.urls)
