@@ -71,14 +71,14 @@ def test_a_missing_cross_compiler_is_named_by_its_packages(host, machine, packag
     host()
     with pytest.raises(MissingProgramError, match=f"has no compiler for {machine}") as refused:
         found(machine)
-    assert refused.value.next_step.endswith(packages)
+    assert packages in refused.value.next_step
 
 
 def test_a_cross_compiler_without_a_static_library_is_refused_before_it_compiles(host):
     host("aarch64-linux-gnu-gcc", libc="libc.a")
     with pytest.raises(MissingProgramError, match="has no static C library for aarch64") as refused:
         found("aarch64")
-    assert refused.value.next_step.endswith("libc6-dev-arm64-cross")
+    assert "libc6-dev-arm64-cross" in refused.value.next_step
 
 
 def test_names_of_a_machine_without_a_compiler():
