@@ -12,7 +12,7 @@ from memqos.laboratory.station import runtimes_in_use
 from memqos.place.opening import Places
 from memqos.place.vm import VmPlace
 from memqos.runtime.base import RuntimeVersion
-from memqos.vm.options import BootOptions, check_options
+from memqos.vm.options import AskedProgram, BootOptions, check_options
 from memqos.vm.profile import Contents, Told
 
 CONTAINERD = RuntimeVersion(name="containerd", version="1.7.24~ds1", api_version="v1")
@@ -108,7 +108,7 @@ def test_a_run_judges_one_build_of_a_program(tmp_path):
     program.chmod(0o755)
 
     def brought():
-        return check_options(BootOptions(runtime_binary=program)).brought
+        return check_options(BootOptions(runtime_files=(AskedProgram(name="runc", path=program),))).brought
 
     [file] = brought()
     places = Places(resolve({}, {}), progress=None, builds={str(file.path): file.sha256})

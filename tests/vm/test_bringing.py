@@ -16,7 +16,7 @@ from memqos.vm.cache.store import default_cache
 from memqos.vm.checkpoint import list_checkpoints
 from memqos.vm.guest.installing import install, put_trees, start_units
 from memqos.vm.image.making import ensure_image
-from memqos.vm.options import AskedTree, BootOptions, bring_tree, check_options
+from memqos.vm.options import AskedProgram, AskedTree, BootOptions, bring_tree, check_options
 from tests.vm.machines import output, start
 
 pytestmark = pytest.mark.vm
@@ -98,7 +98,7 @@ def test_a_runtime_is_put_into_a_restored_machine_and_tried_there(tmp_path):
     program = tmp_path / "my-runc"
     program.write_text('#!/bin/sh\ncase "$1" in --version | features) exit 1 ;; esac\nexec runc.dist "$@"\n')
     program.chmod(0o755)
-    with start(tmp_path / "log", runtime_binary=program) as machine:
+    with start(tmp_path / "log", runtime_files=(AskedProgram(name="runc", path=program),)) as machine:
         assert machine.provenance["checkpoint"] == plain
         assert machine.provenance["runtime_binary"]["says"] == {"name": "", "version": ""}
         assert "runc" not in machine.provenance["versions"]
@@ -109,7 +109,7 @@ def test_a_runtime_is_put_into_a_restored_machine_and_tried_there(tmp_path):
         pytest.raises(
             UsageError, match=r"--runtime-binary: '.*' does not run .*'#!/usr/bin/python2\.7' names is missing"
         ),
-        start(tmp_path / "log", runtime_binary=program),
+        start(tmp_path / "log", runtime_files=(AskedProgram(name="runc", path=program),)),
     ):
         pass
     assert checkpoints() == before

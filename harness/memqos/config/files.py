@@ -13,11 +13,12 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from memqos.config.table import SETTINGS, Kind, Setting
+from memqos.config.runtime_files import runtime_file
+from memqos.config.table import SETTINGS, Kind, Setting, runtime_prefix
 from memqos.errors import UnknownNameError, UsageError
 from memqos.plain_file import read_plain
 
@@ -50,7 +51,7 @@ MAX_BYTES = 4 << 20
 _PROJECT = "pyproject.toml"
 _PREFIX = "memqos_"
 _BY_KEY = {setting.key: setting for setting in SETTINGS}
-_PATHS = frozenset({Kind.FILE, Kind.FILES, Kind.FOLDER, Kind.PLACED})
+_PATHS = frozenset({Kind.FILE, Kind.FILES, Kind.FOLDER, Kind.PLACED, Kind.PROGRAMS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +211,24 @@ def _texts(setting: Setting, value: object, origin: str, folder: Path) -> str | 
     else:
         raise UsageError(f"'{setting.name}' is {setting.kind.value}, not {_shown(value)}.", where=origin)
     is_path = setting.kind in _PATHS or (setting.kind is Kind.NAME_OR_FILE and _names_file(texts[0]))
-    texts = tuple(str(folder / text) if is_path and text else text for text in texts)
+    if setting.kind is Kind.RUNTIMES:
+        return ",".join(_runtime_below(folder, word.strip()) for text in texts for word in re.split("[,\n]", text))
+    texts = tuple(_below(folder, text, setting.kind) if is_path and text else text for text in texts)
     return texts if repeated else ",".join(texts)
+
+
+def _below(folder: Path, text: str, kind: Kind) -> str:
+    if kind is not Kind.PROGRAMS:
+        return str(folder / text)
+    file = runtime_file(text, "")
+    return str(replace(file, path=folder / file.path))
+
+
+def _runtime_below(folder: Path, chosen: str) -> str:
+    """A runtime that is named by a path is meant from the file's folder on."""
+    prefix = runtime_prefix(chosen)
+    path = chosen.removeprefix(prefix)
+    return f"{prefix}{folder / path}" if "/" in path else chosen
 
 
 def _names_file(text: str) -> bool:

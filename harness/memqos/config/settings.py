@@ -11,12 +11,13 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from memqos.config.files import FromFile
-from memqos.config.table import BY_HANDLER, OTHER_VARIABLES, PREFIX, SETTINGS, Kind, Setting, offered_name
+from memqos.config.runtime_files import RuntimeFile, runtime_file, without_paths
+from memqos.config.table import ANY_RUNTIME, OTHER_VARIABLES, PREFIX, SETTINGS, Kind, Setting, offered_name
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.node import CgroupDriver, CgroupVersion
 
@@ -106,7 +107,8 @@ class Shard:
 
 Value = (
     str | int | bool | Path | CgroupVersion | StatedRuntime | TimeBudget | Shard
-    | tuple[str, ...] | tuple[CgroupDriver, ...] | tuple[Path, ...] | tuple[PlacedFile, ...] | None
+    | tuple[str, ...] | tuple[CgroupDriver, ...] | tuple[Path, ...] | tuple[PlacedFile, ...]
+    | tuple[RuntimeFile, ...] | None
 )  # fmt: skip
 """What a setting's value may be; None is "not set"."""
 
@@ -124,6 +126,8 @@ def repeated_value(setting: Setting, texts: Sequence[str], origin: str) -> Value
     """The value of a setting that has an option for each of its parts; errors are as of `value_of`."""
     if setting.kind is Kind.PLACED:
         return tuple(placed_file(text, origin) for text in texts if text)
+    if setting.kind is Kind.PROGRAMS:
+        return tuple(runtime_file(text, origin) for text in texts if text)
     if setting.kind is Kind.UNITS:
         return tuple(dict.fromkeys(_unit(text, origin) for text in texts))
     return tuple(Path(text) for text in texts)
@@ -169,22 +173,20 @@ def _runtime(setting: Setting, text: str, origin: str) -> StatedRuntime:
     return StatedRuntime(name, version)
 
 
-def _words(setting: Setting, text: str, origin: str) -> tuple[str, ...]:
+def _words(setting: Setting, text: str, origin: str, *, besides: re.Pattern[str] | None = None) -> tuple[str, ...]:
+    """The words of a list, of which each is a choice; besides: what others may be."""
     words = tuple(dict.fromkeys(word.strip() for word in re.split("[,\n]", text) if word.strip()))
     if setting.default and not words:
         raise UsageError("the value is empty.", where=origin, next_step=f"It is {setting.help}.")
     for word in words:
-        if setting.choices and word not in setting.choices:
+        if setting.choices and word not in setting.choices and not (besides and besides.fullmatch(word)):
             raise UnknownNameError.of(setting.name, word, list(setting.choices), where=origin)
     return words
 
 
 def _runtimes(setting: Setting, text: str, origin: str) -> tuple[str, ...]:
-    known = replace(setting, choices=(*setting.choices, *_HANDLERS.findall(text)))
-    return tuple(dict.fromkeys(offered_name(word) for word in _words(known, text, origin)))
-
-
-_HANDLERS = re.compile(rf"{re.escape(BY_HANDLER)}[\w.-]+", re.ASCII)
+    found = _words(setting, text, origin, besides=ANY_RUNTIME)
+    return tuple(dict.fromkeys(offered_name(word) for word in found))
 
 
 def _count(setting: Setting, text: str, origin: str) -> int:
@@ -300,7 +302,7 @@ class Settings:
     kubelet_binary: Path | None
     kubelet_config: tuple[Path, ...]
     all: bool
-    runtime_binary: Path | None
+    runtime_binary: tuple[RuntimeFile, ...]
     runtime_version: StatedRuntime | None
     runtime_deb: tuple[Path, ...]
     containerd_binary: Path | None
@@ -351,12 +353,17 @@ def resolve(
         values[setting.key], origins[setting.key] = _resolved(
             setting, given.get(setting.key), environment, files or {}, f"{option_prefix}{setting.name}"
         )
+    values["runtime"], by_path = without_paths(values["runtime"], origins["runtime"])
+    if by_path:
+        values["runtime_binary"] = (*values["runtime_binary"], *by_path)
+        origins["runtime_binary"] = origins["runtime_binary"].replace(DEFAULT, origins["runtime"])
     if values["kubelet_binary"] is not None and origins["topology"] == DEFAULT:
         values["topology"] = FOR_KUBELETS
     return Settings(**values, origins=origins)
 
 
 _SEPARATED: Mapping[Kind, Callable[[str], list[str]]] = {
+    Kind.PROGRAMS: lambda text: text.split(os.pathsep),
     Kind.FILES: lambda text: text.split(os.pathsep),
     Kind.PLACED: lambda text: text.splitlines(),
     Kind.UNITS: lambda text: text.replace(",", " ").split(),

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
+from memqos.config.runtime_files import RuntimeFile
 from memqos.config.settings import Settings
 from memqos.config.table import oci_runtime
 from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver
 
-__all__ = ["SystemKey", "address_of", "one_oci_runtime", "systems_of"]
+__all__ = ["SystemKey", "address_of", "named_runtime_files", "one_oci_runtime", "systems_of"]
 
 
 class SystemKey(NamedTuple):
@@ -76,3 +78,34 @@ def one_oci_runtime(settings: Settings, *, option: str) -> str:
             next_step="Run once for each of them.",
         )
     return names[0]
+
+
+def named_runtime_files(settings: Settings) -> tuple[RuntimeFile, ...]:
+    """The files of OCI runtimes, each with a name of --runtime; one without a name has that of the only runtime.
+
+    Raises UsageError for a name that no runtime has, for two files of one name, and without a name among several.
+    """
+    names = list(dict.fromkeys(oci_runtime(one) for one in settings.runtime))
+    found: dict[str, RuntimeFile] = {}
+    for file in settings.runtime_binary:
+        if not file.name and len(names) > 1:
+            raise UsageError(
+                f"'{file.path}' could be {' or '.join(names)}, which {settings.origins['runtime']} names.",
+                where=file.option,
+                next_step=f"Say which: {names[0]}={file.path}.",
+            )
+        name = file.name or names[0]
+        if name not in names:
+            raise UsageError(
+                f"'{file}': no runtime of the run is called {name}, only {' and '.join(names)}.",
+                where=file.option,
+                next_step=f"Add it: --runtime oci:{name}, or containerd+{name}.",
+            )
+        if name in found:
+            raise UsageError(
+                f"'{found[name].path}' and '{file.path}' would both be {name}.",
+                where=file.option,
+                next_step="Give one, or call the other by another name: NAME=PATH, with --runtime oci:NAME.",
+            )
+        found[name] = replace(file, name=name)
+    return tuple(found.values())

@@ -19,11 +19,15 @@ from memqos.engine.translate.versions import DRIVEN_DIRECTLY, OCI_RUNTIMES, Runt
 from memqos.model.node import CgroupDriver, CgroupVersion
 
 __all__ = [
+    "ANY_RUNTIME",
+    "BELOW_DOCKER",
     "BY_HANDLER",
     "DIRECTLY",
     "OTHER_VARIABLES",
+    "OVER_CONTAINERD",
     "OVER_CRIO",
     "PREFIX",
+    "PROGRAM_NAME",
     "RUNTIMES",
     "SETTINGS",
     "Kind",
@@ -32,33 +36,52 @@ __all__ = [
     "is_gvisor",
     "oci_runtime",
     "offered_name",
+    "runtime_prefix",
 ]
 
 DIRECTLY = "oci:"
 """Before an OCI runtime that is driven with no daemon in between."""
-_OVER_CONTAINERD = "containerd+"
+OVER_CONTAINERD = "containerd+"
 OVER_CRIO = "crio+"
-_BELOW_DOCKER = "docker+"
+BELOW_DOCKER = "docker+"
 BY_HANDLER = "cri+"
 """Before a handler of the server on a socket that a person names, whatever both are."""
 RUNTIMES = tuple(
     f"{prefix}{name}"
     for prefix, names in (
-        *((one, OCI_RUNTIMES) for one in ("", _OVER_CONTAINERD, OVER_CRIO, _BELOW_DOCKER)),
+        *((one, OCI_RUNTIMES) for one in ("", OVER_CONTAINERD, OVER_CRIO, BELOW_DOCKER)),
         (DIRECTLY, DRIVEN_DIRECTLY),
     )
     for name in names
 )
 
 
+_PREFIXES = (DIRECTLY, OVER_CONTAINERD, OVER_CRIO, BELOW_DOCKER)
+_ANY_PREFIX = "|".join(map(re.escape, _PREFIXES))
+PROGRAM_NAME = re.compile(r"[A-Za-z][\w.-]{0,62}", re.ASCII)
+"""What an OCI runtime may be called: it names folders, handlers and columns."""
+ANY_RUNTIME = re.compile(
+    rf"{re.escape(BY_HANDLER)}[\w.-]+"
+    rf"|(?!{re.escape(BY_HANDLER)})(?:{_ANY_PREFIX})?[^,\n]*/[^,\n]*"
+    rf"|(?:{_ANY_PREFIX}){PROGRAM_NAME.pattern}",
+    re.ASCII,
+)
+"""What else can be named than RUNTIMES: a handler, a program of any name, or the path of a program's file."""
+
+
+def runtime_prefix(chosen: str) -> str:
+    """What stands before the OCI runtime of a choice, "oci:" or "containerd+"; "" for none."""
+    return next((prefix for prefix in (*_PREFIXES, BY_HANDLER) if chosen.startswith(prefix)), "")
+
+
 def offered_name(chosen: str) -> str:
     """The runtime as places offer it, such as "oci:runc"; an OCI runtime alone is one below containerd."""
-    return f"{_OVER_CONTAINERD}{chosen}" if chosen in OCI_RUNTIMES else chosen
+    return chosen if runtime_prefix(chosen) else f"{OVER_CONTAINERD}{chosen}"
 
 
 def below_docker(chosen: str) -> bool:
     """Whether the Docker Engine makes the containers of a choice."""
-    return chosen.startswith(_BELOW_DOCKER)
+    return chosen.startswith(BELOW_DOCKER)
 
 
 def is_gvisor(chosen: str) -> bool:
@@ -97,11 +120,12 @@ class Kind(Enum):
     SHARD = "a part of several, such as 2/5"
     PLACED = "files or folders with their place in the machine, SRC:DST or SRC:DST:MODE, each with an option of its own"
     UNITS = "systemd units, each with an option of its own"
+    PROGRAMS = "programs, PATH or NAME=PATH, each with an option of its own"
 
     @property
     def is_repeated(self) -> bool:
         """Whether each value has an option of its own."""
-        return self in {Kind.FILES, Kind.PLACED, Kind.UNITS}
+        return self in {Kind.FILES, Kind.PLACED, Kind.UNITS, Kind.PROGRAMS}
 
     @property
     def is_list(self) -> bool:
@@ -218,7 +242,8 @@ SETTINGS: tuple[Setting, ...] = (
         metavar="NAME[,NAME...]",
         help="runtimes under test: an OCI runtime below containerd (runc is short for containerd+runc), CRI-O "
         "(crio+crun) or Docker (docker+runc), cri+HANDLER for any other CRI server, or oci:runc, oci:crun or oci:runsc "
-        "(gVisor) without a daemon; every case runs with each",
+        "(gVisor) without a daemon; instead of the OCI runtime's name also the path of a program, which is copied into "
+        "the machine (oci:./youki, containerd+./youki); every case runs with each",
     ),
     Setting(
         name="cri-socket",
@@ -265,9 +290,11 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         name="runtime-binary",
-        kind=Kind.FILE,
-        metavar="PATH",
-        help="replace the OCI runtime in the machine with this file; the image's own stays available as NAME.dist",
+        kind=Kind.PROGRAMS,
+        default=(),
+        metavar="[NAME=]PATH",
+        help="use this file as the OCI runtime of --runtime, or as the one called NAME; the image's own of that name "
+        "stays available as NAME.dist; may be given several times",
     ),
     Setting(
         name="runtime-version",

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from memqos.claims import Claim
 from memqos.clock import Deadline
+from memqos.config.runtime_files import RuntimeFile
 from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey, systems_of
 from memqos.engine.answer.finding import Finding
@@ -78,13 +79,13 @@ def opened_rigs(
         program = Path(folder) / "wrong-runtime"
         shutil.copyfile(str(oci_runtime.__file__), program)
         program.chmod(0o755)
-        chosen = dataclasses.replace(settings, runtime=tuple(runtimes), runtime_binary=program)
+        chosen = dataclasses.replace(settings, runtime=tuple(runtimes), runtime_binary=(RuntimeFile("", program),))
         builds = check_places(chosen)
         check_host(chosen)
         systems = systems_of(chosen)
         if len({(one.place, one.driver) for one in systems}) > 1:
             raise UsageError("mutants are tried on one profile and one driver at a time.", next_step="Name one.")
-        prepare_places(dataclasses.replace(chosen, runtime_binary=None), progress=progress)
+        prepare_places(dataclasses.replace(chosen, runtime_binary=()), progress=progress)
         catalogue = Catalogue()
         switch, owner = Switch(catalogue.kubelets), _Disposes()
         stations = Stations(

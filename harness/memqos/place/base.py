@@ -61,12 +61,13 @@ class PlaceState(StrEnum):
 class OciProgram:
     """An OCI runtime by the name and version that it says it is; "" is an unknown version.
 
-    is_brought: a person's file stands in the place of the machine's own.
+    is_brought: a person's file stands in the place of the machine's own. place: where it is, "" for the usual one.
     """
 
     name: str
     version: str
     is_brought: bool = False
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ from memqos.runtime.docker import DockerRuntime
 from memqos.runtime.docker_wire import cgroup_driver_of
 from memqos.runtime.oci import OciRuntime
 from memqos.runtime.oci_commands import ROOTS
+from memqos.runtime.oci_learning import check_driver, learn
 from memqos.target.attended import attended
 from memqos.target.base import Target, checked, version_in
 
@@ -35,6 +36,7 @@ __all__ = [
     "discovered",
     "listening",
     "nothing_listens",
+    "oci_program",
     "offers_of",
     "runtime_connected",
     "served_at",
@@ -120,7 +122,7 @@ def _below_docker(target: Target, socket: str, *, deadline: Deadline) -> Iterato
                 socket="",
                 docker_sockets={driver: socket},
                 handlers={driver: name},
-                oci=_oci_program(target, program, path, deadline=deadline),
+                oci=oci_program(target, program, path, deadline=deadline),
                 hugetlb=False,
             )
 
@@ -168,7 +170,7 @@ def _by_handler(
         name=handler,
         socket=socket,
         handlers=dict.fromkeys(CgroupDriver if driver is None else [driver], handler),
-        oci=_oci_program(target, program, path, deadline=deadline),
+        oci=oci_program(target, program, path, deadline=deadline),
         hugetlb=configuration.get("disableHugetlbController") is not True,
     )
 
@@ -192,12 +194,12 @@ def _offers(target: Target, runtime: CriRuntime, socket: str, *, deadline: Deadl
             name=f"{name}+{program}",
             socket=socket,
             handlers=drivers,
-            oci=_oci_program(target, program, path, deadline=deadline),
+            oci=oci_program(target, program, path, deadline=deadline),
             hugetlb=hugetlb,
         )
 
 
-def _oci_program(target: Target, name: str, path: str, *, deadline: Deadline) -> OciProgram:
+def oci_program(target: Target, name: str, path: str, *, deadline: Deadline) -> OciProgram:
     """The program by what it says of itself, in its first line: "crun version 1.21"."""
     told = target.run(["sh", "-c", _ASKING, "sh", path, name], deadline=deadline)
     said = told.text.split()[0] if told.status == 0 and told.text.split() else name
@@ -268,7 +270,9 @@ def runtime_connected(
     if offer.is_direct:
         oci = traits_of_program(offer.oci.name, offer.oci.version, DRIVEN_DIRECTLY)
         with attended(target) as near:
-            direct = OciRuntime(near, program=offer.handlers[driver], driver=driver, oci=oci, record=record)
+            direct = OciRuntime(
+                near, program=offer.handlers[driver], driver=driver, name=offer.name, oci=oci, record=record
+            )
             direct.greet(deadline=deadline)
             yield direct
         return
@@ -278,6 +282,9 @@ def runtime_connected(
             where="--runtime-binary",
             next_step=f"Drive it directly: --runtime oci:{offer.name.rpartition('+')[2]}.",
         )
+    if offer.oci.place:
+        learned = learn(target, offer.oci.place, deadline=deadline)
+        check_driver(learned, driver, runtime=offer.name)
     handler = offer.handlers[driver]
     if offer.docker_sockets:
         with (

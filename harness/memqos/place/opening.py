@@ -12,9 +12,19 @@ from pathlib import Path
 from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
 from memqos.config.settings import Settings
-from memqos.config.systems import SystemKey, one_oci_runtime
-from memqos.config.table import BY_HANDLER, OVER_CRIO, below_docker, is_gvisor
-from memqos.errors import EnvironmentNotAbleError, UsageError
+from memqos.config.systems import SystemKey, named_runtime_files, one_oci_runtime
+from memqos.config.table import (
+    BELOW_DOCKER,
+    BY_HANDLER,
+    DIRECTLY,
+    OVER_CONTAINERD,
+    OVER_CRIO,
+    RUNTIMES,
+    below_docker,
+    is_gvisor,
+    oci_runtime,
+)
+from memqos.errors import EnvironmentNotAbleError, UnknownNameError, UsageError
 from memqos.place.base import Place, offered
 from memqos.place.discovery import CRIO_SOCKET
 from memqos.place.disk_image import opened_image
@@ -29,7 +39,7 @@ from memqos.vm.host.programs import find_qemu
 from memqos.vm.host.progress import Progress
 from memqos.vm.image.making import ensure_image
 from memqos.vm.kernel_tree import KernelTree
-from memqos.vm.options import AskedTree, BootOptions, Brought, BroughtTree, check_options, kernel_words
+from memqos.vm.options import AskedProgram, AskedTree, BootOptions, Brought, BroughtTree, check_options, kernel_words
 
 __all__ = [
     "KUBELET_BINARY",
@@ -106,6 +116,7 @@ class Places:
             keepable=self._settings.keep_vm,
             cri_socket=cri_socket(self._settings),
             handlers=_handlers(self._settings),
+            others=_beyond_images(self._settings, *((DIRECTLY,) if cri_socket(self._settings) else _OF_IMAGES)),
             additions=additions_for(self._settings),
         ) as place:
             yield place
@@ -189,6 +200,7 @@ def check_places(settings: Settings) -> dict[str, str]:
             raise UsageError(
                 f"{settings.origins[name]} needs --image.", next_step="Name the disk image, or leave it out."
             )
+    _need_programs(settings)
     choices = check_options(boot_options(settings))
     for name in settings.profile:
         kernel_words(load_profile(name), choices.options)
@@ -228,6 +240,32 @@ def cri_socket(settings: Settings) -> str:
             )
         return CRIO_SOCKET
     return ""
+
+
+def _need_programs(settings: Settings) -> None:
+    """Raise UnknownNameError for an OCI runtime that no image has and that nothing brings into the machine."""
+    files = {file.name for file in settings.runtime_binary}
+    brings = settings.guest_file or settings.guest_deb or settings.runtime_deb or settings.cri_socket
+    for one in settings.runtime:
+        name = oci_runtime(one)
+        if one in RUNTIMES or one.startswith(BY_HANDLER) or brings or files & {name, ""}:
+            continue
+        known = UnknownNameError.of("runtime", one, list(RUNTIMES), where=settings.origins["runtime"])
+        raise UnknownNameError(
+            known.what,
+            where=known.where,
+            next_step=f"{known.next_step} Bring any other: --runtime-binary {name}=PATH, or a path in --runtime.",
+            data=known.data,
+        )
+
+
+_OF_IMAGES = (DIRECTLY, OVER_CONTAINERD, BELOW_DOCKER)
+
+
+def _beyond_images(settings: Settings, *prefixes: str) -> tuple[str, ...]:
+    """The OCI runtimes alone, below containerd or below Docker that no image has."""
+    found = (one for one in settings.runtime if one.startswith(prefixes) and one not in RUNTIMES)
+    return tuple(dict.fromkeys(map(oci_runtime, found)))
 
 
 def _handlers(settings: Settings) -> dict[str, str]:
@@ -289,11 +327,13 @@ def boot_options(settings: Settings) -> BootOptions:
 
     Raises UsageError for a file that could take the place of several OCI runtimes.
     """
-    binary = settings.runtime_binary
     return BootOptions(
-        runtime_binary=binary,
         # Of containerd+runc and oci:runc it is runc that a file takes the place of.
-        runtime_name=one_oci_runtime(settings, option=settings.origins["runtime_binary"]) if binary else "runc",
+        runtime_files=tuple(
+            AskedProgram(name=one.name, path=one.path, option=one.option) for one in named_runtime_files(settings)
+        ),
+        handlers=_beyond_images(settings, OVER_CONTAINERD),
+        docker_runtimes=_beyond_images(settings, BELOW_DOCKER),
         containerd_binary=settings.containerd_binary,
         containerd_config=settings.containerd_config,
         runtime_debs=settings.runtime_deb,

@@ -12,7 +12,7 @@ from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
 from memqos.clock import Deadline
 from memqos.engine.translate.versions import OCI_RUNTIMES
-from memqos.errors import MachineryError
+from memqos.errors import MachineryError, UnfitFileError
 from memqos.model.node import CgroupDriver
 from memqos.place.base import (
     KeptPlace,
@@ -24,7 +24,7 @@ from memqos.place.base import (
     Sources,
     offered,
 )
-from memqos.place.discovery import CONTAINERD_SOCKET, MACHINE_LOGS, runtime_connected, served_at
+from memqos.place.discovery import CONTAINERD_SOCKET, MACHINE_LOGS, oci_program, runtime_connected, served_at
 from memqos.place.provisioning import bring_images_served
 from memqos.probe.facts import TargetFacts, target_facts
 from memqos.probe.sampler import GuestSampler, Sampler
@@ -32,6 +32,7 @@ from memqos.runtime.base import Runtime
 from memqos.target.base import Target, checked
 from memqos.vm.boot import boot
 from memqos.vm.cache.store import default_cache
+from memqos.vm.guest.installing import program_place
 from memqos.vm.host.progress import Progress
 from memqos.vm.kept import keep
 from memqos.vm.options import BootOptions
@@ -55,12 +56,21 @@ class VmPlace:
     """A machine of ours as a place; see the port. Made by `opened_vm`."""
 
     def __init__(
-        self, machine: Machine, facts: TargetFacts, served: Mapping[str, OfferedRuntime] | None = None
+        self,
+        machine: Machine,
+        facts: TargetFacts,
+        served: Mapping[str, OfferedRuntime] | None = None,
+        *,
+        others: Mapping[str, OciProgram] | None = None,
     ) -> None:
-        """served: what a server of a person's own has, which goes before the image's own of the same name."""
+        """served: what a server of a person's own has, which goes before the image's own of the same name.
+
+        others: OCI runtimes that are there beside the image's own, by the names under which they are asked for.
+        """
         self._machine = machine
         self._facts = facts
         self._served = served or {}
+        self._others = others or {}
 
     @property
     def machine(self) -> Machine:
@@ -84,12 +94,12 @@ class VmPlace:
 
     @property
     def runtimes(self) -> Mapping[str, OfferedRuntime]:
-        """Containerd over each OCI runtime of the image, which has a handler for each (vm/guest), and each alone.
+        """Containerd over each OCI runtime, which has a handler for each (vm/guest), and each alone.
 
         Docker over each, and runsc alone, where the image has them.
         """
         ways = [self._over_containerd, self._directly, *([self._below_docker] if self._has(DOCKER) else [])]
-        offers = [offer(name) for offer in ways for name in map(str, OCI_RUNTIMES)]
+        offers = [offer(name) for offer in ways for name in dict.fromkeys([*map(str, OCI_RUNTIMES), *self._others])]
         offers += [self._directly(GVISOR)] if self._has(GVISOR) else []
         return {offer.name: offer for offer in (*offers, *map(self._with_brought, self._served.values()))}
 
@@ -104,12 +114,14 @@ class VmPlace:
 
     def _program(self, name: str) -> OciProgram:
         contents = self._machine.contents
+        if name in self._others:
+            return self._others[name]
         if (told := contents.brought.get(name)) is not None:
             return OciProgram(name=told.name or name, version=told.version, is_brought=True)
         return OciProgram(name=name, version=contents.versions.get(name, ""))
 
     def _directly(self, name: str) -> OfferedRuntime:
-        handlers = dict.fromkeys(CgroupDriver, name)
+        handlers = dict.fromkeys(CgroupDriver, self._machine.contents.places.get(name, name))
         return OfferedRuntime(name=f"oci:{name}", socket="", handlers=handlers, oci=self._program(name))
 
     def _over_containerd(self, name: str) -> OfferedRuntime:
@@ -217,13 +229,15 @@ def opened_vm(
     keepable: bool = False,
     cri_socket: str = "",
     handlers: Mapping[str, str] | None = None,
+    others: Sequence[str] = (),
     additions: Sequence[str] = (),
 ) -> Iterator[VmPlace]:
     """A machine of this profile and topology, as `memqos.vm.boot.boot` gives it, whose logs go to this folder.
 
     cri_socket: where CRI is spoken by a server of a person's own, "" for none; handlers: those of its
-    handlers that are asked for, by the names of the runtimes that they stand for. additions: what its image has beside
-    the profile's own (vm/additions).
+    handlers that are asked for, by the names of the runtimes that they stand for. others: OCI runtimes of the run that
+    no image has; UnfitFileError for one that the machine does not have. additions: what its image has beside the
+    profile's own (vm/additions).
     """
     profile, topology = key
     with boot(
@@ -239,4 +253,25 @@ def opened_vm(
         if cri_socket:
             served = served_at(target, cri_socket, handlers=handlers or {}, deadline=Deadline.after(SERVER_SECONDS))
             bring_images_served(target, cri_socket, deadline=Deadline.after(SERVER_SECONDS))
-        yield VmPlace(machine, target_facts(target, deadline=Deadline.after(FACTS_SECONDS)), served)
+        found = dict(_others(machine, others))
+        facts = target_facts(target, deadline=Deadline.after(FACTS_SECONDS))
+        yield VmPlace(machine, facts, served, others=found)
+
+
+def _others(machine: Machine, asked: Sequence[str]) -> Iterator[tuple[str, OciProgram]]:
+    """These OCI runtimes, which no image has, by name."""
+    deadline = Deadline.after(FACTS_SECONDS)
+    for name in asked:
+        place = program_place(machine, name, deadline=deadline)
+        if not place:
+            raise UnfitFileError(
+                f"the machine has no program '{name}'.",
+                where="--runtime",
+                next_step=f"Bring it: --runtime-binary {name}=PATH, or --guest-file PATH:/usr/local/bin/{name}:755.",
+            )
+        told = machine.contents.brought.get(name)
+        if told is None:
+            found = oci_program(machine.target, name, place, deadline=deadline)
+            yield name, dataclasses.replace(found, place=place)
+        else:
+            yield name, OciProgram(name=told.name or name, version=told.version, is_brought=True, place=place)

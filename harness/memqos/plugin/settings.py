@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from memqos.config.files import settings_files
+from memqos.config.runtime_files import RuntimeFile
 from memqos.config.settings import PlacedFile, Settings, SettingValue, resolve
 from memqos.config.table import SETTINGS, Kind
 from memqos.errors import UsageError
@@ -56,9 +57,15 @@ def _paths(one: SettingValue) -> Iterator[Path]:
     match one.setting.kind, one.value:
         case Kind.NAME_OR_FILE | Kind.FILE, (str() | Path()) as path:
             yield Path(path)
-        case Kind.FILES | Kind.PLACED, tuple() as several:
+        case Kind.FILES | Kind.PLACED | Kind.PROGRAMS, tuple() as several:
             for each in several:
-                yield each.source if isinstance(each, PlacedFile) else Path(str(each))
+                match each:
+                    case PlacedFile():
+                        yield each.source
+                    case RuntimeFile():
+                        yield each.path
+                    case _:
+                        yield Path(str(each))
 
 
 def _moved(value: object, places: Mapping[str, Path]) -> object:
@@ -68,6 +75,8 @@ def _moved(value: object, places: Mapping[str, Path]) -> object:
             return places.get(str(value), value)
         case PlacedFile():
             return dataclasses.replace(value, source=places.get(str(value.source), value.source))
+        case RuntimeFile():
+            return dataclasses.replace(value, path=places.get(str(value.path), value.path))
         case str() if value in places:
             return str(places[value])
         case tuple():

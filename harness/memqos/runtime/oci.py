@@ -11,6 +11,7 @@ import json
 import posixpath
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from memqos.clock import Deadline
 from memqos.engine.translate import oci as translate
@@ -20,7 +21,7 @@ from memqos.engine.translate.runsc import as_read
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Traits
 from memqos.errors import EnvironmentNotAbleError, RuntimeCallError
 from memqos.model.cri import ContainerResources
-from memqos.model.node import CgroupDriver
+from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.model.path import CgroupPath
 from memqos.runtime import oci_commands
 from memqos.runtime.base import (
@@ -39,6 +40,7 @@ from memqos.runtime.base import (
 )
 from memqos.runtime.calls import RecordedCalls
 from memqos.runtime.oci_commands import GONE, BundleFolders, SeenContainer, command_refusal
+from memqos.runtime.oci_learning import UNASKED, check_driver, check_hierarchy, learn
 from memqos.target.base import CommandResult, Target
 
 __all__ = ["OciRuntime"]
@@ -176,7 +178,7 @@ def birth(stat: str) -> str | None:
 class OciRuntime:
     """The Runtime port over an OCI runtime's command line on a target.
 
-    program: "runc", "crun" or another file on the target that keeps to runc's commands. oci: what it is, by which the
+    program: "runc", "crun" or another file on the target. name: how reports call it. oci: what it is, by which the
     request is made: of what runsc does not read nothing is in its bundle. Several threads may use one.
     """
 
@@ -186,11 +188,13 @@ class OciRuntime:
         *,
         program: str,
         driver: CgroupDriver,
+        name: str = "",
         oci: Traits = TRIXIE.oci,
         record: CallRecorder = keep_none,
     ) -> None:
         self._target = target
-        self._name = f"oci:{posixpath.basename(program)}"
+        self._name = name or f"oci:{posixpath.basename(program)}"
+        self._learned = UNASKED
         self._driver = driver
         self._oci = oci
         self._calls = RecordedCalls(record)
@@ -211,11 +215,20 @@ class OciRuntime:
     @property
     def capabilities(self) -> frozenset[Capability]:
         """All that is not CRI's or Docker's alone, and of crun and runsc what they can."""
-        return oci_commands.able(self._oci, self._driver)
+        return oci_commands.able(self._oci, self._driver, self._learned)
 
     def greet(self, *, deadline: Deadline) -> None:
-        """See that the target has what this adapter needs; EnvironmentNotAbleError naming what it has not."""
+        """See that the target has what this adapter needs, and learn what the runtime can do.
+
+        Raises EnvironmentNotAbleError naming what the target has not, UsageError for a cgroup driver or a version of
+        cgroups that the runtime says it has not.
+        """
         self.version(deadline=deadline)
+        self._learned = learn(self._target, self._places.program, deadline=deadline)
+        check_driver(self._learned, self._driver, runtime=self._name)
+        check_hierarchy(self._learned, self._hierarchy(deadline), runtime=self._name)
+        if not self._oci.modelled:
+            self._places = replace(self._places, takes_root=not self._learned.lacks("--root"), is_plain=True)
         if self._target.run(["sh", "-c", "command -v conmon"], deadline=deadline).status:
             raise EnvironmentNotAbleError(
                 "conmon is not installed, but memqos needs it for the exit codes of containers.",
@@ -223,13 +236,20 @@ class OciRuntime:
                 next_step="Install Debian's package conmon on that machine.",
             )
 
+    def _hierarchy(self, deadline: Deadline) -> CgroupVersion:
+        seen = self._target.run(["test", "-e", "/sys/fs/cgroup/cgroup.controllers"], deadline=deadline)
+        return CgroupVersion.V1 if seen.status else CgroupVersion.V2
+
     def version(self, *, deadline: Deadline) -> RuntimeVersion:
         """`--version`: name and version of its first line, and the version of the specification it keeps."""
         result = self._target.run([self._places.program, "--version"], deadline=deadline)
         found = oci_commands.version_of(result.text)
-        if result.status or found is None:
+        if not result.status and found is not None:
+            return found
+        if self._oci.modelled or result.status in oci_commands.NOT_STARTED:
             raise self._error("version", result)
-        return found
+        # The specification has no such option.
+        return RuntimeVersion(name=self._places.name, version="", api_version="OCI")
 
     def run_sandbox(self, spec: SandboxSpec, *, deadline: Deadline) -> SandboxHandle:  # noqa: ARG002 - nothing is run
         """Name it: no process holds anything for a pod whose containers share no network."""

@@ -16,10 +16,12 @@ from memqos.engine.translate.versions import Feature, RuntimeName, Traits
 from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.node import CgroupDriver
 from memqos.runtime.base import Capability, ContainerState, ContainerStatus, RuntimeVersion
+from memqos.runtime.oci_learning import UNASKED, Learned
 from memqos.target.base import CommandResult
 
 __all__ = [
     "GONE",
+    "NOT_STARTED",
     "ROOTS",
     "BundleFolders",
     "SeenContainer",
@@ -121,13 +123,16 @@ status=0
 for bundle in "$sandbox"/$which; do
     test -d "$bundle" || continue
     id=${bundle##*/}
-    "$@" delete --force "$id" || status=$?
+    "$@" delete --force "$id"PLAINLY || status=$?
     { IFS= read -r pid < "$bundle/events.pid" && kill "$pid"; } 2>/dev/null
     rm -rf "$bundle" "SOCKETS/$id"
 done
 test "$which" != "*" || test ! -d "$sandbox" || rmdir "$sandbox"
 exit $status
 """
+
+_PLAINLY = ' 2>/dev/null || { "$@" kill "$id" KILL 2>/dev/null; sleep 0.1; "$@" delete "$id"; }'
+"""For a runtime that knows no --force; what is refused twice is refused."""
 
 _FOLLOW = """\
 bundle=$1; shift
@@ -157,6 +162,9 @@ cat "$bundle/events.json"
 _SELDOM = "3600s"
 """Between one report of stats and the next, where those are not what is waited for."""
 
+NOT_STARTED = frozenset({126, 127})
+"""The statuses with which a shell reports that a program cannot be started."""
+
 GONE = 9
 """The status with which `seen` reports a missing container."""
 
@@ -166,13 +174,16 @@ class BundleFolders:
     """Where a runtime's containers are on the target.
 
     program: its file, "runc" or a path. name: of its folders. systemd: whether that is its cgroup driver. options: what
-    else stands before every command of it.
+    else stands before every command of it. takes_root: whether it takes --root; without, it keeps its records where it
+    likes. is_plain: whether `delete` may know no --force, which the specification's command line does not have.
     """
 
     program: str
     name: str
     systemd: bool
     options: tuple[str, ...] = ()
+    takes_root: bool = True
+    is_plain: bool = False
 
     @property
     def state(self) -> str:
@@ -191,7 +202,12 @@ class BundleFolders:
     @property
     def command(self) -> list[str]:
         """The runtime with the options that stand before its command."""
-        return [self.program, "--root", self.state, *self.options, *(["--systemd-cgroup"] if self.systemd else [])]
+        return [self.program, *self.own_options, *(["--systemd-cgroup"] if self.systemd else [])]
+
+    @property
+    def own_options(self) -> list[str]:
+        """What stands before every command of it, under either driver."""
+        return [*(["--root", self.state] if self.takes_root else []), *self.options]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +241,7 @@ def making(places: BundleFolders, *, sandbox: str, container: str, program: str,
             places.program,
         ),
         *("--cid", container, "--cuuid", container, "--name", container),
-        *(word for option in ("--root", places.state, *places.options) for word in ("--runtime-arg", option)),
+        *(word for option in places.own_options for word in ("--runtime-arg", option)),
         *(["--systemd-cgroup"] if places.systemd else []),
         *("--bundle", bundle, "--persist-dir", bundle, "--exit-dir", f"{bundle}/exits"),
         *("--socket-dir-path", _SOCKETS),
@@ -295,7 +311,7 @@ def deleting(places: BundleFolders, *, sandbox: str, container: str = "*") -> li
     return [
         "sh",
         "-c",
-        _DELETE.replace("SOCKETS", _SOCKETS),
+        _DELETE.replace("SOCKETS", _SOCKETS).replace("PLAINLY", _PLAINLY if places.is_plain else ""),
         "memqos-delete",
         f"{places.bundles}/{sandbox}",
         container,
@@ -324,8 +340,11 @@ def _kept(text: str, room: int = _ROOM) -> str:
     return text if left_out <= 0 else f"{text[: room // 2]}\n… {left_out} characters …\n{text[-room // 2 :]}"
 
 
-def able(oci: Traits, driver: CgroupDriver) -> frozenset[Capability]:
-    """What can be asked of an OCI runtime: all that is not of a daemon, less what this one has not."""
+def able(oci: Traits, driver: CgroupDriver, learned: Learned = UNASKED) -> frozenset[Capability]:
+    """What can be asked of an OCI runtime: all that is not of a daemon, less what this one has not.
+
+    learned: what it tells of itself.
+    """
     lacking = {Capability.CGROUP_DRIVER_REPORT, Capability.CRI, Capability.HOST_CONFIG}
     if oci.runtime in {RuntimeName.CRUN, RuntimeName.RUNSC, RuntimeName.OTHER_OCI}:
         # crun has no such command; runsc's tells what the programs in its sandbox use, and a cgroup has the sandbox.
@@ -334,6 +353,8 @@ def able(oci: Traits, driver: CgroupDriver) -> frozenset[Capability]:
     if driver is CgroupDriver.CGROUPFS or oci.called or oci.runtime is RuntimeName.RUNSC:
         # The annotations are no matter of the specification: runc and crun have them.
         lacking.add(Capability.UNIT_PROPERTIES)
+    if oci.runtime is RuntimeName.OTHER_OCI and learned.lacks("update"):
+        lacking |= {Capability.UPDATE, Capability.UPDATE_UNIFIED, Capability.UPDATE_OPTIONS}
     if oci.runtime is RuntimeName.RUNSC:
         lacking.add(Capability.UPDATE_OPTIONS)
         if driver is CgroupDriver.SYSTEMD or not oci.has(Feature.READS_UNIFIED):

@@ -27,6 +27,7 @@ from memqos.vm.kernel_tree import KernelTree, kernel_tree
 from memqos.vm.profile import Profile
 
 __all__ = [
+    "AskedProgram",
     "AskedTree",
     "BootOptions",
     "Brought",
@@ -71,12 +72,16 @@ INITRDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brought:
-    """One file that a person brings: the option that named it, its path, the hash of its content, and its bytes."""
+    """One file that a person brings: the option that named it, its path, the hash of its content, and its bytes.
+
+    name: of the OCI runtime that it is, "" for another file.
+    """
 
     option: str
     path: Path
     sha256: str
     size: int
+    name: str = ""
 
     def content(self) -> bytes:
         """What is in it; raises UsageError if that is not what was checked any more."""
@@ -91,11 +96,25 @@ class Brought:
         return {"path": str(self.path), "sha256": self.sha256, "bytes": self.size}
 
 
-def bring(option: str, path: Path, check: Callable[[Path, str, bytes], None]) -> Brought:
+def bring(option: str, path: Path, check: Callable[[Path, str, bytes], None], name: str = "") -> Brought:
     """The file, checked; raises UsageError naming the option for one that cannot be read, or what `check` raises."""
     data = _read(path, option)
     check(path, option, data)
-    return Brought(option=option, path=path.absolute(), sha256=hashlib.sha256(data).hexdigest(), size=len(data))
+    sha256 = hashlib.sha256(data).hexdigest()
+    return Brought(option=option, path=path.absolute(), sha256=sha256, size=len(data), name=name)
+
+
+def _bring_runtime(asked: AskedProgram) -> Brought:
+    """The file of an OCI runtime; raises as `bring` does, and for a path with arguments behind it."""
+    program, _, arguments = str(asked.path).partition(" ")
+    if arguments and not asked.path.exists() and Path(program).is_file():
+        raise UsageError(
+            f"'{asked.path}': a runtime is a file without arguments, and '{program}' is one.",
+            where=asked.option,
+            next_step=f"Copy it with --guest-file {program}:/opt/{Path(program).name}, and name a script that runs it: "
+            f'#!/bin/sh, exec /opt/{Path(program).name} {arguments} "$@".',
+        )
+    return bring(asked.option, asked.path, check_program, asked.name)
 
 
 def _read(path: Path, option: str) -> bytes:
@@ -104,7 +123,12 @@ def _read(path: Path, option: str) -> bytes:
             raise UsageError(f"'{path}' is not a file.", where=option, next_step="Name the file itself.")
         return read_plain(path, most=MAX_BYTES, where=option)
     except OSError as error:
-        raise UsageError(f"'{path}' cannot be read: {error.strerror}.", where=option) from error
+        here = isinstance(error, FileNotFoundError) and not path.is_absolute()
+        raise UsageError(
+            f"'{path}' cannot be read: {error.strerror}.",
+            where=option,
+            next_step=f"A relative path starts from {Path.cwd()}." if here else "",
+        ) from error
 
 
 def check_program(path: Path, option: str, data: bytes) -> None:
@@ -321,16 +345,26 @@ RECURSIVEPROT_OFF = "memqos.recursiveprot=0"
 
 HUGETLB = "disable_hugetlb_controller"
 
-LATE = frozenset({"--runtime-binary", "--containerd-binary", "--containerd-config"})
-"""The options whose files are put into each machine that runs: that takes seconds, where a boot takes a minute."""
+LATE = frozenset({"--containerd-binary", "--containerd-config"})
+"""Their files, and OCI runtimes, are put into each machine that runs: it takes seconds, where a boot takes a minute."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedProgram:
+    """A file of this host that is the OCI runtime of this name; option: where it was given."""
+
+    name: str
+    path: Path
+    option: str = "--runtime-binary"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootOptions:
     """What a person chooses of a machine, beside its profile and topology. None and empty leave the image's own.
 
-    runtime_binary: takes the place of the OCI runtime `runtime_name`, and containerd_binary that of containerd; the
-    image's own stay beside them as NAME.dist. containerd_config: takes the place of /etc/containerd/config.toml.
+    runtime_files: OCI runtimes; one that the image has takes its place, and containerd_binary that of containerd: the
+    image's own stay beside them as NAME.dist. handlers, docker_runtimes: OCI runtimes that the image does not have, and
+    that containerd or Docker is told of. containerd_config: takes the place of /etc/containerd/config.toml.
     runtime_debs, guest_debs, kernel_debs: Debian packages that are installed, all of a kind at once.
     guest_files: what gets a place of its own. guest_units: systemd units that are enabled and started then.
     kernel_tree: the folder of a kernel that is built, which is installed with its modules.
@@ -339,8 +373,9 @@ class BootOptions:
     checkpoint: restore the machine from a checkpoint, which is made if there is none; otherwise boot it.
     """
 
-    runtime_binary: Path | None = None
-    runtime_name: str = "runc"
+    runtime_files: tuple[AskedProgram, ...] = ()
+    handlers: tuple[str, ...] = ()
+    docker_runtimes: tuple[str, ...] = ()
     containerd_binary: Path | None = None
     containerd_config: Path | None = None
     runtime_debs: tuple[Path, ...] = ()
@@ -378,9 +413,14 @@ class Choices:
         return tuple(file for file in self.brought if file.option == option)
 
     @property
+    def runtimes(self) -> tuple[Brought, ...]:
+        """The OCI runtimes."""
+        return tuple(file for file in self.brought if file.name)
+
+    @property
     def saved(self) -> tuple[Brought, ...]:
         """The files that a checkpoint of the machine holds, or that it boots from."""
-        return tuple(file for file in self.brought if file.option not in LATE)
+        return tuple(file for file in self.brought if file not in self.late)
 
     @property
     def files(self) -> tuple[Brought | BroughtTree | KernelTree, ...]:
@@ -390,7 +430,7 @@ class Choices:
     @property
     def late(self) -> tuple[Brought, ...]:
         """The files that are put into each machine."""
-        return tuple(file for file in self.brought if file.option in LATE)
+        return tuple(file for file in self.brought if file.name or file.option in LATE)
 
     @property
     def fingerprint(self) -> str:
@@ -455,7 +495,6 @@ def check_options(options: BootOptions) -> Choices:
     if len(several := [option for option, value in kernels.items() if value]) > 1:
         raise UsageError(f"give {' or '.join(several)}, not both.", where=several[0])
     given: list[tuple[str, Path | None, Callable[[Path, str, bytes], None]]] = [
-        ("--runtime-binary", options.runtime_binary, check_program),
         ("--containerd-binary", options.containerd_binary, check_program),
         ("--containerd-config", options.containerd_config, check_config),
         *(("--runtime-deb", path, check_deb) for path in options.runtime_debs),
@@ -464,7 +503,8 @@ def check_options(options: BootOptions) -> Choices:
         ("--kernel-image", options.kernel_image, check_kernel),
         ("--initrd", options.initrd, check_initrd),
     ]
-    brought = tuple(bring(option, path, check) for option, path, check in given if path is not None)
+    programs = tuple(map(_bring_runtime, options.runtime_files))
+    brought = (*programs, *(bring(option, path, check) for option, path, check in given if path is not None))
     trees = tuple(bring_tree("--guest-file", file) for file in options.guest_files)
     places = [tree.destination for tree in trees if not tree.is_folder]
     for place in places:

@@ -96,10 +96,11 @@ class Contents:
     """What is in a machine by now.
 
     versions: by the program's name; one that is not in it is not known. brought: what a person's file says of itself,
-    by the name of the program whose place it took. hugetlb: whether containerd passes huge page limits on, which
-    memqos's own configuration of it does (vm/guest).
+    by the name of the program whose place it took. places: where the brought OCI runtimes are. hugetlb: whether
+    containerd passes huge page limits on, which memqos's own configuration of it does (vm/guest).
     """
 
     versions: dict[str, str] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
     brought: dict[str, Told] = field(default_factory=dict)
     hugetlb: bool = True

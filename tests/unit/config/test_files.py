@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from memqos.config.files import FromFile, settings_files
+from memqos.config.runtime_files import RuntimeFile
 from memqos.config.settings import resolve
 from memqos.errors import UnknownNameError, UsageError
 
@@ -109,10 +110,29 @@ def test_paths_are_meant_from_their_files_folder_on(wrote, tmp_path):
     wrote("below/x", "")
 
     settings = resolve({}, {}, settings_files(tmp_path / "below"))
-    assert settings.runtime_binary == tmp_path / "bin/runc"
+    assert settings.runtime_binary == (RuntimeFile("", tmp_path / "bin/runc"),)
     assert settings.runtime_deb == (tmp_path / "a.deb", Path("/b.deb"))
     assert settings.topology == f"{tmp_path}/machines/mine.json"
     assert settings.results == tmp_path / "out"
+
+
+def test_runtimes_that_are_files_are_meant_from_their_files_folder_on(wrote, tmp_path):
+    wrote(
+        "pyproject.toml",
+        """\
+        [tool.memqos]
+        runtime = ["oci:build/uxc", "oci:./x/youki", "crun"]
+        runtime-binary = ["crun=bin/crun"]
+        """,
+    )
+
+    settings = resolve({}, {}, settings_files(tmp_path))
+    assert settings.runtime == ("oci:uxc", "oci:youki", "containerd+crun")
+    assert settings.runtime_binary == (
+        RuntimeFile("crun", tmp_path / "bin/crun"),
+        RuntimeFile("uxc", tmp_path / "build/uxc"),
+        RuntimeFile("youki", tmp_path / "x/youki"),
+    )
 
 
 def test_a_list_in_pytests_file_has_a_line_each(wrote, tmp_path):

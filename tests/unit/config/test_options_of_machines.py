@@ -5,7 +5,7 @@ from pathlib import Path
 from memqos.config.settings import resolve
 from memqos.model.node import CgroupVersion
 from memqos.place.opening import boot_options
-from memqos.vm.options import BootOptions
+from memqos.vm.options import AskedProgram, BootOptions
 
 
 def test_a_machine_is_what_the_settings_say():
@@ -19,10 +19,21 @@ def test_a_machine_is_what_the_settings_say():
         "no_checkpoint": True,
     }
     assert boot_options(resolve(given, {})) == BootOptions(
-        runtime_binary=Path("r"),
-        runtime_name="crun",
+        runtime_files=(AskedProgram(name="crun", path=Path("r")),),
         kernel_debs=(Path("k"),),
         cgroup=CgroupVersion.V1,
         recursiveprot=False,
         checkpoint=False,
     )
+
+
+def test_runtimes_that_no_image_has_get_handlers_where_a_daemon_runs_them():
+    given = {"runtime": "oci:./build/uxc,containerd+youki,docker+./x/other,runc", "runtime_binary": ["youki=./y"]}
+    options = boot_options(resolve(given, {}))
+    assert options.runtime_files == (
+        AskedProgram(name="youki", path=Path("y")),
+        AskedProgram(name="uxc", path=Path("build/uxc"), option="--runtime"),
+        AskedProgram(name="other", path=Path("x/other"), option="--runtime"),
+    )
+    assert options.handlers == ("youki",)
+    assert options.docker_runtimes == ("other",)

@@ -84,7 +84,7 @@ def test_nothing_given_is_every_default():
     assert settings.kubernetes == ()
     assert settings.results is None
     assert settings.profile == ("trixie",)
-    assert settings.runtime_binary is None
+    assert settings.runtime_binary == ()
     assert settings.keep_vm is False
 
 
@@ -118,7 +118,7 @@ def test_a_flag_in_the_environment_is_a_word(variable, text, value):
         ({"MEMQOS_KEEP_VM": "maybe"}, UsageError, "MEMQOS_KEEP_VM: 'maybe' is neither yes nor no."),
         ({"MEMQOS_PARALLEL": "-1"}, UsageError, "MEMQOS_PARALLEL: '-1' is not a whole number, 1 or more."),
         ({"MEMQOS_PARALLEL": "٣"}, UsageError, "is not a whole number"),
-        ({"MEMQOS_RUNTIME": "runc,oci:podman"}, UnknownNameError, "there is no runtime 'oci:podman'"),
+        ({"MEMQOS_RUNTIME": "runc,oci:9p"}, UnknownNameError, "there is no runtime 'oci:9p'"),
         ({"MEMQOS_RUNTIME": " , "}, UsageError, "MEMQOS_RUNTIME: the value is empty."),
         ({"MEMQOS_DRIVER": "systemd;cgroupfs"}, UnknownNameError, "there is no driver 'systemd;cgroupfs'"),
         ({"MEMQOS_PARALLEL": "99999"}, UsageError, "is not a whole number"),

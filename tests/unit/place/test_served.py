@@ -189,7 +189,7 @@ def test_a_server_that_no_machine_has_is_refused_before_one_is_booted(given: dic
         check_places(resolve(given, {}))
 
 
-@pytest.mark.parametrize("runtime", ["cri+", "cri+a/b", "cri+a b", "crio+youki"])
+@pytest.mark.parametrize("runtime", ["cri+", "cri+a/b", "cri+a b"])
 def test_what_names_no_handler_is_no_runtime(runtime: str) -> None:
     with pytest.raises(UsageError, match="there is no runtime"):
         resolve({"runtime": runtime, "cri_socket": "/run/a.sock"}, {})

@@ -19,7 +19,7 @@ import pytest
 from memqos.bundles.files import write
 from memqos.catalog.profiles import profile_names
 from memqos.clock import utc_now
-from memqos.config.table import BY_HANDLER, RUNTIMES
+from memqos.config.table import BY_HANDLER, RUNTIMES, runtime_prefix
 from memqos.model.node import CgroupDriver
 from memqos.plugin.collection.parameters import shared_by
 from memqos.plugin.collection.workers import SHARES
@@ -95,7 +95,9 @@ def _without_systems() -> Callable[[str], str]:
     """Leaves out of an id what names a system (profile, runtime, driver) or one of several rounds."""
     runtimes = [name for name in RUNTIMES if not name.isalnum()]
     names = "|".join(map(re.escape, [*profile_names(), *runtimes, *CgroupDriver]))
-    named = re.compile(rf"(?:^|-)(?:{names}|{re.escape(BY_HANDLER)}[^-]+|round\d+)(?=-|$)")
+    # Other names of runtimes may have a hyphen: then less of the id is left out, and it has a duration of its own.
+    others = "|".join(map(re.escape, dict.fromkeys([BY_HANDLER, *map(runtime_prefix, runtimes)])))
+    named = re.compile(rf"(?:^|-)(?:{names}|(?:{others})[^-]+|round\d+)(?=-|$)")
 
     def without(case: str) -> str:
         head, _, words = case.partition("[")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import PurePosixPath
@@ -34,6 +35,7 @@ __all__ = [
     "SEALED",
     "install",
     "install_packages",
+    "program_place",
     "put_in",
     "put_trees",
     "seal_runc",
@@ -380,27 +382,94 @@ def put_in(machine: Machine, choices: Choices) -> None:
     nothing to replace, a containerd that does not come up with what it was given.
     """
     files = choices.late
-    if not files:
-        return
     target, deadline = machine.target, Deadline.after(INSTALL_SECONDS)
-    if choices.of("--runtime-binary"):
+    if any(file.name == "runc" for file in choices.runtimes):
         unseal_runc(target)
         machine.note({"runc": "as it is on the disk"})
-    for option, name in (("--runtime-binary", choices.options.runtime_name), ("--containerd-binary", "containerd")):
-        for file in choices.of(option):
-            place = replace_program(target, name, file, deadline=deadline)
-            told = try_program(target, place, name=name, option=option, given=str(file.path), deadline=deadline)
-            _note_version(machine, name, told)
-            machine.contents.brought[name] = told
-            facts = {"runtime": name, "path": place, "sha256": file.sha256, "bytes": file.size, "says": asdict(told)}
-            machine.note({option.removeprefix("--").replace("-", "_"): facts})
+    _put_programs(machine, choices, deadline=deadline)
     for file in choices.of("--containerd-config"):
         content = file.content()
         target.write(CONFIG, content, deadline=deadline, mode=0o644)
         machine.contents.hugetlb = passes_hugetlb(content)
         machine.note({"containerd_config": {**file.facts, "hugetlb": machine.contents.hugetlb}})
-    if any(file.option != "--runtime-binary" for file in files):
-        restart_containerd(target, files, deadline=deadline)
+    _tell_docker(machine, choices.options.docker_runtimes, deadline=deadline)
+    if _told_containerd(machine, choices.options.handlers, deadline=deadline) or any(not file.name for file in files):
+        restart_containerd(target, [file for file in files if not file.name] or files, deadline=deadline)
+
+
+def _put_programs(machine: Machine, choices: Choices, *, deadline: Deadline) -> None:
+    """Put OCI runtimes and containerd in their places, try them, and note what they say of themselves."""
+    target, noted = machine.target, list[dict[str, object]]()
+    for name, file in (
+        *((file.name, file) for file in choices.runtimes),
+        *(("containerd", file) for file in choices.of("--containerd-binary")),
+    ):
+        place = put_program(target, name, file, deadline=deadline)
+        told = try_program(target, place, name=name, option=file.option, given=str(file.path), deadline=deadline)
+        _note_version(machine, name, told)
+        machine.contents.brought[name] = told
+        facts = {"runtime": name, "path": place, "sha256": file.sha256, "bytes": file.size, "says": asdict(told)}
+        if file.name:
+            machine.contents.places[name] = place
+            noted.append(facts)
+        else:
+            machine.note({"containerd_binary": facts})
+    if noted:
+        machine.note({"runtime_binary": noted[0], **({"runtime_binaries": noted} if len(noted) > 1 else {})})
+
+
+CRI_PLUGINS = {"2": "io.containerd.grpc.v1.cri", "3": "io.containerd.cri.v1.runtime"}
+"""The table of containerd's configuration that has its handlers, by the version of the file."""
+
+HANDLER = """
+[plugins."{plugin}".containerd.runtimes."{handler}"]
+  runtime_type = "io.containerd.runc.v2"
+  [plugins."{plugin}".containerd.runtimes."{handler}".options]
+    BinaryName = "{program}"
+    SystemdCgroup = {systemd}
+"""
+
+
+def _told_containerd(machine: Machine, names: Sequence[str], *, deadline: Deadline) -> bool:
+    """Give containerd a handler for each runtime under each cgroup driver, NAME and NAME-cgroupfs, which it lacks.
+
+    Returns whether its configuration changed. A runtime that the machine does not have gets none.
+    """
+    target, more = machine.target, ""
+    if not names:
+        return False
+    config = (target.read(CONFIG, deadline=deadline) or b"").decode()
+    document = tomllib.loads(config)
+    plugin = CRI_PLUGINS.get(str(document.get("version", 2)), CRI_PLUGINS["2"])
+    known = document.get("plugins", {}).get(plugin, {}).get("containerd", {}).get("runtimes", {})
+    for name in names:
+        if program := program_place(machine, name, deadline=deadline):
+            for handler, systemd in ((name, "true"), (f"{name}-cgroupfs", "false")):
+                if handler not in known:
+                    more += HANDLER.format(plugin=plugin, handler=handler, program=program, systemd=systemd)
+    if more:
+        target.write(CONFIG, f"{config.rstrip()}\n{more}".encode(), deadline=deadline, mode=0o644)
+    return bool(more)
+
+
+DOCKER_UNIT = "/etc/systemd/system/memqos-docker@.service"
+ADDED = "--add-runtime="
+
+
+def _tell_docker(machine: Machine, names: Sequence[str], *, deadline: Deadline) -> None:
+    """Tell the Docker Engine, which is not running yet, of these runtimes."""
+    target = machine.target
+    unit = (target.read(DOCKER_UNIT, deadline=deadline) or b"").decode()
+    places = {name: program_place(machine, name, deadline=deadline) for name in names}
+    if more := "".join(f"{ADDED}{name}={place} " for name, place in places.items() if place):
+        changed = unit.replace(ADDED, f"{more}{ADDED}", 1)
+        target.write(DOCKER_UNIT, changed.encode(), deadline=deadline, mode=0o644)
+        checked(target.run(["systemctl", "daemon-reload"], deadline=deadline), where=target.address)
+
+
+def program_place(machine: Machine, name: str, *, deadline: Deadline) -> str:
+    """Where an OCI runtime is in the machine, "" for one that it does not have; what was brought goes first."""
+    return machine.contents.places.get(name) or place_of(machine.target, name, deadline=deadline)
 
 
 def _note_version(machine: Machine, name: str, told: Told) -> None:
@@ -437,11 +506,25 @@ def install_packages(target: Target, files: Sequence[Brought | KernelTree], *, d
     return tuple(names.text.split())
 
 
-def replace_program(target: Target, name: str, file: Brought, *, deadline: Deadline) -> str:
-    """Put a program in the place of the one of this name, which stays beside it as NAME.dist; returns the place."""
-    place = place_of(target, name, deadline=deadline)
-    if not place:
+OWN_PLACE = "/usr/lib/memqos/runtimes"
+"""Where OCI runtimes go that the image does not have: they stand in no other program's way, whatever their names."""
+
+REPLACED = ("runc", "crun", "runsc", "containerd")
+
+
+def put_program(target: Target, name: str, file: Brought, *, deadline: Deadline) -> str:
+    """Put a program in the place of the image's own of this name, which stays beside it as NAME.dist.
+
+    An OCI runtime that the image does not have gets a place of its own. Returns the place.
+    """
+    place = place_of(target, name, deadline=deadline) if name in REPLACED else ""
+    if not place and not file.name:
         raise UnfitFileError(f"the machine has no program '{name}' to replace.", where=file.option)
+    if not place:
+        place = f"{OWN_PLACE}/{name}"
+        checked(target.run(["mkdir", "-p", OWN_PLACE], deadline=deadline), where=target.address)
+        target.write(place, file.content(), deadline=deadline, mode=0o755)
+        return place
     checked(target.run(["mv", place, f"{place}.dist"], deadline=deadline), where=target.address)
     target.write(place, file.content(), deadline=deadline, mode=0o755)
     return place
@@ -456,7 +539,7 @@ def restart_containerd(target: Target, files: Sequence[Brought], *, deadline: De
     journal = target.run(
         ["journalctl", "--no-pager", "--output=cat", "--unit=containerd", "--lines=12"], deadline=deadline
     )
-    options = dict.fromkeys(file.option for file in files if file.option != "--runtime-binary")
+    options = dict.fromkeys(file.option for file in files)
     raise UnfitFileError(
         f"containerd does not start with the given file. Its journal ends with:\n{journal.text.strip()}",
         where=", ".join(options),
@@ -473,7 +556,7 @@ def _need_cri(target: Target, files: Sequence[Brought], *, deadline: Deadline) -
     raise UnfitFileError(
         f"containerd starts with the given file but does not serve CRI: its plugin 'cri' is "
         f"{f'in the state {states[0]!r}' if states else 'missing'}.",
-        where=", ".join(dict.fromkeys(file.option for file in files if file.option != "--runtime-binary")),
+        where=", ".join(dict.fromkeys(file.option for file in files)),
         next_step="Remove it from disabled_plugins, and check its section of the configuration.",
     )
 

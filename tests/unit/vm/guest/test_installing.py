@@ -1,7 +1,7 @@
 """What is done in a guest to put a person's files there, and what is said of files that do not fit."""
 
 import json
-from dataclasses import replace
+import tomllib
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +13,7 @@ from memqos.target.fake import FakeTarget
 from memqos.vm.guest.installing import PACKAGES, install, put_in
 from memqos.vm.guest.view import kernel_config_of, packages_in, versions_of
 from memqos.vm.image.derived import kernel_release
-from memqos.vm.options import BootOptions, check_options
+from memqos.vm.options import AskedProgram, BootOptions, check_options
 from memqos.vm.profile import Contents
 
 VERSIONS = {
@@ -53,6 +53,7 @@ class Guest:
         commands |= dict.fromkeys(VERSIONS, self.version)
         commands[("python3", "-c")] = lambda *_: (0, json.dumps(self.tried).encode(), b"")
         places = ("/usr/bin/containerd", "/usr/sbin/runc", "/etc/containerd/config.toml", f"{PACKAGES}/keep")
+        places += ("/usr/lib/memqos/runtimes/keep",)
         self.target = FakeTarget(files=dict.fromkeys(places, b"old"), commands=commands)
         self.noted = {}
         contents = Contents(versions={"runc": "1.1.15+ds1"})
@@ -73,10 +74,12 @@ class Guest:
 
 @pytest.fixture
 def bring(tmp_path):
-    def bring(option, content, name="file", mode=0o755):
+    def bring(option, content, name="file", mode=0o755, runtime="runc", **more):
         path = tmp_path / name
         path.write_bytes(content)
         path.chmod(mode)
+        if option == "runtime_binary":
+            return check_options(BootOptions(runtime_files=(AskedProgram(name=runtime, path=path),), **more))
         return check_options(BootOptions(**{option: (path,) if option.endswith("debs") else path}))
 
     return bring
@@ -122,11 +125,59 @@ def test_another_runtime_in_runcs_place_is_what_it_says(bring):
     assert guest.noted["runtime_binary"]["says"] == {"name": "crun", "version": "1.21"}
 
 
-def test_a_program_that_has_nothing_to_replace_is_refused(bring):
-    choices = bring("runtime_binary", b"#!/bin/sh\n")
-    crun = replace(choices, options=replace(choices.options, runtime_name="crun"))
-    with pytest.raises(UsageError, match="--runtime-binary: the machine has no program 'crun'"):
-        put_in(Guest().machine, crun)
+def test_a_containerd_that_has_nothing_to_replace_is_refused(bring):
+    guest = Guest()
+    guest.answer = lambda *_: (0, b"", b"")
+    guest.target.on(("sh",), guest.answer)
+    with pytest.raises(UsageError, match="--containerd-binary: the machine has no program 'containerd'"):
+        put_in(guest.machine, bring("containerd_binary", b"#!/bin/sh\n"))
+
+
+UXC = {"status": 0, "out": "uxc version 0.1\n", "err": ""}
+
+
+@pytest.mark.parametrize("name", ["uxc", "sh", "systemctl"])
+def test_a_runtime_that_the_image_does_not_have_stands_in_no_programs_way(bring, name):
+    guest = Guest(version=UXC)
+    put_in(guest.machine, bring("runtime_binary", b"#!/bin/sh\n", runtime=name))
+    place = f"/usr/lib/memqos/runtimes/{name}"
+    assert guest.target.read(place, deadline=soon()) == b"#!/bin/sh\n"
+    assert not [line for line in guest.ran if line.startswith(("mv", "systemctl"))]
+    assert guest.machine.contents.places == {name: place}
+    assert guest.noted["runtime_binary"]["runtime"] == name
+    assert guest.machine.contents.brought[name].name == "uxc"
+
+
+CONFIGS = {"2": "io.containerd.grpc.v1.cri", "3": "io.containerd.cri.v1.runtime"}
+
+
+@pytest.mark.parametrize("version", CONFIGS)
+def test_containerd_gets_a_handler_under_each_driver_for_a_runtime_that_it_does_not_know(bring, version):
+    guest, plugin = Guest(version=UXC), CONFIGS[version]
+    own = f'version = {version}\n[plugins."{plugin}".containerd.runtimes.uxc]\nruntime_type = "own"\n'
+    guest.target.put("/etc/containerd/config.toml", own.encode())
+    put_in(guest.machine, bring("runtime_binary", b"#!/bin/sh\n", runtime="uxc", handlers=("uxc", "missing")))
+    config = tomllib.loads(guest.target.read("/etc/containerd/config.toml", deadline=soon()).decode())
+    runtimes = config["plugins"][plugin]["containerd"]["runtimes"]
+    assert runtimes == {
+        "uxc": {"runtime_type": "own"},
+        "uxc-cgroupfs": {
+            "runtime_type": "io.containerd.runc.v2",
+            "options": {"BinaryName": "/usr/lib/memqos/runtimes/uxc", "SystemdCgroup": False},
+        },
+    }
+    assert "systemctl restart containerd" in guest.ran
+
+
+def test_docker_is_told_of_a_runtime_that_it_does_not_know(bring):
+    guest, unit = Guest(version=UXC), "/etc/systemd/system/memqos-docker@.service"
+    guest.target.put(unit, b"ExecStart=dockerd --add-runtime=crun=/usr/bin/crun\n")
+    put_in(guest.machine, bring("runtime_binary", b"#!/bin/sh\n", runtime="uxc", docker_runtimes=("uxc",)))
+    told = guest.target.read(unit, deadline=soon()).decode()
+    assert told == (
+        "ExecStart=dockerd --add-runtime=uxc=/usr/lib/memqos/runtimes/uxc --add-runtime=crun=/usr/bin/crun\n"
+    )
+    assert "systemctl daemon-reload" in guest.ran
 
 
 def test_containerd_starts_again_with_its_configuration(bring):

@@ -1,0 +1,92 @@
+"""OCI runtimes by path, and what cannot be one."""
+
+from pathlib import Path
+
+import pytest
+
+from memqos.config.runtime_files import RuntimeFile, runtime_file
+from memqos.config.settings import resolve
+from memqos.config.systems import named_runtime_files, systems_of
+from memqos.errors import UnknownNameError, UsageError
+from memqos.place.opening import check_places
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "path"),
+    [
+        ("uxc=./build/uxc", "uxc", "build/uxc"),
+        ("./a=b", "", "a=b"),
+        ("/opt/uxc", "", "/opt/uxc"),
+        ("my.uxc-2=x=y", "my.uxc-2", "x=y"),
+    ],
+)
+def test_a_file_has_a_name_or_none(text, name, path):
+    found = runtime_file(text, "--runtime-binary")
+    assert found == RuntimeFile(name, Path(path))
+    assert runtime_file(str(found), "") == (found if name or "=" not in path else RuntimeFile("a", Path("b")))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "name"),
+    [
+        ("oci:./uxc", "oci:uxc"),
+        ("oci:/opt/bin/my-runtime.v2", "oci:my-runtime.v2"),
+        ("containerd+./uxc", "containerd+uxc"),
+        ("docker+../uxc", "docker+uxc"),
+        ("./uxc", "containerd+uxc"),
+    ],
+)
+def test_a_path_is_a_runtime_of_the_files_name(chosen, name):
+    settings = resolve({"runtime": chosen}, {})
+    assert settings.runtime == (name,)
+    assert [one.runtime for one in systems_of(settings)] == [name]
+    [file] = named_runtime_files(settings)
+    assert (file.name, file.option) == (file.path.name, "--runtime")
+    assert settings.origins["runtime_binary"] == "--runtime"
+
+
+def test_one_file_may_be_run_in_several_ways():
+    settings = resolve({"runtime": "oci:./uxc,containerd+./uxc"}, {})
+    assert settings.runtime == ("oci:uxc", "containerd+uxc")
+    assert len(settings.runtime_binary) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"runtime": "oci:./my runtime"}, "--runtime: './my runtime' has no name that a runtime can be called by"),
+        ({"runtime": "oci:./a/uxc,oci:./b/uxc"}, "'a/uxc' and './b/uxc' are both called uxc"),
+        ({"runtime": "oci:./runc,runc"}, "containerd[+]runc is the machine's own, and 'runc' would take its place"),
+        ({"runtime": "oci:build/"}, "there is no runtime|cannot be read"),
+    ],
+)
+def test_what_no_runtime_can_be_called_is_refused(given, words):
+    with pytest.raises(UsageError, match=words):
+        check_places(resolve(given, {}))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"runtime": "oci:runc,oci:crun", "runtime_binary": ["./x"]}, "'x' could be runc or crun.* Say which: runc=x"),
+        ({"runtime": "oci:runc", "runtime_binary": ["uxc=./x"]}, "no runtime of the run is called uxc, only runc"),
+        ({"runtime": "oci:uxc", "runtime_binary": ["uxc=./x", "./y"]}, "'x' and 'y' would both be uxc"),
+    ],
+)
+def test_a_file_is_of_one_runtime(given, words):
+    with pytest.raises(UsageError, match=words):
+        named_runtime_files(resolve(given, {}))
+
+
+@pytest.mark.parametrize("runtime", ["oci:youki", "containerd+rumc", "docker+youki"])
+def test_a_runtime_that_nothing_brings_is_refused_before_a_machine_boots(runtime):
+    with pytest.raises(UnknownNameError, match=rf"there is no runtime '{runtime.replace('+', '[+]')}'.*PATH"):
+        check_places(resolve({"runtime": runtime}, {}))
+
+
+def test_a_name_that_a_file_or_a_package_brings_is_taken(tmp_path):
+    program = tmp_path / "y"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    check_places(resolve({"runtime": "oci:youki", "runtime_binary": [str(program)]}, {}))
+    check_places(resolve({"runtime": "oci:youki", "guest_file": [f"{program}:/usr/local/bin/youki:755"]}, {}))

@@ -1,0 +1,105 @@
+"""What an OCI runtime that is not modelled tells of itself, and what is then asked of it."""
+
+import itertools
+import json
+
+import pytest
+
+from memqos.engine.translate.versions import DRIVEN_DIRECTLY, traits_of_program
+from memqos.errors import RuntimeCallError, UsageError
+from memqos.model.node import CgroupDriver, CgroupVersion
+from memqos.runtime.base import Capability
+from memqos.runtime.oci_learning import UNASKED, check_driver, check_hierarchy, learn
+from tests.unit.runtime.test_oci import Host, soon
+
+UXC = traits_of_program("uxc", "0.1", DRIVEN_DIRECTLY)
+PLAIN = b"usage: uxc [-h] {create,start,state,kill,delete} ...\n"
+FULL = b"USAGE: youki [--root DIR] [--systemd-cgroup] COMMAND\n  create\n  update  Update\n"
+
+
+def features(**cgroup: bool) -> bytes:
+    return json.dumps({"linux": {"cgroup": cgroup}}).encode()
+
+
+def told(*, said: bytes = b"", help_text: bytes = b"", driver: CgroupDriver = CgroupDriver.CGROUPFS) -> Host:
+    host = Host(driver, program="uxc", oci=UXC)
+    host.target.on(("test",), lambda *_: (0, b"", b""))
+    host.answers |= {
+        "--version": (2, b"", b"uxc: unknown option"),
+        "features": (0, said, b"") if said else (2, b"", b"uxc: unknown command"),
+        "--help": (0, help_text, b"") if help_text else (1, b"", b""),
+    }
+    return host
+
+
+def test_a_runtime_without_version_features_and_help_is_taken_to_have_runcs_commands() -> None:
+    host = told(driver=CgroupDriver.SYSTEMD)
+    host.runtime.greet(deadline=soon())
+    assert host.runtime.version(deadline=soon()).name == "uxc"
+    assert Capability.UPDATE in host.runtime.capabilities
+    host.container()
+    [made] = [argv for argv, _ in host.asked if "memqos-create" in argv]
+    assert ("--runtime-arg", "--root") in itertools.pairwise(made)
+    assert "--systemd-cgroup" in made
+
+
+def test_a_runtime_that_cannot_be_started_is_an_error() -> None:
+    host = told()
+    host.answers["--version"] = (127, b"", b"uxc: not found")
+    with pytest.raises(RuntimeCallError, match="not found"):
+        host.runtime.greet(deadline=soon())
+
+
+def test_what_its_help_does_not_name_is_not_asked() -> None:
+    host = told(help_text=PLAIN)
+    host.runtime.greet(deadline=soon())
+    assert not {Capability.UPDATE, Capability.UPDATE_UNIFIED, Capability.UPDATE_OPTIONS} & host.runtime.capabilities
+    container = host.container()
+    host.runtime.start(container, deadline=soon())
+    assert not [argv for argv, _ in host.asked if "--root" in argv]
+    host.runtime.remove(container, deadline=soon())
+    [script] = [argv[2] for argv, _ in host.asked if "memqos-delete" in argv]
+    assert 'delete --force "$id" 2>/dev/null || { "$@" kill "$id" KILL' in script
+
+
+def test_what_its_help_names_is_asked() -> None:
+    host = told(help_text=FULL, driver=CgroupDriver.SYSTEMD)
+    host.runtime.greet(deadline=soon())
+    assert Capability.UPDATE in host.runtime.capabilities
+    host.container()
+    assert [argv for argv, _ in host.asked if "--root" in argv]
+
+
+@pytest.mark.parametrize(
+    ("said", "help_text", "words"),
+    [
+        (features(systemd=False), b"", "its features have linux.cgroup.systemd false"),
+        (b"", PLAIN, "its help names no --systemd-cgroup"),
+    ],
+)
+def test_a_driver_that_it_does_not_have_is_refused_with_the_reason(said: bytes, help_text: bytes, words: str) -> None:
+    host = told(said=said, help_text=help_text, driver=CgroupDriver.SYSTEMD)
+    with pytest.raises(UsageError, match=f"oci:uxc does not run under the systemd driver: {words}.*--driver cgroupfs"):
+        host.runtime.greet(deadline=soon())
+
+
+def test_features_go_before_the_help() -> None:
+    host = told(said=features(systemd=True), help_text=PLAIN, driver=CgroupDriver.SYSTEMD)
+    host.runtime.greet(deadline=soon())
+
+
+def test_a_hierarchy_that_it_does_not_run_on_is_refused() -> None:
+    host = told(said=features(v1=False, v2=True))
+    host.target.on(("test",), lambda *_: (1, b"", b""))
+    with pytest.raises(UsageError, match=r"does not run on cgroup v1: its features .*Give --cgroup v2"):
+        host.runtime.greet(deadline=soon())
+    learned = learn(told(said=features(v2=False)).target, "uxc", deadline=soon())
+    with pytest.raises(UsageError, match="Give --cgroup v1"):
+        check_hierarchy(learned, CgroupVersion.V2, runtime="oci:uxc")
+
+
+@pytest.mark.parametrize("said", [b"{", b"[]", b"features: all"])
+def test_what_is_no_answer_says_nothing(said: bytes) -> None:
+    learned = learn(told(said=said).target, "uxc", deadline=soon())
+    assert learned == UNASKED
+    check_driver(learned, CgroupDriver.SYSTEMD, runtime="oci:uxc")
