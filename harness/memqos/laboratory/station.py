@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -56,16 +56,17 @@ __all__ = [
 ]
 
 
-def runtimes_of(*, cri: str, cri_version: str, oci: str, oci_version: str, hugetlb: bool) -> Runtimes:
+def runtimes_of(*, cri: str, cri_version: str, oci: str, oci_version: str, hugetlb: bool, below: str = "") -> Runtimes:
     """The runtimes, containerd or CRI-O over runc or crun, as the engine's one table of versions has them.
 
     hugetlb: whether the CRI runtime is configured to pass huge page limits on. What a version that is not understood
     leaves open stays open. A CRI server or an OCI runtime that the table does not have is not modelled. cri: "" for an
-    OCI runtime that is driven directly.
+    OCI runtime that is driven directly. below: as of `OciProgram`.
     """
+    traits = traits_of_program(oci, oci_version, DRIVEN_DIRECTLY)
     return Runtimes(
         cri=traits_of_program(cri, cri_version, CRI_RUNTIMES) if cri else BUNDLES,
-        oci=traits_of_program(oci, oci_version, DRIVEN_DIRECTLY),
+        oci=traits if traits.modelled else replace(traits, below=below),
         hugetlb=hugetlb,
     )
 
@@ -79,7 +80,7 @@ class RuntimesInUse:
     """The CRI runtime, None without one, and the OCI runtime below it.
 
     oci_version: "" if unknown. remark: a note on the origin of name and version, "" for those of the machine's image.
-    hugetlb: whether huge page limits reach containers.
+    hugetlb: whether huge page limits reach containers. below: as of `OciProgram`.
     """
 
     cri: RuntimeVersion | None
@@ -87,6 +88,7 @@ class RuntimesInUse:
     oci_version: str
     remark: str
     hugetlb: bool
+    below: str = ""
 
     @property
     def runtimes(self) -> Runtimes:
@@ -97,6 +99,7 @@ class RuntimesInUse:
             oci=self.oci,
             oci_version=self.oci_version,
             hugetlb=self.hugetlb,
+            below=self.below,
         )
 
     @property
@@ -139,7 +142,14 @@ def runtimes_in_use(said: RuntimeVersion, offer: OfferedRuntime, settings: Setti
             remarks.append(f"it reports {name} {version}")
         name, version = stated_name or (name if name in DRIVEN_DIRECTLY else asked), stated
     above = None if offer.is_direct else said
-    return RuntimesInUse(cri=above, oci=name, oci_version=version, remark=", ".join(remarks), hugetlb=offer.hugetlb)
+    return RuntimesInUse(
+        cri=above,
+        oci=name,
+        oci_version=version,
+        remark=", ".join(remarks),
+        hugetlb=offer.hugetlb,
+        below=oci.below,
+    )
 
 
 FIRST_WORD_SECONDS = 60.0

@@ -66,6 +66,9 @@ READ_SECONDS = 60.0
 Asking = TypeVar("Asking")
 
 
+_OF_SCOPES = frozenset({"bare scope", "no bare scope"})
+
+
 class NodeUnderTest:
     """A node: what it has, and the verbs of tests.
 
@@ -113,6 +116,8 @@ class NodeUnderTest:
             return self._enactor.why_not(Ability.ANSWER)
         oci = self._runtimes.oci
         bare = self.driver is CgroupDriver.SYSTEMD and oci.subgroup and not oci.has(Feature.SCOPE_HAS_PROTECTION)
+        if oci.below and need in _OF_SCOPES:
+            return f"{oci} is not modelled: whether it protects the scope above a container is not known"
         return lacking(
             need, facts=self._facts, runtime=self.runtime, is_own=self._tidying.disposable, bare_scope=bool(bare)
         )

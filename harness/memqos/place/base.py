@@ -62,12 +62,14 @@ class OciProgram:
     """An OCI runtime by the name and version that it says it is; "" is an unknown version.
 
     is_brought: a person's file stands in the place of the machine's own. place: where it is, "" for the usual one.
+    below: of one that is not modelled, the cgroup below a systemd scope in which it keeps processes, "" for the scope.
     """
 
     name: str
     version: str
     is_brought: bool = False
     place: str = ""
+    below: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

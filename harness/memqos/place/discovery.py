@@ -12,7 +12,7 @@ from typing import Any
 
 from memqos.clock import Deadline
 from memqos.engine.translate.versions import DRIVEN_DIRECTLY, RuntimeName, traits_of_program
-from memqos.errors import EnvironmentNotAbleError, MachineryError, UnfitFileError
+from memqos.errors import EnvironmentNotAbleError, MachineryError, RuntimeCallError, UnfitFileError, UsageError
 from memqos.model.node import CgroupDriver
 from memqos.place.base import OciProgram, OfferedRuntime, RequestRecorder
 from memqos.runtime import cri, docker
@@ -40,6 +40,7 @@ __all__ = [
     "offers_of",
     "runtime_connected",
     "served_at",
+    "with_subgroup",
 ]
 
 CRIO_SOCKET = "/run/crio/crio.sock"
@@ -204,6 +205,21 @@ def oci_program(target: Target, name: str, path: str, *, deadline: Deadline) -> 
     told = target.run(["sh", "-c", _ASKING, "sh", path, name], deadline=deadline)
     said = told.text.split()[0] if told.status == 0 and told.text.split() else name
     return OciProgram(name=said, version=(version_in(told.text) or "") if told.status == 0 else "")
+
+
+def with_subgroup(target: Target, program: OciProgram, *, deadline: Deadline) -> OciProgram:
+    """An OCI runtime with the cgroup in which it keeps processes, if it is not modelled: a container of it shows that.
+
+    The specification says nothing of it. What makes no container there, or has no systemd driver, is left as it is.
+    """
+    oci = traits_of_program(program.name, program.version, DRIVEN_DIRECTLY)
+    if oci.modelled:
+        return program
+    runtime = OciRuntime(target, program=program.place, driver=CgroupDriver.SYSTEMD, oci=oci)
+    with contextlib.suppress(RuntimeCallError, UsageError, EnvironmentNotAbleError):
+        runtime.greet(deadline=deadline)
+        return replace(program, below=runtime.subgroup(deadline=deadline))
+    return program
 
 
 def default_program(configuration: Mapping[str, Any]) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memqos.catalog.profiles import load_profile
@@ -24,7 +24,14 @@ from memqos.place.base import (
     Sources,
     offered,
 )
-from memqos.place.discovery import CONTAINERD_SOCKET, MACHINE_LOGS, oci_program, runtime_connected, served_at
+from memqos.place.discovery import (
+    CONTAINERD_SOCKET,
+    MACHINE_LOGS,
+    oci_program,
+    runtime_connected,
+    served_at,
+    with_subgroup,
+)
 from memqos.place.provisioning import bring_images_served
 from memqos.probe.facts import TargetFacts, target_facts
 from memqos.probe.sampler import GuestSampler, Sampler
@@ -253,13 +260,13 @@ def opened_vm(
         if cri_socket:
             served = served_at(target, cri_socket, handlers=handlers or {}, deadline=Deadline.after(SERVER_SECONDS))
             bring_images_served(target, cri_socket, deadline=Deadline.after(SERVER_SECONDS))
-        found = dict(_others(machine, others))
+        found = dict(_others(machine, dict.fromkeys([*others, *machine.contents.places])))
         facts = target_facts(target, deadline=Deadline.after(FACTS_SECONDS))
         yield VmPlace(machine, facts, served, others=found)
 
 
-def _others(machine: Machine, asked: Sequence[str]) -> Iterator[tuple[str, OciProgram]]:
-    """These OCI runtimes, which no image has, by name."""
+def _others(machine: Machine, asked: Iterable[str]) -> Iterator[tuple[str, OciProgram]]:
+    """These OCI runtimes, which no image has or which stand in the place of one, by name."""
     deadline = Deadline.after(FACTS_SECONDS)
     for name in asked:
         place = program_place(machine, name, deadline=deadline)
@@ -272,6 +279,7 @@ def _others(machine: Machine, asked: Sequence[str]) -> Iterator[tuple[str, OciPr
         told = machine.contents.brought.get(name)
         if told is None:
             found = oci_program(machine.target, name, place, deadline=deadline)
-            yield name, dataclasses.replace(found, place=place)
+            found = dataclasses.replace(found, place=place)
         else:
-            yield name, OciProgram(name=told.name or name, version=told.version, is_brought=True, place=place)
+            found = OciProgram(name=told.name or name, version=told.version, is_brought=True, place=place)
+        yield name, with_subgroup(machine.target, found, deadline=Deadline.after(SERVER_SECONDS))

@@ -145,6 +145,10 @@ class FirstProcesses:
         """This container was made, and this is its first process, which waits to be started."""
         self._made[container] = (pid, self._birth(pid, deadline))
 
+    def pid(self, container: str) -> int:
+        """The first process of a container that was made."""
+        return self._made[container][0]
+
     def said_to_run(self, container: str) -> None:
         """The runtime said that it runs."""
         self._running.add(container)
@@ -173,6 +177,15 @@ def birth(stat: str) -> str | None:
     """
     state, *fields = stat.rpartition(")")[2].split() or [""]
     return None if state in {"", "Z", "X"} or len(fields) < _STARTTIME else fields[_STARTTIME - 1]
+
+
+_PROBE = SandboxSpec(
+    name="probe",
+    namespace="memqos",
+    uid="probe",
+    cgroup_parent="/system.slice",
+    log_directory="/var/log/memqos-probe",
+)
 
 
 class OciRuntime:
@@ -250,6 +263,24 @@ class OciRuntime:
             raise self._error("version", result)
         # The specification has no such option.
         return RuntimeVersion(name=self._places.name, version="", api_version="OCI")
+
+    def subgroup(self, *, deadline: Deadline) -> str:
+        """The cgroup below a systemd scope in which it keeps a container's processes, "" for the scope itself.
+
+        A container is made for it and removed. RuntimeCallError if the runtime makes none, "" under cgroupfs.
+        """
+        programs = self._target.list(oci_commands.ROOTS, deadline=deadline)
+        if self._driver is CgroupDriver.CGROUPFS or not programs:
+            return ""
+        sandbox = self.run_sandbox(_PROBE, deadline=deadline)
+        spec = ContainerSpec(name="probe", image=f"memqos.local/{programs[0]}:1")
+        try:
+            made = self.create(sandbox, spec, deadline=deadline)
+            lines = self._target.read(f"/proc/{self._first.pid(made.id)}/cgroup", deadline=deadline) or b""
+        finally:
+            self.remove_sandbox(sandbox, deadline=deadline)
+        path = next((line[3:] for line in lines.decode().splitlines() if line.startswith("0::")), "")
+        return path.partition(".scope/")[2]
 
     def run_sandbox(self, spec: SandboxSpec, *, deadline: Deadline) -> SandboxHandle:  # noqa: ARG002 - nothing is run
         """Name it: no process holds anything for a pod whose containers share no network."""

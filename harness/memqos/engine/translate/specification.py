@@ -25,6 +25,7 @@ from memqos.engine.translate.versions import (
 )
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
+from memqos.model.node import CgroupDriver
 
 __all__ = [
     "SPECIFICATION_SOURCES",
@@ -69,12 +70,12 @@ _STAND_IN: Mapping[RuntimeName, tuple[str, str]] = {
 
 def specified_writes(resources: OciResources, traits: Traits, host: RuntimeHost) -> RuntimeWrites:
     """The files on cgroup v2 that every runtime must write for linux.resources; it may write others."""
-    del traits, host
+    subgroup = traits.subgroup if host.driver is CgroupDriver.SYSTEMD else ""
     try:
         checked_unified(resources.unified)
     except Refused as refused:
         return RuntimeWrites(refusal=str(refused))
-    return RuntimeWrites(files=(*_files(resources), *resources.unified.items()))
+    return RuntimeWrites(files=(*_files(resources), *resources.unified.items()), subgroup=subgroup)
 
 
 def stand_in(runtimes: Runtimes) -> tuple[str, str]:

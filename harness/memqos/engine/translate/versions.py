@@ -260,7 +260,8 @@ class Traits:
     """What one version of one runtime does; `version` is the text that it was made from, "" where nothing tells it.
 
     in_doubt: what some of the versions that the text may mean do, and others do not. called: name and version of a
-    runtime that is not in the table; "" for one that is.
+    runtime that is not in the table; "" for one that is. below: of such a runtime, the cgroup below a systemd scope in
+    which it was seen to keep processes; "" for the scope itself.
     """
 
     runtime: RuntimeName
@@ -268,6 +269,7 @@ class Traits:
     features: frozenset[Feature]
     in_doubt: frozenset[Feature] = frozenset()
     called: str = ""
+    below: str = ""
 
     def has(self, feature: Feature) -> bool:
         """Whether this version behaves so for certain."""
@@ -300,7 +302,7 @@ class Traits:
 
         Every version of crun in the table makes one, unless the annotation `run.oci.systemd.subgroup` says otherwise.
         """
-        return CRUN_SUBGROUP if self.runtime is RuntimeName.CRUN else ""
+        return CRUN_SUBGROUP if self.runtime is RuntimeName.CRUN else self.below
 
     def __str__(self) -> str:
         if self.called:

@@ -340,7 +340,7 @@ class Requests:
         unnamed = self._unnamed(container, {name: files[name] for name in settings}, {*knobs}, pod)
         findings += unnamed_findings(path, files, unnamed, subject=subject)
         scope = self.kubelet.layout.whole(parent, handle.id)
-        if scope != path:
+        if scope != path and container.runtimes.oci.modelled:
             findings += self._of_scope(container, planned, scope, pod)
         score = self._score(oom_score_adj_of(container.requests[0]), path, subject)
         findings.append(score)
