@@ -1,5 +1,7 @@
 """Requests in an OCI runtime's own words: how `update` is told, what each file must show, and by which rule."""
 
+from dataclasses import replace
+
 import pytest
 
 from memqos.engine.plan import Input
@@ -204,3 +206,13 @@ def test_an_update_of_it_is_held_to_what_it_names():
     sent = ContainerResources(memory_limit_in_bytes=67108864, unified={"memory.high": "33554432"})
     again = requested_again(requested(sent, YOUKI, RuntimeHost()), ContainerResources(memory_limit_in_bytes=134217728))
     assert {*Knob} - {*open_files(again)} == {"memory.max", "memory.swap.max", "memory.high"}
+
+
+def test_what_an_unmodelled_runtime_keeps_below_its_scope_is_there_under_systemd_alone():
+    below = replace(YOUKI, oci=replace(YOUKI.oci, below="container"))
+    asked = OciRequest(resources=OciResources(memory_limit=64 << 20))
+    for driver, subgroup in ((CgroupDriver.SYSTEMD, "container"), (CgroupDriver.CGROUPFS, "")):
+        found = requested(asked, below, RuntimeHost(driver=driver))
+        assert found.held[0].subgroup == subgroup
+        assert below.layout(driver).container(CgroupPath(("pod",)), "1").parts[-1] == (subgroup or "memqos-1")
+    assert YOUKI.oci.subgroup == ""
