@@ -116,7 +116,7 @@ class Places:
             keepable=self._settings.keep_vm,
             cri_socket=cri_socket(self._settings),
             handlers=_handlers(self._settings),
-            others=_beyond_images(self._settings, *((DIRECTLY,) if cri_socket(self._settings) else _OF_IMAGES)),
+            others=_beyond_images(self._settings, *((DIRECTLY,) if cri_socket(self._settings) else _WITHOUT_A_SERVER)),
             additions=additions_for(self._settings),
         ) as place:
             yield place
@@ -259,7 +259,7 @@ def _need_programs(settings: Settings) -> None:
         )
 
 
-_OF_IMAGES = (DIRECTLY, OVER_CONTAINERD, BELOW_DOCKER)
+_WITHOUT_A_SERVER = (DIRECTLY, OVER_CONTAINERD, BELOW_DOCKER)
 
 
 def _beyond_images(settings: Settings, *prefixes: str) -> tuple[str, ...]:
