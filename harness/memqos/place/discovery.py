@@ -23,7 +23,7 @@ from memqos.runtime.docker import DockerRuntime
 from memqos.runtime.docker_wire import cgroup_driver_of
 from memqos.runtime.oci import OciRuntime
 from memqos.runtime.oci_commands import ROOTS
-from memqos.runtime.oci_learning import check_driver, learn
+from memqos.runtime.oci_learning import learn, need_driver
 from memqos.target.attended import attended
 from memqos.target.base import Target, checked, version_in
 
@@ -300,7 +300,7 @@ def runtime_connected(
         )
     if offer.oci.place:
         learned = learn(target, offer.oci.place, deadline=deadline)
-        check_driver(learned, driver, runtime=offer.name)
+        need_driver(learned, driver, runtime=offer.name)
     handler = offer.handlers[driver]
     if offer.docker_sockets:
         with (

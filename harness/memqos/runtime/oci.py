@@ -40,7 +40,7 @@ from memqos.runtime.base import (
 )
 from memqos.runtime.calls import RecordedCalls
 from memqos.runtime.oci_commands import GONE, BundleFolders, SeenContainer, command_refusal
-from memqos.runtime.oci_learning import UNASKED, check_driver, check_hierarchy, learn
+from memqos.runtime.oci_learning import UNASKED, learn, need_driver, need_hierarchy
 from memqos.target.base import CommandResult, Target
 
 __all__ = ["OciRuntime"]
@@ -238,8 +238,8 @@ class OciRuntime:
         """
         self.version(deadline=deadline)
         self._learned = learn(self._target, self._places.program, deadline=deadline)
-        check_driver(self._learned, self._driver, runtime=self._name)
-        check_hierarchy(self._learned, self._hierarchy(deadline), runtime=self._name)
+        need_driver(self._learned, self._driver, runtime=self._name)
+        need_hierarchy(self._learned, self._hierarchy(deadline), runtime=self._name)
         if not self._oci.modelled:
             self._places = replace(self._places, takes_root=not self._learned.lacks("--root"), is_plain=True)
         if self._target.run(["sh", "-c", "command -v conmon"], deadline=deadline).status:

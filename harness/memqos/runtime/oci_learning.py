@@ -18,7 +18,7 @@ from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.target.base import Target
 
-__all__ = ["UNASKED", "Learned", "check_driver", "check_hierarchy", "learn"]
+__all__ = ["UNASKED", "Learned", "learn", "need_driver", "need_hierarchy"]
 
 _SYSTEMD = "--systemd-cgroup"
 
@@ -56,7 +56,7 @@ def learn(target: Target, program: str, *, deadline: Deadline) -> Learned:
     return Learned(features=features, usage=usage)
 
 
-def check_driver(learned: Learned, driver: CgroupDriver, *, runtime: str) -> None:
+def need_driver(learned: Learned, driver: CgroupDriver, *, runtime: str) -> None:
     """Raise UsageError for a runtime that does not have this cgroup driver."""
     if why := learned.lacks_driver(driver):
         raise UsageError(
@@ -66,7 +66,7 @@ def check_driver(learned: Learned, driver: CgroupDriver, *, runtime: str) -> Non
         )
 
 
-def check_hierarchy(learned: Learned, version: CgroupVersion, *, runtime: str) -> None:
+def need_hierarchy(learned: Learned, version: CgroupVersion, *, runtime: str) -> None:
     """Raise UsageError for a runtime that does not run on this version of cgroups."""
     if why := learned.features.lacks_hierarchy(version):
         other = CgroupVersion.V1 if version is CgroupVersion.V2 else CgroupVersion.V2

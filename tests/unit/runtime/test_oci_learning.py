@@ -9,7 +9,7 @@ from memqos.engine.translate.versions import DRIVEN_DIRECTLY, traits_of_program
 from memqos.errors import RuntimeCallError, UsageError
 from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.runtime.base import Capability
-from memqos.runtime.oci_learning import UNASKED, check_driver, check_hierarchy, learn
+from memqos.runtime.oci_learning import UNASKED, learn, need_driver, need_hierarchy
 from tests.unit.runtime.test_oci import Host, soon
 
 UXC = traits_of_program("uxc", "0.1", DRIVEN_DIRECTLY)
@@ -95,11 +95,11 @@ def test_a_hierarchy_that_it_does_not_run_on_is_refused() -> None:
         host.runtime.greet(deadline=soon())
     learned = learn(told(said=features(v2=False)).target, "uxc", deadline=soon())
     with pytest.raises(UsageError, match="Give --cgroup v1"):
-        check_hierarchy(learned, CgroupVersion.V2, runtime="oci:uxc")
+        need_hierarchy(learned, CgroupVersion.V2, runtime="oci:uxc")
 
 
 @pytest.mark.parametrize("said", [b"{", b"[]", b"features: all"])
 def test_what_is_no_answer_says_nothing(said: bytes) -> None:
     learned = learn(told(said=said).target, "uxc", deadline=soon())
     assert learned == UNASKED
-    check_driver(learned, CgroupDriver.SYSTEMD, runtime="oci:uxc")
+    need_driver(learned, CgroupDriver.SYSTEMD, runtime="oci:uxc")
