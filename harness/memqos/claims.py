@@ -51,6 +51,8 @@ NEEDS: Mapping[str, str] = {
     "unit properties": "the OCI runtime turns annotations into properties of the container's systemd unit",
     "options of update": "the OCI runtime's update accepts options",
     "events": "the OCI runtime has the command events",
+    "memory policy": "the OCI runtime sets the NUMA memory policy of linux.memoryPolicy",
+    "no memory policy": "the OCI runtime does not know linux.memoryPolicy",
     "kubelet": "a kubelet runs in the machine, and memqos is not in its place",
 }
 """What a claim can need, and what that means; a machine or runtime without it makes the claim not observable."""

@@ -15,6 +15,7 @@ from msgspec.structs import asdict
 
 from memqos.catalog.data import data_root
 from memqos.engine.translate.docker import HostConfig
+from memqos.engine.translate.memory_policy import MemoryPolicy
 from memqos.engine.translate.requested import OciRequest, ToldBy
 from memqos.engine.translate.resources import OciResources
 from memqos.model.cri import ContainerResources
@@ -125,6 +126,18 @@ class _Cpu(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     mems: _Cpus | None = None
 
 
+class _Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """linux.memoryPolicy."""
+
+    mode: str
+    nodes: str = ""
+    flags: tuple[str, ...] = ()
+
+    def words(self) -> MemoryPolicy:
+        """The policy; a mode that there is not is for a runtime to refuse."""
+        return MemoryPolicy(mode=self.mode, nodes=self.nodes, flags=self.flags)
+
+
 class _Oci(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Parts of linux.resources, annotations, and how an update is passed."""
 
@@ -132,6 +145,7 @@ class _Oci(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cpu: _Cpu = _Cpu()
     unified: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    memory_policy: _Policy | None = field(name="memoryPolicy", default=None)
     told_by: ToldBy = ToldBy.DOCUMENT
 
     def __post_init__(self) -> None:
@@ -143,7 +157,8 @@ class _Oci(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def words(self) -> OciRequest:
         """The request to an OCI runtime."""
         resources = OciResources(**_said(self.memory), **_said(self.cpu), unified=self.unified)
-        return OciRequest(resources=resources, annotations=self.annotations, told_by=self.told_by)
+        policy = self.memory_policy.words() if self.memory_policy else None
+        return OciRequest(resources=resources, annotations=self.annotations, memory_policy=policy, told_by=self.told_by)
 
 
 class _HostConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

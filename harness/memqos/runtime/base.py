@@ -55,9 +55,18 @@ class Capability(StrEnum):
     UNIT_PROPERTIES = "unit properties"
     UPDATE_OPTIONS = "options of update"
     EVENTS = "events"
+    MEMORY_POLICY = "memory policy"
 
 
-OF_BUNDLES = frozenset({Capability.BUNDLE, Capability.UNIT_PROPERTIES, Capability.UPDATE_OPTIONS, Capability.EVENTS})
+OF_BUNDLES = frozenset(
+    {
+        Capability.BUNDLE,
+        Capability.UNIT_PROPERTIES,
+        Capability.UPDATE_OPTIONS,
+        Capability.EVENTS,
+        Capability.MEMORY_POLICY,
+    }
+)
 """What can be asked where no daemon is in between."""
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from memqos.clock import Deadline
 from memqos.engine.translate import oci as translate
+from memqos.engine.translate.memory_policy import MemoryPolicy
 from memqos.engine.translate.requested import OciRequest, ToldBy
 from memqos.engine.translate.resources import OciResources, OciTranslation
 from memqos.engine.translate.runsc import as_read
@@ -83,6 +84,7 @@ def bundle_config(
     oom_score_adj: int,
     mounts: Sequence[Mount] = (),
     annotations: Mapping[str, str] | None = None,
+    memory_policy: MemoryPolicy | None = None,
 ) -> dict[str, object]:
     """config.json of a container whose root file system is the bundle's folder `rootfs`.
 
@@ -116,6 +118,7 @@ def bundle_config(
             "cgroupsPath": cgroups_path,
             "resources": resources_document,
             "namespaces": [{"type": name} for name in _NAMESPACES],
+            **({} if memory_policy is None else {"memoryPolicy": memory_policy.document()}),
         },
     }
 
@@ -297,7 +300,14 @@ class OciRuntime:
     ) -> ContainerHandle:
         """The same of linux.resources and annotations as they are."""
         asked = OciTranslation(resources=request.resources)
-        return self._made(sandbox, spec, asked, annotations=request.annotations, deadline=deadline)
+        return self._made(
+            sandbox,
+            spec,
+            asked,
+            annotations=request.annotations,
+            memory_policy=request.memory_policy,
+            deadline=deadline,
+        )
 
     def _made(
         self,
@@ -306,6 +316,7 @@ class OciRuntime:
         translation: OciTranslation,
         *,
         annotations: Mapping[str, str] | None = None,
+        memory_policy: MemoryPolicy | None = None,
         deadline: Deadline,
     ) -> ContainerHandle:
         program = oci_commands.program_of(spec.image)
@@ -321,6 +332,7 @@ class OciRuntime:
             oom_score_adj=spec.resources.oom_score_adj,
             mounts=spec.mounts,
             annotations=annotations,
+            memory_policy=memory_policy,
         )
         argv = oci_commands.making(self._places, sandbox=sandbox.id, container=container_id, program=program, log=log)
         result = self._run("create", container_id, argv, deadline=deadline, document=config)

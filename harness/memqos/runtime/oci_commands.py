@@ -353,6 +353,10 @@ def able(oci: Traits, driver: CgroupDriver, learned: Learned = UNASKED) -> froze
     if driver is CgroupDriver.CGROUPFS or oci.called or oci.runtime is RuntimeName.RUNSC:
         # The annotations are no matter of the specification: runc and crun have them.
         lacking.add(Capability.UNIT_PROPERTIES)
+    # What features say of it goes before what is known of the version; runsc has none, whatever it says.
+    modes = learned.features.modes
+    if not (modes if learned.features.reported and modes is not None else oci.has(Feature.MEMORY_POLICY)):
+        lacking.add(Capability.MEMORY_POLICY)
     if oci.runtime is RuntimeName.OTHER_OCI and learned.lacks("update"):
         lacking |= {Capability.UPDATE, Capability.UPDATE_UNIFIED, Capability.UPDATE_OPTIONS}
     if oci.runtime is RuntimeName.RUNSC:

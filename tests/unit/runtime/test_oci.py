@@ -368,13 +368,14 @@ def test_what_runsc_cannot_say_goes_by_its_version(
 @pytest.mark.parametrize(
     ("driver", "oci", "able"),
     [
-        (CgroupDriver.SYSTEMD, TRIXIE.oci, OF_BUNDLES),
-        (CgroupDriver.CGROUPFS, TRIXIE.oci, OF_BUNDLES - {Capability.UNIT_PROPERTIES}),
-        (CgroupDriver.SYSTEMD, traits_of("crun", "1.21"), OF_BUNDLES - {Capability.EVENTS}),
+        (CgroupDriver.SYSTEMD, TRIXIE.oci, OF_BUNDLES - {Capability.MEMORY_POLICY}),
+        (CgroupDriver.CGROUPFS, TRIXIE.oci, OF_BUNDLES - {Capability.UNIT_PROPERTIES, Capability.MEMORY_POLICY}),
+        (CgroupDriver.SYSTEMD, traits_of("crun", "1.21"), OF_BUNDLES - {Capability.EVENTS, Capability.MEMORY_POLICY}),
+        (CgroupDriver.SYSTEMD, traits_of("crun", "1.28"), OF_BUNDLES - {Capability.EVENTS}),
         (
             CgroupDriver.SYSTEMD,
             dataclasses.replace(TRIXIE.oci, called="youki 0.5"),
-            OF_BUNDLES - {Capability.UNIT_PROPERTIES},
+            OF_BUNDLES - {Capability.UNIT_PROPERTIES, Capability.MEMORY_POLICY},
         ),
     ],
 )

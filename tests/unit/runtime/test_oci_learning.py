@@ -5,12 +5,15 @@ import json
 
 import pytest
 
+from memqos.engine.translate.memory_policy import MemoryPolicy
+from memqos.engine.translate.requested import OciRequest
 from memqos.engine.translate.versions import DRIVEN_DIRECTLY, traits_of_program
 from memqos.errors import RuntimeCallError, UsageError
 from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.runtime.base import Capability
+from memqos.runtime.oci import OciRuntime
 from memqos.runtime.oci_learning import UNASKED, learn, need_driver, need_hierarchy
-from tests.unit.runtime.test_oci import Host, soon
+from tests.unit.runtime.test_oci import CONTAINER, SPEC, Host, soon
 
 UXC = traits_of_program("uxc", "0.1", DRIVEN_DIRECTLY)
 PLAIN = b"usage: uxc [-h] {create,start,state,kill,delete} ...\n"
@@ -103,3 +106,41 @@ def test_what_is_no_answer_says_nothing(said: bytes) -> None:
     learned = learn(told(said=said).target, "uxc", deadline=soon())
     assert learned == UNASKED
     need_driver(learned, CgroupDriver.SYSTEMD, runtime="oci:uxc")
+
+
+def policies(*modes: str) -> bytes:
+    return json.dumps({"linux": {"memoryPolicy": {"modes": list(modes)}}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "said", "able"),
+    [
+        ("uxc", "0.1", policies("MPOL_BIND"), True),
+        ("uxc", "0.1", features(v2=True), False),
+        ("uxc", "0.1", b"", False),
+        ("crun", "1.24", b"", True),
+        ("crun", "1.21", b"", False),
+        ("runc", "1.4.0", features(v2=True), True),
+        ("runc", "1.3.6", policies("MPOL_BIND"), True),
+        ("runc", "1.4.0", policies(), False),
+    ],
+)
+def test_memory_policies_are_known_by_features_or_by_the_version(
+    name: str, version: str, said: bytes, able: bool
+) -> None:
+    host = told(said=said)
+    runtime = OciRuntime(
+        host.target, program="uxc", driver=CgroupDriver.CGROUPFS, oci=traits_of_program(name, version, DRIVEN_DIRECTLY)
+    )
+    host.answers["--version"] = (0, f"{name} version {version}\n".encode(), b"")
+    runtime.greet(deadline=soon())
+    assert (Capability.MEMORY_POLICY in runtime.capabilities) is able
+
+
+def test_a_memory_policy_is_in_the_bundle() -> None:
+    host = told(said=policies("MPOL_BIND"))
+    sandbox = host.runtime.run_sandbox(SPEC, deadline=soon())
+    request = OciRequest(memory_policy=MemoryPolicy(mode="MPOL_BIND", nodes="1"))
+    host.runtime.create_from(sandbox, CONTAINER, request, deadline=soon())
+    [config] = [json.loads(stdin) for argv, stdin in host.asked if "memqos-create" in argv]
+    assert config["linux"]["memoryPolicy"] == {"mode": "MPOL_BIND", "nodes": "1"}

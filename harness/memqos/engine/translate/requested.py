@@ -26,6 +26,7 @@ from memqos.engine.plan import Expected, Input, Level, PlannedCgroup, Reason, Ru
 from memqos.engine.translate import docker as dockerd
 from memqos.engine.translate.container import created, updated
 from memqos.engine.translate.docker import HostConfig
+from memqos.engine.translate.memory_policy import MemoryPolicy
 from memqos.engine.translate.resources import OciResources, OciTranslation, RuntimeHost, RuntimeWrites, Unsayable
 from memqos.engine.translate.runsc import as_read
 from memqos.engine.translate.runtime_rules import runtime_writes, source, values
@@ -82,11 +83,13 @@ class ToldBy(StrEnum):
 class OciRequest:
     """One container's creation, or one update of it.
 
-    resources: of an update what it names, and no more. annotations: of config.json, at creation. told_by: of an update.
+    resources: of an update what it names, and no more. annotations, memory_policy: of config.json, at creation.
+    told_by: of an update.
     """
 
     resources: OciResources = field(default_factory=OciResources)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    memory_policy: MemoryPolicy | None = None
     told_by: ToldBy = ToldBy.DOCUMENT
 
     @property

@@ -118,6 +118,7 @@ class Feature(StrEnum):
     NEW_ANNOTATIONS = "reads annotations named *.crio.io"
     READS_UNIFIED = "reads unified, with the cgroupfs driver"
     CHECKS_BEFORE_UPDATE = "rejects an update to a limit below current usage, if asked to check"
+    MEMORY_POLICY = "sets the NUMA memory policy of linux.memoryPolicy"
     REFUSES_WRONG_SWAP = "rejects a memory+swap limit below the memory limit, with the cgroupfs driver too"
 
 
@@ -206,6 +207,9 @@ FEATURES: Mapping[RuntimeName, Mapping[Feature, Row]] = {
         Feature.ROUNDED_QUOTA_IN_FILE: Row(
             (1, 3, 2), "opencontainers/cgroups#4", "A daemon-reload rounds a CPU quota up to a whole percent."
         ),
+        Feature.MEMORY_POLICY: Row(
+            (1, 4), "opencontainers/runtime-spec#1282, opencontainers/runc#4915", "linux.memoryPolicy is ignored."
+        ),
     },
     RuntimeName.CRUN: {
         Feature.CHECKS_BEFORE_UPDATE: Row((1, 7), "containers/crun#1015"),
@@ -221,6 +225,9 @@ FEATURES: Mapping[RuntimeName, Mapping[Feature, Row]] = {
             "memory_recursiveprot.",
         ),
         Feature.QUADRATIC_WEIGHT: Row((1, 23), "containers/crun#1767"),
+        Feature.MEMORY_POLICY: Row(
+            (1, 24), "opencontainers/runtime-spec#1282, containers/crun#1852", "linux.memoryPolicy is ignored."
+        ),
     },
     RuntimeName.RUNSC: {
         Feature.HAS_UPDATE: Row((20260202,), "google/gvisor#9876"),

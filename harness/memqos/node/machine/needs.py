@@ -89,6 +89,10 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
         and f"{runtime.name} accepts documents in updates, but no options",
         "events": Capability.EVENTS not in runtime.capabilities
         and f"{runtime.name} has no command 'events' that reports the cgroup",
+        "memory policy": Capability.MEMORY_POLICY not in runtime.capabilities
+        and f"{runtime.name} has no linux.memoryPolicy, by its features or its version",
+        "no memory policy": Capability.MEMORY_POLICY in runtime.capabilities
+        and f"{runtime.name} has linux.memoryPolicy",
         "cgroup v2": _mounts(CgroupVersion.V1, node),
         "cgroup v1": _mounts(CgroupVersion.V2, node),
     }

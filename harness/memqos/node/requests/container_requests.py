@@ -21,6 +21,7 @@ from memqos.engine.answer.verdict import OOM_SCORE_ADJ, PROCESSES, judge_cgroup,
 from memqos.engine.cgroup.control_files import SUBTREE_CONTROL, is_unknown_file
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import PlannedCgroup
+from memqos.engine.translate.memory_policy import DEFAULT_POLICY
 from memqos.engine.translate.requested import (
     AnyRequest,
     OciRequest,
@@ -62,6 +63,7 @@ from memqos.node.requests.surroundings import (
     SCOPE_FILES,
     is_absent,
     kept_findings,
+    policy_finding,
     scope_findings,
     score_finding,
     uncounted_findings,
@@ -352,6 +354,10 @@ class Requests:
             findings.insert(0, outside_finding(path, subject=subject, knob=knob, state=state))
             # Nor can it be killed there: only the runtime knows where it is.
             self.runtime.stop(handle, grace=0, deadline=_soon())
+        elif policy := self._policy(container):
+            [first, *_] = self.tree.processes(path, deadline=_soon())
+            seen = self.tree.target.read(f"/proc/{first}/numa_maps", deadline=_soon()) or b""
+            findings.append(policy_finding(path, policy, seen.decode(), subject=subject))
         elif files.get(Knob.MEMORY_MAX) is NoFile.NO_FILE:
             controllers = self.read([path, parent], [CONTROLLERS])
             findings += uncounted_findings(path, parent, controllers, subject=subject)
@@ -361,6 +367,16 @@ class Requests:
             return findings
         pod.asked[handle.name] = tuple(asked)
         return [*self.population.traced(findings)]
+
+    def _policy(self, container: RequestedContainer) -> str:
+        """The memory policy that its first process shows, "" if none was asked for.
+
+        A runtime must ignore a field that it does not know (OCI config.md, "Extensibility").
+        """
+        asked = container.requests[0]
+        if not isinstance(asked, OciRequest) or asked.memory_policy is None:
+            return ""
+        return asked.memory_policy.shown if Capability.MEMORY_POLICY in self.runtime.capabilities else DEFAULT_POLICY
 
     def _of_scope(
         self, container: RequestedContainer, planned: PlannedCgroup, scope: CgroupPath, pod: AdmittedPod

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, judge_cgroup
 from memqos.engine.plan import PlannedCgroup, Reason
+from memqos.engine.translate.memory_policy import policy_in
 from memqos.engine.translate.requested import PROTECTION
 from memqos.model.knob import MAX, Bytes, Knob, KnobValue
 from memqos.model.path import CgroupPath
@@ -23,6 +24,7 @@ __all__ = [
     "SCOPE_FILES",
     "is_absent",
     "kept_findings",
+    "policy_finding",
     "scope_findings",
     "score_finding",
     "uncounted_findings",
@@ -95,6 +97,21 @@ def score_finding(path: CgroupPath, asked: str, seen: str, *, subject: Subject) 
         expected=asked,
         observed=seen,
         why_not="" if seen else "no process is in the container's cgroup",
+    )
+
+
+def policy_finding(path: CgroupPath, policy: str, numa_maps: str, *, subject: Subject) -> Finding:
+    """The NUMA memory policy of a container's first process. policy: as expected. numa_maps: "" for no process."""
+    seen = policy_in(numa_maps)
+    return Finding(
+        verdict=(Verdict.CONFORMS if seen == policy else Verdict.DEVIATES) if seen else Verdict.NOT_OBSERVABLE,
+        subject=subject,
+        cgroup=str(path),
+        knob="memory policy",
+        set_by=Setter.RUNTIME,
+        expected=policy,
+        observed=seen,
+        why_not="" if seen else "no process in the container's cgroup has a readable numa_maps",
     )
 
 

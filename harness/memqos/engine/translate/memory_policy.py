@@ -1,0 +1,61 @@
+"""The NUMA memory policy of a container, and what /proc/PID/numa_maps shows of it.
+
+A policy is a process's own, and children inherit it; cpuset.mems bounds it. The kernel shows for each mapping without a
+policy of its own the process's.
+Source: opencontainers/runtime-spec config-linux.md, "Memory policy" (1.3); Linux mm/mempolicy.c, mpol_to_str.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["DEFAULT_POLICY", "MODES", "MemoryPolicy", "policy_in"]
+
+MODES: Mapping[str, str] = {
+    "MPOL_DEFAULT": "default",
+    "MPOL_BIND": "bind",
+    "MPOL_INTERLEAVE": "interleave",
+    "MPOL_WEIGHTED_INTERLEAVE": "weighted interleave",
+    "MPOL_PREFERRED": "prefer",
+    "MPOL_PREFERRED_MANY": "prefer (many)",
+    "MPOL_LOCAL": "local",
+}
+"""The modes of the specification, and the kernel's word for each."""
+
+_FLAGS = {"MPOL_F_STATIC_NODES": "=static", "MPOL_F_RELATIVE_NODES": "=relative"}
+DEFAULT_POLICY = "default"
+"""What a process without a policy shows."""
+
+_SHOWN = re.compile(
+    r"^\S+ (default|local|(?:bind|interleave|weighted interleave|prefer \(many\)|prefer)(?:=[\w|]+)?:[\d,-]+)(?= |$)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPolicy:
+    """linux.memoryPolicy of a bundle. mode: such as MPOL_BIND. nodes: such as "0-1", "" for none. flags: by name."""
+
+    mode: str
+    nodes: str = ""
+    flags: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, object]:
+        """As in config.json; empty fields are left out."""
+        given = {"mode": self.mode, "nodes": self.nodes, "flags": list(self.flags)}
+        return {key: value for key, value in given.items() if value}
+
+    @property
+    def shown(self) -> str:
+        """The text in numa_maps, for a mode of MODES; MPOL_PREFERRED without nodes is the local policy."""
+        word = MODES[self.mode]
+        if not self.nodes:
+            return "local" if self.mode == "MPOL_PREFERRED" else word
+        return f"{word}{''.join(_FLAGS.get(flag, '') for flag in self.flags)}:{self.nodes}"
+
+
+def policy_in(numa_maps: str) -> str:
+    """The policy of a process by its numa_maps: that of its stack, else of its first mapping; "" without any."""
+    found = {line: match[1] for line in numa_maps.splitlines() if (match := _SHOWN.match(line))}
+    return next((policy for line, policy in found.items() if " stack" in line), next(iter(found.values()), ""))
