@@ -427,7 +427,10 @@ class FakeOciRuntime(FakeRuntime):
         *,
         deadline: Deadline,  # noqa: ARG002
     ) -> ContainerHandle:
-        """Make a container of this bundle."""
+        """Make a container of this bundle; a memory policy counts where the version knows it."""
+        policy = request.memory_policy if Capability.MEMORY_POLICY in self.capabilities else None
+        if policy and policy.refusal:
+            raise _error("create", policy.refusal)
         handle = self._made(sandbox, spec, ContainerResources(), request.resources)
         self._bundles[handle.id] = request
         return handle
@@ -441,6 +444,10 @@ class FakeOciRuntime(FakeRuntime):
             for name, text in files_of_properties(request.unit_properties).items():
                 self._cgroups.put(unit, name, text)
         super().start(container, deadline=deadline)
+        if request.memory_policy and Capability.MEMORY_POLICY in self.capabilities:
+            known = self._known(container, "start")
+            own = known.cgroup.child(self._runtimes.oci.subgroup) if self._runtimes.oci.subgroup else known.cgroup
+            self._cgroups.policies[own if own in self._cgroups else known.cgroup] = request.memory_policy.shown
 
     def update_with(self, container: ContainerHandle, request: OciRequest, *, deadline: Deadline) -> None:  # noqa: ARG002
         """Write what is named, unless less is allowed than is used and that was to be seen to."""

@@ -15,6 +15,7 @@ from memqos.cgroupfs import parse
 from memqos.cgroupfs.hierarchy import SYSTEMD, CgroupMount, Hierarchy, Legacy, Unified
 from memqos.clock import Deadline
 from memqos.engine.translate.kernel_text import shows
+from memqos.engine.translate.memory_policy import DEFAULT_POLICY
 from memqos.model.knob import Knob, knobs_of
 from memqos.model.node import CgroupVersion
 from memqos.model.path import ROOT, CgroupPath
@@ -94,6 +95,8 @@ class FakeCgroups:
         if hierarchy.version is CgroupVersion.V1:
             root |= {Knob.CPUSET_CPUS: "\n", Knob.CPUSET_MEMS: f"{zones}\n"}
         self._cgroups: dict[CgroupPath, dict[str, str]] = {ROOT: root}
+        self.policies: dict[CgroupPath, str] = {}
+        """The NUMA memory policy of each cgroup's first process, as numa_maps shows it, where it is not the default."""
         self._scores: dict[CgroupPath, int] = {}
         self._beside: dict[CgroupPath, tuple[int, int]] = {}
         self._numbers = itertools.count(2)
@@ -108,6 +111,7 @@ class FakeCgroups:
         return {
             parse.files_command(())[0]: self._scan_files,
             parse.first_process_command("oom_score_adj", ()): self._first_processes,
+            parse.first_process_command("numa_maps", ()): self._memory_policies,
             parse.named_processes_command("oom_score_adj", "", "")[:5]: self._named_processes,
         }
 
@@ -248,6 +252,11 @@ class FakeCgroups:
         places = {self.hierarchy.file(path, "cgroup.procs"): path for path in inhabited}
         lines = [f"{file}\0{self._scores[places[file]]}\n" for file in argv[5:] if file in places]
         return 0, "".join(lines).encode(), b""
+
+    def _memory_policies(self, argv: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:
+        places = {self.hierarchy.file(path, "cgroup.procs"): path for path in tuple(self._scores)}
+        found = {file: self.policies.get(places[file], DEFAULT_POLICY) for file in argv[5:] if file in places}
+        return 0, "".join(f"{file}\0{0x400000:08x} {policy} file=/a\n" for file, policy in found.items()).encode(), b""
 
     def _named_processes(self, argv: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:
         """Whatever program is asked about, all of them run it."""

@@ -76,6 +76,7 @@ def shown(found: Sequence[Finding]) -> Mapping[str, str]:
 def test_a_right_runtime_conforms(name: str, runtimes: Runtimes, driver: CgroupDriver) -> None:
     found = asked(name, Uses if name == BELOW_USE else Bundles, runtimes, driver)
     unread = runtimes is RUNC_1_1 and name.startswith("checked-update")
+    unread |= runtimes is not CRUN and name.startswith("policy-refuses")
     assert {one.verdict for one in found} == {Verdict.NOT_OBSERVABLE if unread else Verdict.CONFORMS}
     assert any(finding.set_by is Setter.RUNTIME for finding in found)
 
@@ -96,6 +97,9 @@ def test_a_right_runtime_conforms(name: str, runtimes: Runtimes, driver: CgroupD
         ("part-limit", CRUN, {"memory.max": "75497472", "memory.swap.max": "16777216"}),
         ("part-reservation", RUNC, {"memory.low": "25165824", "memory.min": "8388608", "memory.oom.group": "1"}),
         ("part-unified", CRUN, {"memory.high": "58720256", "memory.max": "67108864"}),
+        ("policy-bind", CRUN, {"memory policy": "bind:1", "memory.max": "67108864"}),
+        ("policy-static", CRUN, {"memory policy": "bind=static:1"}),
+        ("policy-bind", RUNC, {"memory policy": "default", "memory.max": "67108864"}),
         ("options-unlimited", RUNC, {"memory.max": "max", "memory.swap.max": "max", "memory.low": "16777216"}),
     ],
 )
@@ -103,6 +107,17 @@ def test_what_a_container_holds(name: str, runtimes: Runtimes, held: Mapping[str
     found = asked(name, runtimes=runtimes)
     files = {one.knob: one.observed for one in found if str(one.subject).endswith("container requested")}
     assert {knob: files[knob] for knob in held} == held
+
+
+class LosesPolicy(Bundles):
+    def create_from(self, sandbox: Any, spec: Any, request: OciRequest, *, deadline: Any) -> Any:
+        return super().create_from(sandbox, spec, dataclasses.replace(request, memory_policy=None), deadline=deadline)
+
+
+def test_a_memory_policy_that_is_lost_or_taken_wrongly_is_found() -> None:
+    [found] = [one for one in asked("policy-bind", LosesPolicy, CRUN) if one.verdict is Verdict.DEVIATES]
+    assert (found.knob, found.expected, found.observed) == ("memory policy", "bind:1", "default")
+    assert deviating(asked("policy-refuses-no-nodes", LosesPolicy, CRUN)) == {"create"}
 
 
 def test_a_unit_s_properties_are_nothing_without_systemd() -> None:

@@ -24,6 +24,7 @@ MODES: Mapping[str, str] = {
 }
 """The modes of the specification, and the kernel's word for each."""
 
+_NEEDS_NODES = frozenset({"MPOL_BIND", "MPOL_INTERLEAVE", "MPOL_WEIGHTED_INTERLEAVE", "MPOL_PREFERRED_MANY"})
 _FLAGS = {"MPOL_F_STATIC_NODES": "=static", "MPOL_F_RELATIVE_NODES": "=relative"}
 DEFAULT_POLICY = "default"
 """What a process without a policy shows."""
@@ -47,9 +48,16 @@ class MemoryPolicy:
         return {key: value for key, value in given.items() if value}
 
     @property
+    def refusal(self) -> str:
+        """Why the runtime or the kernel must refuse it, "" if it is valid."""
+        if self.mode not in MODES:
+            return f"there is no memory policy {self.mode}"
+        return f"{self.mode} needs at least one node" if self.mode in _NEEDS_NODES and not self.nodes else ""
+
+    @property
     def shown(self) -> str:
-        """The text in numa_maps, for a mode of MODES; MPOL_PREFERRED without nodes is the local policy."""
-        word = MODES[self.mode]
+        """The text in numa_maps of a valid policy; MPOL_PREFERRED without nodes is the local policy."""
+        word = MODES.get(self.mode, self.mode)
         if not self.nodes:
             return "local" if self.mode == "MPOL_PREFERRED" else word
         return f"{word}{''.join(_FLAGS.get(flag, '') for flag in self.flags)}:{self.nodes}"

@@ -11,6 +11,7 @@ from memqos.errors import RuntimeCallError
 __all__ = [
     "NAME",
     "SUBJECT",
+    "ignored_policy",
     "no_update",
     "refused_finding",
     "refused_next",
@@ -94,6 +95,17 @@ def no_update(runtime: str) -> Finding:
         expected="taken",
         observed="",
         why_not=f"{runtime} has no command that updates a container",
+    )
+
+
+def ignored_policy(runtime: str) -> Finding:
+    """What a memory policy that must be refused says of a runtime that ignores them all."""
+    return request_finding(
+        Verdict.NOT_OBSERVABLE,
+        update=False,
+        expected="refused",
+        observed="",
+        why_not=f"{runtime} does not read linux.memoryPolicy",
     )
 
 

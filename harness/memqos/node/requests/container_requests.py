@@ -47,6 +47,7 @@ from memqos.node.pods.recorder import Recorder
 from memqos.node.pods.refusal import (
     NAME,
     SUBJECT,
+    ignored_policy,
     no_update,
     refused_finding,
     refused_next,
@@ -216,6 +217,8 @@ class Requests:
         oci = self.kubelet.runtimes.oci
         if _checks(case) and not oci.has(Feature.CHECKS_BEFORE_UPDATE):
             return [unchecked_update(str(oci))]
+        if case.refused and self._policy(case.create) == DEFAULT_POLICY:
+            return [ignored_policy(str(oci))]
         pod = self.pod
         above = pod.planned.cgroup.path.ancestors
         before, below = self.neighbours(pod, above), self.below(pod)
@@ -354,10 +357,9 @@ class Requests:
             findings.insert(0, outside_finding(path, subject=subject, knob=knob, state=state))
             # Nor can it be killed there: only the runtime knows where it is.
             self.runtime.stop(handle, grace=0, deadline=_soon())
-        elif policy := self._policy(container):
-            [first, *_] = self.tree.processes(path, deadline=_soon())
-            seen = self.tree.target.read(f"/proc/{first}/numa_maps", deadline=_soon()) or b""
-            findings.append(policy_finding(path, policy, seen.decode(), subject=subject))
+        elif policy := self._policy(container.requests[0]):
+            seen = self.tree.read_first_processes([path], "numa_maps", deadline=_soon()).get(path, "")
+            findings.append(policy_finding(path, policy, seen, subject=subject))
         elif files.get(Knob.MEMORY_MAX) is NoFile.NO_FILE:
             controllers = self.read([path, parent], [CONTROLLERS])
             findings += uncounted_findings(path, parent, controllers, subject=subject)
@@ -368,12 +370,11 @@ class Requests:
         pod.asked[handle.name] = tuple(asked)
         return [*self.population.traced(findings)]
 
-    def _policy(self, container: RequestedContainer) -> str:
-        """The memory policy that its first process shows, "" if none was asked for.
+    def _policy(self, asked: AnyRequest) -> str:
+        """The memory policy that the first process of a container so created shows, "" if none was asked for.
 
         A runtime must ignore a field that it does not know (OCI config.md, "Extensibility").
         """
-        asked = container.requests[0]
         if not isinstance(asked, OciRequest) or asked.memory_policy is None:
             return ""
         return asked.memory_policy.shown if Capability.MEMORY_POLICY in self.runtime.capabilities else DEFAULT_POLICY

@@ -41,6 +41,19 @@ def test_a_document_has_what_is_given():
     }
 
 
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (MemoryPolicy(mode="MPOL_NEAREST", nodes="0"), "there is no memory policy MPOL_NEAREST"),
+        (MemoryPolicy(mode="MPOL_BIND"), "MPOL_BIND needs at least one node"),
+        (MemoryPolicy(mode="MPOL_BIND", nodes="0"), ""),
+        (MemoryPolicy(mode="MPOL_PREFERRED"), ""),
+    ],
+)
+def test_what_must_be_refused_says_why(policy, words):
+    assert policy.refusal == words
+
+
 def test_the_policy_is_that_of_the_stack_or_of_the_first_mapping():
     assert policy_in(BIND) == "bind:1"
     assert policy_in("00400000 interleave:0-1 file=/a\n7ff0 default\n") == "interleave:0-1"
