@@ -270,6 +270,8 @@ Examples:
   memqos run --profile bookworm --cgroup v1     cgroup v1
   memqos run -n auto                            the number of machines that is fastest on this host
   memqos run throttling                         one chapter
+  memqos run --image fedora.qcow2               a distribution's cloud image
+  memqos run --kernel-tree ~/linux              the kernel that you have built
   memqos run --target ssh://root@node7          an existing machine without pods
   memqos run suites                             your own suites in the folder ./suites
 """

@@ -296,6 +296,15 @@ class Kept(TypedDict):
     name: str
 
 
+class DiskImage(TypedDict):
+    """The file of --image: where it is, its SHA-256 and size in bytes, and the firmware that boots it."""
+
+    path: str
+    sha256: str
+    bytes: Count
+    firmware: Literal["bios", "uefi"]
+
+
 class Machine(TypedDict):
     """What a machine or another place says of itself: machine.json, and an entry of bundle.json.
 
@@ -312,6 +321,20 @@ class Machine(TypedDict):
     timing: NotRequired[dict[str, Timing]]
     """By the method of the runtime that was called."""
     kept: NotRequired[Kept]
+    disk_image: NotRequired[DiskImage]
+    """The distribution's image that it booted from."""
+    system: NotRequired[str]
+    """Of such a machine what its os-release calls the system."""
+    login: NotRequired[str]
+    """The user that memqos logs in as there; any but root uses sudo."""
+    cloud_init_seed: NotRequired[bool]
+    """Whether cloud-init got that user's key from memqos."""
+    lacking: NotRequired[list[str]]
+    """What the system lacks of the topology, each as a clause; claims about it are not observable."""
+    system_state: NotRequired[str]
+    """What systemd reports of the whole system, where that is not "running"."""
+    failed_units: NotRequired[list[str]]
+    """The systemd units that had failed then."""
     host: NotRequired[MachineHost]
     """The host that it was on, where that is not the one that the run was started on: its address, as ssh gets
     it, its own name, and what else a bundle says of hosts.

@@ -198,7 +198,7 @@ def making_of_file(
     topology = ingredients.topology
 
     def prepared(machine: Machine) -> None:
-        machine.note({"image": file.facts, "login": ingredients.user, "cloud_init_seed": bool(ingredients.seed)})
+        machine.note({"disk_image": file.facts, "login": ingredients.user, "cloud_init_seed": bool(ingredients.seed)})
         if lacking := set_up(machine.target, topology):
             machine.note({"lacking": lacking})
             progress.note(f"{file.path.name} lacks parts of the topology '{topology.name}': {'; '.join(lacking)}")
