@@ -14,7 +14,7 @@ from pathlib import Path
 
 from memqos.catalog.topologies import load_topology
 from memqos.clock import Deadline
-from memqos.errors import MachineryError
+from memqos.errors import MachineryError, UnfitFileError
 from memqos.model.node import CgroupDriver
 from memqos.place.base import KeptPlace, OfferedRuntime, PlaceState, RequestRecorder, Sources, offered
 from memqos.place.discovery import MACHINE_LOGS, discovered, runtime_connected
@@ -26,7 +26,7 @@ from memqos.runtime.base import Runtime
 from memqos.target.base import Target, checked
 from memqos.vm.cache.store import default_cache
 from memqos.vm.cloud.booting import Login, boot_image
-from memqos.vm.cloud.disk_file import DiskFile
+from memqos.vm.cloud.disk_file import OPTION, DiskFile
 from memqos.vm.host.progress import Progress
 from memqos.vm.kept import keep
 from memqos.vm.qemu.machine import Machine, MachineState
@@ -209,10 +209,22 @@ def _found(target: Target, cri_socket: str, *, engine: bool) -> Mapping[str, Off
     return discovered(target, first=cri_socket, engine=engine, deadline=Deadline.after(LOOK_SECONDS))
 
 
+def require_python(target: Target, *, deadline: Deadline) -> None:
+    """Raise UnfitFileError for a system without python3, by which memqos acts in the kubelet's place."""
+    told = target.run(["python3", "-c", "import json, subprocess, zlib"], deadline=deadline)
+    if told.status != 0:
+        raise UnfitFileError(
+            f"the image's python3 does not run: {told.error_text.strip()[-300:] or 'it has none'}",
+            where=OPTION,
+            next_step="Put python3 into the image.",
+        )
+
+
 def _prepare(machine: Machine, runtimes: Mapping[str, OfferedRuntime]) -> None:
     """Put our programs and container images in, and note what the system is."""
     target, deadline = machine.target, Deadline.after(BRING_SECONDS)
     require_rights(target, deadline=deadline)
+    require_python(target, deadline=deadline)
     facts = target_facts(target, deadline=deadline)
     require_free(target, facts.hierarchy, runtimes.values(), deadline=deadline)
     architecture = architecture_of(target, deadline=deadline)

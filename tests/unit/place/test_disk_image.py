@@ -7,8 +7,9 @@ import pytest
 
 from memqos.config.settings import resolve
 from memqos.config.systems import systems_of
-from memqos.errors import UsageError
+from memqos.errors import UnfitFileError, UsageError
 from memqos.model.topology import HugePages, SwapDevice, Topology, Zone
+from memqos.place.disk_image import require_python
 from memqos.place.opening import check_places
 from memqos.target.base import CommandResult
 from memqos.vm.cloud.booting import Login, check_login, set_up
@@ -132,3 +133,14 @@ def test_the_header_of_a_real_image_reaches_the_check(tmp_path):
     image.write_bytes(struct.pack(">4sIQI", b"QFI\xfb", 3, 0, 0))
     with pytest.raises(UsageError, match="less than a qcow2 header"):
         check_places(resolve({"image": str(image)}, {}))
+
+
+@pytest.mark.parametrize(("status", "said"), [(127, "sh: python3: not found"), (1, "No module named 'zlib'")])
+def test_a_system_without_python_is_refused_before_it_is_saved(status, said):
+    class Bare:
+        def run(self, argv, **_):
+            return CommandResult(argv=tuple(argv), status=status, stdout=b"", stderr=said.encode())
+
+    with pytest.raises(UnfitFileError, match="the image's python3 does not run") as refused:
+        require_python(Bare(), deadline=None)
+    assert (refused.value.where, refused.value.next_step) == ("--image", "Put python3 into the image.")

@@ -29,7 +29,7 @@ def cache(tmp_path):
 
 @pytest.fixture
 def make(cache):
-    def entry(name, *, image="trixie-0", used=1000.0):
+    def entry(name, *, image="trixie-0", used=1000.0, disk_file=None):
         folder = checkpoints_folder(cache) / name
         folder.mkdir()
         (folder / "state").write_bytes(b"devices")
@@ -39,7 +39,7 @@ def make(cache):
             ram.truncate(64 * MIB)
             ram.seek(32 * MIB)
             ram.write(b"x" * MIB)
-        seal_checkpoint(folder, {"image": image, "provenance": {"accelerator": "tcg"}})
+        seal_checkpoint(folder, {"image": image, "provenance": {"accelerator": "tcg"}, "disk_file": disk_file or {}})
         os.utime(folder / "checkpoint.json", (used, used))
         return folder
 
@@ -203,3 +203,17 @@ def test_a_checkpoint_that_was_made_again_meanwhile_is_left_alone(make, cache):
     make("a", image="trixie-1")
     assert not recheck_checkpoint(checkpoint, cache, progress=Notes())
     assert load_checkpoint(folder).image == "trixie-1"
+
+
+def test_one_of_a_disk_image_outside_of_the_cache_stays_as_long_as_the_file_does(cache, make, tmp_path):
+    file = tmp_path / "debian.qcow2"
+    file.write_bytes(b"image")
+    told = {"path": str(file), "bytes": 5, "changed": file.stat().st_mtime_ns}
+    make("debian-two-zones-0", image="debian.qcow2", disk_file=told)
+
+    assert prune_checkpoints(cache, images=IMAGES) == []
+    os.utime(file, (1, 1))
+    assert prune_checkpoints(cache, images=IMAGES) == ["debian-two-zones-0"]
+    make("debian-two-zones-0", image="debian.qcow2", disk_file=told)
+    file.unlink()
+    assert prune_checkpoints(cache, images=IMAGES) == ["debian-two-zones-0"]
