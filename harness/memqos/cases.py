@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 
-from memqos import claims
 from memqos.catalog.requests import load_all_requests
 from memqos.claims import Asks, Claim
 from memqos.errors import UnknownNameError
 
-__all__ = ["Case", "CaseKind", "cases_of", "load_cases"]
+__all__ = ["Case", "CaseKind", "cases_of"]
 
 
 class CaseKind(StrEnum):
@@ -43,15 +41,6 @@ class Case:
     def name(self) -> str:
         """The name of its claim in its chapter."""
         return self.claim.name
-
-
-def load_cases(suites: Path) -> list[Case]:
-    """The cases of all chapters in a suites folder, in the order of their claims.
-
-    Raises UsageError if there is no chapter, ManifestError for a claim or request that cannot be read, and
-    UnknownNameError for a request that does not exist.
-    """
-    return cases_of(claims.load(suites).values())
 
 
 def cases_of(known: Iterable[Claim], *, requests: Collection[str] | None = None) -> list[Case]:

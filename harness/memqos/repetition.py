@@ -63,7 +63,7 @@ class Repetition:
             self._error = self._error if alike else error
             return self._count
 
-    def went_well(self) -> None:
+    def succeeded(self) -> None:
         """Something did not fail: the row is broken."""
         with self._lock:
             self._error, self._count = None, 0

@@ -96,7 +96,7 @@ def test_a_pods_protection_covers_its_container(by_pod, qos_evidence):
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-tiered")
-@pytest.mark.claim("protection/pods-protect-nobody-without-recursion")
+@pytest.mark.claim("protection/pods-protect-nothing-without-recursion")
 @pytest.mark.usefixtures("no_recursion")
 def test_a_pods_protection_covers_no_container_without_recursiveprot(by_pod, qos_evidence):
     """The same pod loses page cache as a BestEffort one does, without a `low` event: its effective memory.low is 0."""
@@ -110,7 +110,7 @@ def test_a_pods_protection_covers_no_container_without_recursiveprot(by_pod, qos
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.27")
-@pytest.mark.claim("protection/bare-scopes-protect-nobody-without-recursion")
+@pytest.mark.claim("protection/bare-scopes-protect-nothing-without-recursion")
 @pytest.mark.usefixtures("no_recursion")
 def test_a_container_below_a_bare_scope_is_unprotected_without_recursiveprot(
     qos_node, qos_kubelet, qos_catalog, qos_evidence

@@ -1,4 +1,4 @@
-"""The contract of the enactor port: memqos in the kubelet's place, nobody, the fake, and adapters with one fault."""
+"""The contract of the enactor port: the kubelet stand-in, the observer, the fake, and adapters with one fault."""
 
 import contextlib
 import dataclasses
@@ -10,7 +10,7 @@ from memqos.clock import Deadline
 from memqos.enactor.base import Order
 from memqos.enactor.contract import EnactorCase, check_enactor_contract
 from memqos.enactor.fake import FakeEnactment, FakeKubelet
-from memqos.enactor.observer import Nobody, Seen
+from memqos.enactor.observer import ObservedPods, Observer
 from memqos.engine.answer.finding import Setter
 from memqos.engine.answer.verdict import judged_files
 from memqos.engine.resize import resize_pods
@@ -63,7 +63,7 @@ def test_the_fake_kubelet():
 
 @contextlib.contextmanager
 def standing_already(bench, kind):
-    """Nobody, on a place where these pods were started by a kubelet in memory."""
+    """An observer on a machine whose pods a kubelet in memory started."""
     case = case_on(bench, None, other=None)
     made = FakeKubelet(bench.cgroups).begin("before")
     made.bring(case.order)
@@ -74,7 +74,7 @@ def standing_already(bench, kind):
 
 
 def test_nobody_finds_what_a_kubelet_made_and_writes_nothing():
-    check_enactor_contract(lambda: standing_already(Bench(), Nobody))
+    check_enactor_contract(lambda: standing_already(Bench(), Observer))
 
 
 class Careless(FakeKubelet):
@@ -185,7 +185,7 @@ def test_a_runtime_is_no_enactor():
 def test_nobody_who_writes_after_all_breaks_a_promise():
     bench = Bench()
 
-    class Meddling(Nobody):
+    class Meddling(Observer):
         def begin(self, name):
             bench.cgroups.put(bench.node.plan([WEB], kubelet("1.36", **TIERED)).node.path, Knob.MEMORY_HIGH, "4096")
             return super().begin(name)
@@ -197,12 +197,12 @@ def test_nobody_who_writes_after_all_breaks_a_promise():
 def test_nobody_who_resizes_half_breaks_a_promise():
     bench = Bench()
 
-    class Half(Seen):
+    class Half(ObservedPods):
         def resize(self, plan, resize, desired, *, after):
             after(resize.steps[0])
             super().resize(plan, resize, desired, after=after)
 
-    class Resizing(Nobody):
+    class Resizing(Observer):
         def begin(self, name):  # noqa: ARG002
             return Half(self)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memqos import claims
-from memqos.cases import CaseKind, load_cases
+from memqos.cases import CaseKind, cases_of
 from memqos.catalog.kubelets import load_kubelets
 from memqos.catalog.requests import load_all_requests
 from memqos.node.requests.cri_calls import Conversation
@@ -18,7 +18,7 @@ SUITES = Path(__file__).parents[2] / "suites"
 FILES = sorted(SUITES.rglob("test_*.py"))
 CLAIMS = claims.load(SUITES)
 REQUESTS = load_all_requests()
-CASES = load_cases(SUITES)
+CASES = cases_of(claims.load(SUITES).values())
 
 MAY_IMPORT = {"pytest", "memqos", "memqos.testing"}
 

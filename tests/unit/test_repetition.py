@@ -47,7 +47,7 @@ def test_three_alike_are_enough_until_something_goes_well():
     assert row.enough is None
     assert row.failed(refused("three")) == 3
     assert row.enough is not None
-    row.went_well()
+    row.succeeded()
     assert row.enough is None
     assert row.failed(refused("four")) == 1
 

@@ -68,7 +68,7 @@ def wrong_runtime(folder: Path, name: str) -> Path:
     return program(folder / "my-runc", oci_runtime.alone(FAULTS[name]))
 
 
-def becomes(target: Target, name: str) -> None:
+def set_fault(target: Target, name: str) -> None:
     """Let WRONG_RUNTIME have the fault of a mutant with containers that are made from now on."""
     folder = f"{oci_runtime.FOLDER}/pods"
     assert target.run(["mkdir", "-p", folder], deadline=Deadline.after(60)).status == 0

@@ -1,4 +1,4 @@
-"""The contract of the enactor port on a real kernel and runtime, by both drivers; and nobody, beside pods that run."""
+"""The contract of the enactor port on a real kernel and runtime, with both drivers, and of the observer."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.enactor.base import Order
 from memqos.enactor.contract import EnactorCase, check_enactor_contract
-from memqos.enactor.kubelet_stand_in import KubeletsPlace
-from memqos.enactor.observer import Nobody
+from memqos.enactor.kubelet_stand_in import KubeletStandIn
+from memqos.enactor.observer import Observer
 from memqos.engine.answer.verdict import judged_files
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
@@ -59,7 +59,7 @@ def case_of(target: Target, tree: CgroupTree, socket: Path, driver: CgroupDriver
     files = judged_files(tree.hierarchy.version)
     with runtime_of(socket, handler) as runtime:
         yield EnactorCase(
-            enactor=KubeletsPlace(runtime=runtime, tree=tree, layout=RUNTIMES.layout(driver), parallel=len(PODS)),
+            enactor=KubeletStandIn(runtime=runtime, tree=tree, layout=RUNTIMES.layout(driver), parallel=len(PODS)),
             order=Order(kubelet=tiered, plan=plan, pods=PODS),
             other=Order(kubelet=older, plan=expect(PODS, older), pods=PODS),
             resized=resize_pods(PODS, [LARGER], tiered),
@@ -79,12 +79,12 @@ def test_nobody_keeps_it_beside_pods_that_run(target: Target, tree: CgroupTree, 
     @contextlib.contextmanager
     def standing() -> Iterator[EnactorCase]:
         with case_of(target, tree, socket, CgroupDriver.SYSTEMD) as case:
-            made = case.enactor.begin("before nobody")
+            made = case.enactor.begin("before the observer")
             try:
                 made.bring(case.order)
                 made.admit(case.order, appears=lambda _: None)
                 running = [one for admitted in made.pods.values() for one in admitted.containers.values()]
-                yield dataclasses.replace(case, enactor=Nobody(lambda: running), other=None)
+                yield dataclasses.replace(case, enactor=Observer(lambda: running), other=None)
             finally:
                 made.clear()
 

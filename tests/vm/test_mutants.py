@@ -20,7 +20,7 @@ from memqos.vm.host.progress import SILENT
 from memqos.vm.options import AskedProgram, BootOptions
 from tests.documents import misfits
 from tests.unit.node.asked import CATALOGUE
-from tests.vm.runs import SECONDS, WRONG_RUNTIME, becomes, bundle, memqos_run, program, wrong_runtime
+from tests.vm.runs import SECONDS, WRONG_RUNTIME, bundle, memqos_run, program, set_fault, wrong_runtime
 from tests.vm.test_place import node_alone, node_of
 
 pytestmark = pytest.mark.vm
@@ -61,8 +61,8 @@ def node(place: Place) -> Iterator[NodeUnderTest]:
 @pytest.fixture
 def wrong_in(place: Place) -> Iterator[Callable[[str], None]]:
     """Lets runc be wrong as a mutant is, until the test ends."""
-    yield lambda name: becomes(place.target, name)
-    becomes(place.target, "right")
+    yield lambda name: set_fault(place.target, name)
+    set_fault(place.target, "right")
 
 
 @pytest.mark.wrappers

@@ -1,5 +1,5 @@
-"""The one program that memqos sends to machines, and the process on this host that talks to it.
+"""The program that memqos sends to targets, and the process on this host that talks to it.
 
-`main` and what it imports run there: with the standard library of Python 3.9, jeepney's messages, and each other. Only
-`program` and `process` run here.
+`main` and its imports run on the target, with only the standard library of Python 3.9 and jeepney's messages. `program`
+and `process` run on this host.
 """

@@ -1,8 +1,7 @@
-"""A cgroup as the agent has it: one folder on cgroup v2, a folder in every hierarchy on cgroup v1.
+"""A cgroup on a target: one folder on cgroup v2, a folder in every hierarchy on cgroup v1.
 
-A request's mounts are the folders of controllers by their names; the name "" is cgroup v2's, of every controller. The
-extended attributes that make a cgroup ours are those of one folder: on cgroup v1 the memory controller's, by which it
-is known to exist.
+A request's `mounts` maps controllers to their mount points; on cgroup v2 the only key is "". The extended attributes
+that mark a cgroup as memqos's are set on one folder: on cgroup v1, the one of the memory controller.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ class Cgroup:
 
     @property
     def mount(self) -> Path:
-        """The mount below which the cgroup is known to exist."""
+        """The mount point whose folder decides whether the cgroup exists."""
         return self.mounts[""]
 
     @property
     def folder(self) -> Path:
-        """The folder by which the cgroup is known to exist."""
+        """The folder that decides whether the cgroup exists."""
         return self.mount / self.below
 
     @property
@@ -52,7 +51,7 @@ class Cgroup:
         return [self.folder]
 
     @property
-    def born(self) -> Path:
+    def systemd_folder(self) -> Path:
         """The folder that systemd makes for a slice."""
         return self.folder
 
@@ -61,9 +60,9 @@ class Cgroup:
         return self.folder / name
 
     def complete(self) -> None:
-        """Make it usable for what is below, once its folders are there: hand every controller down to it.
+        """Enable every controller for its children, once its folders exist.
 
-        libcontainer does so for those above each cgroup that it makes.
+        libcontainer does the same for the parents of each cgroup that it makes.
         """
         above = str(self.mount)
         for name in self.below.split("/"):
@@ -95,11 +94,11 @@ class LegacyCgroup(Cgroup):
 
     @property
     def folders(self) -> list[Path]:
-        """Its folder in every hierarchy, systemd's own included: runtimes make theirs there too."""
+        """Its folder in every hierarchy, including systemd's own, where runtimes make one too."""
         return list(dict.fromkeys(mount / self.below for mount in self.mounts.values()))
 
     @property
-    def born(self) -> Path:
+    def systemd_folder(self) -> Path:
         """Its folder in systemd's own hierarchy."""
         return self.mounts.get(SYSTEMD, self.mount) / self.below
 
@@ -108,7 +107,7 @@ class LegacyCgroup(Cgroup):
         return self.mounts.get(name.partition(".")[0], self.mount) / self.below / name
 
     def complete(self) -> None:
-        """Give it CPUs and zones, as libcontainer does: a new cgroup has none and could run nothing."""
+        """Set its CPUs and NUMA nodes, as libcontainer does: a new cgroup has none and can run no process."""
         above = self.mounts.get("cpuset")
         for name in Path(self.below).parts if above else ():
             assert above is not None  # noqa: S101 - the loop runs only with one
@@ -118,9 +117,9 @@ class LegacyCgroup(Cgroup):
             above = above / name
 
     def kill(self) -> None:
-        """Send a signal to every process, and to those that they started meanwhile."""
+        """Send SIGKILL to every process until none is left."""
         for _ in range(ROUNDS):
-            # 0 stands for a process that this PID namespace does not see; as a signal's goal it would be ourselves.
+            # The kernel prints 0 for a process outside this PID namespace; kill(0) would kill this process's own group.
             found = [pid for pid in self.processes() if pid > 0]
             for pid in found:
                 with contextlib.suppress(ProcessLookupError):
@@ -130,12 +129,12 @@ class LegacyCgroup(Cgroup):
 
 
 def cgroup_at(mounts: dict[str, str], path: str) -> Cgroup:
-    """The cgroup of this path, of the version that is mounted."""
+    """The cgroup of this path, for the mounted cgroup version."""
     return Cgroup(mounts, path) if "" in mounts else LegacyCgroup(mounts, path)
 
 
 def hand_down(above: str, controller: str) -> None:
-    """Enable one controller; one that cannot be (cpu with real-time tasks) is missed by the knob that needs it."""
+    """Enable one controller. A failure (cpu with real-time tasks) shows when a file of that controller is written."""
     try:
         put(f"{above}/cgroup.subtree_control", "+" + controller)
     except StepError as error:
@@ -144,7 +143,7 @@ def hand_down(above: str, controller: str) -> None:
 
 
 def make_folders(cgroup: Cgroup) -> None:
-    """Make the folders that are missing, and those above them."""
+    """Make the missing folders and their parents."""
     for folder in cgroup.folders:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -153,13 +152,13 @@ def make_folders(cgroup: Cgroup) -> None:
 
 
 def removed(cgroup: Cgroup) -> bool:
-    """Remove what can be removed now, deepest first; whether nothing is left."""
+    """Remove what can be removed now, deepest first; True if nothing is left."""
     for folder in cgroup.folders:
         for below, _, _ in os.walk(folder, topdown=False):
             try:
                 Path(below).rmdir()
             except OSError as error:
-                # Busy until its last process is reaped, and systemd may be quicker than we are.
+                # EBUSY until its last process is reaped; ENOENT if systemd removed it first.
                 if error.errno not in {errno.EBUSY, errno.ENOENT, errno.ENOTEMPTY}:
                     raise StepError(f"'{below}' cannot be removed: {error.strerror}") from error
     return not any(folder.is_dir() for folder in cgroup.folders)

@@ -1,4 +1,4 @@
-"""What both ends of a connection to the agent say: JSON objects, one a line, and bytes behind a line that counts them.
+"""The agent's protocol: JSON objects, one a line; a line may announce a number of raw bytes that follow it.
 
 Runs on both sides: nothing but the standard library of Python 3.9.
 """
@@ -22,11 +22,11 @@ CHUNK = 1 << 16
 
 
 class GoneError(Exception):
-    """The other side has ended, or said nothing in time, or something else than a line of JSON."""
+    """The other side ended, sent nothing in time, or sent something that is not a line of JSON."""
 
 
 class Channel:
-    """Lines of the other side, read from one file descriptor and written to another."""
+    """A connection to the other side: one file descriptor to read from, one to write to."""
 
     def __init__(self, reads: int, writes: int) -> None:
         self._reads = reads
@@ -34,7 +34,7 @@ class Channel:
         self._unread = b""
 
     def say(self, line: dict[str, Any], further: bytes = b"") -> None:
-        """Say a line, and the bytes that belong to it; OSError if its reader has closed it."""
+        """Send a line and the bytes that belong to it; OSError if the reader closed the connection."""
         self.give(json.dumps(line).encode() + b"\n" + further)
 
     def give(self, data: bytes) -> None:
@@ -43,7 +43,7 @@ class Channel:
             data = data[os.write(self._writes, data) :]
 
     def line(self, seconds: float | None = None) -> dict[str, Any]:
-        """The next line. seconds: how long it may take, None for ever. Raises GoneError."""
+        """Receive the next line. seconds: the longest wait, None for no end. Raises GoneError."""
         end = None if seconds is None else time.monotonic() + seconds
         while (at := self._unread.find(b"\n")) < 0:
             self._unread += self._chunk(end)
@@ -54,7 +54,7 @@ class Channel:
             raise GoneError(f"it says {line[:80]!r}") from error
 
     def data(self, number: int, seconds: float) -> bytes:
-        """As many bytes as this, within seconds. Raises GoneError."""
+        """Receive this many bytes within these seconds. Raises GoneError."""
         end = time.monotonic() + seconds
         parts, self._unread = [self._unread[:number]], self._unread[number:]
         missing = number - len(parts[0])
@@ -66,11 +66,11 @@ class Channel:
         return b"".join(parts)
 
     def _chunk(self, end: float | None) -> bytes:
-        """Some bytes, that come before this time."""
+        """The next bytes, if they arrive before `end`."""
         poll = select.poll()
         poll.register(self._reads, select.POLLIN)
         wait = None if end is None else max(0.0, end - time.monotonic()) * 1000
         chunk = os.read(self._reads, CHUNK) if poll.poll(wait) else b""
         if not chunk:
-            raise GoneError("it says nothing more")
+            raise GoneError("it sends nothing more")
         return chunk

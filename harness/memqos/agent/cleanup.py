@@ -1,21 +1,21 @@
-"""The cleanup process on an existing machine: it removes what a run made there, also after the run is gone.
+"""The cleanup process on an existing machine: it removes what a run made there, even if the run was killed.
 
-It is a process of its own, which goes on when those that ran commands have ended with their connection. Its request:
+It is a separate process that survives the connection. Its request:
 
-    lock      a file that is locked as long as the guard lives, so that runs do not meet on one machine
-    patience  seconds to wait for it: another guard may be cleaning up after a connection that was lost
+    lock      a file that stays locked while the guard runs, so that only one run uses the machine
+    patience  seconds to wait for the lock: another guard may still be cleaning up after a lost connection
     silence   seconds without a line after which the sender counts as lost
-    removal   seconds for which it asks again to remove sandboxes that are left
-    settling  seconds without a sandbox or a container of ours after which none is expected to come any more of what a
-              runtime was at when its caller was lost
-    socket    where CRI is spoken, "" for nowhere; label: the key of the label that our sandboxes and Docker images have
-    engine    where Docker is spoken, "" for nowhere; sandbox: the key of the label that our Docker containers have
+    removal   seconds for which it retries to remove sandboxes
+    settling  seconds without a sandbox or container of ours after which the runtime counts as finished with the calls
+              of a lost caller
+    socket    the CRI socket, "" for none; label: the label key of our sandboxes and Docker images
+    engine    the Docker socket, "" for none; sandbox: the label key of our Docker containers
     mounts    the cgroup hierarchies
-    folders   [folder, beginning]: names that begin so, and were not there before, go at the end
+    folders   [folder, prefix]: entries with this prefix that did not exist before are removed at the end
 
-Each line after it is {}, a sign of life, or {"undo": [word, ...]}, a command to run at the end, or {"end": true}. The
-answers are {"said": "ready"}, or "busy" where another guard has the lock, and at the end "clean" or, in one line, what
-could not be cleaned. What an earlier run left that had no guard any more is taken back before "ready".
+Each later line is {} (a sign of life), {"undo": [word, ...]} (a command to run at the end) or {"end": true}. The
+answers are {"said": "ready"}, or "busy" if another guard holds the lock, and at the end "clean" or one line that lists
+what could not be cleaned. Leftovers of an earlier run whose guard died are removed before "ready".
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ LOOK_EVERY = 0.2
 def clean(
     request: dict[str, Any], undo: list[list[str]], before: dict[str, list[str]], settling: float = 0.0
 ) -> list[str]:
-    """Take everything back, whatever of it fails; what could not be. settling: as in the request, where it matters."""
+    """Undo everything, also after failures; returns what failed. settling: as in the request, where it matters."""
     troubles: list[str] = []
     acts: list[Callable[[], object]] = [
         lambda: remove_sandboxes(request, settling) if request["socket"] else None,
@@ -63,7 +63,7 @@ def clean(
     for act in acts:
         try:
             act()
-        except Exception as error:  # noqa: BLE001 - the rest is still to be taken back
+        except Exception as error:  # noqa: BLE001 - the rest must still be undone
             troubles.append(" ".join(str(error).split())[:500])
     return troubles
 
@@ -99,12 +99,12 @@ def remove_from_engine(request: dict[str, Any], settling: float) -> None:
 
 
 def until_settled(remove: Callable[[], list[str]], what: str, *, seconds: float, settling: float) -> None:
-    """Remove what is ours until nothing is left and nothing has appeared for `settling` seconds.
+    """Remove our objects until nothing is left and nothing new has appeared for `settling` seconds.
 
-    remove: removes what it finds, and returns that; OSError if it finds something when it is `seconds` since the first
-    look, so that what comes again each time it is removed has an end, too. A runtime may still be at what it was asked
-    last: it refuses to remove a container that is being started, and containerd, whose caller is gone while it starts a
-    sandbox, shows that one only when it has failed to clean up behind itself.
+    remove: removes the objects that it finds and returns them. Raises OSError if it still finds some after `seconds`,
+    so that objects that keep coming back end the loop. A runtime may still be working on its last call: it refuses to
+    remove a container that is being started, and containerd lists a sandbox whose caller is gone only after its own
+    cleanup of that sandbox failed.
     """
     began = last_found = time.monotonic()
     while True:
@@ -134,7 +134,7 @@ def engine(path: str, method: str, url: str) -> bytes:
 
 
 def sweep(mounts: dict[str, str]) -> None:
-    """Remove our cgroups, and put back what others held; each of them, whatever becomes of another."""
+    """Remove our cgroups and restore the values of adopted ones; a failure does not stop the rest."""
     troubles = []
     found = answer({"leftovers": {"mounts": mounts, "claim": True}})["leftovers"]
     for path, mark, adopted in reversed(found):
@@ -149,14 +149,14 @@ def sweep(mounts: dict[str, str]) -> None:
 
 
 def do(argv: list[str]) -> None:
-    """Run a command; OSError with its own words if it fails."""
+    """Run a command; OSError with its error output if it fails."""
     told = subprocess.run(argv, input=b"", capture_output=True, check=False)
     if told.returncode != 0:
         raise OSError(f"{argv[:4]} ended with {told.returncode}: {told.stderr.decode(errors='replace')[-300:]}")
 
 
 def names(request: dict[str, Any]) -> dict[str, list[str]]:
-    """What is there by folder, of what may be ours."""
+    """By folder, the existing entries that have one of our prefixes."""
     found: dict[str, list[str]] = {}
     for folder, beginning in request["folders"]:
         with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
@@ -165,7 +165,7 @@ def names(request: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def remove_folders(request: dict[str, Any], before: dict[str, list[str]]) -> None:
-    """Remove what was not there before."""
+    """Remove the entries that did not exist before."""
     for folder, now in names(request).items():
         for name in now:
             if name not in before.get(folder, []) and f"{folder}/{name}" != request["lock"]:
@@ -173,18 +173,18 @@ def remove_folders(request: dict[str, Any], before: dict[str, list[str]]) -> Non
 
 
 def say(channel: Channel, word: str) -> None:
-    """The reader may be gone."""
+    """Send a word; a reader that is gone is not an error."""
     with contextlib.suppress(OSError):
         channel.say({"said": word})
 
 
 def locked(request: dict[str, Any]) -> bool:
-    """Whether the lock is ours now; it is until this process ends."""
+    """Take the lock; True if this process holds it now, until it ends."""
     for _ in range(int(request["patience"] / LOOK_EVERY) + 1):
         file = os.open(request["lock"], os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The former owner may have removed the file that we opened: then it locks nothing any more.
+            # The former owner may have removed the file that we opened: such a lock protects nothing.
             if os.path.exists(request["lock"]) and os.stat(request["lock"]).st_ino == os.fstat(file).st_ino:  # noqa: PTH110, PTH116
                 return True
         except OSError:
@@ -197,7 +197,7 @@ def guard(channel: Channel, request: dict[str, Any]) -> None:
     """Stand guard."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
-    # Runs bring machines to the end of their memory.
+    # Runs exhaust the machine's memory: the OOM killer must not choose the guard.
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:  # noqa: PTH123
         score.write("-1000")
     if not locked(request):
@@ -208,15 +208,15 @@ def guard(channel: Channel, request: dict[str, Any]) -> None:
     troubles = clean(request, undo, before)
     if not troubles:
         say(channel, "ready")
-        is_left = heard(channel, undo, request["silence"])
+        is_left = read_commands(channel, undo, request["silence"])
         troubles = clean(request, undo, before, request["settling"] if is_left else 0.0)
     # The reader ends this process after the last message.
     os.unlink(request["lock"])  # noqa: PTH108
     say(channel, "; ".join(troubles) or "clean")
 
 
-def heard(channel: Channel, undo: list[list[str]], silence: float) -> bool:
-    """Read the work for the end; True if the sender was lost, False if it has ended."""
+def read_commands(channel: Channel, undo: list[list[str]], silence: float) -> bool:
+    """Read commands to undo until the sender ends; True if the sender was lost, False if it ended."""
     try:
         while "end" not in (line := channel.line(silence)):
             undo += [line["undo"]] if "undo" in line else []

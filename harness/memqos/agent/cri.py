@@ -1,6 +1,6 @@
-"""CRI as the guard speaks it: sandboxes are listed, stopped and removed, with no more of gRPC than that takes.
+"""A small CRI client for the guard: lists, stops and removes sandboxes, with the minimum of gRPC and HTTP/2.
 
-gRPC's own library is not on targets, and h2 with what it imports is six times all else that is sent.
+Targets have no gRPC library, and h2 with its imports is six times the size of the rest of the agent.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ import struct
 from typing import Any, BinaryIO
 
 CALL_SECONDS = 60
-"""For an answer of a runtime, Docker's too."""
+"""Seconds to wait for an answer of a runtime or of Docker."""
 
 PATH = "/runtime.v1.RuntimeService/"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY = 0, 1, 3, 4, 6, 7
 MORE = 0x80
-"""The bit of a protobuf number's byte that says that another byte follows."""
+"""The bit of a protobuf varint's byte that announces another byte."""
 
 LABELS = 5
 """The field of PodSandbox."""
 
 WIDE = struct.pack(">HI", 4, (1 << 31) - 1)
-"""SETTINGS_INITIAL_WINDOW_SIZE, so that an answer is never waiting for us to make room."""
+"""SETTINGS_INITIAL_WINDOW_SIZE: large enough that no answer waits for a WINDOW_UPDATE."""
 
 
 def call(path: str, method: str, message: bytes) -> bytes:
-    """One unary gRPC call, with no more of HTTP/2 than that takes (RFC 9113); its status is left unread."""
+    """One unary gRPC call over a minimum of HTTP/2 (RFC 9113); the gRPC status is ignored."""
     headers = {
         ":method": "POST",
         ":scheme": "http",
@@ -37,13 +37,13 @@ def call(path: str, method: str, message: bytes) -> bytes:
     }
     block = b"".join(b"\0" + text(name) + text(value) for name, value in headers.items())
     reply = b""
-    with socket.socket(socket.AF_UNIX) as there, there.makefile("rb") as heard:
+    with socket.socket(socket.AF_UNIX) as there, there.makefile("rb") as connection:
         there.settimeout(CALL_SECONDS)
         there.connect(path)
         there.sendall(PREFACE + frame(SETTINGS, 0, 0, WIDE) + frame(HEADERS, 4, 1, block))
         there.sendall(frame(DATA, 1, 1, struct.pack(">BI", 0, len(message)) + message))
         while True:
-            kind, flags, stream, payload = read_frame(heard)
+            kind, flags, stream, payload = read_frame(connection)
             if kind in (SETTINGS, PING) and not flags & 1:
                 there.sendall(frame(kind, 1, 0, payload if kind == PING else b""))
             if kind in (RESET, GOAWAY):
@@ -55,7 +55,7 @@ def call(path: str, method: str, message: bytes) -> bytes:
 
 
 def text(word: str) -> bytes:
-    """A word of less than 127 bytes as HPACK has it, and protobuf too."""
+    """A string of less than 127 bytes, encoded the same way in HPACK and protobuf."""
     return bytes([len(word)]) + word.encode()
 
 
@@ -64,10 +64,10 @@ def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
 
 
-def read_frame(heard: BinaryIO) -> tuple[int, int, int, bytes]:
+def read_frame(connection: BinaryIO) -> tuple[int, int, int, bytes]:
     """The next frame: kind, flags, stream and payload; OSError if the connection ends before."""
-    head = heard.read(9)
-    payload = heard.read(int.from_bytes(head[:3], "big"))
+    head = connection.read(9)
+    payload = connection.read(int.from_bytes(head[:3], "big"))
     if len(head) + len(payload) < 9 + int.from_bytes(head[:3], "big"):
         raise OSError("the runtime ended the connection")
     kind, flags, stream = struct.unpack(">BBI", head[3:])
@@ -93,7 +93,7 @@ def fields(message: bytes) -> list[tuple[int, Any]]:
 
 
 def varint(message: bytes, at: int) -> tuple[int, int]:
-    """A number of protobuf's at this place, and the place behind it."""
+    """A protobuf varint at this offset, and the offset after it."""
     value = shift = 0
     while True:
         byte = message[at]
@@ -104,7 +104,7 @@ def varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 def ask_of_sandbox(path: str, method: str, sandbox: str) -> None:
-    """A method whose request is a sandbox's id."""
+    """Call a method whose request is a sandbox id."""
     call(path, method, b"\x0a" + text(sandbox))
 
 

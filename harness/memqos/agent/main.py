@@ -1,21 +1,20 @@
-"""The agent: reads and writes files, runs commands, makes cgroups, and takes back what a run made, on a target itself.
+"""The agent, which runs on a target: reads and writes files, runs commands, makes cgroups, and undoes what a run made.
 
-Each line of its input is a request, a JSON object, and each line of its output the answer to one (`channel`):
+Each line of its input is a request, a JSON object; each line of its output answers one (`channel`):
 
     {"read": [path, ...]}   {path: the file's bytes as the characters of their numbers, or an errno, ...}
     {"write": [path, ...], "text": bytes}  {path: 0 or an errno, ...}
     {"list": path}          {"names": [name, ...]}, or {"names": null} if there is no such folder
-    {"run": [word, ...], "stdin": bytes}  {"stdout": number} or {"stderr": number}, after whose line as many bytes
-                                          follow, as often as there are any; {"status": number} at the end
-    {"perform": ...}, {"leftovers": ...}  see `steps`; {"error": text} where the program itself is wrong
-    {"guard": ...}          see `cleanup`: from then on this process is the guard of its machine
+    {"run": [word, ...], "stdin": bytes}  {"stdout": number} or {"stderr": number}, each followed by that many bytes,
+                                          as the output comes; {"status": number} at the end
+    {"perform": ...}, {"leftovers": ...}  see `steps`; {"error": text} for a fault of the agent itself
+    {"guard": ...}          see `cleanup`: from then on this process is the machine's guard
 
-A command has ended when its own process has, even if others still hold its output. If the input ends before that, its
-process group is killed. Steps that are being done end with the input, too, but for those of a request that is the
-whole input.
+A command ends with its own process, even if other processes still hold its output. If the input ends earlier, the
+agent kills the command's process group. It also stops performing steps then, unless the request is the whole input.
 
-Under emulation a program that is started takes longer than many files that are read, and a module that is imported
-longer than most of what it does: so this one imports little, and the rest when it is asked for.
+Under emulation, starting a program takes longer than reading many files, and importing a module takes longer than most
+requests. So the agent imports little at start, and the rest when a request needs it.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT = (signal.SIGPIPE, signal.SIGXFSZ)
-"""Signals that Python ignores, and a command does not expect to be ignored."""
+"""Signals that Python ignores; they are reset to their defaults for commands."""
 
 
 def read(path: str) -> str | int:
@@ -49,8 +48,8 @@ def read(path: str) -> str | int:
         return error.errno or errno.EIO
 
 
-def written(path: str, text: bytes) -> int:
-    """Put text into a file; 0, or the errno."""
+def write_file(path: str, text: bytes) -> int:
+    """Write text to a file; 0, or the errno."""
     try:
         write(path, text)
     except OSError as error:
@@ -67,36 +66,36 @@ def names_in(path: str) -> list[str] | None:
 
 
 def run(channel: Channel, argv: list[str], stdin: bytes) -> None:
-    """Pass on what a command says until it ends."""
+    """Forward a command's output until it ends."""
     given = os.memfd_create("stdin")
     os.write(given, stdin)
     os.lseek(given, 0, os.SEEK_SET)
     ends = {kind: os.pipe() for kind in ("stdout", "stderr")}
-    files = [given, *(written for _, written in ends.values())]
+    files = [given, *(write_end for _, write_end in ends.values())]
     try:
-        child = spawned(argv, files)
+        child = spawn(argv, files)
     except OSError as error:
         said = f"{argv[0]}: {os.strerror(error.errno or errno.EIO)}\n".encode()
-        passed_on(channel, "stderr", said)
+        forward(channel, "stderr", said)
         channel.say({"status": 127 if error.errno == errno.ENOENT else 126})
     else:
         outputs = {read_end: kind for kind, (read_end, _) in ends.items()}
-        channel.say({"status": followed(channel, child, outputs, files)})
+        channel.say({"status": forward_until_exit(channel, child, outputs, files)})
         files = []
     for file in [*files, *(read_end for read_end, _ in ends.values())]:
         os.close(file)
 
 
-def spawned(argv: list[str], files: list[int]) -> int:
-    """A process of this command, with these as its standard streams; OSError if there is no such program."""
+def spawn(argv: list[str], files: list[int]) -> int:
+    """Start this command with these standard streams; its PID. OSError for a missing program."""
     streams = [(os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(files)]
     return os.posix_spawnp(argv[0], argv, os.environ, file_actions=streams, setpgroup=0, setsigdef=DEFAULT)
 
 
-def followed(channel: Channel, child: int, outputs: dict[int, str], files: list[int]) -> int:
-    """Pass on what a process says until it ends; its status, as a shell tells it.
+def forward_until_exit(channel: Channel, child: int, outputs: dict[int, str], files: list[int]) -> int:
+    """Forward a process's output until it ends; its exit status, as a shell reports it.
 
-    outputs: what it says can be read from these. files: its own ends of all its streams, which are closed here.
+    outputs: the readable ends of its output streams. files: its own ends of all streams, which are closed here.
     """
     for file in files:
         os.close(file)
@@ -108,32 +107,32 @@ def followed(channel: Channel, child: int, outputs: dict[int, str], files: list[
     while is_running:
         ready = {file for file, _ in poll.poll()}
         if 0 in ready:
-            # The caller sends nothing before this is answered, so it is gone.
+            # The caller sends nothing before the answer: readable input means that it is gone.
             os.killpg(child, signal.SIGKILL)
             os._exit(1)
         is_running = ended not in ready
         for file in ready & outputs.keys():
             if not (said := os.read(file, CHUNK)):
                 poll.unregister(file)
-            passed_on(channel, outputs[file], said)
+            forward(channel, outputs[file], said)
     os.close(ended)
     for file, kind in outputs.items():
-        # Once: that is all that a pipe holds, and what the command left behind may never stop.
+        # Read once: that empties the pipe, and a process that the command left behind may write without end.
         os.set_blocking(file, False)
         with contextlib.suppress(BlockingIOError):
-            passed_on(channel, kind, os.read(file, CHUNK))
+            forward(channel, kind, os.read(file, CHUNK))
     _, waited = os.waitpid(child, 0)
     return os.WEXITSTATUS(waited) if os.WIFEXITED(waited) else 128 + os.WTERMSIG(waited)
 
 
-def passed_on(channel: Channel, kind: str, said: bytes) -> None:
-    """Give the bytes that a command said, if any."""
+def forward(channel: Channel, kind: str, said: bytes) -> None:
+    """Send a command's output, unless it is empty."""
     if said:
         channel.say({kind: len(said)}, said)
 
 
-def enforced(asked: dict[str, Any], *, is_kept: bool) -> dict[str, Any]:
-    """The answer to a request of enforcement. is_kept: the caller stays for as long as the input does."""
+def enforcement_answer(asked: dict[str, Any], *, is_kept: bool) -> dict[str, Any]:
+    """The answer to a `perform` or `leftovers` request. is_kept: stop if the input ends, as the caller is gone then."""
     from memqos.agent.steps import answer, until_left
 
     try:
@@ -146,7 +145,7 @@ def enforced(asked: dict[str, Any], *, is_kept: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer until the input ends."""
+    """Answer requests until the input ends."""
     channel = Channel(0, 1)
     is_kept = sys.argv[1:] != ["once"]
     with contextlib.suppress(GoneError):
@@ -155,7 +154,7 @@ def main() -> None:
             if "list" in asked:
                 channel.say({"names": names_in(asked["list"])})
             elif "write" in asked:
-                channel.say({path: written(path, asked["text"].encode("latin-1")) for path in asked["write"]})
+                channel.say({path: write_file(path, asked["text"].encode("latin-1")) for path in asked["write"]})
             elif "run" in asked:
                 run(channel, asked["run"], asked["stdin"].encode("latin-1"))
             elif "read" in asked:
@@ -166,4 +165,4 @@ def main() -> None:
                 guard(channel, asked["guard"])
                 return
             else:
-                channel.say(enforced(asked, is_kept=is_kept))
+                channel.say(enforcement_answer(asked, is_kept=is_kept))

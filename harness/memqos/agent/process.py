@@ -1,4 +1,4 @@
-"""One process of the agent on a target, and what is asked of it over its input and output."""
+"""A running agent on a target, as a client that sends requests to it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ AgentReply = dict[str, Any]
 
 
 class LostError(Exception):
-    """The agent ended, or did not answer in time. Another answer of it would be taken for that to the next request."""
+    """The agent ended or did not answer in time. Do not use it again: a late answer would seem to be the next one."""
 
 
 class AgentProcess:
     """An agent on a target that answers one request at a time; see `memqos.agent.main`.
 
-    process: what `Target.open` gives for `Program.command`.
+    process: from `Target.open` of `Program.command`.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], program: Program) -> None:
@@ -33,23 +33,23 @@ class AgentProcess:
         assert process.stdout is not None  # noqa: S101
         self._process = process
         self._channel = Channel(process.stdout.fileno(), process.stdin.fileno())
-        # One that has ended already is found out by the first request.
+        # If the process has ended already, the first request raises.
         with contextlib.suppress(OSError):
             self._channel.give(program.packed)
 
     def ask(self, request: Mapping[str, Any], deadline: Deadline) -> AgentReply:
-        """What it answers. Raises LostError if it does not."""
+        """The answer to a request. Raises LostError without one."""
         with _lost_otherwise():
             self._channel.say(dict(request))
             return self._channel.line(deadline.remaining)
 
     def tell(self, request: Mapping[str, Any]) -> None:
-        """Say what has no answer; one that has ended does not hear it."""
+        """Send a message that has no answer; nothing happens if the agent has ended."""
         with contextlib.suppress(OSError):
             self._channel.say(dict(request))
 
     def run(self, argv: Sequence[str], *, stdin: bytes, deadline: Deadline) -> tuple[int, bytes, bytes]:
-        """What a command ends with, and all that it says on its standard output and its standard error.
+        """A command's exit status, standard output and standard error.
 
         Raises LostError if it does not end in time: its process group is killed when the agent's input ends.
         """
@@ -62,10 +62,10 @@ class AgentProcess:
                     return int(number), b"".join(said["stdout"]), b"".join(said["stderr"])
                 said[kind].append(self._channel.data(int(number), deadline.remaining))
                 if deadline.expired:
-                    raise ValueError("it says more than there is time for")
+                    raise ValueError("its output does not end in time")
 
     def end(self) -> None:
-        """End it, and what it runs."""
+        """End the agent and the command that it runs."""
         with contextlib.suppress(OSError):
             self._process.stdin and self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -1,7 +1,7 @@
-"""The agent as it is sent: one source of several modules, compressed, which a target's python3 reads from its input.
+"""The agent's program: the sources of several modules, compressed, which a target's python3 reads from standard input.
 
-An argument would hold 128 KiB at most, quoted for every shell on the way. Each module is compiled there when it is
-imported first: under emulation that takes longer than many files that are read.
+A command-line argument holds at most 128 KiB and would need quoting for every shell in between. The target compiles
+each module on its first import, since compiling is slow under emulation.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _MODULES = {
     "jeepney": ("low_level", "auth"),
     __package__: ("channel", "files", "cgroup", "systemd", "steps", "cri", "cleanup", "main"),
 }
-"""What travels, by package. Their packages are empty there."""
+"""The modules that are sent, by package. On the target, the packages themselves are empty."""
 
 _LOADER = """\
 import sys
-class Sent:
+class Finder:
     def find_spec(self, name, path=None, target=None):
         if name in SOURCES:
             return type(sys.__spec__)(name, self, is_package=not SOURCES[name])
@@ -33,7 +33,7 @@ class Sent:
         return None
     def exec_module(self, module):
         exec(compile(SOURCES[module.__name__], module.__name__, "exec"), module.__dict__)
-sys.meta_path.insert(0, Sent())
+sys.meta_path.insert(0, Finder())
 from memqos.agent.main import main
 main()
 """
@@ -50,18 +50,18 @@ exec(SOURCES[""])
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """packed: the compressed source, which is the beginning of its input."""
+    """packed: the compressed source, which starts the program's input."""
 
     packed: bytes
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What starts it where it is to answer until its input ends."""
+        """The command for an agent that answers until its input ends."""
         return ("python3", "-I", "-S", "-c", _BOOT.format(size=len(self.packed)))
 
     @property
     def once(self) -> tuple[str, ...]:
-        """What starts it for one request, which is its whole input; the answer is its whole output."""
+        """The command for a single request: one request as its input, one answer as its output."""
         return (*self.command, "once")
 
     def stdin(self, request: Mapping[str, Any]) -> bytes:
@@ -69,12 +69,12 @@ class Program:
         return self.packed + json.dumps(request).encode() + b"\n"
 
     def request_in(self, stdin: bytes) -> dict[str, Any]:
-        """The request of such an input."""
+        """The request in an input that `stdin` made."""
         return dict(json.loads(stdin[len(self.packed) :]))
 
 
 def program(instead: Mapping[str, str] | None = None) -> Program:
-    """The program. instead: sources that take the place of others, by the names of modules, for tests."""
+    """The program. instead: replaced sources by module name, for tests."""
     return _packed(tuple(sorted((instead or {}).items())))
 
 

@@ -1,22 +1,22 @@
-"""Enforcement as the agent does it: steps one after the other, and which one failed.
+"""Enforcement on the target: performs steps in order and reports the first failure.
 
 A request is one of these:
 
-    {"perform": ...}   mounts: the folders of controllers by name, the name "" for cgroup v2's
-                       mark: the name of the enforcement, kept as an extended attribute of every cgroup it makes; it
-                       removes no other
+    {"perform": ...}   mounts: the mount point of each controller; on cgroup v2 the only key is ""
+                       mark: the enforcement's name, an extended attribute of every cgroup that it makes; it removes
+                       only those
                        seconds: how long a cgroup may take to appear or to go
                        steps: each with action, path, unit, properties [name, signature, value], writes [file, text];
                        of an adoption also making (properties), keeps (files), keeps_properties (names)
-    {"leftovers": ...} mounts; claim: if the process that made them has ended: slices of ours that were not marked yet
-                       are first
+    {"leftovers": ...} mounts; claim: whether to mark our unmarked slices first, which is right once their maker has
+                       ended
 
-and the answers are, to perform, done (how many steps), killed (processes that a removal found), and failure (None, or
-step, what, and kind: "leftover" for a cgroup that an earlier enforcement made, "foreign" for one that another process
-did, "refused" otherwise); to leftovers, leftovers, each a path, its mark, and whether it was only adopted.
+`perform` answers with done (number of steps), killed (processes that a removal found) and failure (None, or step, what
+and kind: "leftover" for a cgroup of an earlier enforcement, "foreign" for one of another program, "refused" otherwise).
+`leftovers` answers with leftovers: path, mark, and whether the cgroup was only adopted.
 
-What an adopted cgroup held is kept in another of its extended attributes, so that it can be put back even if the
-process that adopted it has ended.
+The original values of an adopted cgroup are kept in another of its extended attributes, so that they can be restored
+even after the adopting process has ended.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from memqos.agent.systemd import Manager, RefusedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from memqos.agent.systemd import Asked
+    from memqos.agent.systemd import PendingCall
 
 Request = dict[str, Any]
 Step = dict[str, Any]
@@ -54,14 +54,14 @@ ATTRIBUTE = "trusted.memqos"
 KEPT = "trusted.memqos.kept"
 CLAIMED = "claimed"
 OURS = "memqos: "
-"""How the description of every slice begins that is made here."""
+"""The prefix of the description of every slice that memqos makes."""
 
 PAUSE = 0.002
 BEGINNINGS = ("make", "adopt")
 
 
 def perform(request: Request, manager: Manager) -> dict[str, Any]:
-    """The answer to a request to do steps, of slices through this manager."""
+    """The answer to a `perform` request. manager: systemd, for slices."""
     answer: dict[str, Any] = {"done": 0, "killed": [], "failure": None}
     slices = Slices(request, manager)
     stopped = False
@@ -88,10 +88,10 @@ def perform(request: Request, manager: Manager) -> dict[str, Any]:
 
 
 class Slices:
-    """The slices of a request, through this manager, which makes the next one while what the last one holds is written.
+    """Starts the slices of a request, each one step ahead: systemd makes the next slice while the agent writes files.
 
-    Under emulation systemd takes as long for a slice as the agent does for its files. One that is asked for ahead is
-    marked when its step is done.
+    Under emulation systemd takes as long for a slice as the agent does for its files. A slice that is started ahead
+    gets its mark in its own step.
     """
 
     def __init__(self, request: Request, manager: Manager) -> None:
@@ -100,21 +100,21 @@ class Slices:
         self._after = {one["unit"]: following for one, following in zip(made, made[1:])}  # noqa: B905, RUF007
         self._mounts = request["mounts"]
         self._manager = manager
-        self._ahead: dict[str, Asked] = {}
+        self._ahead: dict[str, PendingCall] = {}
 
     def start(self, step: Step) -> None:
-        """Start the slice of a step that makes it, and ask for that of the one after it; its cgroup comes soon."""
+        """Start the slice of this step, and request the slice of the next one; the cgroup appears soon after."""
         self._manager.answer(self._ahead.pop(step["unit"]) if self.is_asked_for(step) else self._ask(step))
         after = self._after.get(step["unit"])
         if after is not None and not cgroup_at(self._mounts, after["path"]).folder.is_dir():
             self._ahead[after["unit"]] = self._ask(after)
 
     def is_asked_for(self, step: Step) -> bool:
-        """Whether its slice was asked for ahead, so that its cgroup may be there."""
+        """Whether its slice was started ahead, so that its cgroup may already exist."""
         return step["unit"] in self._ahead
 
     def drop(self) -> str:
-        """Stop what was asked for ahead and is not wanted any more; why that cannot be done, "" if it can."""
+        """Stop a slice that was started ahead and is no longer needed; the error, "" for none."""
         try:
             for unit, asked in self._ahead.items():
                 if self._is_made(asked):
@@ -123,32 +123,32 @@ class Slices:
             return f"; nor could the slice after it be stopped: {error.what}"
         return ""
 
-    def _is_made(self, asked: Asked) -> bool:
+    def _is_made(self, asked: PendingCall) -> bool:
         try:
             self._manager.answer(asked)
         except RefusedError:
             return False
         return True
 
-    def _ask(self, step: Step) -> Asked:
+    def _ask(self, step: Step) -> PendingCall:
         return self._manager.ask_slice(step["unit"], step["properties"])
 
 
 def making(step: Step) -> Step:
-    """The step that makes what this one makes, or would adopt if it were there."""
+    """The step as one that makes its cgroup; for an adoption, the step for a missing cgroup."""
     if step["action"] == "make":
         return step
     return {**step, "action": "make", "properties": step["making"] + step["properties"]}
 
 
 def make_or_change(request: Request, manager: Manager, slices: Slices, step: Step) -> None:
-    """Make a cgroup, or change one that exists: properties first, then the files, as libcontainer does both."""
+    """Make a cgroup or change an existing one: properties first, then files, in libcontainer's order."""
     cgroup = cgroup_of(request, step)
     if step["action"] == "make":
         if not slices.is_asked_for(step):
             refuse_existing(cgroup.folder)
         if step["unit"]:
-            start_slice(request, slices, step, cgroup.born)
+            start_slice(request, slices, step, cgroup.systemd_folder)
         make_folders(cgroup)
         set_mark(cgroup.folder, request["mark"])
         cgroup.complete()
@@ -159,7 +159,7 @@ def make_or_change(request: Request, manager: Manager, slices: Slices, step: Ste
 
 
 def adopt(request: Request, manager: Manager, slices: Slices, step: Step) -> None:
-    """Write to a cgroup that is there, and keep what it held; make it if it is not there."""
+    """Write to an existing cgroup and keep its original values; make a missing one."""
     cgroup = cgroup_of(request, step)
     folder = cgroup.folder
     if slices.is_asked_for(step) or not folder.is_dir():
@@ -176,7 +176,7 @@ def adopt(request: Request, manager: Manager, slices: Slices, step: Step) -> Non
 
 
 def keep(request: Request, manager: Manager, step: Step, cgroup: Cgroup) -> None:
-    """Write down what an adopted cgroup holds, in itself."""
+    """Keep the original values of an adopted cgroup in its extended attribute."""
     names = step["keeps_properties"] if step["unit"] else []
     kept = {
         "mark": request["mark"],
@@ -188,7 +188,7 @@ def keep(request: Request, manager: Manager, step: Step, cgroup: Cgroup) -> None
 
 
 def kept_files(step: Step, cgroup: Cgroup) -> list[tuple[str, Path]]:
-    """The files of an adopted cgroup that are kept, of those that are there."""
+    """Those files of an adopted cgroup that are kept and exist."""
     files = [(name, cgroup.file(name)) for name in step["keeps"]]
     return [(name, file) for name, file in files if file.is_file()]
 
@@ -205,7 +205,7 @@ def put_back(request: Request, manager: Manager, step: Step) -> None:
     if kept["properties"]:
         manager.set_properties(kept["unit"], kept["properties"])
     for name, text in kept["writes"]:
-        # An empty write would be none: a set of CPUs or nodes is emptied by an empty line.
+        # write(2) of no bytes does nothing: an empty line clears cpuset.cpus and cpuset.mems.
         put(cgroup.file(name), text or "\n")
     try:
         os.removexattr(folder, KEPT)
@@ -214,14 +214,14 @@ def put_back(request: Request, manager: Manager, step: Step) -> None:
 
 
 def removes(request: Request, step: Step) -> bool:
-    """Whether this step removes its cgroup: one that is given back is removed if this enforcement made it."""
+    """Whether this step removes its cgroup; an adopted cgroup is removed only if this enforcement made it."""
     if step["action"] == "give back":
         return read_mark(cgroup_of(request, step).folder) == str(request["mark"])
     return bool(step["action"] == "remove")
 
 
 def refuse_existing(folder: Path) -> None:
-    """A cgroup that is there already is not ours to take over."""
+    """Raise StepError if the cgroup already exists."""
     if folder.is_dir():
         mark = read_mark(folder)
         if mark is None:
@@ -230,7 +230,7 @@ def refuse_existing(folder: Path) -> None:
 
 
 def refuse_unmarked(folder: Path, mark: str) -> None:
-    """What this enforcement did not make, it does not kill or remove."""
+    """Raise StepError unless this enforcement made the cgroup."""
     if folder.is_dir() and read_mark(folder) != mark:
         raise StepError(f"'{folder}' was not made by the enforcement '{mark}'", "foreign")
 
@@ -243,7 +243,7 @@ def start_slice(request: Request, slices: Slices, step: Step, folder: Path) -> N
 
 
 def stop(request: Request, manager: Manager, steps: list[Step]) -> list[int]:
-    """Kill what runs in the cgroups of these removals, and stop their slices all at once; the processes that ran."""
+    """Kill the processes in these cgroups and stop their slices at once; the PIDs of the killed processes."""
     killed: list[int] = []
     units = []
     for step in steps:
@@ -253,21 +253,21 @@ def stop(request: Request, manager: Manager, steps: list[Step]) -> list[int]:
         if found:
             cgroup.kill()
         killed += [pid for pid in found if pid not in killed]
-        units += [step["unit"]] if step["unit"] and cgroup.born.is_dir() else []
+        units += [step["unit"]] if step["unit"] and cgroup.systemd_folder.is_dir() else []
     if units:
         manager.stop(units)
     return killed
 
 
 def remove(request: Request, step: Step) -> None:
-    """Remove a cgroup and all below it; a missing one is not an error."""
+    """Remove a cgroup and its descendants; a missing cgroup is not an error."""
     cgroup = cgroup_of(request, step)
     if not until(request, lambda: removed(cgroup)):
-        raise StepError(f"it is still there after {request['seconds']:.0f} s")
+        raise StepError(f"it still exists after {request['seconds']:.0f} s")
 
 
 def until(request: Request, holds: Callable[[], bool]) -> bool:
-    """Whether this came true in the request's time."""
+    """Wait until `holds` is true; False after the request's time."""
     pause = threading.Event()
     for _ in range(max(1, int(request["seconds"] / PAUSE))):
         if holds():
@@ -282,23 +282,23 @@ def cgroup_of(request: Request, step: Step) -> Cgroup:
 
 
 def set_mark(folder: Path, mark: str) -> None:
-    """Say whose cgroup this is."""
+    """Mark the cgroup with the name of its enforcement."""
     set_attribute(folder, ATTRIBUTE, mark)
 
 
 def read_mark(folder: Path) -> str | None:
-    """Who made this cgroup; None if it is not marked."""
+    """The enforcement that made this cgroup; None without a mark."""
     return read_attribute(folder, ATTRIBUTE)
 
 
 def read_kept(folder: Path) -> dict[str, Any] | None:
-    """What an adopted cgroup held, and which run adopted it; None if none did, or if it no longer exists."""
+    """An adopted cgroup's original values and the run that adopted it; None if not adopted or missing."""
     text = read_attribute(folder, KEPT)
     return None if text is None else json.loads(text)
 
 
 def claim(mounts: dict[str, str], manager: Manager) -> None:
-    """Mark the slices that systemd made for memqos and that bear no mark: their run was killed."""
+    """Mark our slices that have no mark yet: their run was killed before it marked them."""
     for unit in manager.slices_described(OURS):
         folder = cgroup_at(mounts, slice_path(unit)).folder
         if folder.is_dir() and read_mark(folder) is None:
@@ -306,7 +306,7 @@ def claim(mounts: dict[str, str], manager: Manager) -> None:
 
 
 def slice_path(unit: str) -> str:
-    """The cgroup of a slice, whose name has those above it (systemd.slice(5))."""
+    """The cgroup path of a slice, whose name contains its parents (systemd.slice(5))."""
     parts = unit[: -len(".slice")].split("-")
     return "".join(f"/{'-'.join(parts[:count])}.slice" for count in range(1, len(parts) + 1))
 
@@ -331,7 +331,7 @@ def answer(asked: dict[str, Any]) -> dict[str, Any]:
             return perform(asked["perform"], manager)
         mounts = asked["leftovers"]["mounts"]
         if asked["leftovers"].get("claim"):
-            # Where no systemd answers, it made nothing for us.
+            # Without a systemd that answers there are no slices of ours.
             with contextlib.suppress(StepError):
                 claim(mounts, manager)
         return {"leftovers": leftovers(mounts)}
@@ -339,14 +339,14 @@ def answer(asked: dict[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def until_left(file: int) -> Iterator[None]:
-    """End this process if its input, this file descriptor, ends meanwhile: the caller is gone."""
+    """End this process as soon as its input `file` ends: the caller is gone then."""
     read_end, write_end = os.pipe()
     poll = select.poll()
     for one in (file, read_end):
         poll.register(one, select.POLLIN)
 
     def watch() -> None:
-        # Nothing is asked before this is answered.
+        # The caller sends nothing before the answer: readable input is its end.
         if file in {ready for ready, _ in poll.poll()}:
             os._exit(1)
 

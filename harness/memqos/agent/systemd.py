@@ -1,6 +1,6 @@
-"""systemd's manager as the agent speaks to it: a connection to the system bus, with the messages of jeepney.
+"""A client of systemd's manager on the system bus; messages are built with jeepney.
 
-A program that is started for each call (busctl, systemctl) takes as long under emulation as many calls do.
+Under emulation, starting busctl or systemctl once takes as long as many calls over one connection.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ class RefusedError(StepError):
         self.name = name
 
 
-class Asked(NamedTuple):
-    """A method that was asked for: the number that its answer bears, and what to call it."""
+class PendingCall(NamedTuple):
+    """A call without an answer yet: its serial number, and its name for errors."""
 
     serial: int
     what: str
 
 
 class Manager:
-    """systemd's manager. Its connection is made for the first call and kept; StepError for one that is refused.
+    """systemd's manager. The first call opens the connection. A refused call raises StepError.
 
-    seconds: how long each answer may take.
+    seconds: the longest wait for each answer.
     """
 
     def __init__(self, *, seconds: float = SECONDS, path: str = SOCKET) -> None:
@@ -68,22 +68,22 @@ class Manager:
         if self._socket is not None:
             self._socket.close()
 
-    def ask_slice(self, unit: str, properties: list[Any]) -> Asked:
-        """Ask for a transient slice with these properties; its cgroup comes soon after the answer."""
+    def ask_slice(self, unit: str, properties: list[Any]) -> PendingCall:
+        """Request a transient slice with these properties; its cgroup appears soon after the answer."""
         return self._ask(MANAGER, "StartTransientUnit", "ssa(sv)a(sa(sv))", (unit, "replace", variants(properties), []))
 
     def set_properties(self, unit: str, properties: list[Any]) -> None:
-        """Change these properties of a unit until the machine is booted anew."""
+        """Change these properties of a unit until the next boot."""
         self._call(MANAGER, "SetUnitProperties", "sba(sv)", (unit, True, variants(properties)))
 
     def properties(self, unit: str, names: list[str]) -> list[list[Any]]:
-        """These properties of a slice, each as [name, signature, value], as far as its systemd has them."""
+        """These properties of a slice as [name, signature, value]; properties that this systemd lacks are left out."""
         asked = (SYSTEMD, object_of(unit), "org.freedesktop.DBus.Properties")
         (known,) = self._call(asked, "GetAll", "s", (f"{SYSTEMD}.Slice",))
         return [[name, known[name][0], plain(known[name][1])] for name in names if name in known]
 
     def slices_described(self, beginning: str) -> list[str]:
-        """The slices that are active whose description begins like this."""
+        """The active slices whose description has this prefix."""
         (known,) = self._call(MANAGER, "ListUnitsByPatterns", "asas", (["active"], ["*.slice"]))
         return [unit for unit, description, *_ in known if description.startswith(beginning)]
 
@@ -98,7 +98,7 @@ class Manager:
             if self._removed[job] != "done":
                 raise StepError(f"systemd could not stop '{unit}': its job is {self._removed[job]}")
 
-    def _job(self, asked: Asked) -> str:
+    def _job(self, asked: PendingCall) -> str:
         """The job that stops a unit; "" if it is gone."""
         try:
             return str(self.answer(asked)[0])
@@ -110,8 +110,8 @@ class Manager:
     def _subscribed(self) -> socket.socket:
         """The connection, on which systemd reports ended jobs.
 
-        systemd tells that to whoever asked for the job (core/dbus-job.c, bus_job_send_removed_signal). To somebody who
-        has called Subscribe it tells every change of every unit as well, which the bus has to carry.
+        systemd sends JobRemoved to the client that requested the job (core/dbus-job.c, bus_job_send_removed_signal). A
+        client that calls Subscribe also gets every change of every unit, which loads the bus.
         """
         bus = self._socket or self._connected()
         if not self._is_subscribed:
@@ -120,11 +120,11 @@ class Manager:
         return bus
 
     def _call(self, at: tuple[str, str, str], method: str, signature: str = "", body: tuple[Any, ...] = ()) -> Any:
-        """What a method returns."""
+        """Call a method; its return value."""
         return self.answer(self._ask(at, method, signature, body))
 
-    def answer(self, asked: Asked) -> Any:
-        """What a method that was asked for returns; what comes meanwhile is kept."""
+    def answer(self, asked: PendingCall) -> Any:
+        """Wait for the return value of a call; other messages that arrive are kept."""
         bus = self._socket or self._connected()
         while asked.serial not in self._replies:
             self._take(self._next(bus))
@@ -152,8 +152,8 @@ class Manager:
         self._call(BUS, "Hello")
         return bus
 
-    def _ask(self, at: tuple[str, str, str], method: str, signature: str, body: tuple[Any, ...]) -> Asked:
-        """Ask for a method; what comes of it is `answer`'s."""
+    def _ask(self, at: tuple[str, str, str], method: str, signature: str, body: tuple[Any, ...]) -> PendingCall:
+        """Send a method call; `answer` waits for its result."""
         bus = self._socket or self._connected()
         destination, path, interface = at
         fields = {
@@ -167,10 +167,10 @@ class Manager:
         self._serial += 1
         with self._answering():
             bus.sendall(Message(header, body).serialise(serial=self._serial))
-        return Asked(self._serial, f"{method}{f' of {body[0]!r}' if body else ''}")
+        return PendingCall(self._serial, f"{method}{f' of {body[0]!r}' if body else ''}")
 
     def _next(self, bus: socket.socket) -> Message:
-        """The next message that comes."""
+        """The next message from the bus."""
         while (message := self._parser.get_next_message()) is None:
             with self._answering():
                 self._parser.add_data(received(bus))
@@ -184,7 +184,7 @@ class Manager:
             raise StepError(f"systemd does not answer by '{self._path}': {error}") from error
 
     def _take(self, message: Message) -> None:
-        """Keep a reply, and what a signal says of a job's end."""
+        """Keep a reply, or the result that a JobRemoved signal reports."""
         reply = message.header.fields.get(HeaderFields.reply_serial)
         if reply is not None:
             self._replies[reply] = message
@@ -194,7 +194,7 @@ class Manager:
 
 
 def received(bus: socket.socket) -> bytes:
-    """What comes next; an OSError where nothing will."""
+    """The next bytes; OSError if the connection is closed."""
     data = bus.recv(CHUNK)
     if not data:
         raise ConnectionResetError("the other side has closed the connection")
@@ -202,17 +202,17 @@ def received(bus: socket.socket) -> bytes:
 
 
 def object_of(unit: str) -> str:
-    """The object that a unit is on the bus."""
+    """The object path of a unit on the bus."""
     return f"{MANAGER[1]}/unit/" + "".join(
         one if one.isascii() and one.isalnum() else f"_{ord(one):02x}" for one in unit
     )
 
 
 def variants(properties: list[Any]) -> list[tuple[str, tuple[str, Any]]]:
-    """Properties [name, signature, value] as an a(sv); bytes come as a list of numbers."""
+    """Properties [name, signature, value] as an a(sv); the input has bytes as a list of numbers."""
     return [(name, (signature, bytes(value) if signature == "ay" else value)) for name, signature, value in properties]
 
 
 def plain(value: Any) -> Any:
-    """A property's value as JSON has it."""
+    """A property's value as JSON: bytes become a list of numbers."""
     return list(value) if isinstance(value, bytes) else value

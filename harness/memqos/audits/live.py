@@ -33,7 +33,7 @@ def looked_at(look: Look, *, settle: float, clock: Clock = SYSTEM_CLOCK) -> Audi
     """A node's audit. look: collects and judges it anew. settle: seconds between two looks.
 
     A look without a deviation is enough. What two looks have deviates; of a sum above pods they have to be a minute
-    apart, since a kubelet sets it once a minute: with a settle of 0 nobody waits for it, and it is not observable.
+    apart, since a kubelet sets it once a minute: with a settle of 0 such sums are not observable.
     """
     started = clock.now()
     first = look()

@@ -16,7 +16,7 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Plan
 from memqos.model.pod import Pod
 
-__all__ = ["PERIOD_SECONDS", "confirmed", "is_summed", "still", "summed_files"]
+__all__ = ["PERIOD_SECONDS", "confirmed", "still", "summed_files"]
 
 PERIOD_SECONDS = 65.0
 """A kubelet sets the cgroups of QoS classes anew each minute (cm/qos_container_manager_linux.go, UpdateCgroups)."""
@@ -79,12 +79,6 @@ def _time(text: str) -> datetime | None:
     except ValueError:
         return None
     return found if found.tzinfo is not None else None
-
-
-def is_summed(audit: Audit) -> bool:
-    """Whether a deviation is of a sum above pods, which a kubelet may set only a minute later."""
-    summed = summed_files(audit.plan)
-    return any((one.cgroup, one.knob) in summed for one in audit.of(Verdict.DEVIATES))
 
 
 def confirmed(first: Audit, second: Audit, *, after: float) -> Audit:

@@ -45,11 +45,6 @@ class Found:
     version: str = ""
 
     @property
-    def makes_pods(self) -> bool:
-        """Whether it is a pod, or has a template of pods."""
-        return self.kind in _VERSIONS
-
-    @property
     def is_read(self) -> bool:
         """Whether it is a pod, makes pods, or is read by admission."""
         return self.kind in _READ

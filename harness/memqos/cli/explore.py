@@ -67,7 +67,7 @@ def _explore(
         raise EnvironmentNotAbleError(
             "memqos explore needs hypothesis, which is not installed.", next_step="pip install 'memqos[explore]'"
         )
-    from memqos.exploration.running import Order, explored, explored_engine  # noqa: PLC0415 - hypothesis may be missing
+    from memqos.exploration.explore import Order, explored, explored_engine  # noqa: PLC0415 - hypothesis may be missing
 
     require_enactor(enactor)
     settings = settings_from(given)

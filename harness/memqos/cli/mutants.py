@@ -22,9 +22,9 @@ from memqos.mutants.fakes import FakeRig
 from memqos.mutants.programs.oci_runtime import alone
 from memqos.mutants.rigs import Catalogue
 from memqos.mutants.score import document, line, score_lines
-from memqos.mutants.session import DEFAULT_RUNTIMES, opened_rigs
+from memqos.mutants.session import DEFAULT_RUNTIMES, open_rigs
 from memqos.mutants.table import Mutant, load_mutants, select_mutants
-from memqos.mutants.trial import Fate, Outcome, Rig, tried_on
+from memqos.mutants.trial import Fate, Outcome, Rig, try_mutants_on_rigs
 
 __all__ = ["command"]
 
@@ -130,13 +130,13 @@ def _listed(mutants: Sequence[Mutant], settings: Settings) -> int:
     """Each mutant with what is wrong, and the claims that are tried."""
     catalogue = Catalogue()
     rig = FakeRig(_runtimes(settings)[0], settings.driver[0], catalogue)
-    noticing = catalogue.noticing(rig.noticing.runtimes)
+    case_choice = catalogue.case_choice(rig.case_choice.runtimes)
     for mutant in mutants:
         say(f"{mutant.name}: {mutant.kind}. {mutant.wrong}")
         if mutant.equivalent:
             say(f"  equivalent: {mutant.equivalent}")
             continue
-        claims = [case.claim.id for case in noticing.candidates(mutant)]
+        claims = [case.claim.id for case in case_choice.candidates(mutant)]
         say(f"  names    {', '.join(mutant.knobs)} of the {' or '.join(mutant.levels)}")
         more = f" and {len(claims) - _SHOWN} more" if len(claims) > _SHOWN else ""
         say(f"  claims   {', '.join(claims[:_SHOWN]) or 'none'}{more}")
@@ -169,7 +169,7 @@ class _Trial:
     def on_a_machine(self) -> int:
         """On a machine of the settings, with each of its runtimes in turn."""
         chosen = _runtimes(self._settings)
-        with shown_progress() as progress, opened_rigs(self._settings, chosen, progress=progress) as (system, rigs):
+        with shown_progress() as progress, open_rigs(self._settings, chosen, progress=progress) as (system, rigs):
             self._began = SYSTEM_CLOCK.now()
             return self._tried(system, rigs)
 
@@ -177,7 +177,7 @@ class _Trial:
         complete = False
         total = len(self._mutants)
         try:
-            for outcome in tried_on(rigs, self._mutants):
+            for outcome in try_mutants_on_rigs(rigs, self._mutants):
                 self._outcomes.append(outcome)
                 self._say(f"[{len(self._outcomes)}/{total}] {line(outcome)}")
             complete = True

@@ -1,1 +1,1 @@
-"""What makes a plan true on a place: memqos in the kubelet's place, or nothing, where the pods exist already."""
+"""Enactors carry out plans on a machine: the kubelet stand-in, a real kubelet, or an observer of existing pods."""

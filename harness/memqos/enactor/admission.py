@@ -1,6 +1,6 @@
-"""Admission: sandboxes and containers in the kubelet's order, several pods at a time; and the way back.
+"""Starts pods in the kubelet's order, sandbox before containers, several pods at a time, and removes them.
 
-One container of a pod: what a runtime is asked for it, and whether an error is about that request.
+Also starts and updates single containers, and finds out whether a runtime's error is about the request.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 Create = Callable[[SandboxHandle, ContainerSpec, Deadline], ContainerHandle]
-"""Makes a container as a runtime's `create` does."""
+"""A replacement for a runtime's `create`."""
 
 
 def start_container(
@@ -53,9 +53,9 @@ def start_container(
     deadline: Deadline,
     create: Create | None = None,
 ) -> ContainerHandle:
-    """Make a container in the pod's sandbox with these resources and start it; the pod has it even if that fails.
+    """Make a container in the pod's sandbox with these resources and start it; it is recorded even if the start fails.
 
-    create: makes it in the place of the runtime's own verb. Raises what the runtime's calls raise.
+    create: replaces the runtime's own verb. Raises the errors of the runtime's calls.
     """
     assert admitted.sandbox is not None  # noqa: S101 - a pod's containers come after its sandbox
     spec = ContainerSpec(
@@ -80,7 +80,7 @@ def start_container(
 def update_container(
     runtime: Runtime, admitted: AdmittedPod, name: str, resources: ContainerResources, *, deadline: Deadline
 ) -> None:
-    """Ask for these resources for a container of the pod; raises what the runtime's call raises."""
+    """Update a container of the pod to these resources; raises the error of the runtime's call."""
     runtime.update(admitted.containers[name], resources, deadline=deadline)
     admitted.asked[name] = (*admitted.asked[name], resources)
 
@@ -95,9 +95,9 @@ def refused_request(
     update: bool = False,
     deadline: Deadline,
 ) -> RefusedRequest | None:
-    """That an error is about this request: in the pod's sandbox the runtime starts a container that asks for nothing.
+    """The runtime's refusal of this request, proved by starting a container without resources in the same sandbox.
 
-    None where it does not, and so starts nothing at all. The plain container is removed again.
+    None if that container does not start either. It is removed again.
     """
     plain = dataclasses.replace(container, name=f"{container.name}-plain")
     try:
@@ -105,25 +105,25 @@ def refused_request(
         runtime.stop(handle, grace=0, deadline=deadline)
         runtime.remove(handle, deadline=deadline)
     except MachineryError:
-        # What is there of it is removed with the pod.
+        # Its remains are removed with the pod.
         return None
     del admitted.containers[plain.name]
     return RefusedRequest(container=container.name, request=request, update=update, error=error)
 
 
 POD_SECONDS = 180.0
-"""From the sandbox to the last container's start, init containers included; a busy host takes a good part of it."""
+"""Seconds for a pod, from the sandbox to the last container's start, including init containers, on a busy host."""
 
 REMOVAL_SECONDS = 120.0
 HEARING_SECONDS = 30.0
-"""How long a runtime may take to notice that containers were killed together, before it is asked to end them."""
+"""Seconds for a runtime to notice that its containers were killed, before memqos asks it to stop them."""
 
 LOGS = "/var/log/pods"
-"""Where the kubelet lets a runtime keep containers' output."""
+"""The kubelet's folder for containers' output."""
 
 
 def patience_with_pods() -> Patience:
-    """For pods that have not been started yet."""
+    """New time limits for starting pods."""
     return Patience(longest=POD_SECONDS)
 
 
@@ -131,9 +131,9 @@ def patience_with_pods() -> Patience:
 class Admission:
     """Starts and removes pods through one runtime.
 
-    layout: where the runtime keeps containers. parallel: pods at the same time (>= 1). patience: with the pods that are
-    started, from one plan to the next: a runtime that hangs costs minutes for the first of them. unfinished:
-    what was under way at an interrupt, and has to end before anything is removed.
+    layout: the runtime's cgroup layout. parallel: pods at the same time (>= 1). patience: the time limits of starts,
+    shared by all plans, so that a runtime that hangs costs minutes only for its first pods. unfinished: calls in
+    progress at an interrupt; they have to end before anything is removed.
     """
 
     runtime: Runtime
@@ -154,10 +154,10 @@ class Admission:
     ) -> None:
         """Start every pod of the plan.
 
-        steering: which of their workloads take commands. standing: pods whose sandboxes, and whose containers as far as
-        they still have any, are used again. into: receives each pod before it is started, so that whatever exists can
-        be removed after any error. A pod that does not come up keeps its MachineryError and does not keep the others
-        from starting, unless several in a row fail alike: then the rest is not tried, and has that failure as well.
+        steering: which workloads take commands. standing: pods whose sandboxes and remaining containers are reused.
+        into: receives each pod before its start, so that everything can be removed after any error. A pod that fails
+        keeps its MachineryError and the others still start. After several equal failures in a row the remaining pods
+        get that failure without an attempt.
         """
         by_uid = {pod.uid: pod for pod in steering.pods(pods)}
         for planned in plan.pods:
@@ -165,7 +165,7 @@ class Admission:
             admitted = AdmittedPod(pod=pod, planned=planned, mounts=steering.mounts(pod))
             before = standing.get(planned.uid)
             if before is not None and before.sandbox is not None:
-                # CreateContainer repeats the sandbox's configuration, which is the new plan's.
+                # CreateContainer repeats the sandbox's configuration: it must be the new plan's.
                 admitted.sandbox = SandboxHandle(id=before.sandbox.id, spec=_sandbox_spec(planned))
                 admitted.containers, admitted.early = before.containers, before.early
                 admitted.asked = before.asked
@@ -175,7 +175,7 @@ class Admission:
         self._for_each(missing, self._start_pod)
 
     def remove_pods(self, pods: Mapping[str, AdmittedPod]) -> None:
-        """Kill and remove these pods with their sandboxes; the first error is raised when all were tried."""
+        """Kill and remove these pods with their sandboxes; raises the first error after an attempt at each."""
         hearing = self._kill(pods, with_sandboxes=True)
         self._each_tried(pods, functools.partial(self._remove_pod, hearing=hearing))
 
@@ -185,11 +185,10 @@ class Admission:
         self._each_tried(pods, functools.partial(self._remove_containers, hearing=hearing))
 
     def _kill(self, pods: Mapping[str, AdmittedPod], *, with_sandboxes: bool = False) -> Deadline:
-        """Kill all containers at once: asking the runtime for one after the other would wait for each.
+        """Kill all containers at once, since the runtime would stop them one after another.
 
-        A sandbox may be a process of its own; what the runtime does about its end and the containers' goes on side by
-        side then.
-        Returns by when the runtime is to have noticed all of it.
+        Kills sandboxes with a process too, so that the runtime handles all ends at the same time. Returns the deadline
+        by which the runtime must have noticed.
         """
         while self.unfinished:
             self.unfinished.pop().shutdown()
@@ -217,7 +216,7 @@ class Admission:
                 patience.failed(error, deadline)
                 errors.append(error)
             else:
-                patience.went_well(deadline)
+                patience.succeeded(deadline)
 
         self._for_each(pods, tried)
         if errors:
@@ -231,7 +230,7 @@ class Admission:
             for future in futures:
                 future.result()
         except BaseException as error:
-            # An interrupt reaches this thread only: what has not begun must not begin, and what has may hang.
+            # An interrupt reaches this thread only: pending pods must not start, and running ones may hang.
             pool.shutdown(wait=isinstance(error, Exception), cancel_futures=True)
             raise
         pool.shutdown()
@@ -253,7 +252,7 @@ class Admission:
             if admitted.refused is None:
                 self.patience.failed(error, deadline)
                 return
-        self.patience.went_well(deadline)
+        self.patience.succeeded(deadline)
 
     def _start_sandbox(self, admitted: AdmittedPod, deadline: Deadline) -> None:
         if admitted.sandbox is None:
@@ -294,7 +293,7 @@ class Admission:
         try:
             self._remove_containers(admitted, deadline.sooner(deadline.remaining / 2), hearing=hearing)
         except MachineryError as error:
-            # Removing the sandbox removes its containers; the error about them is raised all the same.
+            # Removing the sandbox also removes its containers; their error is still raised.
             trouble = error
         if admitted.sandbox is not None:
             self.runtime.remove_sandbox(admitted.sandbox, deadline=deadline)
@@ -307,7 +306,7 @@ class Admission:
             try:
                 self._heard_of_its_end(name, handle, deadline.sooner(hearing.remaining))
             except DeadlineError:
-                # What is not in its cgroup was not killed there: only the runtime knows where it is.
+                # A process outside its cgroup was not killed: only the runtime knows it.
                 self.runtime.stop(handle, grace=0, deadline=deadline)
                 self._heard_of_its_end(name, handle, deadline)
             self.runtime.remove(handle, deadline=deadline)

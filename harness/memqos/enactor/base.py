@@ -1,11 +1,10 @@
-"""The port "what makes a plan true on a place": cgroups above containers, pods, and what becomes of them.
+"""The enactor port: carries out plans on a machine (cgroups above containers, pods, resizes).
 
-memqos in the kubelet's place is one. Another only reads pods that others made (`enactor.observer`).
-Every finding about a file above containers names it (`setter`).
+Adapters are the kubelet stand-in, a real kubelet, and an observer that only reads existing pods (`enactor.observer`).
+Every finding about a file above containers names its enactor (`setter`).
 
-How long one attempt among many alike may take, and whether the next one is worth making.
-
-Pods whose workloads take commands while they run: a FIFO per container, which its workload reads.
+`Patience` limits the time of many equal attempts. `Steering` gives pods a FIFO for each container, through which its
+workload takes commands.
 """
 
 from __future__ import annotations
@@ -49,18 +48,18 @@ __all__ = [
 ]
 
 AFTER_A_HANG_SECONDS = 60.0
-"""Ten times what a pod takes under software emulation on a busy host."""
+"""Seconds: ten times a pod's start under software emulation on a busy host."""
 
 TIMES_AS_LONG = 10
-"""How much longer than the slowest that came to its end an attempt may take, once another one has hung."""
+"""After one attempt hung, later ones may take this many times the slowest success."""
 
 
 class Patience:
-    """Time for attempts, from one to the next. It may be asked from several threads.
+    """The time limits of repeated attempts. Thread-safe.
 
-    longest: seconds for an attempt while none has used them up. One that does has most likely hung, and the ones after
-    it get AFTER_A_HANG_SECONDS, or TIMES_AS_LONG what an attempt was seen to need here if that is more; never more than
-    the longest. Three that fail alike in a row are enough.
+    longest: seconds for an attempt until one uses them up. Later attempts then get AFTER_A_HANG_SECONDS, or
+    TIMES_AS_LONG the slowest success if that is more, but never more than `longest`. After three equal failures in a
+    row no further attempt is made.
     """
 
     def __init__(self, *, longest: float, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -83,19 +82,19 @@ class Patience:
             self._hung = self._hung or deadline.expired
         self._row.failed(error)
 
-    def went_well(self, deadline: Deadline) -> None:
+    def succeeded(self, deadline: Deadline) -> None:
         """An attempt with this deadline succeeded."""
         with self._lock:
             self._slowest = max(self._slowest, deadline.elapsed)
-        self._row.went_well()
+        self._row.succeeded()
 
     def try_again(self) -> None:
-        """Times may have changed: one more attempt is worth it, before it is enough again."""
+        """Allow one more attempt: the cause of the failures may be gone."""
         self._row.try_again()
 
     @property
     def enough(self) -> MachineryError | None:
-        """What the next attempt need not be made for; None while it is worth making."""
+        """The failure that makes another attempt pointless; None otherwise."""
         return self._row.enough
 
 
@@ -105,23 +104,23 @@ MAKE_SECONDS = 30.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Steering:
-    """Which containers are steered, and how: by pod uid and container name, "uid/name"; of none where it is empty.
+    """The FIFOs of containers that take commands, by "pod uid/container name"; empty for none.
 
-    volumes: what every app container sees of the target beside that.
+    volumes: further mounts of the target's folders for every app container.
     """
 
     controls: Mapping[str, Control] = dataclasses.field(default_factory=dict)
     volumes: tuple[Mount, ...] = ()
 
     def pods(self, pods: Sequence[Pod]) -> list[Pod]:
-        """The same pods, whose steered workloads do their own commands first and then take others."""
+        """The pods with workloads that run their own commands first and then take commands from their FIFOs."""
         return [
             dataclasses.replace(pod, containers=tuple(self._steered(pod, container) for container in pod.containers))
             for pod in pods
         ]
 
     def mounts(self, pod: Pod) -> Mapping[str, tuple[Mount, ...]]:
-        """What the pod's containers must see of the target, by their names."""
+        """The mounts of the pod's containers, by container name."""
         found = {container.name: self.controls.get(f"{pod.uid}/{container.name}") for container in pod.containers}
         mounts = {name: (() if one is None else (one.mount,)) + self.volumes for name, one in found.items()}
         return {name: seen for name, seen in mounts.items() if seen}
@@ -135,7 +134,7 @@ class Steering:
 
 @contextlib.contextmanager
 def steering(target: Target, pods: Sequence[Pod]) -> Iterator[Steering]:
-    """FIFOs for every app container of these pods, removed when the context ends."""
+    """Make FIFOs for every app container of these pods, and remove them when the context ends."""
     keys = [f"{pod.uid}/{container.name}" for pod in pods for container in pod.containers]
     folders = [f"{FOLDER}/{key}" for key in keys]
     with control_folders(target, folders, deadline=Deadline.after(MAKE_SECONDS)) as controls:
@@ -143,11 +142,11 @@ def steering(target: Target, pods: Sequence[Pod]) -> Iterator[Steering]:
 
 
 class Ability(StrEnum):
-    """What an enactor may be able to do besides having the pods of a plan running.
+    """An optional ability of an enactor.
 
-    STEER: start workloads that take commands. RESIZE: resize a pod in place. RECONCILE: write a pod's cgroup anew.
-    SUCCEED: come back with another configuration or release over pods that run on.
-    ANSWER: be a kubelet, with endpoints and a status of its pods that can be read (`Enactor.answers`).
+    STEER: start workloads that take commands. RESIZE: resize a pod in place. RECONCILE: write a pod's cgroup again.
+    SUCCEED: restart with another configuration or release while pods keep running. ANSWER: provide a kubelet's
+    endpoints and the status of its pods (`Enactor.answers`).
     """
 
     STEER = "steer"
@@ -159,11 +158,11 @@ class Ability(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What an enactor is to make true: the plan, of these pods, under this kubelet.
+    """An order for an enactor: a plan, its pods and its kubelet.
 
-    kubelet: release, configuration and node; a real kubelet is started with them, and `plan` is what it should come to.
-    pods: all that the plan is about. steering: which of their workloads take commands. succeeds: the kubelet takes over
-    from the one before, whose pods run on (Ability.SUCCEED).
+    kubelet: release, configuration and node; a real kubelet is started with them and should arrive at `plan`. pods: all
+    pods of the plan. steering: which workloads take commands. succeeds: the kubelet replaces the previous one, whose
+    pods keep running (Ability.SUCCEED).
     """
 
     kubelet: Kubelet
@@ -175,9 +174,9 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedRequest:
-    """What the runtime would not do for a container of a pod, though it starts a plain one in the same pod.
+    """A runtime's refusal of a request, although it starts a container without resources in the same pod.
 
-    update: whether the container was there already, and would have been updated. error: the runtime's own words.
+    update: whether the request was an update instead of a creation. error: the runtime's own words.
     """
 
     container: str
@@ -188,11 +187,11 @@ class RefusedRequest:
 
 @dataclass(slots=True, kw_only=True)
 class AdmittedPod:
-    """One pod on the node: its handles as far as it came, and why it came no further.
+    """One pod on the node: its handles so far, and the error that stopped its start.
 
-    early: cgroups that were read while they existed (init containers end before the pod is complete).
-    mounts: what containers see of the target, by their names. asked: what the runtime took of requests for each of
-    them, in order, the first at its creation. refused: the request that kept it from coming further, if that was why.
+    early: cgroups that were read while they existed (init containers end before the pod is complete). mounts: by
+    container name. asked: the accepted requests of each container, in order, the first at its creation. refused: the
+    refused request that stopped the start, None for another cause.
     """
 
     pod: Pod
@@ -206,14 +205,14 @@ class AdmittedPod:
     refused: RefusedRequest | None = None
 
     def require(self) -> AdmittedPod:
-        """The pod itself, if all of it was started; otherwise the error that kept it from that."""
+        """The pod itself if it started completely; otherwise raises its error."""
         if self.failure is not None:
             raise self.failure
         return self
 
 
 class Enactment(Protocol):
-    """What one enactor has standing on a place: the cgroups and pods of one plan after another."""
+    """The work of one enactor on a machine: the cgroups and pods of one plan after another."""
 
     @property
     def pods(self) -> Mapping[str, AdmittedPod]:
@@ -221,86 +220,86 @@ class Enactment(Protocol):
         ...
 
     def bring(self, order: Order) -> None:
-        """Have what is above containers as the order says; MachineryError for what cannot be made so.
+        """Bring the cgroups above containers to the order's plan; MachineryError for a failure.
 
-        Of pods that stand already only those stay that have the same place in it. Where pods stand, and the kubelet is
-        another one, it takes over from the one before: EnactorNotAbleError without Ability.SUCCEED.
+        Running pods stay only if the plan has them at the same cgroup path. With running pods and another kubelet this
+        is a takeover: EnactorNotAbleError without Ability.SUCCEED.
         """
         ...
 
     def admit(self, order: Order, *, appears: Callable[[PlannedPod], None]) -> Mapping[str, AdmittedPod]:
-        """Have the pods of the order running, by uid.
+        """Start the pods of the order; the result is by uid.
 
-        A pod that does not come up has its failure, and does not keep the others from it. appears: called once for each
-        pod when its cgroup is there and, where the enactor starts them, before its containers run; not for a pod that
-        gets no cgroup. EnactorNotAbleError for workloads that are to take commands, without Ability.STEER.
+        A pod that fails has its `failure`; the others still start. appears: called once for each pod when its cgroup
+        exists and, if the enactor starts the containers, before they run; not for a pod without a cgroup. Raises
+        EnactorNotAbleError if workloads must take commands, without Ability.STEER.
         """
         ...
 
     def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
-        """Resize one of the pods in place, to what is desired.
+        """Resize one of the pods in place.
 
-        after: called after every step, or after the last ones: a kubelet takes all by itself, so only the last is seen.
+        after: called after every step, or only after the last steps: a real kubelet's intermediate steps are not seen.
 
         Raises EnactorNotAbleError without Ability.RESIZE, MachineryError for a step that fails.
         """
         ...
 
     def reconcile(self, plan: Plan) -> None:
-        """Write anew what the cgroups of this plan's pods have to hold, whatever they hold now; it is in force already.
+        """Write the values of this plan's pod cgroups again, whatever they hold now. The plan is in force already.
 
         Raises EnactorNotAbleError without Ability.RECONCILE, MachineryError for a value that is refused.
         """
         ...
 
     def clear(self) -> None:
-        """Leave the place as it was before; the first error is raised when all was tried. Twice is nothing."""
+        """Restore the machine's previous state; raises the first error at the end. A second call does nothing."""
         ...
 
 
 class KubeletAnswers(Protocol):
-    """What a kubelet says about itself and its pods."""
+    """A kubelet's answers about itself and its pods."""
 
     def objects(self, version: str, resource: str) -> list[dict[str, Any]]:
         """All API objects of a resource ("v1", "pods"), with the status that the kubelet reports."""
         ...
 
     def fetched(self, url: str, *, seconds: float) -> str:
-        """What an endpoint of the machine answers to GET; MachineryError for one that does not answer in time."""
+        """The answer of an endpoint of the machine to GET; MachineryError without one in time."""
         ...
 
 
 class Enactor(Protocol):
-    """Makes plans true on one place."""
+    """Carries out plans on one machine."""
 
     @property
     def setter(self) -> Setter:
-        """Who sets what is above containers."""
+        """The writer of the files above containers."""
         ...
 
     def why_not(self, ability: Ability) -> str:
-        """Why it does not do this, with what does instead; "" if it does."""
+        """Why it lacks an ability, with an alternative; "" if it has it."""
         ...
 
     def answers(self) -> KubeletAnswers:
-        """The kubelet that it is; EnactorNotAbleError without Ability.ANSWER."""
+        """The kubelet's answers; EnactorNotAbleError without Ability.ANSWER."""
         ...
 
     def begin(self, name: str) -> Enactment:
-        """Begin with nothing standing. name: left with what it makes, so that leftovers name their run."""
+        """Begin without pods. name: the run's name, kept with everything that it makes, to identify leftovers."""
         ...
 
     def leftovers(self) -> Sequence[CgroupPath]:
-        """What was made by such an enactor, at any time, and not removed: none on a place that is as it was."""
+        """The cgroups that any such enactor made and did not remove; empty on a clean machine."""
         ...
 
 
 def require(enactor: Enactor, ability: Ability) -> None:
-    """EnactorNotAbleError unless the enactor does this."""
+    """Raise EnactorNotAbleError unless the enactor has this ability."""
     if enactor.why_not(ability):
         raise not_able(enactor, ability)
 
 
 def not_able(enactor: Enactor, ability: Ability) -> EnactorNotAbleError:
-    """The error of an enactor that lacks this ability, with its reason."""
+    """The error that the enactor lacks this ability, with its reason."""
     return EnactorNotAbleError(enactor.why_not(ability), data={"ability": ability.value})

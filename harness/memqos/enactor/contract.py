@@ -22,17 +22,17 @@ from memqos.model.reading import Reading
 __all__ = ["EnactorCase", "check_enactor_contract"]
 
 _SETTERS = (Setter.MEMQOS, Setter.KUBELET)
-"""Who may set what is above containers."""
+"""The possible writers of the files above containers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnactorCase:
     """An enactor on a place with what the contract needs.
 
-    order: of two pods at least; one of them, `broken`, does not come up ("" for none: then all of them do).
-    other: an order of the same pods that gives them other values; None for an enactor that changes nothing. resized: a
-    plan that resizes the first of the pods, to `desired`. read: all files of all cgroups of the place that may be
-    concerned. keeps: the cgroups above pods that the enactor keeps from one plan to the next, as a kubelet does.
+    order: with two pods at least; the pod named `broken` does not start ("" if all start). other: an order of the same
+    pods with other values; None for an enactor that changes nothing. resized: a plan that resizes the first pod to
+    `desired`. read: reads all files of all cgroups that may change. keeps: the cgroups above pods that stay from one
+    plan to the next, as with a kubelet.
     """
 
     enactor: Enactor
@@ -46,7 +46,7 @@ class EnactorCase:
 
 
 def check_enactor_contract(factory: Callable[[], AbstractContextManager[EnactorCase]]) -> None:
-    """Hold an adapter to what the port promises; AssertionError says which promise it breaks."""
+    """Check an adapter against the port's promises; AssertionError names the broken one."""
     with factory() as case:
         _promise(case.enactor.setter in _SETTERS, f"the setter is a kubelet or stands in for one: {_SETTERS}")
         before = _texts(case.read())
@@ -95,7 +95,7 @@ def _makes_true(case: EnactorCase, enactment: Enactment, order: Order) -> None:
 
 
 def _holds(case: EnactorCase, enactment: Enactment, plan: Plan) -> None:
-    """Everything of every pod that came up, and all above them, is as it is planned."""
+    """The cgroups of every started pod, and all above them, have the planned values."""
     reading, up = case.read(), [pod for pod in enactment.pods.values() if pod.failure is None]
     ids = {(pod.planned.uid, name): handle.id for pod in up for name, handle in pod.containers.items()}
     found = list(verdict.judge_node(plan, reading, enacted_by=case.enactor.setter))

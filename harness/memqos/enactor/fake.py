@@ -1,6 +1,6 @@
-"""A kubelet in memory: it makes true whatever the engine plans, so it agrees with memqos about everything.
+"""A fake enactor in memory: it writes exactly what the engine plans.
 
-It stands where a real kubelet will: its values are the kubelet's, and no finding about them says anything.
+Its setter is the kubelet, as for a real one; findings about its values prove nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WHY_NOT = {
 
 
 class FakeKubelet:
-    """An enactor on cgroups in memory. broken: names of pods that do not come up.
+    """An enactor on cgroups in memory. broken: names of pods that do not start.
 
     A test may change `cgroups`.
     """
@@ -52,12 +52,12 @@ class FakeKubelet:
         return FakeEnactment(self, self.cgroups, self.broken)
 
     def leftovers(self) -> Sequence[CgroupPath]:
-        """None: what it makes is known to its enactment."""
+        """Always empty."""
         return ()
 
 
 class FakeEnactment:
-    """The cgroups of a plan, in memory; they are made anew for every plan. made: what `clear` removes."""
+    """The cgroups of a plan in memory, new for every plan. made: the cgroups that `clear` removes."""
 
     def __init__(self, kubelet: FakeKubelet, cgroups: FakeCgroups, broken: Sequence[str]) -> None:
         self._kubelet = kubelet
@@ -79,7 +79,7 @@ class FakeEnactment:
             self.make(cgroup, cgroup.path)
 
     def admit(self, order: Order, *, appears: Callable[[PlannedPod], None]) -> Mapping[str, AdmittedPod]:
-        """Have every pod running at once; init containers are not told apart from the others."""
+        """Start all pods at once, with init containers like any others."""
         if order.steering.controls:
             require(self._kubelet, Ability.STEER)
         by_uid = {pod.uid: pod for pod in order.pods}
@@ -111,7 +111,7 @@ class FakeEnactment:
             self.make(pod.cgroup, pod.cgroup.path)
 
     def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
-        """Write everything of the pod and above it at once, then report each step."""
+        """Write the pod's values and those above it at once, then report each step."""
         admitted, planned = self._pods[resize.uid].require(), plan.after.pod(resize.uid)
         for cgroup in (plan.after.node, *plan.after.qos, planned.cgroup):
             self.make(cgroup, cgroup.path)
@@ -122,14 +122,14 @@ class FakeEnactment:
             after(step)
 
     def clear(self) -> None:
-        """Remove what was made."""
+        """Remove all cgroups that it made."""
         for path in reversed(self.made):
             self.cgroups.remove(path)
         self.made.clear()
         self._pods.clear()
 
     def make(self, cgroup: PlannedCgroup, path: CgroupPath) -> None:
-        """Make a cgroup, if it is missing, and write what the plan has for it."""
+        """Make a missing cgroup and write its planned values."""
         if path not in self.cgroups:
             self.made.append(next(one for one in (*reversed(path.ancestors), path) if one not in self.cgroups))
             self.cgroups.make(path)

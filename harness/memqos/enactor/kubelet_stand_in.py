@@ -1,4 +1,4 @@
-"""memqos in the kubelet's place: it makes the cgroups that a kubelet makes, and tells the runtime what one tells it."""
+"""The kubelet stand-in: makes the cgroups that a kubelet makes, and sends the runtime the same requests."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import Container, Pod
 from memqos.runtime.base import Runtime
 
-__all__ = ["KubeletsPlace"]
+__all__ = ["KubeletStandIn"]
 
 STEP_SECONDS = 60.0
 _NO_KUBELET = "memqos is in the kubelet's place: give --kubelet-binary PATH and a CRI runtime"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stepping:
-    """Does one step after another. rewrite: writes these knobs of a pod's cgroup, past systemd if so."""
+class ResizeSteps:
+    """Performs the steps of a resize. rewrite: writes these knobs of a pod's cgroup, directly or through systemd."""
 
     runtime: Runtime
     rewrite: Callable[[PlannedCgroup, bool], None]
 
     def do(self, step: ResizeStep, admitted: AdmittedPod, desired: Pod) -> None:
-        """Take one step towards the pod `desired`. MachineryError for one that fails.
+        """Take one step towards the pod `desired`. MachineryError if it fails.
 
-        Where it is the runtime's refusal of a container's request, the pod has that as `refused`.
+        If the runtime refuses a container's request, the pod's `refused` holds the refusal.
         """
         try:
             self._do(step, admitted, desired)
@@ -75,7 +75,7 @@ class Stepping:
                 start_container(self.runtime, admitted, _container(desired, step), step.message, deadline=deadline)
 
     def _tell(self, step: ResizeStep, admitted: AdmittedPod, deadline: Deadline) -> None:
-        """Tell the runtime of the pod's size; one that does not know the call is no obstacle, as to the kubelet."""
+        """Send the pod's size to the runtime; like the kubelet, ignore a runtime that does not implement the call."""
         assert step.message is not None  # noqa: S101
         assert admitted.sandbox is not None  # noqa: S101
         overhead = admitted.planned.sandbox_overhead
@@ -87,20 +87,20 @@ class Stepping:
 
 
 def _container(pod: Pod, step: ResizeStep) -> Container:
-    """The container of the pod that a step is about."""
+    """The pod's container that a step changes."""
     return next(one for one in pod.all_containers if one.name == step.container)
 
 
 ENFORCE_SECONDS = 120.0
 
 
-class Standing:
+class StandInEnactment:
     """The cgroups and sandboxes of one plan after another.
 
-    A suite puts the same pods on the node under one kubelet after another, and making sandboxes and containers is most
-    of its time. So it may be kept: pod cgroups then get the next plan's values and, unlike a kubelet's, the kernel's
-    defaults for what the next plan leaves alone, so that nothing of the earlier plan is left in them. Sandboxes stay.
-    Containers are made anew, unless the runtime would be asked for exactly the same again for all of their pod.
+    A suite runs the same pods under one kubelet after another, and making sandboxes and containers takes most of its
+    time. So pods are kept from plan to plan. Their cgroups get the next plan's values and, unlike with a kubelet, the
+    kernel's defaults in the files that the next plan leaves alone, so that no old value remains. Sandboxes stay.
+    Containers are replaced unless all requests of their pod are the same as before.
     """
 
     def __init__(self, *, tree: CgroupTree, admission: Admission, name: str) -> None:
@@ -112,8 +112,7 @@ class Standing:
     def bring(self, order: Order) -> None:
         """Bring the node's cgroups to the order's plan.
 
-        Pods that did not come up or have no place in it are removed first, and the containers of those of which the
-        plan asks something else.
+        First removes pods that failed or are not in the plan, and the containers whose requests differ.
         """
         self._bring(order.plan)
 
@@ -123,28 +122,28 @@ class Standing:
         self._admission.remove_containers(
             {uid: pod for uid, pod in self._pods.items() if not _asks_the_same(pod.planned, planned[uid])}
         )
-        renewed = renewing(plan, self._written)
+        renewed = overwriting_plan(plan, self._written)
         self._enforcement.apply(renewed, deadline=Deadline.after(ENFORCE_SECONDS))
         for cgroup in renewed.cgroups():
             self._written[cgroup.path] = self._written.get(cgroup.path, set()) | written_knobs(cgroup)
 
     def admit(self, order: Order, *, appears: Callable[[PlannedPod], None]) -> Mapping[str, AdmittedPod]:
-        """Start every pod of the plan, in what stands of it already; see `Enactment.admit`."""
+        """Start every pod of the plan, reusing what already runs; see `Enactment.admit`."""
         started: dict[str, AdmittedPod] = {}
         for pod in order.plan.pods:
-            # Their cgroups are there since `bring`.
+            # `bring` has made their cgroups.
             appears(pod)
         try:
             self._admission.start(order.plan, order.pods, standing=self._pods, into=started, steering=order.steering)
         finally:
-            # Whatever there is of them has to be removed, and can be used again.
+            # Keep all handles: for the next plan, and for removal.
             self._pods = dict(started)
         return started
 
     def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
-        """Every step in its order, as this kubelet does them."""
+        """Perform every step, in this kubelet's order."""
         admitted = self._pods[resize.uid].require()
-        stepping = Stepping(runtime=self._admission.runtime, rewrite=self._rewrite)
+        stepping = ResizeSteps(runtime=self._admission.runtime, rewrite=self._rewrite)
         for step in resize.steps:
             stepping.do(step, admitted, desired)
             after(step)
@@ -152,12 +151,12 @@ class Standing:
         self._bring(plan.after)
 
     def _rewrite(self, cgroup: PlannedCgroup, past_driver: bool) -> None:
-        """Write these knobs of a pod's cgroup, as a resize does."""
+        """Write these knobs of a pod's cgroup as in a resize."""
         self._enforcement.rewrite(cgroup, past_driver=past_driver, deadline=Deadline.after(ENFORCE_SECONDS))
         self._written[cgroup.path] = self._written.get(cgroup.path, set()) | written_knobs(cgroup)
 
     def reconcile(self, plan: Plan) -> None:
-        """Every pod's cgroup, through the driver."""
+        """Write every pod's cgroup, through the driver."""
         for pod in plan.pods:
             self._rewrite(pod.cgroup, past_driver=False)
 
@@ -167,7 +166,7 @@ class Standing:
         return self._pods
 
     def clear(self) -> None:
-        """Remove everything; the first error is raised when all has been tried."""
+        """Remove everything; raises the first error after an attempt at everything."""
         try:
             self._remove(dict(self._pods))
         finally:
@@ -189,17 +188,17 @@ def _fits(pod: AdmittedPod, planned: PlannedPod | None) -> bool:
 
 
 def _asks_the_same(before: PlannedPod, after: PlannedPod) -> bool:
-    """Whether the runtime was asked for these very containers."""
+    """Whether the runtime got exactly these requests."""
     return [(one.name, one.resources) for one in before.containers] == [
         (one.name, one.resources) for one in after.containers
     ]
 
 
-def renewing(plan: Plan, written: Mapping[CgroupPath, Sequence[Knob] | set[Knob]]) -> Plan:
-    """The plan that, enforced, leaves nothing of what was written before.
+def overwriting_plan(plan: Plan, written: Mapping[CgroupPath, Sequence[Knob] | set[Knob]]) -> Plan:
+    """The plan that, once enforced, leaves no value of an earlier plan.
 
-    A knob that the plan leaves absent and that was written earlier is written with what the plan expects to see there:
-    the kernel's default.
+    For a knob that an earlier plan wrote and this plan leaves absent, it writes the kernel's default, which this plan
+    expects.
     """
 
     def renewed(cgroup: PlannedCgroup) -> PlannedCgroup:
@@ -233,11 +232,10 @@ def _left(expected: Expected) -> bool:
 LOOKING_SECONDS = 60.0
 
 
-class KubeletsPlace:
+class KubeletStandIn:
     """The enactor of a place without a kubelet. parallel: pods that are started at the same time (>= 1).
 
-    layout: where the runtime keeps containers. patience: with the pods that are started, where places of one kind are
-    used one after another.
+    layout: the runtime's cgroup layout. patience: the time limits of starts, shared by machines of one kind.
     """
 
     setter = Setter.MEMQOS
@@ -264,10 +262,10 @@ class KubeletsPlace:
         """EnactorNotAbleError: there is no kubelet."""
         raise not_able(self, Ability.ANSWER)
 
-    def begin(self, name: str) -> Standing:
-        """Nothing yet; the cgroups that come are marked with this name."""
-        return Standing(tree=self._tree, admission=self._admission, name=name)
+    def begin(self, name: str) -> StandInEnactment:
+        """A new enactment; its cgroups are marked with this name."""
+        return StandInEnactment(tree=self._tree, admission=self._admission, name=name)
 
     def leftovers(self) -> Sequence[CgroupPath]:
-        """The cgroups that some memqos made there and did not remove."""
+        """The cgroups that any memqos run made there and did not remove."""
         return find_leftovers(self._tree, deadline=Deadline.after(LOOKING_SECONDS))

@@ -1,6 +1,6 @@
-"""No enactor: where plans are carried out by others, memqos reads what exists, and writes nothing.
+"""The observer: reads pods and cgroups that a real kubelet has made, and writes nothing.
 
-So a recorded node is audited, and a node on which the pods run already.
+Used for audits of recorded nodes and of live nodes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.runtime.base import ContainerHandle
 
-__all__ = ["Nobody"]
+__all__ = ["Observer"]
 
 _WHY_NOT = {
     Ability.STEER: "the workloads already run, and accept no commands.",
@@ -27,10 +27,10 @@ _WHY_NOT = {
 }
 
 
-class Nobody:
-    """Reads only. find: lists the existing containers; called whenever pods are looked for.
+class Observer:
+    """An enactor that only reads. find: lists the existing containers; called for every lookup of pods.
 
-    What is above containers is taken for a kubelet's work.
+    Its setter is the kubelet.
     """
 
     setter = Setter.KUBELET
@@ -39,19 +39,19 @@ class Nobody:
         self._find = find
 
     def why_not(self, ability: Ability) -> str:
-        """What is only read changes by others alone."""
+        """It has no ability."""
         return _WHY_NOT[ability]
 
     def answers(self) -> KubeletAnswers:
         """EnactorNotAbleError: no kubelet is asked."""
         raise not_able(self, Ability.ANSWER)
 
-    def begin(self, name: str) -> Seen:  # noqa: ARG002 - it leaves nothing behind
-        """Nothing was looked for yet."""
-        return Seen(self)
+    def begin(self, name: str) -> ObservedPods:  # noqa: ARG002 - it leaves nothing behind
+        """An enactment without pods so far."""
+        return ObservedPods(self)
 
     def find(self) -> Iterable[ContainerHandle]:
-        """The containers that there are now."""
+        """The containers that exist now."""
         return self._find()
 
     def leftovers(self) -> Sequence[CgroupPath]:
@@ -59,11 +59,11 @@ class Nobody:
         return ()
 
 
-class Seen:
-    """The pods of one plan after another, as far as they are there."""
+class ObservedPods:
+    """The existing pods of one plan after another."""
 
-    def __init__(self, nobody: Nobody) -> None:
-        self._nobody = nobody
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
         self._order: Order | None = None
         self._pods: Mapping[str, AdmittedPod] = {}
 
@@ -73,21 +73,21 @@ class Seen:
         return self._pods
 
     def bring(self, order: Order) -> None:
-        """Nothing: what the plan says is there already, or deviates. EnactorNotAbleError for another kubelet."""
+        """Change nothing. EnactorNotAbleError for another kubelet."""
         if self._order is not None and self._pods and order.kubelet != self._order.kubelet:
-            require(self._nobody, Ability.SUCCEED)
+            require(self._observer, Ability.SUCCEED)
         self._order = order
 
     def admit(self, order: Order, *, appears: Callable[[PlannedPod], None]) -> Mapping[str, AdmittedPod]:
-        """The pods of the plan with the containers that there are of them; one that has none has that as its failure.
+        """The pods of the plan with their existing containers; a pod without any has a failure.
 
-        EnactorNotAbleError for workloads that are to take commands: they run already, and take none.
+        EnactorNotAbleError if workloads must take commands, since the running ones take none.
         """
         if order.steering.controls:
-            require(self._nobody, Ability.STEER)
+            require(self._observer, Ability.STEER)
         by_uid = {pod.uid: pod for pod in order.pods}
         found: dict[str, dict[str, ContainerHandle]] = {}
-        for handle in self._nobody.find():
+        for handle in self._observer.find():
             found.setdefault(handle.sandbox.spec.uid, {})[handle.name] = handle
         self._pods = {
             planned.uid: AdmittedPod(
@@ -108,12 +108,12 @@ class Seen:
         return self._pods
 
     def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:  # noqa: ARG002
-        """EnactorNotAbleError: what made the pod resizes it."""
-        require(self._nobody, Ability.RESIZE)
+        """EnactorNotAbleError: the cluster resizes the pod."""
+        require(self._observer, Ability.RESIZE)
 
     def reconcile(self, plan: Plan) -> None:  # noqa: ARG002
-        """EnactorNotAbleError: what made the pods reconciles them."""
-        require(self._nobody, Ability.RECONCILE)
+        """EnactorNotAbleError: the kubelet writes the pods' cgroups."""
+        require(self._observer, Ability.RECONCILE)
 
     def clear(self) -> None:
         """Forget them."""

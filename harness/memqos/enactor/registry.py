@@ -1,4 +1,4 @@
-"""Enactors by name. One that comes from elsewhere, such as a real kubelet, adds its maker to `ENACTORS`."""
+"""Enactors by name. An enactor of another package adds its maker to `ENACTORS`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.enactor.base import Enactor, Patience
 from memqos.enactor.kubelet.enactor import Kubelet
 from memqos.enactor.kubelet.session import KubeletSession
-from memqos.enactor.kubelet_stand_in import KubeletsPlace
+from memqos.enactor.kubelet_stand_in import KubeletStandIn
 from memqos.engine.cgroup.layout import Layout
 from memqos.errors import UnknownNameError, UsageError
 from memqos.runtime.base import KubeletsRuntime, Runtime
@@ -17,7 +17,7 @@ from memqos.runtime.base import KubeletsRuntime, Runtime
 __all__ = ["ENACTORS", "KUBELET", "MEMQOS", "KubeletAccess", "Maker", "Site", "make_enactor", "require_enactor"]
 
 MEMQOS = "memqos"
-"""The name of memqos in the kubelet's place."""
+"""The name of the kubelet stand-in."""
 
 
 KUBELET = "kubelet"
@@ -41,10 +41,10 @@ class KubeletAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What an enactor works with on one place.
+    """The parts of a machine that an enactor uses.
 
-    layout: where the runtime keeps containers. parallel: pods started at the same time (>= 1). patience: with pods that
-    fail, shared by places of one kind; None starts afresh. kubelet: the kubelet in the machine; None if there is none.
+    layout: the runtime's cgroup layout. parallel: pods started at the same time (>= 1). patience: time limits of
+    starts, shared by machines of one kind; None for new ones. kubelet: the kubelet in the machine, None without one.
     """
 
     runtime: Runtime
@@ -56,7 +56,7 @@ class Site:
 
 
 def _memqos(site: Site) -> Enactor:
-    return KubeletsPlace(
+    return KubeletStandIn(
         runtime=site.runtime, tree=site.tree, layout=site.layout, parallel=site.parallel, patience=site.patience
     )
 
@@ -86,7 +86,7 @@ ENACTORS: dict[str, Maker] = {MEMQOS: _memqos, KUBELET: _kubelet}
 
 
 def require_enactor(name: str) -> None:
-    """UnknownNameError, which lists the names, unless there is an enactor of this name."""
+    """Raise UnknownNameError, which lists the names, unless this name exists."""
     if name not in ENACTORS:
         raise UnknownNameError.of("enactor", name, sorted(ENACTORS), where="enactor")
 

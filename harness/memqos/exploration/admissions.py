@@ -1,4 +1,4 @@
-"""Hypothesis strategies of objects that the API server's admission reads, of resizes, and of nodes that change."""
+"""Hypothesis strategies of objects that admission plugins read, of resizes, and of whole admissions."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from memqos.errors import ManifestError
 from memqos.exploration.amounts import chosen, drawn_bytes, drawn_cpu, once_in
 from memqos.exploration.configurations import configurations, placing
+from memqos.exploration.configured_kubelet import ConfiguredKubelet
 from memqos.exploration.documents import Document
 from memqos.exploration.manifests import ANY_POD, PodShape, manifests
 from memqos.exploration.pods import containers_in, pod_of
-from memqos.exploration.settings import Configured
 from memqos.model.node import CgroupDriver, NodeFacts
 
 __all__ = ["Situation", "admission_objects", "resizes", "situations"]
@@ -24,21 +24,21 @@ _MOST = 1 << 34
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """A node with a kubelet, new pods on it, and the objects that the API server admits them beside.
+    """A node with a kubelet, new pods, and the cluster's objects that the API server admits them with.
 
-    pods, objects: documents as kubectl takes them; pods in the order in which they are admitted.
+    pods, objects: documents as kubectl accepts them; pods in the order of their admission.
     """
 
     node: NodeFacts
     driver: CgroupDriver
-    kubelet: Configured
+    kubelet: ConfiguredKubelet
     pods: Sequence[Document]
     objects: Sequence[Document]
 
 
 @st.composite
 def admission_objects(draw: st.DrawFn) -> list[Document]:
-    """Objects of admission: LimitRange, PriorityClass, RuntimeClass, ResourceQuota; each of them or none."""
+    """Any of LimitRange, PriorityClass, RuntimeClass and ResourceQuota."""
     found: list[Document] = []
     if once_in(draw, 2):
         found.append(_limit_range(draw))
@@ -75,7 +75,7 @@ def _object(version: str, kind: str, **fields: object) -> Document:
 
 @st.composite
 def resizes(draw: st.DrawFn, manifest: Document, shape: PodShape = ANY_POD) -> Document:
-    """The manifest with other amounts of memory and CPU in the places where it has some, of the same QoS class."""
+    """The manifest with other amounts in its existing memory and CPU fields, and with the same QoS class."""
     found = copy.deepcopy(manifest)
     before = pod_of(manifest)
     for container in containers_in(found):
@@ -105,7 +105,7 @@ def resizes(draw: st.DrawFn, manifest: Document, shape: PodShape = ANY_POD) -> D
 def situations(
     draw: st.DrawFn, *, kubernetes: str | None = None, shape: PodShape = ANY_POD, most: int = 4, node: NodeFacts
 ) -> Situation:
-    """A kubelet, the objects of admission, and up to `most` new pods that come one after another.
+    """A kubelet, objects of admission, and up to `most` new pods, admitted one after another.
 
     kubernetes: the release, None for any.
     """

@@ -1,4 +1,4 @@
-"""Hypothesis strategies of amounts: bytes and CPUs, and every spelling that Kubernetes has for them."""
+"""Hypothesis strategies of amounts: bytes and CPUs, in every spelling that Kubernetes accepts."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _OFFSETS = (0, 0, 0, 0, 1, -1)
 _BINARY = ("Ki", "Mi", "Gi", "Ti")
 _DECIMAL = ("k", "M", "G", "T")
 _EIGHTH = 8
-"""Amounts are written with a decimal point where it takes three digits at most: 1.125Gi."""
+"""Amounts get a decimal point if three digits after it suffice: 1.125Gi."""
 
 
 CHOICES = st.integers(0, 255)
-"""An index, to be taken modulo the number of choices: a strategy that is made once is drawn from much faster."""
+"""An index, taken modulo the number of choices: drawing from one prepared strategy is much faster."""
 
 T = TypeVar("T")
 
@@ -39,14 +39,14 @@ _ONE_IN = {count: st.integers(1, count) for count in (2, 3, 4, 5, 6, 16)}
 
 
 def once_in(draw: st.DrawFn, count: int) -> bool:
-    """True once in so many draws (2 to 6, or 16); False when hypothesis shrinks."""
+    """True in one of `count` draws (2 to 6, or 16); False when hypothesis shrinks."""
     return draw(_ONE_IN[count]) == count
 
 
 def drawn_bytes(draw: st.DrawFn, least: int, most: int) -> int:
     """As `byte_counts`."""
     bits = draw(st.integers(least.bit_length(), max(most.bit_length(), least.bit_length())))
-    # Of a wide range hypothesis draws small numbers mostly: each power of two is to come as often as another.
+    # From a wide range hypothesis draws mostly small numbers: drawing the power of two first makes all sizes likely.
     top = 1 << bits >> 1
     count = top + draw(st.integers(0, max(top - 1, 0)))
     count = count - count % chosen(draw, _UNITS) + chosen(draw, _OFFSETS)
@@ -61,7 +61,7 @@ def drawn_cpu(draw: st.DrawFn, least: int, most: int) -> int:
 
 @st.composite
 def byte_counts(draw: st.DrawFn, least: int = 0, most: int = MOST_MEMORY) -> int:
-    """Bytes from `least` to `most`: zero, a few bytes, whole and odd pages, whole MiB, one more or less than these."""
+    """Bytes from `least` to `most`: zero, a few bytes, pages, whole MiB, and one more or less than these."""
     return drawn_bytes(draw, least, most)
 
 
@@ -72,7 +72,7 @@ def cpu_counts(draw: st.DrawFn, least: int = 0, most: int = MOST_CPU) -> int:
 
 
 def spellings(count: int) -> tuple[int | str, ...]:
-    """How a manifest may write this whole amount (>= 0): as a number, or as a text with any suffix that fits."""
+    """All spellings of this whole amount (>= 0) in a manifest: a number, or a string with any exact suffix."""
     return tuple(dict.fromkeys([count, str(count), f"{count}.0", f"{count}e0", f"{count}000m", *_suffixed(count)]))
 
 

@@ -1,4 +1,4 @@
-"""Hypothesis strategies of KubeletConfigurations and of the nodes that kubelets run on."""
+"""Hypothesis strategies of KubeletConfigurations and of nodes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from memqos.exploration.amounts import (
     once_in,
     plainly,
 )
+from memqos.exploration.configured_kubelet import HEAD, ConfiguredKubelet
 from memqos.exploration.documents import Document
-from memqos.exploration.settings import HEAD, Configured
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts, NumaZone
 from memqos.model.quantity import Quantity
 
@@ -62,7 +62,7 @@ def throttling_factors() -> st.SearchStrategy[str]:
 
 @st.composite
 def feature_gates(draw: st.DrawFn, release: str, *, gates: Sequence[Gate] = _SWITCHES) -> dict[str, bool]:
-    """`featureGates` that a kubelet of this release accepts: some of these gates, on or off, none of them locked."""
+    """`featureGates` that a kubelet of this release accepts: some of these gates, on or off, and no locked gate."""
     found: dict[str, bool] = {}
     for _ in range(draw(st.integers(0, 3))):
         gate = chosen(draw, gates)
@@ -98,8 +98,8 @@ def small_node() -> NodeFacts:
 @st.composite
 def configurations(
     draw: st.DrawFn, *, kubernetes: str | None = None, node: NodeFacts | None = None, driver: CgroupDriver | None = None
-) -> Configured:
-    """A kubelet that starts: a release and a KubeletConfiguration which that release accepts on this node.
+) -> ConfiguredKubelet:
+    """A release and a KubeletConfiguration with which a kubelet of that release starts on this node.
 
     kubernetes: the release, None for any. node: None is `small_node`. driver: the kubelet's, None for either.
     """
@@ -107,15 +107,15 @@ def configurations(
     node = node or small_node()
     driver = driver or chosen(draw, tuple(CgroupDriver))
     config: Document = {**HEAD, "cgroupDriver": driver.value, "failSwapOn": False, "failCgroupV1": False}
-    found = Configured(kubernetes=release, config=config)
+    found = ConfiguredKubelet(kubernetes=release, config=config)
     for field, value in _fields(draw, release, node).items():
-        wider = Configured(kubernetes=release, config={**found.config, field: value})
+        wider = ConfiguredKubelet(kubernetes=release, config={**found.config, field: value})
         if _starts(wider, node, driver):
             found = wider
     return found
 
 
-def _starts(configured: Configured, node: NodeFacts, driver: CgroupDriver) -> bool:
+def _starts(configured: ConfiguredKubelet, node: NodeFacts, driver: CgroupDriver) -> bool:
     """Whether a kubelet of this release starts with this configuration."""
     try:
         kubelet = Kubelet.of(node=node, settings=configured.settings, release=configured.kubernetes, driver=driver)
@@ -126,7 +126,7 @@ def _starts(configured: Configured, node: NodeFacts, driver: CgroupDriver) -> bo
 
 
 def _fields(draw: st.DrawFn, release: str, node: NodeFacts) -> Document:
-    """Fields in an order in which one makes the next possible; not each of them fits the release."""
+    """Fields, drawn so that later ones can depend on earlier ones; some may not exist in the release."""
     found: Document = {}
     gates = draw(feature_gates(release))
     if not once_in(draw, 6) and Gate.MEMORY_QOS not in gates:
@@ -184,10 +184,10 @@ def _managers(draw: st.DrawFn) -> Document:
 
 
 @st.composite
-def placing(draw: st.DrawFn, configured: Configured, node: NodeFacts) -> Configured:
-    """The same kubelet with the Memory Manager's policy Static, and what it reserves split over the NUMA nodes.
+def placing(draw: st.DrawFn, configured: ConfiguredKubelet, node: NodeFacts) -> ConfiguredKubelet:
+    """The kubelet with the Memory Manager's policy Static and its reserved memory split over the NUMA nodes.
 
-    itself where the release has no Memory Manager, or its reservation does not fit.
+    The unchanged kubelet if the release has no Memory Manager or the reservation does not fit.
     """
     release = Release.parse(configured.kubernetes)
     if not enabled(Gate.MEMORY_MANAGER, release, configured.settings.feature_gates) or not node.zones:
@@ -207,7 +207,7 @@ def placing(draw: st.DrawFn, configured: Configured, node: NodeFacts) -> Configu
         left -= part
         if part:
             zones.append({"numaNode": zone.id, "limits": {"memory": plainly(part)}})
-    return Configured(
+    return ConfiguredKubelet(
         kubernetes=configured.kubernetes,
         config={**configured.config, "memoryManagerPolicy": "Static", "reservedMemory": zones},
     )

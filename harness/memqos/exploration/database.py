@@ -1,4 +1,4 @@
-"""What was found, kept in a folder: a file for each finding, which a person can read and a team can share."""
+"""The database of findings: a folder with one readable JSON file for each finding, for a team to share."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ MOST_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """An example after which something deviates.
+    """An example with a deviation.
 
-    name: what deviates ("pods-container-memory.min"), and the file's name in a database. finding: its text. expected,
-    observed: the values. known: the listed fault that explains it, "" for none. shrunk: whether no smaller example was
-    found. system: the machine and runtimes it was seen on. beside: whether it needs other pods beside it. seen: how
-    often it was seen in this session. seconds: from the begin of the session to the first sight, and to its smallest.
+    name: what deviates ("pods-container-memory.min"), also the file's name in a database. finding: its text. expected,
+    observed: the values. known: the listed deviation that explains it, "" for none. shrunk: whether shrinking finished.
+    system: the machine and its runtimes. beside: whether it shows only with other pods on the node. seen: how often it
+    was seen in this session. seconds: from the start of the session to the first sight, and to the smallest example.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Found:
         }
 
     def reported(self) -> Document:
-        """As a report has it, with what the session counted."""
+        """The entry of a report: the document with the session's counts."""
         return {
             **self.document(),
             "seen": self.seen,
@@ -81,7 +81,7 @@ class Database:
         self._folder = folder
 
     def keep(self, found: Found) -> Path | None:
-        """Write the finding in the place of an earlier one about the same; UsageError for a folder that takes none."""
+        """Write the finding, replacing an earlier one of the same name; UsageError if the folder is not writable."""
         if self._folder is None:
             return None
         file = self._folder / f"{found.name}.json"
@@ -96,7 +96,7 @@ class Database:
         return file
 
     def load(self) -> Sequence[Found]:
-        """What is kept, by name; UsageError for a file that is no finding."""
+        """The kept findings, sorted by name; UsageError for a file that is not a finding."""
         if self._folder is None or not self._folder.is_dir():
             return ()
         return [load_found(file) for file in sorted(self._folder.glob("*.json"))]
@@ -132,12 +132,12 @@ def load_found(file: Path) -> Found:
 
 
 def name_of_example(example: Example) -> str:
-    """A name for an example of which nothing was found."""
+    """A name for an example without a finding."""
     text = json.dumps(example.document(), sort_keys=True)
     return f"{example.kind}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def name_of(example: Example, finding: Finding) -> str:
-    """What deviates: the same for examples of one fault, as far as the file and its place tell."""
+    """The name of a deviation: kind of example, level and file, so that examples of one fault share it."""
     parts = [example.kind.value, finding.subject.level.value, finding.subject.part, finding.knob]
     return "-".join(filter(None, parts)).replace(" ", "-").replace("/", "-")

@@ -1,4 +1,4 @@
-"""What is drawn and shrunk: manifests, configurations and lifecycles as json.loads gives them."""
+"""The type of drawn and shrunk documents: manifests, configurations and lifecycles as from json.loads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine explored without a machine: a plan, and an audit of the tree that it describes, must agree."""
+"""Exploration without a machine: an audit of the tree that a plan describes must find nothing wrong."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.errors import ExitCode, MemqosError, UsageError
 from memqos.exploration.admissions import Situation, situations
+from memqos.exploration.batches import drawn
 from memqos.exploration.configurations import nodes
 from memqos.exploration.documents import Document
-from memqos.exploration.drawing import drawn
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading, Reading
@@ -37,14 +37,14 @@ _BATCH = 10
 _EVERY = 5.0
 _MOST_LISTED = 5
 _UNSEEN = (NOT_READ, NOT_STARTED, "the file was not read")
-"""Why nothing was observed of a file that the plan's own tree must have."""
+"""Reasons for *not observable* that are wrong here: the plan's own tree contains every file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a situation. files: how many conform. refused: the error of what is refused, "" for nothing.
+    """The result for a situation. files: how many conform. refused: the error if the situation is refused, else "".
 
-    wrong: what is wrong, "" for nothing: a deviation from the plan's own tree, or a fault of the program.
+    wrong: a deviation from the plan's own tree or an exception, "" for none.
     """
 
     files: int = 0
@@ -59,7 +59,7 @@ def judged_situation(situation: Situation) -> Outcome:
         return _judged(situation)
     except MemqosError as error:
         return Outcome(refused=str(error)) if isinstance(error, UsageError) else Outcome(wrong=str(error))
-    except Exception as error:  # noqa: BLE001 - any other exception is what is looked for
+    except Exception as error:  # noqa: BLE001 - any other exception is a fault to report
         where = traceback.extract_tb(error.__traceback__)[-1]
         return Outcome(wrong=f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})")
 
@@ -86,7 +86,7 @@ def _judged(situation: Situation) -> Outcome:
 
 
 def pods_of(situation: Situation) -> Sequence[Pod]:
-    """The pods as an API server gets them, beside the objects of the situation."""
+    """The pods after admission with the situation's objects."""
     found: list[Pod] = []
     objects: list[ClusterObject] = []
     for number, document in enumerate([*situation.objects, *situation.pods]):
@@ -103,7 +103,7 @@ def pods_of(situation: Situation) -> Sequence[Pod]:
 
 
 def tree_of_plan(plan: Plan, pods: Sequence[Pod]) -> RecordedTree:
-    """The recording of a node that holds exactly what is planned."""
+    """A recording of a node with exactly the planned values."""
     cgroups: dict[CgroupPath, CgroupReading] = {}
     containers: list[RecordedContainer] = []
     for cgroup in (plan.node, *plan.qos, *plan.reserved, *(pod.cgroup for pod in plan.pods)):
@@ -133,9 +133,9 @@ def _put(cgroups: dict[CgroupPath, CgroupReading], path: CgroupPath, cgroup: Pla
 
 @dataclass
 class EngineAlone:
-    """Explores situations until the time is over.
+    """Explores situations until a deadline.
 
-    seed: of what is drawn. releases: of kubelets, () for any. until: the end.
+    seed: of the draws. releases: kubelet releases, () for any. until: the deadline.
     """
 
     seed: int
@@ -149,7 +149,7 @@ class EngineAlone:
     seconds: float = 0.0
 
     def run(self, *, told: Callable[[str], None], batches: int | None = None) -> None:
-        """Explore; told: gets a line of progress now and then. batches: how many, None until the time is over."""
+        """Explore. told: receives progress lines. batches: how many, None for all until the deadline."""
         begun = last = SYSTEM_CLOCK.now()
         number = 0
         while not self.until.expired and (batches is None or number < batches):

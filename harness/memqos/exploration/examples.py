@@ -1,4 +1,4 @@
-"""What is tried on a machine, as data: pods under a kubelet, what becomes of them, or a container's lifecycle."""
+"""Examples as data: pods under a kubelet, their resize or a restart of the kubelet, or a container's lifecycle."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 from memqos.catalog.kubelets import KubeletCase
 from memqos.engine.releases.release import Release, Variant
 from memqos.errors import ManifestError, UsageError
+from memqos.exploration.configured_kubelet import ConfiguredKubelet
 from memqos.exploration.documents import Document
 from memqos.exploration.lifecycles import check_lifecycle
 from memqos.exploration.pods import pod_of
-from memqos.exploration.settings import Configured
 
 __all__ = ["Example", "Kind", "example_of", "kubelet_case"]
 
 
 class Kind(StrEnum):
-    """What an example is about.
+    """The kind of an example.
 
-    PODS: pods are admitted. RESIZE: the one pod is resized in place. RESTART: the kubelet comes back with other
+    PODS: pods are admitted. RESIZE: a single pod is resized in place. RESTART: the kubelet restarts with other
     configurations, one after another, while pods run. LIFECYCLE: a container goes through steps.
     """
 
@@ -34,22 +34,22 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """One thing to try.
+    """One experiment.
 
-    kubelet: under which it happens. pods: manifests, in the order of their admission. to: the manifest that the first
-    pod is resized to; None for no resize. then: the kubelets that come after this one. steps: of a lifecycle, whose
-    container is in a pod that asks for nothing.
+    kubelet: the first kubelet. pods: manifests, in the order of their admission. to: the manifest that the first pod is
+    resized to; None for no resize. then: the kubelets after the first one. steps: a lifecycle, whose container runs in
+    a BestEffort pod.
     """
 
-    kubelet: Configured
+    kubelet: ConfiguredKubelet
     pods: Sequence[Document] = ()
     to: Document | None = None
-    then: Sequence[Configured] = ()
+    then: Sequence[ConfiguredKubelet] = ()
     steps: Sequence[Document] = field(default_factory=tuple)
 
     @property
     def kind(self) -> Kind:
-        """What it is about."""
+        """The kind, from the fields that are set."""
         if self.steps:
             return Kind.LIFECYCLE
         if self.to is not None:
@@ -58,7 +58,7 @@ class Example:
 
     @property
     def together(self) -> str:
-        """Examples for which this is the same can be tried beside each other on one machine."""
+        """A key: examples with the same key can run at the same time on one node."""
         own = [_kubelet_document(one) for one in (self.kubelet, *self.then)]
         return json.dumps([self.kind.value, own], sort_keys=True)
 
@@ -72,21 +72,12 @@ class Example:
         if self.steps:
             check_lifecycle(self.steps)
         elif not self.pods:
-            raise UsageError("the example has neither pods nor steps.")
+            raise UsageError("the example has no pods and no steps.")
         if self.to is not None and len(self.pods) > 1:
-            raise UsageError("a resize is of one pod.")
-
-    def is_valid(self) -> bool:
-        """Whether `check` raises nothing."""
-        try:
-            self.check()
-        except (ManifestError, UsageError, TypeError, ValueError, KeyError, AttributeError):
-            # A shrunk document may lack anything.
-            return False
-        return True
+            raise UsageError("an example with a resize has exactly one pod.")
 
     def document(self) -> Document:
-        """As JSON has it: fields that are empty are left out."""
+        """As JSON, without empty fields."""
         found: Document = _kubelet_document(self.kubelet)
         if self.pods:
             found["pods"] = list(self.pods)
@@ -100,7 +91,7 @@ class Example:
 
 
 def example_of(document: Mapping[str, Any], *, where: str = "example") -> Example:
-    """The example of a document; UsageError, naming `where`, for a document that is none."""
+    """The example in a document; UsageError, naming `where`, for any other document."""
     try:
         found = Example(
             kubelet=_configured(document),
@@ -113,13 +104,13 @@ def example_of(document: Mapping[str, Any], *, where: str = "example") -> Exampl
     except ManifestError:
         raise
     except (UsageError, TypeError, ValueError, KeyError, AttributeError) as error:
-        what = error.what if isinstance(error, UsageError) else f"it is not an example of memqos explore ({error})."
+        what = error.what if isinstance(error, UsageError) else f"memqos explore wrote no such example ({error})."
         raise UsageError(what, where=where, next_step="Give a file that memqos explore wrote.") from None
     return found
 
 
-def kubelet_case(configured: Configured) -> KubeletCase:
-    """The kubelet as a node takes it."""
+def kubelet_case(configured: ConfiguredKubelet) -> KubeletCase:
+    """The kubelet as a case for a node."""
     return KubeletCase(
         id=f"v{configured.kubernetes}",
         purpose="",
@@ -129,9 +120,9 @@ def kubelet_case(configured: Configured) -> KubeletCase:
     )
 
 
-def _configured(document: Mapping[str, Any]) -> Configured:
-    return Configured(kubernetes=document["kubernetes"], config=dict(document["config"]))
+def _configured(document: Mapping[str, Any]) -> ConfiguredKubelet:
+    return ConfiguredKubelet(kubernetes=document["kubernetes"], config=dict(document["config"]))
 
 
-def _kubelet_document(one: Configured) -> Document:
+def _kubelet_document(one: ConfiguredKubelet) -> Document:
     return {"kubernetes": one.kubernetes, "config": one.config}

@@ -1,4 +1,4 @@
-"""What a container goes through, as data: steps that a runtime takes, one after another."""
+"""Container lifecycles as data: the steps that a runtime is asked for, one after another."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["Verb", "check_lifecycle", "is_node_wide", "resources_of", "verb_of"]
 
 
 class Verb(StrEnum):
-    """A step of a lifecycle: what is done, and with which request.
+    """A step of a lifecycle.
 
-    CREATE: make the container of this request; the first step. START: start it; without, the first step that is no
-    update starts it. UPDATE: change it by this request. EXEC: run a program in it. STATS: ask for its stats and its
-    status. RESTART: kill it, and make it anew of the first request. RELOAD: systemctl daemon-reload.
+    CREATE: create the container with this request; always the first step. START: start it; without this step the first
+    step that is not an update starts it. UPDATE: update it with this request. EXEC: run a program in it. STATS: get its
+    stats and status. RESTART: kill it and create it again with the first request. RELOAD: systemctl daemon-reload.
     """
 
     CREATE = "create"
@@ -30,11 +30,11 @@ class Verb(StrEnum):
 
 
 NODE_WIDE = frozenset({Verb.RELOAD})
-"""Steps that all containers of the machine go through."""
+"""Steps that affect all containers of the machine."""
 
 
 def verb_of(step: Mapping[str, Any]) -> tuple[Verb, Mapping[str, Any]]:
-    """What a step does, and its request; UsageError for what is no step."""
+    """A step's verb and request; UsageError for anything else."""
     try:
         [(name, request)] = step.items()
         verb = Verb(name)
@@ -47,23 +47,23 @@ def verb_of(step: Mapping[str, Any]) -> tuple[Verb, Mapping[str, Any]]:
 
 
 def check_lifecycle(steps: Sequence[Mapping[str, Any]]) -> None:
-    """UsageError for steps that no container can go through."""
+    """Raise UsageError for an impossible order of steps."""
     verbs = [verb_of(step)[0] for step in steps]
     if verbs[:1] != [Verb.CREATE] or Verb.CREATE in verbs[1:]:
-        raise UsageError("the first step creates the container, and no other does.", where="lifecycle")
+        raise UsageError("the first step must create the container, and no later step may.", where="lifecycle")
     if Verb.START in verbs and (verbs.count(Verb.START) > 1 or {*verbs[1 : verbs.index(Verb.START)]} - {Verb.UPDATE}):
-        raise UsageError("a container is started once, and only updates may come before.", where="lifecycle")
+        raise UsageError("a container is started once, and only updates may come before that.", where="lifecycle")
     for step in steps:
         resources_of(verb_of(step)[1])
 
 
 def is_node_wide(steps: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a step concerns all containers of the machine, so that others must not go through theirs meanwhile."""
+    """Whether a step affects all containers of the machine, so that no other lifecycle may run meanwhile."""
     return any(verb_of(step)[0] in NODE_WIDE for step in steps)
 
 
 def resources_of(request: Mapping[str, Any]) -> ContainerResources:
-    """The message of a request; UsageError for a field that CRI has not."""
+    """The CRI message of a request; UsageError for a field that CRI does not define."""
     pages = request.get("hugepage_limits", {})
     try:
         return ContainerResources(**{**request, "hugepage_limits": tuple(dict(pages).items())})

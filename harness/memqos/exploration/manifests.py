@@ -1,4 +1,4 @@
-"""Hypothesis strategies of Pod manifests, as documents that kubectl takes, and of the pods in them."""
+"""Hypothesis strategies of Pod manifests, as documents that kubectl accepts, and of their pods."""
 
 from __future__ import annotations
 
@@ -27,19 +27,18 @@ __all__ = ["ANY_POD", "RUNNABLE", "PodShape", "manifests", "pods", "pods_togethe
 
 IMAGE = "memqos.local/memload:1"
 SECONDS = "2"
-"""How long an init container runs: long enough to be read while it does."""
+"""An init container's program: it runs long enough for its cgroup to be read."""
 _HUGE = 2 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodShape:
-    """What drawn pods may have.
+    """Bounds of drawn pods.
 
-    containers, init: the most app containers (>= 1) and the most init containers (>= 0) of a pod. sidecars, overhead,
-    pod_level, huge_pages: whether there are any. spelled: whether amounts have all spellings, and not one. fractions:
-    whether there are amounts that are no whole bytes. memory, cpu: the largest amounts in bytes and thousandths.
-    least_limit, least_quota: the smallest limits of memory and CPU; a limit of 0, which is none, is drawn only where
-    they are 0.
+    containers, init: the most app containers (>= 1) and init containers (>= 0) of a pod. sidecars, overhead, pod_level,
+    huge_pages: whether pods may have them. spelled: whether amounts vary in spelling. fractions: whether amounts may
+    have fractions of a byte. memory, cpu: the largest amounts, in bytes and thousandths of a CPU. least_limit,
+    least_quota: the smallest memory and CPU limits; 0, which means no limit, is drawn only if they are 0.
     """
 
     containers: int = 3
@@ -58,19 +57,19 @@ class PodShape:
 
 ANY_POD = PodShape()
 RUNNABLE = PodShape(least_limit=32 * MIB, least_quota=500, huge_pages=False)
-"""Pods whose containers start on a machine: a limit has to hold a runtime's own process while it makes a container."""
+"""Pods whose containers start on a machine: a limit has room for the runtime's own process during creation."""
 
 
 @st.composite
 def resource_lists(draw: st.DrawFn, shape: PodShape = ANY_POD) -> Document:
-    """`resources` of a container: nothing, requests, limits or both, equal or not, with zeros; {} for nothing."""
+    """`resources` of a container: requests, limits, both (equal or not) or none ({}), including zeros."""
     return _resources(draw, shape)
 
 
 def _resources(draw: st.DrawFn, shape: PodShape) -> Document:
     found: Document = {"requests": {}, "limits": {}}
     if once_in(draw, 4):
-        # Guaranteed if all containers are: both limits, and the requests equal to them or left to their default.
+        # A container of a Guaranteed pod: both limits, and requests that equal them or default to them.
         amounts = {
             "cpu": _amount(draw, shape, "cpu", drawn_cpu(draw, max(shape.least_quota, 1), shape.cpu)),
             "memory": _amount(draw, shape, "memory", drawn_bytes(draw, max(shape.least_limit, 1), shape.memory)),
@@ -87,7 +86,7 @@ def _resources(draw: st.DrawFn, shape: PodShape) -> Document:
 
 
 def _put(draw: st.DrawFn, found: Document, name: str, shape: PodShape) -> None:
-    """A request, a limit, both or neither of one resource; a request is never above its limit."""
+    """Add a request, a limit, both or neither of one resource; a request never exceeds its limit."""
     of_memory = name == "memory"
     least, most = (shape.least_limit, shape.memory) if of_memory else (shape.least_quota, shape.cpu)
     counts = drawn_bytes if of_memory else drawn_cpu
@@ -105,14 +104,14 @@ def _amount(draw: st.DrawFn, shape: PodShape, name: str, count: int, *, whole: b
 
 
 def _bytes(draw: st.DrawFn, shape: PodShape, count: int, *, whole: bool = False) -> int | str:
-    """Bytes as a manifest writes them. whole: not a part of a byte less, which another amount would not cover."""
+    """Bytes in a manifest's spelling. whole: without fractions of a byte, so that sums still cover it."""
     if shape.fractions and not whole and count and once_in(draw, 16):
         return chosen(draw, [f"{count - 1}.5", f"{count * 1000 - 1}m", f"{count - 1}.000000001"])
     return drawn_spelling(draw, count, plain=not shape.spelled)
 
 
 def _container(draw: st.DrawFn, name: str, shape: PodShape, *, policy: str = "", init: bool = False) -> Document:
-    """A container. policy: its restartPolicy, "Always" for a sidecar; "" for none. init: whether it ends by itself."""
+    """A container. policy: its restartPolicy, "Always" for a sidecar, "" for none. init: whether its program ends."""
     found: Document = {
         "name": name,
         "image": IMAGE,
@@ -145,7 +144,7 @@ def manifests(draw: st.DrawFn, shape: PodShape = ANY_POD, *, name: str = "p") ->
 
 
 def _overhead(draw: st.DrawFn, shape: PodShape) -> Document:
-    """`overhead`: memory, CPU or both, zero too."""
+    """`overhead` of memory, CPU or both, including zero."""
     found: Document = {}
     which = chosen(draw, (("memory",), ("cpu",), ("memory", "cpu")))
     if "memory" in which:
@@ -156,7 +155,7 @@ def _overhead(draw: st.DrawFn, shape: PodShape) -> Document:
 
 
 def _put_pod_level(draw: st.DrawFn, manifest: Document, shape: PodShape) -> None:
-    """`spec.resources` that cover what the containers have; none where that is more than the largest amounts."""
+    """Add `spec.resources` that cover the containers' sums; none if those exceed the largest amounts."""
     pod = pod_of(manifest)
     found: Document = {"requests": {}, "limits": {}}
     for name, most, least in (("memory", shape.memory, shape.least_limit), ("cpu", shape.cpu, shape.least_quota)):
@@ -191,7 +190,7 @@ def pods(shape: PodShape = ANY_POD, *, name: str = "p") -> st.SearchStrategy[Pod
 
 
 def pods_together(least: int = 1, most: int = 3, shape: PodShape = ANY_POD) -> st.SearchStrategy[tuple[Pod, ...]]:
-    """Several pods of one node, with names and uids of their own."""
+    """Several pods of one node, with distinct names and uids."""
     return st.integers(least, most).flatmap(
         lambda count: st.tuples(*(pods(shape, name=f"p{number}") for number in range(count)))
     )

@@ -1,4 +1,4 @@
-"""The pod of a manifest that is a document."""
+"""The pod in a manifest that is a document."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["containers_in", "pod_of", "shape_of_pod"]
 
 
 def pod_of(manifest: Document, *, uid: str = "") -> Pod:
-    """The pod of a manifest as the API server stores it. uid: "" for one that its name decides.
+    """The pod of a manifest as the API server stores it. uid: "" derives it from the name.
 
     Raises ManifestError, as `load_pods` does.
     """
@@ -35,7 +35,7 @@ def containers_in(manifest: Document) -> Sequence[Document]:
 
 
 def shape_of_pod(manifest: Document) -> list[object]:
-    """What makes a pod another kind of case than another: its fields without their amounts."""
+    """The shape of a pod: its fields without their amounts. Pods of different shapes count as different cases."""
     return [
         sorted(manifest["spec"].keys() & {"overhead", "resources"}),
         [

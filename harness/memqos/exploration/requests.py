@@ -1,4 +1,4 @@
-"""Hypothesis strategies of what is asked of a runtime directly: requests of CRI, and lifecycles of a container."""
+"""Hypothesis strategies of CRI requests and of container lifecycles."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from memqos.model.cri import ContainerResources
 __all__ = ["cri_requests", "lifecycles", "requests"]
 
 LEAST_LIMIT = 32 * MIB
-"""A limit that a container starts under."""
+"""The least memory limit with which a container starts, in bytes."""
 LEAST_HIGH = 48 * MIB
-"""A memory.high that does not slow down a runtime's own process while it makes a container."""
+"""The least memory.high that does not throttle the runtime's own process during creation, in bytes."""
 _MOST_PROTECTED = 1 << 36
 _PERIODS = (100_000, 50_000, 10_000, 200_000)
 _ZONES = ("", "", "0", "1", "0-1")
@@ -26,10 +26,10 @@ _ZONES = ("", "", "0", "1", "0-1")
 def requests(
     draw: st.DrawFn, *, least_limit: int = LEAST_LIMIT, zones: Sequence[str] = _ZONES, update: bool = False
 ) -> Document:
-    """A request of CRI LinuxContainerResources that a runtime accepts, as a document; {} asks for nothing.
+    """Valid CRI LinuxContainerResources as a document; {} is an empty request.
 
-    least_limit: the smallest memory limit. zones: lists of NUMA nodes and CPUs, "" for none. update: whether a
-    container that runs is updated, whose limit may not go below what it uses, and whose oom_score_adj stays.
+    least_limit: the smallest memory limit. zones: lists of NUMA nodes and CPUs, "" for none. update: whether it updates
+    a running container: the limit then stays above its usage, and oom_score_adj is not set.
     """
     found: Document = {}
     if not once_in(draw, 3):
@@ -67,7 +67,7 @@ def _unified(draw: st.DrawFn) -> Document:
 
 
 def cri_requests(*, update: bool = False) -> st.SearchStrategy[ContainerResources]:
-    """The messages of such requests."""
+    """The CRI messages of `requests`."""
     return requests(update=update).map(resources_of)
 
 
@@ -76,9 +76,9 @@ _USUAL = (Verb.EXEC, Verb.STATS, Verb.RESTART, Verb.UPDATE, Verb.UPDATE, Verb.UP
 
 @st.composite
 def lifecycles(draw: st.DrawFn, *, most: int = 5, node_wide: bool = True) -> list[Document]:
-    """What a container goes through, as a list of steps; the first creates it.
+    """A container's lifecycle as a list of steps; the first creates it.
 
-    most: steps after the first. node_wide: whether there are steps that concern the whole machine.
+    most: the number of later steps. node_wide: whether to include steps that affect the whole machine.
     """
     steps: list[Document] = [{Verb.CREATE.value: draw(requests())}]
     count = draw(st.integers(0, most))

@@ -1,4 +1,4 @@
-"""A session: batches of examples judged one after another, and what goes wrong shrunk and kept."""
+"""A session: judges batches of examples one after another, and shrinks and keeps those that deviate."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from memqos.engine.plan import Level
 from memqos.errors import MachineryError
 from memqos.exploration.database import Database, Found, name_of
 from memqos.exploration.examples import Example, Kind
-from memqos.exploration.judging import Tried
+from memqos.exploration.judge import ExampleResult
 from memqos.exploration.pods import shape_of_pod
-from memqos.exploration.shrinking import Shrinking
+from memqos.exploration.shrinker import Shrinker
 
-__all__ = ["Counts", "Session", "Tries", "shape_of"]
+__all__ = ["Counts", "ExampleRunner", "Session", "shape_of"]
 
 Known = Callable[[Finding, Kind], Finding]
-"""The finding as known if it is listed for what runs on the machine."""
+"""Marks a finding as known if it is listed for the machine's versions."""
 
 KNOWN = "known"
 _FAILURES = 3
-"""Batches in a row that fail as a whole before the machine is taken to be broken."""
+"""This many batches that fail as a whole in a row mean a broken machine."""
 
 
-class Tries(Protocol):
-    """What tries examples: a `Judge`, or one on two machines."""
+class ExampleRunner(Protocol):
+    """Runs and judges examples: a `Judge`, or a comparison of two machines."""
 
-    def try_all(self, examples: Sequence[Example], *, alone: bool = False) -> Sequence[Tried]:
-        """What comes of each, in their order."""
+    def try_all(self, examples: Sequence[Example], *, alone: bool = False) -> Sequence[ExampleResult]:
+        """The result of each example, in order."""
         ...
 
 
-class Draws(Protocol):
+class ExampleSource(Protocol):
     """What draws examples."""
 
     def batch(self, number: int) -> Sequence[Example]:
@@ -47,11 +47,11 @@ class Draws(Protocol):
 
 @dataclass(slots=True)
 class Counts:
-    """What a session did so far.
+    """A session's counts so far.
 
-    examples, pods, containers: tried and judged. files: findings that observed something. shapes: distinct ones.
-    skipped: why examples were not tried, and how many. troubles: what did not come up, and how often. known: listed
-    faults that showed, and how often. seconds: since it began; judging: of them without the shrinking.
+    examples, pods, containers: run and judged. files: findings with an observed value. shapes: distinct shapes of
+    examples. skipped: examples that did not run, by reason. troubles: what did not start, by error. known: listed
+    deviations that showed. seconds: since the start; judging: those without the shrinking.
     """
 
     examples: Counter[str] = field(default_factory=Counter)
@@ -67,12 +67,12 @@ class Counts:
 
     @property
     def rate(self) -> float:
-        """Containers judged in a minute of judging."""
+        """Containers judged per minute, without the time for shrinking."""
         return self.containers / self.judging * 60 if self.judging else 0.0
 
 
 class Session:
-    """Explores until its time is over; `counts` and `found` have what it gathered at any moment.
+    """Explores until a deadline; `counts` and `found` hold the results so far at any moment.
 
     draws: gives examples. tries: judges them. known: marks listed deviations. system: the machine's runtimes, for
     findings. told: called after each batch and each finding.
@@ -80,8 +80,8 @@ class Session:
 
     def __init__(
         self,
-        draws: Draws,
-        tries: Tries,
+        draws: ExampleSource,
+        tries: ExampleRunner,
         *,
         until: Deadline,
         database: Database | None = None,
@@ -105,7 +105,7 @@ class Session:
         self.doing = ""
 
     def run(self, *, batches: int | None = None) -> None:
-        """Explore until the time is over, or for this many batches. MachineryError if the machine is broken."""
+        """Explore until the deadline, or for this many batches. MachineryError if the machine is broken."""
         self._replay(self._database.load())
         failures, count = 0, 0
         while not self._until.expired and (batches is None or count < batches):
@@ -129,7 +129,7 @@ class Session:
             self._told(self)
 
     def replay(self, kept: Found) -> bool:
-        """Try one example again, without shrinking it: whether the same deviates, or anything if it is a bare one."""
+        """Run one example again without shrinking; True if the same deviates (anything, without a finding)."""
         [tried] = self._tries.try_all([kept.example], alone=True)
         self._count(tried)
         for finding in self._marked([*tried.findings, *tried.above], kept.example.kind):
@@ -138,10 +138,10 @@ class Session:
                 self.found[name] = self._found(name, kept.example, finding)
         return bool(self.found) if not kept.finding else kept.name in self.found
 
-    # ---- what is judged
+    # ---- batches
 
     def _replay(self, kept: Sequence[Found]) -> None:
-        """The examples of the database come first; one that is not the smallest yet is shrunk on."""
+        """Run the database's examples first; continue to shrink those whose shrinking had not finished."""
         for one in kept:
             if self._until.expired:
                 return
@@ -153,7 +153,7 @@ class Session:
                 self.gone.append(one.name)
             self._told(self)
 
-    def _note(self, tried: Sequence[Tried], *, shrunk: bool = False) -> None:
+    def _note(self, tried: Sequence[ExampleResult], *, shrunk: bool = False) -> None:
         for one in tried:
             self._count(one)
         for one in tried:
@@ -163,7 +163,7 @@ class Session:
             beside = [one.example for one in tried if not one.skipped]
             self._pursue_all(first, self._marked(first.above, first.example.kind), beside, shrunk=shrunk)
 
-    def _count(self, one: Tried) -> None:
+    def _count(self, one: ExampleResult) -> None:
         counts = self.counts
         if one.skipped:
             counts.skipped[_without_names(one.skipped)] += 1
@@ -178,12 +178,12 @@ class Session:
             counts.troubles[_without_names(one.trouble)] += 1
 
     def _marked(self, findings: Iterable[Finding], kind: Kind) -> list[Finding]:
-        """The deviations; of them those that are listed as known."""
+        """The deviations, with the listed ones marked as known."""
         deviating = [one for one in findings if one.verdict is Verdict.DEVIATES]
         return [self._known(one, kind) for one in deviating]
 
     def _pursue_all(
-        self, tried: Tried, findings: Sequence[Finding], beside: Sequence[Example], *, shrunk: bool
+        self, tried: ExampleResult, findings: Sequence[Finding], beside: Sequence[Example], *, shrunk: bool
     ) -> None:
         for finding in findings:
             if finding.verdict is Verdict.KNOWN:
@@ -196,10 +196,10 @@ class Session:
                 continue
             self._pursue(name, finding, beside, shrunk=shrunk)
 
-    # ---- what goes wrong
+    # ---- deviations
 
     def _pursue(self, name: str, finding: Finding, beside: Sequence[Example], *, shrunk: bool) -> None:
-        """Keep a deviation as it was seen, shrink it, and keep the smallest."""
+        """Keep a deviation, shrink its example, and keep the smallest one."""
         whole = together(beside)
         self._keep(self._found(name, whole, finding))
         self._told(self)
@@ -223,7 +223,7 @@ class Session:
         def keep(example: Example) -> None:
             self._keep(dataclasses.replace(self.found[name], example=example))
 
-        shrinking = Shrinking(wrong, is_over=lambda: self._until.expired, keep=keep)
+        shrinking = Shrinker(wrong, is_over=lambda: self._until.expired, keep=keep)
         smallest = shrinking.shrink(whole)
         [last] = self._tries.try_all([smallest], alone=True)
         seen = self._same(last, name)
@@ -242,8 +242,8 @@ class Session:
         )
         self._told(self)
 
-    def _same(self, tried: Tried, name: str) -> Finding | None:
-        """The finding of this name, if it deviates here too."""
+    def _same(self, tried: ExampleResult, name: str) -> Finding | None:
+        """The deviation of this name; None without one."""
         for finding in self._marked([*tried.findings, *tried.above], tried.example.kind):
             if finding.verdict is Verdict.DEVIATES and name_of(tried.example, finding) == name:
                 return finding
@@ -270,7 +270,7 @@ class Session:
 
 
 def together(examples: Sequence[Example]) -> Example:
-    """Examples of the same kubelet as one, whose pods come beside each other."""
+    """Examples of the same kubelet as one example with all their pods."""
     first, *others = examples
     if not others:
         return first
@@ -283,7 +283,7 @@ def together(examples: Sequence[Example]) -> Example:
 
 
 def shape_of(example: Example) -> str:
-    """What makes an example another kind of case than another: its fields without their amounts."""
+    """The shape of an example: its fields without their amounts."""
     pods = [shape_of_pod(manifest) for manifest in example.pods]
     steps = [
         [verb, sorted(request), sorted(request.get("unified", {}))]
@@ -295,5 +295,5 @@ def shape_of(example: Example) -> str:
 
 
 def _without_names(text: str) -> str:
-    """A text without the numbers in it, so that equal reasons are counted together."""
+    """A text without its numbers, so that equal reasons are counted together."""
     return "".join("#" if letter.isdigit() else letter for letter in text)[:200]

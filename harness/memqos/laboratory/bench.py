@@ -38,9 +38,9 @@ _OF_RUNS = frozenset(
 
 
 class Bench:
-    """A machine with one runtime, until the context of `lab` ends.
+    """A machine with one runtime, open until the context of `lab` ends.
 
-    results: the folder that keeps the evidence: machines/ for the machine, populations/ for each admission.
+    results: the folder of the evidence: machines/ for the machine, populations/ for each admission.
     """
 
     def __init__(self, station: Station, settings: Settings, *, results: Path) -> None:
@@ -52,7 +52,7 @@ class Bench:
 
     @property
     def node(self) -> NodeUnderTest:
-        """The node with all verbs of tests: watch pods, resize them, restart the kubelet."""
+        """The node, for everything else that tests do: watch pods, resize them, restart the kubelet."""
         return self._station.node
 
     def admit(
@@ -64,7 +64,7 @@ class Bench:
         overrides: Sequence[str] = (),
         variant: str = Variant.SHIPPED.value,
     ) -> Population:
-        """Admit pods as a kubelet of this release would, in place of those of an earlier call, and read their cgroups.
+        """Remove an earlier call's pods, admit these as a kubelet of this release does, and read their cgroups.
 
         pods: a manifest's path, a `Pod`, or several of them. kubernetes: "1.36". kubelet_config: the path of a
         KubeletConfiguration; None is an empty one. overrides: fields on top of it, as "featureGates.MemoryQoS=true".
@@ -74,7 +74,7 @@ class Bench:
         """
         wanted = _pods_in(pods)
         kubelet = _kubelet(kubernetes, kubelet_config, overrides, variant)
-        self.node.plan(wanted, kubelet)  # raises for what this kubelet refuses, while the earlier pods still run
+        self.node.plan(wanted, kubelet)  # raises if this kubelet refuses a pod, while the earlier pods still run
         self.clear()
         self._admissions += 1
         folder = Folder(self.results / "populations" / slug(f"{self._admissions}-{kubelet.id}"), shared=True)
@@ -88,8 +88,8 @@ class Bench:
     def judge(self, population: Population) -> Sequence[Finding]:
         """Read all cgroups again, and give a finding for every control file of node, QoS classes, pods and containers.
 
-        A deviation that is listed for the versions that run here is *known*. MachineryError for a pod that did not come
-        up, unless the runtime refused a request that it must accept: that is a finding.
+        A deviation that is listed for these runtime versions is *known*. Raises MachineryError for a pod that did not
+        start, unless the runtime refused a valid request, which is a finding.
         """
         reading = self.node.read(population)
         self._station.log.reading(reading)
@@ -101,11 +101,11 @@ class Bench:
         return tuple(known_or_not(one, claim, self._station, self._settings.known) for claim, one in found)
 
     def capture(self, folder: str | Path) -> None:
-        """Gather what explains a failure in this folder: kernel log, serial console, requests and readings."""
+        """Copy the evidence of a failure into this folder: kernel log, serial console, requests and readings."""
         self._station.capture(Path(folder))
 
     def clear(self) -> None:
-        """Remove the pods of the last admission; with none there is nothing to do."""
+        """Remove the pods of the last admission, if any."""
         self._pods.close()
 
 
@@ -119,16 +119,16 @@ def lab(
     notices: Notices | None = None,
     **settings: object,
 ) -> Iterator[Bench]:
-    """Boot a machine of this profile with this runtime, and lend it as a bench; all is gone when the context ends.
+    """Boot a machine of this profile with this runtime as a bench, and delete it when the context ends.
 
-    enactor: the name of what carries out plans; "memqos" writes what a kubelet would. results: a folder for the
-    evidence; None keeps none after the context. notices: receives progress; None prints to standard error. settings:
-    those of `memqos run` that describe the machine, in Python's spelling, such as `driver="cgroupfs"`,
+    enactor: what carries out plans; "memqos" writes a kubelet's values itself. results: a folder for the evidence;
+    None discards it at the end. notices: receives progress; None prints to standard error. settings: the options of
+    `memqos run` that describe the machine, with Python's spelling, such as `driver="cgroupfs"`,
     `topology="big"`, `runtime_binary="./my-runc"` or `target="ssh://root@node7"`. Environment variables and settings
     files are not read.
 
-    Raises UsageError for a wrong setting, EnvironmentNotAbleError for what this host lacks, MachineryError for what
-    failed. An interrupt ends the context as any exception does.
+    Raises UsageError for a wrong setting, EnvironmentNotAbleError for something that this host lacks, MachineryError
+    for a failure of the machine. An interrupt ends the context like any exception.
     """
     require_enactor(enactor)
     chosen = _settings({**settings, "profile": profile, "runtime": runtime})
@@ -158,17 +158,17 @@ def lab(
 
 
 class Disposal:
-    """At the end pods stay on a machine that is deleted, and are removed from a machine that stays."""
+    """Removes pods at the end from a machine that stays; a machine that is deleted takes its pods along."""
 
     def __init__(self) -> None:
         self.ends = False
 
     def leaves(self, place: Place) -> bool:
-        """Whether pods stay: the machine is about to end with them, or does not answer."""
+        """Whether pods stay, because the machine is about to be deleted or does not answer."""
         return (self.ends and place.is_disposable) or not place.condition.is_usable
 
     def lingers(self) -> bool:
-        """Pods are removed when the next ones come."""
+        """Whether pods stay until the next ones are admitted."""
         return False
 
     def closes(self, place: Place, folder: Folder) -> None:

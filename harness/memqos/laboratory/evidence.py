@@ -1,4 +1,4 @@
-"""Evidence on disk: folders, the sink of one case, the log of one machine, and what explains a failure."""
+"""Evidence on disk: folders, the sink of one case, the log of one machine, and the capture of a failure."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _CAPTURE_SECONDS = 20.0
 _SHARED = ("plan.json", "readings.jsonl", "requests.jsonl", "series.jsonl", "workloads.jsonl")
 
 LONGEST = 64 << 10
-"""A longer file is only named, not kept: no manifest is so long."""
+"""Bytes. A longer file is named but not kept: it is not a manifest."""
 
 _ORIGIN = re.compile(r"^(?P<file>.+?\.(?:ya?ml|json)):\d+(?:[ ,].*)?$")
 
 
 class Folder:
-    """A folder of evidence; it is made with its first file. Lines are flushed, so that a kill loses none.
+    """A folder of evidence, made with its first file. Every line is flushed, so that a kill loses none.
 
-    shared: whether many tests use it, and it does not change meanwhile.
+    shared: whether several tests refer to it; its files do not change then.
     """
 
     def __init__(self, path: Path, *, shared: bool = False) -> None:
@@ -51,12 +51,12 @@ class Folder:
         self._is_closed = False
 
     def close(self) -> None:
-        """Accept nothing more: only a thread on an abandoned machine still writes, next to the following attempt."""
+        """Ignore later writes: they come from a thread on an abandoned machine while the next attempt runs."""
         with self._lock:
             self._is_closed = True
 
     def clear(self) -> None:
-        """Remove the leftovers of an attempt that does not count."""
+        """Remove the files of an attempt that does not count."""
         shutil.rmtree(self.path, ignore_errors=True)
 
     def write(self, name: str, value: object) -> None:
@@ -89,7 +89,7 @@ def _compact(value: object) -> str:
 
 @contextlib.contextmanager
 def _kept(file: Path) -> Iterator[None]:
-    """Turn a write that the host refuses into an error of the tree: it says nothing about the system under test."""
+    """Turn the host's refusal of a write into an environment error, as it says nothing about the system under test."""
     try:
         yield
     except OSError as error:
@@ -100,14 +100,14 @@ def _kept(file: Path) -> Iterator[None]:
 class Sink:
     """Takes the evidence of one case, scene or population, and writes each piece to its folder at once.
 
-    What was written stays, whatever becomes of the machine.
+    Written files survive any failure of the machine.
     """
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
 
     def plan(self, plan: Plan, *, requested: PlannedCgroup | None = None) -> None:
-        """Keep a plan and the manifests that it was made of; with a requested container, the plan alone."""
+        """Keep a plan and its manifests; for a plan with a requested container, only the plan."""
         document = plan_document(plan)
         if requested is not None:
             document["cgroups"].append(cgroup_document(requested))
@@ -135,10 +135,9 @@ class Sink:
 class MachineLog:
     """The recorder of one machine: hands each piece of evidence to the sink of the case that it belongs to.
 
-    A case passes its sink along with its context (`to`): to what it calls, and to the threads in which its work goes on
-    (`memqos.threads`), even if they end after the case. Outside of any case, evidence goes to the sink that the machine
-    is lent to (`lent`), and otherwise to the machine's own, `own`.
-    timing, overhead: of the whole machine.
+    A case's sink is a context variable (`to`): functions and threads (`memqos.threads`) that the case starts inherit
+    it, even if they end after the case. Outside of any case, evidence goes to the sink of the current borrower
+    (`lent`), or else to the machine's own sink, `own`. timing, overhead: of the whole machine.
     """
 
     def __init__(self, own: Sink) -> None:
@@ -155,17 +154,17 @@ class MachineLog:
 
     @contextlib.contextmanager
     def to(self, sink: Sink) -> Iterator[None]:
-        """What this context does goes to this sink, unless to one that is passed along later and not left yet."""
+        """Send this context's evidence to this sink; an inner `to` takes precedence."""
         self._passed.set((*self._passed.get(), sink))
         try:
             yield
         finally:
-            # A module's fixture may be left after the test's in which it was first asked for.
+            # A module's fixture may end after the test that requested it first.
             self._passed.set(tuple(one for one in self._passed.get() if one is not sink))
 
     @contextlib.contextmanager
     def lent(self, sink: Sink) -> Iterator[None]:
-        """Until the context ends, this sink takes what belongs to no case, from any thread and any context."""
+        """Until the context ends, send evidence that belongs to no case to this sink, from any thread and context."""
         self._lent.append(sink)
         try:
             yield
@@ -181,7 +180,7 @@ class MachineLog:
         self.sink.reading(reading)
 
     def weight(self, weight: Weight) -> None:
-        """Keep the memory that the runtime itself takes."""
+        """Keep the memory use of the runtime itself."""
         self.overhead = weight.document()
 
     def look(self, look: Look) -> None:
@@ -205,8 +204,8 @@ class MachineLog:
 def capture(place: Place, folder: Folder, *, used: Folder) -> None:
     """Gather a failure's evidence in the test's own folder.
 
-    used: where the evidence of the population that was tested has been going; its files are shared, not copied, where
-    the file system can. What the machine cannot say any more is named in the file instead.
+    used: the evidence folder of the tested population; its files are hard-linked where the file system allows it. If
+    the machine no longer answers, the file holds the error instead.
     """
     sources = place.evidence
     kept_in = used if used.shared else folder
@@ -236,7 +235,7 @@ def _share(source: Path, place: Path) -> None:
 
 
 def manifests_text(plan: Json) -> str:
-    """The files that a plan's document names as origins, each once behind its name; "" if none of them is there."""
+    """The manifest files that a plan's document names as origins, each once after its name; "" if none exists."""
     files = dict.fromkeys(found["file"] for origin in _origins(plan) if (found := _ORIGIN.match(origin)))
     return "---\n".join(text for text in map(_text, map(Path, files)) if text)
 

@@ -1,6 +1,6 @@
 """What a bundle records about the host: its hardware, and the versions of the packages that a run uses.
 
-Apart from the stations: pytest's plugin imports this in every project, and must not load what machines need.
+Separate from `station`: the pytest plugin imports this in every project and must not load the code for machines.
 """
 
 from __future__ import annotations

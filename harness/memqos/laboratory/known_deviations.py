@@ -1,6 +1,6 @@
-"""Known deviations on a station: those of vm/known.toml and of further lists, matched with what runs there.
+"""Known deviations on a station: vm/known.toml and further lists, matched with the station's runtime versions.
 
-Apart from the stations: pytest's plugin imports this in every project, and must not load what machines need.
+Separate from `station`: the pytest plugin imports this in every project and must not load the code for machines.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["known_deviations", "known_fault_or_not", "known_or_not"]
 
 @lru_cache(maxsize=1)
 def known_deviations(lists: tuple[Path, ...] = ()) -> tuple[KnownDeviation, ...]:
-    """The shipped list and these; errors are as of `memqos.known.load_all`."""
+    """The entries of the shipped list and of these lists; errors as `memqos.known.load_all`."""
     return load_all([data_root() / "vm" / "known.toml", *lists])
 
 
 def known_or_not(finding: Finding, claim: str, station: Station | None, lists: tuple[Path, ...] = ()) -> Finding:
-    """The finding of a claim on this station, as known if the list has it for the versions that run there.
+    """The finding, marked as known if a list has it for this claim and the station's versions.
 
-    claim: its id, as "values/pod". station: None matches nothing. Errors are as of `known_deviations`.
+    claim: an id such as "values/pod". station: None matches no entry. Errors as `known_deviations`.
     """
     listed = [entry for entry in known_deviations(lists) if entry.fits(finding, claim)]
     if station is None or not listed:
@@ -41,10 +41,9 @@ def known_or_not(finding: Finding, claim: str, station: Station | None, lists: t
 def known_fault_or_not(
     finding: Finding, chapters: Collection[str], station: Station, lists: tuple[Path, ...] = ()
 ) -> Finding:
-    """The finding as known if a claim of one of these chapters has such a deviation listed for what runs there.
+    """The finding, marked as known if a list has the file for a claim of these chapters and the station's versions.
 
-    It is for findings of no claim, such as those about random pods: the same file deviates by the same fault. Errors
-    are as of `known_deviations`.
+    For findings without a claim, such as those about random pods. Errors as `known_deviations`.
     """
     runtimes = runtimes_told(station.runtimes, kernel=station.node.facts.kernel)
     for entry in known_deviations(lists):

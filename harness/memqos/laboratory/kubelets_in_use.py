@@ -1,4 +1,4 @@
-"""The kubelets of a run: those of the catalog, or of the user's configurations, in the releases that are asked for."""
+"""The kubelets of a run: those of the catalog, or the user's configurations, in the requested releases."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ __all__ = ["kubelets_in_use"]
 
 
 def kubelets_in_use(settings: Settings) -> tuple[KubeletCase, ...]:
-    """The kubelets that the run's cases are about, in the catalog's order.
+    """The kubelets of the run's cases, in the catalog's order.
 
-    A kubelet under test has one release, and does what it does: cases of documented or drafted rules are left out. A
-    configuration of the user's is a case in each release that is asked for.
+    A real kubelet under test has one release and the shipped rules, so cases of the documented and draft variants are
+    left out. A configuration of the user's makes one case for each requested release.
 
-    Raises UsageError where the binary's release is not one of those asked for, or a configuration comes without any;
-    UnfitFileError for a binary that is no kubelet.
+    Raises UsageError if the binary's release was not requested, or if a configuration comes without a release;
+    UnfitFileError for a binary that is not a kubelet.
     """
     releases, where = settings.kubernetes, settings.origins["kubernetes"]
     if settings.kubelet_binary is not None:
         own = str(Release.of(kubelet_version(settings.kubelet_binary)))
         if releases and own not in {str(Release.of(one)) for one in releases}:
             raise UsageError(
-                f"the kubelet is one of {own}, and not of {', '.join(releases)}.",
+                f"the kubelet's release is {own}, not {', '.join(releases)}.",
                 where=where,
                 next_step=f"Leave out --kubernetes, or give {own}.",
             )
         releases, where = (own,), settings.origins["kubelet_binary"]
     if settings.kubelet_config and not releases:
         raise UsageError(
-            "a kubelet's configuration is judged by the rules of a release, and none is given.",
+            "a kubelet configuration needs a Kubernetes release, and none is given.",
             where=settings.origins["kubelet_config"],
             next_step="Give --kubernetes X.Y or --kubelet-binary PATH.",
         )
@@ -48,7 +48,7 @@ def kubelets_in_use(settings: Settings) -> tuple[KubeletCase, ...]:
 
 
 def _own_cases(settings: Settings, releases: tuple[str, ...]) -> list[KubeletCase]:
-    """One for each configuration of the user's in each release, by the file's name."""
+    """A case for each of the user's configurations in each release, named after the file."""
     return [
         KubeletCase(
             id=f"v{Release.of(release)}-{file.stem}",

@@ -1,9 +1,9 @@
-"""Stations: a machine with one of its runtimes, the node made of both, and the folder of its evidence.
+"""Stations: a machine with one of its runtimes, its node, and the folder of its evidence.
 
-One machine can have several runtimes. Each of them gets its own station, one after another, with its own number,
-so that their evidence stays separate.
+A machine can have several runtimes. Each gets its own station, one after another, with its own number, so that their
+evidence stays separate.
 
-The runtimes of a machine by name and version, as they report it or as the user states it.
+Also the name and version of a machine's runtimes, as they report them or as the user states them.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class RuntimesInUse:
 
     @property
     def doubt(self) -> str:
-        """What is unknown and therefore not expected, as a note with its remedy; "" if everything is known."""
+        """A note on what is not observable because a version is unknown, with its remedy; "" if all is known."""
         runtimes = self.runtimes
         unmodelled = [] if runtimes.cri.modelled else [f"{self.shown[0]}: {judged_by(runtimes.cri)}"]
         if not runtimes.oci.modelled:
@@ -128,9 +128,9 @@ class RuntimesInUse:
 
 
 def runtimes_in_use(said: RuntimeVersion, offer: OfferedRuntime, settings: Settings) -> RuntimesInUse:
-    """A place's report about one of its runtimes, which the user may override.
+    """The runtimes as the place reports them, with the user's overrides.
 
-    For a file that replaces the OCI runtime, the version that the file reports counts, never that of the replaced one.
+    If a file replaces the OCI runtime, the file's own version counts.
     """
     asked, oci = oci_runtime(offer.name), offer.oci
     name, version = oci.name, oci.version
@@ -225,11 +225,11 @@ class Station:
 
 
 class Stations:
-    """Opens the stations of one process. results: the folder that keeps their evidence, each below machines/ID.
+    """Opens the stations of one process. results: the folder of their evidence, each below machines/ID.
 
-    builds: the SHA-256, when the run began, of each file that the user gave, by its path. worker: the prefix of station
-    ids. address: the name of the host if it is not the run's, else "". facts: corrects what a machine reports
-    about itself. enactor: the name of what carries out plans, see `enactor.registry`.
+    builds: the SHA-256 of each file that the user gave, by path, taken when the run began. worker: the prefix of
+    station ids. address: the host's name if it is not the run's, else "". facts: corrections of a machine's own facts.
+    enactor: the name of what carries out plans, see `enactor.registry`.
     """
 
     def __init__(
@@ -255,12 +255,12 @@ class Stations:
         self._facts = facts
         self._places = Places(settings, progress=notices, builds=builds)
         self._patience: dict[SystemKey, Patience] = {}
-        """After several pods in a row failed on a system, a pod there gets one attempt instead of all."""
+        """By system: after several failed pods in a row, a pod gets one attempt instead of all."""
         self._count = 0
 
     @contextlib.contextmanager
     def opened(self, key: SystemKey) -> Iterator[Station]:
-        """A station on a machine of its own; both are gone when the context ends. Errors as of `Places.opened`."""
+        """A station on its own machine; both end with the context. Errors as `Places.opened`."""
         station_id, began = self._next_id(), SYSTEM_CLOCK.now()
         folder = self._folder(station_id)
         with self._places.opened(key, folder=folder.path) as place, contextlib.ExitStack() as stack:
@@ -271,14 +271,14 @@ class Stations:
 
     @contextlib.contextmanager
     def turned(self, station: Station, key: SystemKey) -> Iterator[Station]:
-        """A station of another system on this one's machine, which outlives it."""
+        """A station of another system on the machine of this one; the machine stays open."""
         station_id = self._next_id()
         with self._connected(key, station.place, station_id, same_machine_as=station.first) as turned:
             self._notices.line(f"{station_id}: {key}, on the machine of {station.id}")
             yield turned
 
     def are_of_one_machine(self, one: SystemKey, other: SystemKey) -> bool:
-        """Whether a machine with the one system also has the other."""
+        """Whether one machine has both systems."""
         return one.place == other.place and self._places.are_of_one(one, other)
 
     @contextlib.contextmanager

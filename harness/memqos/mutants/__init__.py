@@ -1,1 +1,1 @@
-"""Systems made wrong on purpose: which claims notice each of them, and whether they name the right file."""
+"""Mutants: systems made wrong on purpose, to check that a claim notices each and names the right file."""

@@ -1,7 +1,7 @@
-"""Claims about behaviour without a run of pytest: the suites' tests are called as functions.
+"""Runs claims about behaviour without pytest, by calling the suites' tests as functions.
 
-A test of a suite is given the plugin's fixtures by name. Here each gets a plain value, and the fixtures of a suite's
-own module are called in the same way. A test's own claim alone is looked at, as when it is the only one selected.
+A test gets plain values in place of the plugin's fixtures; fixtures of its own module are called the same way. Only the
+test's own claim counts, as if it were the only one selected.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from memqos.catalog.data import data_root
 from memqos.engine.answer.finding import Finding
 from memqos.errors import NonconformanceError, UnknownNameError
 
-__all__ = ["behaviour_findings", "proving"]
+__all__ = ["behaviour_findings", "suite_test_of"]
 
 Function = Callable[..., Any]
 
 
 @dataclass
-class Settled:
-    """In the place of `qos_evidence`: keeps the findings that a test settles, and nothing else."""
+class SettledFindings:
+    """Replaces the fixture `qos_evidence`: keeps the findings that a test settles."""
 
     findings: list[Finding] = field(default_factory=list)
 
     def settle(self, *findings: Finding | Iterable[Finding]) -> None:
-        """Keep them; the test ends after this call."""
+        """Keep the findings; the test ends after this call."""
         self.findings += [one for group in findings for one in ([group] if isinstance(group, Finding) else group)]
 
     def attach(self, name: str, value: object) -> None:
@@ -55,7 +55,7 @@ def _module(file: Path) -> ModuleType:
     return module
 
 
-def proving(claim: str) -> Function:
+def suite_test_of(claim: str) -> Function:
     """The first test of the suites that proves a claim; UnknownNameError if none does."""
     for module in _modules(claim.partition("/")[0]):
         for name, function in inspect.getmembers(module, inspect.isfunction):
@@ -70,12 +70,12 @@ def _marked(function: Function, name: str) -> tuple[str, ...]:
 
 
 def behaviour_findings(claim: str, node: Any, kubelets: Mapping[str, Any], catalogue: Any) -> list[Finding]:
-    """What the test of a claim settles on a node; what it settled until it found that it cannot be observed.
+    """The findings that the test of a claim settles on a node, also those before it became not observable.
 
-    kubelets: those of the catalogue, by id. catalogue: gives `pod` and `kubelet` by name.
+    kubelets: the catalogue's, by id. catalogue: gives `pod` and `kubelet` by name.
     """
-    function = proving(claim)
-    settled = Settled()
+    function = suite_test_of(claim)
+    settled = SettledFindings()
     kubelet = next((kubelets[name] for name in _marked(function, "kubelet") if name in kubelets), None)
     given = {
         "qos_node": node,
@@ -92,13 +92,13 @@ def behaviour_findings(claim: str, node: Any, kubelets: Mapping[str, Any], catal
 
 
 def _scene(claim: str) -> Callable[..., contextlib.AbstractContextManager[SimpleNamespace]]:
-    """In the place of `qos_scene`: only what this claim looks at happens."""
+    """Replaces the fixture `qos_scene`: runs only the parts that this claim needs."""
     shown = SimpleNamespace(shows=lambda *asked: claim in asked)
     return lambda *_: contextlib.nullcontext(shown)
 
 
 def _called(function: Function, given: dict[str, Any], stack: contextlib.ExitStack) -> Any:
-    """A test or a fixture with the values and the fixtures of its module that it asks for, by name."""
+    """Call a test or fixture with the values and module fixtures that its parameters name."""
     own = inspect.unwrap(function)
     values = {}
     for name in inspect.signature(own).parameters:

@@ -1,7 +1,7 @@
-"""Which cases can notice a mutant, by what each of them passes through and reads; the cheapest first.
+"""Selects the cases that can notice a mutant, from the verbs that each case uses and the files that it reads.
 
-A case of a request reads every file of its container, of the container beside it, of their pod and above. So it notices
-a change that alters one of its requests, and a write after a verb that it passes through.
+A case of a request reads every file of its container, of the neighbouring container, of their pod and above. So it
+notices a fault that changes one of its requests, or a write after a verb that it uses. The cheapest cases come first.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from memqos.model.knob import Knob
 from memqos.mutants.programs.oci_runtime import changed
 from memqos.mutants.table import Level, Mutant, OciFault
 
-__all__ = ["LATER", "Noticing", "passes"]
+__all__ = ["LATER", "CaseChoice", "verbs_of_case"]
 
 LATER = "later"
-"""What a case passes through that looks at a container again some seconds after its last request."""
+"""The word for a case that reads a container again some seconds after its last request."""
 OF_VALUES = ("values/node", "values/qos-class", "values/pod")
 """The claims about what an enactor writes."""
 _VALUES_OF = {
@@ -65,21 +65,21 @@ _OF_VERBS: Mapping[str, tuple[frozenset[str], float]] = {
     "driver": (frozenset({"RuntimeConfig"}), 1),
     "limited_below_use": (frozenset({"update", "oom"}), 7),
 }
-"""By the verb of a claim what its case passes through, and about how many seconds it takes."""
+"""By the verb of a claim, the verbs and words of its case, and about how many seconds it takes."""
 
 
-def passes(case: Case, request: AnyRequestCase | None) -> frozenset[str]:
-    """What a case passes through: verbs of OCI runtimes, and words of _OF_VERBS. Empty for what is no case here."""
+def verbs_of_case(case: Case, request: AnyRequestCase | None) -> frozenset[str]:
+    """The OCI runtime verbs and the words of _OF_VERBS that a case uses; empty for other cases."""
     if case.kind is CaseKind.REQUEST and request is not None:
         return _BASE | ({"update"} if request.updates else set()) | ({LATER} if request.later else set())
     return _OF_VERBS.get(case.asks.verb, (frozenset(), 0.0))[0]
 
 
 @dataclass(frozen=True)
-class Noticing:
-    """The cases of all claims, and what each asks for. runtimes: those that translate requests.
+class CaseChoice:
+    """Selects cases for mutants. runtimes: the models that translate requests.
 
-    cases: by claim id. requests: all of the catalogue, by name. patient: whether cases are tried that wait for seconds.
+    cases: by claim id. requests: the whole catalogue, by name. patient: whether to include cases that wait for seconds.
     """
 
     cases: Mapping[str, Case]
@@ -88,9 +88,9 @@ class Noticing:
     patient: bool = True
 
     def candidates(self, mutant: Mutant) -> Sequence[Case]:
-        """The cases that are tried, cheapest first, or those of its claims in their order.
+        """The cases for a mutant: those of its claims, in their order, or else the cheapest first.
 
-        UnknownNameError for a claim that does not exist or has no case that can be tried.
+        UnknownNameError for a claim that does not exist or has no case here.
         """
         if mutant.claims:
             return [self._named(name, mutant) for name in mutant.claims]
@@ -110,7 +110,7 @@ class Noticing:
         return self.cases[name]
 
     def _cost(self, case: Case) -> tuple[float, bool]:
-        """About how many seconds a case takes; those of the default run go first among equals."""
+        """The sort key of a case: about how many seconds it takes, then whether the default run has it."""
         request = self.request_of(case)
         if case.kind is CaseKind.REQUEST and request is not None:
             seconds = 1 + 0.5 * len(request.updates) + (12 if request.later else 0)
@@ -119,15 +119,15 @@ class Noticing:
         return seconds, not case.claim.default
 
     def request_of(self, case: Case) -> AnyRequestCase | None:
-        """What a case asks for; None if nothing."""
+        """The request of a case; None without one."""
         return self.requests.get(case.asks.request)
 
     def _notices(self, fault: OciFault, case: Case) -> bool:
         request = self.request_of(case)
-        passed = passes(case, request)
+        passed = verbs_of_case(case, request)
         if request is None or request.refused or not passed & set(fault.on) or fault.sandbox:
             return False
-        # A mutant that is about refusals names its claims.
+        # A mutant about refusals names its claims in its row.
         if case.claim.kind is ClaimKind.REFUSAL or case.claim.chapter == "refusal":
             return False
         if (LATER in passed and not self.patient) or ((fault.late or fault.loop) and LATER not in passed):
@@ -136,7 +136,7 @@ class Noticing:
         return (number is None or len(request.updates) >= number) and self._shows_in(fault, request, passed)
 
     def _shows_in(self, fault: OciFault, request: AnyRequestCase, passed: frozenset[str]) -> bool:
-        """Whether the requests, or the files after them, are others than without the fault."""
+        """Whether the fault changes the requests or the resulting files."""
         documents = list(self._documents(request, passed & set(fault.on)))
         if fault.only.requires and not any(_has_all(one, fault.only.requires) for one in documents):
             return False
@@ -188,7 +188,7 @@ def _alters_score(fault: OciFault, score: int) -> bool:
 
 
 def _shows(file: str, text: str, case: AnyRequestCase) -> bool:
-    """Whether this text in a file is another one than it has without the write, as far as the request tells."""
+    """Whether this text differs from the file's value without the write, as far as the request determines it."""
     default = str(Knob(file).kernel_default) if file in list(Knob) else ""
     return text != default or file in _asked_files(case)
 
@@ -209,7 +209,7 @@ _FILES = {
 
 
 def _asked_files(case: AnyRequestCase) -> frozenset[str]:
-    """The control files that the last request for each of them sets to another value than the kernel's default."""
+    """The control files to which the requests give another value than the kernel's default."""
     found: dict[str, str] = {}
     for request in case.requests:
         words = getattr(request, "resources", request)

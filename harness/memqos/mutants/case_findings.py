@@ -1,4 +1,4 @@
-"""What claims find on a node, one case at a time, without pytest."""
+"""Runs the cases of claims on a node without pytest, one at a time, and returns their findings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["OF_TESTS", "findings_of"]
 def findings_of(
     asking: Requests, case: Case, requests: Mapping[str, AnyRequestCase], over_limit: Pod
 ) -> Sequence[Finding]:
-    """The findings of a case; of a container that was not in its cgroup the one with which it ended.
+    """The findings of a case; for a container outside its cgroup, the finding that ended the case.
 
     over_limit: the pod whose program exceeds its limit, for the claim about OOM events.
     """
@@ -36,14 +36,14 @@ def _of_data(asking: Requests, case: Case, requests: Mapping[str, AnyRequestCase
     if case.kind is CaseKind.REQUEST:
         return asking.judge(requests[case.asks.request])
 
-    def in_words_of_cri(name: str) -> RequestCase:
+    def cri_request(name: str) -> RequestCase:
         found = requests.get(name)
         if not isinstance(found, RequestCase):
             raise UnknownNameError.of("request in CRI's words", name, sorted(requests), where=case.claim.id)
         return found
 
     kind: type[Life | Conversation] = Life if case.asks.verb in verbs_of(Life) else Conversation
-    return perform(kind(asking), case.asks, in_words_of_cri)
+    return perform(kind(asking), case.asks, cri_request)
 
 
 def _stats(asking: Requests, _: Case, requests: Mapping[str, AnyRequestCase], __: Pod) -> Sequence[Finding]:
@@ -60,4 +60,4 @@ OF_TESTS: Mapping[str, Callable[[Requests, Case, Mapping[str, AnyRequestCase], P
     "oci/stats-agree": _stats,
     "oci/oom-event": _oom_event,
 }
-"""The claims whose cases are tests of the suites with one call each."""
+"""The claims whose test in the suites consists of one call."""

@@ -1,6 +1,6 @@
-"""CRI servers that are wrong: a proxy between memqos and a machine's server, and the same over the fake runtime.
+"""Wrong CRI servers: a proxy in front of a machine's server, and the same faults over the fake runtime.
 
-Both do the same with messages, as JSON with CRI's own field names.
+Both change messages as JSON with CRI's own field names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerState, 
 from memqos.runtime.fake import FakeRuntime
 from memqos.runtime.proto import cri_pb2
 
-__all__ = ["WrongServer", "plant_server", "proxied"]
+__all__ = ["WrongServer", "open_proxy", "plant_server"]
 
 _SERVICE = "/runtime.v1.RuntimeService/"
 _MOST_BYTES = (("grpc.max_receive_message_length", 64 << 20), ("grpc.max_send_message_length", 64 << 20))
@@ -38,11 +38,11 @@ Json = dict[str, Any]
 
 
 class RefusedCallError(Exception):
-    """The server answers with an error; the text is its details."""
+    """The wrong server's error; its text is the gRPC status's details."""
 
 
 class WrongServer:
-    """What a server does wrong while a mutant is tried. fault: now; None is right."""
+    """Holds the fault of a server, another for each mutant. fault: the current one; None for a right server."""
 
     def __init__(self) -> None:
         self.fault: CriFault | None = None
@@ -50,16 +50,16 @@ class WrongServer:
         self._first: Json | None = None
         self._containers: list[str] = []
 
-    def becomes(self, fault: CriFault | None) -> None:
-        """Be wrong in this way from now on."""
+    def set_fault(self, fault: CriFault | None) -> None:
+        """Set the fault for the calls from now on."""
         self.fault, self._calls, self._first = fault, 0, None
 
-    def is_wrong_in(self, method: str) -> bool:
-        """Whether calls of this method have to be understood."""
+    def concerns(self, method: str) -> bool:
+        """Whether the fault needs the messages of this method."""
         return method == "CreateContainer" or (self.fault is not None and self.fault.method == method)
 
     def answer(self, method: str, request: Json, passes_on: Callable[[Json], Json]) -> Json:
-        """The reply to a call. passes_on: has the right server answer. Raises RefusedCallError."""
+        """The reply to a call. passes_on: calls the right server. Raises RefusedCallError."""
         fault = self.fault
         if fault is None or fault.method != method:
             return self._seen(method, passes_on(request))
@@ -93,8 +93,8 @@ class WrongServer:
 
 
 @contextlib.contextmanager
-def proxied(socket: Path, server: WrongServer) -> Iterator[Path]:
-    """A socket on which a server answers as the one behind this socket does, but for what it does wrong."""
+def open_proxy(socket: Path, server: WrongServer) -> Iterator[Path]:
+    """A socket with a proxy to the CRI server on this socket; the proxy adds the fault."""
     with tempfile.TemporaryDirectory(prefix="memqos-cri-") as folder, contextlib.ExitStack() as stack:
         options = (("grpc.default_authority", "localhost"), *_MOST_BYTES)
         channel = stack.enter_context(grpc.insecure_channel(f"unix:{socket}", options=options))
@@ -108,7 +108,7 @@ def proxied(socket: Path, server: WrongServer) -> Iterator[Path]:
 
 
 class _Handlers(grpc.GenericRpcHandler):
-    """One handler for every method, which passes bytes on unless the method is wrong."""
+    """Handles every method; verbs_of_case bytes on unchanged unless the fault concerns the method."""
 
     def __init__(self, channel: grpc.Channel, server: WrongServer) -> None:
         self._channel, self._server = channel, server
@@ -132,7 +132,7 @@ class _Handlers(grpc.GenericRpcHandler):
         return grpc.unary_unary_rpc_method_handler(answer)
 
     def _answered(self, method: str, data: bytes, call: Callable[[bytes], bytes]) -> bytes:
-        if not self._server.is_wrong_in(method):
+        if not self._server.concerns(method):
             return call(data)
         asked, told = getattr(cri_pb2, f"{method}Request"), getattr(cri_pb2, f"{method}Response")
 
@@ -144,7 +144,7 @@ class _Handlers(grpc.GenericRpcHandler):
 
 
 def _message(document: Json, message: Message) -> bytes:
-    """The bytes of a message; a field that the faults made up is left out."""
+    """The bytes of a message, without fields that CRI does not define."""
     ParseDict(document, message, ignore_unknown_fields=True)
     return message.SerializeToString()
 
@@ -153,14 +153,14 @@ def _message(document: Json, message: Message) -> bytes:
 
 
 def plant_server(runtime: FakeRuntime, server: WrongServer) -> None:
-    """Let this fake answer as the server does."""
-    planted = _Planted(runtime, server)
+    """Add the switch's faults to this fake runtime."""
+    planted = _FaultyRuntime(runtime, server)
     for name in ("create", "update", "status", "stats", "sandbox_stats", "exec", "update_sandbox"):
         setattr(runtime, name, getattr(planted, name))
 
 
-class _Planted:
-    """The methods of the fake that a fault can be about."""
+class _FaultyRuntime:
+    """The methods of the fake that a fault can change."""
 
     def __init__(self, runtime: FakeRuntime, server: WrongServer) -> None:
         self._server = server

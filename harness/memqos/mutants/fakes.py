@@ -1,4 +1,4 @@
-"""Mutants in memory: the fake runtime, or the enactor over it, is made wrong anew for each."""
+"""Mutants in memory: each gets a new fake runtime, or a new enactor over it, with its fault."""
 
 from __future__ import annotations
 
@@ -11,78 +11,76 @@ from memqos.engine.translate.versions import BUNDLES, TRIXIE, RuntimeName, Runti
 from memqos.model.node import CgroupDriver
 from memqos.mutants import cri_server, in_memory
 from memqos.mutants.cri_server import WrongServer
-from memqos.mutants.enforcing import Switch
-from memqos.mutants.rigs import Catalogue, UnderAsking, UnderPlan, unlisted
+from memqos.mutants.rigs import Catalogue, PlanUnderMutant, RequestsUnderMutant, unmarked
 from memqos.mutants.table import Mutant, PlanFault
-from memqos.mutants.trial import Tried
+from memqos.mutants.trial import SystemUnderMutant
+from memqos.mutants.wrong_enactor import Switch
 from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
 from memqos.node.node_under_test import NodeUnderTest
 from memqos.place.fake import FakePlace
 
-__all__ = ["FakeRig", "imitated"]
-
-FAKE = "fake"
+__all__ = ["FakeRig", "imitated_traits"]
 
 
-def imitated(runtime: str) -> Runtimes:
-    """What the fake imitates for a runtime's name: "containerd+crun", "oci:runc"."""
+def imitated_traits(runtime: str) -> Runtimes:
+    """The traits that the fake imitates for a runtime's name: "containerd+crun", "oci:runc"."""
     oci = TRIXIE.oci if runtime.endswith("runc") else traits_of(RuntimeName.CRUN, "1.21")
     return Runtimes(cri=BUNDLES if runtime.startswith("oci:") else TRIXIE.cri, oci=oci)
 
 
 class FakeRig:
-    """A rig in memory. runtime: whose likeness it is."""
+    """A rig in memory. runtime: the name of the imitated_traits runtime."""
 
     lanes = 1
 
     def __init__(self, runtime: str, driver: CgroupDriver, catalogue: Catalogue) -> None:
         self.name = f"fake of {runtime}"
         self._runtime, self._driver, self._catalogue = runtime, driver, catalogue
-        self._runtimes = imitated(runtime)
+        self._runtimes = imitated_traits(runtime)
         self._switch = Switch(catalogue.kubelets)
-        self.noticing = catalogue.noticing(self._runtimes, patient=False)
+        self.case_choice = catalogue.case_choice(self._runtimes, patient=False)
         self._plain, _ = self._node(None)
 
     def why_not(self, mutant: Mutant) -> str:
-        """What the fakes, or this runtime, have not."""
+        """Why this mutant cannot run on the fakes or this runtime; "" if it can."""
         if mutant.runtimes and not any(fnmatch.fnmatch(self._runtime, one) for one in mutant.runtimes):
             return f"it is about {' and '.join(mutant.runtimes)}"
         if mutant.driver not in {"", str(self._driver)}:
             return f"it is about the {mutant.driver} driver"
         if not mutant.fake or mutant.machine is not None:
-            return "the fakes cannot be wrong in this way"
+            return "the fakes do not have this fault"
         if mutant.cri is not None and self._runtime.startswith("oci:"):
             return "no CRI server is above the runtime"
         return in_memory.why_not(mutant.oci) if mutant.oci is not None else ""
 
     def lacks(self, claim: Claim) -> str:
-        """As the node says it."""
+        """As `Rig.lacks` of the node."""
         return next((why for need in claim.needs if (why := self._plain.why_not(need))), "")
 
-    def is_alone(self, mutant: Mutant) -> bool:  # noqa: ARG002 - each has a node of its own
+    def is_exclusive(self, mutant: Mutant) -> bool:  # noqa: ARG002 - each has a node of its own
         """None is."""
         return False
 
     @contextlib.contextmanager
-    def under(self, mutant: Mutant | None, lane: int) -> Iterator[Tried]:  # noqa: ARG002
+    def under(self, mutant: Mutant | None, lane: int) -> Iterator[SystemUnderMutant]:  # noqa: ARG002
         """A node in memory, made for the mutant."""
         own_pod = mutant is not None and mutant.own_pod
         node, plant = self._node(mutant, at_once=own_pod)
         if mutant is not None and mutant.plan is not None:
             self._switch.fault = mutant.plan
             try:
-                yield UnderPlan(node, mutant.plan, self._catalogue, unlisted)
+                yield PlanUnderMutant(node, mutant.plan, self._catalogue, unmarked)
             finally:
                 self._switch.fault = PlanFault()
             return
         pod, kubelet = self._catalogue.pod("best-effort"), self._catalogue.kubelet("v1.36-none")
         with node.asking_each([pod], kubelet) as [asking]:
             plant()
-            yield UnderAsking(asking, self._catalogue, unlisted)
+            yield RequestsUnderMutant(asking, self._catalogue, unmarked)
 
     def _node(self, mutant: Mutant | None, *, at_once: bool = True) -> tuple[NodeUnderTest, Callable[[], None]]:
-        """A new node, and what makes its runtime wrong; at_once: it is wrong already."""
+        """A new node and the switch for its fault; at_once: set the fault right away."""
         place = FakePlace(runtimes=self._runtimes)
         runtime = place.runtime(self._driver)
 
@@ -90,7 +88,7 @@ class FakeRig:
             if mutant is not None and mutant.oci is not None:
                 in_memory.plant_runtime(runtime, place.cgroups, mutant.oci)
             elif mutant is not None and mutant.cri is not None:
-                server.becomes(mutant.cri)
+                server.set_fault(mutant.cri)
 
         server = WrongServer()
         if mutant is not None and mutant.cri is not None:

@@ -1,4 +1,4 @@
-"""Faults of OCI runtimes in the fake runtime: what it is given and what it writes is changed as by the program."""
+"""Faults of OCI runtimes in the fake runtime: changes its requests and writes as the program in a machine does."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from memqos.runtime.fake_cgroups import FakeCgroups
 __all__ = ["plant_runtime", "why_not"]
 
 _VERBS = {"StartContainer": "create", "UpdateContainerResources": "update", "update": "update"}
-"""The verb of an OCI runtime that a method of the fake amounts to; its start also creates."""
+"""The OCI runtime verb for each method of the fake; its start also creates."""
 _ACTS = frozenset({"late", "loop", "acts", "unit", "spec", "answer", "restores", "parent", "options", "program"})
 
 
 def why_not(fault: OciFault) -> str:
-    """What of a fault the fake has not; "" if it has all of it."""
+    """The part of a fault that the fake lacks; "" if it has all of it."""
     given = [name for name in sorted(_ACTS) if getattr(fault, name)]
     return f"the fakes have no '{given[0]}'" if given else ""
 
 
 def plant_runtime(runtime: FakeRuntime, cgroups: FakeCgroups, fault: OciFault) -> None:
-    """Let the OCI runtime below this fake be wrong from now on."""
-    planted = _Planted(runtime, cgroups, fault.document())
+    """Add a fault to the OCI runtime of this fake from now on."""
+    planted = _FaultyRuntime(runtime, cgroups, fault.document())
     runtime.write_as_oci = planted.write  # type: ignore[method-assign]
     runtime.exec = planted.exec  # type: ignore[method-assign]
     runtime.remove = planted.remove  # type: ignore[method-assign]
@@ -39,13 +39,13 @@ def plant_runtime(runtime: FakeRuntime, cgroups: FakeCgroups, fault: OciFault) -
 
 
 class _Cgroup:
-    """A container's cgroup as `Folder` of the program has it."""
+    """A container's cgroup, with the interface of the program's `Folder`."""
 
     def __init__(self, cgroups: FakeCgroups, path: CgroupPath) -> None:
         self._cgroups, self._path = cgroups, path
 
     def at(self, level: str) -> Iterator[_Cgroup]:
-        """The cgroups of a level, seen from this container."""
+        """The cgroups of a level, relative to this container."""
         scope = self._path.parent if self._path.name == "container" else self._path
         if level in {"container", "scope"}:
             yield _Cgroup(self._cgroups, self._path if level == "container" else scope)
@@ -66,7 +66,7 @@ class _Cgroup:
             yield _Cgroup(self._cgroups, path)
 
     def write(self, name: str, text: str) -> None:
-        """As the kernel takes it; with a sign it is added to what is there."""
+        """Write a value as the kernel accepts it; with a sign it is added to the current amount."""
         if text.startswith(("+", "-")):
             held = self._cgroups.text(self._path, name).strip()
             if not held.isdecimal():
@@ -75,8 +75,8 @@ class _Cgroup:
         self._cgroups.put(self._path, name, text)
 
 
-class _Planted:
-    """What happened to containers so far, and the right methods."""
+class _FaultyRuntime:
+    """A fault in a fake: the history of its containers, and the fake's original methods."""
 
     def __init__(self, runtime: FakeRuntime, cgroups: FakeCgroups, fault: dict[str, Any]) -> None:
         self._fault = fault
@@ -92,7 +92,7 @@ class _Planted:
     def write(
         self, method: str, cgroup: CgroupPath, asked: OciResources, stored: OciResources | None = None
     ) -> CgroupPath:
-        """As the fake's, with the fault. method: "RunPodSandbox" is a sandbox."""
+        """The fake's method with the fault. method: "RunPodSandbox" for a sandbox."""
         verb, sandbox = _VERBS.get(method, "create"), method == "RunPodSandbox"
         if sandbox != bool(self._fault.get("sandbox")):
             return self._write(method, cgroup, asked, stored)
@@ -124,7 +124,7 @@ class _Planted:
         return self._counts[cgroup]
 
     def run_in(self, path: CgroupPath, oom_score_adj: int) -> None:
-        """The first process of a container, whose score the fault may change."""
+        """The first process of a container, whose oom_score_adj the fault may change."""
         process = {"oomScoreAdj": oom_score_adj}
         counts = self._counts.get(self._started) if self._started is not None else None
         if counts is not None and self._started in {path, path.parent} and applies(self._fault, "create", counts, {}):
@@ -134,7 +134,7 @@ class _Planted:
     def exec(
         self, container: ContainerHandle, argv: tuple[str, ...], *, deadline: Deadline
     ) -> tuple[int, bytes, bytes]:
-        """As the fake's, and what the fault does afterwards."""
+        """The fake's method, followed by the fault's writes."""
         answer = self._exec(container, argv, deadline=deadline)
         cgroup = self._runtime.cgroup_of(container)
         self._counts.setdefault(cgroup, Counts()).entered = True
@@ -160,7 +160,7 @@ class _Planted:
 
 
 def resources_of(document: Mapping[str, Any]) -> OciResources:
-    """linux.resources as the engine has them."""
+    """linux.resources as the engine's type."""
     memory, cpu = document.get("memory") or {}, document.get("cpu") or {}
     return OciResources(
         memory_limit=memory.get("limit"),

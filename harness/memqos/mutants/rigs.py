@@ -1,4 +1,4 @@
-"""What rigs share: the pods, kubelets and cases that mutants are tried with, and judging a case under a mutant."""
+"""Shared by all rigs: the pods, kubelets and cases for mutants, and judging a case under a mutant."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from memqos.engine.translate.versions import Runtimes
 from memqos.errors import UnknownNameError
 from memqos.model.pod import Pod
 from memqos.mutants.behaviours import behaviour_findings
-from memqos.mutants.case_choice import OF_VALUES, Noticing
+from memqos.mutants.case_choice import OF_VALUES, CaseChoice
 from memqos.mutants.case_findings import OF_TESTS, findings_of
 from memqos.mutants.table import Mutant, PlanFault
 from memqos.mutants.trial import Deviation, deviations_of
 from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.requests.container_requests import Requests
 
-__all__ = ["Catalogue", "UnderAsking", "UnderBehaviour", "UnderPlan"]
+__all__ = ["BehaviourUnderMutant", "Catalogue", "PlanUnderMutant", "RequestsUnderMutant"]
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """What mutants are tried with: memqos's own suites and fixtures."""
+    """The suites and fixtures of memqos that mutants are tried with."""
 
     @cached_property
     def claims(self) -> Mapping[str, Claim]:
@@ -39,7 +39,7 @@ class Catalogue:
 
     @cached_property
     def cases(self) -> Mapping[str, Case]:
-        """A case of each claim, by claim id; that of a claim without data is the suites' test of it."""
+        """A case of each claim, by claim id; for a claim without case data, the suites' test."""
         tests = {name: Case(claim=claim, kind=CaseKind.VERB, asks=Asks()) for name, claim in self.claims.items()}
         return {**tests, **self._of_data}
 
@@ -48,7 +48,7 @@ class Catalogue:
         return {case.claim.id: case for case in cases_of(self.claims.values())}
 
     def is_behaviour(self, mutant: Mutant) -> bool:
-        """Whether its claims are shown by the suites' tests, on a node without other pods."""
+        """Whether its claims are proved by the suites' tests, on a node without other pods."""
         data = {*self._of_data, *OF_TESTS, *OF_VALUES}
         return mutant.machine is not None and bool(mutant.claims) and not data & set(mutant.claims)
 
@@ -69,47 +69,47 @@ class Catalogue:
         return {pod.name: pod for pod in (*load_pod_catalog(), *load_stored_pods(behaviour))}
 
     def pod(self, name: str) -> Pod:
-        """A pod; UnknownNameError with those that exist."""
+        """A pod by name; UnknownNameError lists the existing ones."""
         if name not in self.pods:
             raise UnknownNameError.of("pod", name, sorted(self.pods))
         return self.pods[name]
 
     def kubelet(self, name: str) -> KubeletCase:
-        """A kubelet; UnknownNameError with those that exist."""
+        """A kubelet by name; UnknownNameError lists the existing ones."""
         if name not in self.kubelets:
             raise UnknownNameError.of("kubelet", name, list(self.kubelets))
         return self.kubelets[name]
 
-    def noticing(self, runtimes: Runtimes, *, patient: bool = True) -> Noticing:
-        """Which cases notice a mutant where these runtimes translate requests; see `Noticing`."""
-        return Noticing(self.cases, self.requests, runtimes, patient)
+    def case_choice(self, runtimes: Runtimes, *, patient: bool = True) -> CaseChoice:
+        """The selection of cases for these runtimes; see `CaseChoice`."""
+        return CaseChoice(self.cases, self.requests, runtimes, patient)
 
 
 Known = Callable[[Finding, str], Finding]
-"""A finding of a claim, as known if it is listed for what runs there."""
+"""Marks a claim's finding as known if it is listed for the machine's versions."""
 
 
-class UnderAsking:
-    """A system under a mutant of what is below CRI, or of CRI; the cases are carried out in a pod of `asking`."""
+class RequestsUnderMutant:
+    """A system with a mutant of the CRI server or below; cases run in the pod of `asking`."""
 
     def __init__(self, asking: Requests, catalogue: Catalogue, known: Known) -> None:
         self._asking, self._catalogue, self._known = asking, catalogue, known
 
     def find(self, case: Case) -> Sequence[Deviation]:
-        """What deviates in a case, apart from what is known."""
+        """The deviations of a case that are not known."""
         found = findings_of(self._asking, case, self._catalogue.requests, self._catalogue.pod("over-limit"))
         told = [self._known(one, case.claim.id) for one in found]
         return deviations_of(case, told, self._asking.pod.planned.cgroup.path)
 
 
-class UnderPlan:
-    """A node whose enactor carries out a wrong plan."""
+class PlanUnderMutant:
+    """A node with an enactor that carries out a wrong plan."""
 
     def __init__(self, node: NodeUnderTest, fault: PlanFault, catalogue: Catalogue, known: Known) -> None:
         self._node, self._fault, self._catalogue, self._known = node, fault, catalogue, known
 
     def find(self, case: Case) -> Sequence[Deviation]:
-        """What deviates in the values of pods, QoS classes and node, or after each kubelet but the first."""
+        """The deviations in values of pods, QoS classes and node; with several kubelets, after each but the first."""
         pods = [self._catalogue.pod(name) for name in self._fault.pods]
         names = case.asks.kubelets or self._fault.kubelets
         first, *others = [self._catalogue.kubelet(name) for name in names]
@@ -130,14 +130,14 @@ class UnderPlan:
         return deviations_of(case, told, None)
 
 
-class UnderBehaviour:
-    """A machine that is wrong, on which the suites' tests are called."""
+class BehaviourUnderMutant:
+    """A wrong machine, on which the suites' tests are called."""
 
     def __init__(self, node: NodeUnderTest, catalogue: Catalogue, known: Known) -> None:
         self._node, self._catalogue, self._known = node, catalogue, known
 
     def find(self, case: Case) -> Sequence[Deviation]:
-        """What deviates in the test of a claim."""
+        """The deviations that the test of a claim finds."""
         claim = case.claim.id
         found = behaviour_findings(claim, self._node, self._catalogue.kubelets, self._catalogue)
         return deviations_of(case, [self._known(one, claim) for one in found], None)
@@ -148,16 +148,11 @@ _LEVELS_OF: Mapping[str, frozenset[PlanLevel]] = {
     "values/qos-class": frozenset({PlanLevel.QOS}),
     "values/pod": frozenset({PlanLevel.POD, PlanLevel.CONTAINER}),
 }
-"""What each claim about values is about."""
+"""The level that each claim about values checks."""
 
 
-def plan_claims(mutant: Mutant) -> tuple[str, ...]:
-    """The claims that can notice a wrong plan where its row names none: all about values."""
-    return mutant.claims or OF_VALUES
-
-
-def unlisted(finding: Finding, _claim: str) -> Finding:
-    """The finding as it is: nothing is known of a fake."""
+def unmarked(finding: Finding, _claim: str) -> Finding:
+    """The finding unchanged: the lists have no entries about fakes."""
     return finding
 
 

@@ -1,4 +1,4 @@
-"""What the trial of mutants came to: lines for people, and the JSON document of `memqos mutants --json`."""
+"""The score of a trial of mutants: lines for people, and the JSON document of `memqos mutants --json`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _WIDTHS = (10, 34)
 
 
 def chapter_of(outcome: Outcome) -> str:
-    """The chapter whose claim killed a mutant, or would have been tried first; "" if there was none."""
+    """The chapter of the claim that killed a mutant, or else of its first claim; "" without claims."""
     claim = outcome.kill.claim if outcome.kill is not None else next(iter(outcome.claims), "")
     return claim.partition("/")[0]
 
 
 def score(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """How many were killed, rightly killed, survived, are equivalent, and were not tried."""
+    """The number of mutants killed, rightly killed, survived, equivalent, and not tried."""
     counts: Counter[str] = Counter()
     for one in outcomes:
         counts[one.fate.value.replace(" ", "_")] += 1
@@ -62,7 +62,7 @@ def score_lines(outcomes: Sequence[Outcome], seconds: float) -> list[str]:
 
 
 def document(outcomes: Sequence[Outcome], *, system: str, complete: bool, seconds: float) -> dict[str, Any]:
-    """All of it as JSON; docs/reference/json.md describes the fields."""
+    """The score as JSON; docs/reference/json.md describes the fields."""
     chapters = sorted({chapter_of(one) for one in outcomes if chapter_of(one)})
     return {
         "memqos_format": _FORMAT,

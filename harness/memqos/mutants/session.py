@@ -1,4 +1,4 @@
-"""Mutants on a machine: one is booted with programs that can be wrong, and each of its runtimes is tried in turn."""
+"""Mutants on a machine: boots one with programs that can have faults, and tries its runtimes in turn."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from memqos.laboratory.evidence import Folder
 from memqos.laboratory.known_deviations import known_or_not
 from memqos.laboratory.station import Station, Stations
 from memqos.model.path import CgroupPath
-from memqos.mutants.cri_server import WrongServer, proxied
-from memqos.mutants.enforcing import Switch
+from memqos.mutants.cri_server import WrongServer, open_proxy
 from memqos.mutants.programs import oci_runtime
-from memqos.mutants.rigs import Catalogue, Known, UnderAsking, UnderBehaviour, UnderPlan
+from memqos.mutants.rigs import BehaviourUnderMutant, Catalogue, Known, PlanUnderMutant, RequestsUnderMutant
 from memqos.mutants.table import MachineFault, Mutant, OciFault, PlanFault
-from memqos.mutants.trial import Rig, Tried
+from memqos.mutants.trial import Rig, SystemUnderMutant
+from memqos.mutants.wrong_enactor import Switch
 from memqos.node.connection import node_on
 from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.pods.foreign_writes import another
@@ -41,14 +41,14 @@ from memqos.runtime import cri
 from memqos.target.base import Target, checked
 from memqos.vm.host.progress import Progress
 
-__all__ = ["DEFAULT_RUNTIMES", "MachineRig", "opened_rigs"]
+__all__ = ["DEFAULT_RUNTIMES", "MachineRig", "open_rigs"]
 
 DEFAULT_RUNTIMES = ("oci:runc", "containerd+runc")
-"""Where mutants are tried by default: without a daemon where that is enough, which takes a third of the time."""
+"""The default runtimes for mutants, by kind: without a daemon where possible, which takes a third of the time."""
 _LANES = 2
 _SECONDS = 60.0
 _BROAD = frozenset({"class", "node"})
-"""The levels at which a write concerns more than one pod."""
+"""The levels at which a write affects more than one pod."""
 
 _SAVE = r"""
 for file do [ -e "$file" ] && printf '%s\t%s\n' "$file" "$(cat "$file")"; done; true
@@ -63,17 +63,17 @@ _LOOP = "memqos-mutant"
 
 
 @contextlib.contextmanager
-def opened_rigs(
+def open_rigs(
     settings: Settings, runtimes: Sequence[str], *, progress: Progress
 ) -> Iterator[tuple[str, Iterator[contextlib.AbstractContextManager[Rig]]]]:
-    """A machine with these runtimes, which can be wrong; its name, and a rig for each runtime, opened one by one.
+    """Boot a machine with these runtimes; its name, and a rig for each runtime, opened one by one.
 
-    Raises UsageError for several profiles or drivers, for a machine that memqos does not boot, and for runtimes over
-    several OCI runtimes; otherwise as `memqos.laboratory.bench.lab`.
+    Raises UsageError for several profiles or drivers, for an existing machine, and for runtimes over several OCI
+    runtimes; otherwise as `memqos.laboratory.bench.lab`.
     """
     if settings.target:
         raise UsageError(
-            "mutants replace programs of the machine.", where="--target", next_step="Let memqos boot one: --profile."
+            "mutants replace programs of the machine, so it must be one that memqos boots.", where="--target", next_step="Let memqos boot one: --profile."
         )
     with tempfile.TemporaryDirectory(prefix="memqos-mutants-") as folder, contextlib.ExitStack() as stack:
         program = Path(folder) / "wrong-runtime"
@@ -87,11 +87,11 @@ def opened_rigs(
             raise UsageError("mutants are tried on one profile and one driver at a time.", next_step="Name one.")
         prepare_places(dataclasses.replace(chosen, runtime_binary=()), progress=progress)
         catalogue = Catalogue()
-        switch, owner = Switch(catalogue.kubelets), _Disposes()
+        switch, owner = Switch(catalogue.kubelets), _Disposal()
         stations = Stations(
             chosen,
             results=Path(folder),
-            notices=_Noted(progress),
+            notices=_ProgressNotices(progress),
             owner=owner,
             builds=builds,
             enactor=switch.enactor,
@@ -108,14 +108,14 @@ def opened_rigs(
 
 @dataclass(frozen=True)
 class _Opening:
-    """What rigs of one machine are made of. first: the machine's first station."""
+    """Makes the rigs of one machine. first: the machine's first station."""
 
     stations: Stations
     first: Station
     switch: Switch
     catalogue: Catalogue
     settings: Settings
-    owner: _Disposes
+    owner: _Disposal
 
     @contextlib.contextmanager
     def rig(self, system: SystemKey) -> Iterator[Rig]:
@@ -138,13 +138,13 @@ class _Opening:
 
 @contextlib.contextmanager
 def _behind(station: Station, server: WrongServer, opening: _Opening) -> Iterator[NodeUnderTest]:
-    """The station's node behind a CRI server that can be wrong."""
+    """The station's node behind the CRI proxy that adds faults."""
     place, key = station.place, station.key
     offer = place.runtimes[key.runtime]
     case = next(iter(opening.switch.kubelets.values()))
     with (
         place.target.forward(offer.socket) as socket,
-        proxied(socket, server) as wrong,
+        open_proxy(socket, server) as wrong,
         cri.connect(
             wrong,
             name=key.runtime,
@@ -166,9 +166,9 @@ def _behind(station: Station, server: WrongServer, opening: _Opening) -> Iterato
 
 
 class MachineRig:
-    """A runtime of a machine, made wrong for one mutant after another, some of them side by side.
+    """A runtime of a machine that gets one mutant's fault after another; several mutants run at a time, in lanes.
 
-    askers: what asks for containers in the pods that stand, one for each lane; empty if none stand.
+    askers: for each lane, the requests in its running pod; empty without running pods.
     """
 
     def __init__(self, opening: _Opening, station: Station, node: NodeUnderTest, server: WrongServer) -> None:
@@ -177,7 +177,7 @@ class MachineRig:
         self._station, self._node, self._server, self._switch = station, node, server, opening.switch
         self._catalogue, self._settings = opening.catalogue, opening.settings
         self._kubelet = self._catalogue.kubelet("v1.36-none")
-        self.noticing = self._catalogue.noticing(node.kubelet(self._kubelet).runtimes)
+        self.case_choice = self._catalogue.case_choice(node.kubelet(self._kubelet).runtimes)
         self._pods = contextlib.ExitStack()
         self.askers: list[Requests] = []
         self._lock = threading.Lock()
@@ -185,10 +185,10 @@ class MachineRig:
         self._failed = False
         self._free = threading.Condition(self._lock)
 
-    # ---- what it can be
+    # ---- possible faults
 
     def why_not(self, mutant: Mutant) -> str:
-        """What this runtime, or this driver, has not."""
+        """Why this mutant cannot run on this runtime or driver; "" if it can."""
         if mutant.runtimes and not any(fnmatch.fnmatch(self.name, one) for one in mutant.runtimes):
             return f"it is about {' and '.join(mutant.runtimes)}"
         if mutant.driver not in {"", str(self._station.key.driver)}:
@@ -199,23 +199,23 @@ class MachineRig:
         return f"the kernel has no {missing[0]}" if missing else ""
 
     def _is_missing(self, file: str) -> bool:
-        """Whether the kernel has other files of a controller in a cgroup, but not this one."""
+        """Whether the kernel lacks this file although it has others of the same controller."""
         controller = file.partition(".")[0]
         beside = [name for name in self.files if name.startswith(f"{controller}.")]
         return bool(beside) and file not in beside
 
     @cached_property
     def files(self) -> Sequence[str]:
-        """The control files of a cgroup that the machine itself has."""
+        """The control files of one of the machine's own cgroups."""
         folder = self._node.tree.hierarchy.folder(CgroupPath.parse("/system.slice"))
         return self._target.list(folder, deadline=_soon()) or ()
 
     def lacks(self, claim: Claim) -> str:
-        """As the node says it."""
+        """As `Rig.lacks` of the node."""
         return next((why for need in claim.needs if (why := self._node.why_not(need))), "")
 
-    def is_alone(self, mutant: Mutant) -> bool:
-        """Whether it writes above pods, needs a pod of its own, or concerns the whole node."""
+    def is_exclusive(self, mutant: Mutant) -> bool:
+        """Whether the mutant writes above pods, needs a new pod, or affects the whole node."""
         if mutant.oci is None or mutant.own_pod or mutant.oci.sandbox:
             return True
         broad = any(one.at in _BROAD for one in mutant.oci.write)
@@ -224,10 +224,10 @@ class MachineRig:
         )
         return broad or whole or bool(mutant.oci.unit)
 
-    # ---- being it
+    # ---- applying faults
 
     @contextlib.contextmanager
-    def under(self, mutant: Mutant | None, lane: int) -> Iterator[Tried]:
+    def under(self, mutant: Mutant | None, lane: int) -> Iterator[SystemUnderMutant]:
         """The machine under a mutant; see `Rig`."""
         self._station.place.check_alive()
         if mutant is not None and (mutant.plan is not None or mutant.own_pod or self._catalogue.is_behaviour(mutant)):
@@ -238,7 +238,7 @@ class MachineRig:
         asking = self._taken(lane)
         try:
             with self._wrong(mutant, asking):
-                yield UnderAsking(asking, self._catalogue, self._known())
+                yield RequestsUnderMutant(asking, self._catalogue, self._known())
         except MachineryError:
             self._failed = True
             raise
@@ -246,7 +246,7 @@ class MachineRig:
             self._given_back()
 
     def _wrong(self, mutant: Mutant | None, asking: Requests) -> contextlib.AbstractContextManager[None]:
-        """What is wrong with a pod's containers while the context lasts."""
+        """Apply the mutant's fault to a pod's containers until the context ends."""
         if mutant is None:
             return contextlib.nullcontext()
         if mutant.oci is not None:
@@ -257,15 +257,15 @@ class MachineRig:
 
     @contextlib.contextmanager
     def _wrong_server(self, mutant: Mutant) -> Iterator[None]:
-        self._server.becomes(mutant.cri)
+        self._server.set_fault(mutant.cri)
         try:
             yield
         finally:
-            self._server.becomes(None)
+            self._server.set_fault(None)
 
     @contextlib.contextmanager
     def _wrong_runtime(self, mutant: Mutant, fault: OciFault, pod: CgroupPath | None) -> Iterator[None]:
-        """The OCI runtime is wrong with containers of a pod, or of all pods; what it wrote beside them is undone."""
+        """Give the OCI runtime a fault for one or all pods; at the end restore the files outside their containers."""
         name = "any" if pod is None else pod.name
         folder, document = oci_runtime.FOLDER, fault.document()
         if fault.program:
@@ -285,7 +285,7 @@ class MachineRig:
             self._run("sh", "-c", f"rm -f {folder}/pods/{name}{_RESTORE if held else ''}", stdin=held)
 
     def _beside(self, fault: OciFault, pod: CgroupPath | None) -> bytes:
-        """The texts of the files that a fault writes outside its container; empty if there are none."""
+        """The current texts of the files that a fault writes outside its container; empty if it writes none."""
         names = sorted({one.file for one in fault.write if one.at in {"siblings", "pod", *_BROAD}})
         if not names or pod is None:
             return b""
@@ -316,38 +316,38 @@ class MachineRig:
             if fault.after:
                 self._run("env", *given, "sh", "-c", fault.after)
 
-    def _apart(self, mutant: Mutant) -> contextlib.AbstractContextManager[Tried]:
-        """On a node on which no pods stand."""
+    def _apart(self, mutant: Mutant) -> contextlib.AbstractContextManager[SystemUnderMutant]:
+        """The system with the mutant on a node without running pods."""
         if mutant.plan is not None:
             return self._planned(mutant.plan)
         return self._own_pod(mutant) if mutant.machine is None else self._meddled(mutant.machine)
 
     @contextlib.contextmanager
-    def _meddled(self, fault: MachineFault) -> Iterator[Tried]:
+    def _meddled(self, fault: MachineFault) -> Iterator[SystemUnderMutant]:
         with self._wrong_machine(fault, self._some_pod):
-            yield UnderBehaviour(self._node, self._catalogue, self._known())
+            yield BehaviourUnderMutant(self._node, self._catalogue, self._known())
 
     @property
     def _some_pod(self) -> CgroupPath:
-        """Where a BestEffort pod would be, for the folders above it."""
+        """The cgroup path of a BestEffort pod, for its parents."""
         pod = self._catalogue.pod("best-effort")
         return self._node.plan([pod], self._kubelet).pod(pod.uid).cgroup.path
 
     @contextlib.contextmanager
-    def _own_pod(self, mutant: Mutant) -> Iterator[Tried]:
-        """A pod that is made under the mutant."""
+    def _own_pod(self, mutant: Mutant) -> Iterator[SystemUnderMutant]:
+        """The system with a pod that starts after the fault was applied."""
         assert mutant.oci is not None  # noqa: S101 - nothing else needs a pod of its own
         with (
             self._wrong_runtime(mutant, mutant.oci, None),
             self._node.asking_each([self._catalogue.pod("best-effort")], self._kubelet) as [asking],
         ):
-            yield UnderAsking(asking, self._catalogue, self._known())
+            yield RequestsUnderMutant(asking, self._catalogue, self._known())
 
     @contextlib.contextmanager
-    def _planned(self, fault: PlanFault) -> Iterator[Tried]:
+    def _planned(self, fault: PlanFault) -> Iterator[SystemUnderMutant]:
         self._switch.fault = fault
         try:
-            yield UnderPlan(self._node, fault, self._catalogue, self._known())
+            yield PlanUnderMutant(self._node, fault, self._catalogue, self._known())
         finally:
             self._switch.fault = PlanFault()
 
@@ -359,10 +359,10 @@ class MachineRig:
 
         return known
 
-    # ---- pods that stand for one mutant after another
+    # ---- pods that are used for one mutant after another
 
     def _taken(self, lane: int) -> Requests:
-        """The asker of a lane; pods in which something failed are made anew as soon as no lane is in use."""
+        """The requests in a lane's pod; pods with a failure are replaced as soon as no lane is in use."""
         with self._free:
             if self._failed or not self.askers:
                 self._free.wait_for(lambda: self._in_use == 0)
@@ -386,20 +386,20 @@ class MachineRig:
         self._pods = stack
 
     def close(self) -> None:
-        """Remove the pods that stand."""
+        """Remove the running pods."""
         with self._free:
             self._free.wait_for(lambda: self._in_use == 0)
             self._removed()
 
     def give_up(self) -> None:
-        """Leave the pods to the machine, which ends; what is under way is not waited for."""
+        """Leave the pods to the machine, which ends; does not wait for calls in progress."""
         self._removed()
 
     def _removed(self) -> None:
         self.askers = []
         pods, self._pods = self._pods, contextlib.ExitStack()
         with contextlib.suppress(MachineryError):
-            # What a mutant left in its pods may refuse to go; the machine is thrown away.
+            # Removal may fail because of what a mutant left; the machine is deleted anyway.
             pods.close()
 
     @property
@@ -414,14 +414,14 @@ def _soon() -> Deadline:
     return Deadline.after(_SECONDS)
 
 
-class _Disposes:
-    """Pods are removed between runtimes, and stay on a machine that is given up. ends: whether it is."""
+class _Disposal:
+    """Removes pods between runtimes, and leaves them on an abandoned machine. ends: whether it is abandoned."""
 
     def __init__(self) -> None:
         self.ends = False
 
     def leaves(self, place: Place) -> bool:
-        """Whether pods stay: the machine is given up, or does not answer."""
+        """Whether pods stay, because the machine is abandoned or does not answer."""
         return self.ends or not place.condition.is_usable
 
     def lingers(self) -> bool:
@@ -432,7 +432,7 @@ class _Disposes:
         """No machine is kept."""
 
 
-class _Noted:
+class _ProgressNotices:
     """A station's notices as progress."""
 
     def __init__(self, progress: Progress) -> None:
@@ -451,5 +451,5 @@ class _Noted:
         self._progress.note(text)
 
     def line(self, text: str) -> None:
-        """Passed on as a note."""
+        """Report a step's end as a note."""
         self._progress.note(text)

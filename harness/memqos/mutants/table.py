@@ -1,4 +1,4 @@
-"""Mutants as rows of TOML files: those in vm/mutants, and files of a vendor's own.
+"""Mutants as rows of TOML files: those in vm/mutants and a vendor's own.
 
 docs/reference/mutants.md describes the fields.
 """
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class Kind(StrEnum):
-    """What is wrong: the program, or the condition of the machine."""
+    """The kind of fault: a program, the plan, or the condition of the machine."""
 
     OCI = "OCI runtime"
     CRI = "CRI server"
@@ -46,9 +46,9 @@ class Kind(StrEnum):
 
 
 class Level(StrEnum):
-    """Where a finding has to be, seen from the container that a claim asks for.
+    """The place of a finding, relative to the claim's container.
 
-    SIBLING: another container of the pod. REQUEST: the runtime's answer. MACHINE: what pods left behind, and devices.
+    SIBLING: another container of the pod. REQUEST: the runtime's answer. MACHINE: leftovers of pods, and devices.
     """
 
     CONTAINER = "container"
@@ -67,13 +67,13 @@ _Seconds = Annotated[float, Meta(ge=0, le=60, description="0 to 60 seconds")]
 
 
 class _Amount(str, Parsed):
-    """A number, a quantity or a text, as the text that a control file takes."""
+    """A number, a quantity or a string, as the text for a control file."""
 
     words = 'a whole number, an amount such as "4Mi" or a text such as "max"'
 
     @classmethod
     def parse(cls, value: object) -> _Amount:
-        """Quantities become bytes; TypeError for what is neither text nor a whole number."""
+        """Convert quantities to bytes; TypeError for anything but a string or a whole number."""
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise TypeError(value)
         text = str(value)
@@ -102,7 +102,7 @@ class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError(f"'do' must be one of {', '.join(CHANGES)}, not '{self.do[:40]}'.")
 
     def document(self) -> dict[str, Any]:
-        """As the programs read it."""
+        """As JSON for the programs."""
         operator, _, value = self.when.partition(" ") if self.when != "odd pages" else ("", "", "")
         when = f"{operator} {_Amount.parse(value)}" if value else self.when
         to: object = self.to if self.to is None else str(self.to)
@@ -112,7 +112,7 @@ class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Write(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A control file that is written. text: with a sign it is added to the amount that is there."""
+    """A write to a control file. text: with a sign it is added to the current amount."""
 
     file: _Text
     text: _Amount
@@ -120,10 +120,10 @@ class Write(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Only(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When a fault takes effect. container, update: the number of the container in its pod, of the update, from 1.
+    """The condition of a fault. container, update: only this container of a pod, only this update, counted from 1.
 
     again: only after another container of the pod was deleted. entered: only after an exec in the container. requires:
-    only where a request has these fields.
+    only if a request has these fields.
     """
 
     container: int | None = None
@@ -137,14 +137,15 @@ _Verb = Literal["create", "start", "update", "exec", "kill", "delete", "state", 
 
 
 class OciFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an OCI runtime does wrong; see `memqos.mutants.programs.oci_runtime`, which does it.
+    """A fault of an OCI runtime, which `memqos.mutants.programs.oci_runtime` applies.
 
-    on: in which verbs. change: of linux.resources. process, spec: of config.json's process, and of all of it. answer:
-    of what `state` and `events --stats` print. write, acts, unit: done to the cgroup afterwards; unit properties, with
-    `quietly` so that the files do not show it yet. late: seconds until that. loop: for how many seconds it is repeated.
-    skip: succeeds without doing anything. fail: fails before or after it. restores: puts config.json back. parent: in
-    another parent cgroup. options: only updates without a document. sandbox: those of sandboxes, not containers.
-    program: another program that stands in the runtime's place; its MEMQOS_RUNTIME is the real one.
+    on: the verbs. change: changes of linux.resources. process, spec: changes of config.json's process, and of the whole
+    file. answer: changes of the output of `state` and `events --stats`. write, acts, unit: applied to the cgroup
+    afterwards; `unit` sets unit properties, with `quietly` without a visible change of files. late: seconds of delay.
+    loop: seconds during which it repeats. skip: succeed without any effect. fail: fail before or after the call.
+    restores: restore config.json. parent: use another parent cgroup. options: only updates without a document. sandbox:
+    sandboxes instead of containers. program: a program that replaces the runtime; MEMQOS_RUNTIME is the real one's
+    path.
     """
 
     on: Annotated[tuple[_Verb, ...], Meta(min_length=1, description="a list of verbs that is not empty")]
@@ -173,7 +174,7 @@ class OciFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 raise ValueError(f"'acts' must be of {', '.join(ACTS)}, not '{act[:40]}'.")
 
     def document(self) -> dict[str, Any]:
-        """As the program in the machine reads it."""
+        """As JSON for the program in the machine."""
         written: dict[str, Any] = to_builtins(self, enc_hook=str)
         for name in ("change", "process", "spec", "answer"):
             written[name] = [one.document() for one in getattr(self, name)]
@@ -182,11 +183,11 @@ class OciFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class CriFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a CRI server does wrong with one method, by its name in CRI's RuntimeService.
+    """A fault of a CRI server in one method of CRI's RuntimeService.
 
-    request, reply: changes of the message, as JSON with CRI's own field names. skip: answers without passing it on.
-    fail: with an error, before or after it did it. of: answers for another container, or as at its first answer.
-    number: only the call of this number, from 1, 0 for all.
+    request, reply: changes of the message, as JSON with CRI's own field names. skip: answer without calling the server.
+    fail: answer with an error, before or after the call. of: answer for another container, or repeat the first answer.
+    number: only this call, counted from 1; 0 for all.
     """
 
     method: _Text
@@ -199,7 +200,7 @@ class CriFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class PlanChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A planned value that is written otherwise. to: as of `do`; `do` = "move" writes it at that level instead."""
+    """A change of a planned value. to: the argument of `do`; `do` = "move" writes the value at that level instead."""
 
     level: Literal["node", "class", "pod", "container"]
     file: _Text
@@ -208,12 +209,12 @@ class PlanChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class PlanFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is wrong with what carries out a plan.
+    """A fault of the kubelet or its stand-in.
 
-    kubelet: by the rules of another kubelet of the catalogue. factor: with this memoryThrottlingFactor. without: sums
-    above containers without these. change: of planned values. stale: what the kubelet before it wrote stays.
-    renamed: cgroups of QoS classes have other names. pods: of the catalogue, on which it shows. kubelets:
-    under which it is tried; of several each takes over from the one before.
+    kubelet: use the rules of another kubelet of the catalogue. factor: use this memoryThrottlingFactor. without: leave
+    these out of the sums above containers. change: change planned values. stale: keep the previous kubelet's values.
+    renamed: rename the cgroups of QoS classes. pods: the catalogue's pods on which it shows. kubelets: the kubelets to
+    try, each taking over from the one before.
     """
 
     kubelet: str = ""
@@ -227,9 +228,9 @@ class PlanFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class MachineFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is done to the machine while the cases run. $POD, $CLASS, $NODE and $ROOT are folders of cgroups there.
+    """A fault of the machine while the cases run. $POD, $CLASS, $NODE and $ROOT are cgroup folders.
 
-    before, after: shell commands at the beginning and the end. loop: one that is repeated five times a second between.
+    before, after: shell commands at the start and the end. loop: a command that repeats five times a second in between.
     """
 
     before: str = ""
@@ -240,11 +241,11 @@ class MachineFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Mutant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One system that is wrong on purpose.
 
-    name: that of its table; file: where it was read. wrong: the sentence that says how. knobs: what findings may name:
-    files, or what a claim calls its other knobs. level: where these are, one or several. claims: those that are tried,
-    in this order; empty for all that can notice it. runtimes: patterns of runtimes' names on which it can be tried,
-    empty for all of its kind. driver: "" for both. fake: whether the fakes have what it needs. own_pod: whether it
-    needs a pod that it starts itself. equivalent: why nothing can notice it; "" if something can.
+    name: the name of its table; file: the file that contains it. wrong: a sentence that describes the fault. knobs: the
+    files or other knobs that findings may name. level: their levels. claims: the claims to try, in this order; empty
+    for all that can notice it. runtimes: patterns of runtime names, empty for all of its kind. driver: "" for both.
+    fake: whether the fakes can imitate it. own_pod: whether it needs a new pod. equivalent: why no claim can notice it;
+    "" for a mutant that must be noticed.
     """
 
     name: str
@@ -266,7 +267,7 @@ class Mutant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """Where findings have to be."""
+        """The required levels of findings."""
         return (self.level,) if isinstance(self.level, Level) else self.level
 
 
@@ -278,14 +279,14 @@ _FAULT_OF = {
     Kind.FOREIGN: ("oci", "machine"),
     Kind.KERNEL: ("machine",),
 }
-"""The tables that say what a mutant of a kind does: one of them."""
+"""By kind, the tables of which a mutant has exactly one."""
 
 
 def load_mutants(given: Sequence[Path] = (), *, shipped: bool = True) -> list[Mutant]:
-    """The mutants of these files and folders after memqos's own. shipped: whether those are wanted.
+    """The mutants of memqos itself, then those of these files and folders. shipped: whether to include the former.
 
-    Raises UsageError for what cannot be read and for a folder without TOML files, ManifestError with file and line for
-    a row that does not fit, and for two of the same name.
+    Raises UsageError for an unreadable file and for a folder without TOML files, ManifestError with file and line for
+    an invalid row and for a duplicate name.
     """
     own = [data_root() / "vm" / "mutants"] if shipped else []
     mutants: dict[str, Mutant] = {}
@@ -329,7 +330,7 @@ def _of_file(path: Path) -> Iterator[Mutant]:
 
 
 def select_mutants(mutants: Sequence[Mutant], expression: str) -> list[Mutant]:
-    """Those whose name contains the words of an expression; "" selects all. UnknownNameError if it selects none."""
+    """The mutants whose names match an expression; "" selects all. UnknownNameError if none matches."""
     words = expression.split(" or ")
     found = [one for one in mutants if any(word.strip() in one.name for word in words)]
     if not found:

@@ -1,4 +1,4 @@
-"""The trial of mutants: which claim kills each of them, and whether it names the right file of the right cgroup."""
+"""The trial of mutants: finds the claim that kills each, and whether it names the right file and cgroup."""
 
 from __future__ import annotations
 
@@ -20,18 +20,28 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Level as PlanLevel
 from memqos.errors import MachineryError
 from memqos.model.path import CgroupPath
-from memqos.mutants.case_choice import Noticing
+from memqos.mutants.case_choice import CaseChoice
 from memqos.mutants.table import Level, MachineFault, Mutant, PlanFault
 from memqos.node.requests.container_requests import BESIDE
 from memqos.threads import submit
 
-__all__ = ["Deviation", "Fate", "Kill", "Outcome", "Rig", "Tried", "level_of", "tried", "tried_on"]
+__all__ = [
+    "Deviation",
+    "Fate",
+    "Kill",
+    "Outcome",
+    "Rig",
+    "SystemUnderMutant",
+    "level_of",
+    "try_mutants",
+    "try_mutants_on_rigs",
+]
 
 _OF_SCOPE = " of the scope"
 
 
 class Fate(StrEnum):
-    """What became of a mutant. NOT_TRIED: the system under test cannot be wrong in this way, or has no such claim."""
+    """The outcome for a mutant. NOT_TRIED: the system under test cannot have this fault, or lacks the claim."""
 
     KILLED = "killed"
     SURVIVED = "survived"
@@ -41,7 +51,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """What a deviating finding names: the file or other knob, its level, and the values."""
+    """A deviation: the file or other knob, its level, and the values."""
 
     knob: str
     level: Level
@@ -51,7 +61,7 @@ class Deviation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """The case that killed a mutant: its claim, and all that deviated there."""
+    """The case that killed a mutant: its claim and all deviations."""
 
     claim: str
     deviations: tuple[Deviation, ...]
@@ -61,17 +71,17 @@ class Kill:
         return all(one.knob in mutant.knobs for one in self.deviations)
 
     def names_level(self, mutant: Mutant) -> bool:
-        """Whether every deviation is at one of the mutant's levels; a scope's file is its container's."""
+        """Whether every deviation is at one of the mutant's levels; a scope counts as its container."""
         levels = {*mutant.levels, *([Level.SCOPE] if Level.CONTAINER in mutant.levels else [])}
         return all(one.level in levels for one in self.deviations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one mutant.
+    """The outcome for one mutant.
 
-    claims: those that were tried, in their order. why: of one that was not tried or survived. seconds: how long its
-    trial took. runtime: on which it was tried, "" for none.
+    claims: the tried claims, in order. why: the reason if it was not tried or survived. seconds: the duration of its
+    trial. runtime: the runtime of the trial, "" for none.
     """
 
     mutant: Mutant
@@ -89,48 +99,48 @@ class Outcome:
         return kill is not None and kill.names_knob(self.mutant) and kill.names_level(self.mutant)
 
 
-class Tried(Protocol):
-    """A system under a mutant, or right."""
+class SystemUnderMutant(Protocol):
+    """A system with one mutant's fault, or without any."""
 
     def find(self, case: Case) -> Sequence[Deviation]:
-        """What deviates in a case, apart from what is known; MachineryError if the case cannot be carried out."""
+        """The deviations of a case that are not known; MachineryError if the case fails to run."""
         ...
 
 
 class Rig(Protocol):
-    """A system that can be made wrong. name: of its runtime. lanes: mutants that it can have at a time (>= 1)."""
+    """A system that takes faults. name: its runtime. lanes: how many mutants can run at a time (>= 1)."""
 
     name: str
     lanes: int
-    noticing: Noticing
+    case_choice: CaseChoice
 
     def why_not(self, mutant: Mutant) -> str:
-        """Why it cannot be wrong in this way; "" if it can."""
+        """Why it cannot have this fault; "" if it can."""
         ...
 
     def lacks(self, claim: Claim) -> str:
-        """What it lacks of a claim's needs; "" for nothing."""
+        """The claim's requirement that it lacks; "" for none."""
         ...
 
-    def is_alone(self, mutant: Mutant) -> bool:
-        """Whether a mutant concerns more than its own pod, so that no other may be tried meanwhile."""
+    def is_exclusive(self, mutant: Mutant) -> bool:
+        """Whether a mutant affects more than its own pod, so that no other may run at the same time."""
         ...
 
-    def under(self, mutant: Mutant | None, lane: int) -> contextlib.AbstractContextManager[Tried]:
-        """The system under a mutant while the context lasts; None is right. lane: 0 to lanes - 1, each for one."""
+    def under(self, mutant: Mutant | None, lane: int) -> contextlib.AbstractContextManager[SystemUnderMutant]:
+        """Apply the fault until the context ends; None for no fault. lane: 0 to lanes - 1, one mutant each."""
         ...
 
 
 @dataclass
 class _Control:
-    """What deviates in each case without any mutant; looked at once for a case that would kill one."""
+    """The deviations of each case without a mutant, determined once, when the case kills a mutant."""
 
     rig: Rig
     found: dict[str, frozenset[tuple[str, Level]]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def beyond(self, case: Case, lane: int, mutant: Mutant, deviations: Sequence[Deviation]) -> tuple[Deviation, ...]:
-        """The deviations that the right system does not have."""
+        """The deviations that do not show without the mutant."""
         if not deviations:
             return ()
         right = _right(mutant)
@@ -146,23 +156,23 @@ class _Control:
 
 
 def _right(mutant: Mutant) -> Mutant | None:
-    """The same pods and kubelets carried out rightly, or a machine that is right; None if nothing is special."""
+    """The mutant with the same pods and kubelets but no fault; None if the plain system will do."""
     if mutant.plan is not None:
         right = PlanFault(pods=mutant.plan.pods, kubelets=mutant.plan.kubelets)
         return replace(mutant, name="right", plan=right)
     return None if mutant.machine is None else replace(mutant, name="right", machine=MachineFault())
 
 
-def tried(
+def try_mutants(
     rig: Rig, mutants: Sequence[Mutant], *, begun: Callable[[Mutant], object] = lambda _: None
 ) -> Iterator[Outcome]:
-    """The outcome of each mutant, as they are known: some at a time, and then those that have to be alone.
+    """The outcome of each mutant as it ends: first several at a time in lanes, then the exclusive ones.
 
-    begun: told of each before its first case. A machine's failure is raised; so is an interrupt.
+    begun: called for each before its first case. Raises a machine's failure, and an interrupt.
     """
     control = _Control(rig)
-    together = [one for one in mutants if not rig.is_alone(one)]
-    alone = [one for one in mutants if rig.is_alone(one)]
+    together = [one for one in mutants if not rig.is_exclusive(one)]
+    alone = [one for one in mutants if rig.is_exclusive(one)]
     if rig.lanes > 1:
         yield from _side_by_side(rig, together, control, begun)
     else:
@@ -172,15 +182,17 @@ def tried(
         yield _tried_one(rig, mutant, 0, control)
 
 
-def tried_on(rigs: Iterator[contextlib.AbstractContextManager[Rig]], mutants: Sequence[Mutant]) -> Iterator[Outcome]:
-    """The outcome of each mutant on the first of these rigs that can be wrong in its way, one rig after another."""
+def try_mutants_on_rigs(
+    rigs: Iterator[contextlib.AbstractContextManager[Rig]], mutants: Sequence[Mutant]
+) -> Iterator[Outcome]:
+    """The outcome of each mutant on the first of these rigs that can have its fault."""
     left: dict[str, Outcome | None] = {one.name: None for one in mutants}
     for opening in rigs:
         waiting = [one for one in mutants if one.name in left]
         if not waiting:
             break
         with opening as rig:
-            for outcome in tried(rig, waiting):
+            for outcome in try_mutants(rig, waiting):
                 if outcome.fate is Fate.NOT_TRIED:
                     left[outcome.mutant.name] = left[outcome.mutant.name] or outcome
                 else:
@@ -210,7 +222,7 @@ def _side_by_side(
         for future in as_completed(futures):
             yield future.result()
     except BaseException:
-        # What is under way ends with its machine: an interrupt does not wait for it.
+        # Calls in progress end with the machine: an interrupt does not wait for them.
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     pool.shutdown()
@@ -229,12 +241,12 @@ def _tried_one(rig: Rig, mutant: Mutant, lane: int, control: _Control) -> Outcom
     if why := rig.why_not(mutant):
         return outcome(Fate.NOT_TRIED, why=why)
     cases, lacking = [], ""
-    for case in rig.noticing.candidates(mutant):
+    for case in rig.case_choice.candidates(mutant):
         why = rig.lacks(case.claim)
         lacking = lacking or why
         cases += [] if why else [case]
     if not cases:
-        return outcome(Fate.NOT_TRIED if lacking else Fate.SURVIVED, why=lacking or "no case passes through it")
+        return outcome(Fate.NOT_TRIED if lacking else Fate.SURVIVED, why=lacking or "no case uses it")
     asked: list[str] = []
     trouble = ""
     for case in cases:
@@ -252,7 +264,7 @@ def _tried_one(rig: Rig, mutant: Mutant, lane: int, control: _Control) -> Outcom
 
 
 def deviations_of(case: Case, findings: Sequence[Finding], pod: CgroupPath | None) -> list[Deviation]:
-    """What deviates among findings. pod: the cgroup of the pod in which the case was carried out, if it was one."""
+    """The deviations among findings. pod: the cgroup of the case's pod, None without one."""
     return [
         Deviation(
             knob=one.knob.removesuffix(_OF_SCOPE),
@@ -275,7 +287,7 @@ _LEVELS = {
 
 
 def level_of(finding: Finding, pod: CgroupPath | None, case: Case) -> Level:
-    """Where a finding is, seen from the container that the case asked for."""
+    """The place of a finding, relative to the case's container."""
     subject = finding.subject
     if finding.knob in {"create", "update"}:
         return Level.REQUEST
@@ -291,11 +303,11 @@ def level_of(finding: Finding, pod: CgroupPath | None, case: Case) -> Level:
 
 
 _LEFT = frozenset({"cgroups", "mounts", "units", "processes"})
-"""What pods can leave behind, as claims call it."""
+"""The knobs with which claims name leftovers of pods."""
 
 
 def _level_beside(path: CgroupPath, pod: CgroupPath) -> Level:
-    """The level of a cgroup that is not the container's own."""
+    """The level of a cgroup other than the container's own."""
     if path == pod:
         return Level.POD
     if pod.below(path):

@@ -21,15 +21,15 @@ from memqos.exploration.configurations import (
     releases,
     throttling_factors,
 )
+from memqos.exploration.configured_kubelet import ConfiguredKubelet
 from memqos.exploration.manifests import ANY_POD, RUNNABLE, PodShape, manifests, pods, pods_together
 from memqos.exploration.pods import pod_of
 from memqos.exploration.requests import cri_requests, lifecycles, requests
-from memqos.exploration.settings import Configured
 
 __all__ = [
     "ANY_POD",
     "RUNNABLE",
-    "Configured",
+    "ConfiguredKubelet",
     "PodShape",
     "Situation",
     "admission_objects",

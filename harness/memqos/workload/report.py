@@ -19,7 +19,6 @@ __all__ = [
     "ReportLine",
     "Started",
     "StepLine",
-    "parse_container_log",
     "parse_report",
     "progress",
 ]
@@ -179,15 +178,6 @@ class ContainerLog:
             _refuse("it is not a line of a container's log", self._source, number, line)
         _, stream, tag, rest = fields
         return "" if stream != "stdout" else rest if tag == "P" else rest + "\n"
-
-
-def parse_container_log(text: str, *, source: str, live: bool = False) -> tuple[ReportLine, ...]:
-    """The report in a whole log, see `ContainerLog`; live as of `parse_report`."""
-    log = ContainerLog(source)
-    log.grows(text)
-    if log.begun and not live:
-        _refuse("it is cut off", source, len(log.report) + 1, log.begun)
-    return log.report
 
 
 def _docker_line(line: str, source: str, number: int) -> str:

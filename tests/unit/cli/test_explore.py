@@ -53,7 +53,7 @@ def test_without_hypothesis_one_line_says_what_to_install(told, monkeypatch):
     (["--expect", "--replay", "x.json"], "--expect uses no machine: leave out --replay and --against."),
     (["--replay", "none.json"], "none.json: no such file or directory."),
     (["--minutes", "0"], "--minutes"),
-    (["--runtime", "runc,crun"], "memqos explore tries one system: one profile, one runtime and one driver."),
+    (["--runtime", "runc,crun"], "memqos explore runs on one system: one profile, one runtime and one driver."),
     (["--against", "containerd+runc"], "--against names the runtime itself, containerd+runc."),
     (["--kubernetes", "1.99"], "1.99"),
     (["--enactor", "somebody"], "somebody"),
@@ -70,8 +70,8 @@ def test_what_it_refuses_before_a_machine_boots(told, tmp_path, arguments, says)
 @pytest.mark.parametrize(("text", "says"), [
     ("[]", "it is not an object."),
     ("{", "it is not JSON"),
-    ("{}", "it is not an example of memqos explore"),
-    ('{"example": 5}', "it is not an example of memqos explore"),
+    ("{}", "memqos explore wrote no such example"),
+    ('{"example": 5}', "memqos explore wrote no such example"),
     ('{"kubernetes": "1.36", "config": {"kind": "Pod"}, "steps": [{"create": {}}]}', "KubeletConfiguration"),
 ])  # fmt: skip
 def test_a_file_that_is_no_example(told, tmp_path, text, says):

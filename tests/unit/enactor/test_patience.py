@@ -39,7 +39,7 @@ def hang(patience: Patience, clock: Clock) -> float:
 def come_up(patience: Patience, clock: Clock, *, seconds: float) -> None:
     deadline = patience.deadline()
     clock.sleep(seconds)
-    patience.went_well(deadline)
+    patience.succeeded(deadline)
 
 
 def test_three_that_hang_take_five_minutes_and_not_nine(patience, clock):

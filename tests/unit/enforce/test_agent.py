@@ -138,7 +138,7 @@ def test_processes_are_killed_and_named(mount: Path, marks: dict[Path, bytes]) -
     answer = perform(request(mount, step("remove", "/a")))
     assert answer["killed"] == [7, 11]
     assert (mount / "a" / "cgroup.kill").read_text() == "1"
-    assert answer["failure"] == {"step": 0, "what": "it is still there after 0 s", "kind": "refused"}
+    assert answer["failure"] == {"step": 0, "what": "it still exists after 0 s", "kind": "refused"}
 
 
 def test_in_a_cgroup_in_which_nothing_runs_nobody_is_looked_for(mount: Path, marks: dict[Path, bytes]) -> None:

@@ -9,15 +9,15 @@ from memqos.clock import Deadline
 from memqos.engine.answer.finding import Verdict
 from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import MachineryError, UsageError
-from memqos.exploration.comparing import Comparing
+from memqos.exploration.batches import SMALL, Batches
+from memqos.exploration.comparison import Comparison
+from memqos.exploration.configured_kubelet import HEAD, ConfiguredKubelet
 from memqos.exploration.database import Database, load_found
-from memqos.exploration.drawing import SMALL, Batches
 from memqos.exploration.examples import Example, Kind, example_of
-from memqos.exploration.judging import Judge
+from memqos.exploration.judge import Judge
 from memqos.exploration.manifests import RUNNABLE
 from memqos.exploration.session import Session, shape_of
-from memqos.exploration.settings import HEAD, Configured
-from memqos.exploration.shrinking import measure
+from memqos.exploration.shrinker import measure
 from memqos.model.node import CgroupDriver
 from memqos.node.connection import node_on
 from memqos.node.fake import FAKE_FACTS, NoRecorder
@@ -188,7 +188,7 @@ def test_known_deviations_are_counted_and_not_pursued():
 
 
 def test_two_runtimes_are_compared_without_the_engines_word():
-    both = Comparing(judge_with(), judge_with(OnePageShort), ("right", "short"))
+    both = Comparison(judge_with(), judge_with(OnePageShort), ("right", "short"))
     one = session(both, Kind.PODS)
     one.run(batches=8)
     [found] = one.found.values()
@@ -196,7 +196,7 @@ def test_two_runtimes_are_compared_without_the_engines_word():
         "the same by both",
         f"{16 * MIB + PAGE} by right, {16 * MIB} by short",
     )
-    same = session(Comparing(judge_with(), judge_with(), ("one", "other")), Kind.PODS)
+    same = session(Comparison(judge_with(), judge_with(), ("one", "other")), Kind.PODS)
     same.run(batches=3)
     assert same.found == {}
 
@@ -232,14 +232,14 @@ def test_examples_are_documents_and_back():
     assert kinds == set(Kind)
 
 
-PLAIN = Configured(kubernetes="1.36", config=dict(HEAD))
+PLAIN = ConfiguredKubelet(kubernetes="1.36", config=dict(HEAD))
 
 
 @pytest.mark.parametrize(("document", "says"), [
-    ({}, "it is not an example of memqos explore"),
-    ({"kubernetes": "1.36", "config": dict(HEAD)}, "neither pods nor steps"),
+    ({}, "memqos explore wrote no such example"),
+    ({"kubernetes": "1.36", "config": dict(HEAD)}, "no pods and no steps"),
     ({"kubernetes": "1.36", "config": dict(HEAD), "steps": [{"fly": {}}]}, "a step has one of these verbs: create"),
-    ({"kubernetes": "1.36", "config": dict(HEAD), "steps": [{"update": {}}]}, "the first step creates"),
+    ({"kubernetes": "1.36", "config": dict(HEAD), "steps": [{"update": {}}]}, "the first step must create"),
     ({"kubernetes": "1.36", "config": dict(HEAD), "steps": [{"create": {"speed": 1}}]}, "speed"),
 ])  # fmt: skip
 def test_a_document_that_is_no_example(document, says):

@@ -1,4 +1,4 @@
-"""Shrinking by a rule about examples, without a machine: what the smallest one is, and how much it takes."""
+"""Shrinker by a rule about examples, without a machine: what the smallest one is, and how much it takes."""
 
 import copy
 
@@ -6,8 +6,8 @@ import pytest
 
 from memqos.exploration.examples import Example, example_of
 from memqos.exploration.pods import containers_in, pod_of
-from memqos.exploration.settings import HEAD
-from memqos.exploration.shrinking import Shrinking, changes, measure
+from memqos.exploration.configured_kubelet import HEAD
+from memqos.exploration.shrinker import Shrinker, changes, measure
 
 MIB = 1 << 20
 
@@ -68,7 +68,7 @@ FIRST = example(
 
 def test_an_init_container_becomes_an_app_container_and_the_configuration_empty():
     machine = Machine(second_is_odd)
-    smallest = Shrinking(machine).shrink(example_of(FIRST)).document()
+    smallest = Shrinker(machine).shrink(example_of(FIRST)).document()
     assert smallest["config"] == HEAD
     [pod] = smallest["pods"]
     assert pod["spec"].keys() == {"hostNetwork", "containers"}
@@ -83,7 +83,7 @@ def test_an_init_container_becomes_an_app_container_and_the_configuration_empty(
 @pytest.mark.parametrize("needed", ["featureGates", "evictionHard", "podPidsLimit"])
 def test_a_field_of_the_configuration_that_is_needed_is_all_that_stays_of_it(needed):
     machine = Machine(lambda document: needed in document["config"] and second_is_odd(document))
-    smallest = Shrinking(machine).shrink(example_of(FIRST)).document()
+    smallest = Shrinker(machine).shrink(example_of(FIRST)).document()
     assert smallest["config"].keys() == {*HEAD, needed}
 
 

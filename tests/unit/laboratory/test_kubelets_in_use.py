@@ -37,13 +37,13 @@ def test_a_kubelet_under_test_gets_a_machine_with_more_cpus(binary):
 
 
 def test_a_binary_of_another_release_than_asked_for_is_a_usage_error(binary):
-    with pytest.raises(UsageError, match=r"one of 1\.36, and not of 1\.27"):
+    with pytest.raises(UsageError, match=r"is 1\.36, not 1\.27"):
         kubelets_in_use(resolve({"kubelet_binary": str(binary()), "kubernetes": "1.27"}, {}))
 
 
 @pytest.mark.parametrize("said", ["hello", "", "Kubernetes v2.0.0"])
 def test_a_program_that_is_no_kubelet_is_unfit(binary, said):
-    with pytest.raises(UnfitFileError, match="no Kubernetes version"):
+    with pytest.raises(UnfitFileError, match="not a Kubernetes version"):
         kubelets_in_use(resolve({"kubelet_binary": str(binary(said))}, {}))
 
 
@@ -68,5 +68,5 @@ def test_configurations_are_cases_in_each_release(tmp_path):
 def test_a_configuration_without_a_release_is_a_usage_error(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(HEAD)
-    with pytest.raises(UsageError, match="the rules of a release, and none is given"):
+    with pytest.raises(UsageError, match="needs a Kubernetes release, and none is given"):
         kubelets_in_use(resolve({"kubelet_config": [str(path)]}, {}))

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from memqos.errors import UnknownNameError
-from memqos.mutants.behaviours import behaviour_findings, proving
+from memqos.mutants.behaviours import behaviour_findings, suite_test_of
 from memqos.mutants.rigs import Catalogue
 from memqos.mutants.table import load_mutants
 from memqos.node.fake import fake_node
@@ -19,12 +19,12 @@ OF_BEHAVIOUR = [one for one in load_mutants() if CATALOGUE.is_behaviour(one)]
 @pytest.mark.parametrize("mutant", OF_BEHAVIOUR, ids=lambda one: one.name)
 def test_each_claim_of_a_mutant_has_a_test(mutant) -> None:
     for claim in mutant.claims:
-        assert inspect.unwrap(proving(claim)).__name__.startswith("test_")
+        assert inspect.unwrap(suite_test_of(claim)).__name__.startswith("test_")
 
 
 def test_a_claim_without_a_test() -> None:
     with pytest.raises(UnknownNameError, match="protection/nonsense"):
-        proving("protection/nonsense")
+        suite_test_of("protection/nonsense")
 
 
 def test_what_a_test_settles_is_returned() -> None:

@@ -12,7 +12,7 @@ import pytest
 from memqos.clock import Deadline
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
-from memqos.mutants.cri_server import WrongServer, proxied
+from memqos.mutants.cri_server import WrongServer, open_proxy
 from memqos.mutants.table import Change, CriFault
 from memqos.runtime.base import ContainerHandle, SandboxHandle, SandboxSpec
 from memqos.runtime.cri import CriRuntime, connect
@@ -69,7 +69,7 @@ def runtime(right: Server, wrong: WrongServer, tmp_path: Path) -> Iterator[CriRu
     server.add_insecure_port(f"unix:{tmp_path}/right.sock")
     server.start()
     with (
-        proxied(tmp_path / "right.sock", wrong) as socket,
+        open_proxy(tmp_path / "right.sock", wrong) as socket,
         connect(socket, name="containerd+runc", deadline=soon()) as client,
     ):
         yield client
@@ -90,7 +90,7 @@ def test_without_a_fault_everything_passes_through(runtime: CriRuntime, right: S
 
 
 def test_the_servers_own_error_is_passed_on(runtime: CriRuntime, wrong: WrongServer) -> None:
-    wrong.becomes(CriFault(method="UpdateContainerResources"))
+    wrong.set_fault(CriFault(method="UpdateContainerResources"))
     with pytest.raises(RuntimeCallError, match="too small") as error:
         runtime.update(CONTAINER, ContainerResources(memory_limit_in_bytes=1), deadline=soon())
     assert error.value.data["code"] == "INVALID_ARGUMENT"
@@ -100,21 +100,21 @@ def test_a_request_is_changed_until_the_server_is_right_again(
     runtime: CriRuntime, right: Server, wrong: WrongServer
 ) -> None:
     drop = Change(do="drop", field="linux/unified")
-    wrong.becomes(CriFault(method="UpdateContainerResources", request=(drop,)))
+    wrong.set_fault(CriFault(method="UpdateContainerResources", request=(drop,)))
     runtime.update(CONTAINER, ASKED, deadline=soon())
-    wrong.becomes(None)
+    wrong.set_fault(None)
     runtime.update(CONTAINER, ASKED, deadline=soon())
     assert [dict(one.linux.unified) for one in right.updates] == [{}, {"memory.high": "4096"}]
 
 
 def test_a_reply_is_changed(runtime: CriRuntime, wrong: WrongServer) -> None:
     change = Change(do="set", field="status/reason", to="Error", when="= OOMKilled")
-    wrong.becomes(CriFault(method="ContainerStatus", reply=(change,)))
+    wrong.set_fault(CriFault(method="ContainerStatus", reply=(change,)))
     assert runtime.status(CONTAINER, deadline=soon()).reason == "Error"
 
 
 def test_success_without_doing_it_in_the_second_call(runtime: CriRuntime, right: Server, wrong: WrongServer) -> None:
-    wrong.becomes(CriFault(method="UpdateContainerResources", skip=True, number=2))
+    wrong.set_fault(CriFault(method="UpdateContainerResources", skip=True, number=2))
     for _ in range(3):
         runtime.update(CONTAINER, ASKED, deadline=soon())
     assert len(right.updates) == 2
@@ -122,13 +122,13 @@ def test_success_without_doing_it_in_the_second_call(runtime: CriRuntime, right:
 
 @pytest.mark.parametrize(("when", "done"), [("before", 0), ("after", 1)])
 def test_a_failure(runtime: CriRuntime, right: Server, wrong: WrongServer, when: str, done: int) -> None:
-    wrong.becomes(CriFault(method="UpdateContainerResources", fail=when))
+    wrong.set_fault(CriFault(method="UpdateContainerResources", fail=when))
     with pytest.raises(RuntimeCallError, match="it did not work"):
         runtime.update(CONTAINER, ASKED, deadline=soon())
     assert len(right.updates) == done
 
 
 def test_the_first_answer_again_and_again(runtime: CriRuntime, wrong: WrongServer) -> None:
-    wrong.becomes(CriFault(method="ContainerStats", of="its first answer"))
+    wrong.set_fault(CriFault(method="ContainerStats", of="its first answer"))
     answers = [runtime.stats(CONTAINER, deadline=soon()) for _ in range(2)]
     assert answers[0] == answers[1]

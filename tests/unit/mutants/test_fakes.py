@@ -10,7 +10,7 @@ from memqos.model.node import CgroupDriver
 from memqos.mutants.fakes import FakeRig
 from memqos.mutants.rigs import Catalogue
 from memqos.mutants.table import Mutant, load_mutants
-from memqos.mutants.trial import Fate, tried
+from memqos.mutants.trial import Fate, try_mutants
 
 CATALOGUE = Catalogue()
 ALL = load_mutants()
@@ -27,7 +27,7 @@ HOSTED = [one for one in ALL if not one.equivalent and not rig().why_not(one)]
 def problems(rig: FakeRig, mutants: list[Mutant]) -> dict[str, object]:
     """Those that were not killed rightly, with what was found."""
     found = {}
-    for one in tried(rig, mutants):
+    for one in try_mutants(rig, mutants):
         if one.fate is not Fate.NOT_TRIED and not one.is_right:
             found[one.mutant.name] = one.kill or one.why or one.claims
     return found
@@ -56,7 +56,7 @@ def test_so_it_is_with_other_runtimes_and_the_other_driver(runtime: str, driver:
 
 
 def test_a_right_system_is_clean_in_every_case_that_kills() -> None:
-    several = [rig().noticing.candidates(one) for one in HOSTED if one.plan is None]
+    several = [rig().case_choice.candidates(one) for one in HOSTED if one.plan is None]
     names = {next(one.claim.id for one in cases if not rig().lacks(one.claim)) for cases in several}
     assert len(names) > 20
     unclean = {}

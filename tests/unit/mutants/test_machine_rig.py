@@ -11,11 +11,11 @@ from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes
 from memqos.errors import MachineryError
 from memqos.model.node import CgroupDriver
 from memqos.mutants.cri_server import WrongServer
-from memqos.mutants.enforcing import Switch
 from memqos.mutants.rigs import Catalogue
 from memqos.mutants.session import MachineRig
 from memqos.mutants.table import load_mutants
 from memqos.mutants.trial import Level
+from memqos.mutants.wrong_enactor import Switch
 from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
 from memqos.place.fake import FakePlace
@@ -137,4 +137,4 @@ def test_a_file_that_the_kernel_lacks(bed: Bed) -> None:
     ],
 )  # fmt: skip
 def test_what_concerns_more_than_its_pod_is_tried_alone(bed: Bed, name: str, alone: bool) -> None:
-    assert bed.rig.is_alone(MUTANTS[name]) is alone
+    assert bed.rig.is_exclusive(MUTANTS[name]) is alone

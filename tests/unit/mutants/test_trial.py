@@ -7,11 +7,11 @@ import dataclasses
 from collections.abc import Iterator
 
 from memqos.errors import MachineryError
-from memqos.mutants.fakes import imitated
+from memqos.mutants.fakes import imitated_traits
 from memqos.mutants.rigs import Catalogue
 from memqos.mutants.score import document, line, score, score_lines
 from memqos.mutants.table import Level, load_mutants
-from memqos.mutants.trial import Deviation, Fate, tried, tried_on
+from memqos.mutants.trial import Deviation, Fate, try_mutants, try_mutants_on_rigs
 from tests.documents import misfits
 
 CATALOGUE = Catalogue()
@@ -26,7 +26,7 @@ class Scripted:
 
     def __init__(self, found: dict[str, list[Deviation] | MachineryError], lanes: int = 1) -> None:
         self.found, self.lanes = found, lanes
-        self.noticing = CATALOGUE.noticing(imitated("oci:runc"))
+        self.case_choice = CATALOGUE.case_choice(imitated_traits("oci:runc"))
         self.asked: list[tuple[str, str]] = []
         self.able = set(MUTANTS)
 
@@ -36,7 +36,7 @@ class Scripted:
     def lacks(self, claim):  # noqa: ARG002
         return ""
 
-    def is_alone(self, mutant):
+    def is_exclusive(self, mutant):
         return mutant.levels == (Level.CLASS,)
 
     @contextlib.contextmanager
@@ -70,12 +70,12 @@ RIGHTLY = {
 
 
 def fates(rig: Scripted) -> dict[str, Fate]:
-    return {one.mutant.name: one.fate for one in tried(rig, PICKED)}
+    return {one.mutant.name: one.fate for one in try_mutants(rig, PICKED)}
 
 
 def test_a_mutant_is_killed_by_the_first_case_that_deviates_beyond_a_right_system() -> None:
     rig = Scripted(RIGHTLY)
-    outcomes = list(tried(rig, PICKED))
+    outcomes = list(try_mutants(rig, PICKED))
     assert [(one.fate, one.is_right) for one in outcomes] == [
         (Fate.KILLED, True), (Fate.KILLED, True), (Fate.EQUIVALENT, False), (Fate.KILLED, True),
     ]  # fmt: skip
@@ -90,7 +90,7 @@ def test_what_a_right_system_deviates_in_kills_nothing() -> None:
 
 def test_several_at_a_time_and_one_alone_last() -> None:
     rig = Scripted(RIGHTLY, lanes=2)
-    outcomes = list(tried(rig, PICKED))
+    outcomes = list(try_mutants(rig, PICKED))
     assert outcomes[-1].mutant.name == "class-protected"
     assert {one.fate for one in outcomes} == {Fate.KILLED, Fate.EQUIVALENT}
 
@@ -99,7 +99,7 @@ def test_another_file_or_level_is_not_right() -> None:
     rig = Scripted(
         {"drops-memory-min": [deviation("memory.max")], "protects-all": [deviation("memory.low", Level.POD)]}
     )
-    outcomes = {one.mutant.name: one for one in tried(rig, PICKED[:2])}
+    outcomes = {one.mutant.name: one for one in try_mutants(rig, PICKED[:2])}
     assert not any(one.is_right for one in outcomes.values())
     assert line(outcomes["protects-all"]).partition(" (")[0].split(": ", 1)[1] == (
         "memory.low of the pod; expected memory.low of the container"
@@ -108,7 +108,7 @@ def test_another_file_or_level_is_not_right() -> None:
 
 def test_a_case_that_ends_in_an_error_kills_nothing() -> None:
     rig = Scripted({"protects-all": MachineryError("no answer.")})
-    [outcome] = tried(rig, [MUTANTS["protects-all"]])
+    [outcome] = try_mutants(rig, [MUTANTS["protects-all"]])
     assert outcome.fate is Fate.SURVIVED
     assert "ended in: no answer." in outcome.why
 
@@ -118,7 +118,7 @@ def test_the_first_rig_that_can_be_wrong_in_a_way_tries_it() -> None:
     first.able = {"drops-memory-min"}
     second.able = {"drops-memory-min", "protects-all"}
     opened = (contextlib.nullcontext(rig) for rig in (first, second))
-    outcomes = {one.mutant.name: one.fate for one in tried_on(opened, PICKED)}
+    outcomes = {one.mutant.name: one.fate for one in try_mutants_on_rigs(opened, PICKED)}
     assert outcomes == {
         "drops-memory-min": Fate.KILLED, "utilization-clamped": Fate.EQUIVALENT,
         "protects-all": Fate.KILLED, "class-protected": Fate.NOT_TRIED,
@@ -127,7 +127,7 @@ def test_the_first_rig_that_can_be_wrong_in_a_way_tries_it() -> None:
 
 
 def test_the_score_and_the_document() -> None:
-    outcomes = list(tried(Scripted({**RIGHTLY, "protects-all": []}), PICKED))
+    outcomes = list(try_mutants(Scripted({**RIGHTLY, "protects-all": []}), PICKED))
     assert score(outcomes) == {"killed": 2, "right": 2, "survived": 1, "equivalent": 1, "not_tried": 0}
     told = score_lines(outcomes, 90)
     assert told[-1] == (

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from memqos.cases import load_cases
+from memqos import claims
+from memqos.cases import cases_of
 from memqos.catalog.requests import DockerRequestCase, RequestCase, load_requests
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
@@ -31,7 +32,7 @@ FORKY = Runtimes(cri=traits_of("containerd", "2.1.9"), oci=traits_of("crun", "1.
 DIRECT = Runtimes(cri=BUNDLES, oci=TRIXIE.oci)
 
 
-CASES = load_cases(Path(__file__).parents[3] / "suites")
+CASES = cases_of(claims.load(Path(__file__).parents[3] / "suites").values())
 """The rows of the suites."""
 
 

@@ -12,7 +12,7 @@ from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enactor.base import Patience
-from memqos.enactor.kubelet_stand_in import KubeletsPlace
+from memqos.enactor.kubelet_stand_in import KubeletStandIn
 from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.engine.releases.release import Variant
 from memqos.engine.translate.versions import TRIXIE, Runtimes
@@ -135,7 +135,7 @@ class Bench:
             "pressure": True,
         }
         self.facts = TargetFacts(**{**fields, **facts})
-        self.enactor = KubeletsPlace(
+        self.enactor = KubeletStandIn(
             runtime=self.runtime,
             tree=CgroupTree(self.target, self.cgroups.hierarchy),
             layout=runtimes.layout(CgroupDriver.SYSTEMD),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memqos.clock import Deadline
-from memqos.enactor.kubelet_stand_in import Standing
+from memqos.enactor.kubelet_stand_in import StandInEnactment
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import UsageError
@@ -30,7 +30,7 @@ def drift(driver: CgroupDriver = CgroupDriver.SYSTEMD, pod: str = "burstable", *
     one, on = CATALOGUE.pod(pod), node(driver)
     with on.admitted([one], CATALOGUE.kubelet("v1.36-tiered")) as population, pytest.MonkeyPatch.context() as patch:
         for name, does in broken.items():
-            patch.setattr(Standing, name, does)
+            patch.setattr(StandInEnactment, name, does)
         return on.drift_of_pod(population, one)  # type: ignore[no-any-return]
 
 

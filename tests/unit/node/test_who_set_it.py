@@ -7,7 +7,7 @@ import pytest
 from memqos.catalog.kubelets import load_kubelets
 from memqos.claims import About, unproved
 from memqos.enactor.fake import FakeKubelet
-from memqos.enactor.observer import Nobody
+from memqos.enactor.observer import Observer
 from memqos.engine.answer.finding import Setter, Verdict, worst
 from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.errors import EnactorNotAbleError, MachineryError
@@ -125,7 +125,7 @@ def test_nobody_reads_what_stands_and_leaves_it_standing():
     bench = Bench()
     with bench.node.admitted([WEB], kubelet()) as population:
         containers = population.pods[WEB.uid].containers
-        node = node_with(bench, Nobody(containers.values))
+        node = node_with(bench, Observer(containers.values))
         found = judged(bench, node=node)
         assert node.leftovers() == ()
         standing = judged(bench, node=node)
@@ -137,7 +137,7 @@ def test_nobody_reads_what_stands_and_leaves_it_standing():
 
 def test_nobody_says_of_a_pod_that_it_is_not_there():
     bench = Bench()
-    node = node_with(bench, Nobody(lambda: ()))
+    node = node_with(bench, Observer(lambda: ()))
     with node.admitted([WEB], kubelet()) as population, pytest.raises(MachineryError, match="no container of this pod"):
         population.judge_pod(WEB)
 
@@ -147,7 +147,7 @@ def test_nobody_watches_pods_that_run_and_neither_steers_nor_resizes_them():
     bench.target.on(("rm",), lambda *_: (0, b"", b""))
     with bench.node.admitted([WEB], under) as population:
         containers = population.pods[WEB.uid].containers
-        node = node_with(bench, Nobody(containers.values))
+        node = node_with(bench, Observer(containers.values))
         bench.runtime.finish(next(iter(containers.values())), exit_code=0)
         with node.watched(WEB, under, rests_on=[Knob.MEMORY_MAX]) as container:
             course = container.until(ended())

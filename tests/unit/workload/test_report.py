@@ -16,7 +16,6 @@ from memqos.workload.report import (
     Held,
     Started,
     StepLine,
-    parse_container_log,
     parse_report,
     progress,
 )
@@ -91,6 +90,13 @@ def test_a_line_without_its_end_is_waited_for_only_while_the_workload_lives() ->
         parse_report(START + STEP[:20], source="log")
 
 
+def report_in(log: str) -> tuple[report.ReportLine, ...]:
+    """The report in a whole log."""
+    whole = ContainerLog("log")
+    whole.grows(log)
+    return whole.report
+
+
 def test_a_containers_log() -> None:
     stamp = "2026-11-21T04:11:42.338000000Z"
     log = (
@@ -99,7 +105,7 @@ def test_a_containers_log() -> None:
         f"{stamp} stdout P {STEP[:30]}\n"
         f"{stamp} stdout F {STEP[30:]}"
     )
-    lines = parse_container_log(log, source="log")
+    lines = report_in(log)
     assert [type(line) for line in lines] == [Started, StepLine]
 
 
@@ -120,7 +126,7 @@ def test_a_log_says_the_same_however_it_grows(log: str, cuts: list[int]) -> None
     places = [0, *sorted(cuts), len(log)]
     for begin, end in itertools.pairwise(places):
         growing.grows(log[begin:end])
-        assert growing.report == parse_container_log(log[:end], source="log", live=True)
+        assert growing.report == report_in(log[:end])
     assert [type(line) for line in growing.report] == [Started, StepLine, Done]
 
 
@@ -139,17 +145,14 @@ def test_a_line_of_a_log_that_grew_is_named_by_its_number(first: str, then: str,
     assert caught.value.where == where
 
 
-def test_a_log_that_ends_in_the_middle_of_a_line_is_cut_off() -> None:
+def test_a_line_of_a_log_that_is_cut_off_is_not_reported_yet() -> None:
     for text in (f"2026 stdout F {START}2026 stdout P {STEP[:30]}\n", docker(START) + docker(STEP[:30])):
-        assert len(parse_container_log(text, source="log", live=True)) == 1
-        with pytest.raises(MachineryError, match="cut off") as caught:
-            parse_container_log(text, source="log")
-        assert caught.value.where == "log:2"
+        assert len(report_in(text)) == 1
 
 
 def test_a_containers_log_that_is_none_is_named() -> None:
     with pytest.raises(MachineryError, match="not a line of a container's log") as caught:
-        parse_container_log("2026 stdout F {}\nhello\n", source="app.log")
+        ContainerLog("app.log").grows("2026 stdout F {}\nhello\n")
     assert caught.value.where == "app.log:2"
 
 
@@ -158,4 +161,4 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
     with contextlib.suppress(MachineryError):
         parse_report(text, source="log", live=True)
     with contextlib.suppress(MachineryError):
-        parse_container_log(text, source="log")
+        report_in(text)

@@ -1,1 +1,1 @@
-"""A real kubelet as enactor: it runs in the machine, against an API stand-in, over any CRI server."""
+"""A real kubelet as enactor: it runs in the machine, against an API stand-in, with any CRI server."""

@@ -67,7 +67,7 @@ _WATCH_SECONDS = 300
 
 
 def merged(old: Any, patch: Any) -> Any:
-    """What a strategic merge patch makes of an object; the input is left as it is.
+    """The result of a strategic merge patch; the input object stays unchanged.
 
     Directives: `$patch` (delete, replace), `$setElementOrder/…`, `$retainKeys` and `$deleteFromPrimitiveList/…`.
     """
@@ -110,7 +110,7 @@ def _merged_list(old: list[Object], patch: list[Object], key: str) -> list[Objec
 class Store:
     """All objects of one cluster, by resource, namespace and name, with every change in order.
 
-    calls: how often each verb was called on each resource ("GET pods"); those that were not served have "404" in front.
+    calls: the number of calls by verb and resource ("GET pods"); calls that were not served start with "404".
     """
 
     def __init__(self) -> None:
@@ -125,12 +125,6 @@ class Store:
         """The resource version of the last change."""
         return self._version
 
-    def await_change(self, since: int, seconds: float) -> int:
-        """Wait until there is a change after this version, for so long at most; the version that it is now."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._version > since, timeout=seconds)
-            return self._version
-
     def get(self, resource: tuple[str, str], namespace: str, name: str) -> Object | None:
         """A copy of the object, None if there is none."""
         with self._changed:
@@ -142,7 +136,7 @@ class Store:
             return copy.deepcopy(list(self._objects[resource].values()))
 
     def put(self, resource: tuple[str, str], item: Object) -> Object:
-        """Make or replace an object. A spec other than before raises metadata.generation."""
+        """Create or replace an object. A changed spec increments metadata.generation."""
         with self._changed:
             item = copy.deepcopy(item)
             meta = item.setdefault("metadata", {})
@@ -200,12 +194,12 @@ class Store:
         self._changed.notify_all()
 
     def listed(self, resource: tuple[str, str]) -> tuple[list[Object], int]:
-        """All objects of a resource, and the version at which they are so."""
+        """All objects of a resource, and the current version."""
         with self._changed:
             return copy.deepcopy(list(self._objects[resource].values())), self._version
 
     def changes(self, resource: tuple[str, str], after: int, seconds: float) -> tuple[list[tuple[str, Object]], int]:
-        """What happened to a resource after this version, and the version until then.
+        """The events of a resource after this version, and the version of the last one.
 
         seconds: how long to wait for a change.
         """
@@ -222,7 +216,7 @@ def _now(later: int = 0) -> str:
 
 
 class _Wanted:
-    """What a request names. sub: the subresource, "" for the object itself."""
+    """The object or collection in a request's path. sub: the subresource, "" for the object itself."""
 
     def __init__(self, path: str) -> None:
         url = urllib.parse.urlsplit(path)
@@ -241,7 +235,7 @@ class _Wanted:
         self.sub = rest[2] if len(rest) > 2 else ""  # noqa: PLR2004 - RESOURCE/NAME/SUB
 
     def takes(self, item: Object) -> bool:
-        """Whether a list or watch is about this object, by namespace and field selector."""
+        """Whether a list or watch includes this object, by namespace and field selector."""
         meta = item["metadata"]
         if self.namespace and meta.get("namespace", "") != self.namespace:
             return False
@@ -319,7 +313,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._answer({**body, "items": [one for one in items if wanted.takes(one)]})
 
     def _watch(self, wanted: _Wanted) -> None:
-        """Events in chunks until the time that the client names, or until it or the server ends."""
+        """Send events in chunks until the client's timeout, or until the client or the server ends."""
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Transfer-Encoding", "chunked")
@@ -352,7 +346,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def do_POST(self) -> None:
-        """Make an object. 409 for one that is there."""
+        """Create an object; 409 if it exists."""
         wanted = self._wanted()
         if wanted is None:
             return
@@ -392,7 +386,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._found(wanted, self.server.store.patch(wanted.resource, wanted.namespace, wanted.name, change))
 
     def do_DELETE(self) -> None:
-        """Remove an object at once: a kubelet does so when nothing of a pod is left."""
+        """Remove an object at once, as a kubelet requests when a pod's containers are gone."""
         wanted = self._wanted()
         if wanted is not None:
             self._body()

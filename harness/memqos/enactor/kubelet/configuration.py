@@ -1,4 +1,4 @@
-"""The KubeletConfiguration that a kubelet under test is started with: the settings of a case, and what a test needs."""
+"""The KubeletConfiguration of a kubelet under test: a case's settings, and defaults that tests need."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _FOR_TESTS: Mapping[str, Any] = {
     "registryPullQPS": 0,
     "maxPods": 500,
     "resolvConf": "",
-    # The images of the machine must stay, and its disk must evict nothing.
+    # Keep the machine's images, and evict no pod because of the disk.
     "imageGCHighThresholdPercent": 100,
     "imageMinimumGCAge": "24h",
 }
-"""What keeps a kubelet working without a cluster. None of it bears on a cgroup."""
+"""Settings for a kubelet without a cluster. None of them affects a cgroup."""
 
 _NO_DISK_THRESHOLDS = {
     "nodefs.available": "0%",
@@ -34,7 +34,7 @@ _NO_DISK_THRESHOLDS = {
     "imagefs.inodesFree": "0%",
 }
 _DEFAULT_MEMORY_THRESHOLD = {"memory.available": "100Mi"}
-"""Source: kubelet `eviction.DefaultEvictionHard`, which a configuration with thresholds of its own replaces."""
+"""Source: kubelet `eviction.DefaultEvictionHard`; a configuration with its own thresholds replaces all of them."""
 
 
 def configuration(kubelet: Kubelet) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The enactor that is a real kubelet: it is given pods and a configuration, and writes everything itself."""
+"""The enactor that runs a real kubelet, which gets pods and a configuration and writes all cgroups itself."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _LOGS = "/var/log/pods"
 _METRICS = "https://127.0.0.1:10250/metrics"
 _WORKING = re.compile(r"^kubelet_working_pods\{[^}]*\} (\S+)", re.MULTILINE)
 _GRACE = 1
-"""Seconds; the API server takes a grace period of 0 for a removal by force, which the kubelet never sees."""
+"""Seconds; with a grace period of 0 the API server removes the pod by force, and the kubelet never sees it."""
 
 RESIZES_SINCE = 33
-"""InPlacePodVerticalScaling is beta, and on by default, from 1.33 on."""
+"""InPlacePodVerticalScaling is beta and enabled by default since 1.33."""
 
 _WHY_NOT = {
     Ability.RECONCILE: "a kubelet writes a pod's cgroup when it makes or resizes it, and never again.",
@@ -46,9 +46,9 @@ _WHY_NOT = {
 
 
 class Kubelet:
-    """A kubelet in the machine. handler: the runtime's handler, "" for its default. socket: its CRI socket there.
+    """A kubelet in the machine. handler: the runtime's handler, "" for the default. socket: the CRI socket.
 
-    minor: 36 for a kubelet of 1.36. binary: its path there.
+    minor: 36 for a kubelet of 1.36. binary: the kubelet's path in the machine.
     """
 
     setter = Setter.KUBELET
@@ -73,28 +73,28 @@ class Kubelet:
         self.binary = binary
 
     def why_not(self, ability: Ability) -> str:
-        """A kubelet never repairs a pod's cgroup, and resizes in place from 1.33 on without being asked to."""
+        """A kubelet never reconciles a pod's cgroup. It resizes in place since 1.33."""
         if ability is Ability.RESIZE and self.minor < RESIZES_SINCE:
-            return "this kubelet resizes in place behind an alpha gate only; from 1.33 on kubelets do so by default."
+            return "this kubelet resizes in place only behind an alpha gate; kubelets since 1.33 do so by default."
         return _WHY_NOT.get(ability, "")
 
     def answers(self) -> KubeletSession:
         """The session, which reads the API stand-in and the kubelet's endpoints."""
         return self.session
 
-    def begin(self, name: str) -> KubeletsPods:  # noqa: ARG002 - the kubelet marks nothing
+    def begin(self, name: str) -> KubeletEnactment:  # noqa: ARG002 - the kubelet marks nothing
         """Nothing yet."""
-        return KubeletsPods(self)
+        return KubeletEnactment(self)
 
     def leftovers(self) -> Sequence[CgroupPath]:
-        """None: the machine is this run's own."""
+        """Always empty: the run booted the machine itself."""
         return ()
 
     def bring(self, order: Order) -> None:
-        """Have the kubelet running as the order says."""
+        """Start the kubelet with the order's configuration."""
         if order.kubelet.release.minor != self.minor:
             raise EnactorNotAbleError(
-                f"the kubelet is one of 1.{self.minor}, and the case is about {order.kubelet.release}.",
+                f"the kubelet's release is 1.{self.minor}, but the case is about {order.kubelet.release}.",
                 next_step=f"Give a kubelet of {order.kubelet.release}: --kubelet-binary PATH.",
             )
         self._make_reserved(order.plan)
@@ -113,7 +113,7 @@ class Kubelet:
         return ["mkdir", "-p", self.tree.hierarchy.folder(path)]
 
 
-class KubeletsPods:
+class KubeletEnactment:
     """The pods of one plan after another, through one kubelet."""
 
     def __init__(self, kubelet: Kubelet) -> None:
@@ -128,7 +128,7 @@ class KubeletsPods:
         return self._pods
 
     def bring(self, order: Order) -> None:
-        """Have a kubelet with the order's configuration; pods run on only where the order succeeds another."""
+        """Run a kubelet with the order's configuration. Pods keep running only if the order succeeds another."""
         if not order.succeeds:
             self._remove_pods()
         self._kubelet.bring(order)
@@ -137,7 +137,7 @@ class KubeletsPods:
     def admit(self, order: Order, *, appears: Callable[[PlannedPod], None]) -> Mapping[str, AdmittedPod]:
         """Give the kubelet the pods, and wait until their containers have been started.
 
-        EnactorNotAbleError if one does not fit the machine: then the sums of the plan are not those of the node.
+        EnactorNotAbleError if a pod does not fit the machine: the plan's sums would then not be the node's.
         """
         by_uid = {pod.uid: pod for pod in order.steering.pods(order.pods)}
         self._pods = {
@@ -148,7 +148,7 @@ class KubeletsPods:
         }
         waiting = list(self._pods.values())
         for first in range(0, len(waiting), _AT_A_TIME):
-            # A kubelet starts all pods that it is given at once, which takes an emulated machine longer than in turns.
+            # A kubelet starts all its pods at once; in an emulated machine that takes longer than one after another.
             turn = waiting[first : first + _AT_A_TIME]
             manifests = [pod_manifest(one.pod, str(one.planned.qos), one.mounts) for one in turn]
             self._session.put("v1", "pods", manifests)
@@ -157,7 +157,7 @@ class KubeletsPods:
         return self._pods
 
     def _await_pods(self, turn: Sequence[AdmittedPod], appears: Callable[[PlannedPod], None]) -> None:
-        """Until all containers of each pod were started, or the pod has failed."""
+        """Wait until each pod has started all containers or failed."""
         waiting = {one.planned.uid: one for one in turn}
         unseen, seen = dict(waiting), dict[str, Json]()
         began = Deadline.after(_POD_SECONDS)
@@ -182,7 +182,7 @@ class KubeletsPods:
         return self._kubelet.tree.target.list(folder, deadline=Deadline.after(_CALL_SECONDS)) is not None
 
     def _settle(self, admitted: AdmittedPod, item: Json) -> None:
-        """Take over what the kubelet reports of a pod whose containers were started, or that has failed."""
+        """Record the kubelet's report about a started or failed pod."""
         status = item.get("status") or {}
         if status.get("phase") == "Failed" and not _ids(status):
             admitted.failure = _rejection(admitted, status)
@@ -239,7 +239,7 @@ class KubeletsPods:
         after(resize.steps[-1])
 
     def _resized(self, admitted: AdmittedPod, desired: Pod, planned: PlannedPod) -> Json:
-        """The pod's object with the resources that are wanted, its status untouched."""
+        """The pod's object with the desired resources and an unchanged status."""
         item = self._item(desired.uid)
         wanted = pod_manifest(desired, str(planned.qos), admitted.mounts)["spec"]
         for kind in ("containers", "initContainers"):
@@ -259,14 +259,14 @@ class KubeletsPods:
         require(self._kubelet, Ability.RECONCILE)
 
     def clear(self) -> None:
-        """Remove the pods. The kubelet runs on, and keeps the cgroups of classes, which the next plan has as well."""
+        """Remove the pods. The kubelet keeps running and keeps the cgroups of QoS classes for the next plan."""
         self._remove_pods()
 
     def _remove_pods(self) -> None:
         """Delete all pods through the kubelet, and wait until it has forgotten them.
 
-        The next pods may have the same uids, which no two pods of a cluster have: so their sandboxes are removed, and
-        the kubelet must have no worker for them any more (metric kubelet_working_pods).
+        The next pods may have the same uids, unlike in a cluster. So this removes the sandboxes, and waits until the
+        kubelet has no worker for the old pods (metric kubelet_working_pods).
         """
         names = [(one["metadata"]["namespace"], one["metadata"]["name"]) for one in self._session.objects("v1", "pods")]
         if not names:
@@ -274,7 +274,7 @@ class KubeletsPods:
             return
         paths = [one.planned.cgroup.path for one in self._pods.values()]
         self._session.order("delete", names=names, grace=_GRACE)
-        # Workloads need not be asked to end; the runtime then has nothing to wait for.
+        # Kill the workloads first, so that the runtime does not wait for them.
         self._kubelet.tree.kill(paths, deadline=Deadline.after(_CALL_SECONDS))
         removal = Deadline.after(_END_SECONDS)
         self._session.until(
@@ -298,12 +298,12 @@ def _statuses(status: Json) -> list[Json]:
 
 
 def _ids(status: Json) -> dict[str, str]:
-    """The id of each container that was made, by name, without the runtime's scheme."""
+    """The id of each existing container by name, without the runtime's scheme."""
     return {one["name"]: one["containerID"].rpartition("://")[2] for one in _statuses(status) if one.get("containerID")}
 
 
 def _is_settled(admitted: AdmittedPod, item: Json) -> bool:
-    """Whether every container was started, or the kubelet has given the pod up."""
+    """Whether every container has started or the pod has failed."""
     status = item.get("status") or {}
     if status.get("phase") == "Failed" and not _ids(status):
         return True
@@ -317,7 +317,7 @@ def _is_settled(admitted: AdmittedPod, item: Json) -> bool:
 
 
 def _require_room(pods: Sequence[AdmittedPod]) -> None:
-    """EnactorNotAbleError for a pod that the kubelet rejects because the machine is too small (reason OutOfcpu, …)."""
+    """Raise EnactorNotAbleError if the kubelet rejected the pod for lack of resources (reason OutOfcpu, …)."""
     for one in pods:
         if one.failure is not None and str(one.failure.data.get("reason", "")).startswith("OutOf"):
             raise EnactorNotAbleError(
@@ -334,7 +334,7 @@ def _rejection(admitted: AdmittedPod, status: Json) -> MachineryError:
 
 
 def _failure(admitted: AdmittedPod, item: Json, error: MachineryError) -> MachineryError:
-    """What keeps a pod from starting, by its containers' waiting reasons."""
+    """Why a pod does not start, from its containers' waiting reasons."""
     reasons = [
         f"{one['name']}: {waiting.get('reason', '')} {waiting.get('message', '')}".strip()
         for one in _statuses(item.get("status") or {})
@@ -356,10 +356,10 @@ def _resize_refused(status: Json) -> str | None:
 
 
 def _is_resized(item: Json, status: Json) -> bool:
-    """Whether the status reports the spec's memory as in force in all containers that stay, and no resize in progress.
+    """Whether the status reports the spec's memory in all running containers, and no resize in progress.
 
-    observedGeneration came with 1.34; before it the amounts alone tell. CPU is left out: the kubelet computes what it
-    reports of it from shares, which round.
+    observedGeneration exists since 1.34; before, only the amounts show it. CPU is ignored: the kubelet computes the
+    reported amount from cpu.shares, which round.
     """
     observed = status.get("observedGeneration")
     if observed is not None and int(observed) < int(item["metadata"].get("generation", 1)):

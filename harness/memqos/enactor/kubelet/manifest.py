@@ -1,4 +1,4 @@
-"""A pod as the object that an API server hands to a kubelet, made from the pod that the engine plans for."""
+"""The API object that a kubelet gets for a pod of the engine's model."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ RUNTIME_CLASS = "memqos"
 
 
 def pod_manifest(pod: Pod, qos_class: str, mounts: Mapping[str, Sequence[Mount]]) -> dict[str, Any]:
-    """The object. mounts: what containers see of the machine, by their names.
+    """The object. mounts: by container name.
 
-    Pods use the host's network, because no network plug-in is there, and never restart: a container that ends stays
-    ended. Priority and overhead are the admitted pod's.
+    Pods use the host's network, since the machine has no network plugin, and restartPolicy Never. Priority and overhead
+    are those of the admitted pod.
     """
     spec: dict[str, Any] = {
         "nodeName": NODE_NAME,
@@ -90,5 +90,5 @@ def _volumes(mounts: Mapping[str, Sequence[Mount]]) -> Iterator[dict[str, Any]]:
 
 
 def _volume_name(mount: Mount) -> str:
-    """A DNS label of a host's path."""
+    """A DNS label made from a path."""
     return "host" + "".join(one if one.isalnum() else "-" for one in mount.host_path.lower()).rstrip("-")

@@ -1,4 +1,4 @@
-"""A kubelet in a machine, as the host sees it: its supervisor, the API stand-in behind it, and the kubelet's state."""
+"""The host's side of a kubelet in a machine: sends commands to its supervisor and reads the API stand-in."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LOG_LINES = 12
 
 
 class KubeletSession:
-    """Orders to the supervisor; made by `kubelet_session`. url: where the API stand-in answers in the machine."""
+    """A client of the supervisor, made by `kubelet_session`. url: the API stand-in's address in the machine."""
 
     def __init__(self, target: Target, program: subprocess.Popen[bytes]) -> None:
         self._target = target
@@ -48,7 +48,7 @@ class KubeletSession:
         return self._config
 
     def order(self, do: str, *, seconds: float = _ORDER_SECONDS, **words: Any) -> dict[str, Any]:
-        """Have an order carried out, see `supervisor.Supervisor`. MachineryError for one that fails."""
+        """Call a method of `supervisor.Supervisor`. MachineryError if it fails."""
         stdin = self._program.stdin
         assert stdin is not None  # noqa: S101 - it was opened with pipes
         with self._lost():
@@ -84,10 +84,10 @@ class KubeletSession:
         return found
 
     def run(self, config: Mapping[str, Any], *, binary: str, socket: str, anew: bool = False) -> None:
-        """Have a kubelet running with this configuration, over the CRI server on this socket of the machine.
+        """Run a kubelet with this configuration and the CRI server on this socket of the machine.
 
-        One that runs with the same stays, unless anew; another is stopped first, and its pods run on.
-        MachineryError, with the end of its log, for a kubelet that ends or does not become healthy.
+        A kubelet that runs with the same configuration stays, unless `anew`; another one is stopped first, and its pods
+        keep running. MachineryError, with the end of the log, if the kubelet ends or does not become healthy.
         """
         if config == self._config and not anew:
             return
@@ -104,7 +104,7 @@ class KubeletSession:
         self._target.write(_CONFIG, json.dumps(config, indent=2).encode(), deadline=deadline)
         self._target.write(_KUBECONFIG, json.dumps(kubeconfig).encode(), deadline=deadline)
         argv = [binary, f"--config={_CONFIG}", f"--kubeconfig={_KUBECONFIG}", "--hostname-override=memqos"]
-        # The field of the configuration came with 1.27; the flag is in all releases.
+        # The configuration field exists since 1.27; the flag exists in all releases.
         argv += [f"--container-runtime-endpoint=unix://{socket}", "--v=2"]
         self.order("start", argv=argv)
         self._await_health()
@@ -138,7 +138,7 @@ class KubeletSession:
         )
 
     def stop(self) -> None:
-        """Stop the kubelet; its pods run on."""
+        """Stop the kubelet; its pods keep running."""
         self._config = None
         self.order("stop")
 
@@ -148,12 +148,12 @@ class KubeletSession:
             self.order("put", resource=[version, resource], items=list(items))
 
     def objects(self, version: str, resource: str) -> list[dict[str, Any]]:
-        """All objects of a resource, as they are now."""
+        """All current objects of a resource."""
         found: list[dict[str, Any]] = self.order("list", resource=[version, resource])["items"]
         return found
 
     def fetched(self, url: str, *, seconds: float) -> str:
-        """What a server of the machine answers to GET. MachineryError for one that does not answer."""
+        """The answer of a server in the machine to GET. MachineryError without one."""
         text: str = self.order("fetch", url=url, timeout=seconds, seconds=seconds + _ORDER_SECONDS)["text"]
         return text
 
@@ -165,7 +165,7 @@ class KubeletSession:
             if deadline.remaining <= 0:
                 log = self.order("log")["log"]
                 raise DeadlineError(
-                    f"not in time: {what}. The kubelet's last words: {_last_words(log)}",
+                    f"not in time: {what}. The end of the kubelet's log:  {_last_words(log)}",
                     where=self._target.address,
                     data={"log": log},
                 )
@@ -180,7 +180,7 @@ def _last_words(log: str) -> str:
 
 
 def _program() -> bytes:
-    """The supervisor and what it imports as one file that Python runs, with the same names of modules as here."""
+    """The supervisor and its imports as one Python file, with the same module names."""
     here = Path(__file__).parent
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as file:
@@ -197,7 +197,7 @@ def _program() -> bytes:
 
 @contextlib.contextmanager
 def kubelet_session(target: Target) -> Iterator[KubeletSession]:
-    """A supervisor in the machine, with an API stand-in and no kubelet yet; it and its kubelet end with the context."""
+    """Start a supervisor with an API stand-in in the machine; it and its kubelet end with the context."""
     deadline = Deadline.after(_START_SECONDS)
     checked(target.run(["mkdir", "-p", _FOLDER], deadline=deadline), where=target.address)
     target.write(_PROGRAM, _program(), deadline=deadline, mode=0o644)

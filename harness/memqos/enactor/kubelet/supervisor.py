@@ -1,7 +1,7 @@
-"""The program that runs beside a kubelet in a machine: it serves the API stand-in and owns the kubelet's process.
+"""The supervisor of a kubelet in a machine: serves the API stand-in and owns the kubelet's process.
 
-It reads one JSON object a line and answers each with one. It ends with its input, and the kubelet ends with it, also
-if it is killed. `serve` lists the orders.
+It reads one JSON object a line and answers each with one. It ends with its input, and the kubelet ends with it, even
+if the supervisor is killed. `serve` lists the commands.
 
 This file runs in the machine, so it needs Python 3.9 and its standard library alone.
 """
@@ -35,8 +35,8 @@ def _dies_with_parent() -> None:
 
 
 def launch(argv: list[str], log: str) -> subprocess.Popen[bytes]:
-    """Start a program whose output is appended to this file, and that is killed with this process."""
-    with open(log, "ab") as file:  # noqa: PTH123 - as small as can be
+    """Start a program that dies with this process; its output is appended to this file."""
+    with open(log, "ab") as file:  # noqa: PTH123 - fewer imports
         return subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
@@ -48,7 +48,7 @@ def launch(argv: list[str], log: str) -> subprocess.Popen[bytes]:
 
 
 def fetch(url: str, seconds: float) -> str:
-    """What a server of this machine answers; its certificate is its own."""
+    """The answer of a server of this machine, whose certificate is self-signed."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -58,7 +58,7 @@ def fetch(url: str, seconds: float) -> str:
 
 
 class Supervisor:
-    """One API server, and one kubelet at a time. log: the file that every kubelet's output is appended to.
+    """One API server and one kubelet at a time. log: the file for the output of all kubelets.
 
     launch, fetch: see the functions of these names.
     """
@@ -79,12 +79,12 @@ class Supervisor:
         self._kubelet: subprocess.Popen[bytes] | None = None
 
     def start(self, argv: list[str]) -> dict[str, Any]:
-        """Start the kubelet; the one before must have been stopped."""
+        """Start the kubelet; a previous one must have been stopped."""
         self._kubelet = self._launch(argv, self._log)
         return {"pid": self._kubelet.pid}
 
     def stop(self) -> dict[str, Any]:
-        """End the kubelet: TERM, then KILL. Pods run on, as they do when a kubelet is restarted."""
+        """End the kubelet: SIGTERM, then SIGKILL. Pods keep running, as in any restart of a kubelet."""
         kubelet, self._kubelet = self._kubelet, None
         if kubelet is None:
             return {"status": None}
@@ -128,15 +128,15 @@ class Supervisor:
         return {"items": self._store.all((resource[0], resource[1])), "version": self._store.version}
 
     def fetch(self, url: str, timeout: float) -> dict[str, Any]:
-        """What a server of the machine, such as the kubelet's own, answers to GET."""
+        """The answer of a server in the machine, such as the kubelet's, to GET."""
         return {"text": self._fetch(url, timeout)}
 
     def calls(self) -> dict[str, Any]:
-        """How often the API was called, by verb and resource."""
+        """The number of API calls by verb and resource."""
         return {"calls": dict(self._store.calls)}
 
     def do(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Carry out one order: a method's name as `do`, and its arguments."""
+        """Carry out one command: a method's name as `do`, and its arguments."""
         words = dict(order)
         what = words.pop("do")
         if what not in _ORDERS:
@@ -151,7 +151,7 @@ _ORDERS = frozenset({"start", "stop", "state", "log", "put", "delete", "list", "
 def serve(orders: Iterable[str], answers: TextIO, supervise: Callable[[ApiServer], Supervisor]) -> None:
     """Answer every order of `_ORDERS`. The first line says where the API is.
 
-    supervise: makes the supervisor of a server. An order that fails is answered with its error.
+    supervise: makes the supervisor of a server. The answer to a failed command is its error.
     """
     with ApiServer().serving() as server:
         supervisor = supervise(server)
@@ -160,7 +160,7 @@ def serve(orders: Iterable[str], answers: TextIO, supervise: Callable[[ApiServer
             for line in orders:
                 try:
                     answer = supervisor.do(json.loads(line))
-                except Exception as error:  # noqa: BLE001 - whatever it is, the other side has to know
+                except Exception as error:  # noqa: BLE001 - any error is reported to the other side
                     answer = {"error": f"{type(error).__name__}: {error}"}
                 print(json.dumps(answer), file=answers, flush=True)
         finally:

@@ -1,4 +1,4 @@
-"""Which Kubernetes release a kubelet's binary is of, as it reports itself."""
+"""The Kubernetes release that a kubelet's binary reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VERSION = re.compile(r"Kubernetes (v1\.[0-9]{1,3}\.\S+)", re.ASCII)
 
 
 def kubelet_version(binary: Path) -> str:
-    """What `PATH --version` prints on this host, such as "v1.36.2". UnfitFileError for a file that is no kubelet."""
+    """The version in the output of `PATH --version` here, such as "v1.36.2". UnfitFileError for any other file."""
     try:
         ended = subprocess.run(
             [str(binary.absolute()), "--version"],
@@ -26,7 +26,7 @@ def kubelet_version(binary: Path) -> str:
             check=False,
         )
         said = ended.stdout.decode("utf-8", "backslashreplace")
-        problem = f"'{binary} --version' prints {said.strip()[:80]!r}, and no Kubernetes version."
+        problem = f"'{binary} --version' prints {said.strip()[:80]!r}, which is not a Kubernetes version."
     except (OSError, subprocess.TimeoutExpired) as error:
         said, problem = "", f"'{binary} --version' cannot be run on this host: {error}"
     match = _VERSION.fullmatch(said.strip())

@@ -1,1 +1,1 @@
-"""Programs that stand in a machine in place of its own, each a single file of Python's standard library."""
+"""Programs that replace a machine's own, each a single file that uses only Python's standard library."""

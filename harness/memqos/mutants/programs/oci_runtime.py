@@ -1,12 +1,13 @@
 #!/usr/bin/python3 -IS
-"""An OCI runtime that is wrong as a document says; the real one is beside it as NAME.dist.
+"""A wrong OCI runtime: applies a fault from a document and calls the real runtime, which is NAME.dist beside it.
 
-It runs in machines, as a single file with the standard library alone. memqos.mutants.in_memory applies the same
-changes to the fake runtime. What a fault may hold is in docs/reference/mutants.md.
+It runs in machines as a single file with the standard library alone, so its two subjects, faults and command line, stay
+in one module of over 500 lines. memqos.mutants.in_memory applies the same faults to the fake runtime.
+docs/reference/mutants.md describes the fields of a fault.
 
-ALWAYS is the fault of a copy that stands alone. Otherwise FOLDER/pods/NAME holds the fault of containers that are made
-in the pod cgroup NAME; FOLDER/pods/any that of all others. Without one of both the real runtime is run at once.
-FOLDER/containers/ID holds what is known of a wrong container.
+ALWAYS is the fault of a copy with a fixed fault. Otherwise FOLDER/pods/NAME holds the fault for containers in the pod
+cgroup NAME, and FOLDER/pods/any the fault for all others. Without either file the real runtime runs at once.
+FOLDER/containers/ID keeps the state of a wrong container between calls.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def changed(document: Document, changes: list[Document]) -> None:
 
 
 def places(document: Document, field: str) -> list[tuple[Document, str]]:
-    """Each section and key that a field names: "memory/limit", "unified/cpu.*", "*" for all amounts of memory."""
+    """Each (section, key) that a field matches: "memory/limit", "unified/cpu.*", "*" for all amounts of memory."""
     if field == "*":
         return [(inner, key) for name in ("memory", "unified") for inner, key in _amounts(document.get(name) or {})]
     head, _, last = field.rpartition("/")
@@ -65,7 +66,7 @@ def _amounts(section: Document) -> Iterator[tuple[Document, str]]:
 
 
 def meets(document: Document, value: object, condition: str) -> bool:
-    """Whether a value meets a condition: "< 4194304", "= -1", "= @memory/limit", "odd"; "" is met by all."""
+    """Whether a value meets a condition: "< 4194304", "= -1", "= @memory/limit", "odd"; every value meets ""."""
     number = as_number(value)
     if condition in WORDS:
         return number is not None and number > 0 and WORDS[condition](number)
@@ -93,7 +94,7 @@ WORDS: dict[str, Callable[[int], bool]] = {
 
 
 def as_number(value: object) -> int | None:
-    """A number, or a text that is one; None for anything else."""
+    """The number in a number or string; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         return None
     text = str(value)
@@ -101,7 +102,7 @@ def as_number(value: object) -> int | None:
 
 
 def _computed(compute: Callable[[int, int], int]) -> Callable[[Document, Document, str, Any], None]:
-    """A change of an amount that is not negative; a text stays a text."""
+    """A change for amounts >= 0; a string stays a string."""
 
     def change(_: Document, section: Document, key: str, to: Any) -> None:
         number = as_number(section[key])
@@ -121,7 +122,7 @@ def _set(document: Document, section: Document, key: str, to: Any) -> None:
         [(inner, name)] = places(document, to[1:])
         to = inner.get(name)
     if to is not None:
-        # The values of unified, whose keys are names of files, are texts.
+        # The values of unified, whose keys are file names, are strings.
         section[key] = str(to) if isinstance(section.get(key), str) or "." in key else to
 
 
@@ -162,7 +163,7 @@ def _other(_: Document, section: Document, key: str, __: Any) -> None:
 
 
 def _tolerate(_: Document, section: Document, key: str, __: Any) -> None:
-    """Drop a key that is not well known, and a value that is no amount."""
+    """Drop unknown keys, and values that are not amounts."""
     if key not in KNOWN_KEYS or not (section[key] == "max" or section[key].isdecimal()):
         del section[key]
 
@@ -184,14 +185,14 @@ CHANGES: dict[str, Callable[[Document, Document, str, Any], None]] = {
     "bits": _computed(lambda number, to: number & ((1 << to) - 1)),
     "percent": _computed(lambda number, to: number * to // 100 // 4096 * 4096),
 }
-"""What a change can do with a field."""
+"""The operations of a change."""
 
 
 class Counts:
-    """What happened to a container so far.
+    """The history of a container.
 
-    number: in its pod, from 1. updates: with the present one. again: whether another container of its pod was deleted
-    before it was made. entered: whether there was an exec in it.
+    number: in its pod, from 1. updates: including the current one. again: whether another container of its pod was
+    deleted before its creation. entered: whether it had an exec.
     """
 
     def __init__(self, *, number: int = 1, updates: int = 0, again: bool = False, entered: bool = False) -> None:
@@ -216,7 +217,7 @@ def _has(document: Document, field: str) -> bool:
     return any(section.get(key) is not None for section, key in places(document, field))
 
 
-# ---- what is done to cgroups; the fake's has the same methods
+# ---- faults in cgroups; in_memory has the same methods
 
 
 class Folder:
@@ -232,7 +233,7 @@ class Folder:
         return Folder(parent) if name == "container" else self
 
     def at(self, level: str) -> Iterator[Folder]:
-        """The cgroups of a level, seen from this container."""
+        """The cgroups of a level, relative to this container."""
         pod = Folder(os.path.dirname(self.scope.path))
         if level == "container":
             yield self
@@ -251,7 +252,7 @@ class Folder:
             yield Folder(path)
 
     def write(self, name: str, text: str) -> None:
-        """Write a control file; text that begins with + is added to the amount that is there."""
+        """Write a control file; text that begins with + is added to the current amount."""
         file = f"{self.path}/{name}"
         if text.startswith(("+", "-")):
             held = read(file).strip()
@@ -262,14 +263,14 @@ class Folder:
 
 
 def write_all(fault: Fault, cgroup: Any) -> None:
-    """Write what a fault writes."""
+    """Do the fault's writes."""
     for one in fault.get("write", ()):
         for place in cgroup.at(one.get("at", "container")):
             place.write(one["file"], str(one["text"]))
 
 
 def act(fault: Fault, cgroup: Folder) -> None:
-    """Do what a fault does to a cgroup, now or later."""
+    """Apply the fault to a cgroup, now or after its delay."""
     write_all(fault, cgroup)
     for name in fault.get("acts", ()):
         ACTS[name](cgroup)
@@ -278,7 +279,7 @@ def act(fault: Fault, cgroup: Folder) -> None:
 
 
 def later(fault: Fault, cgroup: Folder) -> None:
-    """Do it in a process that outlives the call: once after some seconds, or again and again for some."""
+    """Apply the fault in a process that outlives the call: once after a delay, or repeatedly for some seconds."""
     if os.fork():
         return
     os.setsid()
@@ -297,7 +298,7 @@ def later(fault: Fault, cgroup: Folder) -> None:
 
 
 def _set_property(scope: Folder, assignment: str, *, quietly: bool) -> None:
-    """Set a property of the scope's unit; quietly: its files then hold again what they held."""
+    """Set a property of the scope's unit; quietly: then restore the old values of its files."""
     files = (
         "memory.min",
         "memory.low",
@@ -322,7 +323,7 @@ def _make_again(cgroup: Folder) -> None:
 
 
 def _leave_process(_: Folder) -> None:
-    """A process of the runtime's name that outlives it."""
+    """Start a process with the runtime's name that outlives it."""
     if not os.fork():
         os.setsid()
         os.closerange(0, 256)
@@ -344,14 +345,14 @@ def _move_entered_out(cgroup: Folder) -> None:
 
 
 def _move_entered_up(cgroup: Folder) -> None:
-    """Into a cgroup of its own in the pod's, where no limit of the container holds."""
+    """Move the exec to a new child cgroup of the pod's, outside the container's limits."""
     folder = f"{os.path.dirname(cgroup.scope.path)}/entered"
     os.makedirs(folder, exist_ok=True)
     put(f"{folder}/cgroup.procs", read(cgroup.entered))
 
 
 def _score_entered(by: int | None) -> Callable[[Folder], None]:
-    """Another oom_score_adj for what an exec started: one that differs by so much, or 100."""
+    """Change the oom_score_adj of an exec by this much, or set it to 100."""
 
     def score(cgroup: Folder) -> None:
         file = f"/proc/{read(cgroup.entered).strip()}/oom_score_adj"
@@ -361,7 +362,7 @@ def _score_entered(by: int | None) -> Callable[[Folder], None]:
 
 
 def _score_first(cgroup: Folder) -> None:
-    """An oom_score_adj one higher for the container's processes."""
+    """Raise the oom_score_adj of the container's processes by one."""
     for pid in read(f"{cgroup.path}/cgroup.procs").split():
         file = f"/proc/{pid}/oom_score_adj"
         put(file, str(int(read(file)) + 1))
@@ -379,9 +380,9 @@ ACTS: dict[str, Callable[[Folder], None]] = {
     "score the exec one higher": _score_entered(1),
     "score the container one higher": _score_first,
 }
-"""What a fault can do besides."""
+"""The further actions of a fault (`acts`)."""
 
-# ---- the program; it imports as little as it can, since that takes a noticeable time under emulation
+# ---- the program; it imports little, since imports take noticeable time under emulation
 
 
 def read(path: str) -> str:
@@ -397,7 +398,7 @@ def put(path: str, text: str) -> None:
 
 
 def json() -> Any:
-    """The module, imported where it is needed."""
+    """The module, imported on first use."""
     import json as module
 
     return module
@@ -417,15 +418,15 @@ class Call:
         return self.words[self.words.index(name) + 1] if name in self.words else ""
 
     def hand_over(self) -> int:
-        """Become the real runtime."""
+        """Replace this process by the real runtime."""
         os.execv(self.real, [self.real, *self.words])
 
     def replaced(self, program: str) -> int:
-        """Become another program, which knows the real runtime by MEMQOS_RUNTIME."""
+        """Replace this process by another program, with the real runtime's path in MEMQOS_RUNTIME."""
         os.execve(program, [program, *self.words], {**os.environ, "MEMQOS_RUNTIME": self.real})
 
     def done(self, stdin: str | None = None) -> int:
-        """Let the real runtime do it; its exit code."""
+        """Run the real runtime; its exit code."""
         if stdin is None:
             return self._run(self.words, [])
         reading, writing = os.pipe()
@@ -447,7 +448,7 @@ class Call:
 
 
 class Known:
-    """What is kept of a wrong container between calls."""
+    """The state of a wrong container, kept between calls."""
 
     def __init__(self, name: str) -> None:
         self.file = f"{FOLDER}/containers/{name}"
@@ -460,7 +461,7 @@ class Known:
 
     @property
     def counts(self) -> Counts:
-        """What happened to it."""
+        """Its history."""
         facts = self.facts
         entered = facts.get("entered", False)
         return Counts(number=facts["number"], updates=facts["updates"], again=facts["again"], entered=entered)
@@ -478,14 +479,14 @@ def pod_of(cgroups_path: str) -> str:
 
 
 def is_sandbox(spec: Document) -> bool:
-    """Whether a daemon marked this specification as a sandbox's."""
+    """Whether this specification is of a sandbox, by its annotations."""
     annotations = spec.get("annotations") or {}
     names = ("io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType")
     return "sandbox" in [annotations.get(name) for name in names]
 
 
 def counted(pod: str, what: str, more: int = 1) -> int:
-    """How often something happened in a pod, with this time."""
+    """Count an event of a pod; the count including this event."""
     os.makedirs(FOLDER, exist_ok=True)
     file = f"{FOLDER}/{what}-{pod}"
     count = more + (int(read(file)) if os.path.exists(file) else 0)
@@ -494,7 +495,7 @@ def counted(pod: str, what: str, more: int = 1) -> int:
 
 
 def create(call: Call) -> int:
-    """`create`: the fault is that of the pod at this moment, and stays with the container."""
+    """`create`: the container gets the pod's current fault and keeps it."""
     config = call.option("--bundle") + "/config.json"
     before = read(config)
     spec = json().loads(before)
@@ -530,7 +531,7 @@ def create(call: Call) -> int:
 
 
 def failed(fault: Fault) -> int:
-    """Say that it failed."""
+    """Print the fault's error."""
     sys.stderr.write(f"{fault.get('words', 'it did not work')}\n")
     return 1
 
@@ -557,7 +558,7 @@ def update(call: Call, known: Known) -> int:
 
 
 def cgroup_of(call: Call, known: Known) -> Folder | None:
-    """Where the container is, or was when it was last seen."""
+    """The container's cgroup, from its state or from the last known path."""
     state = call.answer([*call.before, "state", call.name]) if call.verb != "delete" else {}
     if state.get("pid"):
         own = read(f"/proc/{state['pid']}/cgroup").strip().rpartition("::")[2]
@@ -567,7 +568,7 @@ def cgroup_of(call: Call, known: Known) -> Folder | None:
 
 
 def after(call: Call, known: Known, status: int) -> int:
-    """What the fault does once the real runtime is done."""
+    """Apply the fault after the real runtime."""
     fault = known.fault
     if status:
         return status
@@ -590,7 +591,7 @@ def answered(call: Call, fault: Fault) -> int:
 
 
 def delete(call: Call, known: Known) -> int:
-    """`delete`; what is kept of the container goes with it."""
+    """`delete`; also removes the container's kept state."""
     status = call.done()
     if applies(known.fault, "delete", known.counts, {}):
         status = after(call, known, status)
@@ -608,7 +609,7 @@ def others(call: Call, known: Known) -> int:
     if not applies(fault, call.verb, known.counts, {}):
         if call.verb != "start" or not {"delete", "kill"} & set(fault.get("on", ())):
             return call.hand_over()
-        # A container that is deleted, or has ended, tells no more where it was.
+        # A stopped or deleted container no longer reports its cgroup.
         status = call.done()
         cgroup_of(call, known)
         return status
@@ -633,7 +634,7 @@ def main() -> int:
 
 
 def alone(fault: Fault) -> str:
-    """The text of this program with a fault of its own."""
+    """The source of this program with a fixed fault."""
     return read(__file__).replace("ALWAYS: Fault = {}", f"ALWAYS: Fault = {fault!r}", 1)
 
 

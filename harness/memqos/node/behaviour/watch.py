@@ -371,7 +371,7 @@ class Watch:
 
         whole_node: all that the machine has left instead, which is little where it is `scarce`. Returns when a
         container was killed for it, and the greedy one has come to its end or has what it wanted.
-        UsageError if its workload takes no commands, if the kubelet gives kubepods no limit, and if there is nobody
+        UsageError if its workload takes no commands, if the kubelet gives kubepods no limit, and if no pod runs
         beside it.
         """
         grows, everyone = self.container(greedy), self._all_done()

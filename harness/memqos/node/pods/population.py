@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
 from memqos.enactor.base import AdmittedPod, Order
-from memqos.enactor.observer import Nobody
+from memqos.enactor.observer import Observer
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding, Setter, Verdict, subject_of
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, ContainerIds, Unsure, judged_files, outside_finding
@@ -176,7 +176,7 @@ def _settings_of(population: Population) -> Sequence[str]:
 
 def recorded_population(tree: RecordedTree, order: Order, ids: ContainerIds) -> Population:
     """What a tree has of what a kubelet was to make true. ids: the containers that the tree has of the order's pods."""
-    enactor = Nobody(lambda: _containers(ids))
+    enactor = Observer(lambda: _containers(ids))
     standing = enactor.begin(tree.source)
     standing.bring(order)
     admitted = standing.admit(order, appears=lambda _: None)

@@ -119,7 +119,7 @@ class Recovery:
         if outcome is None or report.when == "teardown" or not _needs_machine(item):
             return report
         if outcome in _OBSERVED:
-            self._row.went_well()
+            self._row.succeeded()
             self._observed |= {self._place(item)[0], self._machine_id()}
         error = call.excinfo.value if call.excinfo is not None and outcome is Outcome.MACHINERY else None
         if isinstance(error, MemqosError):

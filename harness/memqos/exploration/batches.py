@@ -1,4 +1,4 @@
-"""Batches of examples, drawn by a seed: the same seed, hypothesis and memqos draw the same."""
+"""Batches of examples, drawn from a seed: the same seed and versions of hypothesis and memqos repeat them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from hypothesis.configuration import set_hypothesis_home_dir
 from memqos.exploration.admissions import resizes
 from memqos.exploration.amounts import MIB
 from memqos.exploration.configurations import configurations
+from memqos.exploration.configured_kubelet import HEAD, ConfiguredKubelet
 from memqos.exploration.documents import Document
 from memqos.exploration.examples import Example, Kind
 from memqos.exploration.manifests import RUNNABLE, PodShape, manifests
 from memqos.exploration.pods import shape_of_pod
 from memqos.exploration.requests import lifecycles
-from memqos.exploration.settings import HEAD, Configured
 from memqos.model.node import CgroupDriver, NodeFacts
 
 __all__ = ["Batches", "drawn", "leaving_no_folder"]
@@ -40,18 +40,17 @@ SMALL = PodShape(
     least_limit=48 * MIB,
     least_quota=500,
 )
-"""Pods that a node of two CPUs and 2 GiB has room for, with what they are resized to."""
+"""Pods that fit a node of two CPUs and 2 GiB, also after a resize."""
 _PODS, _LIVES, _RESIZES, _RESTARTS = 10, 16, 3, 6
 _TURNS = (Kind.PODS, Kind.LIFECYCLE, Kind.PODS, Kind.RESIZE, Kind.PODS, Kind.LIFECYCLE, Kind.RESTART)
-_FIRST_RESIZE = 33
 _RESIZABLE = ("1.33", "1.34", "1.35", "1.36", "1.37")
 
 
 def drawn(strategy: st.SearchStrategy[T], count: int, *, by: str, key: Callable[[T], str] = repr) -> list[T]:
-    """This many different examples of a strategy, fewer if it has not so many. by: the seed as a text."""
+    """Up to `count` distinct examples of a strategy. by: the seed as a string."""
     found: dict[str, T] = {}
 
-    # hypothesis begins with the smallest example, and repeats parts of earlier ones.
+    # hypothesis starts with the smallest example and repeats parts of earlier ones.
     @seed(int(hashlib.sha256(by.encode()).hexdigest()[:12], 16))
     @settings(
         max_examples=2 * count + 8,
@@ -71,7 +70,7 @@ def drawn(strategy: st.SearchStrategy[T], count: int, *, by: str, key: Callable[
 
 @contextlib.contextmanager
 def leaving_no_folder() -> Iterator[None]:
-    """While the context lasts, hypothesis keeps its files in a temporary folder, and not in .hypothesis here."""
+    """Let hypothesis keep its files in a temporary folder instead of ./.hypothesis until the context ends."""
     with tempfile.TemporaryDirectory(prefix="memqos-hypothesis-") as folder:
         set_hypothesis_home_dir(folder)
         try:
@@ -86,10 +85,10 @@ def _text(document: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batches:
-    """Draws examples for a node, batch by batch.
+    """ExampleSource examples for a node, batch by batch.
 
-    seed: of the session. releases: of kubelets, () for any. config: the KubeletConfiguration of all kubelets, None for
-    random ones. node, driver: of the machine. shape: of pods. kinds: of examples.
+    seed: the session's. releases: kubelet releases, () for any. config: the KubeletConfiguration of all kubelets, None
+    for random ones. node, driver: the machine's. shape: limits of drawn pods. kinds: kinds of examples.
     """
 
     seed: int
@@ -101,7 +100,7 @@ class Batches:
     kinds: Sequence[Kind] = tuple(Kind)
 
     def batch(self, number: int) -> Sequence[Example]:
-        """The examples of one round; all of them can be tried beside each other."""
+        """The examples of one round, which can all run at the same time on one node."""
         turns = [kind for kind in _TURNS if kind in self.kinds]
         kind, by = turns[number % len(turns)], f"{self.seed} {number}"
         match kind:
@@ -109,7 +108,7 @@ class Batches:
                 kubelet = self._kubelet(by)
                 return [Example(kubelet=kubelet, pods=(one,)) for one in self._manifests(_PODS, by)]
             case Kind.LIFECYCLE:
-                plain = Configured(kubernetes="1.36", config={**HEAD, "failSwapOn": False})
+                plain = ConfiguredKubelet(kubernetes="1.36", config={**HEAD, "failSwapOn": False})
                 several = drawn(lifecycles(), _LIVES, by=by, key=_text)
                 return [Example(kubelet=plain, steps=tuple(steps)) for steps in several]
             case Kind.RESIZE:
@@ -120,7 +119,7 @@ class Batches:
 
     def _manifests(self, count: int, by: str) -> list[Document]:
         several = drawn(manifests(self.shape), 2 * count, by=by, key=_text)
-        # hypothesis repeats parts of what it drew: of each shape one comes first.
+        # hypothesis repeats parts of earlier draws: one example of each shape comes first.
         shapes = {_text(shape_of_pod(one)): one for one in several}
         first = list(shapes.values())
         return [*first, *(one for one in several if one not in first)][:count]
@@ -128,19 +127,19 @@ class Batches:
     def _resizes(self, by: str) -> Sequence[Example]:
         strategy = manifests(SMALL).flatmap(lambda one: st.tuples(st.just(one), resizes(one, SMALL)))
         kubelet = self._kubelet(by, among=_RESIZABLE)
-        # A kubelet resizes no container that may swap.
+        # The kubelet does not resize containers that may swap.
         swapless = {**kubelet.config, "memorySwap": {"swapBehavior": "NoSwap"}}
-        kubelet = Configured(kubernetes=kubelet.kubernetes, config=swapless)
+        kubelet = ConfiguredKubelet(kubernetes=kubelet.kubernetes, config=swapless)
         return [
             Example(kubelet=kubelet, pods=(before,), to=after)
             for before, after in drawn(strategy, _RESIZES, by=by, key=_text)
         ]
 
-    def _kubelet(self, by: str, among: Sequence[str] = ()) -> Configured:
+    def _kubelet(self, by: str, among: Sequence[str] = ()) -> ConfiguredKubelet:
         releases = [one for one in self.releases if not among or one in among] or list(among or self.releases)
         digest = int(hashlib.sha256(f"{by} release".encode()).hexdigest()[:8], 16)
         release = releases[digest % len(releases)] if releases else None
         if self.config is not None:
-            return Configured(kubernetes=release or "1.36", config=self.config)
+            return ConfiguredKubelet(kubernetes=release or "1.36", config=self.config)
         strategy = configurations(kubernetes=release, node=self.node, driver=self.driver)
         return drawn(strategy, 6, by=by, key=lambda one: _text([one.kubernetes, one.config]))[-1]

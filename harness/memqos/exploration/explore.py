@@ -1,4 +1,4 @@
-"""A session from its options to its report: on a machine, or of the engine alone."""
+"""Runs `memqos explore` from options to report: on a machine, or with the engine alone."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from memqos.config.settings import Settings
 from memqos.config.table import SETTINGS
 from memqos.engine.releases.release import Release
 from memqos.errors import ExitCode, UsageError
+from memqos.exploration.batches import Batches, leaving_no_folder
+from memqos.exploration.configured_kubelet import settings_in
 from memqos.exploration.database import Database, Found, load_found
 from memqos.exploration.documents import Document
-from memqos.exploration.drawing import Batches, leaving_no_folder
 from memqos.exploration.engine_alone import EngineAlone
 from memqos.exploration.examples import Example, Kind
 from memqos.exploration.session import Session
-from memqos.exploration.settings import settings_in
-from memqos.exploration.stations import Ground, ground_of
+from memqos.exploration.systems import OpenedSystem, opened_system
 from memqos.plain_file import read_plain
 
 __all__ = ["Order", "explored", "explored_engine", "report_lines"]
 
 FORMAT = 1
 _EVERY = 10.0
-"""Seconds between two lines of progress."""
+"""Seconds between progress lines."""
 _MOST_LISTED = 10
 _MIB = 1 << 20
 
@@ -39,11 +39,11 @@ Say = Callable[..., None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a session is to do.
+    """The options of a session.
 
-    minutes: how long. seed: of what is drawn. database: None keeps nothing. replay: the file of one example, to be
-    tried alone. against: a runtime or profile to compare with, "" for none. kubelet_config: None for random ones.
-    kinds: of examples, () for all.
+    minutes: how long. seed: of the draws. database: None keeps nothing. replay: a file with one example to run alone.
+    against: a runtime or profile to compare with, "" for none. kubelet_config: None for random ones. kinds: kinds of
+    examples, () for all.
     """
 
     settings: Settings
@@ -75,7 +75,7 @@ class Order:
         except yaml.YAMLError:
             found = None
         if not isinstance(found, dict):
-            raise UsageError("it is no KubeletConfiguration.", where=str(self.kubelet_config))
+            raise UsageError("it is not a KubeletConfiguration.", where=str(self.kubelet_config))
         settings_in(found, file=str(self.kubelet_config))
         return found
 
@@ -103,7 +103,7 @@ class _Notices:
 
 
 class _Progress:
-    """Prints what a session did so far, now and then, and each finding at once."""
+    """Prints a progress line at intervals, and each finding at once."""
 
     def __init__(self, say: Say) -> None:
         self._say = say
@@ -121,7 +121,7 @@ class _Progress:
 
 
 def progress_line(session: Session) -> str:
-    """What a session did so far: "3.2 min: 120 examples (95 shapes), …"."""
+    """The session's progress: "3.2 min: 120 examples (95 shapes), …"."""
     counts = session.counts
     parts = [
         f"{sum(counts.examples.values())} examples ({len(counts.shapes)} shapes)",
@@ -135,7 +135,7 @@ def progress_line(session: Session) -> str:
 
 
 def explored(order: Order, say: Say) -> tuple[Document, ExitCode]:
-    """Explore a machine; the report's document and the exit code. An interrupt is reported, and nothing is lost."""
+    """Explore a machine; the report's document and the exit code. An interrupt ends the session with a report."""
     releases, config = order.releases, order.config
     kept = load_found(order.replay) if order.replay else None
     session: Session | None = None
@@ -144,7 +144,9 @@ def explored(order: Order, say: Say) -> tuple[Document, ExitCode]:
     try:
         with (
             leaving_no_folder(),
-            ground_of(order.settings, enactor=order.enactor, against=order.against, notices=_Notices(say)) as ground,
+            opened_system(
+                order.settings, enactor=order.enactor, against=order.against, notices=_Notices(say)
+            ) as ground,
         ):
             system = ground.system
             session = _session(order, ground, releases, config, say)
@@ -162,7 +164,7 @@ def explored(order: Order, say: Say) -> tuple[Document, ExitCode]:
     return _document(session, order, system, interrupted=interrupted), _code(session, interrupted=interrupted)
 
 
-def _session(order: Order, ground: Ground, releases: Sequence[str], config: Document | None, say: Say) -> Session:
+def _session(order: Order, ground: OpenedSystem, releases: Sequence[str], config: Document | None, say: Say) -> Session:
     say(f"memqos: exploring {', '.join(ground.system)}; seed {order.seed}", err=True)
     kinds = tuple(map(Kind, order.kinds)) or tuple(Kind)
     batches = Batches(
@@ -180,7 +182,7 @@ def _session(order: Order, ground: Ground, releases: Sequence[str], config: Docu
 
 
 def explored_engine(order: Order, say: Say) -> tuple[Document, ExitCode]:
-    """Explore the engine alone, by an audit of the trees that it plans; the report's document and the exit code."""
+    """Explore without a machine, by audits of planned trees; the report's document and the exit code."""
     releases = order.releases
     alone = EngineAlone(seed=order.seed, releases=releases, until=Deadline.after(order.minutes * 60))
     interrupted = False
@@ -236,9 +238,9 @@ def report_lines(session: Session, order: Order, *, interrupted: bool = False) -
     for text, count in session.counts.known.items():
         yield f"known ({count} times): {text}"
     for name in session.gone:
-        yield f"no longer: {name}, of the database"
+        yield f"no longer deviates: {name}, from the database"
     for text, count in session.counts.troubles.most_common(_MOST_LISTED):
-        yield f"did not come up ({count} times): {text}"
+        yield f"did not start ({count} times): {text}"
     for one in session.found.values():
         yield from _finding_lines(one, order)
     if not session.found:
@@ -251,7 +253,7 @@ def _finding_lines(found: Found, order: Order) -> Iterator[str]:
     if found.lost:
         yield f"  {found.lost}"
     if not found.again:
-        yield "  seen once, and not when the same was tried again"
+        yield "  seen once, but not when the same example ran again"
     size = "smallest example" if found.shrunk else "example"
     yield f"  found after {found.found_after:.0f} s, seen in {found.seen} examples; {size} ({found.tries} tries):"
     text = yaml.safe_dump(shown_example(found.example), sort_keys=False, default_flow_style=None, width=110)
@@ -262,7 +264,7 @@ def _finding_lines(found: Found, order: Order) -> Iterator[str]:
 
 
 def shown_example(example: Example) -> Document:
-    """An example without what each has: the fields of a manifest and of a configuration that say nothing here."""
+    """An example without the fields that every manifest or configuration has."""
     found = example.document()
     if not example.pods:
         del found["config"]
@@ -271,7 +273,7 @@ def shown_example(example: Example) -> Document:
 
 
 def _options(order: Order) -> Iterator[str]:
-    """The options that choose the machine, as they were given."""
+    """The given options that choose the machine."""
     for setting in SETTINGS:
         if order.settings.origins.get(setting.key, "").startswith("--") and setting.name != "kubernetes":
             value: Any = getattr(order.settings, setting.key)

@@ -9,13 +9,13 @@ from memqos.catalog.kubelet_config import settings_of
 from memqos.exploration.documents import Document
 from memqos.model.node import KubeletSettings
 
-__all__ = ["HEAD", "Configured", "settings_in"]
+__all__ = ["HEAD", "ConfiguredKubelet", "settings_in"]
 
 HEAD = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Configured:
+class ConfiguredKubelet:
     """A kubelet: its release ("1.36") and its KubeletConfiguration as a document."""
 
     kubernetes: str
@@ -23,7 +23,7 @@ class Configured:
 
     @property
     def settings(self) -> KubeletSettings:
-        """The configuration as the rules read it; ManifestError for one that no kubelet accepts."""
+        """The configuration as engine settings; ManifestError for one that no kubelet accepts."""
         return settings_in(self.config)
 
 

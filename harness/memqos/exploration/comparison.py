@@ -1,4 +1,4 @@
-"""The same examples on two systems, without the engine's word: what differs and no known trait explains."""
+"""The same examples on two systems, compared without the engine: differences that no known trait explains."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from collections.abc import Sequence
 
 from memqos.engine.answer.finding import Finding, Setter
 from memqos.exploration.examples import Example
-from memqos.exploration.judging import Tried
-from memqos.exploration.session import Tries
+from memqos.exploration.judge import ExampleResult
+from memqos.exploration.session import ExampleRunner
 from memqos.node.requests.differential import differences
 
-__all__ = ["Comparing"]
+__all__ = ["Comparison"]
 
 
-class Comparing:
-    """Tries examples on two systems, and finds what they do differently.
+class Comparison:
+    """Runs examples on two systems and reports their differences as findings.
 
-    names: of the two systems in findings.
+    names: the two systems' names in findings.
     """
 
-    def __init__(self, one: Tries, other: Tries, names: tuple[str, str]) -> None:
+    def __init__(self, one: ExampleRunner, other: ExampleRunner, names: tuple[str, str]) -> None:
         self._one = one
         self._other = other
         self._names = names
 
-    def try_all(self, examples: Sequence[Example], *, alone: bool = False) -> Sequence[Tried]:
+    def try_all(self, examples: Sequence[Example], *, alone: bool = False) -> Sequence[ExampleResult]:
         """The differences of each example."""
         mine = self._one.try_all(examples, alone=alone)
         others = self._other.try_all(examples, alone=alone)
         return [self._compared(one, other) for one, other in zip(mine, others, strict=True)]
 
-    def _compared(self, one: Tried, other: Tried) -> Tried:
-        """Where either was skipped or did not come up, nothing is compared."""
+    def _compared(self, one: ExampleResult, other: ExampleResult) -> ExampleResult:
+        """The comparison of one example; empty if a system skipped it or could not start its pods."""
         if one.skipped or other.skipped or one.trouble or other.trouble:
             return dataclasses.replace(
                 one, findings=(), above=(), skipped=one.skipped or other.skipped, trouble=one.trouble or other.trouble
@@ -43,5 +43,5 @@ class Comparing:
 
 
 def _of_runtimes(findings: Sequence[Finding]) -> Sequence[Finding]:
-    """What memqos itself wrote is the same on both."""
+    """The findings about containers: memqos itself wrote the files above them on both systems."""
     return [one for one in findings if one.set_by is not Setter.MEMQOS]

@@ -1,4 +1,4 @@
-"""Containers that go through a lifecycle on a node, many beside each other, judged after every step."""
+"""Runs container lifecycles on a node, many at a time, and judges the container after every step."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from memqos.target.base import checked
 from memqos.threads import submit
 from memqos.workload.command import PROGRAM, Exit, arguments
 
-__all__ = ["Lives"]
+__all__ = ["LifecycleRunner"]
 
 
 @dataclasses.dataclass(slots=True)
-class _Course:
-    """One container on its way. container: what it must hold; None before its creation. found: of the last step."""
+class _InProgress:
+    """One lifecycle in progress. container: expected files, None before creation. found: the last step's findings."""
 
     steps: Sequence[Document]
     container: RequestedContainer | None = None
@@ -36,8 +36,8 @@ class _Course:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Lives:
-    """Lets containers live in the pod that stands."""
+class LifecycleRunner:
+    """Runs lifecycles of containers in the node's running pod."""
 
     requests: Requests
 
@@ -45,28 +45,28 @@ class Lives:
     def _containers(self) -> Containers:
         return Containers(self.requests)
 
-    def live_each(self, several: Sequence[Sequence[Document]]) -> Sequence[Sequence[Finding] | MachineryError]:
-        """For each lifecycle its findings, or the error that is nothing about the runtime.
+    def run_each(self, several: Sequence[Sequence[Document]]) -> Sequence[Sequence[Finding] | MachineryError]:
+        """For each lifecycle, its findings, or the machine's error.
 
-        They end with the first step after which something deviates; each says after which step it was.
+        A lifecycle ends at its first deviation. Every finding names the step before it.
         """
         with ThreadPoolExecutor(max_workers=self.requests.parallel, thread_name_prefix="life") as pool:
             try:
-                futures = [submit(pool, self._tried, steps) for steps in several]
+                futures = [submit(pool, self._result_of, steps) for steps in several]
                 return [future.result() for future in futures]
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
 
-    def _tried(self, steps: Sequence[Document]) -> Sequence[Finding] | MachineryError:
+    def _result_of(self, steps: Sequence[Document]) -> Sequence[Finding] | MachineryError:
         try:
-            return Lives(self.requests.apart()).live(steps)
+            return LifecycleRunner(self.requests.apart()).run_one(steps)
         except MachineryError as error:
             return error
 
-    def live(self, steps: Sequence[Document]) -> Sequence[Finding]:
-        """The findings of one lifecycle; raises what the machine's failures raise."""
-        course = _Course(steps)
+    def run_one(self, steps: Sequence[Document]) -> Sequence[Finding]:
+        """The findings of one lifecycle; raises MachineryError for a failure of the machine."""
+        course = _InProgress(steps)
         found: list[Finding] = []
         name = f"life-{uuid.uuid4().hex[:8]}"
         try:
@@ -80,8 +80,8 @@ class Lives:
             return [*found, *([own] if isinstance(own, Finding) else [])]
         return found
 
-    def _each_step(self, course: _Course, name: str) -> Iterator[Sequence[Finding]]:
-        """What is found after each step, until a request is refused."""
+    def _each_step(self, course: _InProgress, name: str) -> Iterator[Sequence[Finding]]:
+        """The findings after each step, until a request is refused."""
         for number, step in enumerate(course.steps, 1):
             verb, request = verb_of(step)
             try:
@@ -98,7 +98,7 @@ class Lives:
             if course.started:
                 yield [*course.found, *self._seen(course, f"after step {number}, {verb}")]
 
-    def _take(self, course: _Course, verb: Verb, request: Mapping[str, Any], name: str) -> None:
+    def _take(self, course: _InProgress, verb: Verb, request: Mapping[str, Any], name: str) -> None:
         course.found = ()
         if verb not in {Verb.CREATE, Verb.UPDATE} and not course.started:
             self._start(course)
@@ -116,9 +116,9 @@ class Lives:
             case Verb.RELOAD:
                 self._reload()
             case Verb.START:
-                """It was started before its first step that is no update."""
+                """The container was started before this step."""
 
-    def _make_again(self, course: _Course, name: str) -> None:
+    def _make_again(self, course: _InProgress, name: str) -> None:
         assert course.handle is not None  # noqa: S101
         self._containers.end(course.handle)
         self.requests.remove(self.requests.pod)
@@ -130,7 +130,7 @@ class Lives:
         for words in (["daemon-reload"], ["show", "--property=Version"]):
             checked(target.run(["systemctl", *words], deadline=soon()), where=target.address)
 
-    def _update(self, course: _Course, request: Mapping[str, Any]) -> None:
+    def _update(self, course: _InProgress, request: Mapping[str, Any]) -> None:
         assert course.container is not None  # noqa: S101 - the first step creates
         assert course.handle is not None  # noqa: S101
         resources = resources_of(request)
@@ -139,27 +139,27 @@ class Lives:
         course.container = requested_again(course.container, resources)
         self.requests.runtime.update(course.handle, resources, deadline=soon())
 
-    def _execute(self, course: _Course) -> None:
+    def _execute(self, course: _InProgress) -> None:
         assert course.handle is not None  # noqa: S101
         code, _, _ = self.requests.runtime.exec(course.handle, (PROGRAM, *arguments([Exit(code=0)])), deadline=soon())
         course.found = [observed("exec", "0", str(code))]
 
-    def _waits_for_start(self, course: _Course) -> bool:
-        """Whether a step says when to start it."""
+    def _waits_for_start(self, course: _InProgress) -> bool:
+        """Whether the lifecycle has its own START step."""
         return any(verb_of(step)[0] is Verb.START for step in course.steps)
 
-    def _make(self, course: _Course, request: Mapping[str, Any], name: str) -> None:
+    def _make(self, course: _InProgress, request: Mapping[str, Any], name: str) -> None:
         resources = resources_of(request)
         course.container = requested(resources, self.requests.kubelet.runtimes, self.requests.kubelet.host)
         course.started = False
         course.handle = self._containers.made(resources, name=name)
 
-    def _start(self, course: _Course) -> None:
+    def _start(self, course: _InProgress) -> None:
         assert course.handle is not None  # noqa: S101 - the first step creates
         self.requests.runtime.start(course.handle, deadline=soon())
         course.started = True
 
-    def _ask_for_stats(self, course: _Course) -> None:
+    def _ask_for_stats(self, course: _InProgress) -> None:
         assert course.handle is not None  # noqa: S101
         if isinstance(self.requests.runtime, SpeaksCri):
             self.requests.runtime.stats(course.handle, deadline=soon())
@@ -167,14 +167,14 @@ class Lives:
             self.requests.runtime.stats_event(course.handle, deadline=soon())
         self.requests.runtime.status(course.handle, deadline=soon())
 
-    def _refused(self, course: _Course, verb: Verb, error: RuntimeCallError) -> Sequence[Finding]:
-        """What a refusal says; raises the error of a step that is no request."""
+    def _refused(self, course: _InProgress, verb: Verb, error: RuntimeCallError) -> Sequence[Finding]:
+        """The findings about a refused request; raises the error of a step without a request."""
         if course.container is None or verb not in {Verb.CREATE, Verb.UPDATE, Verb.START, Verb.RESTART}:
             raise error
         return [refused_finding(error, course.container, update=verb is Verb.UPDATE)]
 
-    def _seen(self, course: _Course, when: str) -> Sequence[Finding]:
-        """The container's files, and that its request was taken."""
+    def _seen(self, course: _InProgress, when: str) -> Sequence[Finding]:
+        """The findings about the container's files and about its accepted request."""
         assert course.container is not None  # noqa: S101
         assert course.handle is not None  # noqa: S101
         update = len(course.container.requests) > 1

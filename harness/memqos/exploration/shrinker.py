@@ -1,7 +1,7 @@
-"""Smaller examples that still go wrong: candidates by the dozen, so that a machine tries many at a time.
+"""Shrinks examples that deviate, many candidates at a time.
 
-hypothesis shrinks by one try after another, and on a machine each of them takes seconds. Here a round has all changes
-that make an example smaller by a step; those that keep it wrong are then made together.
+hypothesis shrinks one candidate after another, and on a machine each takes seconds. Here a round runs all changes that
+make an example one step smaller, and then combines those after which it still deviates.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from memqos.exploration.examples import Example, example_of
 from memqos.exploration.pods import containers_in
 from memqos.model.quantity import Quantity, QuantityError
 
-__all__ = ["Change", "Shrinking", "changes", "measure"]
+__all__ = ["Change", "Shrinker", "changes", "measure"]
 
 Wrong = Callable[[Sequence[Example]], Sequence[bool]]
-"""Whether each of these examples goes wrong as the first one did."""
+"""Whether each of these examples deviates as the first one did."""
 
 _KEPT = frozenset(
     {"apiVersion", "kind", "metadata", "spec", "name", "image", "imagePullPolicy", "args", "hostNetwork",
      "terminationGracePeriodSeconds", "kubernetes", "config", "pods", "to", "then", "steps", "cgroupDriver",
      "failSwapOn", "failCgroupV1", "create", "numaNode", "restartPolicy"}
 )  # fmt: skip
-"""Fields that no change takes away."""
+"""Fields that no change removes."""
 _SECTIONS = frozenset({"requests", "limits", "overhead"})
 _OF_PODS = ("pods", "to")
 _MOST = 24
@@ -43,14 +43,14 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Values of a document replaced, by their paths; `_GONE` takes a field or an element away."""
+    """New values of a document by path; `_GONE` removes a field or an element."""
 
     places: tuple[tuple[Path, Any], ...]
 
     def applied(self, document: Document) -> Document:
-        """A copy of the document with this change; KeyError or IndexError where a place is not there."""
+        """A copy of the document with this change; KeyError or IndexError for a missing place."""
         found = copy.deepcopy(document)
-        # Elements are taken away from the end, so that the others keep their numbers.
+        # From the end, so that the indices of the other elements stay valid.
         for path, value in sorted(self.places, key=lambda one: [str(part).zfill(9) for part in one[0]], reverse=True):
             _put(found, path, value)
         return found
@@ -91,7 +91,7 @@ def measure(document: Document) -> tuple[int, int, int]:
 
 
 def _places(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Every field and element, those that hold others first."""
+    """Every field and element, parents first."""
     items: Sequence[tuple[str | int, Any]] = ()
     if isinstance(value, dict):
         items = tuple(value.items())
@@ -103,7 +103,7 @@ def _places(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def _count(value: object) -> int:
-    """The amount that a leaf holds, 0 for a text that is none."""
+    """The amount in a leaf, 0 for any other text."""
     if isinstance(value, bool):
         return 0
     if isinstance(value, int):
@@ -218,14 +218,14 @@ def _amount_changes(document: Document) -> Iterator[Change]:
 
 
 def _mirrored(document: Document, path: Path) -> Sequence[Path]:
-    """The path, and its counterpart in the manifest that a pod is resized to: both keep the same shape."""
+    """The path and its counterpart in the manifest of a resize, as both keep the same shape."""
     if document.get("to") is None or path[:2] != ("pods", 0):
         return [path]
     return [path, ("to", *path[2:])]
 
 
 def _is_kept_list(document: Document, path: Path) -> bool:
-    """Whether the element is the only one of its list, or belongs to what a pod is resized to."""
+    """Whether the element must stay: the only one of its list, or part of the manifest of a resize."""
     if path[0] == "to":
         return True
     if not isinstance(path[-1], int):
@@ -245,10 +245,10 @@ def _is_amount(path: Path) -> bool:
 
 
 def _smaller(text: str, path: Path) -> Iterator[Any]:
-    """Smaller amounts, and a plainer spelling of the same. path: the first place where it is."""
+    """Smaller amounts, and a plainer spelling of the same amount. path: the first place of the amount."""
     plain: Callable[[int], Any] = _plainly
     if path[0] == "steps":
-        # A unified entry is a text, all other fields are numbers; -1 is no limit.
+        # A unified entry is a string, all other fields are numbers; -1 means no limit.
         plain = str if "unified" in path else int
         count = int(text)
     elif path[-1] == "cpu":
@@ -269,7 +269,7 @@ def _plainly(count: int) -> str:
 
 
 def _below(count: int) -> Iterator[int]:
-    """Amounts below this one, those that change most first: 0, its low bits alone, halves, less by powers of two."""
+    """Smaller amounts, the largest steps first: 0, only the low bits, the half, and less by powers of two."""
     found: dict[int, None] = dict.fromkeys([0, 1] if count > 1 else [])
     bits = count.bit_length()
     found |= dict.fromkeys(count & ((1 << bit) - 1) for bit in range(_PAGE_BITS, bits, 3))
@@ -282,11 +282,11 @@ def _below(count: int) -> Iterator[int]:
     yield from (one for one in found if 0 <= one < count)
 
 
-class Shrinking:
-    """Makes an example that goes wrong as small as it gets.
+class Shrinker:
+    """Shrinks an example that deviates.
 
-    wrong: tries examples. is_over: whether the time for it is over. keep: called with each smaller one that goes wrong.
-    tries: how many examples were tried so far.
+    wrong: runs examples. is_over: whether the time is over. keep: called with each smaller example that still deviates.
+    tries: how many examples were run so far.
     """
 
     def __init__(
@@ -304,7 +304,7 @@ class Shrinking:
         self.tries = 0
 
     def shrink(self, example: Example) -> Example:
-        """The smallest example that was found to go wrong still; the given one if none is smaller."""
+        """The smallest example found that still deviates; the given one if none is smaller."""
         document, asked_again = example.document(), False
         for _ in range(_ROUNDS):
             smaller = None if self._is_over() else self._round(document)
@@ -320,7 +320,7 @@ class Shrinking:
         return example_of(document)
 
     def _round(self, document: Document) -> Document | None:
-        """A smaller document that goes wrong; None if no change leaves it wrong."""
+        """A smaller document that deviates; None if no change leaves one."""
         some: list[Change] = []
         containers = 0
         for change in changes(document):
@@ -345,13 +345,13 @@ class Shrinking:
         except (KeyError, IndexError):
             return False
         text = json.dumps(found, sort_keys=True)
-        if text in self._tried or not measure(found) < measure(document) or not is_example(found):
+        if text in self._result_of or not measure(found) < measure(document) or not is_example(found):
             return False
-        self._tried.add(text)
+        self._result_of.add(text)
         return True
 
     def _best(self, some: Sequence[Change], document: Document) -> Document | None:
-        """The smallest of what is wrong still after one of these changes, or after several of them."""
+        """The smallest document that still deviates after one or several of these changes."""
         wrong = self._which(some, document)
         if not wrong:
             return None
@@ -373,13 +373,13 @@ class Shrinking:
 
 
 def _containers(document: Document) -> int:
-    """How many containers a machine makes for an example."""
+    """How many containers an example has."""
     pods = [*document.get("pods", ()), *([document["to"]] if "to" in document else ())]
     return sum(len(containers_in(one)) for one in pods) or 1
 
 
 def _combined(wrong: Sequence[Change]) -> Iterator[Change]:
-    """All of these changes at once, and the first ones of them."""
+    """All of these changes together, then fewer and fewer of them."""
     count = len(wrong)
     seen = set()
     while count > 1:
@@ -394,7 +394,7 @@ def _combined(wrong: Sequence[Change]) -> Iterator[Change]:
 
 
 def _holds(path: Path, other: Path) -> bool:
-    """Whether one of two places is the other, or within it."""
+    """Whether one path equals or contains the other."""
     shorter = min(len(path), len(other))
     return path[:shorter] == other[:shorter]
 
@@ -410,6 +410,6 @@ def is_example(document: Mapping[str, Any]) -> bool:
     """Whether a document is a valid example."""
     try:
         example_of(document)
-    except Exception:  # noqa: BLE001 - a document that was cut anywhere may fail in any way
+    except Exception:  # noqa: BLE001 - a document with anything removed may fail in any way
         return False
     return True

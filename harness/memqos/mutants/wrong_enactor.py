@@ -1,7 +1,7 @@
-"""An enactor that carries out another plan than it is given, as a wrong kubelet would.
+"""A wrong enactor: it carries out another plan than the given one, as a kubelet with other rules would.
 
-The values are judged by the right plan. So what deviates shows that the claims about pods, QoS classes and the node
-notice a kubelet whose rules differ.
+The values are judged by the right plan. A deviation shows that the claims about pods, QoS classes and the node notice
+such a kubelet.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ __all__ = ["Switch", "WrongEnactor", "wrong_plan"]
 
 
 class Switch:
-    """What makes an enactor wrong while a mutant is tried. fault: now; an empty one is right.
+    """Holds the fault of an enactor, which changes from mutant to mutant. fault: the current one; empty for none.
 
-    kubelets: those of the catalogue, by id.
+    kubelets: the catalogue's, by id.
     """
 
     def __init__(self, kubelets: Mapping[str, KubeletCase]) -> None:
@@ -38,12 +38,12 @@ class Switch:
         self.kubelets = kubelets
 
     def enactor(self, site: Site) -> WrongEnactor:
-        """Memqos in the kubelet's place, wrong as the switch says."""
+        """The kubelet stand-in with the switch's fault."""
         return WrongEnactor(make_enactor(MEMQOS, site), self)
 
 
 class WrongEnactor:
-    """Has another enactor carry out a wrong plan."""
+    """Lets another enactor carry out a wrong plan."""
 
     def __init__(self, inner: Enactor, switch: Switch) -> None:
         self._inner = inner
@@ -51,7 +51,7 @@ class WrongEnactor:
 
     @property
     def setter(self) -> Setter:
-        """Whose values they are."""
+        """The setter of the inner enactor."""
         return self._inner.setter
 
     def why_not(self, ability: Ability) -> str:
@@ -72,7 +72,7 @@ class WrongEnactor:
 
 
 class WrongEnactment:
-    """What stands of wrong plans."""
+    """The enactment of wrong plans."""
 
     def __init__(self, inner: Enactment, switch: Switch) -> None:
         self._inner = inner
@@ -85,7 +85,7 @@ class WrongEnactment:
         return self._inner.pods
 
     def bring(self, order: Order) -> None:
-        """Have the wrong plan made true; of a stale kubelet the first one, again."""
+        """Carry out the wrong plan; for a stale kubelet, the first plan again."""
         if self._first is None or not self._switch.fault.stale:
             self._first = self._wrong(order).plan
         self._inner.bring(replace(order, plan=self._first))
@@ -111,9 +111,9 @@ class WrongEnactment:
 
 
 def wrong_plan(order: Order, fault: PlanFault, kubelets: Mapping[str, KubeletCase]) -> Plan:
-    """The plan of an order under a fault; the cgroups of pods are those of the right one.
+    """The plan of an order under a fault; pods keep the cgroup paths of the right plan.
 
-    KeyError for a kubelet that the catalogue has not.
+    KeyError for a kubelet that is not in the catalogue.
     """
     plan = order.plan
     if fault.kubelet or fault.factor:
@@ -143,7 +143,7 @@ def _kubelet(kubelet: Kubelet, fault: PlanFault, kubelets: Mapping[str, KubeletC
 
 
 def _without(pods: Sequence[Pod], fault: PlanFault) -> Iterator[Pod]:
-    """The pods as a kubelet takes them that does not count some of what they have."""
+    """The pods as a kubelet sees them that ignores some of their fields."""
     for pod in pods[:1] if "last pods" in fault.without else pods:
         taken = pod
         for part in fault.without:
@@ -162,11 +162,11 @@ _TAKEN: Mapping[str, Callable[[Pod], Pod]] = {
     "overhead": lambda pod: replace(pod, overhead={}),
     "second containers": lambda pod: replace(pod, containers=pod.containers[:1]),
 }
-"""A pod without some of what it has."""
+"""A pod without some of its fields."""
 
 
 def _with_sums(plan: Plan, other: Plan) -> Plan:
-    """The plan with what the other one has above containers."""
+    """The plan with the other plan's values above containers."""
     pods = tuple(
         replace(pod, cgroup=replace(pod.cgroup, knobs=other.pod(pod.uid).cgroup.knobs)) if other.has(pod.uid) else pod
         for pod in plan.pods
@@ -189,7 +189,7 @@ def _changed(plan: Plan, change: PlanChange) -> Plan:
 
 
 def _other(expected: Expected, change: PlanChange) -> Expected:
-    """A planned value that is written otherwise."""
+    """Change a planned value."""
     knob = expected.knob
     if change.do == "drop":
         return replace(expected, written=ABSENT)
@@ -203,7 +203,7 @@ def _other(expected: Expected, change: PlanChange) -> Expected:
 
 
 def _moved(plan: Plan, level: str, to: str, knob: Knob) -> Plan:
-    """A value that is written at another level instead of its own, to all cgroups there."""
+    """Move a value to all cgroups of another level."""
     values = [
         cgroup.knobs[knob]
         for cgroup in plan.cgroups()
@@ -227,7 +227,7 @@ def _level_of(cgroup: PlannedCgroup) -> str:
 
 
 def _at_level(plan: Plan, level: str, change: Callable[[PlannedCgroup], PlannedCgroup], knob: Knob) -> Plan:
-    """The plan with all cgroups of a level changed; a container's requests follow what is planned for it."""
+    """The plan with all cgroups of a level changed; the requests for containers follow."""
     if level == "node":
         return replace(plan, node=change(plan.node))
     if level == "class":
@@ -246,7 +246,7 @@ def _at_level(plan: Plan, level: str, change: Callable[[PlannedCgroup], PlannedC
 
 
 def _asked(resources: ContainerResources, knob: Knob, expected: Expected | None) -> ContainerResources:
-    """A container's request with this file as it is planned."""
+    """A container's request with the planned value of this file."""
     unified = {key: text for key, text in resources.unified.items() if key != knob}
     if expected is not None and expected.written is not ABSENT:
         unified[str(knob)] = str(expected.written)
@@ -254,7 +254,7 @@ def _asked(resources: ContainerResources, knob: Knob, expected: Expected | None)
 
 
 def _renamed(plan: Plan) -> Plan:
-    """The cgroups of QoS classes by other names: their values land where no pod is."""
+    """The plan with renamed cgroups of QoS classes, so that their values do not reach the pods."""
 
     def renamed(cgroup: PlannedCgroup) -> PlannedCgroup:
         name, dot, kind = cgroup.path.name.partition(".")

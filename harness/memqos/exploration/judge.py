@@ -1,4 +1,4 @@
-"""Examples tried on a node, many at a time, and what was found about each."""
+"""Runs examples on a node, many at a time, and judges each."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from memqos.catalog.kubelets import KubeletCase
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedPod
 from memqos.errors import EnactorNotAbleError, MachineryError, NonconformanceError, UsageError
+from memqos.exploration.configured_kubelet import ConfiguredKubelet
 from memqos.exploration.examples import Example, Kind, kubelet_case
+from memqos.exploration.lifecycle_runner import LifecycleRunner
 from memqos.exploration.lifecycles import is_node_wide
-from memqos.exploration.lives import Lives
 from memqos.exploration.pods import pod_of
-from memqos.exploration.settings import Configured
 from memqos.model.knob import Bytes, CpuMax, Knob
 from memqos.model.pod import Container, Pod
 from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.pods.population import Population
 
-__all__ = ["Judge", "Tried", "unable_to_start"]
+__all__ = ["ExampleResult", "Judge", "unable_to_start"]
 
 MIB = 1 << 20
 LEAST_ROOM = {Knob.MEMORY_MAX: 16 * MIB, Knob.MEMORY_HIGH: 40 * MIB}
-"""What a limit has to leave: a runtime's own process is in the cgroup while it makes a container. Above memory.high it
-is slowed down to minutes."""
+"""The least memory limit, in bytes: a runtime's own process is in the cgroup while it makes a container. Above
+memory.high that process is throttled for minutes."""
 LEAST_SHARE = 2
-"""The least part of a CPU that a quota has to leave, as a divisor of the period: less takes long to start in."""
+"""The least CPU quota, as a divisor of the period: with less a container takes too long to start."""
 PLAIN = "plain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
-    """What came of an example.
+class ExampleResult:
+    """The result of an example.
 
-    findings: about its pods, or its container. above: about the cgroups above pods, which it shares with the examples
-    beside it. trouble: why something did not come up, "" for nothing; no finding. skipped: why it was not tried.
+    findings: about its pods or its container. above: about the cgroups above pods, shared with the other examples that
+    ran at the same time. trouble: why something did not start, "" for none. skipped: why it did not run, "" if it did.
     containers: how many were judged.
     """
 
@@ -51,12 +51,12 @@ class Tried:
 
     @property
     def deviations(self) -> Sequence[Finding]:
-        """Its own findings that deviate."""
+        """The deviations among `findings`."""
         return [one for one in self.findings if one.verdict is Verdict.DEVIATES]
 
 
 def unable_to_start(pod: PlannedPod) -> str:
-    """Why the containers of a pod cannot start on a machine, whatever runs them; "" if they can."""
+    """Why the containers of a pod cannot start with any runtime; "" if they can."""
     for cgroup in (pod.cgroup, *(one.cgroup for one in pod.containers)):
         if why := _too_small(cgroup):
             return why
@@ -77,47 +77,47 @@ def _too_small(cgroup: PlannedCgroup) -> str:
 
 @dataclass(slots=True)
 class _Named:
-    """An example whose pods have names and uids that no other example's have."""
+    """An example whose pods have unique names and uids."""
 
     example: Example
     pods: Sequence[Pod]
     skipped: str = ""
-    tried: Tried | None = None
+    tried: ExampleResult | None = None
     extra: list[Finding] = field(default_factory=list)
 
 
 class Judge:
-    """Tries examples on a node."""
+    """Runs examples on a node and judges them."""
 
     def __init__(self, node: NodeUnderTest) -> None:
         self._node = node
         self._numbers = itertools.count()
 
-    def try_all(self, examples: Sequence[Example], *, alone: bool = False) -> Sequence[Tried]:
-        """What comes of each, in their order. alone: none of them beside another.
+    def try_all(self, examples: Sequence[Example], *, alone: bool = False) -> Sequence[ExampleResult]:
+        """The result of each example, in order. alone: run one at a time.
 
         Raises MachineryError for a failure of the machine itself.
         """
-        found: dict[int, Tried] = {}
+        found: dict[int, ExampleResult] = {}
         for numbers in _groups(examples, alone=alone):
             some = [examples[number] for number in numbers]
             kind = some[0].kind
-            tried = self._lived(some) if kind is Kind.LIFECYCLE else self._admitted(some, kind)
+            tried = self._lifecycle_results(some) if kind is Kind.LIFECYCLE else self._admitted(some, kind)
             found |= dict(zip(numbers, tried, strict=True))
         return [found[number] for number in range(len(examples))]
 
     # ---- pods
 
-    def _admitted(self, examples: Sequence[Example], kind: Kind) -> Sequence[Tried]:
+    def _admitted(self, examples: Sequence[Example], kind: Kind) -> Sequence[ExampleResult]:
         named = [self._named(one) for one in examples]
         case = kubelet_case(examples[0].kubelet)
         try:
             self._pass_over(named, case)
         except UsageError as error:
-            return [Tried(example=one, skipped=str(error)) for one in examples]
+            return [ExampleResult(example=one, skipped=str(error)) for one in examples]
         pods = [pod for one in named if not one.skipped for pod in one.pods]
         if not pods:
-            return [Tried(example=one.example, skipped=one.skipped) for one in named]
+            return [ExampleResult(example=one.example, skipped=one.skipped) for one in named]
         with self._node.admitted(pods, case) as population:
             above = self._above(population)
             if kind is Kind.RESTART:
@@ -125,7 +125,7 @@ class Judge:
             now = population
             for one in named if kind is Kind.RESIZE else ():
                 now = self._resized(one, now, case)
-            return [self._tried(one, now, above) for one in named]
+            return [self._result_of(one, now, above) for one in named]
 
     def _named(self, example: Example) -> _Named:
         number = next(self._numbers)
@@ -136,7 +136,7 @@ class Judge:
         return _Named(example, pods)
 
     def _pass_over(self, named: Sequence[_Named], case: KubeletCase) -> None:
-        """Mark what cannot be tried here: pods that this node's kubelet refuses, and those too small to start."""
+        """Mark examples that cannot run here: the kubelet refuses a pod, or a pod is too small to start."""
         plan = self._node.plan([pod for one in named for pod in one.pods], case)
         planned = {pod.uid: pod for pod in plan.pods}
         for one in named:
@@ -150,9 +150,9 @@ class Judge:
         classes = [cgroup.qos for cgroup in population.plan.qos if cgroup.qos is not None]
         return [*population.judge_node(), *(one for qos in classes for one in population.judge_class(qos))]
 
-    def _tried(self, one: _Named, population: Population, above: Sequence[Finding]) -> Tried:
+    def _result_of(self, one: _Named, population: Population, above: Sequence[Finding]) -> ExampleResult:
         if one.skipped:
-            return Tried(example=one.example, skipped=one.skipped)
+            return ExampleResult(example=one.example, skipped=one.skipped)
         if one.tried is not None:
             return one.tried
         findings, trouble = list(one.extra), ""
@@ -162,8 +162,8 @@ class Judge:
             except NonconformanceError as error:
                 findings += _finding_in(error)
             except MachineryError as error:
-                trouble = f"pod {pod.name} did not come up: {error}"
-        return Tried(
+                trouble = f"pod {pod.name} did not start: {error}"
+        return ExampleResult(
             example=one.example,
             findings=findings,
             above=above,
@@ -171,10 +171,10 @@ class Judge:
             containers=_judged_containers(findings),
         )
 
-    # ---- what becomes of them
+    # ---- resizes and restarts
 
     def _resized(self, one: _Named, population: Population, case: KubeletCase) -> Population:
-        """The population after the resize of an example's pod, of which `extra` has what was found."""
+        """The population after the resize of an example's pod; its findings are added to `extra`."""
         [pod] = one.pods
         if one.skipped or one.example.to is None or population.pods[pod.uid].failure is not None:
             return population
@@ -188,26 +188,28 @@ class Judge:
             one.skipped = str(error)
             return population
         except NonconformanceError as error:
-            one.tried = Tried(example=one.example, findings=_finding_in(error))
+            one.tried = ExampleResult(example=one.example, findings=_finding_in(error))
             return population
         except MachineryError as error:
-            one.tried = Tried(example=one.example, trouble=f"pod {pod.name} was not resized: {error}")
+            one.tried = ExampleResult(example=one.example, trouble=f"pod {pod.name} was not resized: {error}")
             return population
         found = [finding for finding in resized.judge() if finding.subject.level in {Level.POD, Level.CONTAINER}]
-        one.tried = Tried(example=one.example, findings=found, containers=_judged_containers(found))
+        one.tried = ExampleResult(example=one.example, findings=found, containers=_judged_containers(found))
         return resized.population
 
     def _why_no_resize(self, pod: Pod, wanted: Pod, case: KubeletCase) -> str:
-        """Why the pod cannot be resized so; "" if it can, and its containers still have room."""
+        """Why the pod cannot be resized this way; "" if it can and its containers still have enough memory."""
         if [_places(one) for one in pod.all_containers] != [_places(one) for one in wanted.all_containers]:
-            return "a resize keeps the places of amounts"
+            return "a resize cannot add or remove fields"
         plan = self._node.plan([wanted], case)
         return unable_to_start(plan.pods[0]) if plan.pods else _refusal(plan, wanted)
 
-    def _restarted(self, named: Sequence[_Named], population: Population, above: Sequence[Finding]) -> Sequence[Tried]:
-        """The pods under one kubelet after another; the first after which something deviates is the last."""
-        kubelets: Sequence[Configured] = named[0].example.then
-        tried = [self._tried(one, population, above) for one in named]
+    def _restarted(
+        self, named: Sequence[_Named], population: Population, above: Sequence[Finding]
+    ) -> Sequence[ExampleResult]:
+        """The pods under one kubelet after another, until the first deviation."""
+        kubelets: Sequence[ConfiguredKubelet] = named[0].example.then
+        tried = [self._result_of(one, population, above) for one in named]
         for number, kubelet in enumerate(kubelets, 1):
             if any(one.deviations or _deviating(one.above) for one in tried):
                 break
@@ -221,7 +223,7 @@ class Judge:
                 return [dataclasses.replace(one, skipped=str(error)) for one in tried]
             when = f"under kubelet {number + 1}, {kubelet.kubernetes}"
             above = [dataclasses.replace(one, subject=one.subject.at(when)) for one in self._above(population)]
-            tried = [self._tried(one, population, above) for one in named]
+            tried = [self._result_of(one, population, above) for one in named]
         return tried
 
     def _why_no_restart(self, named: Sequence[_Named], population: Population, case: KubeletCase) -> str:
@@ -238,7 +240,7 @@ class Judge:
 
     # ---- lifecycles
 
-    def _lived(self, examples: Sequence[Example]) -> Sequence[Tried]:
+    def _lifecycle_results(self, examples: Sequence[Example]) -> Sequence[ExampleResult]:
         case = kubelet_case(examples[0].kubelet)
         manifest = {
             "apiVersion": "v1",
@@ -250,18 +252,18 @@ class Judge:
             },
         }
         pod = pod_of(manifest, uid=str(uuid.uuid4()))
-        with self._node.asking(pod, case, Lives) as lives:
-            outcomes = lives.live_each([one.steps for one in examples])
+        with self._node.asking(pod, case, LifecycleRunner) as lives:
+            outcomes = lives.run_each([one.steps for one in examples])
         return [
-            Tried(example=one, trouble=f"{outcome}")
+            ExampleResult(example=one, trouble=f"{outcome}")
             if isinstance(outcome, MachineryError)
-            else Tried(example=one, findings=outcome, containers=1 if outcome else 0)
+            else ExampleResult(example=one, findings=outcome, containers=1 if outcome else 0)
             for one, outcome in zip(examples, outcomes, strict=True)
         ]
 
 
 def _groups(examples: Sequence[Example], *, alone: bool) -> Iterator[list[int]]:
-    """The numbers of examples that can be tried beside each other."""
+    """The indices of examples that can run at the same time."""
     together: dict[str, list[int]] = {}
     for number, one in enumerate(examples):
         apart = alone or is_node_wide(one.steps)
@@ -288,7 +290,7 @@ def _deviating(findings: Iterable[Finding]) -> bool:
 
 
 def _judged_containers(findings: Iterable[Finding]) -> int:
-    """How many containers have a file that was observed."""
+    """How many containers have at least one observed file."""
     seen = {
         (one.subject.pod, one.subject.container)
         for one in findings

@@ -1,4 +1,4 @@
-"""What a session explores: one station, or two that are compared."""
+"""The machines of a session: one station, or two that are compared."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from memqos.config.settings import Settings
 from memqos.config.systems import systems_of
 from memqos.engine.answer.finding import Finding
 from memqos.errors import UsageError
-from memqos.exploration.comparing import Comparing
+from memqos.exploration.comparison import Comparison
 from memqos.exploration.examples import Kind
-from memqos.exploration.judging import Judge
-from memqos.exploration.session import Known, Tries
+from memqos.exploration.judge import Judge
+from memqos.exploration.session import ExampleRunner, Known
 from memqos.laboratory.bench import Disposal
 from memqos.laboratory.known_deviations import known_fault_or_not
 from memqos.laboratory.station import Notices, Station, Stations
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.place.opening import check_host, check_places, prepare_places
 
-__all__ = ["Ground", "ground_of"]
+__all__ = ["OpenedSystem", "opened_system"]
 
 _CHAPTERS = {
     Kind.PODS: ("values", "requests", "refusal", "swap"),
@@ -32,17 +32,17 @@ _CHAPTERS = {
     Kind.RESTART: ("lifecycle", "values", "succession"),
     Kind.LIFECYCLE: ("requests", "lifecycle", "refusal", "oci", "cri", "values"),
 }
-"""The chapters of the suites whose listed deviations may show in examples of a kind."""
+"""By kind of example, the chapters whose listed deviations it may show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """What tries examples, and what it runs on.
+class OpenedSystem:
+    """The opened machines of a session.
 
     system: the machine and its runtimes as text. node, driver: of the first station.
     """
 
-    tries: Tries
+    tries: ExampleRunner
     known: Known
     system: Sequence[str]
     node: NodeFacts
@@ -50,11 +50,11 @@ class Ground:
 
 
 @contextlib.contextmanager
-def ground_of(settings: Settings, *, enactor: str, against: str = "", notices: Notices) -> Iterator[Ground]:
-    """Open the machine of these settings, and lend it until the context ends.
+def opened_system(settings: Settings, *, enactor: str, against: str = "", notices: Notices) -> Iterator[OpenedSystem]:
+    """Open the machine of these settings until the context ends.
 
     enactor: the name of what carries out plans. against: a runtime or a profile to compare with, "" for none. Raises
-    UsageError for settings that name several systems, and what `Stations.opened` raises.
+    UsageError if the settings name several systems; otherwise as `Stations.opened`.
     """
     mine, other = _systems(settings, against)
     builds = check_places(mine)
@@ -68,14 +68,14 @@ def ground_of(settings: Settings, *, enactor: str, against: str = "", notices: N
         owner = Disposal()
         stations = Stations(mine, results=folder, notices=notices, owner=owner, builds=builds, enactor=enactor)
         station = stack.enter_context(stations.opened(key))
-        ground = _ground(station, mine)
+        ground = _opened(station, mine)
         if against:
             if stations.are_of_one_machine(key, other_key):
                 second = stack.enter_context(stations.turned(station, other_key))
             else:
                 second = stack.enter_context(stations.opened(other_key))
             names = (key.runtime, other_key.runtime) if key.runtime != other_key.runtime else (key.profile, against)
-            tries = Comparing(Judge(station.node), Judge(second.node), names)
+            tries = Comparison(Judge(station.node), Judge(second.node), names)
             system = [*ground.system, *(one for one in _system(second) if one not in ground.system)]
             ground = dataclasses.replace(ground, tries=tries, known=_unlisted, system=system)
         try:
@@ -84,11 +84,11 @@ def ground_of(settings: Settings, *, enactor: str, against: str = "", notices: N
             owner.ends = True
 
 
-def _ground(station: Station, settings: Settings) -> Ground:
+def _opened(station: Station, settings: Settings) -> OpenedSystem:
     def known(finding: Finding, kind: Kind) -> Finding:
         return known_fault_or_not(finding, _CHAPTERS[kind], station, settings.known)
 
-    return Ground(
+    return OpenedSystem(
         tries=Judge(station.node),
         known=known,
         system=_system(station),
@@ -102,7 +102,7 @@ def _system(station: Station) -> list[str]:
 
 
 def _unlisted(finding: Finding, _: Kind) -> Finding:
-    """What two runtimes do differently is listed nowhere: the models of both say what they are known to do."""
+    """The finding itself: lists have no entries for differences between two runtimes; their models' traits do."""
     return finding
 
 
@@ -110,7 +110,7 @@ def _systems(settings: Settings, against: str) -> tuple[Settings, Settings]:
     """The settings of the one system, and those of the other."""
     if len(systems_of(settings)) > 1:
         raise UsageError(
-            "memqos explore tries one system: one profile, one runtime and one driver.",
+            "memqos explore runs on one system: one profile, one runtime and one driver.",
             next_step="Run it once for each system, or compare two: --against RUNTIME.",
         )
     if not against:
