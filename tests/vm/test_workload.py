@@ -34,7 +34,7 @@ from memqos.workload.command import (
     control_folders,
     line,
 )
-from memqos.workload.report import Done, ErrorLine, ExitLine, Started, StepLine, parse_container_log
+from memqos.workload.report import ContainerLog, Done, ErrorLine, ExitLine, Started, StepLine
 from tests.vm.runtimes import IMAGE, MI, cgroup_of, runtime_of, soon
 
 pytestmark = pytest.mark.vm
@@ -79,7 +79,9 @@ class Bench:
 
     def log(self, container: ContainerHandle):  # type: ignore[no-untyped-def]
         text = self.tree.target.read(container.log_path, deadline=soon()) or b""
-        return parse_container_log(text.decode(), source=container.log_path, live=True)
+        log = ContainerLog(container.log_path)
+        log.grows(text.decode())
+        return log.report
 
     def done(self, container: ContainerHandle, verb: str) -> Done:
         """What the workload reported when it was done with `verb`; one that ends without saying so fails at once."""
