@@ -345,9 +345,9 @@ class Shrinker:
         except (KeyError, IndexError):
             return False
         text = json.dumps(found, sort_keys=True)
-        if text in self._result_of or not measure(found) < measure(document) or not is_example(found):
+        if text in self._tried or not measure(found) < measure(document) or not is_example(found):
             return False
-        self._result_of.add(text)
+        self._tried.add(text)
         return True
 
     def _best(self, some: Sequence[Change], document: Document) -> Document | None:

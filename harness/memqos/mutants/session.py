@@ -73,7 +73,9 @@ def open_rigs(
     """
     if settings.target:
         raise UsageError(
-            "mutants replace programs of the machine, so it must be one that memqos boots.", where="--target", next_step="Let memqos boot one: --profile."
+            "mutants replace programs of the machine, so it must be one that memqos boots.",
+            where="--target",
+            next_step="Let memqos boot one: --profile.",
         )
     with tempfile.TemporaryDirectory(prefix="memqos-mutants-") as folder, contextlib.ExitStack() as stack:
         program = Path(folder) / "wrong-runtime"
