@@ -66,6 +66,7 @@ def node_of(node: MappingNode, place: FieldPath) -> NodeFacts:
         kubelet=text(info, "kubeletVersion"),
         runtime=text(info, "containerRuntimeVersion"),
         allocatable=_amounts(status, "allocatable", own) or None,
+        user_namespace=_in_user_namespace(node, info),
         origin=place.file,
     )
 
@@ -84,6 +85,13 @@ def _whole(capacity: ResourceList, name: str, status: MappingNode, place: FieldP
         raise place.child("capacity", name).error(what, status.line_of("capacity"), got=got, next_step=_ONE)
     # cAdvisor counts whole CPUs; a part of one would be rounded down by all that divides work among them.
     return int(found.amount)
+
+
+def _in_user_namespace(node: MappingNode, info: MappingNode) -> bool:
+    """nodeInfo.runningInUserNamespace (1.37 and later), or the label that operators may set."""
+    label = text(mapping(mapping(node, "metadata"), "labels"), "node.kubernetes.io/running-in-user-namespace")
+    told = info.get("runningInUserNamespace")
+    return label == "true" or (isinstance(told, ScalarNode) and told.value is True)
 
 
 def _swap(info: MappingNode, place: FieldPath) -> int:

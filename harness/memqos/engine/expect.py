@@ -133,6 +133,7 @@ class _Planner:
             pods=tuple([self._pod(pod, draft) for pod, draft in drafted]),
             refusals=self._placement.refusals,
             cgroup_version=kubelet.node.cgroup_version,
+            user_namespace=kubelet.node.user_namespace,
             variant=kubelet.variant,
             not_modelled=tuple(dict.fromkeys(name for one in runtimes for name in not_modelled(one))),
         )

@@ -244,6 +244,7 @@ class Plan:
     remarks: what was assumed, what of the input was not read, and what will not work on a node.
     unmodelled: the uid of a pod whose cgroups the rules cannot tell, and why: its values here may be wrong.
     not_modelled: the runtimes that are not modelled; what they decide has `Expected.unmodelled`.
+    user_namespace: whether the kubelet and the runtimes run in a user namespace.
     """
 
     release: str
@@ -260,6 +261,7 @@ class Plan:
     remarks: tuple[Remark, ...] = ()
     unmodelled: Mapping[str, str] = field(default_factory=dict)
     not_modelled: tuple[str, ...] = ()
+    user_namespace: bool = False
     variant: Variant = Variant.SHIPPED
 
     @property

@@ -88,6 +88,7 @@ class NodeFacts:
     swappiness: vm.swappiness, 0 to 200, which new cgroups of cgroup v1 take over.
     kubelet, runtime: the versions that a Node object tells ("v1.34.7", "containerd://2.1.4"), "" where nothing does.
     allocatable: what a Node object offers pods (status.allocatable), None where nothing tells.
+    user_namespace: whether a Node object tells that its kubelet runs in a user namespace (KEP-2033).
     """
 
     memory: int
@@ -104,6 +105,7 @@ class NodeFacts:
     kubelet: str = field(default="", compare=False)
     runtime: str = field(default="", compare=False)
     allocatable: ResourceList | None = field(default=None, compare=False)
+    user_namespace: bool = field(default=False, compare=False)
     origin: str = field(default="node", compare=False)
 
 

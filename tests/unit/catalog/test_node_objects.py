@@ -84,3 +84,20 @@ def test_nodes_that_are_refused(node, says):
     with pytest.raises(ManifestError) as caught:
         read(node)
     assert says in str(caught.value)
+
+
+LABEL = {"node.kubernetes.io/running-in-user-namespace": "true"}
+
+
+@pytest.mark.parametrize(
+    ("node", "is_there"),
+    [
+        (NODE, False),
+        (changed("status", "nodeInfo", "runningInUserNamespace", to=True), True),
+        (changed("status", "nodeInfo", "runningInUserNamespace", to=False), False),
+        (changed("status", "nodeInfo", "runningInUserNamespace", to={}), False),
+        (changed("metadata", "labels", to=LABEL), True),
+    ],
+)
+def test_a_kubelet_in_a_user_namespace(node, is_there):
+    assert read(node).user_namespace is is_there

@@ -162,14 +162,23 @@ def judge_pod(
             continue
         text = reading.file(path, OOM_SCORE_ADJ)
         if isinstance(text, str):
-            findings.append(_oom_score_adj(container, name, path, text.strip("\n ")))
+            shown = text.strip("\n ")
+            findings.append(_oom_score_adj(container, name, path, shown, user_namespace=plan.user_namespace))
         seen = reading.cgroups.get(path)
         if seen is not None and (inside := processes_finding(path, seen.files, subject=name)) is not None:
             findings.append(inside)
     return tuple(findings)
 
 
-def _oom_score_adj(container: PlannedContainer, name: Subject, path: CgroupPath, observed: str) -> Finding:
+_UNPRIVILEGED = (
+    "the kubelet runs in a user namespace (KEP-2033), where no process can lower oom_score_adj below what it was "
+    "started with"
+)
+
+
+def _oom_score_adj(
+    container: PlannedContainer, name: Subject, path: CgroupPath, observed: str, *, user_namespace: bool
+) -> Finding:
     expected, why_not = container.oom_score_adj, ""
     digits = observed.removeprefix("-")
     verdict = Verdict.CONFORMS if observed == str(expected) else Verdict.DEVIATES
@@ -177,6 +186,8 @@ def _oom_score_adj(container: PlannedContainer, name: Subject, path: CgroupPath,
         why_not = "the file does not parse: it holds no number"
     elif verdict is Verdict.DEVIATES and container.oom_score_adj_unsure and observed in _BURSTABLE_SCORES:
         why_not = f"{container.oom_score_adj_unsure}: {expected} by what is allocated now, {observed} as it is seen"
+    elif verdict is Verdict.DEVIATES and user_namespace and int(observed) > expected:
+        why_not = f"{_UNPRIVILEGED}: {expected} is planned, {observed} was seen"
     return Finding(
         verdict=Verdict.NOT_OBSERVABLE if why_not else verdict,
         subject=name,

@@ -119,6 +119,7 @@ def remarks(pods: Iterable[Pod], kubelet: Kubelet) -> tuple[Remark, ...]:
         *_unknown_gates(kubelet),
         *_without_gate(kubelet),
         *_reserved(kubelet),
+        *_user_namespace(kubelet),
         *_node(kubelet),
         *_pods(pods, kubelet),
     )
@@ -223,6 +224,25 @@ def _reserved(kubelet: Kubelet) -> Iterator[Remark]:
             kubelet.settings.origin.get(name, ""),
             f"the kubelet does not create {cgroup}, and does not start without it: it must exist beforehand",
         )
+
+
+_IN_USER_NAMESPACE = "KubeletInUserNamespace"
+_ON_BY_DEFAULT = Release(37)
+
+
+def _user_namespace(kubelet: Kubelet) -> Iterator[Remark]:
+    """What a kubelet in a user namespace cannot write."""
+    if not kubelet.node.user_namespace:
+        return
+    what = (
+        "the kubelet runs in a user namespace (KEP-2033): it writes only below the cgroup that was delegated to it. "
+        "Files of a controller that is not delegated do not exist (systemd delegates no hugetlb, and cpuset, cpu and "
+        "io only if the unit says so), and oom_score_adj cannot be lowered below the runtime's own: not observable"
+    )
+    gates, release = kubelet.settings.feature_gates, kubelet.release
+    if release < _ON_BY_DEFAULT and not gates.get(_IN_USER_NAMESPACE, False):
+        what += f"; the kubelet of {release} starts there only with the feature gate {_IN_USER_NAMESPACE}"
+    yield Remark("status.nodeInfo.runningInUserNamespace", kubelet.node.origin, what)
 
 
 def _node(kubelet: Kubelet) -> Iterator[Remark]:
