@@ -80,7 +80,7 @@ from memqos.plugin.keys import SETTINGS_KEY
 @pytest.mark.claim("demo/one")
 def test_one(qos_evidence, request):
     settings = request.config.stash[SETTINGS_KEY]
-    binary = settings.runtime_binary
+    [binary] = [one.path for one in settings.runtime_binary]
     qos_evidence.attach("where.txt", str(binary))
     qos_evidence.settle(finding("conforms", evidence={
         "binary": binary.read_text(), "mode": oct(binary.stat().st_mode & 0o777), "name": binary.name,

@@ -133,7 +133,8 @@ def _other(settings: Settings, against: str) -> str:
                 where=OPTION,
                 next_step=f"Give --{key.replace('_', '-')} on the command line instead.",
             )
-    return "" if same else name
+    by_path = any(file.option == settings.origins["runtime"] for file in settings.runtime_binary)
+    return (tested if by_path else "") if same else name
 
 
 def _variable(key: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ import click
 from memqos.cli.run import run_alone
 from memqos.cli.terminal import say
 from memqos.clock import SYSTEM_CLOCK, Clock
+from memqos.config.runtime_files import runtime_file, without_paths
 from memqos.errors import ExitCode, UsageError
 
 __all__ = ["command", "watched"]
@@ -24,6 +26,7 @@ The options are those of `memqos run`.
 \b
 Examples:
   memqos watch --runtime-binary ./my-runc                     all default cases
+  memqos watch --runtime oci:./youki requests                 a runtime of any name, without a daemon
   memqos watch --runtime-binary ./my-runc -k memory.high      cases whose name matches
 """
 
@@ -80,7 +83,8 @@ def _stamp(file: Path) -> Stamp:
 
 
 def _watch(*, words: Sequence[str], **given: str | None) -> int:
-    files = [Path(value) for value in given.values() if value is not None]
+    files = [runtime_file(value, _OPTIONS[key]).path for key, value in given.items() if value is not None]
+    files += _runtimes_by_path(words)
     if not files:
         raise UsageError("no file to watch.", where="memqos watch", next_step=f"Give {' or '.join(_OPTIONS.values())}.")
     for file in files:
@@ -92,6 +96,14 @@ def _watch(*, words: Sequence[str], **given: str | None) -> int:
         lambda again: run_alone([*options, *words, *(["--last-failed"] if again else [])]),
         is_refused=lambda: run_rejects(words),
     )
+
+
+def _runtimes_by_path(words: Sequence[str]) -> list[Path]:
+    """The files of runtimes that are named by their paths: --runtime oci:./uxc."""
+    texts = [word.removeprefix("--runtime=") for word in words if word.startswith("--runtime=")]
+    texts += [word for option, word in itertools.pairwise(words) if option == "--runtime"]
+    chosen = [one.strip() for text in texts for one in text.split(",") if "/" in one]
+    return [file.path for file in without_paths(chosen, "--runtime")[1]]
 
 
 def run_rejects(words: Sequence[str]) -> bool:

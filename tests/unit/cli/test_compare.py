@@ -147,3 +147,15 @@ def test_what_cannot_be_compared_is_told_before_anything_runs(
     assert run(["run", *words]) == 4
     assert says in capsys.readouterr().err
     assert runs.asked == []
+
+
+def test_a_runtime_that_is_named_by_its_path_is_left_out_of_the_other_run(
+    binary: str, run_twice: Callable[..., Runs]
+) -> None:
+    Path("runc").write_text("#!/bin/sh\n")
+    runs = run_twice()
+    assert run(["run", "--runtime", "oci:./runc", "--compare", "runc.dist"]) == 0
+    first, second = ([word for word in asked if "runc" in word and "/" not in word[:1]] for asked in runs.asked)
+    assert "oci:runc" in first
+    assert "oci:./runc" not in first
+    assert "oci:./runc" in second

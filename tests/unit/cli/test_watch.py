@@ -160,3 +160,20 @@ def test_an_interrupt_reaches_the_run_once_and_ends_both(tmp_path, binary):
     said = process.communicate()[0]
     timer.cancel()
     assert said == "interrupts 1\nended\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--runtime", "oci:{}"],
+        ["--runtime=containerd+{},oci:{}"],
+        ["--runtime-binary", "uxc={}", "--runtime", "oci:uxc"],
+    ],
+)
+def test_a_runtime_that_is_named_by_its_path_is_watched(tmp_path, monkeypatch, words):
+    program = tmp_path / "uxc"
+    program.write_text("#!/bin/sh\n")
+    seen = []
+    monkeypatch.setattr(watch, "watched", lambda files, *_, **__: seen.extend(files) or 0)
+    assert main.run(["watch", *(word.replace("{}", str(program)) for word in words)]) == 0
+    assert seen == [program]
