@@ -48,6 +48,7 @@ def without_paths(chosen: Sequence[str], origin: str) -> tuple[tuple[str, ...], 
         if "/" not in path:
             names.append(one)
             continue
+        _no_arguments(path, origin)
         name = Path(path).name
         if not PROGRAM_NAME.fullmatch(name):
             raise UsageError(
@@ -71,3 +72,15 @@ def without_paths(chosen: Sequence[str], origin: str) -> tuple[tuple[str, ...], 
             next_step=f"Leave {both[0]} out, or compare with it: --compare {oci_runtime(both[0])}.dist.",
         )
     return tuple(dict.fromkeys(names)), tuple(files.values())
+
+
+def _no_arguments(path: str, origin: str) -> None:
+    """Raise UsageError for a program with arguments behind it, unless a file is called so."""
+    program, _, arguments = path.partition(" ")
+    if arguments and Path(program).is_file() and not Path(path).exists():
+        raise UsageError(
+            f"'{path}': a runtime is a file without arguments, and '{program}' is one.",
+            where=origin,
+            next_step=f'Name a script that begins with #!/bin/sh and runs exec PROGRAM {arguments} "$@"; '
+            f"--guest-file {program}:/opt/{Path(program).name}:755 copies the program itself.",
+        )

@@ -34,10 +34,18 @@ def test_only_a_node_in_a_user_namespace_is_remarked():
     assert "feature gate" not in what
 
 
-@pytest.mark.parametrize(("gates", "says"), [({}, True), ({"KubeletInUserNamespace": True}, False)])
-def test_before_137_it_takes_the_gate(gates, says):
-    [what] = notes(ROOTLESS, release="1.36", feature_gates=gates)
-    assert ("the kubelet of 1.36 starts there only with the feature gate KubeletInUserNamespace" in what) is says
+@pytest.mark.parametrize(
+    ("release", "gates", "says"),
+    [
+        ("1.36", {}, True),
+        ("1.36", {"KubeletInUserNamespace": True}, False),
+        ("1.22", {"AllAlpha": True}, False),
+        ("1.37", {"KubeletInUserNamespace": False}, True),
+    ],
+)
+def test_it_takes_the_gate(release, gates, says):
+    [what] = notes(ROOTLESS, release=release, feature_gates=gates)
+    assert ("only with the feature gate KubeletInUserNamespace, which is off here" in what) is says
 
 
 @pytest.mark.parametrize(

@@ -226,10 +226,6 @@ def _reserved(kubelet: Kubelet) -> Iterator[Remark]:
         )
 
 
-_IN_USER_NAMESPACE = "KubeletInUserNamespace"
-_ON_BY_DEFAULT = Release(37)
-
-
 def _user_namespace(kubelet: Kubelet) -> Iterator[Remark]:
     """What a kubelet in a user namespace cannot write."""
     if not kubelet.node.user_namespace:
@@ -239,9 +235,8 @@ def _user_namespace(kubelet: Kubelet) -> Iterator[Remark]:
         "Files of a controller that is not delegated do not exist (systemd delegates no hugetlb, and cpuset, cpu and "
         "io only if the unit says so), and oom_score_adj cannot be lowered below the runtime's own: not observable"
     )
-    gates, release = kubelet.settings.feature_gates, kubelet.release
-    if release < _ON_BY_DEFAULT and not gates.get(_IN_USER_NAMESPACE, False):
-        what += f"; the kubelet of {release} starts there only with the feature gate {_IN_USER_NAMESPACE}"
+    if not enabled(Gate.USER_NAMESPACE, kubelet.release, kubelet.settings.feature_gates):
+        what += f"; the kubelet starts there only with the feature gate {Gate.USER_NAMESPACE}, which is off here"
     yield Remark("status.nodeInfo.runningInUserNamespace", kubelet.node.origin, what)
 
 

@@ -151,7 +151,6 @@ OTHER_GATES = frozenset(
         "KubeletCredentialProviders",
         "KubeletEnsureSecretPulledImages",
         "KubeletFineGrainedAuthz",
-        "KubeletInUserNamespace",
         "KubeletPodResources",
         "KubeletPodResourcesDynamicResources",
         "KubeletPodResourcesGet",

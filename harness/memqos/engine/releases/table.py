@@ -183,6 +183,7 @@ class Gate(StrEnum):
     RESIZE_POD_LEVEL = "InPlacePodLevelResourcesVerticalScaling"
     DRIVER_FROM_CRI = "KubeletCgroupDriverFromCRI"
     DRA_NODE_RESOURCES = "DRANodeAllocatableResources"
+    USER_NAMESPACE = "KubeletInUserNamespace"
     WORKLOAD_SWAP = "WorkloadControlledSwap"
     DRIFT_TOLERANCE = "MemoryManagerDriftTolerance"
     NODE_RESERVATION = "NodeReservationPolicy"
@@ -302,6 +303,10 @@ STAGES: Mapping[Gate, tuple[GateStage, ...]] = {
         GateStage(30, Maturity.GA, default=True, locked=True),
     ),
     Gate.DRA_NODE_RESOURCES: (GateStage(36, Maturity.ALPHA, default=False),),
+    Gate.USER_NAMESPACE: (
+        GateStage(22, Maturity.ALPHA, default=False),
+        GateStage(37, Maturity.BETA, default=True),
+    ),
     Gate.WORKLOAD_SWAP: (GateStage(38, Maturity.ALPHA, default=False),),
     Gate.DRIFT_TOLERANCE: (GateStage(38, Maturity.ALPHA, default=False),),
     Gate.NODE_RESERVATION: (GateStage(38, Maturity.ALPHA, default=False),),
