@@ -13,6 +13,7 @@ from memqos.catalog.profiles import load_profile, profile_names
 from memqos.catalog.topologies import load_topology, topology_names
 from memqos.clock import Deadline
 from memqos.model.node import CgroupVersion
+from memqos.vm.architecture import AMD64
 from tests.vm.machines import output, start
 from tests.vm.runs import bundle, memqos_run
 
@@ -21,6 +22,9 @@ pytestmark = pytest.mark.vm
 IN_THE_GATE = {"bookworm"}
 DEFAULTS = {"trixie", "one-zone", "two-zones", "two-zones-no-swap", "four-zones"}
 """Booted by the tests beside these."""
+
+NATIVE = [name for name in profile_names() if load_profile(name).architecture is AMD64]
+"""Those of other architectures, which take other programs of the host: test_architectures.py."""
 
 LEGACY = [name for name in profile_names() if not load_profile(name).cgroup_v1.refused]
 
@@ -40,7 +44,7 @@ def bundle_of(folder, *arguments):
     return bundle(folder / "results")
 
 
-@pytest.mark.parametrize("profile", cases(profile_names()))
+@pytest.mark.parametrize("profile", cases(NATIVE))
 def test_a_value_case_conforms_and_leaves_a_bundle(tmp_path, profile):
     written = bundle_of(tmp_path, "--profile", profile, "-k", "v1.27-burstable and containers")
     [result] = written["results"]
@@ -87,7 +91,7 @@ def test_the_old_hierarchy_limits_memory_and_swap(tmp_path, profile):
 
 
 @pytest.mark.profiles
-@pytest.mark.parametrize("profile", profile_names())
+@pytest.mark.parametrize("profile", NATIVE)
 def test_recursive_protection_can_be_off(tmp_path, profile):
     with start(tmp_path, profile=profile, recursiveprot=False, checkpoint=False) as machine:
         options = output(machine, "findmnt", "--noheadings", "--output=OPTIONS", "/sys/fs/cgroup")

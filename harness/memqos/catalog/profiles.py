@@ -4,6 +4,7 @@ The recipe says what is the same for every profile; a profile's lists are added 
 
     purpose = "what it is there for"
     suite = "trixie"                        # Debian's code name
+    architecture = "arm64"                  # as container images spell it; without it amd64
     kernel = "linux-image-cloud-amd64"      # the package
     kernel_suite = "trixie-backports"       # where the kernel comes from, if not from the suite
     overlays = ["containerd-v2"]            # folders of vm/guest
@@ -17,15 +18,16 @@ An addition, vm/additions/NAME.toml, has the same lists, and is added on request
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
 from memqos.catalog.data import data_root
 from memqos.errors import ManifestError, UnknownNameError
 from memqos.validation import CheckedFile
+from memqos.vm.architecture import AMD64, ARCHITECTURES, Architecture
 from memqos.vm.profile import GuestFile, LegacyBoot, Profile, Program, SourceFile
 
 __all__ = ["addition_names", "load_profile", "profile_names"]
@@ -62,6 +64,7 @@ class _Written(_Addition, frozen=True, kw_only=True, forbid_unknown_fields=True)
     suite: _Text
     kernel: _Text
     kernel_suite: _Text = ""
+    architecture: Literal["amd64", "arm64", "ppc64le"] = "amd64"
     cgroup_v1: _Boot
 
 
@@ -89,14 +92,16 @@ def load_profile(name: str, root: Path | None = None, *, additions: Sequence[str
     added = [_read(vm / "additions" / f"{addition}.toml", _Addition) for addition in additions]
     parts = [_read(vm / "recipe.toml", _Addition), written, *added]
     boot = written.cgroup_v1
+    [architecture] = [one for one in ARCHITECTURES if one.name == written.architecture]
+    init = next(_programs(vm / "initrd")) if architecture is not AMD64 else None
     return Profile(
         name=name,
         purpose=written.purpose,
         suite=written.suite,
         kernel=written.kernel,
         packages=tuple(one for part in parts for one in part.packages),
-        kernel_arguments=tuple(one for part in parts for one in part.kernel_arguments),
-        masked_units=tuple(one for part in parts for one in part.masked_units),
+        kernel_arguments=tuple(_of_console(architecture, (one for part in parts for one in part.kernel_arguments))),
+        masked_units=tuple(_of_console(architecture, (one for part in parts for one in part.masked_units))),
         enabled_units=tuple(one for part in parts for one in part.enabled_units),
         files=tuple(
             found
@@ -109,7 +114,14 @@ def load_profile(name: str, root: Path | None = None, *, additions: Sequence[str
         kernel_suite=written.kernel_suite,
         cgroup_v1=LegacyBoot(kernel_arguments=boot.kernel_arguments or (), refused=boot.refused or ""),
         additions=tuple(additions),
+        architecture=architecture,
+        init=init,
     )
+
+
+def _of_console(architecture: Architecture, words: Iterable[str]) -> Iterator[str]:
+    """The words with the name of the architecture's serial console in them."""
+    return (word.replace("{console}", architecture.console) for word in words)
 
 
 def _read(file: Path, kind: type[_Kind]) -> _Kind:

@@ -32,11 +32,12 @@ from memqos.errors import EnvironmentNotAbleError, ExitCode
 from memqos.model.topology import Topology
 from memqos.runtime.base import ContainerSpec, SandboxSpec
 from memqos.runtime.cri import CriRuntime, connect
-from memqos.vm.architecture import AMD64, ARCHITECTURES
+from memqos.vm.architecture import AMD64, ARCHITECTURES, Architecture
 from memqos.vm.boot import boot
 from memqos.vm.cache.entry import list_images
 from memqos.vm.cache.store import Cache, default_cache
 from memqos.vm.host.capacity import capacity, read_host
+from memqos.vm.host.packages import install_advice
 from memqos.vm.host.programs import find_program, find_qemu, need_namespaces, search_path
 from memqos.vm.host.progress import SILENT, Progress, step
 from memqos.vm.image.compiler import find_compiler
@@ -181,8 +182,8 @@ CHECKPOINT_BYTES = 512 << 20
 """Size of a checkpoint of the default topology."""
 
 GIB = 1 << 30
-MACHINES_CPU = "x86_64"
-"""What `uname -m` prints in the machines that memqos boots."""
+BOOTED = tuple(one for one in ARCHITECTURES if one.qemu)
+"""The architectures of the machines that memqos boots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,18 +294,26 @@ def diagnose(cache: Cache, topology: Topology) -> Iterator[Check]:
     yield looked_at("disk", lambda: check_disk(cache))
     yield looked_at("memory", lambda: check_memory(topology))
     yield looked_at("cache", lambda: check_cache(cache))
+    yield from check_other_architectures()
 
 
 def check_processor(machine: str, others: Sequence[str]) -> Check:
     """Whether this host's CPU is that of the VMs. others: CPUs of --target machines for which it can compile."""
     also = f"; --target also for {', '.join(others)}" if others else f"; --target for {machine} alone"
-    if machine == MACHINES_CPU:
+    if machine == AMD64.machine:
         return Check(name="CPU", ok=True, found=f"{machine}{also}")
+    native = next((one for one in BOOTED if one.machine == machine), None)
+    if native is not None:
+        fix = (
+            f"Choose its machines with --arch {native.name}: images of amd64 are built on {AMD64.machine} hosts alone."
+        )
+        return Check(name="CPU", ok=True, found=f"{machine}{also}", fix=fix)
+    known = [one.machine for one in BOOTED]
     return Check(
         name="CPU",
         ok=False,
-        found=f"{machine}, but the machines that memqos boots are {MACHINES_CPU}",
-        fix=f"Use a host with {MACHINES_CPU}, or test an existing machine with --target.",
+        found=f"{machine}, but the machines that memqos boots are {', '.join(known)}",
+        fix=f"Use a host with {' or '.join(known)}, or test an existing machine with --target.",
     )
 
 
@@ -314,6 +323,26 @@ def programs_found() -> str:
     if AMD64.machine in brought:
         return f"memqos's own are compiled already for {', '.join(brought)}"
     return f"memqos's own are compiled with {find_compiler(AMD64).program}"
+
+
+def check_other_architectures() -> Iterator[Check]:
+    """Whether this host can also build and boot machines of other architectures: that is never required."""
+    for one in BOOTED[1:]:
+        if one.machine == platform.machine():
+            continue
+        try:
+            qemu = find_qemu(one)
+            if one not in prebuilt_architectures():
+                find_compiler(one)
+            find_program("depmod")
+        except EnvironmentNotAbleError:
+            compiler = () if one in prebuilt_architectures() else one.compiler_packages
+            advice = install_advice([one.qemu_package, *compiler, "kmod"])
+            found = f"not set up, which only the profiles of {one.name} need. {advice}"
+            yield Check(name=f"{one.machine} machines", ok=True, found=found)
+        else:
+            found = f"emulated by QEMU {qemu.version_text} ({qemu.program})"
+            yield Check(name=f"{one.machine} machines", ok=True, found=found)
 
 
 def compilers_found() -> tuple[str, ...]:
@@ -354,9 +383,14 @@ def program_found(name: str) -> str:
     return str(find_program(name))
 
 
+def native_machines() -> Architecture:
+    """The architecture of the machines that this host runs fastest: its own, where memqos boots such."""
+    return next((one for one in BOOTED if one.machine == platform.machine()), AMD64)
+
+
 def qemu_found() -> str:
     """QEMU's version and path."""
-    qemu = find_qemu()
+    qemu = find_qemu(native_machines())
     return f"{qemu.version_text} ({qemu.program})"
 
 
@@ -373,13 +407,13 @@ def check_acceleration(cache: Cache) -> Check:
     if obstacle := kvm_device_obstacle():
         return emulated(obstacle)
     try:
-        qemu = find_qemu()
+        qemu = find_qemu(native_machines())
     except EnvironmentNotAbleError:
         return perhaps("without QEMU it cannot be tested with a guest")
-    image = next(iter(list_images(cache)), None)
+    image = next((one for one in list_images(cache) if one.architecture == native_machines().name), None)
     if image is None:
         return perhaps("it is tested with a guest when the first image is built")
-    choice = choose_accelerator(qemu, image.kernel, cache=cache)
+    choice = choose_accelerator(qemu, image.kernel, cache=cache, architecture=native_machines())
     if choice.accelerator is Accelerator.TCG:
         return emulated(choice.obstacle)
     return Check(name="acceleration", ok=True, found=choice.reason)

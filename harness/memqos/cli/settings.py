@@ -21,6 +21,7 @@ from memqos.config.table import SETTINGS, Kind, Setting
 __all__ = ["MACHINE", "command", "setting_option", "setting_options", "settings_from"]
 
 MACHINE = (
+    "arch",
     "topology",
     "cgroup",
     "no-recursiveprot",

@@ -28,7 +28,7 @@ from memqos.cli.progress import shown_progress
 from memqos.cli.settings import MACHINE, setting_options, settings_from
 from memqos.cli.terminal import KnownVerbs, say
 from memqos.clock import utc_now
-from memqos.config.settings import Settings
+from memqos.config.settings import Settings, profile_for
 from memqos.errors import UnknownNameError, UsageError
 from memqos.place.disk_image import booted_image
 from memqos.place.opening import additions_for, boot_options, check_places, image_login
@@ -144,6 +144,7 @@ def into(name: str, words: Sequence[str], given: Mapping[str, Any]) -> int:
             argv = [word for word in argv if word != "-t"]
             argv[-1] = shlex.join(words)
         return subprocess.run(argv, check=False).returncode
+    name = of_architecture(name, given)
     if name not in profile_names():
         raise UnknownNameError.of("profile", name, [*profile_names(), *sorted(kept)])
     with fresh(name, given) as machine:
@@ -161,6 +162,12 @@ def enter(machine: Machine, words: Sequence[str], *, keep_it: bool) -> int:
             err=True,
         )
     return status
+
+
+def of_architecture(profile: str, given: Mapping[str, Any]) -> str:
+    """The profile's variant for the architecture that was asked for."""
+    settings = settings_from(given)
+    return profile_for(profile, settings.arch, where=settings.origins["arch"]) if settings.arch else profile
 
 
 @contextlib.contextmanager
@@ -375,7 +382,7 @@ command.add_command(rm)
 command.add_command(prune)
 
 
-@setting_options(("runtime",))
+@setting_options(("runtime", "arch"))
 @command.command()
 @click.argument("profiles", nargs=-1, metavar="[PROFILE]...")
 @click.option("--all", "everything", is_flag=True, help="Build every profile's image.")
@@ -390,12 +397,14 @@ def build(profiles: tuple[str, ...], everything: bool, **given: Any) -> None:
       memqos vm build
       memqos vm build bookworm forky
       memqos vm build --all
+      memqos vm build trixie --arch arm64
       memqos vm build --runtime docker+runc
     """
     if profiles and everything:
         raise click.UsageError("Name profiles, or give --all.")
     settings = settings_from(given)
-    names = tuple(profile_names()) if everything else profiles or settings.profile
+    named = tuple(of_architecture(name, given) for name in profiles)
+    names = tuple(profile_names()) if everything else named or settings.profile
     chosen = [load_profile(name, additions=additions_for(settings)) for name in names]
     cache = default_cache(os.environ)
     with shown_progress() as progress:

@@ -17,7 +17,16 @@ from typing import Any
 
 from memqos.config.files import FromFile
 from memqos.config.runtime_files import RuntimeFile, runtime_file, without_paths
-from memqos.config.table import ANY_RUNTIME, OTHER_VARIABLES, PREFIX, SETTINGS, Kind, Setting, offered_name
+from memqos.config.table import (
+    ANY_RUNTIME,
+    ARCHITECTURES,
+    OTHER_VARIABLES,
+    PREFIX,
+    SETTINGS,
+    Kind,
+    Setting,
+    offered_name,
+)
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.node import CgroupDriver, CgroupVersion
 
@@ -29,6 +38,7 @@ __all__ = [
     "StatedRuntime",
     "TimeBudget",
     "placed_file",
+    "profile_for",
     "resolve",
     "unknown_variables",
 ]
@@ -275,7 +285,8 @@ class Settings:
     """All settings, as the table says of them; `resolve` makes it.
 
     profile, runtime, driver: what to run on, in the order in which it was asked for; one at least of each, and every
-    case runs on all that they make together. target: the URL of the machine to use, None if machines are booted.
+    case runs on all that they make together. arch: the architecture that `profile` was narrowed to, None for any.
+    target: the URL of the machine to use, None if machines are booted.
     image: the disk image to boot in place of profiles, ssh_user and ssh_key: who logs in to it.
     topology: a name, or a file's path. cri_socket: a path in the machine, None for the usual ones. kubernetes: the
     releases to narrow to; none means every release. kubelet_binary: the kubelet under test, None for memqos in its
@@ -288,6 +299,7 @@ class Settings:
     """
 
     profile: tuple[str, ...]
+    arch: str | None
     target: str | None
     image: Path | None
     ssh_user: str
@@ -357,9 +369,31 @@ def resolve(
     if by_path:
         values["runtime_binary"] = (*values["runtime_binary"], *by_path)
         origins["runtime_binary"] = origins["runtime_binary"].replace(DEFAULT, origins["runtime"])
+    if values["arch"] is not None:
+        profiles = [profile_for(name, values["arch"], where=origins["arch"]) for name in values["profile"]]
+        values["profile"] = tuple(dict.fromkeys(profiles))
     if values["kubelet_binary"] is not None and origins["topology"] == DEFAULT:
         values["topology"] = FOR_KUBELETS
     return Settings(**values, origins=origins)
+
+
+AMD64 = "amd64"
+"""The architecture that profiles' names leave out."""
+
+
+def profile_for(name: str, architecture: str, *, where: str) -> str:
+    """The name of a profile's variant for an architecture, by which the profiles are named: trixie-arm64 of trixie.
+
+    Raises UsageError for a profile whose name says another architecture.
+    """
+    said = [one for one in ARCHITECTURES if one in name.split("-")]
+    if said and said != [architecture]:
+        raise UsageError(
+            f"the profile '{name}' is for {said[0]}, not {architecture}.",
+            where=where,
+            next_step="Leave one of the two out: `memqos vm list` names the profiles.",
+        )
+    return name if said or architecture == AMD64 else f"{name}-{architecture}"
 
 
 _SEPARATED: Mapping[Kind, Callable[[str], list[str]]] = {

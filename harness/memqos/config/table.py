@@ -20,6 +20,7 @@ from memqos.model.node import CgroupDriver, CgroupVersion
 
 __all__ = [
     "ANY_RUNTIME",
+    "ARCHITECTURES",
     "BELOW_DOCKER",
     "BY_HANDLER",
     "DIRECTLY",
@@ -93,6 +94,9 @@ def oci_runtime(chosen: str) -> str:
     """The OCI runtime of a choice: "runc" of "runc", "containerd+runc", "docker+runc" and "oci:runc"."""
     return re.split(r"[+:]", chosen)[-1]
 
+
+ARCHITECTURES = ("amd64", "arm64", "ppc64le")
+"""Of the machines that memqos boots, as container images spell them."""
 
 PREFIX = "MEMQOS_"
 """What the names of all our environment variables begin with."""
@@ -183,6 +187,14 @@ SETTINGS: tuple[Setting, ...] = (
         default=("trixie",),
         metavar="NAME[,NAME...]",
         help="machines to boot: kernel, runtimes and systemd from vm/profiles/NAME.toml; every case runs on each",
+    ),
+    Setting(
+        name="arch",
+        kind=Kind.WORD,
+        choices=ARCHITECTURES,
+        metavar="NAME",
+        help="CPU architecture of the machines, where a profile has several: trixie with arm64 is trixie-arm64; one "
+        "that is not this host's is emulated",
     ),
     Setting(
         name="target",

@@ -200,7 +200,9 @@ class NodeUnderTest:
 
     def daemon(self, cgroup: str, *, shared: bool = False) -> contextlib.AbstractContextManager[Daemon]:
         """A daemon below this cgroup of the node ("/memqossys.slice"), beside its pods; see `node.machine.daemon`."""
-        return daemon_beside(self.tree, CgroupPath.parse(cgroup), shared=shared, cpus=self.facts.cpus)
+        return daemon_beside(
+            self.tree, CgroupPath.parse(cgroup), shared=shared, cpus=self.facts.cpus, page_size=self.facts.page_size
+        )
 
     @contextlib.contextmanager
     def mounted(self, *, recursive: bool) -> Iterator[None]:

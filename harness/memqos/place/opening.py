@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 OF_BOOTED_MACHINES = (
-    "profile", "topology", "no_recursiveprot", "runtime_binary", "runtime_deb", "containerd_binary",
+    "profile", "arch", "topology", "no_recursiveprot", "runtime_binary", "runtime_deb", "containerd_binary",
     "containerd_config", "guest_file", "guest_unit", "guest_deb", "kernel_image", "initrd", "kernel_deb", "kernel_tree",
     "no_checkpoint", "keep_vm", "kubelet_binary", "image", "ssh_user", "ssh_key",
 )  # fmt: skip

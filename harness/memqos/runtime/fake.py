@@ -92,6 +92,7 @@ class FakeRuntime:
             cgroup_version=cgroups.hierarchy.version,
             systemd=runtimes.systemd,
             hugetlb_reservations=False,
+            page_size=cgroups.page_size,
         )
         self.exec_score: int | None = None
         self.keeps_cgroups = False
@@ -331,7 +332,7 @@ class FakeRuntime:
             for name, text in writes.files:
                 self._cgroups.put(holder, name, text)
             if writes.subgroup:
-                for name, text in scope_held(writes).items():
+                for name, text in scope_held(writes, page_size=self._host.page_size).items():
                     self._cgroups.put(cgroup, name, text)
         except RefusedError as error:
             raise _error(method, f"failed to write '{text}' to {holder}/{name}: {error}") from error

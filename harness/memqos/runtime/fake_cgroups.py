@@ -89,7 +89,7 @@ class FakeCgroups:
     """
 
     def __init__(self, *, page_size: int = 4096, hierarchy: Hierarchy = FAKE_HIERARCHY, zones: str = "") -> None:
-        self._page_size = page_size
+        self.page_size = page_size
         self.hierarchy = hierarchy
         root = dict(_FILES[hierarchy.version])
         if hierarchy.version is CgroupVersion.V1:
@@ -200,7 +200,7 @@ class FakeCgroups:
         if name not in list(Knob):
             raise RefusedError("Permission denied")
         try:
-            files[name] = f"{shows(name, text, self._page_size)}\n"
+            files[name] = f"{shows(name, text, self.page_size)}\n"
         except ValueError:
             raise RefusedError("Invalid argument") from None
 
@@ -219,7 +219,7 @@ class FakeCgroups:
 
     def _fresh(self, path: CgroupPath) -> dict[str, str]:
         version = self.hierarchy.version
-        knobs = {str(knob): f"{read_back(knob, knob.kernel_default, self._page_size)}\n" for knob in knobs_of(version)}
+        knobs = {str(knob): f"{read_back(knob, knob.kernel_default, self.page_size)}\n" for knob in knobs_of(version)}
         if version is CgroupVersion.V1:
             above = self._cgroups[path.parent]
             knobs |= {name: above[name] for name in _INHERITED}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["AMD64", "ARCHITECTURES", "Architecture", "architecture_of_machine"]
+__all__ = ["AMD64", "ARCHITECTURES", "ARM64", "PPC64LE", "Architecture", "architecture_of_machine"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,12 +13,17 @@ class Architecture:
 
     name: as container images spell it (OCI image-spec, GOARCH). machine: what `uname -m` prints. debian: dpkg's name.
     gnu: the triplet that Debian's cross compiler and its libraries are named by.
+    qemu: the program that emulates it; "" where memqos boots no machines of it. qemu_package: Debian's package with it.
+    console: the serial console's name in the kernel of QEMU's machine.
     """
 
     name: str
     machine: str
     debian: str
     gnu: str
+    qemu: str = ""
+    qemu_package: str = ""
+    console: str = ""
 
     @property
     def compiler(self) -> str:
@@ -31,12 +36,38 @@ class Architecture:
         return f"gcc-{self.gnu.replace('_', '-')}", f"libc6-dev-{self.debian}-cross"
 
 
-AMD64 = Architecture(name="amd64", machine="x86_64", debian="amd64", gnu="x86_64-linux-gnu")
+AMD64 = Architecture(
+    name="amd64",
+    machine="x86_64",
+    debian="amd64",
+    gnu="x86_64-linux-gnu",
+    qemu="qemu-system-x86_64",
+    qemu_package="qemu-system-x86",
+    console="ttyS0",
+)
+ARM64 = Architecture(
+    name="arm64",
+    machine="aarch64",
+    debian="arm64",
+    gnu="aarch64-linux-gnu",
+    qemu="qemu-system-aarch64",
+    qemu_package="qemu-system-arm",
+    console="ttyAMA0",
+)
+PPC64LE = Architecture(
+    name="ppc64le",
+    machine="ppc64le",
+    debian="ppc64el",
+    gnu="powerpc64le-linux-gnu",
+    qemu="qemu-system-ppc64",
+    qemu_package="qemu-system-ppc",
+    console="hvc0",
+)
 
 ARCHITECTURES: tuple[Architecture, ...] = (
     AMD64,
-    Architecture(name="arm64", machine="aarch64", debian="arm64", gnu="aarch64-linux-gnu"),
-    Architecture(name="ppc64le", machine="ppc64le", debian="ppc64el", gnu="powerpc64le-linux-gnu"),
+    ARM64,
+    PPC64LE,
     Architecture(name="riscv64", machine="riscv64", debian="riscv64", gnu="riscv64-linux-gnu"),
     Architecture(name="s390x", machine="s390x", debian="s390x", gnu="s390x-linux-gnu"),
 )

@@ -110,9 +110,9 @@ def making_of(
     log_dir: Path,
 ) -> Making:
     """What the machine is made of: image and accelerator are found, or made, and all that was asked for is checked."""
-    qemu = find_qemu()
+    qemu = find_qemu(profile.architecture)
     image = ensure_image(profile, cache, progress=progress)
-    choice = choose_accelerator(qemu, image.kernel, cache=cache)
+    choice = choose_accelerator(qemu, image.kernel, cache=cache, architecture=profile.architecture)
     if choice.accelerator is Accelerator.TCG:
         progress.note(choice.reason)
     if kernel_debs := choices.kernel_packages:
@@ -132,6 +132,7 @@ def making_of(
         identity=client_key(cache, progress=progress),
         known_hosts=image.known_hosts,
         log_dir=log_dir,
+        architecture=profile.architecture,
     )
 
     # A brought program may be another runc, or one that only its file tells apart: then it replaces nothing.

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from memqos.vm.architecture import AMD64, Architecture
+
 __all__ = ["Contents", "GuestFile", "LegacyBoot", "Profile", "Program", "SourceFile", "Told"]
 
 
@@ -65,6 +67,9 @@ class Profile:
     files: laid over the installed root, later ones over earlier ones.
     programs: those that become container images in the guest's store; probes: those that are for the guest itself.
     additions: what was added to it for this use, by name, such as "docker".
+    architecture: its CPU's.
+    init: the program that mounts the root, of which memqos makes the initrd itself; None leaves the initrd to Debian's
+    initramfs-tools, which only runs on a host of the same architecture.
     """
 
     name: str
@@ -81,6 +86,8 @@ class Profile:
     kernel_suite: str = ""
     cgroup_v1: LegacyBoot = LegacyBoot(refused="the profile does not support it")
     additions: tuple[str, ...] = ()
+    architecture: Architecture = AMD64
+    init: Program | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

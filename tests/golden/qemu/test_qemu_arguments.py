@@ -7,6 +7,7 @@ import pytest
 
 from memqos.catalog.topologies import load_topology, topology_names
 from memqos.model.topology import SwapDevice, Topology, Zone
+from memqos.vm.architecture import ARM64, PPC64LE
 from memqos.vm.host.programs import Qemu
 from memqos.vm.qemu.accelerator import probe_arguments
 from memqos.vm.qemu.spec import (
@@ -84,6 +85,21 @@ FROM_DISK = replace(
 )
 
 
+ARM64_MACHINE = replace(
+    TWO_ZONES,
+    name="trixie-arm64-16k-two-zones",
+    kernel_arguments=("root=/dev/vda", "rw", "console=ttyAMA0"),
+    architecture=ARM64,
+)
+
+PPC64LE_MACHINE = replace(
+    TWO_ZONES,
+    name="trixie-ppc64le-64k-two-zones",
+    kernel_arguments=("root=/dev/vda", "rw", "console=hvc0"),
+    architecture=PPC64LE,
+)
+
+
 def lines(arguments: list[str]) -> str:
     """An option and what follows it on one line."""
     text = arguments[0]
@@ -101,6 +117,26 @@ def lines(arguments: list[str]) -> str:
         ("clone", qemu_arguments(CLONE, PROGRAM)),
         ("from-disk", qemu_arguments(FROM_DISK, PROGRAM)),
         ("from-disk-bios", qemu_arguments(replace(FROM_DISK, flash=None, seed=None), PROGRAM)),
+        ("arm64", qemu_arguments(ARM64_MACHINE, Path("/usr/bin/qemu-system-aarch64"))),
+        (
+            "arm64-kvm",
+            qemu_arguments(replace(ARM64_MACHINE, accelerator=Accelerator.KVM), Path("/usr/bin/qemu-system-aarch64")),
+        ),
+        ("ppc64le", qemu_arguments(PPC64LE_MACHINE, Path("/usr/bin/qemu-system-ppc64"))),
+        (
+            "ppc64le-kvm",
+            qemu_arguments(replace(PPC64LE_MACHINE, accelerator=Accelerator.KVM), Path("/usr/bin/qemu-system-ppc64")),
+        ),
+        (
+            "arm64-kvm-probe",
+            probe_arguments(
+                Qemu(program=Path("/usr/bin/qemu-system-aarch64"), version=(10, 0, 2)),
+                Path("/c/vmlinuz"),
+                serial=Path("/t/serial.log"),
+                socket=Path("/t/qmp.sock"),
+                architecture=ARM64,
+            ),
+        ),
         ("overlay", overlay_arguments(Path("/usr/bin/qemu-img"), Path("/c/disk.img"), Path("/m/overlay.qcow2"))),
         (
             "kvm-probe",

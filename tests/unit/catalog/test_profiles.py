@@ -61,13 +61,16 @@ def test_a_profile_says_how_it_boots_with_the_old_hierarchy(root):
     assert load_profile("mine", root).cgroup_v1 == LegacyBoot(kernel_arguments=("swapaccount=1",))
 
 
-def test_the_shipped_profiles_are_four_kernels_and_their_runtimes():
+def test_the_shipped_profiles_are_suites_kernels_and_architectures():
     profiles = {name: load_profile(name) for name in profile_names()}
-    assert {name: (profile.suite, profile.kernel_suite) for name, profile in profiles.items()} == {
-        "bookworm": ("bookworm", ""),
-        "forky": ("forky", ""),
-        "trixie": ("trixie", ""),
-        "trixie-bpo": ("trixie", "trixie-backports"),
+    assert {
+        name: (profile.suite, profile.kernel_suite, profile.architecture.name) for name, profile in profiles.items()
+    } == {
+        "bookworm": ("bookworm", "", "amd64"),
+        "forky": ("forky", "", "amd64"),
+        "trixie": ("trixie", "", "amd64"),
+        "trixie-arm64-16k": ("trixie", "", "arm64"),
+        "trixie-bpo": ("trixie", "trixie-backports", "amd64"),
     }
     assert [name for name, profile in profiles.items() if not profile.cgroup_v1.refused] == ["bookworm"]
 
@@ -79,6 +82,30 @@ def test_the_shipped_profiles_have_what_vendors_need(name):
     assert "psi=1" in profile.kernel_arguments
     assert "/etc/containerd/config.toml" in [file.path for file in profile.files]
     assert {"pause", "memload"} <= {program.name for program in profile.programs}
+
+
+@pytest.mark.parametrize(
+    ("name", "console"),
+    [("trixie", "ttyS0"), ("trixie-arm64-16k", "ttyAMA0")],
+)
+def test_a_profile_has_the_serial_console_of_its_architecture(name, console):
+    profile = load_profile(name)
+    assert f"console={console}" in profile.kernel_arguments
+    assert f"serial-getty@{console}.service" in profile.masked_units
+    assert not any("{" in word for word in (*profile.kernel_arguments, *profile.masked_units))
+
+
+@pytest.mark.parametrize("name", profile_names())
+def test_memqos_makes_the_initrd_of_every_architecture_but_amd64(name):
+    profile = load_profile(name)
+    assert (profile.init is None) is (profile.architecture.name == "amd64")
+
+
+def test_an_architecture_is_one_that_memqos_boots(root):
+    file = root / "vm/profiles/mine.toml"
+    file.write_text(GOOD.replace('suite = "trixie"', 'suite = "trixie"\narchitecture = "mips"'))
+    with pytest.raises(ManifestError, match=r"'architecture' must be .*arm64"):
+        load_profile("mine", root)
 
 
 def test_unknown_name_lists_the_known_ones(root):

@@ -74,6 +74,7 @@ def test_list_as_json(cache):
         "bookworm": "yes",
         "forky": "systemd 258 r",
         "trixie": "Debian builds",
+        "trixie-arm64-16k": "Debian builds",
         "trixie-bpo": "Debian builds",
     }
 
@@ -243,7 +244,7 @@ def test_removing_takes_whole_and_damaged_entries(cache):
 
 
 def test_doctor_names_what_is_missing_and_how_to_get_it(cache, monkeypatch):
-    def missing():
+    def missing(_):
         raise MissingProgramError("the program 'qemu' is not installed.", next_step="Install it: apt-get install qemu")
 
     monkeypatch.setattr(doctor, "find_qemu", missing)
@@ -264,12 +265,34 @@ def test_doctor_as_json_says_whether_this_host_is_able(cache):
 
 
 def test_doctor_says_that_machines_have_another_cpu_than_this_host():
-    told = doctor.check_processor("aarch64", ())
+    told = doctor.check_processor("riscv64", ())
     assert not told.ok
-    assert told.found == "aarch64, but the machines that memqos boots are x86_64"
+    assert told.found == "riscv64, but the machines that memqos boots are x86_64, aarch64, ppc64le"
     assert "--target" in told.fix
+    own = doctor.check_processor("aarch64", ())
+    assert own.ok
+    assert own.fix == "Choose its machines with --arch arm64: images of amd64 are built on x86_64 hosts alone."
     assert doctor.check_processor("x86_64", ("aarch64",)).found == "x86_64; --target also for aarch64"
     assert doctor.check_processor("x86_64", ()).found == "x86_64; --target for x86_64 alone"
+
+
+def test_doctor_says_what_other_architectures_take_without_failing_for_them(monkeypatch):
+    def find_qemu(architecture):
+        if architecture.name == "arm64":
+            raise MissingProgramError("the program is not installed.")
+        return SimpleNamespace(version_text="10.0.2", program="/usr/bin/qemu")
+
+    monkeypatch.setattr(doctor, "find_qemu", find_qemu)
+    monkeypatch.setattr(doctor, "find_compiler", lambda _: None)
+    monkeypatch.setattr(doctor, "find_program", lambda name: name)
+    monkeypatch.setattr(doctor.platform, "machine", lambda: "x86_64")
+    assert [doctor.check_line(check) for check in doctor.check_other_architectures()] == [
+        (
+            "ok       aarch64 machines: not set up, which only the profiles of arm64 need. Install it: apt-get install "
+            "--no-install-recommends qemu-system-arm gcc-aarch64-linux-gnu libc6-dev-arm64-cross kmod"
+        ),
+        "ok       ppc64le machines: emulated by QEMU 10.0.2 (/usr/bin/qemu)",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -287,8 +310,17 @@ def test_doctor_calls_slow_what_is_slow(cache, monkeypatch, accelerator, obstacl
     """It said "ok KVM: KVM does not run a guest here"."""
     choice = AcceleratorChoice(accelerator=accelerator, reason="KVM runs guests on this host.", obstacle=obstacle)
     monkeypatch.setattr(doctor, "kvm_device_obstacle", lambda: None)
-    monkeypatch.setattr(doctor, "find_qemu", lambda: SimpleNamespace(version_text="10.0", program="qemu"))
-    monkeypatch.setattr(doctor, "list_images", lambda _: iter([SimpleNamespace(kernel="vmlinuz")]))
+    monkeypatch.setattr(doctor, "find_qemu", lambda _: SimpleNamespace(version_text="10.0", program="qemu"))
+    monkeypatch.setattr(
+        doctor,
+        "list_images",
+        lambda _: iter(
+            [
+                SimpleNamespace(kernel="arm", architecture="arm64"),
+                SimpleNamespace(kernel="vmlinuz", architecture="amd64"),
+            ]
+        ),
+    )
     monkeypatch.setattr(doctor, "choose_accelerator", lambda *_, **__: choice)
     check = doctor.check_acceleration(cache)
     assert doctor.check_line(check) == line

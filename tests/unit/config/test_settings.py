@@ -92,6 +92,25 @@ def test_profiles_are_listed_once_each():
     assert resolve({"profile": "forky, trixie,forky"}, {}).profile == ("forky", "trixie")
 
 
+@pytest.mark.parametrize(
+    ("profile", "arch", "found"),
+    [
+        ("trixie", "arm64", ("trixie-arm64",)),
+        ("trixie-arm64-16k", "arm64", ("trixie-arm64-16k",)),
+        ("trixie,trixie-arm64", "arm64", ("trixie-arm64",)),
+        ("trixie-bpo", "amd64", ("trixie-bpo",)),
+    ],
+)
+def test_an_architecture_picks_the_profiles_variant(profile, arch, found):
+    assert resolve({"profile": profile, "arch": arch}, {}).profile == found
+
+
+def test_an_architecture_that_is_not_the_profiles_is_refused():
+    with pytest.raises(UsageError, match=r"the profile 'trixie-arm64' is for arm64, not ppc64le\.") as refused:
+        resolve({"profile": "trixie-arm64", "arch": "ppc64le"}, {})
+    assert refused.value.where == "--arch"
+
+
 def test_runtimes_and_drivers_are_listed_once_each_whatever_they_are_called():
     settings = resolve({"runtime": "crun, oci:runc,containerd+crun", "driver": "cgroupfs,systemd,cgroupfs"}, {})
     assert settings.runtime == ("containerd+crun", "oci:runc")

@@ -81,7 +81,7 @@ def files(**changes):
     return texts | {name.replace("_", "."): text for name, text in changes.items()}
 
 
-def sample(container=None, pod_files=None, *, exit_code=None, reason="", report="", at=1.0):
+def sample(container=None, pod_files=None, *, exit_code=None, reason="", report="", at=1.0, page_size=4096):
     gone = dict.fromkeys(WATCHED_FILES[CgroupVersion.V2], NoFile.NO_FILE)
     inside = gone if container is None else container
     status = ContainerStatus(
@@ -103,6 +103,7 @@ def sample(container=None, pod_files=None, *, exit_code=None, reason="", report=
         reading=reading,
         status=status,
         report=parse_report(report, source="test"),
+        page_size=page_size,
     )
 
 

@@ -18,7 +18,9 @@ def sampled(*looks, runs_from=0.0):
         id="s", spec=SandboxSpec(name="web", namespace="default", uid="1", cgroup_parent="/pod", log_directory="/log")
     )
     handle = ContainerHandle(id="c", name="app", sandbox=sandbox, log_path="/log/app.log")
-    one = Sampled(key="web/app", premises=course(RUNS).rests_on, handle=handle, path=APP, args=("anon", "4K"))
+    one = Sampled(
+        key="web/app", premises=course(RUNS).rests_on, handle=handle, path=APP, args=("anon", "4K"), page_size=4096
+    )
     one.runs_from(runs_from)
     for look in looks:
         one.asked(look.status, look.reading)

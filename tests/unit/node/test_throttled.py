@@ -140,7 +140,9 @@ def test_several_threads_may_grow_as_fast_as_so_many_tasks():
     """From 10 % above on a task sleeps for some 0.64 s: in 10 s one takes 16 batches at most, and four take 64."""
     high = Bytes(20 << 20)
     start, end = 22 << 20, (22 << 20) + 24 * (256 << 10)
-    slow, fast = (furthest([(0.0, start), (10.0, end)], high.count, threads=threads) for threads in (1, 4))
+    slow, fast = (
+        furthest([(0.0, start), (10.0, end)], high.count, page_size=4096, threads=threads) for threads in (1, 4)
+    )
 
     assert slow.usage > slow.allowed
     assert fast.usage < fast.allowed

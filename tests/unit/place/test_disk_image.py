@@ -109,6 +109,7 @@ VIEW = f"""\
 {NODE}/meminfo:Node 0 MemTotal:      1000000 kB
 /proc/mounts:cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0
 /proc/swaps:Filename Type Size Used Priority
+pagesize:4096
 """
 
 

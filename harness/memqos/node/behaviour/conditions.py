@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from memqos.cgroupfs import parse
+from memqos.engine.cgroup.throttle import CHARGE_BATCH
 from memqos.engine.plan import Expected
 from memqos.errors import UsageError
 from memqos.model.knob import Bytes, Knob
@@ -27,7 +28,6 @@ from memqos.workload.report import Done, ReportLine
 
 __all__ = [
     "PEAKS",
-    "SLACK",
     "THROTTLE_US",
     "WATCHED_FILES",
     "Combined",
@@ -101,7 +101,7 @@ class Sample:
 
     planned: what the container's control files must hold, which is what its behaviour is measured by. runs: whether
     the container was known to run by then: while a runtime makes it, its files still hold the kernel's defaults.
-    done: of how many commands the workload had reported the end.
+    page_size: bytes of a page of the machine. done: of how many commands the workload had reported the end.
     """
 
     container: CgroupPath
@@ -110,6 +110,7 @@ class Sample:
     reading: Reading
     status: ContainerStatus
     report: tuple[ReportLine, ...]
+    page_size: int
     runs: bool = True
     done: int = field(init=False, compare=False)
 
@@ -117,6 +118,15 @@ class Sample:
         # Once: each wait asks it of all samples there are.
         done = {line.command for line in self.report if isinstance(line, Done)}
         object.__setattr__(self, "done", len(done))
+
+    @property
+    def slack(self) -> int:
+        """Bytes below its limit at which an amount counts as having reached it: a batch of pages.
+
+        The kernel charges in batches (mm/memcontrol.c, MEMCG_CHARGE_BATCH), and stops swapping when less than so many
+        pages are left to a cgroup (mm/vmscan.c, MIN_LRU_BATCH).
+        """
+        return CHARGE_BATCH * self.page_size
 
     def text(self, file: str) -> str | None:
         """A file of the container's cgroup, None if it is not there (any more)."""
@@ -238,7 +248,7 @@ def reaches(file: str, limit: Knob) -> Condition:
 
     def holds(sample: Sample) -> bool:
         amounts, bound = amounts_of(sample, file), sample.bound(limit)
-        return bool(amounts) and bound is not None and max(amounts) >= bound - SLACK
+        return bool(amounts) and bound is not None and max(amounts) >= bound - sample.slack
 
     return Condition(f"{file} reaches {limit}", holds, lambda sample: _beside(sample, file, limit))
 
@@ -260,14 +270,6 @@ def _beside(sample: Sample, file: str, limit: Knob) -> str:
 
 def _or_unread(number: int | None) -> str:
     return "(not there)" if number is None else str(number)
-
-
-SLACK = 256 << 10
-"""Bytes below its limit at which an amount counts as having reached it: 64 pages of 4 KiB.
-
-The kernel charges in batches of as many pages (mm/memcontrol.c, MEMCG_CHARGE_BATCH), and stops swapping when less than
-that is left to a cgroup (mm/vmscan.c, MIN_LRU_BATCH).
-"""
 
 
 def ended() -> Condition:

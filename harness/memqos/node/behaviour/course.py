@@ -8,7 +8,7 @@ from dataclasses import replace
 from memqos.engine.answer.finding import Finding
 from memqos.engine.cgroup.throttle import CHARGE_BATCH
 from memqos.model.knob import Knob
-from memqos.node.behaviour.conditions import SLACK, THROTTLE_US
+from memqos.node.behaviour.conditions import THROTTLE_US
 from memqos.node.behaviour.location import Placed, Swapped
 from memqos.node.behaviour.oom import OomJudged
 from memqos.node.behaviour.throttling import Throttled, looks_at
@@ -41,7 +41,7 @@ class Course(Throttled, Swapped, Placed, OomJudged):
         forced: but for charges that cannot fail, which the kernel lets through a page at a time (mm/memcontrol.c,
         try_charge_memcg, force): as many as one batch may be above the limit.
         """
-        slack = SLACK if forced else 0
+        slack = self.slack if forced else 0
         bound = self.samples[0].bound(limit)
         most = max(self._amounts(file), default=None)
         if bound is None:
@@ -60,13 +60,13 @@ class Course(Throttled, Swapped, Placed, OomJudged):
         most = max(self._amounts(file), default=None)
         if bound is None:
             return self._unbounded(file, limit)
-        least = bound - SLACK
+        least = bound - self.slack
         if least <= 0:
-            why = f"the planned {limit} of {bound} is no more than the {SLACK} bytes by which it may be missed"
+            why = f"the planned {limit} of {bound} is no more than the {self.slack} bytes by which it may be missed"
             return self._finding(file, f"near {bound} ({limit})", most, holds=False, why_not=why)
         holds = most is not None and most >= least
         unseen = "" if holds or most is None else self._unseen(file, least, most)
-        return self._finding(file, f"at least {least} ({limit} less {SLACK})", most, holds, why_not=unseen)
+        return self._finding(file, f"at least {least} ({limit} less {self.slack})", most, holds, why_not=unseen)
 
     def exceeds(self, file: str, limit: Knob) -> Finding:
         """An amount passed, in some sample, what is another file's limit."""
@@ -118,9 +118,9 @@ class Course(Throttled, Swapped, Placed, OomJudged):
         most: what was in use before, and what was taken then. The first may have had a batch that each CPU had charged
         ahead, and gave back when another cgroup was charged on it (mm/memcontrol.c, drain_stock).
         """
-        least = most - cpus * SLACK
+        least = most - cpus * self.slack
         peak = next((seen for one in reversed(self.samples) if (seen := one.number("memory.peak")) is not None), None)
-        expected = f"at least {least} ({most}, less {SLACK} for each CPU)"
+        expected = f"at least {least} ({most}, less {self.slack} for each CPU)"
         return self._finding("memory.peak", expected, peak, peak is not None and peak >= least)
 
     def keeps(self, usage: int, *, since: float, cpus: int, why_not: str = "") -> Finding:
@@ -130,9 +130,9 @@ class Course(Throttled, Swapped, Placed, OomJudged):
         reclaim anywhere above it (mm/memcontrol.c, drain_all_stock). why_not: why that cannot be expected, "" if it
         can.
         """
-        least, whole = self.least_used(since), usage - cpus * SLACK
+        least, whole = self.least_used(since), usage - cpus * self.slack
         holds = least is not None and least >= whole
-        expected = f"at least {whole} ({usage} before, less {SLACK} for each CPU)"
+        expected = f"at least {whole} ({usage} before, less {self.slack} for each CPU)"
         return replace(
             self._finding("memory.current", expected, least, holds, key="kept", why_not=why_not), measured=True
         )
@@ -159,9 +159,9 @@ class Course(Throttled, Swapped, Placed, OomJudged):
 
     def gives_way(self, usage: int, *, since: float, cpus: int, why_not: str = "") -> Finding:
         """Memory in use became less than it was before, by more than what `keeps` allows."""
-        least, whole = self.least_used(since), usage - cpus * SLACK
+        least, whole = self.least_used(since), usage - cpus * self.slack
         holds = least is not None and least < whole
-        expected = f"less than {whole} ({usage} before, less {SLACK} for each CPU)"
+        expected = f"less than {whole} ({usage} before, less {self.slack} for each CPU)"
         return replace(
             self._finding("memory.current", expected, least, holds, key="taken", why_not=why_not), measured=True
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from memqos.cgroupfs import parse
 from memqos.engine.answer.finding import Finding
 from memqos.model.knob import Knob
-from memqos.node.behaviour.conditions import SLACK, Sample, held, numa_of
+from memqos.node.behaviour.conditions import Sample, held, numa_of
 from memqos.node.behaviour.sample_findings import Judged
 
 __all__ = ["Placed", "Swapped"]
@@ -36,10 +36,10 @@ class Placed(Judged):
         most = max(spread, key=lambda one: sum(one.values()))
         elsewhere = sum(amount for number, amount in most.items() if number not in zones)
         least = held(self.samples[-1].report, kind)
-        of_runtime = SLACK if kind == "file" else 0
+        of_runtime = self.slack if kind == "file" else 0
         holds = elsewhere <= of_runtime and _on(most, zones) >= least
         expected = f"{kind} of at least {least} on {named} only" + (
-            f", but for {SLACK} beside it" if of_runtime else ""
+            f", but for {self.slack} beside it" if of_runtime else ""
         )
         return self._finding(_NUMA_STAT, expected, _shown(kind, most), holds, why_not=self._held_none(kind))
 
@@ -70,9 +70,9 @@ class Placed(Judged):
         spread = [one for sample in running if (one := numa_of(sample, kind)) is not None]
         most = {number: max(one.get(number, 0) for one in spread) for number in {n for one in spread for n in one}}
         elsewhere = sum(amount for number, amount in most.items() if number != zone)
-        holds = elsewhere <= SLACK < most.get(zone, 0)
+        holds = elsewhere <= self.slack < most.get(zone, 0)
         shown = _shown(kind, most) if spread else None
-        expected = f"{kind} on N{zone} only, all the time, but for {SLACK}"
+        expected = f"{kind} on N{zone} only, all the time, but for {self.slack}"
         why = "" if not spread or any(most.values()) else f"{_NUMA_STAT} counted nothing of it while it ran"
         return self._finding(_NUMA_STAT, expected, shown, holds, why_not=why)
 
@@ -80,8 +80,8 @@ class Placed(Judged):
         """When it held the most, more of its anonymous memory was on a zone than one batch, and no more on another."""
         spread = [one for sample in self.samples if (one := numa_of(sample, "anon")) is not None]
         most = max(spread, key=lambda one: sum(one.values()), default={})
-        holds = most.get(near, 0) > SLACK >= most.get(not_to, 0)
-        expected = f"anon of more than {SLACK} on N{near}, and of no more on N{not_to}"
+        holds = most.get(near, 0) > self.slack >= most.get(not_to, 0)
+        expected = f"anon of more than {self.slack} on N{near}, and of no more on N{not_to}"
         return self._finding(_NUMA_STAT, expected, _shown("anon", most) if spread else None, holds, key="spilled")
 
     def is_reclaimed(self, kind: str) -> Finding:
@@ -92,11 +92,11 @@ class Placed(Judged):
         spread = [one for sample in self.samples if (one := numa_of(sample, kind)) is not None]
         used = held(self.samples[-1].report, kind)
         left = sum(spread[-1].values()) if spread else None
-        holds = left is not None and left < used - SLACK
+        holds = left is not None and left < used - self.slack
         had_room = left is not None and not holds and self.samples[-1].counter("memory.stat", "pgsteal") == 0
         why = f"there was room for all of it: {left} of {kind}, pgsteal 0" if had_room else ""
         return self._finding(
-            _NUMA_STAT, f"less than {used - SLACK} of {kind}", left, holds, key="reclaimed", why_not=why
+            _NUMA_STAT, f"less than {used - self.slack} of {kind}", left, holds, key="reclaimed", why_not=why
         )
 
     def is_only_where_planned(self, *, kind: str = "anon") -> Finding:
@@ -173,7 +173,7 @@ class Swapped(Judged):
                 if (kept := one.counter(_STAT, "zswapped")) is not None
                 and (swap := one.pod_number(_CURRENT)) is not None]  # fmt: skip
         kept, swap = max(seen, default=(0, 0))
-        slack = cpus * SLACK
+        slack = cpus * self.slack
         expected = f"at least {kept - slack} in swap, of {kept} in zswap, which are more than {slack}"
         holds = kept > slack and swap >= kept - slack
         found = self._finding(_CURRENT, expected, swap if seen else None, holds, key="zswapped")
@@ -187,15 +187,15 @@ class Swapped(Judged):
     def compresses_at_most(self, most: int) -> Finding:
         """In no sample did zswap take more memory for it than its limit there, but for one batch."""
         pool = max(self._amounts(_POOL), default=None)
-        bound = most + SLACK
+        bound = most + self.slack
         holds = pool is not None and pool <= bound
         return self._finding(_POOL, f"at most {bound} all the time", pool, holds, key="limited")
 
     def swaps(self, *, why_not: str = "") -> Finding:
         """More of it was in swap than one batch. why_not: why that cannot be expected, "" if it can."""
         most = max(self._amounts(_CURRENT), default=None)
-        holds = most is not None and most > SLACK
-        return self._finding(_CURRENT, f"more than {SLACK}", most, holds, key="used", why_not=why_not)
+        holds = most is not None and most > self.slack
+        return self._finding(_CURRENT, f"more than {self.slack}", most, holds, key="used", why_not=why_not)
 
     def swaps_nothing(self, *, why_not: str = "") -> Finding:
         """Nothing of it was in swap, in any sample. why_not: as of `swaps`."""
@@ -205,7 +205,7 @@ class Swapped(Judged):
     def hardly_swaps(self) -> Finding:
         """No more of it was in swap than one batch: what a program has beside the memory that its commands name."""
         most = max(self._amounts(_CURRENT), default=None)
-        return self._finding(_CURRENT, f"at most {SLACK}", most, most is not None and most <= SLACK)
+        return self._finding(_CURRENT, f"at most {self.slack}", most, most is not None and most <= self.slack)
 
     def swaps_more_than(self, other: Swapped) -> Finding:
         """More of it was in swap than the plan of another course lets it swap; not observable where that has no limit.
@@ -225,7 +225,7 @@ class Swapped(Judged):
         charged (mm/swap_slots.c, SWAP_SLOTS_CACHE_SIZE). Not observable of a pod that never had more than that there.
         """
         seen = [amount for sample in self.samples if (amount := _of_pod(sample)) is not None]
-        most, slack = max(seen, default=0), cpus * SLACK
+        most, slack = max(seen, default=0), cpus * self.slack
         why = "" if most > slack or not seen else f"no more than {most} bytes of its pod were in swap"
         left = seen[-1] if seen else None
         holds = left is not None and left <= slack

@@ -19,7 +19,7 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.errors import UsageError
 from memqos.model.knob import Bytes, Knob
-from memqos.node.behaviour.conditions import SLACK, Sample, numa_of
+from memqos.node.behaviour.conditions import Sample, numa_of
 from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.neighbour_demand import Squeeze, below_limit
 from memqos.node.behaviour.preconditions import broken_of
@@ -89,9 +89,12 @@ def mostly_protected(counts: Effective) -> str:
     return "" if 2 * counts.exposed >= counts.usage else f"more than half of it is protected: {what_counts(counts)}"
 
 
-def charged_ahead(counts: Effective, cpus: int) -> str:
-    """Why what a container lost cannot be told where so many CPUs may have charged ahead for it; "" if it can be."""
-    ahead = cpus * SLACK
+def charged_ahead(counts: Effective, cpus: int, slack: int) -> str:
+    """Why what a container lost cannot be told where so many CPUs may have charged ahead for it; "" if it can be.
+
+    slack: bytes that each of them may have charged.
+    """
+    ahead = cpus * slack
     why = f"of {counts.usage} bytes in use {cpus} CPUs may have charged {ahead} ahead"
     return why if 2 * ahead > counts.usage else ""
 
@@ -194,7 +197,7 @@ class Refaulting(Together):
         """Why pages may have come back uncounted: there are more on a zone, by more than so many batches; or ""."""
         before, now = _files(self._before(container)), _files(container.samples)
         more = {zone: size - before.get(zone, 0) for zone, size in now.items() if size > before.get(zone, 0)}
-        if sum(more.values()) <= at_most * SLACK:
+        if sum(more.values()) <= at_most * container.samples[0].slack:
             return ""
         told = " and ".join(f"{size} bytes more on N{zone}" for zone, size in sorted(more.items()))
         return f"a page that comes back on another NUMA node need not be counted: there are {told}"
@@ -231,7 +234,7 @@ class Pressed(Refaulting):
         `taken_unweighed`.
         """
         container, counts = self._counted(pod)
-        why = self._may_lose(counts) or charged_ahead(counts, self.squeeze.cpus)
+        why = self._may_lose(counts) or charged_ahead(counts, self.squeeze.cpus, container.course.slack)
         since, cpus = self.squeeze.since, self.squeeze.cpus
         found = container.course.keeps(counts.usage, since=since, cpus=cpus, why_not=self._broken(why))
         return self._weighed(container, counts, found)
@@ -244,7 +247,7 @@ class Pressed(Refaulting):
 
     def _gives_way(self, container: WatchedContainer, counts: Effective, why_not: str) -> Finding:
         cpus, since = self.squeeze.cpus, self.squeeze.since
-        why = why_not or charged_ahead(counts, cpus)
+        why = why_not or charged_ahead(counts, cpus, container.course.slack)
         return container.course.gives_way(counts.usage, since=since, cpus=cpus, why_not=why)
 
     def keep_together(self, pod: str, *others: str) -> tuple[Finding, ...]:
@@ -254,7 +257,8 @@ class Pressed(Refaulting):
         each of the CPUs may have taken a batch more of each. Not observable of one that is not protected in part.
         """
         counted, why = self._partly([pod, *others])
-        since, batches = self.squeeze.since, len(counted) * self.squeeze.cpus * SLACK
+        since = self.squeeze.since
+        batches = sum(one.samples[0].slack for one, _ in counted) * self.squeeze.cpus
         usage = sum(counts.usage for _, counts in counted) - batches
         whole = sum(counts.hard for _, counts in counted) - batches
         first, *beside = [one.course for one, _ in counted]
@@ -267,7 +271,7 @@ class Pressed(Refaulting):
         """What counts of each, and why nothing can be expected of their parts, "" if it can."""
         counted = [self._counted(pod) for pod in pods]
         whole = [counts for _, counts in counted if counts.shelter is not Shelter.PARTIAL or counts.min == Bytes(0)]
-        ahead = [why for _, counts in counted if (why := charged_ahead(counts, self.squeeze.cpus))]
+        ahead = [why for one, counts in counted if (why := charged_ahead(counts, self.squeeze.cpus, one.course.slack))]
         why_not = f"no part of it is protected: {what_counts(whole[0])}" if whole else "".join(ahead[:1])
         return counted, self._broken(why_not)
 

@@ -36,6 +36,11 @@ class Judged:
     threads: int = 1
     outside: Finding | None = None
 
+    @property
+    def slack(self) -> int:
+        """A batch of the machine's pages, in bytes; see `Sample.slack`."""
+        return self.samples[0].slack
+
     @cached_property
     def premises(self) -> tuple[Finding, ...]:
         """The knobs that the behaviour rests on, judged in every sample: settle them with the behaviour."""

@@ -49,8 +49,9 @@ class Stretch:
 
 def slowed(samples: Sequence[Sample], high: int) -> Sequence[Sample]:
     """The samples of a container's memory from the first on in which its growth costs sleep."""
-    above = _above(high)
-    return tuple(dropwhile(lambda sample: (sample.number("memory.current") or 0) < above, samples))
+    return tuple(
+        dropwhile(lambda sample: (sample.number("memory.current") or 0) < _above(high, sample.page_size), samples)
+    )
 
 
 def looks_at(samples: Sequence[Sample], *, pod: bool = False) -> list[Used]:
@@ -61,38 +62,43 @@ def looks_at(samples: Sequence[Sample], *, pod: bool = False) -> list[Used]:
     return [(at, usage) for at, usage in seen if usage is not None]
 
 
-def furthest(looks: Sequence[Used], high: int, *, threads: int = 1) -> Stretch | None:
+def furthest(looks: Sequence[Used], high: int, *, page_size: int, threads: int = 1) -> Stretch | None:
     """The stretch at whose end the program came furthest, measured by what it may have; None if there is none.
 
-    threads: how many tasks grow.
+    page_size: bytes of a page of the machine. threads: how many tasks grow.
     """
-    above = _above(high)
+    above = _above(high, page_size)
     seen = list(dropwhile(lambda look: look[1] < above, looks))
-    stretches = [_stretch(seen[0], later, high, threads) for later in seen[1:]]
+    stretches = [_stretch(seen[0], later, high, threads, page_size) for later in seen[1:]]
     return max(stretches, key=lambda one: one.usage - one.allowed, default=None)
 
 
-def _above(high: int) -> int:
-    return min(sleeps_from(Bytes(high), hz=hz) for hz in HERTZ)
+@functools.cache
+def _above(high: int, page_size: int) -> int:
+    return min(sleeps_from(Bytes(high), hz=hz, page_size=page_size) for hz in HERTZ)
 
 
-def _stretch(first: Used, last: Used, high: int, threads: int) -> Stretch:
+def _stretch(first: Used, last: Used, high: int, threads: int, page_size: int) -> Stretch:
     seconds = last[0] - first[0]
-    allowed = _allowed(first[1], high, max(1, math.ceil(seconds)), threads)
+    allowed = _allowed(first[1], high, max(1, math.ceil(seconds)), threads, page_size)
     return Stretch(start=first[1], usage=last[1], allowed=allowed, seconds=seconds)
 
 
 @functools.cache
-def _allowed(start: int, high: int, seconds: int, threads: int) -> int:
+def _allowed(start: int, high: int, seconds: int, threads: int, page_size: int) -> int:
     """There are far more samples than seconds."""
-    return max(fastest_growth(start, Bytes(high), seconds=seconds, hz=hz, threads=threads).usage for hz in HERTZ)
+    return max(
+        fastest_growth(start, Bytes(high), seconds=seconds, hz=hz, threads=threads, page_size=page_size).usage
+        for hz in HERTZ
+    )
 
 
 ENTRY = Anon(size=4 << 20, within=5)
 """What a program takes that is started in a container to look around, as a shell is, or what it has by then.
 
-So many batches of charges that it has to pay for some itself, whatever another program leaves it (`least_wait`). At the
-cap each of them may cost 2 s, which need not be waited for to the end.
+With pages of 4 KiB these are 16 batches of charges, so that it has to pay for some itself, whatever another program
+leaves it (`least_wait`); with pages of 64 KiB it is one, of which it pays for the last page. At the cap each of them
+may cost 2 s, which need not be waited for to the end.
 """
 
 _SLEPT = 2.5
@@ -132,10 +138,10 @@ class Entering:
         return f"slept {slept} of {self.said.ms / 1000:.3f} s for {self.said.bytes} bytes"
 
 
-def modelled_sleep(high: int, entry: Entering) -> float:
+def modelled_sleep(high: int, entry: Entering, *, page_size: int) -> float:
     """Seconds that it sleeps at least, whatever the kernel's ticks, and as far as it is waited for."""
     over = Over(usage=entry.usage, high=Bytes(high))
-    return min(_SLEPT, *(float(least_wait(over, ENTRY.size, hz=hz)) for hz in HERTZ))
+    return min(_SLEPT, *(float(least_wait(over, ENTRY.size, hz=hz, page_size=page_size)) for hz in HERTZ))
 
 
 def patience(high: int | None, usage: int, *, page_size: int) -> float:
@@ -180,9 +186,8 @@ def waits_of(report: tuple[ReportLine, ...]) -> dict[int, float]:
     return waits
 
 
-STILL = 16 << 10
-"""Bytes by which anonymous memory may change and still count as constant: four pages of 4 KiB, for STILL_FAULTS major
-faults."""
+STILL = 4
+"""Pages by which anonymous memory may change and still count as constant, for STILL_FAULTS major faults."""
 
 STILL_FAULTS = 15
 """So many major faults are no accident: a program that starts has a few, and one that has its text has none."""
@@ -237,7 +242,7 @@ class Throttled(OomJudged):
         looks = [(anon, faulted) for anon, faulted in rows if anon is not None and faulted is not None]
         still: list[tuple[int, int]] = []
         for look in reversed(looks):
-            if still and abs(look[0] - still[0][0]) > STILL:
+            if still and abs(look[0] - still[0][0]) > STILL * self.samples[0].page_size:
                 break
             still.append(look)
         expected = f"anon constant while pgmajfault grows by at least {STILL_FAULTS}"
@@ -279,7 +284,7 @@ class Throttled(OomJudged):
         high = self.samples[0].bound(Knob.MEMORY_HIGH)
         if high is None:
             return self._unbounded("memory.pressure", Knob.MEMORY_HIGH, key="entry")
-        least = modelled_sleep(high, entry)
+        least = modelled_sleep(high, entry, page_size=self.samples[0].page_size)
         why = unseen(entry, undisturbed, least) if least else f"nothing sleeps at {entry.usage} of {high} bytes"
         if self.anything_killed():
             why = "something was killed in its pod meanwhile: the runtime's own program is charged there, too"
@@ -299,7 +304,7 @@ class Throttled(OomJudged):
     def _delayed(self, looks: Sequence[Used], high: int | None, *, threads: int) -> Finding:
         if high is None:
             return self._unbounded("memory.current", Knob.MEMORY_HIGH)
-        far = furthest(looks, high, threads=threads)
+        far = furthest(looks, high, threads=threads, page_size=self.samples[0].page_size)
         if far is None:
             why = f"fewer than two samples show it above memory.high {high} by so much that it sleeps"
             return self._finding("memory.current", "no faster than the sleeps allow", None, holds=False, why_not=why)

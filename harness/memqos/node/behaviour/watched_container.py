@@ -12,6 +12,7 @@ from typing import Protocol
 from memqos.cgroupfs import parse
 from memqos.engine.answer.finding import Finding, subject_of
 from memqos.engine.answer.verdict import outside_finding
+from memqos.engine.cgroup.throttle import CHARGE_BATCH
 from memqos.engine.plan import PlannedContainer
 from memqos.errors import DeadlineError, RuntimeCallError, UsageError
 from memqos.model.cri import ContainerResources
@@ -45,16 +46,25 @@ class Sampled:
     """One container: its samples, what its workload reported, and what the runtime says of it.
 
     key: by which the watch knows it. args: its workload's arguments, that say how many of its commands come to an end.
+    page_size: bytes of a page of the machine.
     processes: those that were in its cgroup when the watch began. outside: that it runs, and not in its cgroup.
     """
 
     def __init__(
-        self, *, key: str, premises: Preconditions, handle: ContainerHandle, path: CgroupPath, args: Sequence[str]
+        self,
+        *,
+        key: str,
+        premises: Preconditions,
+        handle: ContainerHandle,
+        path: CgroupPath,
+        args: Sequence[str],
+        page_size: int,
     ) -> None:
         self.path = path
         self.key = key
         self.handle = handle
         self.premises = premises
+        self.page_size = page_size
         self.samples: list[Sample] = []
         self._finite, self.threads = finite_commands(args), threads_of(args)
         self._log = ContainerLog(handle.log_path)
@@ -177,6 +187,7 @@ class Sampled:
             reading=reading,
             status=self._status,
             report=self._log.report,
+            page_size=self.page_size,
             runs=bool(self._log.report) or reading.at >= self._runs_from,
         )
         self.samples.append(sample)
@@ -191,9 +202,6 @@ class Sees:
     container: WatchedContainer
     condition: Condition
 
-
-SMALL_STEP = 256 << 10
-"""Bytes after which a workload that is slowed down says how far it is: a batch of charges."""
 
 BESIDE_SECONDS = 120.0
 
@@ -226,14 +234,13 @@ class WatchedContainer(Sampled):
         traced: Callable[[Iterable[Finding]], Sequence[Finding]],
         page_size: int,
     ) -> None:
-        super().__init__(key=key, premises=premises, handle=handle, path=path, args=args)
+        super().__init__(key=key, premises=premises, handle=handle, path=path, args=args, page_size=page_size)
         self._write = write
         self._until = until
         self._exec = exec_
         self._update = update
         self._control = control
         self._traced = traced
-        self._page_size = page_size
 
     def sees(self, condition: Condition | Combined[Condition]) -> Awaited:
         """The condition, of this container, for a watch of several; also several as one (`either`, `both`, `after`)."""
@@ -310,7 +317,7 @@ class WatchedContainer(Sampled):
         UsageError for a pod that is not steered, and for a container without a memory.high.
         """
         high = self._planned(Knob.MEMORY_HIGH)
-        self.do(Anon(size=max(1, high + high // 40 - self.last_usage(self.path)), step=SMALL_STEP))
+        self.do(Anon(size=max(1, high + high // 40 - self.last_usage(self.path)), step=CHARGE_BATCH * self.page_size))
 
     def stay_below_high(self) -> None:
         """Have it take three quarters of what its planned memory.high leaves; UsageError as of `exceed_high`."""
@@ -326,7 +333,7 @@ class WatchedContainer(Sampled):
         usage, text, waited = self.last_usage(self.path), "", 0.0
         high = self.premises.planned.cgroup.knobs.get(Knob.MEMORY_HIGH)
         value = None if high is None else high.value
-        seconds = patience(value.count if isinstance(value, Bytes) else None, usage, page_size=self._page_size)
+        seconds = patience(value.count if isinstance(value, Bytes) else None, usage, page_size=self.page_size)
         try:
             text = self._exec(self.handle, (PROGRAM, *arguments([ENTRY])), seconds)
         except DeadlineError:
@@ -379,7 +386,7 @@ class WatchedContainer(Sampled):
             )
         planned = self.premises.planned
         try:
-            self._change(limited_container(planned, half, page_size=self._page_size))
+            self._change(limited_container(planned, half, page_size=self.page_size))
         except RuntimeCallError as error:
             self.premises = dataclasses.replace(self.premises, planned=refused_limit(planned, str(error)))
 

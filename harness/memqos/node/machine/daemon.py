@@ -15,9 +15,9 @@ from memqos.clock import Deadline
 from memqos.engine.answer.behaviour import behaviour_reason
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.cgroup.protection import Effective, Protected, Shelter, effective
+from memqos.engine.cgroup.throttle import CHARGE_BATCH
 from memqos.model.knob import MAX, Bytes, Max
 from memqos.model.path import CgroupPath
-from memqos.node.behaviour.conditions import SLACK
 from memqos.target.base import Target, checked
 
 __all__ = ["Daemon", "daemon_beside"]
@@ -64,7 +64,7 @@ rm -rf -- "$2" "$3"
 class Daemon:
     """A daemon that runs. before: bytes in use when its file was there and there was no shortage.
 
-    size: bytes of its file.
+    size: bytes of its file. page_size: bytes of a page of the machine.
     cpus: those it runs on, whichever is free. Each may have charged a batch ahead for it, which counts as in use and is
     given back once memory is short, though nothing was taken (mm/memcontrol.c, drain_all_stock).
     """
@@ -75,11 +75,17 @@ class Daemon:
     size: int
     before: int
     cpus: int
+    page_size: int
+
+    @property
+    def slack(self) -> int:
+        """A batch of the machine's pages, in bytes: what each CPU may have charged ahead."""
+        return CHARGE_BATCH * self.page_size
 
     @property
     def _least(self) -> int:
         """What it uses at least if nothing was taken from it: bytes."""
-        return self.before - self.cpus * SLACK
+        return self.before - self.cpus * self.slack
 
     @property
     def exposed(self) -> int:
@@ -95,20 +101,20 @@ class Daemon:
         """Nothing of what it used was taken; not observable where what it has above it does not protect it whole."""
         now, counts = self._amount(self.path, "memory.current"), self._counts()
         why = "" if counts.shelter is Shelter.HARD else f"not all of it is protected: {_told(counts)}"
-        expected = f"at least {self._least} ({self.before} before, less {SLACK} for each CPU)"
+        expected = f"at least {self._least} ({self.before} before, less {self.slack} for each CPU)"
         return self._finding("memory.current", "kept", expected, now, now >= self._least, why_not=why)
 
     def gives_way(self) -> Finding:
         """Some of it was taken; not observable where something protects it."""
         now, counts = self._amount(self.path, "memory.current"), self._counts()
         why = "" if counts.shelter is Shelter.NONE else f"something protects it: {_told(counts)}"
-        expected = f"less than {self._least} ({self.before} before, less {SLACK} for each CPU)"
+        expected = f"less than {self._least} ({self.before} before, less {self.slack} for each CPU)"
         return self._finding("memory.current", "taken", expected, now, now < self._least, why_not=why)
 
     def swaps(self) -> Finding:
         """More of it is in swap than one batch."""
         swapped = self._amount(self.path, "memory.swap.current")
-        return self._finding("memory.swap.current", "used", f"more than {SLACK}", swapped, swapped > SLACK)
+        return self._finding("memory.swap.current", "used", f"more than {self.slack}", swapped, swapped > self.slack)
 
     @property
     def spent(self) -> str:
@@ -117,7 +123,7 @@ class Daemon:
         "" while it has. What is in swap and in memory too (the swap cache) can be freed, and is still charged to it.
         """
         swapped, now = self._amount(self.path, "memory.swap.current"), self._amount(self.path, "memory.current")
-        if self.size - swapped >= SLACK or now > self.before - self.size + self.cpus * SLACK:
+        if self.size - swapped >= self.slack or now > self.before - self.size + self.cpus * self.slack:
             return ""
         return (
             f"{SUBJECT} had no more to give: {swapped} bytes of it are in swap, its file has {self.size}, and it uses "
@@ -133,7 +139,7 @@ class Daemon:
     def _counts(self) -> Effective:
         """What counts of its protection and of what stands above it, when the whole machine runs short."""
         above = {path: self._protected(path) for path in (self.path.parent, self.path)}
-        return effective(above, recursive=self.tree.hierarchy.is_recursive)[self.path]
+        return effective(above, recursive=self.tree.hierarchy.is_recursive, page_size=self.page_size)[self.path]
 
     def _protected(self, path: CgroupPath) -> Protected:
         return Protected(usage=self.before, min=self._asked(path, "memory.min"), low=self._asked(path, "memory.low"))
@@ -172,7 +178,7 @@ def _told(counts: Effective) -> str:
 
 
 @contextlib.contextmanager
-def daemon_beside(tree: CgroupTree, parent: CgroupPath, *, shared: bool, cpus: int) -> Iterator[Daemon]:
+def daemon_beside(tree: CgroupTree, parent: CgroupPath, *, shared: bool, cpus: int, page_size: int) -> Iterator[Daemon]:
     """A daemon below this cgroup, which is made if it is not there, until the context ends.
 
     cpus: as of `Daemon`. shared: whether its file is on a tmpfs, which is swapped out and not dropped. TargetError if
@@ -187,7 +193,7 @@ def daemon_beside(tree: CgroupTree, parent: CgroupPath, *, shared: bool, cpus: i
         _run(target, _START, "memqos-daemon", above, folder, file, str(size), NAME)
         text = tree.read_text(path, "memory.current", deadline=Deadline.after(SECONDS))
         before = parse.number(parse.present(text, path=str(path)), path=str(path))
-        yield Daemon(tree=tree, path=path, folder=folder, size=size, before=before, cpus=cpus)
+        yield Daemon(tree=tree, path=path, folder=folder, size=size, before=before, cpus=cpus, page_size=page_size)
     finally:
         _run(target, _END, "memqos-undaemon", above, folder, file, NAME, there)
 

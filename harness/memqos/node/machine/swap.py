@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
+from memqos.engine.cgroup.throttle import CHARGE_BATCH
 from memqos.engine.plan import Reason, kernel_revision
 from memqos.errors import EnvironmentNotAbleError, TargetError, UsageError
 from memqos.model.knob import Knob
@@ -70,9 +71,6 @@ def _row(line: str, where: str) -> tuple[int, str, int, int]:
     return priority, words[0], size, used
 
 
-POOL = 256 << 10
-"""Bytes of a small pool: what a program fills with far less than its share of the swap, and a batch of charges."""
-
 SECONDS = 60.0
 
 
@@ -83,9 +81,13 @@ class Zswap:
     _tree: CgroupTree
 
     def limit(self, container: WatchedContainer) -> int:
-        """Let the container have a small pool, of so many bytes."""
-        self._write(container, "memory.zswap.max", str(POOL))
-        return POOL
+        """Let the container have a small pool, of so many bytes: a batch of charges.
+
+        A program fills it with far less than its share of the swap.
+        """
+        pool = CHARGE_BATCH * container.page_size
+        self._write(container, "memory.zswap.max", str(pool))
+        return pool
 
     def keep_out(self, container: WatchedContainer) -> None:
         """Let the container have nothing in zswap."""

@@ -169,7 +169,7 @@ def _check_names(signature: str, marker: pytest.Mark, known: Sequence[str], wher
 
 _OF_MACHINES = frozenset(
     {
-        "target", "profile", "topology", "cgroup", "no_recursiveprot", "runtime", "cri_socket",
+        "target", "profile", "arch", "topology", "cgroup", "no_recursiveprot", "runtime", "cri_socket",
         "runtime_binary", "runtime_version",
         "runtime_deb", "containerd_binary", "containerd_config", "guest_file", "guest_unit", "guest_deb",
         "kernel_image", "initrd", "kernel_deb", "kubelet_binary",

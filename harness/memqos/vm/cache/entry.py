@@ -145,6 +145,11 @@ class Image(Entry):
         return str(self.manifest["profile"])
 
     @property
+    def architecture(self) -> str:
+        """As container images spell it; an image that was made before there were several is of amd64."""
+        return str(self.manifest.get("architecture", "amd64"))
+
+    @property
     def versions(self) -> dict[str, str]:
         """Version by component: kernel, systemd, containerd, runc, crun."""
         versions = self.manifest["versions"]

@@ -55,9 +55,11 @@ PATTERNS = (
 READ_ALL = 'for file; do [ ! -r "$file" ] || grep -H \'\' "$file"; done'
 """Prints PATH:LINE for every line of every file that is there."""
 
+PAGE = "pagesize"
+PAGE_SIZE = f'echo "{PAGE}:$(getconf PAGESIZE)"'
+"""Prints the bytes of a page in the same way."""
+
 KIB = 1 << 10
-SWAP_HEADER = 4096
-"""The first page of a swap device holds its header, and cannot be used."""
 
 OWN_SHARE = 0.12
 OWN_BYTES = 160 << 20
@@ -85,6 +87,8 @@ class Swap:
 class GuestView:
     """What the guest says: zones with what they have, distances, swap by device name, zswap, and its CPUs' places.
 
+    page_size: bytes of a page; the first page of a swap device holds its header, and cannot be used.
+
     zswap: None where the kernel has none. places: for each CPU its package, its die, and its core's threads.
     cgroup: the hierarchy that has the memory controller, None if none has. recursiveprot: memory_recursiveprot of v2.
     """
@@ -96,6 +100,7 @@ class GuestView:
     places: tuple[tuple[int, int, int], ...]
     cgroup: CgroupVersion | None
     recursiveprot: bool
+    page_size: int
 
 
 class _Hierarchy(TypedDict):
@@ -105,7 +110,7 @@ class _Hierarchy(TypedDict):
 
 def read_view(target: Target, *, deadline: Deadline) -> GuestView:
     """Ask a guest; one command."""
-    script = f"set -- {' '.join(PATTERNS)}\n{READ_ALL}"
+    script = f"set -- {' '.join(PATTERNS)}\n{READ_ALL}\n{PAGE_SIZE}"
     return parse_view(checked(target.run(["sh", "-c", script], deadline=deadline), where=target.address).text)
 
 
@@ -136,6 +141,7 @@ def parse_view(text: str) -> GuestView:
         zswap=files[ZSWAP].strip() == "Y" if ZSWAP in files else None,
         places=tuple(_places(files)),
         **_hierarchy(files.get(MOUNTS, "")),
+        page_size=int(files[PAGE]),
     )
 
 
@@ -237,7 +243,7 @@ def _swap_differences(topology: Topology, view: GuestView) -> Iterator[str]:
         yield f"it has {len(view.swap)} swap devices, declared are {len(topology.swap)}"
         return
     for number, (declared, device) in enumerate(zip(topology.swap, view.swap, strict=True)):
-        usable = declared.size_bytes - SWAP_HEADER
+        usable = declared.size_bytes - view.page_size
         if device.size_bytes != usable:
             yield f"swap device {number} has {device.size_bytes} usable bytes, declared are {usable}"
         chosen = declared.priority if declared.priority is not None else min(device.priority, -1)

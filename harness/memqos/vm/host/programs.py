@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memqos.errors import EnvironmentNotAbleError, MissingProgramError
+from memqos.vm.architecture import AMD64, ARCHITECTURES, Architecture
 from memqos.vm.host.packages import install_advice
 
 __all__ = [
@@ -35,7 +36,7 @@ MIN_QEMU = (8, 2)
 """Older QEMUs corrupt CPU flags under multi-threaded software emulation, and 6.12 guests die of it."""
 
 PACKAGES: dict[str, str] = {
-    "qemu-system-x86_64": "qemu-system-x86",
+    **{one.qemu: one.qemu_package for one in ARCHITECTURES if one.qemu},
     "qemu-img": "qemu-utils",
     "mmdebstrap": "mmdebstrap",
     "mke2fs": "e2fsprogs",
@@ -44,6 +45,7 @@ PACKAGES: dict[str, str] = {
     "gcc": "gcc",
     "setpriv": "util-linux",
     "unshare": "util-linux",
+    "depmod": "kmod",
     "newuidmap": "uidmap",
 }
 """Program to the Debian and Ubuntu package that brings it; other distributions' names are in `vm.host.packages`."""
@@ -92,19 +94,20 @@ def parse_qemu_version(text: str) -> tuple[int, int, int] | None:
     return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
 
 
-def find_qemu() -> Qemu:
-    """The host's QEMU.
+def find_qemu(architecture: Architecture = AMD64) -> Qemu:
+    """The host's QEMU for machines of an architecture.
 
     Raises MissingProgramError if there is none, if it does not tell its version, or if that is older than MIN_QEMU.
     """
-    program = find_program("qemu-system-x86_64")
+    program = find_program(architecture.qemu)
+    package = architecture.qemu_package
     told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
     version = parse_qemu_version(told.stdout)
     wanted = ".".join(map(str, MIN_QEMU))
     if version is None:
         raise MissingProgramError(
             f"'{program} --version' prints no version: {(told.stderr or told.stdout).strip()[-300:]}",
-            next_step=f"QEMU {wanted} or newer is needed. {install_advice(['qemu-system-x86'])}",
+            next_step=f"QEMU {wanted} or newer is needed. {install_advice([package])}",
             data={"program": str(program)},
         )
     if version[:2] < MIN_QEMU:
@@ -112,7 +115,7 @@ def find_qemu() -> Qemu:
         raise MissingProgramError(
             f"QEMU {shown} ({program}) is too old: its software emulation crashes the guests.",
             next_step=f"Install QEMU {wanted} or newer. On Debian 12 it is in bookworm-backports: "
-            "apt-get install -t bookworm-backports qemu-system-x86 (./memqos sets that up).",
+            f"apt-get install -t bookworm-backports {package} (./memqos sets that up).",
             data={"program": str(program), "version": shown, "minimum": wanted},
         )
     return Qemu(program=program, version=version)

@@ -115,6 +115,7 @@ def ingredients_of(
         known_hosts=folder / entry.KNOWN_HOSTS,
         log_dir=folder.parent,
         writes_through=True,
+        architecture=profile.architecture,
     )
 
 

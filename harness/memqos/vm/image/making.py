@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -21,7 +22,7 @@ from memqos.errors import EnvironmentNotAbleError, ImageError
 from memqos.model.topology import Topology, Zone
 from memqos.ownership import ProcessGroup
 from memqos.target.base import Target, checked
-from memqos.vm.architecture import AMD64
+from memqos.vm.architecture import AMD64, Architecture, architecture_of_machine
 from memqos.vm.cache import entry
 from memqos.vm.cache.entry import Image, load_image
 from memqos.vm.cache.store import (
@@ -39,7 +40,8 @@ from memqos.vm.guest.view import kernel_config_of, packages_of, versions_of
 from memqos.vm.host.programs import Qemu, find_program, find_qemu, need_namespaces, search_path
 from memqos.vm.host.progress import SILENT, Progress, step
 from memqos.vm.image import recipe
-from memqos.vm.image.prebuilt import binary_of
+from memqos.vm.image.foreign import DATABASE, initrd, kernel_in, merge_roots, modules_for
+from memqos.vm.image.prebuilt import binary_of, need_programs
 from memqos.vm.image.recipe import Mirror, container_image
 from memqos.vm.profile import Profile, Program
 from memqos.vm.qemu.accelerator import choose_accelerator
@@ -142,11 +144,14 @@ def provision(
         known_hosts=folder / entry.KNOWN_HOSTS,
         log_dir=log_dir,
         writes_through=True,
+        architecture=profile.architecture,
     )
     deadline = Deadline.after(PROVISION_SECONDS)
     with launch(ingredients, cache=cache, deadline=deadline, progress=progress) as machine:
         target = machine.target
-        lay_down(target, programs, probes, deadline)
+        if profile.init is not None:
+            run_in_guest(target, ["ldconfig"], deadline)
+        lay_down(target, programs, probes, deadline, architecture=profile.architecture)
         stored = run_in_guest(target, ["ctr", "--namespace=k8s.io", "images", "list", "--quiet"], deadline).split()
         versions = versions_of(target, deadline=deadline)
         facts: dict[str, object] = {
@@ -159,13 +164,20 @@ def provision(
     return facts
 
 
-def lay_down(target: Target, programs: Mapping[str, bytes], probes: Mapping[str, bytes], deadline: Deadline) -> None:
+def lay_down(
+    target: Target,
+    programs: Mapping[str, bytes],
+    probes: Mapping[str, bytes],
+    deadline: Deadline,
+    *,
+    architecture: Architecture = AMD64,
+) -> None:
     """Put the probes in their place, and each program in two: as an image in containerd's store, and as a root."""
     run_in_guest(target, ["mkdir", "-p", PROBES], deadline)
     for name, program in probes.items():
         target.write(f"{PROBES}/{name}", program, deadline=deadline, mode=0o755)
     for name, program in programs.items():
-        image = container_image(name, program, architecture="amd64")
+        image = container_image(name, program, architecture=architecture.name)
         run_in_guest(target, ["ctr", "--namespace=k8s.io", "images", "import", "-"], deadline, stdin=image)
         root = PurePosixPath(ROOTS, name)
         run_in_guest(target, ["mkdir", "-p", str(root)], deadline)
@@ -219,6 +231,7 @@ def ensure_image(profile: Profile, cache: Cache, *, progress: Progress = SILENT)
             remove_entry(folder)
         need_space(cache.images, recipe.BUILD_BYTES)
         need_namespaces()
+        need_tools(profile)
         with locked_folder(cache.images, f"{BUILDING_PREFIX}{profile.name}-") as work, outliving_console(work):
             finished = Build(profile=profile, cache=cache, work=work, progress=progress).run()
             finished.rename(folder)
@@ -226,6 +239,32 @@ def ensure_image(profile: Profile, cache: Cache, *, progress: Progress = SILENT)
     if image is None:
         raise ImageError("the new image is incomplete.", where=str(folder))
     return image
+
+
+def native_architecture() -> Architecture | None:
+    """This host's architecture; None for one that memqos makes no programs for."""
+    return architecture_of_machine(platform.machine())
+
+
+def need_tools(profile: Profile) -> None:
+    """Raise EnvironmentNotAbleError, before anything is fetched, if this host lacks what this profile's build takes.
+
+    Of another architecture that is its QEMU, its compiler and depmod. An amd64 image, whose initrd its own tool makes,
+    is built on a host of that architecture alone.
+    """
+    find_qemu(profile.architecture)
+    own = (*profile.programs, *profile.probes, *([profile.init] if profile.init else []))
+    need_programs(own, profile.architecture)
+    if profile.architecture is native_architecture():
+        return
+    if profile.init is None:
+        raise EnvironmentNotAbleError(
+            f"the image '{profile.name}' is of {profile.architecture.name}, and is only built on a host of that "
+            f"architecture; this one is {platform.machine()}.",
+            next_step="Choose a profile of this host's architecture with --arch, or test a machine with --target.",
+            data={"profile": profile.name, "machine": platform.machine()},
+        )
+    find_program("depmod")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +285,7 @@ class Build:
             self.tree_folder() as trees,
             ProcessGroup(folders=(self.work, trees), grace=10) as group,
         ):
+            qemu = find_qemu(self.profile.architecture)
             with step(self.progress, "make the workload"):
                 programs = {one.name: self.compile(group, one) for one in self.profile.programs}
                 probes = {one.name: self.compile(group, one) for one in self.profile.probes}
@@ -255,9 +295,10 @@ class Build:
                 keys = self.make_keys(finished)
                 self.install(group, keys, trees=trees)
             with step(self.progress, "create the file system"):
-                self.make_disk(group, finished)
-            qemu = find_qemu()
-            choice = choose_accelerator(qemu, finished / entry.KERNEL, cache=self.cache)
+                self.make_disk(group, finished, init=self.init(group))
+            choice = choose_accelerator(
+                qemu, finished / entry.KERNEL, cache=self.cache, architecture=self.profile.architecture
+            )
             with step(self.progress, "boot it once and import the container images"):
                 facts = provision(
                     self.profile,
@@ -271,12 +312,17 @@ class Build:
                     log_dir=self.work,
                     progress=self.progress,
                 )
-            entry.seal_image(finished, {"profile": self.profile.name, "suite": self.profile.suite, **facts})
+            named = {"profile": self.profile.name, "suite": self.profile.suite}
+            entry.seal_image(finished, {**named, "architecture": self.profile.architecture.name, **facts})
         return finished
 
     def compile(self, group: ProcessGroup, program: Program) -> bytes:
         """One program of ours: the wheel's, or compiled."""
-        return binary_of(program, AMD64, run=lambda argv: self.tool(group, argv))
+        return binary_of(program, self.profile.architecture, run=lambda argv: self.tool(group, argv))
+
+    def init(self, group: ProcessGroup) -> bytes | None:
+        """The program of an initrd that we make; None if the image's own tool made it."""
+        return None if self.profile.init is None else self.compile(group, self.profile.init)
 
     def make_keys(self, finished: Path) -> recipe.Keys:
         """The guest's host key, and the file by which ssh knows it."""
@@ -320,23 +366,38 @@ class Build:
 
     def mmdebstrap(self, group: ProcessGroup, overlay: Path, *, trees: Path, stale: bool) -> None:
         """One run of mmdebstrap."""
-        root = os.geteuid() == 0
+        mode = "root" if os.geteuid() == 0 else "unshare"
         mirror = find_mirror(os.environ)
         need_mirror(mirror, self.profile)
+        mmdebstrap, environment = str(find_program("mmdebstrap")), {"TMPDIR": str(trees), **recipe.ENVIRONMENT}
+        native = native_architecture()
+        is_foreign = native is not None and native is not self.profile.architecture
+        if is_foreign:
+            foreign_root = str(self.work / "foreign.tar")
+            argv = recipe.extract_arguments(
+                mmdebstrap, self.profile, mirror, mode=mode, target=foreign_root, database=DATABASE, stale=stale
+            )
+            self.tool(group, argv, environment=environment)
         argv = recipe.mmdebstrap_arguments(
-            str(find_program("mmdebstrap")),
+            mmdebstrap,
             self.profile,
             mirror,
-            mode="root" if root else "unshare",
-            target=str(self.work / "root.tar"),
+            mode=mode,
+            target=str(self.work / ("native.tar" if is_foreign else "root.tar")),
             overlay=str(overlay),
             boot=str(self.work),
             stale=stale,
+            native=native.debian if native is not None and is_foreign else "",
         )
-        self.tool(group, argv, environment={"TMPDIR": str(trees), **recipe.ENVIRONMENT})
+        self.tool(group, argv, environment=environment)
+        if is_foreign:
+            merge_roots(self.work / "native.tar", self.work / "foreign.tar", self.work / "root.tar")
 
-    def make_disk(self, group: ProcessGroup, finished: Path) -> None:
-        """The root disk from the archive; kernel and initrd beside it."""
+    def make_disk(self, group: ProcessGroup, finished: Path, *, init: bytes | None) -> None:
+        """The root disk from the archive; kernel and initrd beside it.
+
+        init: the program of an initrd that we make, None for the one that the image's own tool made.
+        """
         disk = finished / entry.DISK
         with disk.open("wb") as file:
             file.truncate(recipe.DISK_BYTES)
@@ -352,9 +413,14 @@ class Build:
                 root=os.geteuid() == 0,
             ),
         )
+        if init is None:
+            shutil.copyfile(only(self.work / "boot", "vmlinuz-*"), finished / entry.KERNEL)
+            shutil.copyfile(only(self.work / "boot", "initrd.img-*"), finished / entry.INITRD)
+        else:
+            release, kernel = kernel_in(self.work / "root.tar", self.work)
+            kernel.rename(finished / entry.KERNEL)
+            (finished / entry.INITRD).write_bytes(initrd(init, modules_for(self.work / "root.tar", release)))
         (self.work / "root.tar").unlink()
-        shutil.copyfile(only(self.work / "boot", "vmlinuz-*"), finished / entry.KERNEL)
-        shutil.copyfile(only(self.work / "boot", "initrd.img-*"), finished / entry.INITRD)
 
     def tool(self, group: ProcessGroup, argv: list[str], *, environment: dict[str, str] | None = None) -> None:
         """Run one tool to its end; ImageError with what it said if it fails."""

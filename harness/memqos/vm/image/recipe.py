@@ -24,6 +24,7 @@ __all__ = [
     "compile_arguments",
     "container_image",
     "container_image_name",
+    "extract_arguments",
     "fingerprint",
     "mmdebstrap_arguments",
     "overlay_archive",
@@ -37,8 +38,8 @@ BUILD_BYTES = 2 << 30
 DISK_BYTES = 4 << 30
 """The guest's root disk: what is installed, and room for what containers write. Its file is sparse."""
 
-NOT_IN_THE_IMAGE = ("purpose", "cgroup_v1", "additions")
-"""Fields of a profile that change nothing in its image; what is added to it is among its packages and files."""
+NOT_IN_THE_IMAGE = ("purpose", "cgroup_v1", "additions", "architecture", "init")
+"""Fields of a profile that change nothing in its image, or are added apart from the others."""
 
 UNWANTED_PATHS = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*")
 
@@ -77,45 +78,93 @@ def fingerprint(profile: Profile, client_public: str) -> str:
         "commands": [ENVIRONMENT, install, IN_MEMORY, PACK, compile_arguments("gcc", (), "")],
         "disk": DISK_BYTES,
     }
+    if profile.init is not None:
+        extract = extract_arguments("mmdebstrap", profile, Mirror(), mode="", target="", database="", stale=False)
+        facts |= {"architecture": profile.architecture.name, "init": asdict(profile.init), "extract": extract}
     text = json.dumps(facts, sort_keys=True, default=lambda content: hashlib.sha256(content).hexdigest())
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def mmdebstrap_arguments(
-    program: str, profile: Profile, mirror: Mirror, *, mode: str, target: str, overlay: str, boot: str, stale: bool
-) -> list[str]:
+    program: str, profile: Profile, mirror: Mirror, *, mode: str, target: str, overlay: str, boot: str, stale: bool,
+    native: str = "",
+) -> list[str]:  # fmt: skip
     """The command that installs the packages, lays our files over them and copies /boot out; run with ENVIRONMENT.
 
     mode: root or unshare. target: the archive to write, a path ending in .tar. overlay: the archive of our files.
     boot: the folder that receives /boot. stale: accept a Release file that is past its Valid-Until.
+    native: dpkg's name of the host's architecture, for a root of that one without a kernel, which lends an image of
+    another architecture its configuration; "" for the profile's own.
     """
-    kernel, suites = profile.kernel, [profile.suite]
-    if profile.kernel_suite:
-        kernel, suites = f"{kernel}/{profile.kernel_suite}", [*suites, profile.kernel_suite]
-    sources = [f"deb {mirror.uri} {suite} main" for suite in suites] if mirror.uri or suites[1:] else []
     return [
         program,
         f"--mode={mode}",
         "--variant=apt",
-        "--architectures=amd64",
+        f"--architectures={native or profile.architecture.debian}",
         "--components=main",
-        f"--include={','.join((kernel, *profile.packages))}",
-        *([f"--keyring={mirror.keyring}"] if mirror.keyring else []),
-        '--aptopt=Acquire::Languages "none"',
-        '--aptopt=APT::Install-Recommends "false"',
-        *(['--aptopt=Acquire::Check-Valid-Until "false"'] if stale else []),
+        f"--include={','.join((*(() if native else (_kernel(profile),)), *profile.packages))}",
+        *_apt_options(mirror, stale=stale),
         *(f"--dpkgopt=path-exclude={path}" for path in UNWANTED_PATHS),
         "--dpkgopt=force-unsafe-io",
         f"--customize-hook=tar-in {overlay} /",
         '--customize-hook=rm -f "$1"/etc/apt/sources.list "$1"/etc/ssh/ssh_host_[re]?[as]*_key*',
-        '--customize-hook=chroot "$1" update-initramfs -c -k all',
-        f"--customize-hook=copy-out /boot {boot}",
+        *(
+            []
+            if native
+            else ['--customize-hook=chroot "$1" update-initramfs -c -k all', f"--customize-hook=copy-out /boot {boot}"]
+        ),
+        *_outputs(profile, mirror, mode=mode, target=target),
+    ]
+
+
+def extract_arguments(
+    program: str, profile: Profile, mirror: Mirror, *, mode: str, target: str, database: str, stale: bool
+) -> list[str]:
+    """The command that extracts all packages of a profile whose programs this host cannot run, and runs none of them.
+
+    database: the script that writes dpkg's database from the packages, memqos.vm.image.foreign. The rest: as above.
+    """
+    return [
+        program,
+        f"--mode={mode}",
+        "--variant=extract",
+        f"--architectures={profile.architecture.debian}",
+        "--components=main",
+        "--include=?essential",
+        f"--include={','.join(('apt', _kernel(profile), *profile.packages))}",
+        *_apt_options(mirror, stale=stale),
+        f"--extract-hook={database}",
+        # The last hooks that this variant runs.
+        '--extract-hook=rm -f "$1"/etc/apt/sources.list',
+        '--extract-hook=depmod --basedir="$1" "$(ls "$1"/usr/lib/modules)"',
+        *_outputs(profile, mirror, mode=mode, target=target),
+    ]
+
+
+def _kernel(profile: Profile) -> str:
+    """The kernel's package as apt takes it."""
+    return f"{profile.kernel}/{profile.kernel_suite}" if profile.kernel_suite else profile.kernel
+
+
+def _apt_options(mirror: Mirror, *, stale: bool) -> list[str]:
+    return [
+        *([f"--keyring={mirror.keyring}"] if mirror.keyring else []),
+        '--aptopt=Acquire::Languages "none"',
+        '--aptopt=APT::Install-Recommends "false"',
+        *(['--aptopt=Acquire::Check-Valid-Until "false"'] if stale else []),
+    ]
+
+
+def _outputs(profile: Profile, mirror: Mirror, *, mode: str, target: str) -> list[str]:
+    """What the root is not to have, its suite, where it goes to, and where its packages come from."""
+    suites = [profile.suite, *([profile.kernel_suite] if profile.kernel_suite else [])]
+    return [
         # Nothing is mounted into the tree: nothing of the host can be reached when it is removed.
         *(["--skip=chroot/mount"] if mode == "root" else []),
         "--skip=output/dev",
         profile.suite,
         target,
-        *sources,
+        *([f"deb {mirror.uri} {suite} main" for suite in suites] if mirror.uri or suites[1:] else []),
     ]
 
 

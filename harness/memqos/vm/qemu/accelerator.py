@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +16,11 @@ from pathlib import Path
 from memqos.clock import Deadline, wait
 from memqos.errors import DeadlineError, MachineryError
 from memqos.ownership import ProcessGroup
+from memqos.vm.architecture import AMD64, Architecture
 from memqos.vm.cache.store import Cache
 from memqos.vm.host.programs import Qemu
 from memqos.vm.qemu.qmp import open_qmp
-from memqos.vm.qemu.spec import Accelerator
+from memqos.vm.qemu.spec import Accelerator, machine_type
 
 __all__ = ["AcceleratorChoice", "choose_accelerator", "kvm_device_obstacle", "probe_arguments"]
 
@@ -40,11 +42,22 @@ class AcceleratorChoice:
     obstacle: str = ""
 
 
-def choose_accelerator(qemu: Qemu, kernel: Path | None, *, cache: Cache) -> AcceleratorChoice:
+def choose_accelerator(
+    qemu: Qemu, kernel: Path | None, *, cache: Cache, architecture: Architecture = AMD64
+) -> AcceleratorChoice:
     """KVM if a probe guest with this kernel runs on it, else TCG, also where there is no kernel to try it with.
+
+    Another architecture than the host's has TCG alone.
 
     The answer is kept in the cache for this boot of the host, this QEMU and this user.
     """
+    if architecture.machine != platform.machine():
+        return AcceleratorChoice(
+            accelerator=Accelerator.TCG,
+            reason=f"the machine's CPU is {architecture.machine}, this host's is {platform.machine()}: it runs under "
+            "software emulation (TCG), ten to thirty times slower than with KVM on a host of its own architecture.",
+            obstacle=f"KVM runs no {architecture.machine} guest on a {platform.machine()} host",
+        )
     kept = cache.folder("locks") / "accelerator.json"
     key = {"boot": BOOT_ID.read_text().strip(), "qemu": qemu.version_text, "user": os.geteuid()}
     answer = _kept_answer(kept, key)
@@ -54,7 +67,7 @@ def choose_accelerator(qemu: Qemu, kernel: Path | None, *, cache: Cache) -> Acce
         )
         return _emulated(obstacle)
     if answer is None and kernel is not None:
-        answer = KvmProbe(obstacle=kvm_obstacle(qemu, kernel))
+        answer = KvmProbe(obstacle=kvm_obstacle(qemu, kernel, architecture))
         temporary = kept.with_suffix(f".{os.getpid()}")
         temporary.write_text(json.dumps({"key": key, "obstacle": answer.obstacle}))
         temporary.replace(kept)
@@ -89,13 +102,13 @@ def _kept_answer(kept: Path, key: dict[str, object]) -> KvmProbe | None:
     return KvmProbe(obstacle=None if obstacle is None else str(obstacle))
 
 
-def kvm_obstacle(qemu: Qemu, kernel: Path) -> str | None:
+def kvm_obstacle(qemu: Qemu, kernel: Path, architecture: Architecture = AMD64) -> str | None:
     """Why KVM cannot be used here, as a sentence without its full stop; None if a guest ran."""
     if obstacle := kvm_device_obstacle():
         return obstacle
     with tempfile.TemporaryDirectory(prefix="memqos-kvm-") as name:
         folder = Path(name)
-        return _probe(qemu, kernel, folder)
+        return _probe(qemu, kernel, architecture, folder)
 
 
 def kvm_device_obstacle() -> str | None:
@@ -107,10 +120,11 @@ def kvm_device_obstacle() -> str | None:
     return None
 
 
-def _probe(qemu: Qemu, kernel: Path, folder: Path) -> str | None:
+def _probe(qemu: Qemu, kernel: Path, architecture: Architecture, folder: Path) -> str | None:
     serial, socket, log = folder / "serial.log", folder / "qmp.sock", folder / "qemu.log"
     with ProcessGroup(folders=(folder,)) as group, log.open("wb") as output:
-        process = group.start(probe_arguments(qemu, kernel, serial=serial, socket=socket), output=output)
+        argv = probe_arguments(qemu, kernel, serial=serial, socket=socket, architecture=architecture)
+        process = group.start(argv, output=output)
         deadline = Deadline.after(PROBE_SECONDS)
         try:
             wait("QEMU listens", lambda: socket.exists() or process.poll() is not None, deadline=deadline, every=0.02)
@@ -128,7 +142,9 @@ def _probe(qemu: Qemu, kernel: Path, folder: Path) -> str | None:
     return None if state == "spoke" else f"KVM does not run a guest here (it stopped in state '{state}')"
 
 
-def probe_arguments(qemu: Qemu, kernel: Path, *, serial: Path, socket: Path) -> list[str]:
+def probe_arguments(
+    qemu: Qemu, kernel: Path, *, serial: Path, socket: Path, architecture: Architecture = AMD64
+) -> list[str]:
     """A machine of 256 MiB that has nothing but a kernel: it greets, finds no root and panics."""
     return [
         str(qemu.program),
@@ -137,12 +153,12 @@ def probe_arguments(qemu: Qemu, kernel: Path, *, serial: Path, socket: Path) -> 
         "-nodefaults",
         "-display", "none",
         "-no-reboot",
-        "-machine", "q35",
+        "-machine", "q35" if architecture is AMD64 else machine_type(architecture, Accelerator.KVM),
         "-accel", "kvm",
         "-cpu", "host",
         "-m", "256M",
         "-kernel", str(kernel),
-        "-append", "console=ttyS0 panic=-1",
+        "-append", f"console={architecture.console} panic=-1",
         "-serial", f"file:{serial}",
         "-qmp", f"unix:{socket},server=on,wait=off",
     ]  # fmt: skip

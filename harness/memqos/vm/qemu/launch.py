@@ -21,6 +21,7 @@ from memqos.errors import AbortedError, MachineError, MachineryError, UnfitFileE
 from memqos.model.topology import Topology
 from memqos.target.base import Target, checked
 from memqos.target.ssh import CONTROL, SUDO, open_ssh
+from memqos.vm.architecture import AMD64, Architecture
 from memqos.vm.cache.store import Cache
 from memqos.vm.host.programs import Qemu, find_program
 from memqos.vm.host.progress import SILENT, Progress
@@ -290,6 +291,7 @@ class Ingredients:
     log_dir: receives serial.log and qemu.log; it outlives the machine.
     keepable: the machine may be kept when the process that started it ends.
     temporary_logs: log_dir goes with the machine if we are killed, or when a machine that was kept ends.
+    architecture: of the machine.
     """
 
     name: str
@@ -310,6 +312,7 @@ class Ingredients:
     writes_through: bool = False
     keepable: bool = False
     temporary_logs: bool = False
+    architecture: Architecture = AMD64
 
     @property
     def doomed(self) -> tuple[Path, ...]:
@@ -406,6 +409,7 @@ def spec_of(ingredients: Ingredients, *, sockets: Path, disks: Path) -> MachineS
         qmp_socket=sockets / "qmp.sock",
         flash=None if ingredients.flash is None else replace(ingredients.flash, variables=disks / UEFI_VARIABLES),
         seed=disks / SEED if ingredients.seed else None,
+        architecture=ingredients.architecture,
     )
 
 

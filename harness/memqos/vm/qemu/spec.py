@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from memqos.model.topology import Topology, Zone
+from memqos.vm.architecture import AMD64, ARM64, Architecture
 
 __all__ = [
     "Accelerator",
@@ -32,16 +33,25 @@ to fill memory. All of them are known to QEMU from 8.0 on.
 """
 
 
+EMULATED_CPUS = {
+    "amd64": ",".join(["max", *(f"{feature}=off" for feature in SLOW)]),
+    # QEMU computes pointer authentication as the architecture's own cipher by default, in software.
+    "arm64": "max,pauth-impdef=on",
+    # Debian's ppc64el needs POWER8 or newer; 6.12 knows all of POWER9.
+    "ppc64le": "power9",
+}
+"""The CPU model for software emulation, by architecture."""
+
+
 class Accelerator(StrEnum):
     """What runs the guest's instructions; spelled as QEMU's `accel=`."""
 
     KVM = "kvm"
     TCG = "tcg"
 
-    @property
-    def cpu_model(self) -> str:
+    def cpu_model(self, architecture: Architecture) -> str:
         """The CPU model with every feature that this accelerator has, but for what is only slow in it."""
-        return "host" if self is Accelerator.KVM else ",".join(["max", *(f"{feature}=off" for feature in SLOW)])
+        return "host" if self is Accelerator.KVM else EMULATED_CPUS[architecture.name]
 
     @property
     def kernel_words(self) -> tuple[str, ...]:
@@ -110,6 +120,7 @@ class MachineSpec:
     ssh_port: the loopback port that leads to the guest's sshd; 0 lets the host's kernel choose a free one.
     ram: the files that hold the memory; None for memory that ends with the machine.
     seed: a further disk, raw and read only, that tells cloud-init about users; None for none.
+    architecture: of the machine, which need not be the host's.
     """
 
     name: str
@@ -128,6 +139,7 @@ class MachineSpec:
     ram: RamFiles | None = None
     flash: Flash | None = None
     seed: Path | None = None
+    architecture: Architecture = AMD64
 
     @property
     def boots_from_disk(self) -> bool:
@@ -216,16 +228,28 @@ def processor(spec: MachineSpec) -> list[str]:
     """Machine type, accelerator, CPU model and count.
 
     Without q35's own disk controller and bus for sensors, whose drivers take their time to find nothing there.
+    pseries starts its kernel by its small virtual Open Firmware: SLOF takes seconds to emulate, and finds no more.
+    The other machines have no dies.
     """
     accelerator = "tcg,thread=multi" if spec.accelerator is Accelerator.TCG else "kvm"
     cpus = spec.topology.layout
-    smp = f"sockets={cpus.packages},dies={cpus.dies},cores={cpus.cores},threads={cpus.threads}"
+    dies = f"dies={cpus.dies}," if spec.architecture is AMD64 else ""
+    smp = f"sockets={cpus.packages},{dies}cores={cpus.cores},threads={cpus.threads}"
     return [
-        "-machine", "q35,sata=off,smbus=off",
+        "-machine", machine_type(spec.architecture, spec.accelerator),
         "-accel", accelerator,
-        "-cpu", spec.accelerator.cpu_model,
+        "-cpu", spec.accelerator.cpu_model(spec.architecture),
         "-smp", f"cpus={spec.topology.cpus},{smp}",
     ]  # fmt: skip
+
+
+def machine_type(architecture: Architecture, accelerator: Accelerator) -> str:
+    """QEMU's machine for an architecture."""
+    if architecture is AMD64:
+        return "q35,sata=off,smbus=off"
+    if architecture is ARM64:
+        return f"virt,gic-version={'host' if accelerator is Accelerator.KVM else '3'}"
+    return "pseries,x-vof=on"
 
 
 def memory(spec: MachineSpec) -> list[str]:
@@ -304,12 +328,12 @@ def channels(spec: MachineSpec) -> list[str]:
     """Entropy, the serial console's file and QMP's socket.
 
     vmgenid: its number is new in each machine, which tells the kernel of a clone to mix its entropy anew.
-    A clone's console goes on in the file where that of the booted machine ended.
+    QEMU has it for x86 alone. A clone's console goes on in the file where that of the booted machine ended.
     """
     append = ",append=on" if spec.is_clone else ""
     return [
         "-device", "virtio-rng-pci",
-        "-device", "vmgenid,guid=auto",
+        *(["-device", "vmgenid,guid=auto"] if spec.architecture is AMD64 else []),
         "-chardev", f"file,id=console,path={quoted(str(spec.serial_log))}{append}",
         "-serial", "chardev:console",
         "-qmp", f"unix:{quoted(str(spec.qmp_socket))},server=on,wait=off",

@@ -53,6 +53,7 @@ TEXT = """\
 /proc/mounts:/dev/root / ext4 rw,noatime 0 0
 /proc/mounts:cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid,nsdelegate,memory_recursiveprot 0 0
 /sys/module/zswap/parameters/enabled:Y
+pagesize:4096
 """
 
 V1 = """\
@@ -71,6 +72,18 @@ def found(old="", new="", topology=TOPOLOGY, **options):
 
 def test_a_guest_that_is_as_declared_has_no_differences():
     assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("page_size", "first", "second"),
+    [(16384, 65520, 131056), (65536, 65472, 131008)],
+)
+def test_a_swap_device_has_a_header_of_one_page_of_the_guest(page_size, first, second):
+    text = TEXT.replace("pagesize:4096", f"pagesize:{page_size}")
+    text = text.replace(" 65532 ", f" {first} ").replace("131068", str(second))
+    assert list(view_differences(Declared(topology=TOPOLOGY), parse_view(text))) == []
+    [word] = view_differences(Declared(topology=TOPOLOGY), parse_view(text.replace(f" {first} ", " 65532 ")))
+    assert word == f"swap device 0 has 67104768 usable bytes, declared are {first << 10}"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from memqos.vm.architecture import ARM64
 from memqos.vm.cache.store import Cache
 from memqos.vm.host.programs import Qemu
 from memqos.vm.qemu import accelerator as module
@@ -75,3 +76,25 @@ def test_a_kept_yes_is_kvm(device, boot_id, tmp_path):
     kept = cache.folder("locks") / "accelerator.json"
     kept.write_text(json.dumps({**json.loads(kept.read_text()), "obstacle": None}))
     assert choose_accelerator(program, tmp_path / "vmlinuz", cache=cache).accelerator is Accelerator.KVM
+
+
+def test_another_architecture_is_emulated_whatever_the_host_has(device, tmp_path, monkeypatch):
+    monkeypatch.setattr(module.platform, "machine", lambda: "x86_64")
+    choice = choose_accelerator(
+        qemu(tmp_path), tmp_path / "vmlinuz", cache=Cache(root=tmp_path / "cache"), architecture=ARM64
+    )
+    assert choice.accelerator is Accelerator.TCG
+    assert choice.obstacle == "KVM runs no aarch64 guest on a x86_64 host"
+    assert choice.reason.startswith("the machine's CPU is aarch64, this host's is x86_64: it runs under software emul")
+    assert not (tmp_path / "probes").exists()
+
+
+def test_on_a_host_of_its_own_architecture_kvm_is_tried(boot_id, tmp_path, monkeypatch):
+    monkeypatch.setattr(module.platform, "machine", lambda: "aarch64")
+    asked = []
+    monkeypatch.setattr(module, "kvm_obstacle", lambda _, kernel, architecture: asked.append((kernel, architecture)))
+    choice = choose_accelerator(
+        qemu(tmp_path), tmp_path / "vmlinuz", cache=Cache(root=tmp_path / "cache"), architecture=ARM64
+    )
+    assert choice.accelerator is Accelerator.KVM
+    assert asked == [(tmp_path / "vmlinuz", ARM64)]

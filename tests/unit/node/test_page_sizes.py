@@ -1,0 +1,56 @@
+"""What is judged in batches of pages follows the machine's page size: 64 pages are 4 MiB where a page has 64 KiB."""
+
+import pytest
+
+from memqos.engine.answer.finding import Verdict
+from memqos.engine.cgroup.protection import Effective
+from memqos.model.knob import Bytes, Knob
+from memqos.node.behaviour.pressure import charged_ahead
+from memqos.node.behaviour.throttling import Entering, furthest, modelled_sleep
+from tests.unit.node.samples import course, files, sample
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(("page_size", "slack"), [(4096, 262144), (16384, 1048576), (65536, 4194304)])
+def test_a_batch_is_64_pages_of_the_machine(page_size, slack):
+    assert sample(files(), page_size=page_size).slack == slack
+
+
+@pytest.mark.parametrize(
+    ("page_size", "verdict"), [(4096, Verdict.CONFORMS), (16384, Verdict.CONFORMS), (65536, Verdict.NOT_OBSERVABLE)]
+)
+def test_an_amount_is_near_a_limit_by_a_batch_of_the_machine(page_size, verdict):
+    """memory.max is 4096000 in the plan: less than one batch of pages of 64 KiB."""
+    found = course(sample(files(memory_current="4000000\n"), page_size=page_size)).comes_near(
+        "memory.current", Knob.MEMORY_MAX
+    )
+    assert found.verdict is verdict
+    if verdict is Verdict.NOT_OBSERVABLE:
+        assert "no more than the 4194304 bytes by which it may be missed" in found.why_not
+
+
+@pytest.mark.parametrize(("page_size", "used"), [(4096, Verdict.CONFORMS), (65536, Verdict.DEVIATES)])
+def test_swap_counts_as_used_beyond_a_batch_of_the_machine(page_size, used):
+    one = sample(files(memory_swap_current=f"{2 * MIB}\n"), page_size=page_size)
+    assert course(one).swaps().verdict is used
+
+
+def test_what_cpus_charge_ahead_is_in_batches_of_the_machine():
+    counts = Effective(usage=8 * MIB, min=Bytes(0), low=Bytes(0))
+    assert charged_ahead(counts, 2, 256 << 10) == ""
+    assert charged_ahead(counts, 2, 4 * MIB) == "of 8388608 bytes in use 2 CPUs may have charged 8388608 ahead"
+
+
+def test_growth_that_the_model_allows_depends_on_the_page_size():
+    """Each sleep lets a batch through: with pages of 64 KiB a program comes sixteen times as far between two sleeps."""
+    looks = [(0.0, 80 * MIB), (10.0, 90 * MIB)]
+    small, large = (furthest(looks, 64 * MIB, page_size=size) for size in (4096, 65536))
+    assert small.allowed < large.allowed
+
+
+@pytest.mark.parametrize(("page_size", "seconds"), [(4096, 2.5), (16384, 2.5), (65536, 1.99)])
+def test_an_entry_pays_for_fewer_batches_where_they_are_larger(page_size, seconds):
+    """4 MiB are 1024, 256 and 64 pages: at least 8, 2 and 1 batches, at the cap of 2 s less a tick; 2.5 s count."""
+    entry = Entering(usage=96 * MIB, said=None)
+    assert modelled_sleep(64 * MIB, entry, page_size=page_size) == pytest.approx(seconds)
