@@ -34,11 +34,12 @@ LAYERS: dict[str, frozenset[str]] = {
     "vm": frozenset({"errors", "plain_file", "clock", "model", "target", "ownership"}),
     "vm.architecture": frozenset(),
     "vm.kernel_tree": frozenset({"errors"}),
-    "vm.host": frozenset({"errors", "clock"}),
+    "vm.host": frozenset({"errors", "clock", "vm.architecture"}),
     "vm.cache": frozenset({"errors", "clock", "vm.host"}),
     "vm.qemu": frozenset(
         {
             "errors", "clock", "model", "ownership", "target", "vm.host", "vm.cache", "vm.profile", "third:qemu",
+            "vm.architecture",
         }
     ),
     "vm.guest": frozenset(
