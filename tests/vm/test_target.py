@@ -127,7 +127,7 @@ def test_a_connection_that_is_lost_leaves_nothing_and_is_machinery(machine: Mach
         (
             "cp /bin/sleep /root/kubelet && (/root/kubelet 300 >/dev/null 2>&1 &)",
             "pkill -x kubelet; rm /root/kubelet",
-            "a kubelet runs there (kubelet), and memqos would act in its place",
+            "a kubelet runs there (kubelet), and memqos would interfere with it",
         ),
         (
             "mkdir /sys/fs/cgroup/kubepods.slice",

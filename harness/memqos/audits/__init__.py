@@ -1,1 +1,1 @@
-"""The judgement of nodes that memqos did not set up: a recorded tree against the plan of its kubelet."""
+"""Audits of nodes that memqos did not set up: a recorded tree compared with the plan of its kubelet."""

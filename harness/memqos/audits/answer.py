@@ -1,4 +1,4 @@
-"""What an audit answers: a value, with its text and its JSON."""
+"""The result of an audit, with its text and its JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Audit", "State", "state_of"]
 
 
 class State(StrEnum):
-    """The words of kubernetes#141286 for whether what was asked for holds."""
+    """The states of kubernetes#141286: whether the requested values are in force."""
 
     FULFILLED = "FULFILLED"
     DRIFTED = "DRIFTED"
@@ -29,11 +29,11 @@ class State(StrEnum):
 
 
 _MEMORY = frozenset({"memory.min", "memory.low", "memory.high", "memory.max", "memory.swap.max", "admission"})
-"""Without these there is not enough evidence about a pod."""
+"""Without these files there is not enough evidence about a pod."""
 
 
 def state_of(findings: Iterable[Finding]) -> State:
-    """One state for several findings: drift outweighs, and each file of memory has to be observed for the rest."""
+    """The state for several findings: drift has precedence, and the other states need every memory file observed."""
     given = tuple(findings)
     if any(one.verdict in {Verdict.DEVIATES, Verdict.KNOWN} for one in given):
         return State.DRIFTED
@@ -51,12 +51,12 @@ def _undescribed(audit: Audit) -> dict[str, Any]:  # noqa: ARG001 - nothing is k
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """The findings about one recorded node, and what was not judged.
+    """The findings about one recorded node, and the pods that were not judged.
 
-    question: what was judged. plan: what was expected; its remarks are the notes. strangers: pods of the tree that were
-    not given. elsewhere, ended: how many of the given pods are bound to another node or to none yet, and how many are
-    Succeeded or Failed and gone. ids: (pod uid, container name) to the runtime's id, of the containers in the tree.
-    present: the pods that the plan is made from. describe: what memory QoS is worth on the node now, as JSON.
+    question: the audited recording and options. plan: the expected values; its remarks are the notes. strangers: pods
+    in the tree that were not given. elsewhere, ended: how many given pods are bound to another node or to none yet, and
+    how many are Succeeded or Failed and gone. ids: (pod uid, container name) to the runtime's id, of the containers in
+    the tree. present: the planned pods. describe: the current state of memory QoS on the node, as JSON.
     """
 
     question: Question
@@ -71,12 +71,12 @@ class Audit:
 
     @property
     def notes(self) -> tuple[Remark, ...]:
-        """What an engineer should know about the configuration and the node besides the findings."""
+        """Notes about the configuration and the node."""
         return self.plan.remarks
 
     @property
     def counts(self) -> dict[Verdict, int]:
-        """How many findings have each verdict; 0 where none has."""
+        """The number of findings by verdict, including 0."""
         return {verdict: len(self.of(verdict)) for verdict in _JUDGED}
 
     def of(self, verdict: Verdict) -> tuple[Finding, ...]:
@@ -85,12 +85,12 @@ class Audit:
 
     @property
     def state(self) -> State:
-        """That of the node as a whole."""
+        """The state of the node as a whole."""
         return state_of(self._of_what_runs)
 
     @property
     def _of_what_runs(self) -> tuple[Finding, ...]:
-        """The findings without those about init containers that have ended, of which there is nothing to see."""
+        """The findings without those about init containers that have ended, whose cgroups no longer exist."""
         init = {
             subject_of(one.cgroup, pod)
             for pod in self.plan.pods
@@ -103,7 +103,7 @@ class Audit:
 
     @property
     def pods(self) -> Mapping[str, State]:
-        """By "namespace/name", the pods that were given and looked for."""
+        """The audited pods by "namespace/name"."""
         found: dict[str, list[Finding]] = {}
         for one in self._of_what_runs:
             if one.subject.pod:
@@ -112,7 +112,7 @@ class Audit:
 
     @property
     def exit_code(self) -> ExitCode:
-        """Deviating outweighs conforming, known or not; a tree of which nothing was observed is not judged at all."""
+        """The exit code: 1 for any deviation; a tree without any observed value is not judged."""
         if self.of(Verdict.DEVIATES):
             return ExitCode.DEVIATES
         if self.question.tree.cut_off:
@@ -121,7 +121,7 @@ class Audit:
         return ExitCode.CONFORMS if observed else ExitCode.NOTHING_OBSERVED
 
     def text(self) -> str:
-        """The answer for people: what deviates and why, what could not be observed, and how many of each."""
+        """The result as text: deviations with reasons, values that were not observable, and counts."""
         parts = [failure(finding) for finding in (*self.of(Verdict.DEVIATES), *self.of(Verdict.KNOWN))]
         parts += [
             one_line(f"{one.evidence[LEFT]}: left {one.knob} {one.observed} of {one.subject}")
@@ -135,7 +135,7 @@ class Audit:
             one_line(f"not observable: {', '.join(knobs)} of {name}: {why}") for (name, why), knobs in unseen.items()
         ]
         if self.strangers:
-            parts.append(f"not judged, since they were not given: pods {one_line(', '.join(self.strangers))}")
+            parts.append(f"not judged, since no manifest was given: pods {one_line(', '.join(self.strangers))}")
         if self.elsewhere:
             parts.append(f"{_pods(self.elsewhere)} given that no scheduler bound to this node: not looked for")
         if self.ended:
@@ -156,7 +156,7 @@ class Audit:
         return "\n\n".join(parts)
 
     def document(self) -> dict[str, object]:
-        """The answer as JSON, its findings one by one; docs/reference/recorded-trees.md names its fields."""
+        """The result as JSON with all findings; docs/reference/recorded-trees.md describes its fields."""
         kubelet = self.question.kubelet
         return {
             "memqos_format": FORMAT,

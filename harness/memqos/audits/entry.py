@@ -1,4 +1,4 @@
-"""The Python way to an audit: the same judgement as `memqos audit`, as a value."""
+"""`memqos.audit`: the same audit as the command, for Python."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ def audit(
     was_pods: str | Path | Pod | Iterable[str | Path | Pod] | None = None,
     known: Iterable[str | Path] = (),
 ) -> Audit:
-    """Judge a recorded node: one finding for each control file that the kubelet's rules set. Nothing is printed.
+    """Audit a recorded node: one finding for each control file that the kubelet's rules set. Prints nothing.
 
-    recording: the path of what `memqos collect` writes, or what `load_tree` returns. Each other argument replaces what
-    the recording says; None keeps it. pods: a manifest's path, a `Pod`, or several of them. kubelet_config: settings, a
+    recording: a file that `memqos collect` wrote, or the result of `load_tree`. Each other argument replaces a part of
+    the recording; None keeps it. pods: a manifest's path, a `Pod`, or several of them. kubelet_config: settings, a
     path, or several paths merged in order. overrides, flags: fields ("featureGates.MemoryQoS=true") and command line
     flags on top of it. kubernetes: "1.36". runtime: "crun@1.21", "cri-o@1.36+crun@1.21", or `Runtimes`. node: facts or
     their file. driver: "systemd" or "cgroupfs". variant: "shipped", "mended", "documented" or "draft". static: all pods
-    are static. was_config, was_pods: the configuration and the pods that the node had before: what these left behind
-    conforms. known: files of known deviations beside memqos's own list; entries of the kubelet apply.
+    are static. was_config, was_pods: the earlier configuration and pods of the node; values that these left conform.
+    known: files of known deviations besides memqos's own list; entries about the kubelet apply.
 
-    Raises UsageError for a file that cannot be read, for an unknown name, and for what neither the recording nor an
-    argument says; ManifestError with file, line and field for wrong content.
+    Raises UsageError for an unreadable file, an unknown name, and data that neither the recording nor an argument has;
+    ManifestError with file, line and field for wrong content.
     """
     tree = _tree(recording, overrides, flags, configured=kubelet_config is not None)
     settings = None
@@ -100,14 +100,14 @@ def known_of_kubelets(files: Iterable[str | Path] = ()) -> tuple[KnownDeviation,
 
 @cache
 def _own() -> tuple[KnownDeviation, ...]:
-    """Those of memqos's own list, which is read once."""
+    """The entries of memqos's own list, read once."""
     return tuple(one for one in load_all((data_root() / "vm" / "known.toml",)) if one.runtime == KUBELET)
 
 
 def _tree(
     recording: RecordedTree | str | Path, overrides: Sequence[str], flags: Sequence[str], *, configured: bool
 ) -> RecordedTree:
-    """The recording, with fields and flags on top of its own configuration unless another one is given."""
+    """The recording, with fields and flags added to its own configuration unless another one is given."""
     if not isinstance(recording, RecordedTree):
         return load_tree(recording) if configured else load_tree(recording, overrides, flags)
     if (overrides or flags) and not configured and recording.settings is not None:
@@ -125,12 +125,16 @@ def _settings(
         return load_settings(given, overrides, flags)
     if overrides or flags:
         step = "Give the configuration's path, or settings that have these fields."
-        raise UsageError("KubeletSettings take no fields on top.", where="overrides, flags", next_step=step)
+        raise UsageError(
+            "`overrides` and `flags` need a configuration file, not KubeletSettings.",
+            where="overrides, flags",
+            next_step=step,
+        )
     return given
 
 
 def _runtimes(given: Runtimes | str | None, tree: RecordedTree) -> Runtimes:
-    """The runtimes; which annotations the recorded ones act on is not known."""
+    """The runtimes; it is unknown which annotations the recorded ones act on."""
     if isinstance(given, Runtimes):
         return given
     found = runtimes_recorded(tree.runtimes)
@@ -141,14 +145,14 @@ def _runtimes(given: Runtimes | str | None, tree: RecordedTree) -> Runtimes:
 
 
 def _pods(given: str | Path | Pod | Iterable[str | Path | Pod]) -> tuple[Pod, ...]:
-    """Pods as they are, and those in manifests: files that are given together are read together."""
+    """The given pods, and those in manifests; files that are given together are read together."""
     several = (given,) if isinstance(given, str | Path | Pod) else tuple(given)
     paths = [one for one in several if not isinstance(one, Pod)]
     return (*(one for one in several if isinstance(one, Pod)), *(load_pods(paths) if paths else ()))
 
 
 def _names(given: object) -> str:
-    """What the files are called, "" where values were given."""
+    """The names of the files, "" for values."""
     if isinstance(given, str | Path):
         return str(given)
     several = given if isinstance(given, list | tuple) else ()

@@ -1,4 +1,4 @@
-"""What an audit makes of values that an earlier configuration or size explains, and of what is known of kubelets."""
+"""Deviations that an earlier configuration, an earlier size or a known fault of the kubelet explains."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _EARLIER = "an earlier configuration or size may have left this value; check wit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Was:
-    """What a node had before: the kubelet, None if it was the same; the pods, None likewise.
+    """The node's earlier kubelet and pods; None for unchanged ones.
 
-    config, manifests: what the files that say so are called.
+    config, manifests: the names of their files.
     """
 
     kubelet: Kubelet | None = None
@@ -48,10 +48,10 @@ def of_the_past(
     known: Sequence[KnownDeviation],
     version: str,
 ) -> Iterator[Finding]:
-    """The findings about these pods, which the plan has.
+    """The findings about these planned pods, with explanations.
 
-    What the past has left conforms. What a resize leaves behind in this kubelet is known, if the list has it for its
-    version. No runtime answers for a value of memory QoS that the kubelet does not send.
+    A value that the earlier state left conforms. A value that a resize leaves behind is known if the list has the fault
+    for this kubelet's version. A memory QoS value that the kubelet does not send is not attributed to the runtime.
     """
     if was is not None:
         findings = tuple(inherited(findings, tuple(_pasts(pods, kubelet, was))))
@@ -67,7 +67,7 @@ def of_the_past(
 
 
 def _pasts(pods: Sequence[Pod], kubelet: Kubelet, was: Was) -> Iterator[Past]:
-    """What the node holds if its pods ran through the change of the configuration, of their size, or through both."""
+    """The possible values of a node whose pods were running while the configuration, their size, or both changed."""
     before = was.kubelet or kubelet
     earlier = tuple(_as_before(pods, was.pods or ()))
     first = expect(earlier, before)
@@ -87,7 +87,7 @@ def _pasts(pods: Sequence[Pod], kubelet: Kubelet, was: Was) -> Iterator[Past]:
 
 
 def _as_before(pods: Sequence[Pod], earlier: Sequence[Pod]) -> Iterator[Pod]:
-    """The pods with the size that they had, as far as it is given, and the names and uids that they have now."""
+    """The pods with their earlier sizes, if given, and their current names and uids."""
     given = {(pod.namespace, pod.name): pod for pod in earlier}
     for pod in pods:
         old = given.get((pod.namespace, pod.name))
@@ -98,7 +98,7 @@ def _as_before(pods: Sequence[Pod], earlier: Sequence[Pod]) -> Iterator[Pod]:
 
 
 def _unsent(plan: Plan) -> Iterator[tuple[Subject, str]]:
-    """(subject, knob) of containers' files of memory QoS for which the kubelet sends nothing."""
+    """(subject, knob) of the containers' memory QoS files for which the kubelet sends no value."""
     for pod in plan.pods:
         for container in pod.containers:
             for knob, one in container.cgroup.knobs.items():
@@ -107,6 +107,6 @@ def _unsent(plan: Plan) -> Iterator[tuple[Subject, str]]:
 
 
 def _unexplained(finding: Finding, *, sent: bool) -> Finding:
-    """A deviation that an earlier configuration may explain; of what was not sent the runtime is not the author."""
+    """The deviation with a hint at an earlier configuration; values that were not sent lose the runtime as setter."""
     evidence = {**finding.evidence, "perhaps": _EARLIER if sent else _UNSENT}
     return replace(finding, set_by=finding.set_by if sent else Setter.OTHER, evidence=evidence)

@@ -1,4 +1,4 @@
-"""A fleet's audit in the formats of other programs: Prometheus text, and SARIF for code scanning."""
+"""A fleet's audit in the formats of other programs: Prometheus text, JUnit XML and SARIF."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEVELS = {"deviates": "error", "known": "note"}
 
 
 def metrics_text(fleet: Fleet, states: Mapping[str, NodeState]) -> str:
-    """The text format of Prometheus, for node_exporter's textfile collector. states: by place, as far as known.
+    """The text format of Prometheus, for node_exporter's textfile collector. states: the known states by node.
 
     Source: prometheus.io/docs/instrumenting/exposition_formats.
     """
@@ -87,9 +87,9 @@ def _escaped(text: str) -> str:
 
 
 def junit_text(fleet: Fleet) -> str:
-    """JUnit XML: a suite for each node, a case for each pod and one for what is above pods.
+    """JUnit XML: a suite for each node, a case for each pod and one for the cgroups above pods.
 
-    A pod without enough evidence is skipped, a node that could not be judged is an error.
+    A pod without enough evidence is skipped; a node that could not be judged is an error.
     """
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<testsuites name="memqos audit">']
     for row in fleet.rows:
@@ -124,7 +124,7 @@ def _suite(row: NodeRow) -> Iterator[str]:
 
 
 def _xml(text: str) -> str:
-    """Text in an attribute of XML, which has no other control characters than these."""
+    """Text for an XML attribute; XML 1.0 allows no other control characters than these."""
     plain = "".join(char if char.isprintable() else " " for char in text)
     return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
@@ -190,7 +190,7 @@ def _results(fleet: Fleet, keys: Mapping[tuple[str, ...], str]) -> Iterator[dict
 
 
 def _uri(path: str) -> str:
-    """A path as a relative reference: other characters than those of paths are percent-encoded."""
+    """A path as a relative URI reference, percent-encoded."""
     safe = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/"
     return "".join(
         char if char in safe else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "replace")) for char in path

@@ -1,4 +1,4 @@
-"""Audits of many nodes: a row for each node, and their findings by cause over all of them."""
+"""Audits of many nodes: a row for each node, and the findings of all nodes grouped by cause."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """One finding that deviates or is known, in a form that is small enough to keep for thousands of nodes."""
+    """A deviating or known finding, in a form small enough for thousands of nodes."""
 
     verdict: str
     subject: str
@@ -38,10 +38,10 @@ class Drift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
-    """One node. place: how a person named it. error: why it could not be judged, "" if it was; code: its exit code.
+    """One node. place: its name on the command line. error: why it could not be judged, "" if it was. code: exit code.
 
-    counts: findings by verdict. pods: pods by state. unseen: reasons why findings were not observable, with their
-    number. notes: what could not be read. states: by pod its state.
+    counts: findings by verdict. pods: pods by state. unseen: the reasons for *not observable*, with counts. notes: what
+    could not be read. states: by pod its state.
     """
 
     place: str
@@ -102,7 +102,7 @@ def _drift(finding: Finding) -> Drift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Findings that are alike on all nodes: the same file at the same level, by the same rule.
+    """A cause: findings about the same file at the same level, by the same rule, on any nodes.
 
     pods, nodes: how many; examples: some of the findings, each with its node.
     """
@@ -127,7 +127,7 @@ class Fleet:
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """Those on the most nodes first, deviations before what is known."""
+        """The causes, those on the most nodes first, deviations before known ones."""
         found: dict[tuple[str, ...], list[tuple[NodeRow, Drift]]] = {}
         for row in self.rows:
             for one in row.drifts:
@@ -138,13 +138,13 @@ class Fleet:
 
     @property
     def states(self) -> Mapping[str, int]:
-        """Nodes by state; those that could not be judged have none."""
+        """The number of judged nodes by state."""
         counted = Counter(row.state.value for row in self.rows if not row.error)
         return {state.value: counted[state.value] for state in State}
 
     @property
     def exit_code(self) -> ExitCode:
-        """1 if a node deviates; else that of the first node that could not be judged; 5 if nothing was observed."""
+        """1 if a node deviates; else the code of the first node that could not be judged; 5 if nothing was observed."""
         codes = [row.code for row in self.rows]
         if ExitCode.DEVIATES in codes:
             return ExitCode.DEVIATES
@@ -156,7 +156,7 @@ class Fleet:
         return ExitCode.CONFORMS if ExitCode.CONFORMS in codes else ExitCode.NOTHING_OBSERVED
 
     def text(self) -> str:
-        """A row for each node, then the causes, then what could not be judged."""
+        """The text: a row for each node, the causes, and what could not be judged."""
         parts = ["\n".join(_table(self.rows))]
         parts += ["\n".join(_cause_lines(one)) for one in self.causes]
         parts += [f"{row.place}: not judged: {row.error}" for row in self.rows if row.error]
@@ -176,7 +176,7 @@ class Fleet:
         return "\n\n".join(parts)
 
     def document(self) -> dict[str, Any]:
-        """The same as JSON."""
+        """The fleet's audit as JSON."""
         return {
             "memqos_format": FORMAT,
             "states": dict(self.states),

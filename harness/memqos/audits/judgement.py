@@ -1,4 +1,4 @@
-"""The judgement of a recorded tree: which of its pods are planned, what is judged, and what is not observable."""
+"""Judges a recorded tree: plans its pods, compares the values, and decides what is not observable."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ __all__ = ["judged"]
 
 ADMISSION = "admission"
 COUNTERS = "counters"
-"""What a note calls that only values were read: no value depends on them."""
+"""The words of a note about facts that no value depends on."""
 
 _KNOBS = frozenset(knob.value for knob in Knob)
 _RUNTIME_INIT = re.compile(r"\b(?:runc|crun)[\s\0]+(?:init|create)\b|\brunc:\[")
-"""A command line, and what the kernel calls the process meanwhile: runc:[2:INIT]."""
+"""The command line and the process name of runc's init process: runc:[2:INIT]."""
 
 
 def judged(question: Question) -> Audit:
-    """Hold the tree against the plan; UsageError for a state that no kubelet of this configuration goes on from."""
+    """Compare the tree with the plan; UsageError for a recorded state that no kubelet of this configuration accepts."""
     found = recognise(question.pods, question.tree, static=question.static)
     here = frozenset(_pod_cgroups(question))
     found = replace(found, present=tuple(_allocated(pod, question) for pod in found.present))
@@ -54,7 +54,7 @@ def judged(question: Question) -> Audit:
     doubts = _doubts(sorted_pods.present, question.kubelet)
     present = [replace(pod, submission=None) if pod.uid in doubts else pod for pod in sorted_pods.present]
     absent = sorted_pods.absent
-    # Pods that are not there must be refused, or are missing: what they would have changed is not in the tree.
+    # Absent pods must be refused or are missing: the tree's sums do not include them.
     plan = _plan(question, (*present, *absent))
     refused = {refusal.pod for refusal in plan.refusals}
     missing = [pod for pod in absent if pod.uid not in refused]
@@ -103,7 +103,7 @@ def judged(question: Question) -> Audit:
 
 
 def _allocated(pod: Pod, question: Question) -> Pod:
-    """The pod as the checkpoints have it that a kubelet of this release reads."""
+    """The pod with the resources in the checkpoint that a kubelet of this release reads."""
     tree, read = question.tree, checkpoints_of(question.kubelet.release)
     if STATUS_MANAGER in read:
         return with_status_manager_state(pod, tree.status_manager)
@@ -111,7 +111,7 @@ def _allocated(pod: Pod, question: Question) -> Pod:
 
 
 def _remarks(question: Question, plan: Plan) -> Iterator[Remark]:
-    """Those of the plan, and that the configuration, or a person, names another cgroup driver than the tree shows."""
+    """The plan's notes, and one if the configuration or an option names another cgroup driver than the tree shows."""
     kubelet = question.kubelet
     about, what = disagreement(
         kubelet.release, kubelet.settings, kubelet.runtimes, seen=question.tree.driver, said=question.driver
@@ -126,14 +126,14 @@ def _remarks(question: Question, plan: Plan) -> Iterator[Remark]:
 
 
 def _unless_unknown(findings: Iterable[Finding], why: str) -> Iterator[Finding]:
-    """The findings; none deviates where the plan was made without something that the kubelet goes by."""
+    """The findings; deviations become *not observable* if the plan lacks something that the kubelet depends on."""
     for finding in findings:
         deviates = why and finding.verdict is Verdict.DEVIATES
         yield replace(finding, verdict=Verdict.NOT_OBSERVABLE, why_not=why) if deviates else finding
 
 
 def _without_rules(findings: Iterable[Finding], plan: Plan) -> Iterator[Finding]:
-    """The findings; of pods that the rules cannot plan the scores, too, are not observable."""
+    """The findings; oom_score_adj of pods that the rules cannot plan is not observable either."""
     unmodelled = {str(plan.pod(uid).cgroup.path): why for uid, why in plan.unmodelled.items() if plan.has(uid)}
     for finding in findings:
         why = next((why for path, why in unmodelled.items() if finding.cgroup.startswith(path)), "")
@@ -156,7 +156,7 @@ def _pod_cgroups(question: Question) -> Iterator[str]:
 
 
 def _doubts(running: Iterable[Pod], kubelet: Kubelet) -> Mapping[str, str]:
-    """Pods (uids) that run and whose values the given objects leave open, with the reason."""
+    """By uid, running pods whose values the given objects do not determine, with the reason."""
     outcome = admitted(running, kubelet)
     found = dict(outcome.undetermined)
     for refusal in outcome.refusals:
@@ -168,10 +168,10 @@ def _doubts(running: Iterable[Pod], kubelet: Kubelet) -> Mapping[str, str]:
 
 
 def _unsure(question: Question, strangers: int, unmodelled: Mapping[str, str], uncounted: Sequence[str]) -> Unsure:
-    """What cannot be held against the plan: sums while pods of the tree were not given, and pods without rules.
+    """Why values cannot be compared with the plan: sums over pods that were not given, and unmodelled pods.
 
-    unmodelled: uid to why the rules cannot tell that pod's values, which are part of the sums above it, too. uncounted:
-    why the kubelet may count pods in those sums that are not planned.
+    unmodelled: by uid, why the rules do not determine that pod's values, and so the sums above it. uncounted: why the
+    kubelet may include further pods in those sums.
     """
     zones = _zones_unknown(question, strangers)
 
@@ -208,7 +208,7 @@ def _count(strangers: int) -> str:
 
 
 def _table(question: Question) -> ZoneTable | None:
-    """What the Memory Manager of the recording holds: pods keep their zones, in whatever order they came."""
+    """The recorded state of the Memory Manager: pods keep their NUMA nodes, in any order of arrival."""
     kubelet = question.kubelet
     policies = Policies.of(kubelet.settings, kubelet.release)
     if question.tree.checkpoint is None or policies.memory is MemoryPolicy.NONE:
@@ -216,7 +216,7 @@ def _table(question: Question) -> ZoneTable | None:
     table = restore(question.tree.checkpoint, start(kubelet.node, kubelet.settings, policies), policies)
     if isinstance(table, StartRefusal):
         raise UsageError(
-            f"with this configuration and node no kubelet starts from the recorded state: {table.message}.",
+            f"a kubelet with this configuration and node does not start from the recorded state: {table.message}.",
             where=f"{question.tree.source}: memory_manager_state",
             next_step="Give the configuration and the node of the recording.",
         )
@@ -241,10 +241,10 @@ def _missing_pod(pod: Pod, why_not: str) -> Finding:
 
 
 def _admission(plan: Plan, running: Collection[str], *, unsure: str) -> Iterator[Finding]:
-    """Pods that the kubelet refuses: those which run nevertheless deviate.
+    """Findings about refused pods: one that runs nevertheless deviates.
 
-    unsure: why the refusals themselves are not sure. What the API server or the scheduler refuses is no finding about
-    the node; a pod that runs has lost its scheduling gates since.
+    unsure: why the refusals are uncertain. A refusal by the API server or the scheduler is not a finding about the
+    node; a running pod has lost its scheduling gates.
     """
     for refusal in plan.refusals:
         if refusal.by is not RefusedBy.KUBELET:
@@ -284,7 +284,7 @@ def _unmade_unseen(findings: Iterable[Finding], reading: Reading) -> Iterator[Fi
 
 
 def _why_unmade(findings: Iterable[Finding], files: Mapping[str, FileText]) -> str:
-    """Why nothing of a cgroup is to be judged; "" where it is."""
+    """Why a cgroup is not judged; "" if it is."""
     for name, text in files.items():
         if name not in _KNOBS and isinstance(text, str) and _RUNTIME_INIT.search(text):
             return "the container was being created: its first process was still the runtime's"
@@ -300,7 +300,7 @@ def _why_unmade(findings: Iterable[Finding], files: Mapping[str, FileText]) -> s
 
 
 def _is_untouched(finding: Finding) -> bool:
-    """Whether the file, if it was read at all, shows what the kernel puts there."""
+    """Whether the file shows the kernel's default, or was not read."""
     if finding.knob not in _KNOBS or finding.verdict is Verdict.NOT_OBSERVABLE:
         return True
     knob = Knob(finding.knob)

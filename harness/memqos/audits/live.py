@@ -1,4 +1,4 @@
-"""Audits of nodes that are alive: looked at twice before anything is a deviation, and again and again."""
+"""Audits of live nodes: two looks before a value deviates, and repeated audits of a watch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memqos.engine.answer.finding import Finding, Verdict
 __all__ = ["WRITER", "Course", "Event", "looked_at", "with_systemd"]
 
 WRITER = "writer"
-"""What evidence about the writer of a value is called in a finding."""
+"""The key of the evidence about a value's writer."""
 
 _PROPERTIES = {
     "memory.min": "MemoryMin",
@@ -30,10 +30,10 @@ Look = Callable[[], Audit]
 
 
 def looked_at(look: Look, *, settle: float, clock: Clock = SYSTEM_CLOCK) -> Audit:
-    """A node's audit. look: collects and judges it anew. settle: seconds between two looks.
+    """A node's audit. look: collects and judges the node. settle: seconds between two looks.
 
-    A look without a deviation is enough. What two looks have deviates; of a sum above pods they have to be a minute
-    apart, since a kubelet sets it once a minute: with a settle of 0 such sums are not observable.
+    A look without a deviation is enough. A deviation needs two equal looks; for a sum above pods these have to be a
+    minute apart, since a kubelet sets it once a minute: with a settle of 0 such sums are not observable.
     """
     started = clock.now()
     first = look()
@@ -49,9 +49,9 @@ def looked_at(look: Look, *, settle: float, clock: Clock = SYSTEM_CLOCK) -> Audi
 
 
 def with_systemd(audit: Audit, properties: Callable[[tuple[str, ...]], dict[str, dict[str, str]]]) -> Audit:
-    """The audit, whose deviations of systemd's units say what systemd has for the file.
+    """The audit, with systemd's own value as evidence in deviations of systemd units.
 
-    properties: by unit its properties, as `systemctl show` prints them; those that it cannot tell are missing.
+    properties: by unit its properties, as `systemctl show` prints them; unknown ones are missing.
     """
     units = tuple(dict.fromkeys(unit for one in audit.of(Verdict.DEVIATES) if (unit := _unit(one))))
     found = properties(units) if units else {}
@@ -82,7 +82,7 @@ def _writer(finding: Finding, held: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What changed between two looks. kind: "drift" for a new deviation, "back" for one that is gone."""
+    """A change between two looks. kind: "drift" for a new deviation, "back" for one that is gone."""
 
     kind: str
     finding: Finding
@@ -90,7 +90,7 @@ class Event:
 
 
 class Course:
-    """What one node's deviations do over time. clock: of the observer."""
+    """The changes of one node's deviations over time. clock: the observer's."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._started = clock.now()
@@ -98,7 +98,7 @@ class Course:
         self._standing: dict[tuple[str, str, str], Finding] = {}
 
     def step(self, audit: Audit) -> Iterator[Event]:
-        """The events that one more audit brings; a value that drifts on to another one is a drift of its own."""
+        """The events of one more audit; a drifted value that changes again is a new drift."""
         now = {(one.cgroup, one.knob, one.observed): one for one in audit.of(Verdict.DEVIATES)}
         unseen = {(one.cgroup, one.knob) for one in audit.of(Verdict.NOT_OBSERVABLE)}
         after = self._clock.now() - self._started

@@ -1,7 +1,7 @@
-"""What two looks at a node are worth: a value that moves is no evidence, and neither is one seen only once.
+"""Compares two looks at a node: only a difference that both show, with the same values, is a deviation.
 
-A kubelet and a runtime write a cgroup's files one after the other, and the sums above pods up to a minute after a pod
-has gone. A difference that both looks have, in the same cgroup and with the same values, is a deviation.
+A kubelet and a runtime write a cgroup's files one after another, and the sums above pods up to a minute after a pod is
+gone. So a value that changes between two looks is not evidence.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from memqos.model.pod import Pod
 __all__ = ["PERIOD_SECONDS", "confirmed", "still", "summed_files"]
 
 PERIOD_SECONDS = 65.0
-"""A kubelet sets the cgroups of QoS classes anew each minute (cm/qos_container_manager_linux.go, UpdateCgroups)."""
+"""Seconds. A kubelet sets QoS class cgroups every minute (cm/qos_container_manager_linux.go, UpdateCgroups)."""
 
 _Key = tuple[str, str]
 
 
 def still(findings: Iterable[Finding], tree: RecordedTree, plan: Plan, pods: Iterable[Pod]) -> Iterator[Finding]:
-    """The findings of one recording; a deviation of what moved while it was read is not observable."""
+    """The findings of one recording; deviations of values that changed during the reading are not observable."""
     changed = {path: dict(files) for path, files in tree.second_look.changed.items()}
     gone = frozenset(tree.second_look.gone)
     there = {str(path) for path in tree.reading.cgroups}
@@ -49,7 +49,7 @@ def still(findings: Iterable[Finding], tree: RecordedTree, plan: Plan, pods: Ite
 
 
 def summed_files(plan: Plan) -> frozenset[_Key]:
-    """(cgroup, file) of what is made from what all pods request."""
+    """(cgroup, file) of the sums over all pods' requests."""
     return frozenset((str(one.path), str(knob)) for one in (plan.node, *plan.qos) for knob in one.summed)
 
 
@@ -58,7 +58,7 @@ def _is_below(cgroup: str, paths: Collection[str]) -> bool:
 
 
 def _moving(tree: RecordedTree, pods: Iterable[Pod]) -> str:
-    """Why the sums above pods may be those of a moment ago: a pod comes or goes."""
+    """Why the sums above pods may be out of date: a pod starts or ends."""
     now = _time(tree.collected_at)
     for pod in pods:
         for one in pod.status.containers.values() if pod.status is not None else ():
@@ -73,7 +73,7 @@ def _moving(tree: RecordedTree, pods: Iterable[Pod]) -> str:
 
 
 def _time(text: str) -> datetime | None:
-    """A time as RFC 3339 writes it; None for none."""
+    """The time in an RFC 3339 string; None for another string."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -82,7 +82,7 @@ def _time(text: str) -> datetime | None:
 
 
 def confirmed(first: Audit, second: Audit, *, after: float) -> Audit:
-    """The second look at a node, of which only what the first one saw too deviates. after: seconds between them."""
+    """The second look at a node; only a deviation that the first look also has stays one. after: seconds between."""
     before = {_seen(one): one for one in first.of(Verdict.DEVIATES)}
     summed = summed_files(second.plan)
 

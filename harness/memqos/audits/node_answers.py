@@ -13,15 +13,15 @@ from memqos.model.knob import MAX, Bytes, Max
 __all__ = ["described", "state_document", "state_text"]
 
 _MOST = 8
-"""Lines of a list in the text; the JSON has all."""
+"""The most lines of a list in the text; the JSON has all."""
 
 
 def state_text(state: NodeState, *, kills: bool = False) -> str:
-    """What an operator asks of a node. kills: with the order in which the kernel kills."""
+    """The state for operators. kills: whether to include the kernel's order of OOM kills."""
     parts = ["\n".join(_memory_qos(state)), "\n".join(_protection(state)), "\n".join(_throttling(state))]
     parts += ["\n".join(_stalls(state)), "\n".join(_swap_and_numa(state))]
     parts += ["\n".join(_kills(state))] if kills else []
-    parts += [f"beside the kernel, this kills processes: {one_line(one)}" for one in state.killers]
+    parts += [f"besides the kernel, this kills processes: {one_line(one)}" for one in state.killers]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -134,7 +134,7 @@ def described(audit: Audit) -> dict[str, Any]:
 
 
 def state_document(audit: Audit, state: NodeState) -> dict[str, Any]:
-    """The same as JSON; amounts in bytes, null for no limit and for what was not read."""
+    """The state as JSON; amounts in bytes, null for no limit and for unread values."""
     force = state.in_force
     return {
         "memory_qos": {

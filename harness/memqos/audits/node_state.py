@@ -1,7 +1,7 @@
-"""What memory QoS is worth on a node now: from the recorded files and counters, by the kernel's own arithmetic.
+"""The current effect of memory QoS on a node, computed from recorded files and counters as the kernel computes it.
 
-Nothing here is a verdict. Protection counts as `engine.cgroup.protection` has it; the order of kills as
-`engine.cgroup.victims` has it, with each container as one process.
+Gives no verdicts. Effective protection comes from `engine.cgroup.protection`; the order of OOM kills comes from
+`engine.cgroup.victims`, with each container as one process.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ FULL_THROTTLED, FULL_LIVELOCK = 5.0, 10.0
 """Percent of full avg10: KEP-2570 takes a container above the first for throttled, above the second for a livelock."""
 FAULTS_A_SECOND = 10.0
 _STILL = 0.02
-"""Anonymous memory that grew by less than this part stands still."""
+"""Anonymous memory that grew by less than this fraction counts as constant."""
 
 
 class Force(StrEnum):
-    """Whether memory QoS does something on a node."""
+    """Whether memory QoS is in force on a node."""
 
     IN_FORCE = "in force"
     PARTLY = "partly in force"
@@ -70,7 +70,7 @@ class InForce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worth:
-    """What counts of a cgroup's protection when the node runs short of memory."""
+    """The effective protection of a cgroup when the node runs short of memory."""
 
     subject: Subject
     cgroup: str
@@ -80,10 +80,10 @@ class Worth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
-    """Where a container is slowed. own: its memory.high; high: the least of it and those above; by: whose that is.
+    """A container's throttling threshold. own: its memory.high. high: the least of it and its ancestors'. by: whose.
 
-    None: no threshold. sleeps, stalls: bytes from which the kernel lets it sleep, and at which a sleep is at its
-    longest. limit: the least memory.max of it and those above, None for none.
+    None: no threshold. sleeps, stalls: bytes from which the kernel makes it sleep, and at which a sleep is longest.
+    limit: the least memory.max of it and its ancestors, None for none.
     """
 
     subject: Subject
@@ -100,7 +100,7 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
-    """A cgroup that is held up now. kind: "is throttled", "thrashes", "stalls". evidence: a clause with the numbers."""
+    """A cgroup that makes little progress now. kind: "is throttled", "thrashes", "stalls". evidence: the numbers."""
 
     subject: Subject
     cgroup: str
@@ -119,9 +119,9 @@ class SwapShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KillCandidate:
-    """A process, or a container as one, in the order in which the kernel kills when the machine runs out of memory.
+    """A process, or a container as one, in the kernel's order of OOM kills.
 
-    daemon: whether it is outside pods. assumed: what its bytes stand for where memory.stat was not read, "" else.
+    daemon: whether it is outside pods. assumed: the source of its bytes if memory.stat was not read, else "".
     """
 
     name: str
@@ -134,9 +134,9 @@ class KillCandidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeState:
-    """The answers. recursive: whether cgroup2 has memory_recursiveprot, None if that was not read, and then assumed.
+    """The state of a node. recursive: whether cgroup2 has memory_recursiveprot; None, if unread, counts as true.
 
-    left_out: cgroups whose use could not be read. killers: userspace programs that kill, with how they show.
+    left_out: cgroups whose use could not be read. killers: userspace OOM killers, with the evidence.
     """
 
     in_force: InForce
@@ -154,7 +154,7 @@ class NodeState:
 
 
 def node_state(audit: Audit) -> NodeState:
-    """The answers about an audited node."""
+    """The state of an audited node."""
     there = _Observed(audit)
     options = audit.question.tree.machine.cgroup_mount.options
     recursive = "memory_recursiveprot" in options.split(",") if options else None
@@ -177,7 +177,7 @@ def node_state(audit: Audit) -> NodeState:
 
 
 class _Observed:
-    """The planned cgroups of an audit with where they were found."""
+    """The planned cgroups of an audit with their recorded paths."""
 
     def __init__(self, audit: Audit) -> None:
         self.audit = audit
@@ -207,24 +207,24 @@ class _Observed:
         return text if isinstance(text, str) else None
 
     def later(self, path: CgroupPath, name: str) -> str | None:
-        """The same at the second look."""
+        """The file's text at the second look."""
         return self.tree.second_look.counters.get(str(path), {}).get(name, self.text(path, name))
 
     def amount(self, path: CgroupPath, name: str) -> Bytes | Max | None:
-        """Bytes, or no limit; None for what is neither or was not read."""
+        """Bytes or no limit; None for any other text and for an unread file."""
         text = (self.text(path, name) or "").strip()
         if text == "max":
             return MAX
         return Bytes(int(text)) if text.isascii() and text.isdigit() and len(text) <= 20 else None  # noqa: PLR2004
 
     def bytes(self, path: CgroupPath, name: str) -> int | None:
-        """Bytes; None for no limit, for what is no number, and for what was not read."""
+        """Bytes; None for no limit, for any other text and for an unread file."""
         found = self.amount(path, name)
         return found.count if isinstance(found, Bytes) else None
 
 
 def in_force(audit: Audit) -> InForce:
-    """Whether memory QoS does something on the node, by the findings about its files."""
+    """Whether memory QoS is in force on the node, by the findings about its files."""
     kubelet = audit.question.kubelet
     holds = lacks = unseen = 0
     for one in audit.findings:
@@ -254,7 +254,7 @@ def in_force(audit: Audit) -> InForce:
 
 
 def _worth(there: _Observed, *, recursive: bool) -> tuple[tuple[Worth, ...], int]:
-    """Protection under the node's own shortage, and how many cgroups the answer is without."""
+    """Effective protection when the node runs short of memory, and the number of omitted cgroups."""
     tree: dict[CgroupPath, Protected] = {}
     left_out = 0
     for path in sorted(there.cgroups):
@@ -281,7 +281,7 @@ def _worth(there: _Observed, *, recursive: bool) -> tuple[tuple[Worth, ...], int
 
 
 def _least(there: _Observed, path: CgroupPath, name: str) -> tuple[int | None, str]:
-    """The least amount of a cgroup and those above it, and whose it is; None for no limit at all."""
+    """The least amount of a cgroup and its ancestors, and whose it is; None for no limit."""
     found = [(amount, str(one)) for one in (path, *path.ancestors) if (amount := there.bytes(one, name)) is not None]
     return min(found, default=(None, ""), key=lambda one: -1 if one[0] is None else one[0])
 
@@ -334,7 +334,7 @@ def _stalls(there: _Observed) -> Iterator[Stall]:
 
 
 def _thrashing(there: _Observed, path: CgroupPath, subject: Subject, seconds: float) -> Iterator[Stall]:
-    """Major faults that rise while anonymous memory stands still: what is read is thrown out and read again."""
+    """Thrashing: major faults rise while anonymous memory is constant, so file pages are evicted and read again."""
     before, after = (counters(text(path, "memory.stat")) for text in (there.text, there.later))
     if not seconds or "anon" not in before or "anon" not in after:
         return
@@ -396,7 +396,7 @@ def _kills(there: _Observed) -> Iterator[KillCandidate]:
 
 _NEVER = -1000
 _KILLERS = ("systemd-oomd", "earlyoom", "nohang", "oomd", "ohmyd")
-"""Userspace programs that kill, by the name of their process: https://github.com/rfjakob/earlyoom, hakavlad/nohang."""
+"""Userspace OOM killers, by process name: https://github.com/rfjakob/earlyoom, hakavlad/nohang."""
 
 
 def _killers(audit: Audit) -> Iterator[str]:
@@ -412,6 +412,6 @@ def _killers(audit: Audit) -> Iterator[str]:
 
 
 def least_free(thresholds: Iterable[Threshold]) -> tuple[Threshold, ...]:
-    """Containers with a threshold, those that are nearest to it first."""
+    """Containers with a threshold, the nearest to it first."""
     known = [one for one in thresholds if one.high is not None and one.usage is not None]
     return tuple(sorted(known, key=lambda one: (one.high or 0) - (one.usage or 0)))

@@ -1,4 +1,4 @@
-"""Which of the given pods an audit plans, by their status and by what the tree has of them."""
+"""Selects the pods that an audit plans, by their status and their cgroups in the tree."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _SHARES = frozenset({Knob.CPU_WEIGHT, Knob.CPU_SHARES})
 class AuditedPods:
     """The given pods, sorted.
 
-    present: those that the tree has, with a container or at least a cgroup of their own. absent: those that should be
-    there, or that the kubelet refused. ended: how many have ended and are gone. ending: those that have ended, and
-    whose cgroups the kubelet has not removed yet. elsewhere: how many are bound to another node, or to none yet.
+    present: those with a container or at least a cgroup in the tree. absent: those that should be in the tree, or that
+    the kubelet refused. ended: how many have ended and are gone. ending: those that have ended but still have cgroups.
+    elsewhere: how many are bound to another node, or to none yet.
     """
 
     present: tuple[Pod, ...]
@@ -33,8 +33,8 @@ class AuditedPods:
     elsewhere: int
 
     def uncounted(self, missing: Iterable[Pod]) -> tuple[str, ...]:
-        """Why pods may count in the sums above pods, or not: they have not begun, or not ended, for the kubelet."""
-        found = [f"pod {_name(pod)} {_ended(pod)}, and its cgroup is still there" for pod in self.ending]
+        """Why the kubelet may or may not include pods in the sums above pods: they are starting or ending."""
+        found = [f"pod {_name(pod)} {_ended(pod)}, and its cgroup still exists" for pod in self.ending]
         for pod in missing:
             if pod.deleted:
                 found.append(f"pod {_name(pod)} is being deleted")
@@ -44,7 +44,7 @@ class AuditedPods:
 
 
 def sorted_out(found: Recognised, here: Collection[str]) -> AuditedPods:
-    """Sort the pods of a recognised tree; here: the uids of all pods that have a cgroup in it."""
+    """Sort the given pods. here: the uids of all pods with a cgroup in the tree."""
     every = (*found.present, *found.absent)
     ended = {pod.uid for pod in every if pod.has_ended}
     nodes = {pod.node for pod in found.present if pod.node}
@@ -61,14 +61,14 @@ def sorted_out(found: Recognised, here: Collection[str]) -> AuditedPods:
 
 
 def _is_elsewhere(pod: Pod, nodes: Collection[str]) -> bool:
-    """Whether a pod is bound to another node than the pods of the tree, or waits for one, as a controller's may."""
+    """Whether a pod is bound to another node than the pods of the tree, or to none yet."""
     if pod.controller is not None:
         return True
     return pod.node not in nodes if pod.node and nodes else pod.waits_for_node
 
 
 def why_missing(pod: Pod, *, several: bool) -> str:
-    """Why a pod that is given is not judged: the tree has no container of it, for a reason that its status may tell."""
+    """Why a given pod without a container in the tree is not judged, from its status if possible."""
     if pod.has_ended:
         return f"it {_ended(pod)}, and the kubelet has not removed its cgroup yet"
     if several:
@@ -80,9 +80,9 @@ def why_missing(pod: Pod, *, several: bool) -> str:
 
 
 def by_status(findings: Iterable[Finding], plan: Plan, pods: Iterable[Pod]) -> Iterator[Finding]:
-    """The findings, of which those about containers that do not run say what their status says.
+    """The findings; those about containers that do not run quote their status.
 
-    While a pod is deleted the kubelet lowers the cpu shares of its cgroup: those are not observable.
+    The kubelet lowers the CPU shares of a pod that is being deleted, so these are not observable.
     """
     given = {pod.uid: pod for pod in pods}
     why: dict[Subject, str] = {}
@@ -106,7 +106,7 @@ def by_status(findings: Iterable[Finding], plan: Plan, pods: Iterable[Pod]) -> I
 
 
 def _told(pod: Pod) -> Mapping[str, str]:
-    """Of the containers that do not run what the status says."""
+    """By name, the status of the containers that do not run."""
     words = {ContainerState.WAITING: "it waits", ContainerState.TERMINATED: "it has terminated"}
     statuses = pod.status.containers.values() if pod.status is not None else ()
     return {

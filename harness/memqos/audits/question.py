@@ -1,4 +1,4 @@
-"""What an audit judges: a recording, and the options that replace or add to it."""
+"""The input of an audit: a recording, and the options that replace or add to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CONFIGZ = "`kubectl get --raw /api/v1/nodes/NAME/proxy/configz`"
 
 
 class Required(StrEnum):
-    """What an audit needs from the recording or from a person."""
+    """Data that an audit needs from the recording or from options."""
 
     PODS = "pods"
     RELEASE = "kubelet (its release)"
@@ -32,12 +32,11 @@ class Required(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is judged: the tree, and what the plan is made from.
+    """The tree, and the data for its plan.
 
-    static: all pods are read from files. driver: the cgroup driver that a person named, None for none. version: the
-    kubelet's release in full, "" if it is not told. known: what is known of kubelets. was: what the node had before;
-    None if that is not told. unknown: why
-    what the kubelet goes by is not known whole; "" if it is.
+    static: whether all pods are static. driver: the cgroup driver of an option, None without one. version: the
+    kubelet's full version, "" if unknown. known: known deviations of kubelets. was: the node's earlier state, None if
+    not given. unknown: why the kubelet's configuration is not completely known; "" if it is.
     """
 
     tree: RecordedTree
@@ -53,11 +52,11 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What a person says about a recorded node; None: the recording says it.
+    """Data that the user gives about a recorded node; None: use the recording's.
 
-    config: what the files with the settings are called; argument: what a person gives them by. static: all pods are
-    read from files. was_settings, was_pods: the configuration and the pods that the node had
-    before; was_config, was_manifests: what the files with them are called.
+    config: the names of the files with the settings. argument: the option that gives them. static: whether all pods are
+    static. was_settings, was_pods: the node's earlier configuration and pods. was_config, was_manifests: the names of
+    their files.
     """
 
     runtimes: Runtimes
@@ -77,10 +76,10 @@ class Given:
     was_manifests: str = ""
 
     def about(self, tree: RecordedTree, *, steps: Mapping[Required, str]) -> Question:
-        """The question about this recording.
+        """The input for this recording.
 
-        steps: how a person gives what is missing, for the error. Raises UsageError naming what neither has, and
-        UnknownNameError for a release without rules.
+        steps: the next step for each missing part, for errors. Raises UsageError for data that neither the recording
+        nor the user gives, and UnknownNameError for a release without rules.
         """
         pods = tree.pods if self.pods is None else self.pods
         release = self.release or tree.release
@@ -114,7 +113,7 @@ class Given:
         )
 
     def _unknown(self, tree: RecordedTree, kubelet: Kubelet) -> str:
-        """Why a value may be another one than the recording explains."""
+        """Why the recording may not explain a value."""
         read = checkpoints_of(kubelet.release)
         if not self.config and tree.kubelet_inside:
             return (
@@ -133,7 +132,7 @@ class Given:
         return ""
 
     def _kubelet(self, settings: KubeletSettings, tree: RecordedTree, node: NodeFacts, release: str) -> Kubelet:
-        """The kubelet with these settings. No configuration outweighs the driver that the cgroups show."""
+        """The kubelet with these settings. The driver that the cgroups show has precedence."""
         return Kubelet.of(
             node=node,
             settings=settings,

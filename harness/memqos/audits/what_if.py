@@ -1,4 +1,4 @@
-"""What another release or configuration would change on a recorded node, pod by pod, at what its containers use now."""
+"""The changes that another release or configuration makes on a recorded node, and their effect at current usage."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _PROTECTING = (Knob.MEMORY_MIN, Knob.MEMORY_LOW)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One value that would be another one. at_once: whether pods that run get it, or only pods that are made again.
+    """A changed value. at_once: whether running pods get it, or only recreated pods.
 
-    effect: what it does at the use of now, "" for nothing that is known.
+    effect: the effect at the current usage, "" if unknown.
     """
 
     difference: Difference
@@ -40,7 +40,7 @@ class Change:
 class WhatIf:
     """name: the alternative. changes: in the order of the tree.
 
-    protected: bytes of pods' use that are protected when the node runs short of memory, now and then.
+    protected: bytes of pods' usage that are protected when the node runs short of memory, before and after the change.
     """
 
     name: str
@@ -49,7 +49,7 @@ class WhatIf:
 
 
 def what_if(audit: Audit, other: Kubelet, *, name: str) -> WhatIf:
-    """The changes if this kubelet ran the node's pods. name: what the alternative is called."""
+    """The changes if this kubelet ran the node's pods. name: the alternative's name."""
     state = node_state(audit)
     before, after = expect(audit.present, audit.question.kubelet), expect(audit.present, other)
     kept = succession(before, after)
@@ -73,7 +73,7 @@ def what_if(audit: Audit, other: Kubelet, *, name: str) -> WhatIf:
 
 
 def _effect(change: Difference, now: Threshold | None) -> str:
-    """What the value does to a container that uses what it uses now."""
+    """The effect of a value on a container at its current usage."""
     if now is None or now.usage is None or not change.after.isdigit():
         return ""
     amount = int(change.after)
@@ -87,7 +87,7 @@ def _effect(change: Difference, now: Threshold | None) -> str:
 
 
 def _protected(audit: Audit, plan: Plan, state: NodeState) -> int:
-    """Bytes of the pods' use that this plan protects when the node runs short of memory."""
+    """Bytes of the pods' usage that this plan protects when the node runs short of memory."""
     cgroups = audit.question.tree.reading.cgroups
     tree: dict[CgroupPath, Protected] = {}
     asked = dict(_asked(audit, plan))
@@ -107,7 +107,7 @@ def _covered(one: Effective) -> int:
 
 
 def _asked(audit: Audit, plan: Plan) -> Iterator[tuple[CgroupPath, tuple[Bytes | Max, Bytes | Max]]]:
-    """What each cgroup of a plan asks for, by where the recording has it."""
+    """The requested protection of each planned cgroup, by its recorded path."""
     cgroups = audit.question.tree.reading.cgroups
 
     def amounts(knobs: Mapping[Knob, Any]) -> tuple[Bytes | Max, Bytes | Max]:
@@ -126,7 +126,7 @@ def _asked(audit: Audit, plan: Plan) -> Iterator[tuple[CgroupPath, tuple[Bytes |
 
 
 def what_if_text(found: WhatIf) -> str:
-    """For people: by subject, each value now and then."""
+    """The text: by subject, each value before and after the change."""
     if not found.changes:
         return f"{found.name}: nothing changes on this node"
     pods = {one.difference.subject.pod for one in found.changes if one.difference.subject.pod}
@@ -157,7 +157,7 @@ def _shown(amount: int) -> str:
 
 
 def what_if_document(found: WhatIf) -> dict[str, Any]:
-    """The same as JSON."""
+    """The changes as JSON."""
     return {
         "name": found.name,
         "changes": [

@@ -1,1 +1,1 @@
-"""The port "a machine with runtimes on it, lent for a while" and its adapters."""
+"""Places: the port for a machine with runtimes, opened for a while, and its adapters."""

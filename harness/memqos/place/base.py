@@ -1,10 +1,10 @@
-"""The port "a machine with runtimes on it, lent for a while", and the values that go through it.
+"""The place port: a machine with runtimes, opened for a while, and the port's values.
 
-A place is lent by a context manager. While it lasts the place is reached over its target, its runtimes are spoken to by
-name, and it tells whether it is still as it was when it was lent. What it takes to have such a machine (booting one,
-connecting to one) is its adapter's matter.
+A context manager opens a place. Until it ends, commands go through the place's target, runtimes are connected by name,
+and the place reports whether it is unchanged. The adapter does what its kind of machine needs (boot one, connect to
+one).
 
-What is known of how a place is, where nothing else remembers it: its failure, and why it is not as it was.
+`Health` keeps the state of a place: its failure, and why it is no longer unchanged.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ __all__ = [
 ]
 
 PlaceKey = tuple[str, str]
-"""Which sort of place is meant: a profile and a topology, or the address of a machine that is there and ""."""
+"""The kind of a place: profile and topology, or the address of an existing machine and ""."""
 
 RequestRecorder = Callable[[object], None]
-"""Is given each request to a runtime with its reply, for evidence."""
+"""Receives each request to a runtime with its reply, for evidence."""
 
 
 class PlaceState(StrEnum):
-    """How a place is: as it was when it was lent, changed but of use, or of no use any more."""
+    """The state of a place: unchanged since it was opened, changed but usable, or unusable."""
 
     SOUND = "sound"
     SPOILT = "spoilt"
@@ -59,9 +59,9 @@ class PlaceState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OciProgram:
-    """An OCI runtime by the name and version that it says it is; "" is an unknown version.
+    """An OCI runtime by the name and version that it reports; "" is an unknown version.
 
-    is_brought: a person's file stands in the place of the machine's own. place: where it is, "" for the usual one.
+    is_brought: whether the user's file replaces the machine's own. place: where it is, "" for the usual one.
     below: of one that is not modelled, the cgroup below a systemd scope in which it keeps processes, "" for the scope.
     """
 
@@ -74,13 +74,13 @@ class OciProgram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedRuntime:
-    """A runtime that a place has, and how one speaks to it.
+    """A runtime of a place, and how to connect to it.
 
-    name: as reports call it, containerd+runc, or oci:runc for one that is driven directly. socket: where CRI is spoken,
-    on the target; "" for one that is driven by its own commands, and for Docker, which speaks its own language on a
-    socket for each driver (`docker_sockets`). handlers: which handler of RunPodSandbox, or which program or runtime of
-    Docker's, has this OCI runtime under each cgroup driver; a driver without one cannot be had.
-    oci: the program below. hugetlb: whether the daemon is configured to pass huge page limits on.
+    name: as in reports, containerd+runc, or oci:runc for one that is driven directly. socket: the CRI socket on the
+    target; "" for a runtime that is driven by its commands, and for Docker, which has an API socket for each driver
+    (`docker_sockets`). handlers: by cgroup driver, the handler of RunPodSandbox (or the program, or Docker's runtime)
+    with this OCI runtime; a missing driver is not offered. oci: the OCI runtime. hugetlb: whether the daemon is
+    configured to pass huge page limits on.
     """
 
     name: str
@@ -98,9 +98,9 @@ class OfferedRuntime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where the evidence of a failure comes from, by the names of the files that it is kept in.
+    """The sources of a failure's evidence, by the names of the evidence files.
 
-    commands: run on the target, each as it is. files: of this host, such as a console's; they may grow.
+    commands: run on the target. files: files of this host, such as a console log; they may grow.
     """
 
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptPlace:
-    """A place that was left to a person. enter, end: the commands for it; document: what a bundle says of it."""
+    """A place that was kept for the user. enter, end: the commands for it. document: its entry in a bundle."""
 
     name: str
     machine: str
@@ -120,32 +120,32 @@ class KeptPlace:
 
 @runtime_checkable
 class Place(Protocol):
-    """A machine with runtimes on it, for as long as it is lent."""
+    """A machine with runtimes, until its context ends."""
 
     @property
     def target(self) -> Target:
-        """The machine as something that commands are run on. A broken place repeats its failure, a MachineryError."""
+        """The target to run commands on. A broken place raises its failure, a MachineryError."""
         ...
 
     @property
     def facts(self) -> TargetFacts:
-        """What the machine has, as it was when it was lent."""
+        """The machine's facts when it was opened."""
         ...
 
     @property
     def sampler(self) -> Sampler:
-        """What watches its cgroups from inside."""
+        """The sampler that watches its cgroups."""
         ...
 
     @property
     def runtimes(self) -> Mapping[str, OfferedRuntime]:
-        """What runs containers on it, by name."""
+        """Its runtimes, by name."""
         ...
 
     def connect(
         self, runtime: str, driver: CgroupDriver, *, record: RequestRecorder, deadline: Deadline
     ) -> contextlib.AbstractContextManager[Runtime]:
-        """Speak to one of its runtimes, under a cgroup driver, for as long as the context lives.
+        """Connect to one of its runtimes, under a cgroup driver, until the context ends.
 
         Raises UsageError for a runtime or a driver that it does not offer, MachineryError if nothing answers.
         """
@@ -153,57 +153,57 @@ class Place(Protocol):
 
     @property
     def is_disposable(self) -> bool:
-        """Whether it is thrown away at the end: then an interrupt need not wait for anything to be removed from it."""
+        """Whether it is deleted at the end, so that an interrupt need not wait for any cleanup on it."""
         ...
 
     def check_alive(self) -> None:
-        """Raise its failure, a MachineryError, if it is known to be broken: always the first one, and at once."""
+        """Raise its first failure, a MachineryError, if it is known to be broken. Returns at once."""
         ...
 
     def examine(self, error: MachineryError) -> None:
-        """Raise its failure if this error comes of it; takes longer, and finds one that is not known yet."""
+        """Raise its failure if that is the cause of this error. Takes longer, and finds new failures."""
         ...
 
     @property
     def condition(self) -> PlaceState:
-        """Whether it is as it was when it was lent, as far as it was told so."""
+        """The known state of the place."""
         ...
 
     @property
     def spoilt(self) -> str:
-        """Why it is not as it was, by the first reason that was told; "" if none was."""
+        """The first reason why it is changed; "" without one."""
         ...
 
     def spoil(self, reason: str) -> None:
-        """Mark it as changed: it must serve no other test. A broken place keeps its first reason."""
+        """Mark it as changed, so that no other test uses it. A broken place keeps its first reason."""
         ...
 
     @property
     def origin(self) -> str:
-        """What it was made of, by a name that others made of it share; "" for a machine that was made of nothing."""
+        """The name of the image or checkpoint it was made from; "" for an existing machine."""
         ...
 
     def origin_is_whole(self) -> bool:
-        """Whether that is all that it was; may take seconds, and is asked after a failure."""
+        """Whether that image or checkpoint is undamaged. May take seconds; called after a failure."""
         ...
 
     @property
     def evidence(self) -> Sources:
-        """What explains a failure on it."""
+        """The sources of evidence about a failure on it."""
         ...
 
     def keep(self) -> KeptPlace:
-        """Leave it to a person, as it is, when the loan ends. MachineryError if it was not lent to be kept."""
+        """Keep it for the user when the context ends. MachineryError if it was not opened as keepable."""
         ...
 
     @property
     def provenance(self) -> Mapping[str, object]:
-        """What a bundle says of it: a document for people; memqos decides nothing by it."""
+        """Its description in a bundle, for people; memqos does not read it."""
         ...
 
 
 def offered(place: Place, runtime: str, driver: CgroupDriver) -> OfferedRuntime:
-    """A runtime of this place; UsageError naming those there are if it does not offer it under this cgroup driver."""
+    """A runtime of this place; UsageError, listing the existing ones, if it is not offered under this driver."""
     if runtime not in place.runtimes:
         raise UnknownNameError.of("runtime on the machine", runtime, sorted(place.runtimes), where="--runtime")
     found = place.runtimes[runtime]
@@ -216,14 +216,14 @@ def offered(place: Place, runtime: str, driver: CgroupDriver) -> OfferedRuntime:
 
 
 class Health:
-    """The first failure stays, and the first reason."""
+    """The state of a place; the first failure and the first reason stay."""
 
     def __init__(self) -> None:
         self.spoilt = ""
         self._failure: MachineryError | None = None
 
     def fail(self, error: MachineryError) -> MachineryError:
-        """It is broken, by this error unless it was before; its failure."""
+        """Mark it as broken by this error, unless it already is; returns its failure."""
         self._failure = self._failure or error
         return self._failure
 
@@ -234,12 +234,12 @@ class Health:
 
     @property
     def condition(self) -> PlaceState:
-        """As it was told."""
+        """The known state."""
         if self._failure is not None:
             return PlaceState.BROKEN
         return PlaceState.SPOILT if self.spoilt else PlaceState.SOUND
 
     def spoil(self, reason: str) -> None:
-        """It is not as it was."""
+        """Mark it as changed."""
         if self.condition is PlaceState.SOUND:
             self.spoilt = reason

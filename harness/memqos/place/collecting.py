@@ -1,7 +1,7 @@
-"""A node as a recording, read by `collector.program` on it; by commands of a shell where it has no Python.
+"""Reads a node into a recording: with `collector.program`, or with shell commands on a node without Python.
 
-A node of a cluster is read from a pod with the least rights that do: it sees /proc and /sys and nothing else, has no
-token, no capability and no user of the node's. What such a pod cannot read comes from the API server by kubectl.
+A pod with minimal rights reads a node of a cluster: it sees only /proc and /sys, and has no token, no capability and no
+user of the node. kubectl gets the rest from the API server.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def program() -> str:
 
 
 def collected_at(place: str, *, cri_socket: str = "") -> Mapping[str, Any]:
-    """The node behind this URL as a recording; errors as `collected`, and TargetError if there is no way to it.
+    """The recording of the node at this URL; errors as `collected`, and TargetError if it cannot be reached.
 
-    kubectl://NODE is a node of a cluster, by its name there; local:///DIR is this host, whose / is mounted at /DIR.
+    kubectl://NODE is a node of a cluster by its name; local:///DIR is this host with its / mounted at /DIR.
     """
     check_place(place)
     if place.startswith(_CLUSTER):
@@ -77,13 +77,13 @@ def collected_at(place: str, *, cri_socket: str = "") -> Mapping[str, Any]:
 
 
 def collected_through(url: str, *, cri_socket: str = "", root: str = "") -> Mapping[str, Any]:
-    """The machine behind this URL of a target as a recording; kubectl://POD is a pod that exists."""
+    """The recording of the machine at this target URL; kubectl://POD is an existing pod."""
     with reached(url, Health()) as target:
         return collected(target, cri_socket=cri_socket, root=root)
 
 
 def unit_properties(url: str, units: Sequence[str]) -> dict[str, dict[str, str]]:
-    """By unit of systemd on this node its properties of memory and CPU; {} for what it does not tell.
+    """The memory and CPU properties of each systemd unit on this node; {} if it does not report them.
 
     Errors as `collected_at`.
     """
@@ -102,7 +102,7 @@ def unit_properties(url: str, units: Sequence[str]) -> dict[str, dict[str, str]]
 
 
 def check_place(place: str) -> None:
-    """UsageError for what names no node."""
+    """Raise UsageError for anything but a node's URL."""
     if place.startswith(_CLUSTER):
         ClusterNode.of(place)
     elif not place.startswith(f"{_LOCAL}/"):
@@ -110,12 +110,12 @@ def check_place(place: str) -> None:
 
 
 def collected(target: Target, *, cri_socket: str = "", root: str = "") -> Mapping[str, Any]:
-    """A node as a recording.
+    """The recording of a node.
 
-    cri_socket: where the runtime listens, "" for where the kubelet says, or the usual places. root: where the node's /
-    is mounted on the target, "" for its own.
+    cri_socket: the runtime's socket; "" for the kubelet's setting or the usual paths. root: the mount point of the
+    node's / on the target, "" for the target's own.
 
-    Raises EnvironmentNotAbleError for a machine without cgroups of pods, TargetError for an answer that is none.
+    Raises EnvironmentNotAbleError for a machine without pods' cgroups, TargetError for an invalid answer.
     """
     words = [*(["--cri-socket", cri_socket] if cri_socket else []), *(["--root", root] if root else [])]
     deadline = Deadline.after(COLLECT_SECONDS)
@@ -135,7 +135,7 @@ def collected(target: Target, *, cri_socket: str = "", root: str = "") -> Mappin
 
 
 def _clock_off(text: str) -> str:
-    """Why times of the node are not those of this host, "" if they are."""
+    """The difference between the node's clock and this host's as a note, "" for none."""
     try:
         seconds = (datetime.fromisoformat(text) - utc_now()).total_seconds()
     except (ValueError, TypeError):
@@ -146,7 +146,7 @@ def _clock_off(text: str) -> str:
 
 
 def document_in(stdout: bytes, status: int, said: str, *, where: str) -> dict[str, Any]:
-    """The recording in what the program printed. where: the node, for errors, which are those of `collected`."""
+    """The recording in the program's output. where: the node, for errors, which are those of `collected`."""
     try:
         document = json.loads(stdout[:_MOST_BYTES])
     except ValueError:
@@ -174,7 +174,7 @@ def document_in(stdout: bytes, status: int, said: str, *, where: str) -> dict[st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterNode:
-    """A node of a cluster that kubectl reaches. words: kubectl with the options that lead to the cluster."""
+    """A node of a cluster. words: kubectl with the options for the cluster."""
 
     name: str
     namespace: str
@@ -183,7 +183,7 @@ class ClusterNode:
 
     @classmethod
     def of(cls, url: str) -> ClusterNode:
-        """The node in kubectl://NODE?namespace=…&image=…&kubeconfig=…&context=…; UsageError for another form."""
+        """The node of kubectl://NODE?namespace=…&image=…&kubeconfig=…&context=…; UsageError for another form."""
         name, _, query = url.removeprefix(_CLUSTER).partition("?")
         if not _NAME.fullmatch(name):
             raise UsageError(
@@ -206,7 +206,7 @@ class ClusterNode:
         )
 
     def manifest(self) -> dict[str, Any]:
-        """The pod that reads the node: it sees /proc and /sys of the node, read-only, and has no rights at all."""
+        """The manifest of the pod that reads the node: it sees the node's /proc and /sys, read-only, without rights."""
         mounts = {"proc": "/proc", "sys": "/sys"}
         return {
             "apiVersion": "v1",
@@ -255,7 +255,7 @@ class ClusterNode:
         }
 
     def collected(self) -> dict[str, Any]:
-        """The node as a recording; errors as the function `collected`. The pod is removed in any case."""
+        """The recording of the node; errors as the function `collected`. The pod is removed in any case."""
         with self._pod() as pod:
             own = ["-n", self.namespace]
             argv = ["exec", "-i", *own, pod, "--", "python3", "-", "--root", "/host", "--no-api", "--source", self.name]
@@ -266,7 +266,7 @@ class ClusterNode:
         return self._completed(document) | {"source": _CLUSTER + self.name}
 
     def _completed(self, document: dict[str, Any]) -> dict[str, Any]:
-        """The recording with what the API server says: pods, the running configuration, versions."""
+        """The recording with data from the API server: pods, the running configuration, versions."""
         asked = {
             "pods": ["get", "pods", "-A", "--field-selector", f"spec.nodeName={self.name}", "-o", "json"],
             "configz": ["get", "--raw", f"/api/v1/nodes/{self.name}/proxy/configz"],
@@ -294,7 +294,7 @@ class ClusterNode:
 
     @contextlib.contextmanager
     def _pod(self) -> Iterator[str]:
-        """The pod's name while it runs."""
+        """Run the pod until the context ends; its name."""
         made = self._run(["create", "-f", "-", "-o", "name"], stdin=json.dumps(self.manifest()).encode())
         pod = made.stdout.decode(errors="replace").strip()
         if not re.fullmatch(r"pod/[a-z0-9.-]+", pod):
@@ -309,7 +309,7 @@ class ClusterNode:
     def _run(
         self, argv: Sequence[str], *, stdin: bytes = b"", fails: bool = True
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run kubectl; TargetError if it fails, unless that is to be told otherwise."""
+        """Run kubectl; TargetError if it fails, unless the caller handles failures."""
         line = [*self.words, *argv]
         try:
             done = subprocess.run(line, input=stdin, capture_output=True, check=False, timeout=POD_SECONDS + 30)

@@ -24,14 +24,14 @@ _KERNEL = "/proc/sys/kernel/osrelease"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceCase:
-    """A place that was lent just now, and not to be kept. lose: ends the machine or the way to it, as if by mishap."""
+    """A place that was just opened, not as keepable. lose: ends the machine or the connection, like an accident."""
 
     place: Place
     lose: Callable[[], None]
 
 
 def check_place_contract(factory: Callable[[], AbstractContextManager[PlaceCase]]) -> None:
-    """Hold an adapter to what the port promises; AssertionError says which promise it breaks."""
+    """Check an adapter against the port's promises; AssertionError names the broken one."""
     with factory() as case:
         for check in (
             _is_as_it_was,

@@ -1,6 +1,6 @@
-"""The runtimes of a machine that memqos did not set up: found by asking the servers on the usual sockets.
+"""Finds the runtimes of a machine that memqos did not set up, by asking the servers on the usual sockets.
 
-A runtime of a place: over CRI or Docker's API, whose socket is forwarded, or by its own commands on the target.
+Also connects to a runtime: over a forwarded CRI or Docker socket, or by the runtime's own commands on the target.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ status=$?
 [ -n "$was_there" ] || rmdir "/run/$2" 2>/dev/null
 exit $status
 """
-"""crun makes the folder of its state when it is asked anything at all."""
+"""crun creates its state folder even for --version."""
 
 _CALLED = {"cri-o": "crio"}
-"""Daemons whose name for themselves has a sign that other people leave out."""
+"""Usual names of daemons that report another spelling."""
 
 _RUNC_SHIM = "io.containerd.runc.v2"
 
@@ -69,11 +69,11 @@ _RUNC_SHIM = "io.containerd.runc.v2"
 def discovered(
     target: Target, *, first: str = "", engine: bool = False, deadline: Deadline
 ) -> Mapping[str, OfferedRuntime]:
-    """The runtimes that answer, by name; what listens on the first socket goes before the usual ones.
+    """The runtimes that answer, by name; a server on the first socket has precedence.
 
-    engine: whether the Docker Engine is asked too.
+    engine: whether to ask the Docker Engine too.
 
-    EnvironmentNotAbleError if none does, MachineryError for one that hangs.
+    Raises EnvironmentNotAbleError if none answers, MachineryError for one that hangs.
     """
     sockets = (*([first] if first else []), *SOCKETS)
     found: dict[str, OfferedRuntime] = {}
@@ -91,12 +91,12 @@ def discovered(
 
 
 def listening(target: Target, *sockets: str, deadline: Deadline) -> tuple[str, ...]:
-    """Those of these sockets that are there."""
+    """The existing ones of these sockets."""
     return tuple(target.run(["sh", "-c", LISTENING_SCRIPT, "sh", *sockets], deadline=deadline).text.split())
 
 
 def nothing_listens(target: Target, sockets: Iterable[str]) -> EnvironmentNotAbleError:
-    """What is wrong with a machine on which no container runtime was found."""
+    """The error of a machine without a container runtime."""
     return EnvironmentNotAbleError(
         f"no container runtime listens on {' or '.join(sockets)}.",
         where=target.address,
@@ -105,7 +105,7 @@ def nothing_listens(target: Target, sockets: Iterable[str]) -> EnvironmentNotAbl
 
 
 def _below_docker(target: Target, socket: str, *, deadline: Deadline) -> Iterator[OfferedRuntime]:
-    """What the Docker Engine has below it, under the one cgroup driver that it has."""
+    """The Docker Engine's OCI runtimes, under its single cgroup driver."""
     with target.forward(socket) as local:
         asked = DockerRuntime(local, name="docker", oci_runtime="", driver=CgroupDriver.SYSTEMD, record=keep_none)
         info = asked.info(deadline=deadline)
@@ -131,11 +131,11 @@ def _below_docker(target: Target, socket: str, *, deadline: Deadline) -> Iterato
 def served_at(
     target: Target, socket: str, *, handlers: Mapping[str, str], deadline: Deadline
 ) -> Mapping[str, OfferedRuntime]:
-    """What the server on a socket that a person names has, by name.
+    """The runtimes of the server on the socket of --cri-socket, by name.
 
-    handlers: those that are asked for as they are, by the names that they get.
+    handlers: requested handlers, by the names that they get.
 
-    Raises UnfitFileError for a socket that is not there, and for one on which nothing speaks CRI within the deadline.
+    Raises UnfitFileError for a missing socket, and for one without a CRI server within the deadline.
     """
     if target.run(["test", "-S", socket], deadline=deadline).status != 0:
         raise UnfitFileError(
@@ -150,7 +150,7 @@ def served_at(
                 offer = _by_handler(target, runtime, socket, handler, deadline=deadline)
                 found[name] = replace(offer, name=name)
     except MachineryError as error:
-        # The machine itself may be what does not answer.
+        # The machine itself may be the cause.
         checked(target.run(["true"], deadline=Deadline.after(ALIVE_SECONDS)), where=target.address)
         raise UnfitFileError(
             f"what listens on '{socket}' does not serve CRI v1: {error.what.splitlines()[0]}",
@@ -163,7 +163,7 @@ def served_at(
 def _by_handler(
     target: Target, runtime: CriRuntime, socket: str, handler: str, *, deadline: Deadline
 ) -> OfferedRuntime:
-    """A handler, whose server tells its program and driver, or the one driver that it has, or nothing: then any."""
+    """A requested handler; the server reports its program and driver, or only its driver, or neither (then any)."""
     configuration = runtime.configuration(deadline=deadline)
     known = [entry for entry, one in handlers_of(configuration) if one == handler]
     program, path, driver = known[0] if known else (handler, handler, runtime.reported_driver)
@@ -177,7 +177,7 @@ def _by_handler(
 
 
 def _offers(target: Target, runtime: CriRuntime, socket: str, *, deadline: Deadline) -> Iterator[OfferedRuntime]:
-    """What this daemon has below it."""
+    """The OCI runtimes of this daemon."""
     said = runtime.version(deadline=deadline).name
     name = _CALLED.get(said, said)
     configuration = runtime.configuration(deadline=deadline)
@@ -201,7 +201,7 @@ def _offers(target: Target, runtime: CriRuntime, socket: str, *, deadline: Deadl
 
 
 def oci_program(target: Target, name: str, path: str, *, deadline: Deadline) -> OciProgram:
-    """The program by what it says of itself, in its first line: "crun version 1.21"."""
+    """The program in the first line of its version output: "crun version 1.21"."""
     told = target.run(["sh", "-c", _ASKING, "sh", path, name], deadline=deadline)
     said = told.text.split()[0] if told.status == 0 and told.text.split() else name
     return OciProgram(name=said, version=(version_in(told.text) or "") if told.status == 0 else "")
@@ -223,7 +223,7 @@ def with_subgroup(target: Target, program: OciProgram, *, deadline: Deadline) ->
 
 
 def default_program(configuration: Mapping[str, Any]) -> tuple[str, str]:
-    """The program, and its path, that containerd's configuration has for pods without a class; "" if it tells none.
+    """The default runtime's program and path in containerd's configuration; "" if it names none.
 
     PURE.
     """
@@ -248,8 +248,7 @@ def offers_of(configuration: Mapping[str, Any]) -> dict[tuple[str, str, CgroupDr
 def handlers_of(configuration: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str, CgroupDriver], str]]:
     """Every handler in containerd's configuration with its program, that one's path and its cgroup driver.
 
-    PURE. Of shims other than that of runc nothing is known. A program without a path of its own is found by its name,
-    which is runc's by default.
+    PURE. Only runc's shim is known. A program without a configured path is found by its name, runc by default.
     """
     runtimes = configuration.get("containerd", {}).get("runtimes") or {}
     for handler, runtime in sorted(runtimes.items()):
@@ -282,7 +281,7 @@ CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 def runtime_connected(
     target: Target, offer: OfferedRuntime, driver: CgroupDriver, *, record: RequestRecorder, deadline: Deadline
 ) -> Iterator[Runtime]:
-    """The runtime, as `Place.connect` gives it; the offer has a handler for the driver."""
+    """Connect to a runtime, see `Place.connect`; the offer has a handler for the driver."""
     if offer.is_direct:
         oci = traits_of_program(offer.oci.name, offer.oci.version, DRIVEN_DIRECTLY)
         with attended(target) as near:
@@ -320,7 +319,7 @@ def runtime_connected(
 
 
 def bring_docker_images(target: Target, engine: docker.DockerRuntime, *, deadline: Deadline) -> None:
-    """Make images of the root file systems that the target has for programs of ours, where the engine has none."""
+    """Import images for memqos's programs from the target's root file systems, if the engine lacks them."""
     for program in target.list(ROOTS, deadline=deadline) or ():
         image = f"memqos.local/{program}:1"
         if not engine.has_image(image, deadline=deadline):

@@ -1,4 +1,4 @@
-"""The place that is a machine which is there already: reached by a URL, used with what it has, and left as it was."""
+"""The place for an existing machine: reached by a URL, used with its own runtimes, and restored at the end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from memqos.target.ssh import SshTarget
 __all__ = ["PlaceThere", "opened_there", "reached", "require_free", "require_rights"]
 
 KUBELETS = ("kubelet", "kubelite", "k3s", "k0s", "rke2")
-"""The programs that are a kubelet, or contain one, by the beginnings of their names."""
+"""Prefixes of the names of programs that are or contain a kubelet."""
 
 _LOOK = """\
 id -u
@@ -41,7 +41,7 @@ _SHOWN = 3
 
 
 def require_rights(target: Target, *, deadline: Deadline) -> None:
-    """Raise EnvironmentNotAbleError unless we are root there and no kubelet runs. Nothing is changed."""
+    """Raise EnvironmentNotAbleError unless memqos is root there and no kubelet runs. Changes nothing."""
     user, *names = checked(target.run(["sh", "-c", _LOOK], deadline=deadline), where=target.address).text.split("\n")
     if user != "0":
         raise EnvironmentNotAbleError(
@@ -52,14 +52,14 @@ def require_rights(target: Target, *, deadline: Deadline) -> None:
         )
     if kubelets := sorted({name for name in names if name.startswith(KUBELETS)}):
         raise EnvironmentNotAbleError(
-            f"a kubelet runs there ({', '.join(kubelets)}), and memqos would act in its place.",
+            f"a kubelet runs there ({', '.join(kubelets)}), and memqos would interfere with it.",
             where=target.address,
             next_step="Drain the node and stop it, or name a machine without one.",
         )
 
 
 def require_free(target: Target, hierarchy: Hierarchy, offers: Iterable[OfferedRuntime], *, deadline: Deadline) -> None:
-    """Raise EnvironmentNotAbleError if there are cgroups or sandboxes of other people's pods. Nothing is changed."""
+    """Raise EnvironmentNotAbleError if the machine has cgroups or sandboxes of other pods. Changes nothing."""
     names = target.list(hierarchy.folder(ROOT), deadline=deadline) or ()
     if found := [name for name in names if name.startswith(("kubepods", "kubelet"))]:
         raise EnvironmentNotAbleError(
@@ -85,7 +85,7 @@ PING_SECONDS = 20.0
 
 
 class PlaceThere:
-    """An existing machine, set up by others, as a place; see the port. Made by `opened_there`."""
+    """An existing machine as a place; see the port. Made by `opened_there`."""
 
     def __init__(
         self,
@@ -109,12 +109,12 @@ class PlaceThere:
 
     @property
     def facts(self) -> TargetFacts:
-        """What it had when it was opened."""
+        """Its facts when it was opened."""
         return self._facts
 
     @property
     def sampler(self) -> Sampler:
-        """memwatch, which machines of ours have, and others while they are used."""
+        """memwatch: part of memqos's images, and installed on other machines while they are in use."""
         return GuestSampler(self.target, self._facts.hierarchy, program=self._memwatch)
 
     @contextlib.contextmanager
@@ -146,28 +146,28 @@ class PlaceThere:
 
     @property
     def runtimes(self) -> Mapping[str, OfferedRuntime]:
-        """What answered on the usual sockets."""
+        """The runtimes that answered on the usual sockets."""
         return self._runtimes
 
     def connect(
         self, runtime: str, driver: CgroupDriver, *, record: RequestRecorder, deadline: Deadline
     ) -> contextlib.AbstractContextManager[Runtime]:
-        """Speak to one of its runtimes over its forwarded socket."""
+        """Connect to one of its runtimes over a forwarded socket."""
         return runtime_connected(self.target, offered(self, runtime, driver), driver, record=record, deadline=deadline)
 
     @property
     def is_disposable(self) -> bool:
-        """It is not: what was made on it is removed, after an interrupt too."""
+        """False: memqos cleans it up, after an interrupt too."""
         return False
 
     def check_alive(self) -> None:
-        """Raise its failure; a connection that ended is one."""
+        """Raise its failure; a lost connection is one."""
         self._health.check()
         if isinstance(self._target, SshTarget) and not self._target.is_connected():
             raise self._health.fail(_lost(self._target, "it was in use"))
 
     def examine(self, error: MachineryError) -> None:
-        """Raise its failure if it does not come to run a command that does nothing."""
+        """Raise its failure if it cannot run `true`."""
         self.check_alive()
         try:
             self._target.run(["true"], deadline=Deadline.after(PING_SECONDS))
@@ -199,11 +199,11 @@ class PlaceThere:
 
     @property
     def evidence(self) -> Sources:
-        """What it says of itself."""
+        """The evidence that it provides about itself."""
         return Sources(commands=MACHINE_LOGS)
 
     def keep(self) -> KeptPlace:
-        """It stays anyhow, and nothing of ours stays on it."""
+        """MachineryError: it stays anyway, without memqos's pods."""
         raise MachineryError("an existing machine is not kept.", where=self._target.address)
 
     @property
@@ -222,13 +222,12 @@ def _lost(target: Target, doing: str) -> TargetError:
 
 @contextlib.contextmanager
 def opened_there(url: str, *, cri_socket: str = "", engine: bool = False) -> Iterator[PlaceThere]:
-    """Connect to a machine, and learn what it has; nothing is made on it, and the connection ends with the context.
+    """Connect to a machine and read its facts and runtimes, without changing it; the connection ends with the context.
 
-    cri_socket: where it is looked for runtimes before the usual places, "" for nowhere else. engine: whether
-    it is looked for the Docker Engine too.
+    cri_socket: a socket to try before the usual ones, "" for none. engine: whether to look for the Docker Engine too.
 
-    Raises UsageError for what is no URL of a machine, TargetError if there is no way to it, EnvironmentNotAbleError if
-    nothing on it runs containers or it has no memory controller.
+    Raises UsageError for an invalid URL, TargetError if it cannot be reached, EnvironmentNotAbleError if it has no
+    container runtime or no memory controller.
     """
     health = Health()
     with reached(url, health) as target:
@@ -239,9 +238,9 @@ def opened_there(url: str, *, cri_socket: str = "", engine: bool = False) -> Ite
 
 @contextlib.contextmanager
 def reached(url: str, health: Health) -> Iterator[Target]:
-    """The machine itself, for as long as the context lives; a connection that is lost is its failure.
+    """Connect to the machine until the context ends; a lost connection is its failure.
 
-    Raises UsageError for what is no URL of a machine, TargetError if there is no way to it.
+    Raises UsageError for an invalid URL, TargetError if it cannot be reached.
     """
     found: list[Target] = []
 
@@ -261,6 +260,6 @@ def reached(url: str, health: Health) -> Iterator[Target]:
 
 @contextlib.contextmanager
 def _own_folder() -> Iterator[Path]:
-    """For sockets, whose paths have to be short: a private folder below /tmp, whatever TMPDIR says."""
+    """A private folder below /tmp for sockets, whose paths must be short; ignores TMPDIR."""
     with tempfile.TemporaryDirectory(prefix=f"memqos-{os.getpid()}-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         yield Path(folder)

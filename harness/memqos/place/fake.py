@@ -1,7 +1,7 @@
 """A place in memory: for developing suites without a machine, and for tests of memqos itself.
 
-Its runtime does what memqos believes of containerd and runc, its cgroups round as a kernel does, and nothing runs in
-it, so it can only agree with memqos: it never gives conformance results.
+Its runtime follows memqos's own model of containerd and runc, its cgroups round like a kernel, and no process runs. So
+it can only agree with memqos and never gives conformance results.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _ENDS = frozenset({"remove", "give back"})
 
 
 class FakeAgent:
-    """Does an enforcement's steps on cgroups in memory, in the place of the program that is sent to a target.
+    """Performs an enforcement's steps on cgroups in memory, in place of the agent.
 
-    refused: a part of a path below which nothing can be made or changed from now on; "" refuses nothing.
+    refused: a part of a path; everything below it is refused from now on; "" refuses nothing.
     """
 
     def __init__(self, cgroups: FakeCgroups) -> None:
@@ -53,7 +53,7 @@ class FakeAgent:
         self._kept: dict[CgroupPath, dict[str, str]] = {}
 
     def commands(self) -> Mapping[tuple[str, ...], Handler]:
-        """The command that it answers, for FakeTarget."""
+        """The command's script for FakeTarget."""
         return {program().once: self._run}
 
     def _run(self, _: Sequence[str], stdin: bytes, __: Deadline) -> FakeAnswer:
@@ -85,10 +85,10 @@ class FakeAgent:
 
 
 class FakeSampler:
-    """Sees what cgroups in memory hold whenever it is asked, and nothing in between: nothing happens by itself.
+    """A sampler of cgroups in memory; it sees their values only when asked.
 
-    obeys: given each line that is written for a workload, and the FIFO it is written into; nothing else reads them.
-    opened: the samplings so far, in their order.
+    obeys: receives each line for a workload and its FIFO; without it nothing reads them. opened: the samplings so far,
+    in order.
     """
 
     def __init__(self, cgroups: FakeCgroups, target: FakeTarget) -> None:
@@ -105,7 +105,7 @@ class FakeSampler:
 
 
 class FakeSampling:
-    """What changed since the last call. written: lines for FIFOs; failed: the next error."""
+    """The changes since the last call. written: lines for FIFOs. failed: the next error."""
 
     def __init__(
         self,
@@ -126,11 +126,11 @@ class FakeSampling:
         self.failed: list[Said] = []
 
     def watch(self, paths: Sequence[CgroupPath]) -> None:
-        """Watch these as well."""
+        """Also watch these cgroups."""
         self._paths = (*self._paths, *paths)
 
     def next(self, *, seconds: float) -> Sequence[Said]:  # noqa: ARG002 - nothing happens while one waits
-        """What changed since the last call."""
+        """The changes since the last call."""
         failed, self.failed = self.failed, []
         return [*self._looks(), *self._appended(), *failed]
 
@@ -139,16 +139,16 @@ class FakeSampling:
         return self.next(seconds=0)
 
     def follow(self, name: str, path: str, *, patient: str) -> None:  # noqa: ARG002 - nothing waits here
-        """Say what this file has from now on."""
+        """Set a file's content from now on."""
         self._followed[name] = path, 0
 
     def write(self, fifo: str, line: str) -> None:
-        """Remember it, and pass it to what obeys."""
+        """Record the line and pass it to `obeys`."""
         self.written.append((fifo, line))
         self._obeys(fifo, line)
 
     def finish(self) -> None:
-        """See nothing any more: no cgroup, and no file."""
+        """Stop watching."""
         self._paths = ()
         self._known.clear()
         self._followed.clear()
@@ -185,7 +185,7 @@ FAKE_FACTS = NodeFacts(
     hugepage_sizes=(),
     kernel="6.12",
 )
-"""Two zones of 1 GiB with a CPU each, and half a GiB of swap."""
+"""Two NUMA nodes of 1 GiB with a CPU each, and half a GiB of swap."""
 
 _KINDS: Mapping[RuntimeName, type[FakeRuntime]] = {
     RuntimeName.DOCKER: FakeDockerRuntime,
@@ -199,10 +199,10 @@ FAKE_RUNTIME = "fake"
 class FakePlace:
     """The Place port in memory. runtimes: the CRI and OCI runtime that its runtime imitates; versions: the same.
 
-    kind: makes its runtime, such as one that is wrong on purpose; None for the one that fits `runtimes`.
-    cgroups: its cgroups, for tests that change them or put another enactor there. health: what it is taken for.
+    kind: makes its runtime, such as a wrong one; None for the right one. cgroups: its cgroups, for tests that change
+    them or use another enactor. health: its state.
 
-    Pods with init containers never come up on it: nothing runs, so none ends.
+    Pods with init containers never start on it: no process runs, so none ends.
     """
 
     def __init__(
@@ -243,7 +243,7 @@ class FakePlace:
 
     @property
     def runtimes(self) -> Mapping[str, OfferedRuntime]:
-        """The one, under either driver."""
+        """The single runtime, under either driver."""
         offer = OfferedRuntime(
             name=FAKE_RUNTIME,
             socket="",
@@ -253,7 +253,7 @@ class FakePlace:
         return {offer.name: offer}
 
     def runtime(self, driver: CgroupDriver) -> FakeRuntime:
-        """The runtime under this driver: one and the same for as long as the place is there."""
+        """The runtime under this driver, always the same object."""
         if driver not in self._runtimes:
             self._runtimes[driver] = self._kind(self.cgroups, driver=driver, runtimes=self.versions)
         return self._runtimes[driver]
@@ -273,7 +273,7 @@ class FakePlace:
         yield self.runtime(driver)
 
     def break_down(self, error: MachineryError) -> None:
-        """From now on this is its failure."""
+        """Set its failure."""
         self.health.fail(error)
 
     def check_alive(self) -> None:
@@ -307,7 +307,7 @@ class FakePlace:
         raise MachineryError("a place in memory ends with the process that it is in.")
 
     def _end_containers(self, words: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:
-        """The kernel's kill of the processes of some cgroups; the words behind the script name their folders."""
+        """Kill the processes of some cgroups; the words after the script name their folders."""
         folders = {word.removesuffix("/cgroup.kill") for word in words[4:]}
         for runtime in self._runtimes.values():
             runtime.finish_all(folders)

@@ -1,4 +1,4 @@
-"""Leaves a machine that is there as it was, whatever way a run ends: by a guard on the machine itself."""
+"""Restores an existing machine however a run ends, by a guard process on the machine itself."""
 
 from __future__ import annotations
 
@@ -18,46 +18,45 @@ from memqos.target.base import Target
 __all__ = ["FOLDER", "Guard", "guarded"]
 
 FOLDER = "/var/lib/memqos"
-"""Where programs of ours are on a machine that is there, for as long as a run lasts."""
+"""The folder of memqos's programs on an existing machine during a run."""
 
 LOCK = "/run/memqos.lock"
 
 MADE_IN = (("/var/log/pods", ""), ("/var/log", "pods"), ("/run", "memqos"), ("/var/lib", "memqos"))
-"""The folders in which a run leaves others, and how these begin."""
+"""Folders in which a run makes others, and the prefixes of these."""
 
 SIGN_EVERY = 5.0
 SILENCE_SECONDS = 30.0
 PATIENCE_SECONDS = 120.0
-"""For the guard of a run that lost its connection: it waits for its silence and the runtime, and then cleans up."""
+"""Seconds to wait for the guard of a run that lost its connection: its silence, the runtime, and the cleanup."""
 
 REMOVAL_SECONDS = 40.0
-"""For the runtime to come to the end of what it was asked last, before which it may refuse to remove that."""
+"""Seconds for the runtime to finish its last call; until then it may refuse to remove that container."""
 
 SETTLING_SECONDS = 20.0
-"""For the runtime to be done with what a run asked for that was killed meanwhile. With all processors taken, containerd
-was at that for eight seconds."""
+"""Seconds for the runtime to finish the calls of a killed run. With all CPUs busy, containerd took eight seconds."""
 
 CLEAN_SECONDS = 180.0
 
 
 class Guard:
-    """A guard that is on its post."""
+    """A running guard."""
 
     def __init__(self, agent: AgentProcess) -> None:
         self._agent = agent
         self._lock = threading.Lock()
 
     def tell(self, **line: object) -> None:
-        """Send it a message, or only a sign of life. A cleanup process that has exited has cleaned up, or cannot."""
+        """Send it a message, or only a sign of life. An exited guard is ignored: it cleaned up, or cannot."""
         with self._lock:
             self._agent.tell(line)
 
     def at_the_end(self, argv: Sequence[str]) -> None:
-        """Have it run this command when all else is cleaned up."""
+        """Make it run this command at the end of the cleanup."""
         self.tell(undo=list(argv))
 
     def answer(self, *, deadline: Deadline, **request: object) -> str:
-        """Its answer; "" if it has exited or is too slow: it ends by itself."""
+        """Its answer; "" if it has exited or is too slow."""
         try:
             with self._lock:
                 return str(self._agent.ask(request, deadline)["said"])
@@ -75,13 +74,13 @@ def guarded(
     engine: str = "",
     is_lost: Callable[[], bool] = lambda: False,
 ) -> Iterator[Guard]:
-    """A machine under guard: when the context ends, or we or the connection do, nothing of ours is left on it.
+    """Guard a machine: when the context, memqos or the connection ends, everything of memqos is removed from it.
 
-    socket: of the runtime that sandboxes are made with, "" for none. engine: of the Docker Engine that containers are
-    made with, the same. What an earlier run left is taken back first. is_lost: whether
-    the machine is known not to be reached any more: then its guard does its work unheard.
-    Raises EnvironmentNotAbleError if another run is on the machine or it cannot be guarded, and at the end TargetError
-    with what could not be taken back.
+    First removes leftovers of earlier runs. socket: the CRI socket for sandboxes, "" for none. engine: the Docker
+    Engine's socket, "" for none. is_lost: whether the machine is known to be unreachable; its guard then cleans up
+    without an answer.
+    Raises EnvironmentNotAbleError if another run uses the machine or it cannot be guarded, and at the end TargetError
+    with what could not be removed.
     """
     request = {
         "lock": LOCK,

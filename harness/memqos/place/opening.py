@@ -1,4 +1,4 @@
-"""Opens places as settings choose them: the one module that knows which adapter is meant."""
+"""Opens places by settings; the only module that chooses between adapters."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ OF_BOOTED_MACHINES = (
     "containerd_config", "guest_file", "guest_unit", "guest_deb", "kernel_image", "initrd", "kernel_deb", "kernel_tree",
     "no_checkpoint", "keep_vm", "kubelet_binary", "image", "ssh_user", "ssh_key",
 )  # fmt: skip
-"""The settings that say what is booted; a machine that is there is what it is."""
+"""The settings that describe a booted machine; they do not apply to existing ones."""
 
 OF_IMAGES = ("ssh_user", "ssh_key")
 OF_PROFILES = tuple(
@@ -66,27 +66,27 @@ OF_PROFILES = tuple(
 
 
 KUBELET_BINARY = "/usr/local/bin/kubelet"
-"""Where a kubelet under test is in the machine."""
+"""The path of the kubelet under test in the machine."""
 
 LONGEST_SOCKET = 100
-"""The kernel takes 107 bytes."""
+"""Bytes; the kernel's limit is 107."""
 
 
 class Places:
-    """The places of one process, one after another or at the same time."""
+    """Opens the places of one process, one after another or several at a time."""
 
     def __init__(self, settings: Settings, *, progress: Progress, builds: Mapping[str, str]) -> None:
-        """builds: of each file that a person gave, the SHA-256 that it had when the run began, in whatever process."""
+        """builds: by path, the SHA-256 of each of the user's files when the run began."""
         self._settings = settings
         self._progress = progress
         self._builds = builds
 
     @contextlib.contextmanager
     def opened(self, key: SystemKey, *, folder: Path) -> Iterator[Place]:
-        """A place with this system, whose logs go to this folder.
+        """Open a place with this system, with its logs in this folder.
 
-        Raises UsageError for what no such place can be, EnvironmentNotAbleError for what the host lacks or a machine
-        that is not free, and MachineryError for what failed: DamagedOriginError if another try comes of something else.
+        Raises UsageError for impossible settings, EnvironmentNotAbleError if the host lacks something or the machine is
+        not free, and MachineryError for a failure: DamagedOriginError if another attempt will use another origin.
         """
         if self._settings.target:
             opened = self._there(self._settings.target, key)
@@ -98,9 +98,9 @@ class Places:
             yield place
 
     def are_of_one(self, one: SystemKey, other: SystemKey) -> bool:
-        """Whether a place that has the one has the other too, and need not be made anew for it.
+        """Whether one place has both systems.
 
-        A machine that is there is made fit for one runtime at a time.
+        An existing machine is prepared for one runtime at a time.
         """
         return one.place == other.place and not self._settings.target
 
@@ -162,7 +162,7 @@ class Places:
                 yield place
 
     def need_same_files(self, brought: tuple[Brought | BroughtTree | KernelTree, ...]) -> None:
-        """Raise UsageError if a file is another one than when the run began: one run judges one build."""
+        """Raise UsageError if a file changed since the run began: one run judges one build."""
         for now in brought:
             if self._builds.get(str(now.path), now.sha256) != now.sha256:
                 raise _changed(str(now.path), now.option)
@@ -182,9 +182,9 @@ def image_login(settings: Settings) -> Login:
 
 
 def check_places(settings: Settings) -> dict[str, str]:
-    """Raise UsageError, before any place is opened, for what none of a run's places can be.
+    """Raise UsageError for settings that fit none of the run's places, before any is opened.
 
-    Returns the SHA-256 of each file that a person gave, by its path.
+    Returns the SHA-256 of each of the user's files, by path.
     """
     if settings.runtime_version is not None:
         one_oci_runtime(settings, option=settings.origins["runtime_version"])
@@ -208,10 +208,9 @@ def check_places(settings: Settings) -> dict[str, str]:
 
 
 def cri_socket(settings: Settings) -> str:
-    """Where a server of a person's own speaks CRI in booted machines; "" if the image's own is meant.
+    """The socket of the user's own CRI server in booted machines; "" for the image's server.
 
-    Raises UsageError for what is no path, for a server without a name, and for one that neither a profile nor an option
-    provides.
+    Raises UsageError for an invalid path, for a server without a name, and for one that no profile or option provides.
     """
     socket, where = settings.cri_socket, settings.origins["cri_socket"]
     plus = [one for one in settings.runtime if "+" in one and not one.startswith("docker+")]
@@ -269,7 +268,7 @@ def _beyond_images(settings: Settings, *prefixes: str) -> tuple[str, ...]:
 
 
 def _handlers(settings: Settings) -> dict[str, str]:
-    """The runtimes that are named by their handlers, with these."""
+    """The runtimes that are named by handlers, with the handlers."""
     return {one: one.removeprefix(BY_HANDLER) for one in settings.runtime if one.startswith(BY_HANDLER)}
 
 
@@ -298,14 +297,14 @@ def _check_image(path: Path, settings: Settings) -> dict[str, str]:
 
 
 def check_host(settings: Settings) -> None:
-    """Raise EnvironmentNotAbleError if this host has no room for one of a run's machines."""
+    """Raise EnvironmentNotAbleError if this host lacks memory for one of the run's machines."""
     if not settings.target:
         topology = load_topology(settings.topology)
         check_room(topology.name, topology.memory_bytes)
 
 
 def prepare_places(settings: Settings, *, progress: Progress) -> None:
-    """Find out whether this host can run a machine, and make the images that a run needs; that may take minutes."""
+    """Check that this host can run a machine, and build the images of a run; may take minutes."""
     if settings.target:
         return
     find_qemu()
@@ -323,12 +322,12 @@ def additions_for(settings: Settings) -> tuple[str, ...]:
 
 
 def boot_options(settings: Settings) -> BootOptions:
-    """What the settings say of a virtual machine, beside its profile and topology.
+    """The options of a virtual machine besides its profile and topology.
 
-    Raises UsageError for a file that could take the place of several OCI runtimes.
+    Raises UsageError for a file that could replace several OCI runtimes.
     """
     return BootOptions(
-        # Of containerd+runc and oci:runc it is runc that a file takes the place of.
+        # For containerd+runc and oci:runc the file replaces runc.
         runtime_files=tuple(
             AskedProgram(name=one.name, path=one.path, option=one.option) for one in named_runtime_files(settings)
         ),

@@ -1,6 +1,6 @@
-"""How many places of a run there is room for at a time.
+"""How many machines of a run fit on this host at a time.
 
-Where this host's cache is, for what is kept there that is no machine's.
+Also the path of this host's cache.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ __all__ = ["RunCapacity", "cache_root", "room_for"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCapacity:
-    """most: as many as fit on this host; best: as many as are fastest."""
+    """most: the number that fits on this host; best: the number that is fastest."""
 
     most: Capacity
     best: Capacity
 
 
 def room_for(settings: Settings) -> RunCapacity:
-    """The room for this run's machines. Raises MemqosError for settings that name no machine."""
+    """The room for this run's machines. Raises MemqosError for settings without a machine."""
     if settings.target:
         one = Capacity(machines=1, reason=f"{settings.origins['target']} names one machine")
         return RunCapacity(most=one, best=one)
@@ -47,7 +47,7 @@ def room_for(settings: Settings) -> RunCapacity:
 
 
 def is_emulated(settings: Settings, cache: Cache) -> bool:
-    """Whether machines run under software emulation; so it is taken to be while there is no image to try KVM with."""
+    """Whether machines run under software emulation; True until an image exists to try KVM with."""
     if kvm_device_obstacle():
         return True
     images = [image for image in list_images(cache) if image.profile in settings.profile]
@@ -57,5 +57,5 @@ def is_emulated(settings: Settings, cache: Cache) -> bool:
 
 
 def cache_root() -> Path:
-    """The cache's folder, as the environment chooses it; it need not be there."""
+    """The cache's folder, by environment variables; it may not exist."""
     return default_cache(os.environ).root

@@ -1,4 +1,4 @@
-"""The place that is a virtual machine of a profile: booted or restored for the loan, and removed after it."""
+"""The place for a virtual machine of a profile: booted or restored when opened, and removed at the end."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ __all__ = ["VmPlace", "opened_vm"]
 FACTS_SECONDS = 60.0
 
 SERVER_SECONDS = 120.0
-"""How long a server of a person's own may take to say what it has, and to take images."""
+"""Seconds for the user's own CRI server to report its runtimes, and to accept images."""
 
 DOCKER = "docker"
-"""The addition to a profile that has the Docker Engine (vm/additions), and a unit of it for each cgroup driver."""
+"""The addition to a profile with the Docker Engine (vm/additions), and its unit for each cgroup driver."""
 
 GVISOR = "runsc"
-"""The one that has gVisor's runsc: by its name, which is the program's too."""
+"""The addition with gVisor's runsc; the same name as the program."""
 
 
 class VmPlace:
-    """A machine of ours as a place; see the port. Made by `opened_vm`."""
+    """A virtual machine as a place; see the port. Made by `opened_vm`."""
 
     def __init__(
         self,
@@ -91,12 +91,12 @@ class VmPlace:
 
     @property
     def facts(self) -> TargetFacts:
-        """What the guest has."""
+        """The guest's facts."""
         return self._facts
 
     @property
     def sampler(self) -> Sampler:
-        """memwatch, which the image has."""
+        """The memwatch of the image."""
         return GuestSampler(self.target, self._facts.hierarchy)
 
     @property
@@ -111,7 +111,7 @@ class VmPlace:
         return {offer.name: offer for offer in (*offers, *map(self._with_brought, self._served.values()))}
 
     def _with_brought(self, offer: OfferedRuntime) -> OfferedRuntime:
-        """With what a person put in the place of the image's program, if it is that."""
+        """The OCI runtime, or the user's file that replaces it."""
         brought = self._machine.contents.brought
         return dataclasses.replace(offer, oci=self._program(offer.oci.name)) if offer.oci.name in brought else offer
 
@@ -153,9 +153,9 @@ class VmPlace:
     def connect(
         self, runtime: str, driver: CgroupDriver, *, record: RequestRecorder, deadline: Deadline
     ) -> contextlib.AbstractContextManager[Runtime]:
-        """Speak to a daemon with this OCI runtime below it, or to the OCI runtime itself.
+        """Connect to a daemon with this OCI runtime, or to the OCI runtime itself.
 
-        Docker starts when a test first requests it under a driver, and not before.
+        Docker starts with the first test under a driver.
         """
         offer = offered(self, runtime, driver)
         if offer.docker_sockets:
@@ -165,7 +165,7 @@ class VmPlace:
 
     @property
     def is_disposable(self) -> bool:
-        """It is: nothing of it outlives the loan."""
+        """True: it is deleted at the end."""
         return True
 
     def check_alive(self) -> None:
@@ -178,18 +178,18 @@ class VmPlace:
 
     @property
     def condition(self) -> PlaceState:
-        """As the machine's state has it."""
+        """The machine's state."""
         return {MachineState.READY: PlaceState.SOUND, MachineState.DIRTY: PlaceState.SPOILT}.get(
             self._machine.state, PlaceState.BROKEN
         )
 
     @property
     def spoilt(self) -> str:
-        """What was left behind in the guest."""
+        """The first change that was left in the guest."""
         return self._machine.dirty
 
     def spoil(self, reason: str) -> None:
-        """The machine is dirty from now on."""
+        """Mark the machine as dirty."""
         if self.condition.is_usable:
             self._machine.mark_dirty(reason)
 
@@ -205,11 +205,11 @@ class VmPlace:
 
     @property
     def evidence(self) -> Sources:
-        """What the guest says of itself, and its console."""
+        """The guest's logs and its console."""
         return Sources(commands=MACHINE_LOGS, files=(self._machine.console.path,))
 
     def keep(self) -> KeptPlace:
-        """Leave it running; only one that was opened as keepable."""
+        """Leave it running; MachineryError unless it was opened as keepable."""
         kept = keep(self._machine)
         return KeptPlace(
             name=kept.name,
@@ -221,7 +221,7 @@ class VmPlace:
 
     @property
     def provenance(self) -> Mapping[str, object]:
-        """What was put into it, what it was made of, and how long that took."""
+        """The files added to it, its image or checkpoint, and the durations."""
         image = self._machine.image
         return {**self._machine.provenance, "image_manifest": image.manifest if image else {}}
 

@@ -1,1 +1,1 @@
-"""The port "a machine that can be reached" and its adapters."""
+"""Targets: the port for running commands and reading files on a machine, and its adapters."""

@@ -1,7 +1,7 @@
-"""A target attended by agents: programs that are kept running over there, read files, and run commands.
+"""A target with agents: processes that stay on the machine, read and write files, and run commands.
 
-A command over ssh starts a shell here and there before its own program, and reading the files of a cgroup with one
-takes a tenth of a second under emulation. An agent takes a hundredth, and less of the machine that is under test.
+A command over ssh starts a shell on both sides before its own program, so that reading the files of a cgroup takes a
+tenth of a second under emulation. An agent takes a hundredth, and loads the machine under test less.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _MISSING = (errno.ENOENT, errno.ENOTDIR)
 _ENDS_SECONDS = 1.0
 
 _LONG = 1 << 18
-"""Bytes of standard input from which on a command is not worth a journey through JSON."""
+"""Commands with more standard input than this, in bytes, do not go through an agent's JSON."""
 
 T = TypeVar("T")
 
 
 class AttendedTarget:
-    """Another target, whose files are read and whose commands are run by agents; see `attended`.
+    """A wrapper of another target whose files and commands go through agents; see `attended`.
 
-    Each thread that asks at the same time has one of its own. Where none comes, the other target does all of it. After
-    one that ended by itself no other one is called; what it was to read is then read by the other target, and what it
-    was to run may have been done in part, which is an error.
+    Each concurrent thread has its own agent. Without an agent the inner target does everything. After an agent ended
+    unexpectedly no further agent is started: the inner target repeats a read, while a command may have run in part, so
+    it is an error.
     """
 
     def __init__(self, target: Target) -> None:
@@ -53,7 +53,7 @@ class AttendedTarget:
         return self._target.address
 
     def run(self, argv: Sequence[str], *, deadline: Deadline, stdin: bytes = b"") -> CommandResult:
-        """See the port. One request to the agent (`Program.once`) goes to one that is there."""
+        """See the port. A command that is a single agent request (`Program.once`) goes to a running agent."""
         began = deadline.clock.now()
 
         def run(agent: AgentProcess) -> tuple[int, bytes, bytes]:
@@ -72,14 +72,14 @@ class AttendedTarget:
         return CommandResult(argv=tuple(argv), status=status, stdout=stdout, stderr=stderr, seconds=seconds)
 
     def read(self, path: str, *, deadline: Deadline) -> bytes | None:
-        """See the port; the other target reports what is wrong with a file."""
+        """See the port; the inner target reports errors about files."""
         seen = (self.read_many([path], deadline=deadline) or {}).get(path)
         if seen in _MISSING:
             return None
         return seen if isinstance(seen, bytes) else self._target.read(path, deadline=deadline)
 
     def read_many(self, paths: Sequence[str], *, deadline: Deadline) -> Mapping[str, bytes | int] | None:
-        """By path a file's bytes, or the errno with which it could not be read; None if there is no agent."""
+        """By path, a file's bytes or the errno of the read; None without an agent."""
         with contextlib.suppress(LostError):
             answer = self._answer({"read": list(paths)}, deadline)
             if answer is not None:
@@ -91,7 +91,7 @@ class AttendedTarget:
         self._target.write(path, data, deadline=deadline, mode=mode)
 
     def write_many(self, paths: Sequence[str], data: bytes, *, deadline: Deadline) -> Mapping[str, int] | None:
-        """By path 0, or the errno with which it could not be written; None if there is no agent."""
+        """By path, 0 or the errno of the write; None without an agent."""
         with contextlib.suppress(LostError):
             return self._answer({"write": list(paths), "text": data.decode("latin-1")}, deadline)
         return None
@@ -113,14 +113,14 @@ class AttendedTarget:
         return self._target.forward(remote_socket)
 
     def dismiss(self) -> None:
-        """End the agents; the target can be used further, without them."""
+        """End the agents; the target stays usable without them."""
         with self._lock:
             free, self._free, self._is_given_up = self._free, [], True
         for agent in free:
             agent.end()
 
     def _answer(self, request: Mapping[str, object], deadline: Deadline) -> AgentReply | None:
-        """The agent's answer; None without an agent. LostError if it does not answer."""
+        """An agent's answer; None without an agent. LostError if it does not answer."""
         return self._asked(lambda agent: agent.ask(request, deadline), deadline)
 
     def _asked(self, ask: Callable[[AgentProcess], T], deadline: Deadline) -> T | None:
@@ -137,7 +137,7 @@ class AttendedTarget:
         return answer
 
     def _taken(self, deadline: Deadline) -> AgentProcess | None:
-        """One that is free, or has come; None if none comes."""
+        """A free or new agent; None if none can be started."""
         with self._lock:
             if self._is_given_up:
                 return None
@@ -151,17 +151,17 @@ class AttendedTarget:
         return agent
 
     def _answered(self, agent: AgentProcess, ask: Callable[[AgentProcess], T], deadline: Deadline) -> T:
-        """What this one gives; whatever happens instead ends it."""
+        """The agent's result; any exception ends the agent."""
         try:
             return ask(agent)
         except BaseException as error:
-            # One that is lost because the time was up says nothing of others.
+            # A timeout of one agent says nothing about the others.
             self._is_given_up |= isinstance(error, LostError) and not deadline.expired
             agent.end()
             raise
 
     def _unfinished(self, argv: Sequence[str], deadline: Deadline) -> TargetError | DeadlineError:
-        """What became of a command; a connection that was lost the other target says in better words."""
+        """A command's result; after a lost connection the inner target gives the clearer error."""
         words = shlex.join(argv)
         with contextlib.suppress(DeadlineError):
             self._target.run(["true"], deadline=Deadline.after(_ENDS_SECONDS) if deadline.expired else deadline)
@@ -178,7 +178,7 @@ class AttendedTarget:
 
 @contextlib.contextmanager
 def attended(target: Target) -> Iterator[AttendedTarget]:
-    """This target with agents, which come when they are first needed, and go when the context ends."""
+    """This target with agents, started on first use and ended with the context."""
     found = AttendedTarget(target)
     try:
         yield found

@@ -1,10 +1,9 @@
-"""The port "a machine that can be reached": run, read, write, list, and the contract every adapter keeps.
+"""The target port: run commands and read, write and list files on a machine.
 
-A target knows nothing of cgroups or containers; it moves bytes and runs commands.
+A target knows nothing about cgroups or containers.
 
-What a connection asks of the owner of the machine: to start its process, and why something failed.
-
-What the programs of a machine say that they are.
+Also here: the callbacks to the machine's owner (starting a connection's process, diagnosing a failure), and version
+numbers in the output of programs.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """What a command did: kept whole, so that it can be shown when it was not expected."""
+    """The result of a command, kept whole for error messages."""
 
     argv: tuple[str, ...]
     status: int
@@ -45,7 +44,7 @@ class CommandResult:
 
     @property
     def text(self) -> str:
-        """Standard output as text; bytes that are not UTF-8 are shown as escapes."""
+        """Standard output as text; bytes that are not UTF-8 become escapes."""
         return self.stdout.decode("utf-8", "backslashreplace")
 
     @property
@@ -56,7 +55,7 @@ class CommandResult:
 
 @runtime_checkable
 class Target(Protocol):
-    """A machine that can be reached. Every method raises TargetError when the machine cannot be."""
+    """A machine. Every method raises TargetError if the machine cannot be reached."""
 
     @property
     def address(self) -> str:
@@ -64,7 +63,7 @@ class Target(Protocol):
         ...
 
     def run(self, argv: Sequence[str], *, deadline: Deadline, stdin: bytes = b"") -> CommandResult:
-        """Run one command, given as a list and never as a shell string, as root; a non-zero status is a result."""
+        """Run one command, a list of words without a shell, as root; a non-zero status is a result."""
         ...
 
     def read(self, path: str, *, deadline: Deadline) -> bytes | None:
@@ -72,9 +71,9 @@ class Target(Protocol):
         ...
 
     def write(self, path: str, data: bytes, *, deadline: Deadline, mode: int | None = None) -> None:
-        """Put these bytes into a file in a single system call, as control files need it; a refusal raises TargetError.
+        """Put these bytes into a file in one system call, as control files require; a refusal raises TargetError.
 
-        mode: permission bits for a regular file that is made or replaced; None leaves them as they are.
+        mode: permission bits of a new or replaced regular file; None keeps them.
         """
         ...
 
@@ -83,35 +82,35 @@ class Target(Protocol):
         ...
 
     def open(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
-        """A program over there with pipes for its standard input and output, unbuffered; it ends with its input.
+        """Start a program on the machine with unbuffered pipes for standard input and output; it ends with its input.
 
-        A missing program ends at once, with a nonzero status. The caller ends it.
+        A missing program ends at once with a nonzero status. The caller ends the program.
         """
         ...
 
     def forward(self, remote_socket: str) -> contextlib.AbstractContextManager[Path]:
-        """A local UNIX socket that leads to this UNIX socket of the target, for as long as the context lives."""
+        """Forward a local UNIX socket to this UNIX socket of the target until the context ends."""
         ...
 
 
 @runtime_checkable
 class ManyAtOnce(Protocol):
-    """A target that reads and writes many files at once without starting a program for it."""
+    """A target that reads and writes many files at once without starting a program."""
 
     def read_many(self, paths: Sequence[str], *, deadline: Deadline) -> Mapping[str, bytes | int] | None:
-        """By path a file's bytes, or the errno with which it could not be read; None if it cannot do that now."""
+        """By path, a file's bytes or the errno of the read; None if this is not possible now."""
         ...
 
     def write_many(self, paths: Sequence[str], data: bytes, *, deadline: Deadline) -> Mapping[str, int] | None:
-        """Put these bytes into each of these files that are there, in a single system call.
+        """Write these bytes to each of these existing files, each with one write(2).
 
-        By path 0, or the errno with which it could not be written; None if it cannot do that now, or did it in part.
+        By path, 0 or the errno of the write; None if this is not possible now or happened only in part.
         """
         ...
 
 
 def checked(result: CommandResult, *, where: str) -> CommandResult:
-    """The result itself, or a TargetError if the command's status is not zero."""
+    """The result; TargetError if the command's status is not zero."""
     if result.status == 0:
         return result
     tail = result.error_text.strip() or result.text.strip()
@@ -124,7 +123,7 @@ def checked(result: CommandResult, *, where: str) -> CommandResult:
 
 @contextlib.contextmanager
 def same_socket(path: str) -> Iterator[Path]:
-    """A forward that needs no forwarding, for targets that are this very host."""
+    """The socket itself, for targets on this host."""
     yield Path(path)
 
 
@@ -132,31 +131,31 @@ class Starter(Protocol):
     """Starts the master connection's process; the owner of the machine's processes provides this."""
 
     def __call__(self, argv: Sequence[str | Path], *, output: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
-        """The started process, without standard input, both its streams going to `output`."""
+        """Start the process without standard input, with both output streams in `output`."""
         ...
 
 
 class Diagnosis(Protocol):
-    """Whoever owns the machine may know better why something failed."""
+    """The machine's owner, which may know the cause of a failure."""
 
     def __call__(self, doing: str, *, lost: bool) -> MachineryError | None:
         """The better error ("the kernel panicked"), or None.
 
-        doing: what was being done. lost: the connection is gone; otherwise something only took too long.
+        doing: the failed action. lost: whether the connection is gone; otherwise the action took too long.
         """
         ...
 
 
 def no_diagnosis(doing: str, *, lost: bool) -> MachineryError | None:  # noqa: ARG001 - the port's signature
-    """A machine of another owner: nothing more is known."""
+    """For a machine of another owner: no better error."""
     return None
 
 
 VERSION = re.compile(r"(?:v|release-)?\d{1,9}\.\d[\w.+~:-]{0,60}|\d{1,5}", re.ASCII)
-"""What a version looks like; the hash of a commit, which may begin with a digit too, is none."""
+"""The form of a version; a commit hash, which may also begin with a digit, does not match."""
 
 
 def version_in(text: str) -> str | None:
-    """The version in a program's first line: the first word that begins like 1.2, or is a number; None without one."""
+    """The version in a program's first line: the first word that starts like 1.2 or is a number; None without one."""
     words = text.partition("\n")[0].split()
     return next((word for word in words if VERSION.fullmatch(word)), None)

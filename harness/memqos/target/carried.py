@@ -1,7 +1,7 @@
-"""A target that is reached by a program of this host which carries commands over: ssh, docker exec, kubectl exec.
+"""A target reached through a program on this host that runs commands there: ssh, docker exec, kubectl exec.
 
-testinfra's connections run a command and give what it said. What they cannot pass is input, a deadline and a program
-that one talks to, so the command lines are built here.
+testinfra's connections run a command and return its output, but support no input, deadline or interactive program. So
+memqos builds the command lines itself.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from memqos.target.base import CommandResult, Diagnosis, no_diagnosis
 __all__ = ["CarriedTarget"]
 
 NOT_THERE = 44
-"""The status by which our remote scripts tell "there is no such file" from other obstacles."""
+"""The exit status of our remote scripts for a missing file."""
 
 READ = f'[ -e "$1" ] || exit {NOT_THERE}; cat -- "$1" && exit; [ -e "$1" ] || exit {NOT_THERE}; exit 1'
-"""The second look is for a control group that was removed in between."""
+"""The second test is for a cgroup that was removed in between."""
 
 LIST = f'[ -d "$1" ] || exit {NOT_THERE}; find "$1/" -mindepth 1 -maxdepth 1 -printf "%f\\0"'
 
 WRITE = 'dd of="$1" bs="$2" count=1 iflag=fullblock status=none'
-"""dd collects the whole input, then makes one write(2)."""
+"""dd reads the whole input, then makes one write(2)."""
 
 WRITE_EMPTY = ': >"$1"'
 
 REPLACE = (
     'dd of="$1.memqos" bs="$2" count=1 iflag=fullblock status=none && chmod "$3" "$1.memqos" && mv "$1.memqos" "$1"'
 )
-"""Another file in the old one's place: a program that is running can be replaced, but not written to."""
+"""Replaces the file by rename: a running program's file can be replaced but not written to."""
 
 
 class CarriedTarget:
-    """Commands, files and programs of a machine, all through command lines of this host.
+    """Commands, files and programs of a machine, all through command lines on this host.
 
-    address: the URL that names the target in reports. diagnose: asked when a command takes too long or is not carried.
+    address: the URL that names the target in reports. diagnose: called after a timeout or a lost connection.
     """
 
     def __init__(self, *, address: str, diagnose: Diagnosis = no_diagnosis) -> None:
@@ -46,11 +46,11 @@ class CarriedTarget:
         self._diagnose = diagnose
 
     def _line(self, argv: Sequence[str]) -> list[str]:
-        """The command line of this host that runs this over there, with this side's input and output."""
+        """The command line on this host that runs this command on the target, connected to its input and output."""
         raise NotImplementedError
 
     def _require_carried(self, doing: str, result: CommandResult) -> None:
-        """Raise TargetError if this is no result of the command's, but of what should have carried it."""
+        """Raise TargetError if this result comes from the connecting program instead of the command."""
         raise NotImplementedError
 
     @property
@@ -61,8 +61,8 @@ class CarriedTarget:
     def run(self, argv: Sequence[str], *, deadline: Deadline, stdin: bytes = b"") -> CommandResult:
         """Run one command; see the port.
 
-        Raises DeadlineError if it does not end in time (what it started over there may go on), and TargetError, or
-        what the machine's owner knows to say, if the connection is lost.
+        Raises DeadlineError if it does not end in time (it may continue on the target), and TargetError, or the error
+        of the machine's owner, if the connection is lost.
         """
         doing = f"running '{shlex.join(argv)[:200]}'"
         try:
@@ -94,18 +94,18 @@ class CarriedTarget:
         )
 
     def open(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
-        """A program over there with pipes for its standard input and output; it ends with its input, or when killed."""
+        """Start a program on the target with pipes; it ends with its input, or when killed."""
         return self._started(self._line(argv), stderr=subprocess.DEVNULL)
 
     def _started(self, line: Sequence[str], *, stderr: int) -> subprocess.Popen[bytes]:
-        """In a group of its own: Ctrl-C at the terminal is for memqos, which may still need the machine."""
+        """Start in a separate process group: Ctrl-C must reach only memqos, which may still need the machine."""
         try:
             return subprocess.Popen(
                 line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, bufsize=0, process_group=0
             )
         except FileNotFoundError as error:
             raise MissingProgramError(
-                f"the program '{line[0]}' is not installed, and {self._address} is reached by it.",
+                f"the program '{line[0]}' is not installed, but {self._address} needs it.",
                 data={"program": line[0]},
             ) from error
 
@@ -115,7 +115,7 @@ class CarriedTarget:
         return None if result.status == NOT_THERE else self._checked(result, f"reading {path}").stdout
 
     def write(self, path: str, data: bytes, *, deadline: Deadline, mode: int | None = None) -> None:
-        """One call of the kernel's write carries all of it; with a mode, put a new file in the old one's place.
+        """One system call writes all bytes; with a mode, replace the file by a new one.
 
         A write of no bytes truncates a regular file and does nothing to a control file.
         """

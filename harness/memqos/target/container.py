@@ -1,6 +1,6 @@
-"""A target that is a container: a node of kind here (docker exec), or one of a cluster's pods (kubectl exec).
+"""A target that is a container: a kind node on this host (docker exec), or a pod of a cluster (kubectl exec).
 
-A UNIX socket of a target that has no forwarding of its own: each connection is carried by a program over there.
+Without native socket forwarding, a program in the container carries each connection to a UNIX socket there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ while data := there.recv(65536):
 """
 
 _CARRY = ("sh", "-c", 'command -v socat >/dev/null && exec socat - "UNIX-CONNECT:$1"; exec python3 -c "$2" "$1"', "sh")
-"""Carries its input and output to a socket and back, with what a node has for that."""
+"""Connects its input and output with a socket, by socat or python3, whichever the node has."""
 
 
 class _Opens(Protocol):
@@ -48,7 +48,7 @@ class _Opens(Protocol):
 
 @contextlib.contextmanager
 def bridged(target: _Opens, remote_socket: str, local: Path) -> Iterator[None]:
-    """Listen on a local socket that is made, and lead each connection to the target's; both end with the context."""
+    """Listen on a new local socket and forward each connection to the target's socket until the context ends."""
     programs: list[subprocess.Popen[bytes]] = []
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(local))
@@ -77,7 +77,7 @@ def bridged(target: _Opens, remote_socket: str, local: Path) -> Iterator[None]:
 
 
 def _join(connection: socket.socket, program: subprocess.Popen[bytes]) -> None:
-    """Carry both ways, each in a thread of its own, until either side ends."""
+    """Copy both directions, each in its own thread, until either side ends."""
     assert program.stdin is not None  # noqa: S101 - the port promises both
     assert program.stdout is not None  # noqa: S101
     there, back = program.stdin, program.stdout
@@ -97,11 +97,11 @@ def _join(connection: socket.socket, program: subprocess.Popen[bytes]) -> None:
 
 
 TROUBLES = ("Error response from daemon", "Error: No such container", "Error from server", "error: ", "Unable to")
-"""How docker and kubectl begin what they say of themselves; their status for it is one that commands have too."""
+"""Prefixes of docker's and kubectl's own errors; their exit status for these can also be a command's."""
 
 
 class ContainerTarget(CarriedTarget):
-    """words: the command line up to the command that is run inside. folder: private; receives forwarded sockets."""
+    """words: the command line up to the command to run inside. folder: a private folder for forwarded sockets."""
 
     def __init__(self, words: Sequence[str], *, address: str, folder: Path) -> None:
         super().__init__(address=address)
@@ -125,7 +125,7 @@ class ContainerTarget(CarriedTarget):
 
     @contextlib.contextmanager
     def forward(self, remote_socket: str) -> Iterator[Path]:
-        """A local UNIX socket; each connection to it is carried by a program inside."""
+        """Forward a local UNIX socket; a program inside the container carries each connection."""
         local = self._folder / f"bridge{next(self._numbers)}.sock"
         with bridged(self, remote_socket, local):
             yield local

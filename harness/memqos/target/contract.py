@@ -22,7 +22,7 @@ _ODD_WORDS = ("", " ", "a b", "'", '"', "$HOME", "`id`", "\\", "*", ";", "&&", "
 
 
 def check_target_contract(factory: Callable[[], AbstractContextManager[Target]], *, folder: str) -> None:
-    """Hold an adapter to what the port promises; AssertionError says which promise it breaks.
+    """Check an adapter against the port's promises; AssertionError names the broken one.
 
     factory: opens the target. folder: an absolute path of an existing folder on it, empty but for a file "keep",
     in which files may be made; they are not removed.

@@ -1,6 +1,6 @@
-"""A target in memory, for developing suites and for tests: files in a dictionary, commands that are scripted.
+"""A target in memory, for developing suites and for tests: files in a dictionary, and scripted commands.
 
-It keeps the port's contract (see `contract`), and it is no machine: what is observed on it is no conformance result.
+It keeps the port's contract (see `contract`) but is not a machine: observations on it are not conformance results.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ FakeAnswer = tuple[int, bytes, bytes]
 """A command's status, standard output and standard error."""
 
 Handler = Callable[[Sequence[str], bytes, Deadline], FakeAnswer]
-"""What a scripted command does: given its arguments, its standard input and the deadline."""
+"""A script of a command, called with arguments, standard input and deadline."""
 
 
 class RefusedError(Exception):
-    """A file that cannot be read, written or listed, with the reason; a fake's own, never seen outside."""
+    """Why a file cannot be read, written or listed; internal to the fake."""
 
 
 class FakeFiles(Protocol):
-    """A part of the file system that behaves, such as a cgroup tree; paths are absolute."""
+    """A part of the file system with its own behaviour, such as a cgroup tree; paths are absolute."""
 
     def read(self, path: str) -> bytes | None:
-        """A file's bytes, None if it is not there; RefusedError for other obstacles."""
+        """A file's bytes, None if it does not exist; RefusedError for other errors."""
         ...
 
     def write(self, path: str, data: bytes) -> None:
-        """Put these bytes there at once; RefusedError if they are not accepted."""
+        """Write these bytes with one call; RefusedError if they are not accepted."""
         ...
 
     def list(self, path: str) -> tuple[str, ...] | None:
-        """The names in a folder, None if it is not there."""
+        """The names in a folder, None if it does not exist."""
         ...
 
 
 class _Dictionary:
-    """Plain files: what was written is what is read, and a folder is there while something is in it."""
+    """Plain files; a folder exists while it contains something."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self.files = dict(files)
@@ -58,7 +58,7 @@ class _Dictionary:
         return self.files.get(path)
 
     def write(self, path: str, data: bytes) -> None:
-        """Make or replace a file; RefusedError for a folder, or where its own is not there."""
+        """Make or replace a file; RefusedError for a folder and for a missing parent folder."""
         folder = posixpath.dirname(path)
         if path not in self.files and self.list(folder) is None:
             raise RefusedError("No such file or directory")
@@ -67,7 +67,7 @@ class _Dictionary:
         self.files[path] = data
 
     def list(self, path: str) -> tuple[str, ...] | None:
-        """The names in a folder, sorted; None if nothing is in it."""
+        """The names in a folder, sorted; None for an empty one."""
         prefix = path.rstrip("/") + "/"
         inside = {name.removeprefix(prefix).split("/")[0] for name in self.files if name.startswith(prefix)}
         return tuple(sorted(inside)) if inside else None
@@ -76,9 +76,9 @@ class _Dictionary:
 class FakeTarget:
     """A target in memory.
 
-    files: absolute path to content. commands: the beginning of an argument list to what it does; the longest that
-    fits is taken. A few programs that contracts and waits use are there anyway: cat, printf, false, true and sleep.
-    mounts: folder to what stands in for the file system from there down.
+    files: absolute path to content. commands: the beginning of an argument list to its script; the longest match
+    counts. A few programs that contracts and waits use always exist: cat, printf, false, true and sleep. mounts: folder
+    to the tree below it.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class FakeTarget:
         return self._address
 
     def on(self, argv: tuple[str, ...], handler: Handler) -> None:
-        """Script a command: every argument list that begins like this one."""
+        """Script every command whose argument list begins like this one."""
         self._commands[argv] = handler
 
     def lose(self, error: MachineryError) -> None:
@@ -110,7 +110,7 @@ class FakeTarget:
         self._lost = error
 
     def script(self, argv: tuple[str, ...]) -> Handler:
-        """The script of exactly this beginning, for one that takes its place; KeyError if it has none."""
+        """The script of exactly this beginning, to wrap it; KeyError without one."""
         return self._commands[argv]
 
     def put(self, path: str, content: bytes) -> None:
@@ -135,7 +135,7 @@ class FakeTarget:
         return tuple(sorted(self._plain.files))
 
     def run(self, argv: Sequence[str], *, deadline: Deadline, stdin: bytes = b"") -> CommandResult:
-        """Do what the command's script says; a command without one has status 127, as a shell would say."""
+        """Run the command's script; a command without one has status 127, as in a shell."""
         self._check_connected()
         words = tuple(argv)
         self.ran.append(words)
@@ -158,7 +158,7 @@ class FakeTarget:
         deadline: Deadline,  # noqa: ARG002 - nothing takes time here
         mode: int | None = None,  # noqa: ARG002 - a fake has no permissions
     ) -> None:
-        """Put these bytes into a file; the folder must be there."""
+        """Write these bytes to a file; its folder must exist."""
         with self._translated(f"writing {path}"):
             self._files(path).write(path, data)
 
@@ -168,7 +168,7 @@ class FakeTarget:
             return self._files(path).list(path)
 
     def open(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
-        """Only cat can be talked to here; anything else ends at once, as a program that is not there."""
+        """Start `cat`; any other program ends at once, like a missing one."""
         self._check_connected()
         words = ["cat"] if tuple(argv) == ("cat",) else ["sh", "-c", "exit 127"]
         return subprocess.Popen(
@@ -176,7 +176,7 @@ class FakeTarget:
         )
 
     def forward(self, remote_socket: str) -> contextlib.AbstractContextManager[Path]:
-        """The path itself: what listens there, if anything does, is on this host."""
+        """The path itself: the socket, if any, is on this host."""
         self._check_connected()
         return same_socket(remote_socket)
 
@@ -204,7 +204,7 @@ class FakeTarget:
 
 
 def _printf(argv: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:
-    """Each word on its own line: of printf's formats only this one is needed."""
+    """Each word on its own line: the only printf format that is needed."""
     return 0, b"".join(word.encode() + b"\n" for word in argv[2:]), b""
 
 

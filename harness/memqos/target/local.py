@@ -1,4 +1,4 @@
-"""This very host as a target. Commands and files are used with the rights of the process that asks."""
+"""This host as a target, with the rights of the memqos process."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["LocalTarget"]
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
-"""The shell's statuses for a program that is not there, and for one that cannot be executed."""
+"""The shell's exit statuses for a missing program, and for one that cannot be executed."""
 
 
 class LocalTarget:
-    """The host that memqos runs on. Control groups need root; what is refused comes back as TargetError."""
+    """The host that memqos runs on. Cgroups need root; a refusal is a TargetError."""
 
     @property
     def address(self) -> str:
@@ -30,7 +30,7 @@ class LocalTarget:
         return "local://"
 
     def run(self, argv: Sequence[str], *, deadline: Deadline, stdin: bytes = b"") -> CommandResult:
-        """Run one command in a session of its own; all of it is killed if the deadline passes."""
+        """Run one command in its own session; the whole session is killed if the deadline passes."""
         started = deadline.clock.now()
         try:
             process = subprocess.Popen(
@@ -57,7 +57,7 @@ class LocalTarget:
                     data={"condition": f"'{shlex.join(argv)}' ends", "last": "running", "elapsed": deadline.elapsed},
                 ) from None
             finally:
-                # Not asked whether it has ended: until then no other process gets its number or its session.
+                # Do not reap it before the kill: until then no other process gets its PID or session.
                 if process.returncode is None:
                     os.killpg(process.pid, 9)
         seconds = deadline.clock.now() - started
@@ -70,13 +70,13 @@ class LocalTarget:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            # A control file of a group that was removed after it was opened answers ENODEV.
+            # Reading a control file of a cgroup that was removed after the open fails with ENODEV.
             if not Path(path).exists():
                 return None
             raise self._refused("reading", path, error) from error
 
     def write(self, path: str, data: bytes, *, deadline: Deadline, mode: int | None = None) -> None:  # noqa: ARG002 - the port's signature
-        """One call of the kernel's write carries all of it; with a mode, put a new file in the old one's place."""
+        """One system call writes all bytes; with a mode, replace the file by a new one."""
         try:
             if mode is not None:
                 _replace(Path(path), data, mode)
@@ -95,7 +95,7 @@ class LocalTarget:
             raise self._refused("listing", path, error) from error
 
     def open(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
-        """A program with pipes, in a group of its own: a Ctrl-C at the terminal is not for it."""
+        """Start a program with pipes in its own process group, so that Ctrl-C does not reach it."""
         return subprocess.Popen(
             ["sh", "-c", 'exec "$@"', "sh", *argv],
             stdin=subprocess.PIPE,

@@ -1,7 +1,7 @@
-"""From a URL to a target: ssh://, local://, docker:// and kubectl://, as testinfra's connections are written.
+"""Opens the target of a URL: ssh://, local://, docker:// and kubectl://, in testinfra's notation.
 
-testinfra says what a URL means; see "Connection backends" in its documentation for the parameters behind the question
-mark: ssh_config, ssh_identity_file, namespace, container, kubeconfig, context.
+See "Connection backends" in testinfra's documentation for the query parameters: ssh_config, ssh_identity_file,
+namespace, container, kubeconfig, context.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ PARAMETERS = {
     "local": (),
     "ssh": ("ssh_config", "ssh_identity_file", "sudo"),
 }
-"""What can stand behind the question mark, by the kind of connection; the rest of testinfra's means nothing here."""
+"""The supported query parameters by kind of connection; testinfra's other ones have no meaning here."""
 
 NAME = r"[\w.][\w.-]*"
 MACHINE = rf"({NAME}@)?({NAME}|\[[0-9A-Fa-f:.]+\])(:[1-9]\d{{0,4}})?"
 CONTAINER = rf"({NAME}@)?{NAME}"
-"""A name that began with a hyphen would be an option of ssh's."""
+"""A name must not begin with a hyphen, which would make it an option of ssh."""
 
 FORMS = {
     "docker": "docker://NAME",
@@ -46,7 +46,7 @@ FORMS = {
 
 
 def check_url(url: str, *, where: str) -> None:
-    """Raise UsageError, naming the option, for a URL of no machine, or with parts that memqos does not read."""
+    """Raise UsageError, naming the option, for an invalid URL or one with unsupported parts."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in PARAMETERS:
         raise UnknownNameError.of("connection", scheme or url, [f"{name}://" for name in PARAMETERS], where=where)
@@ -80,10 +80,10 @@ def check_url(url: str, *, where: str) -> None:
 def opened_target(
     url: str, *, start: Starter, folder: Path, deadline: Deadline, diagnose: Diagnosis = no_diagnosis
 ) -> Iterator[Target]:
-    """The target that a URL means, for as long as the context lives; it never prompts.
+    """Open the target of a URL until the context ends; never prompts.
 
-    start, folder, diagnose: as in `open_ssh`. Raises UsageError for what is no such URL, TargetError if there is no way
-    to the machine.
+    start, folder, diagnose: as in `open_ssh`. Raises UsageError for an invalid URL, TargetError if the machine cannot
+    be reached.
     """
     check_url(url, where=url)
     backend = testinfra.get_host(url).backend
@@ -122,7 +122,7 @@ def _ssh_options(backend: Any) -> list[str]:
 
 
 def _words(kind: str, backend: Any) -> list[str]:
-    """The command line that leads into a container."""
+    """The command line up to the command in a container."""
     if kind == "docker":
         return ["docker", "exec", "-i", *(["-u", backend.user] if backend.user else []), backend.name]
     named = {"--kubeconfig": backend.kubeconfig, "--context": backend.context, "-n": backend.namespace}

@@ -1,4 +1,4 @@
-"""A target that is only looked at: whatever would write a file on it is refused before it is tried."""
+"""A read-only wrapper of a target: refuses every write before it reaches the machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ReadOnlyTarget"]
 
 
 class ReadOnlyTarget:
-    """A target without writing. The caller chooses the commands, and starts none that changes anything."""
+    """A target without writes. The caller must not run commands that change anything."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -46,5 +46,5 @@ class ReadOnlyTarget:
         return self._target.open(argv)
 
     def forward(self, remote_socket: str) -> contextlib.AbstractContextManager[Path]:
-        """As the target does; the socket that it makes is on this host."""
+        """As the target does; the new socket is on this host."""
         return self._target.forward(remote_socket)

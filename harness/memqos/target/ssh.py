@@ -1,7 +1,7 @@
-"""A target over ssh: one kept connection, and everything through it.
+"""A target over ssh with one master connection.
 
-One master connection is made when the target is opened; every command, file and forward goes through it, which
-takes hundredths of a second instead of one. Commands are lists: they are quoted once, for the other end's shell.
+Opening the target makes the master connection. Every command, file and forward uses it, which takes hundredths of a
+second instead of a whole one. Commands are lists, quoted once for the remote shell.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from memqos.target.container import bridged
 __all__ = ["CONTROL", "SUDO", "SshTarget", "open_ssh"]
 
 CONTROL = "control.sock"
-"""The kept connection's socket, in the folder given for sockets."""
+"""The control socket of the master connection, in the folder for sockets."""
 
 NO_OTHER = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false")
-"""Without the kept connection ssh would make a new one for each command, and the loss would go unnoticed."""
+"""Without the master, ssh would open a new connection for each command, and the loss would go unnoticed."""
 
 ALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
-"""A machine that says nothing for a minute and a quarter is given up."""
+"""A machine that sends nothing for 75 seconds counts as lost."""
 
 SUDO = ("sudo", "-n", "--")
 """Before a command of a user that is not root, for one that sudo asks for no password."""
 
 SSH_FAILED = 255
-"""ssh's own status for a failure of its own, which a command's status may be too."""
+"""ssh's exit status for its own failures; a command may have the same status."""
 
 
 class SshTarget(CarriedTarget):
-    """A machine reached over a kept ssh connection. Make it with `open_ssh`."""
+    """A machine reached over an ssh master connection. Make it with `open_ssh`."""
 
     def __init__(
         self,
@@ -77,20 +77,20 @@ class SshTarget(CarriedTarget):
         try:
             yield local
         finally:
-            # The connection may be gone, and the forward with it: then there is nothing left to cancel.
+            # If the connection is gone, so is the forward.
             self._ask("-O", "cancel", *route)
             local.unlink(missing_ok=True)
 
     def is_connected(self) -> bool:
-        """Whether the kept connection is up, as far as this side knows."""
+        """Whether the master connection is up, as far as this side knows."""
         return self._ask("-O", "check").returncode == 0
 
     def hang_up(self) -> None:
-        """End the kept connection at once, and with it every command that waits on it."""
+        """End the master connection at once, and with it every command that uses it."""
         self._ask("-O", "exit")
 
     def _ask(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-        """Ask the process that keeps the connection."""
+        """Send a control command to the master process."""
         return subprocess.run(["ssh", *self._options, *arguments, self._host], capture_output=True, check=False)
 
     def _control(self, arguments: Sequence[str], doing: str) -> None:
@@ -101,7 +101,7 @@ class SshTarget(CarriedTarget):
             )
 
     def _require_carried(self, doing: str, result: CommandResult) -> None:
-        """Raise unless the kept connection is still up; then 255 was the command's own status."""
+        """Raise unless the master connection is still up: then 255 was the command's own status."""
         if 0 <= result.status != SSH_FAILED or (result.status > 0 and self.is_connected()):
             return
         raise self._diagnose(doing, lost=True) or TargetError(
@@ -113,7 +113,7 @@ class SshTarget(CarriedTarget):
 
 
 def _start_master(start: Starter, options: list[str], destination: str, log: Path) -> subprocess.Popen[bytes]:
-    """Start the process that holds the connection; what it says goes to the log."""
+    """Start the master process; its output goes to the log."""
     asking_nothing = ["-o", "BatchMode=yes", "-o", "StreamLocalBindUnlink=yes"]
     with log.open("wb") as output:
         try:
@@ -139,7 +139,7 @@ def open_ssh(
     diagnose: Diagnosis = no_diagnosis,
     become: Sequence[str] = (),
 ) -> Iterator[SshTarget]:
-    """Connect, and keep the connection for as long as the context lives.
+    """Connect, and keep the connection until the context ends.
 
     destination: what ssh is given: a host, or user@host; it must let us in without a question, as root.
     become: what a user that is not root puts before a command to run it as root, such as sudo -n.

@@ -84,5 +84,5 @@ def test_wrong_arguments_are_named():
         memqos.audit(TIERED, driver="systemdd")
     with pytest.raises(UsageError, match="settings already"):
         memqos.audit(load_tree(TIERED), overrides=["featureGates.MemoryQoS=true"])
-    with pytest.raises(UsageError, match="no fields on top"):
+    with pytest.raises(UsageError, match="need a configuration file"):
         memqos.audit(TIERED, kubelet_config=KubeletSettings(), flags=["--v=2"])

@@ -79,7 +79,7 @@ def test_what_a_recording_holds(capsys, tmp_path):
     assert run(["audit", "--tree", str(tmp_path / "tree.json")]) == 0
     out = capsys.readouterr().out
     assert set(out) & set("\x1b\x07\x9b\r\u202e") == set()
-    assert "not judged, since they were not given: pods a\\x1b]0;owned" in out
+    assert "not judged, since no manifest was given: pods a\\x1b]0;owned" in out
     assert not any(line.startswith("all is well") for line in out.splitlines())
 
 

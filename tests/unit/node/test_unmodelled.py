@@ -17,7 +17,7 @@ from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
 from memqos.place.fake import FakePlace
 from tests.unit.node.asked import CATALOGUE, MODELLED, Asked, DropsUnified, deviating, findings
-from tests.unit.node.test_requesting_oci import BELOW_USE, Bundles, Uses
+from tests.unit.node.test_oci_requests import BELOW_USE, Bundles, Uses
 
 YOUKI = unmodelled_traits("youki", "0.6.0")
 SERVED = Runtimes(cri=traits_of("containerd", "2.1.9"), oci=YOUKI)

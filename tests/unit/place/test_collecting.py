@@ -184,7 +184,7 @@ def test_a_kubelet_that_does_not_answer_is_noted_and_its_pods_come_from_the_runt
     assert {pod["name"] for pod in document["runtime_pods"]} == {"pod-0", "pod-1", "pod-2", "pod-3"}
     code, out = judged(document, tmp_path, capsys)
     assert (code, ", 0 deviate" in out) == (0, True), out
-    assert "not judged, since they were not given: pods" in out
+    assert "not judged, since no manifest was given: pods" in out
 
 
 def test_a_runtime_that_does_not_answer_is_noted_and_containers_come_from_the_pods(node: NodeFolder) -> None:

@@ -165,7 +165,7 @@ class KubeletSession:
             if deadline.remaining <= 0:
                 log = self.order("log")["log"]
                 raise DeadlineError(
-                    f"not in time: {what}. The end of the kubelet's log:  {_last_words(log)}",
+                    f"not in time: {what}. The end of the kubelet's log: {_last_words(log)}",
                     where=self._target.address,
                     data={"log": log},
                 )

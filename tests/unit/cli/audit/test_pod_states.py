@@ -49,7 +49,7 @@ def test_an_evicted_pod_whose_cgroup_is_still_there(audited):
     assert code == 0
     why = "admission of pod default/other: it has ended (Evicted), and the kubelet has not removed its cgroup yet"
     assert f"not observable: {why}" in out
-    assert f"{SUMS}: pod default/other has ended (Evicted), and its cgroup is still there" in out
+    assert f"{SUMS}: pod default/other has ended (Evicted), and its cgroup still exists" in out
     assert "not given" not in out
 
 

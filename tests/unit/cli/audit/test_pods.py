@@ -14,7 +14,7 @@ def test_pods_that_are_missing_or_unknown_are_said(told, changed):
     code, out, _ = told("--tree", changed(rename))
     assert code == 0
     assert "admission of pod default/elsewhere: the tree has no container of this pod" in out
-    assert "not judged, since they were not given: pods guar-one-n1" in out
+    assert "not judged, since no manifest was given: pods guar-one-n1" in out
 
 
 def test_what_rests_on_pods_that_were_not_given_is_not_observable(told, changed):
@@ -205,4 +205,4 @@ def test_a_pod_that_no_controller_of_this_name_makes_is_a_stranger(told, changed
         data["pods"][index] = deployment(data["pods"][index])
 
     _, out, _ = told("--tree", changed(replace))
-    assert "not judged, since they were not given: pods web-five" in out
+    assert "not judged, since no manifest was given: pods web-five" in out

@@ -1,0 +1,50 @@
+"""NUMA nodes of a recorded node under the Memory Manager's policy Static."""
+
+import json
+
+from tests.unit.cli.audit.recordings import ONE_ZONE, path_of
+
+
+def test_zones_are_not_known_while_other_pods_may_hold_them(told, changed):
+    """Without the state file and one of the pods, nobody can say which zone was free, nor who had to be refused."""
+
+    def forget(data):
+        data["pods"] = [pod for pod in data["pods"] if pod["metadata"]["name"] != "g-big"]
+        del data["memory_manager_state"]
+
+    code, out, _ = told("--tree", changed(forget, ONE_ZONE), "--json")
+    findings = json.loads(out)["findings"]
+    zones = {one["subject"]: one["why_not"] for one in findings if one["knob"] == "cpuset.mems"}
+    assert code == 0
+    assert zones["container a of pod default/g-small-n1"] == (
+        "other pods may hold memory of its NUMA nodes: 1 of them was not given, and memory_manager_state is missing"
+    )
+    assert zones["container a of pod default/burst-n1"] == ""
+
+
+def test_pods_that_must_be_refused_are_judged(told, changed):
+    code, out, _ = told("--tree", ONE_ZONE, "--json")
+    [admission] = [one for one in json.loads(out)["findings"] if one["knob"] == "admission"]
+    assert (code, admission["verdict"], admission["subject"]) == (0, "conforms", "pod default/g-too-big")
+
+    def admit(data):
+        data["containers"]["f00"] = ["g-too-big-n1", "a", "0" * 32]
+
+    code, out, _ = told("--tree", changed(admit, ONE_ZONE))
+    assert code == 1
+    assert "admission of pod default/g-too-big-n1 is running, expected refused (UnexpectedAdmissionError)" in out
+
+
+def test_a_container_on_the_wrong_zone(told, changed):
+    def move(data):
+        data["cgroups"][path_of(data, "g-small-n1", "a")]["cpuset.mems"] = "0-1"
+
+    code, out, _ = told("--tree", changed(move, ONE_ZONE))
+    assert code == 1
+    assert "cpuset.mems of container a of pod default/g-small-n1 is 0-1, expected 1" in out
+
+
+def test_a_state_that_no_kubelet_goes_on_from(told, changed):
+    code, _, err = told("--tree", changed(lambda data: data["memory_manager_state"].update(checksum=1), ONE_ZONE))
+    assert code == 4
+    assert "memory_manager_state: with this configuration and node no kubelet starts" in err

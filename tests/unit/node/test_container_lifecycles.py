@@ -1,0 +1,522 @@
+"""Lifecycles of containers in memory: a right runtime conforms, and each wrong one is found by its knob."""
+
+# ruff: noqa: ARG002 - a wrong runtime does not look at all that it is given
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memqos.catalog.requests import RequestCase
+from memqos.clock import Deadline
+from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.translate.versions import CRI_RUNTIMES, TRIXIE, Runtimes, traits_of_program
+from memqos.errors import MachineryError, RuntimeCallError
+from memqos.model.cri import ContainerResources
+from memqos.model.node import CgroupDriver
+from memqos.node.connection import node_on
+from memqos.node.fake import NoRecorder
+from memqos.node.requests import lifecycle
+from memqos.node.requests.lifecycle import Inventory, Life, anonymous_memory_of, inventory_of
+from memqos.node.requests.verbs import Outcomes
+from memqos.place.fake import FakePlace
+from memqos.target.local import LocalTarget
+from tests.unit.node.asked import CATALOGUE, Asked, deviating, verbs_asked_of
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing in memory takes time."""
+    monkeypatch.setattr("memqos.node.requests.lifecycle.UNASKED_SECONDS", 0.0)
+
+
+EVERYTHING = CATALOGUE.request("everything")
+Verb = Callable[[Life], Sequence[Finding]]
+
+
+class Lives(Asked):
+    """A fake on a machine whose systemd and daemon can be restarted, with nothing that would be left behind."""
+
+    def __init__(self, place: FakePlace, driver: CgroupDriver) -> None:
+        super().__init__(place, driver)
+        self.left: list[str] = []
+        self.looks = 0
+        self.down = 0
+        place.target.on(("systemctl",), self.systemctl)
+        ends = place.target.script(("sh", "-c"))
+        place.target.on(
+            ("sh", "-c"),
+            lambda words, stdin, deadline: (
+                self.look()
+                if "mountinfo" in words[2]
+                else self.daemon(words[4])
+                if "RssAnon" in words[2] and len(words) > 4
+                else ends(words, stdin, deadline)
+            ),
+        )
+
+    def systemctl(self, words: Sequence[str], _: bytes, __: Deadline) -> tuple[int, bytes, bytes]:
+        if words[1] == "restart":
+            self.down = 2
+        self.happened(words)
+        return 0, b"", b""
+
+    def happened(self, words: Sequence[str]) -> None:
+        """What it does to the last container."""
+
+    def look(self) -> tuple[int, bytes, bytes]:
+        return 0, "".join(f"{line}\n" for line in ["mounts /", *self.left]).encode(), b""
+
+    def daemon(self, names: str) -> tuple[int, bytes, bytes]:
+        self.looks += 1
+        return 0, b"%d\n" % self.size(names), b""
+
+    def size(self, names: str) -> int:
+        """The anonymous memory of its daemon, which goes up and down."""
+        return (40 << 20) + (self.looks % 3 << 20)
+
+    def status(self, handle: Any, *, deadline: Any) -> Any:
+        if self.down:
+            self.down -= 1
+            raise MachineryError("it does not answer.")
+        return self.fake.status(handle, deadline=deadline)
+
+
+def asked(
+    verb: Verb,
+    kind: type[Lives] = Lives,
+    driver: CgroupDriver = CgroupDriver.SYSTEMD,
+    *,
+    parallel: int = 1,
+    runtimes: Runtimes = TRIXIE,
+) -> Sequence[Finding]:
+    place = FakePlace(runtimes=TRIXIE)
+    runtime: Any = kind(place, driver)
+    node = node_on(place, runtime, recorder=NoRecorder(), driver=driver, runtimes=runtimes, parallel=parallel)
+    with node.asking(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), Life) as life:
+        return verb(life)
+
+
+VERBS: Mapping[str, Verb] = verbs_asked_of(Life)
+
+
+@pytest.mark.parametrize("driver", list(CgroupDriver))
+@pytest.mark.parametrize("name", VERBS)
+def test_a_right_runtime_conforms(name: str, driver: CgroupDriver) -> None:
+    found = asked(VERBS[name], driver=driver)
+    assert [one for one in found if one.verdict is not Verdict.CONFORMS] == []
+    assert found
+
+
+class CannotBeRestarted(Lives):
+    def happened(self, words: Sequence[str]) -> None:
+        raise AssertionError(f"systemctl {words} of a daemon that is not known")
+
+
+def test_the_daemon_of_an_unknown_cri_server_is_not_restarted() -> None:
+    """Which service it has is not known: no other service is restarted in its place."""
+    unknown = dataclasses.replace(TRIXIE, cri=traits_of_program("uxc-cri", "0.3", CRI_RUNTIMES))
+    for name in ("runtime-restart", "update-after-runtime-restart"):
+        [found] = asked(VERBS[name], CannotBeRestarted, runtimes=unknown)
+        assert found.verdict is Verdict.NOT_OBSERVABLE
+        assert "which service is the daemon of" in found.why_not
+
+
+class GrowsWithEveryPod(Lives):
+    def size(self, names: str) -> int:
+        assert names == "containerd"
+        return (40 << 20) + len(self.handles) * (4 << 20)
+
+
+class HasNoProcess(Lives):
+    def size(self, names: str) -> int:
+        return 0
+
+
+@pytest.fixture
+def fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods in memory are not worth the time of fifty."""
+    for name, value in (("MANY", 7), ("SETTLING", 3), ("LAST", 2)):
+        monkeypatch.setattr(f"memqos.node.requests.lifecycle.{name}", value)
+
+
+@pytest.mark.usefixtures("fewer")
+def test_a_daemon_that_only_settles_conforms() -> None:
+    [found] = asked(lambda it: it.daemon_after_many())
+    assert (found.verdict, found.observed) == (Verdict.CONFORMS, "no, or by 8 MiB at most")
+
+
+@pytest.mark.usefixtures("fewer")
+def test_a_daemon_that_grows_with_every_pod_is_found() -> None:
+    [found] = asked(lambda it: it.daemon_after_many(), GrowsWithEveryPod)
+    assert (found.verdict, found.knob) == (Verdict.DEVIATES, "growth of the daemon")
+    assert found.observed == "from 58720256 to 71303168 bytes"
+
+
+@pytest.mark.usefixtures("fewer")
+def test_a_daemon_that_nobody_knows_is_not_observable() -> None:
+    [found] = asked(lambda it: it.daemon_after_many(), HasNoProcess)
+    assert (found.verdict, found.why_not) == (Verdict.NOT_OBSERVABLE, "no process is called containerd")
+
+
+class NeedsTwoAtATime(Lives):
+    def __init__(self, place: FakePlace, driver: CgroupDriver) -> None:
+        super().__init__(place, driver)
+        self.both = threading.Barrier(2, timeout=10.0)
+
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        if sandbox.spec.name.startswith("churn"):
+            self.both.wait()
+        return super().create(sandbox, spec, deadline=deadline)
+
+
+def test_pods_come_and_go_as_many_at_a_time_as_are_started_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memqos.node.requests.lifecycle.FEW", 4)
+    found = asked(lambda it: it.left_by_few("cgroups"), NeedsTwoAtATime, parallel=2)
+    assert [(one.verdict, one.observed) for one in found] == [(Verdict.CONFORMS, "nothing left")]
+
+
+class ForgottenBySystemd(Lives):
+    def happened(self, words: Sequence[str]) -> None:
+        self.cgroups.put(self.path(self.handles[-1]), "memory.swap.max", "max")
+
+
+class NeighbourForgottenBySystemd(Lives):
+    def happened(self, words: Sequence[str]) -> None:
+        self.cgroups.put(self.path(self.handles[0]), "memory.high", "4096000")
+
+
+class GroupOfTheNeighbourForgottenBySystemd(Lives):
+    def happened(self, words: Sequence[str]) -> None:
+        neighbour = self.path(self.handles[0])
+        self.cgroups.put(
+            neighbour, "memory.oom.group", "0" if "1" in self.cgroups.text(neighbour, "memory.oom.group") else "1"
+        )
+
+
+def test_what_systemd_resets_of_the_neighbour_is_a_claim_of_its_own() -> None:
+    assert deviating(asked(VERBS["daemon-reload"], GroupOfTheNeighbourForgottenBySystemd)) == set()
+    assert deviating(asked(VERBS["runtime-restart"], GroupOfTheNeighbourForgottenBySystemd)) == {"memory.oom.group"}
+
+
+class RefusesOneOfThree(Lives):
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        if spec.resources == CATALOGUE.request("unified-high").create:
+            raise RuntimeCallError("it did not work.", data={"method": "create", "code": "UNKNOWN", "details": "no"})
+        return super().create(sandbox, spec, deadline=deadline)
+
+
+class ForgetsTheSecondOfThree(Lives):
+    def happened(self, words: Sequence[str]) -> None:
+        self.cgroups.put(self.path(self.handles[-2]), "memory.min", "0")
+
+
+class ClobbersWhatStands(Lives):
+    """A container that starts takes memory.low from the one before it."""
+
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        self.fake.start(handle, deadline=deadline)
+        if len(self.handles) > 2:
+            self.cgroups.put(self.path(self.handles[-2]), "memory.low", "0")
+
+
+TOGETHER = {name: CATALOGUE.request(name) for name in ("everything", "unified-high", "limit")}
+TOGETHER_RIGHT = {"everything": EVERYTHING, "everything again": EVERYTHING, "limit": CATALOGUE.request("limit")}
+SEVERAL: Mapping[str, Callable[[Life], Callable[[Mapping[str, RequestCase]], Outcomes]]] = {
+    "daemon-reload": lambda it: it.systemd_reloaded,
+    "daemon-reexec": lambda it: it.systemd_replaced,
+    "restart": lambda it: it.daemon_restarted,
+}
+
+
+def together(kind: type[Lives], verb: str, cases: Mapping[str, RequestCase], happened: list[str]) -> Outcomes:
+    """What comes of cases that wait together. happened: is told each time that something is restarted."""
+
+    class Counted(kind):  # type: ignore[misc, valid-type]
+        def happened(self, words: Sequence[str]) -> None:
+            if words[1] in SEVERAL:
+                happened.append(words[1])
+            super().happened(words)
+
+    outcomes: list[Outcomes] = []
+
+    def ask(life: Life) -> Sequence[Finding]:
+        outcomes.append(SEVERAL[verb](life)(cases))
+        return []
+
+    asked(ask, Counted)
+    return outcomes[0]
+
+
+@pytest.mark.parametrize("verb", SEVERAL)
+def test_what_several_wait_for_happens_once(verb: str) -> None:
+    happened: list[str] = []
+    outcomes = together(Lives, verb, TOGETHER, happened)
+    assert happened == [verb]
+    for one in outcomes.values():
+        assert {finding.verdict for finding in one.result()} == {Verdict.CONFORMS}
+
+
+@pytest.mark.parametrize("verb", SEVERAL)
+def test_a_refused_container_takes_no_other_along(verb: str) -> None:
+    happened: list[str] = []
+    outcomes = together(RefusesOneOfThree, verb, TOGETHER, happened)
+    assert isinstance(outcomes["unified-high"].exception(), RuntimeCallError)
+    assert happened == [verb]
+    for name in ("everything", "limit"):
+        assert {finding.verdict for finding in outcomes[name].result()} == {Verdict.CONFORMS}
+
+
+@pytest.mark.parametrize("verb", SEVERAL)
+def test_what_a_restart_breaks_of_one_container_is_told_of_that_one(verb: str) -> None:
+    outcomes = together(ForgetsTheSecondOfThree, verb, TOGETHER_RIGHT, [])
+    assert {name: deviating(one.result()) for name, one in outcomes.items()} == {
+        "everything": set(),
+        "everything again": {"memory.min"},
+        "limit": set(),
+    }
+
+
+def test_what_another_container_broke_is_not_taken_for_the_restarts_doing() -> None:
+    happened: list[str] = []
+    outcomes = together(ClobbersWhatStands, "daemon-reload", {"everything": EVERYTHING, "again": EVERYTHING}, happened)
+    assert [one.knob for one in outcomes["everything"].result()] == ["memory.low"]
+    assert deviating(outcomes["again"].result()) == set()
+    assert happened == ["daemon-reload"]
+
+
+class ForgetsWhenAnotherGoes(Lives):
+    """As systemd writes the files of what stands beside a scope that goes, once it was loaded anew."""
+
+    def remove(self, handle: Any, *, deadline: Any) -> None:
+        self.fake.remove(handle, deadline=deadline)
+        for path in {self.path(other) for other in self.handles[1:] if other.id in self.fake.container_ids}:
+            self.cgroups.put(path, "memory.min", "0")
+
+
+@pytest.mark.parametrize("verb", SEVERAL)
+def test_all_are_judged_before_the_first_goes(verb: str) -> None:
+    outcomes = together(ForgetsWhenAnotherGoes, verb, TOGETHER_RIGHT, [])
+    assert [deviating(one.result()) for one in outcomes.values()] == [set(), set(), set()]
+
+
+class KeepsNames(Lives):
+    """As a runtime of CRI does, it has no two containers of a name in a sandbox."""
+
+    def __init__(self, place: FakePlace, driver: CgroupDriver) -> None:
+        super().__init__(place, driver)
+        self.names: dict[str, tuple[str, str]] = {}
+
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        name = (sandbox.id, spec.name)
+        assert name not in self.names.values()
+        handle = super().create(sandbox, spec, deadline=deadline)
+        self.names[handle.id] = name
+        return handle
+
+    def remove(self, handle: Any, *, deadline: Any) -> None:
+        self.fake.remove(handle, deadline=deadline)
+        del self.names[handle.id]
+
+
+def test_containers_that_stand_together_have_names_of_their_own() -> None:
+    outcomes = together(KeepsNames, "restart", TOGETHER, [])
+    assert [one.exception() for one in outcomes.values()] == [None, None, None]
+
+
+@pytest.mark.usefixtures("fewer")
+def test_the_few_pods_that_came_and_went_are_the_first_of_the_many() -> None:
+    made: list[int] = []
+
+    def ask(life: Life) -> Sequence[Finding]:
+        found = [*life.left_by_few("cgroups"), *life.left_by_few("mounts")]
+        made.append(len(life.requests.runtime.handles))  # type: ignore[attr-defined]
+        found += [*life.left_by_many("cgroups"), *life.daemon_after_many()]
+        made.append(len(life.requests.runtime.handles))  # type: ignore[attr-defined]
+        return found
+
+    assert deviating(asked(ask)) == set()
+    # One container is the pod's own.
+    assert made == [1 + 3, 1 + 7]
+
+
+@pytest.mark.usefixtures("fewer")
+def test_what_the_few_left_is_left_by_the_many_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memqos.node.requests.lifecycle.GONE_SECONDS", 0.1)
+    few, many = asked(lambda it: [*it.left_by_few("processes"), *it.left_by_many("processes")], Leaves)
+    assert few.observed.split(", ") == ["containerd-shim"] * 3
+    assert many.observed.split(", ") == ["containerd-shim"] * 7
+
+
+class Drifts(Lives):
+    """memory.high is gone some time after the container was started, when its state is asked for again."""
+
+    def status(self, handle: Any, *, deadline: Any) -> Any:
+        if self.path(handle) in self.cgroups:
+            self.cgroups.put(self.path(handle), "memory.high", "max")
+        return super().status(handle, deadline=deadline)
+
+
+class DiesWithItsDaemon(Lives):
+    def happened(self, words: Sequence[str]) -> None:
+        self.fake.finish(self.handles[-1], exit_code=137)
+
+
+class ForgetsItsSpecification(Lives):
+    """After a restart it sends what an update names, and clears what was asked before."""
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.fake.update(handle, resources, deadline=deadline)
+        self.cgroups.put(self.path(handle), "memory.min", "0")
+
+
+class ResetsOnExec(Lives):
+    def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> Any:
+        self.cgroups.put(self.path(handle), "memory.high", "max")
+        return self.fake.exec(handle, argv, deadline=deadline)
+
+
+class ScoresExecs(Lives):
+    def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> Any:
+        self.fake.exec_score = 0
+        return self.fake.exec(handle, argv, deadline=deadline)
+
+
+class ForgetsUpdatesOfTheSecond(Lives):
+    """It does what an update says of the first container alone that it made."""
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        if len(self.handles) <= len(("the pod's own", "the first")):
+            self.fake.update(handle, resources, deadline=deadline)
+
+
+class LeavesItsCgroup(Lives):
+    """Its processes are somewhere else when somebody looks again."""
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.fake.update(handle, resources, deadline=deadline)
+        self.cgroups.lose_process(self.path(handle))
+
+
+class ResetsOnStats(Lives):
+    def stats(self, handle: Any, *, deadline: Any) -> Any:
+        self.cgroups.put(self.path(handle), "memory.low", "0")
+        return self.fake.stats(handle, deadline=deadline)
+
+
+class TakesTheOldCgroup(Lives):
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        self.fake.start(handle, deadline=deadline)
+        if len(self.handles) > 2:
+            self.cgroups.show(self.path(handle), "memory.events", "max 1\noom 1\noom_kill 1\noom_group_kill 0\n")
+
+
+class TrustsItself(Lives):
+    """It writes only what it believes to be different."""
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        """Nothing is, as far as it knows."""
+
+
+class Leaves(Lives):
+    """Every sandbox leaves one of each kind."""
+
+    def remove_sandbox(self, sandbox: Any, *, deadline: Any) -> None:
+        self.fake.remove_sandbox(sandbox, deadline=deadline)
+        self.left += [f"cgroups /{sandbox.id}", f"mounts /run/{sandbox.id}", f"units {sandbox.id}.scope"]
+        self.left += ["processes containerd-shim", "processes sshd"]
+
+
+OF_UPDATES = {
+    "memory.min", "memory.low", "memory.high", "memory.max", "memory.swap.max", "memory.oom.group", "cpu.weight",
+    "cpu.max", "cpuset.cpus", "cpuset.mems",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "knobs"),
+    [
+        (ForgottenBySystemd, "daemon-reload", {"memory.swap.max"}),
+        (ForgottenBySystemd, "daemon-reexec", {"memory.swap.max"}),
+        (NeighbourForgottenBySystemd, "daemon-reload", {"memory.high"}),
+        (DiesWithItsDaemon, "runtime-restart", {"state", "cgroup"}),
+        (ForgottenBySystemd, "runtime-restart", {"memory.swap.max"}),
+        (ForgetsItsSpecification, "update-after-runtime-restart", {"memory.min"}),
+        (ResetsOnExec, "exec", {"memory.high"}),
+        (ScoresExecs, "exec", {"oom_score_adj of exec"}),
+        (ForgetsUpdatesOfTheSecond, "container-restart", OF_UPDATES),
+        (LeavesItsCgroup, "stays", {"cgroup.procs"}),
+        (ResetsOnStats, "stats", {"memory.low"}),
+        (TakesTheOldCgroup, "container-restart", {"memory.events"}),
+        (TrustsItself, "drift", {"memory.high"}),
+        (Leaves, "leaves-no-cgroups", {"cgroups"}),
+        (Leaves, "leaves-no-mounts", {"mounts"}),
+        (Leaves, "leaves-no-units", {"units"}),
+        (Leaves, "leaves-no-processes", {"processes"}),
+        (Drifts, "stays", {"memory.high"}),
+    ],
+)
+def test_a_wrong_runtime_is_found_by_its_knob(
+    kind: type[Lives], name: str, knobs: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memqos.node.requests.lifecycle.GONE_SECONDS", 0.1)
+    assert deviating(asked(VERBS[name], kind)) == knobs
+
+
+def test_a_container_that_was_wrong_before_says_nothing_of_what_happened() -> None:
+    class WrongFromTheStart(Lives):
+        def start(self, handle: Any, *, deadline: Any) -> None:
+            self.fake.start(handle, deadline=deadline)
+            self.cgroups.put(self.path(handle), "memory.min", "0")
+
+    found = asked(VERBS["daemon-reload"], WrongFromTheStart)
+    assert [one.knob for one in found] == ["memory.min"]
+
+
+def test_many_pods_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memqos.node.requests.lifecycle.GONE_SECONDS", 0.1)
+    [found] = asked(lambda it: it.left_by_many("processes"), Leaves)
+    assert found.observed.split(", ") == ["containerd-shim"] * 50
+
+
+def test_an_inventory_of_this_machine_is_read() -> None:
+    before = Inventory(cgroups=("/a", "/a"), mounts=("/",), processes=("runc",))
+    now = Inventory(cgroups=("/a", "/a", "/a", "/b"), mounts=("/",), units=("x.scope",))
+    assert now.beyond(before) == Inventory(cgroups=("/a", "/b"), units=("x.scope",))
+    assert not before.beyond(before)
+
+
+def test_what_a_machine_has_is_read_with_its_own_tools(tmp_path: Any) -> None:
+    (tmp_path / "one" / "two").mkdir(parents=True)
+    found = inventory_of(LocalTarget(), str(tmp_path))
+    assert set(found.cgroups) == {f"{tmp_path}/one", f"{tmp_path}/one/two"}
+    assert "/" in found.mounts
+
+
+def test_a_process_that_ends_while_all_are_looked_at_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no process 0: it is one that was there when they were listed."""
+    listed = lifecycle.WEIGH_SCRIPT.replace("/proc/[0-9]*/status", "/proc/0/status /proc/[0-9]*/status")
+    monkeypatch.setattr(lifecycle, "WEIGH_SCRIPT", listed)
+
+    assert anonymous_memory_of(LocalTarget(), [Path("/proc/self/comm").read_text().strip()]) >= 1 << 20
+
+
+def test_the_memory_of_processes_is_found_by_their_names() -> None:
+    names = [Path("/proc/self/comm").read_text().strip(), "no-such-program"]
+    assert anonymous_memory_of(LocalTarget(), names) >= 1 << 20
+    assert anonymous_memory_of(LocalTarget(), ["no-such-program"]) == 0
+
+
+def test_more_than_two_gib_is_still_a_number(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """mawk prints integers from 2**31 on with an exponent."""
+    for name, kib in (("1", 3 << 20), ("2", 12345)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "status").write_text(f"Name:\tdockerd\nRssAnon:\t {kib} kB\n")
+    monkeypatch.setattr(lifecycle, "WEIGH_SCRIPT", lifecycle.WEIGH_SCRIPT.replace("/proc/", f"{tmp_path}/"))
+
+    assert anonymous_memory_of(LocalTarget(), ["dockerd"]) == 3233866752

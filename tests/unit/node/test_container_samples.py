@@ -1,0 +1,67 @@
+"""Conclusions from one container's samples, before anything is judged."""
+
+import math
+
+import pytest
+
+from memqos.node.behaviour.watched_container import Sampled
+from memqos.runtime.base import ContainerHandle, SandboxHandle, SandboxSpec
+from tests.unit.node.samples import APP, course, done, files, sample
+
+RUNS, LOST = sample(files()), sample(files(memory_swap_max="max\n"))
+GONE = sample(None, files(), exit_code=137)
+
+
+def sampled(*looks, runs_from=0.0):
+    """A container of which these looks came, after the runtime had said what the first one says."""
+    sandbox = SandboxHandle(
+        id="s", spec=SandboxSpec(name="web", namespace="default", uid="1", cgroup_parent="/pod", log_directory="/log")
+    )
+    handle = ContainerHandle(id="c", name="app", sandbox=sandbox, log_path="/log/app.log")
+    one = Sampled(
+        key="web/app", premises=course(RUNS).rests_on, handle=handle, path=APP, args=("anon", "4K"), page_size=4096
+    )
+    one.runs_from(runs_from)
+    for look in looks:
+        one.asked(look.status, look.reading)
+        one.seen(look.reading)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("looks", "runs_from", "is_sound"),
+    [
+        ((RUNS, RUNS), 0.0, True),
+        ((RUNS, LOST, RUNS), 0.0, False),
+        ((RUNS, GONE), 0.0, True),
+        # Its files are the kernel's, until the runtime has written them.
+        ((LOST,), math.inf, False),
+        # It ended before it was known to run: what it is judged by is its last files.
+        ((LOST, GONE), math.inf, False),
+        ((RUNS, GONE), math.inf, False),
+        ((GONE,), 0.0, False),
+    ],
+)
+def test_nothing_is_lost_of_what_was_seen_to_run_with_all_that_it_rests_on(looks, runs_from, is_sound):
+    assert sampled(*looks, runs_from=runs_from).is_sound == is_sound
+
+
+def test_a_premise_is_judged_anew_where_its_text_is_another_one():
+    one = sampled(RUNS, RUNS, LOST, RUNS, LOST)
+
+    assert [one.is_broken(look) for look in one.samples] == [
+        look.reading.file(APP, "memory.swap.max") == "max\n" for look in one.samples
+    ]
+
+
+def test_what_is_undone_is_what_it_has_not_reported_the_end_of():
+    one = sampled(RUNS)
+    assert (one.undone, one.work_is_done) == (1, False)
+
+    line = done(1, 4096)
+    one.heard(f"2026-11-21T04:11:42.338000000Z stdout F {line[:20]}")
+    one.seen(RUNS.reading)
+    assert one.undone == 1
+    one.heard(line[20:])
+    one.seen(RUNS.reading)
+    assert (one.undone, one.work_is_done, one.samples[-1].done) == (0, True, 1)

@@ -1,0 +1,356 @@
+"""Cases that need CRI itself, in memory: a right runtime conforms, and each wrong one is found."""
+
+# ruff: noqa: ARG002 - a wrong runtime does not look at all that it is given
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from memqos.engine.answer.finding import Finding, Setter, Verdict
+from memqos.engine.translate.versions import TRIXIE
+from memqos.errors import RuntimeCallError
+from memqos.model.cri import ContainerResources
+from memqos.model.node import CgroupDriver
+from memqos.model.path import CgroupPath
+from memqos.node.connection import node_on
+from memqos.node.fake import NoRecorder
+from memqos.node.requests.cri_calls import Conversation
+from memqos.place.fake import FakePlace
+from memqos.runtime.base import Capability
+from tests.unit.node.asked import CATALOGUE, Asked, deviating, verbs_asked_of
+
+MIB = 1 << 20
+STAT = "anon {anon}\ninactive_file 4096\npgfault 300\npgmajfault 2\n"
+
+Verb = Callable[[Conversation], Sequence[Finding]]
+
+
+class Speaks(Asked):
+    """A fake whose containers use what their programs say: 16 MiB, or are killed for more than their limit."""
+
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        self.fake.start(handle, deadline=deadline)
+        self.run(handle)
+
+    def run(self, handle: Any) -> None:
+        path = self.path(handle)
+        for one in (path, path.parent):
+            if one in self.cgroups:
+                self.use(one, 16 * MIB)
+        if handle.name == "requested" and str(64 * MIB) in self.args:
+            self.kill(handle)
+
+    def kill(self, handle: Any) -> None:
+        self.fake.finish(handle, exit_code=137, reason="OOMKilled")
+
+    def use(self, path: CgroupPath, anon: int) -> None:
+        self.cgroups.show(path, "memory.current", f"{anon + MIB}\n")
+        self.cgroups.show(path, "memory.peak", f"{anon + 2 * MIB}\n")
+        self.cgroups.show(path, "memory.stat", STAT.format(anon=anon))
+
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        self.args = spec.args
+        return super().create(sandbox, spec, deadline=deadline)
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.fake.update(handle, resources, deadline=deadline)
+        if resources.memory_limit_in_bytes == 8 * MIB:
+            self.kill(handle)
+
+    def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
+        if str(64 * MIB) not in argv:
+            return self.fake.exec(handle, argv, deadline=deadline)
+        path = self.path(handle)
+        if self.cgroups.text(path, "memory.oom.group").strip() == "1":
+            self.kill(handle)
+            raise RuntimeCallError("gone.", data={"method": "exec", "code": "UNKNOWN", "details": "gone"})
+        self.cgroups.show(path, "memory.events", "low 0\nhigh 0\nmax 9\noom 1\noom_kill 1\noom_group_kill 0\n")
+        return 137, b"", b""
+
+
+def asked(verb: Verb, kind: type[Asked] = Speaks, driver: CgroupDriver = CgroupDriver.SYSTEMD) -> Sequence[Finding]:
+    place = FakePlace(runtimes=TRIXIE)
+    runtime: Any = kind(place, driver)
+    node = node_on(place, runtime, recorder=NoRecorder(), driver=driver, runtimes=TRIXIE)
+    with node.asking(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), Conversation) as conversation:
+        return verb(conversation)
+
+
+VERBS: Mapping[str, Verb] = verbs_asked_of(Conversation)
+UNTOLD = {
+    "runtime-config-driver": "the runtime does not support RuntimeConfig, or reports it only for its default handler",
+    "stats-swap": "the runtime's answer has no swap.swap_usage_bytes",
+    "stats-pressure": "the runtime's answer has no memory.psi",
+}
+"""What the fake says nothing of, by the claim's name."""
+
+
+@pytest.mark.parametrize("driver", list(CgroupDriver))
+@pytest.mark.parametrize("name", [name for name in VERBS if name not in UNTOLD])
+def test_a_right_runtime_conforms(name: str, driver: CgroupDriver) -> None:
+    found = asked(VERBS[name], driver=driver)
+    assert [one for one in found if one.verdict is not Verdict.CONFORMS] == []
+    assert Setter.RUNTIME in {one.set_by for one in found}
+
+
+@pytest.mark.parametrize(("name", "why"), UNTOLD.items())
+def test_what_a_runtime_does_not_say_is_not_observable(name: str, why: str) -> None:
+    [found] = asked(VERBS[name])
+    assert (found.verdict, found.why_not) == (Verdict.NOT_OBSERVABLE, why)
+
+
+class WrongDriver(Speaks):
+    reported_driver = CgroupDriver.CGROUPFS
+
+
+class PutsTheSandboxElsewhere(Speaks):
+    def run_sandbox(self, spec: Any, *, deadline: Any) -> Any:
+        handle = self.fake.run_sandbox(spec, deadline=deadline)
+        self.cgroups.remove(self.fake.sandbox_cgroup_of(handle))
+        return handle
+
+
+class LimitsTheSandbox(Speaks):
+    def run_sandbox(self, spec: Any, *, deadline: Any) -> Any:
+        handle = self.fake.run_sandbox(spec, deadline=deadline)
+        self.cgroups.put(self.fake.sandbox_cgroup_of(handle), "memory.max", "1048576")
+        return handle
+
+
+class LimitsThePod(Speaks):
+    def run_sandbox(self, spec: Any, *, deadline: Any) -> Any:
+        if spec.resources.memory_limit_in_bytes == 96 * MIB:
+            self.cgroups.put(CgroupPath.parse(spec.cgroup_parent), "memory.max", str(96 * MIB))
+        return self.fake.run_sandbox(spec, deadline=deadline)
+
+    def update_sandbox(self, sandbox: Any, *, overhead: Any, resources: Any, deadline: Any) -> None:
+        self.cgroups.put(
+            CgroupPath.parse(sandbox.spec.cgroup_parent), "memory.max", str(resources.memory_limit_in_bytes)
+        )
+
+
+class LeavesTheSandbox(Speaks):
+    def remove_sandbox(self, sandbox: Any, *, deadline: Any) -> None:
+        """Say that it was done."""
+
+
+class DropsEarlyUpdates(Speaks):
+    """It takes updates of a container that was not started, and forgets them."""
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        if self.fake.state_of(handle) == "running":
+            self.fake.update(handle, resources, deadline=deadline)
+
+
+class RefusesLateUpdates(Speaks):
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        if self.fake.state_of(handle) == "exited":
+            raise RuntimeCallError("no.", data={"method": "update", "code": "UNKNOWN", "details": "not running"})
+        self.fake.update(handle, resources, deadline=deadline)
+
+
+class RaisesTheDead(Speaks):
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.cgroups.make(self.path(handle))
+
+
+class KeepsCgroupsOfTheDead(Speaks):
+    """As CRI-O does without systemd, until the container is removed."""
+
+    def __init__(self, place: Any, driver: Any) -> None:
+        super().__init__(place, driver)
+        self.fake.keeps_cgroups = True
+
+
+class SaysTheOldLimit(Speaks):
+    def status(self, handle: Any, *, deadline: Any) -> Any:
+        told = self.fake.status(handle, deadline=deadline)
+        return dataclasses.replace(
+            told, resources=dataclasses.replace(told.resources, memory_limit_in_bytes=64 * MIB, unified={})
+        )
+
+
+class SaysWhatItRefused(Speaks):
+    told: ContainerResources | None = None
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.told = resources
+        self.fake.update(handle, resources, deadline=deadline)
+
+    def status(self, handle: Any, *, deadline: Any) -> Any:
+        told = self.fake.status(handle, deadline=deadline)
+        unified = {**told.resources.unified, **(self.told.unified if self.told else {})}
+        return dataclasses.replace(told, resources=dataclasses.replace(told.resources, unified=unified))
+
+
+class SaysStatsTooHigh(Speaks):
+    """As if it counted a megabyte for every 16 twice."""
+
+    def stats(self, handle: Any, *, deadline: Any) -> Any:
+        told = self.fake.stats(handle, deadline=deadline)
+        return {"memory": {name: {"value": str(int(one["value"]) + MIB)} for name, one in told["memory"].items()}}
+
+    def sandbox_stats(self, sandbox: Any, *, deadline: Any) -> Any:
+        told = self.fake.sandbox_stats(sandbox, deadline=deadline)["linux"]["memory"]
+        return {"linux": {"memory": {name: {"value": str(int(one["value"]) + MIB)} for name, one in told.items()}}}
+
+
+class SaysTheLimitAsAvailable(Speaks):
+    def stats(self, handle: Any, *, deadline: Any) -> Any:
+        told = self.fake.stats(handle, deadline=deadline)
+        told["memory"]["available_bytes"] = {"value": str(48 * MIB)}
+        return told
+
+
+class SaysError(Speaks):
+    def kill(self, handle: Any) -> None:
+        self.fake.finish(handle, exit_code=137, reason="Error")
+
+
+class ExecsElsewhere(Speaks):
+    """What it starts in a container is in a cgroup of its own."""
+
+    def use(self, path: CgroupPath, anon: int) -> None:
+        super().use(path, anon)
+        self.cgroups.show(path, "memory.peak", f"{MIB}\n")
+
+    def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
+        return 0, b"", b""
+
+
+class ScoresExecs(Speaks):
+    """What it starts in a container has a score of its own."""
+
+    def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
+        self.fake.exec_score = 0
+        return super().exec(handle, argv, deadline=deadline)
+
+
+class FailsToExec(Speaks):
+    def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
+        return 126, b"", b""
+
+
+class KillsAll(Speaks):
+    def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
+        self.cgroups.show(
+            self.path(handle), "memory.events", "low 0\nhigh 0\nmax 9\noom 1\noom_kill 2\noom_group_kill 1\n"
+        )
+        return 137, b"", b""
+
+
+class KillsTheContainerToo(Speaks):
+    """What exec starts is killed last, for a score that it inherited, and the container's cgroup goes with it."""
+
+    def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
+        self.cgroups.remove(self.path(handle))
+        self.fake.finish(handle, exit_code=137)
+        return 137, b"", b""
+
+
+class ChecksBefore(Speaks):
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        raise RuntimeCallError("no.", data={"method": "update", "code": "UNKNOWN", "details": "it uses more"})
+
+
+class KillsAndRefuses(ChecksBefore):
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.kill(handle)
+        super().update(handle, resources, deadline=deadline)
+
+
+class EndsAndRefuses(ChecksBefore):
+    """As crun does that finds no cgroup any more, and before the daemon has noticed."""
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.cgroups.remove(self.path(handle))
+        super().update(handle, resources, deadline=deadline)
+
+
+class WritesAndRefuses(ChecksBefore):
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.fake.update(handle, resources, deadline=deadline)
+        super().update(handle, resources, deadline=deadline)
+
+
+def test_a_runtime_may_refuse_a_limit_below_what_is_used() -> None:
+    assert {one.verdict for one in asked(VERBS["update-below-use"], ChecksBefore)} == {Verdict.CONFORMS}
+
+
+class OtherCode(Speaks):
+    def kill(self, handle: Any) -> None:
+        self.fake.finish(handle, exit_code=1, reason="OOMKilled")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "knobs"),
+    [
+        (PutsTheSandboxElsewhere, "sandbox-in-its-parent", {"cgroup"}),
+        (LimitsTheSandbox, "sandbox-has-no-limits", {"memory.max"}),
+        (LimitsThePod, "sandbox-changes-nothing", {"memory.max"}),
+        (LeavesTheSandbox, "sandbox-changes-nothing", {"cgroup"}),
+        (LimitsThePod, "update-sandbox-writes-nothing", {"memory.max"}),
+        (DropsEarlyUpdates, "update-created", {"memory.high", "memory.max"}),
+        (RefusesLateUpdates, "update-ended", {"update"}),
+        (RaisesTheDead, "update-ended", {"cgroup"}),
+        (SaysTheOldLimit, "status-says-updated", {"ContainerStatus.memory_limit_in_bytes"}),
+        (SaysWhatItRefused, "status-forgets-refused", {"ContainerStatus.unified.memory.high"}),
+        (SaysStatsTooHigh, "stats-usage", {"usage", "working set", "rss", "available"}),
+        (SaysStatsTooHigh, "stats-page-faults", {"page faults"}),
+        (SaysStatsTooHigh, "stats-major-page-faults", {"major page faults"}),
+        (SaysStatsTooHigh, "stats-under-load", {"usage", "working set", "available"}),
+        (SaysStatsTooHigh, "pod-stats", {"usage", "working set", "rss"}),
+        (SaysTheLimitAsAvailable, "stats-usage", {"available"}),
+        (SaysError, "oom-killed-is-told", {"reason"}),
+        (OtherCode, "oom-killed-is-told", {"exit code"}),
+        (OtherCode, "oom-group-kills-all", {"exit code"}),
+        (ExecsElsewhere, "exec-is-charged", {"memory.peak"}),
+        (ExecsElsewhere, "exec-is-alike", {"cgroup.procs of exec"}),
+        (ScoresExecs, "exec-is-alike", {"oom_score_adj of exec"}),
+        (FailsToExec, "exec-is-alike", set()),
+        (ExecsElsewhere, "exec-is-bound", {"exec", "memory.events oom_kill"}),
+        (KillsAll, "exec-is-bound", {"memory.events oom_kill"}),
+        (KillsTheContainerToo, "exec-is-bound", {"memory.events oom_kill", "state"}),
+        (KillsAndRefuses, "update-below-use", {"state", "memory.max"}),
+        (EndsAndRefuses, "update-below-use", {"state", "memory.max"}),
+        (WritesAndRefuses, "update-below-use", {"memory.max"}),
+        (OtherCode, "update-below-use", {"exit code"}),
+        (SaysError, "update-below-use", {"reason"}),
+    ],
+)
+def test_a_wrong_runtime_is_found_by_what_is_wrong(
+    kind: type[Asked], name: str, knobs: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memqos.node.requests.container_requests.REMOVED_SECONDS", 0.1)
+    found = deviating(asked(VERBS[name], kind))
+    assert knobs <= found
+    assert found <= knobs | {one for one in found if one.startswith("ContainerStatus.")}
+
+
+def test_a_runtime_may_keep_the_cgroup_of_a_container_that_has_ended() -> None:
+    found = asked(VERBS["update-ended"], KeepsCgroupsOfTheDead, CgroupDriver.CGROUPFS)
+    assert deviating(found) == set()
+    assert [(one.knob, one.why_not) for one in found if one.verdict is Verdict.NOT_OBSERVABLE] == [
+        ("cgroup", "the runtime keeps the cgroup of a container that has ended until it is removed")
+    ]
+
+
+def test_a_runtime_names_its_driver() -> None:
+    [found] = asked(lambda it: it.driver(), WrongDriver)
+    assert (found.verdict, found.expected, found.observed) == (Verdict.DEVIATES, "systemd", "cgroupfs")
+    [found] = asked(lambda it: it.driver(), WrongDriver, CgroupDriver.CGROUPFS)
+    assert found.verdict is Verdict.CONFORMS
+
+
+def test_what_needs_cri_is_not_asked_of_others() -> None:
+    place = FakePlace()
+    runtime: Any = Speaks(place, CgroupDriver.SYSTEMD)
+    node = node_on(place, runtime, recorder=NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)
+    assert node.why_not("CRI") == ""
+    runtime.capabilities = frozenset(Capability) - {Capability.CRI}
+    assert node.why_not("CRI") == "fake is not used over CRI"
+    assert node.why_not("own machine") == "memqos may not restart services on this machine"
