@@ -132,7 +132,7 @@ def test_a_container_that_is_not_there_is_no_status_of_a_command(tmp_path):
 
 def test_a_program_that_carries_and_is_not_installed_is_named(tmp_path):
     target = ContainerTarget(["no-such-docker", "exec"], address="docker://kind", folder=tmp_path)
-    with pytest.raises(MissingProgramError, match="'no-such-docker' is not installed, and docker://kind is reached"):
+    with pytest.raises(MissingProgramError, match="'no-such-docker' is not installed, but docker://kind needs it"):
         target.run(["true"], deadline=soon())
 
 
