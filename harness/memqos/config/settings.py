@@ -377,12 +377,12 @@ def resolve(
     return Settings(**values, origins=origins)
 
 
-AMD64 = "amd64"
-"""The architecture that profiles' names leave out."""
+VARIANTS = {"amd64": "", "arm64": "-arm64-16k"}
+"""How the name of a profile's variant ends, by architecture."""
 
 
 def profile_for(name: str, architecture: str, *, where: str) -> str:
-    """The name of a profile's variant for an architecture, by which the profiles are named: trixie-arm64 of trixie.
+    """The name of a profile's variant for an architecture, by which the profiles are named: trixie-arm64-16k of trixie.
 
     Raises UsageError for a profile whose name says another architecture.
     """
@@ -393,7 +393,7 @@ def profile_for(name: str, architecture: str, *, where: str) -> str:
             where=where,
             next_step="Leave one of the two out: `memqos vm list` names the profiles.",
         )
-    return name if said or architecture == AMD64 else f"{name}-{architecture}"
+    return name if said else f"{name}{VARIANTS[architecture]}"
 
 
 _SEPARATED: Mapping[Kind, Callable[[str], list[str]]] = {
