@@ -116,7 +116,7 @@ def _systems(settings: Settings, against: str) -> tuple[Settings, Settings]:
     if not against:
         return settings, settings
     if against in profile_names() and not settings.target:
-        return settings, dataclasses.replace(settings, profile=(against,))
+        return settings, dataclasses.replace(settings, image=None, profile=(against,))
     [runtime] = settings.runtime
     name = f"oci:{against}" if runtime.startswith("oci:") and ":" not in against else against
     name = name if ":" in name or "+" in name else f"containerd+{name}"

@@ -71,10 +71,10 @@ def open_rigs(
     Raises UsageError for several profiles or drivers, for an existing machine, and for runtimes over several OCI
     runtimes; otherwise as `memqos.laboratory.bench.lab`.
     """
-    if settings.target:
+    if settings.target or settings.image:
         raise UsageError(
-            "mutants replace programs of the machine, so it must be one that memqos boots.",
-            where="--target",
+            "mutants replace programs of the machine, so it must be one that memqos boots from a profile.",
+            where=settings.origins["target" if settings.target else "image"],
             next_step="Let memqos boot one: --profile.",
         )
     with tempfile.TemporaryDirectory(prefix="memqos-mutants-") as folder, contextlib.ExitStack() as stack:
