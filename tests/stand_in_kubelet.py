@@ -48,8 +48,11 @@ class Containers:
 class StandInKubelet:
     """Has the interface of a process. files: of the machine, by path. wrong: what it writes instead.
 
+    late: seconds before it does anything. cannot_start: why no container starts, "" where they do.
+
     refuses: the reason for each pod, by its name, that it does not admit. resizes: whether it carries out resizes, or
-    defers them. slow: whether it reports that it has seen a resize before it has done anything about it.
+    defers them. rewrites: whether it writes the cgroups of pods that run already, as no kubelet does. slow: whether it
+    reports that it has seen a resize before it has done anything about it.
     """
 
     pid = 1
@@ -68,6 +71,9 @@ class StandInKubelet:
         refuses: Mapping[str, str] | None = None,
         resizes: bool = True,
         slow: bool = False,
+        rewrites: bool = False,
+        late: float = 0.0,
+        cannot_start: str = "",
     ) -> None:
         flags = dict(one.removeprefix("--").split("=", 1) for one in argv[1:])
         self._config = files(flags["config"])
@@ -87,6 +93,9 @@ class StandInKubelet:
         self._refuses = refuses or {}
         self._resizes = resizes
         self._slow = slow
+        self._rewrites = rewrites
+        self._late = late
+        self._cannot_start = cannot_start
         self._there = containers
         self._sizes: dict[str, int] = {}
         self._planned: Sequence[Pod] = ()
@@ -124,6 +133,7 @@ class StandInKubelet:
             raise
 
     def _work(self) -> None:
+        self._ends.wait(self._late)
         if not self._call("GET", "/api/v1/nodes")["items"]:
             self._call("POST", "/api/v1/nodes", NODE)
         while not self._ends.wait(0.005):
@@ -174,12 +184,14 @@ class StandInKubelet:
             pending = {"type": "PodResizePending", "status": "True", "reason": "Deferred", "message": "no room"}
             self._status(item, {"conditions": [pending]})
             return
-        self._make(planned.cgroup, planned.cgroup.path)
+        # As EnsureExists does, it leaves a pod's cgroup alone, unless the pod is resized.
+        anew = self._rewrites or item["metadata"]["generation"] > 1
+        self._make(planned.cgroup, planned.cgroup.path, anew=anew)
         self._there.pods[planned.uid] = planned.cgroup.path
         for container in planned.containers:
             made = self._there.ids.setdefault((planned.uid, container.name), uuid.uuid4().hex)
             path = plan.layout.container(container.cgroup.path, made)
-            self._make(container.cgroup, path)
+            self._make(container.cgroup, path, anew=anew)
             self._cgroups.run_in(path, container.oom_score_adj)
         kinds = {"initContainerStatuses": "initContainers", "containerStatuses": "containers"}
         statuses = {
@@ -194,7 +206,7 @@ class StandInKubelet:
             "name": container["name"],
             "containerID": f"containerd://{made}",
             "restartCount": 0,
-            "state": {"running": {}},
+            "state": {"terminated": {"reason": self._cannot_start}} if self._cannot_start else {"running": {}},
             "resources": container["resources"],
         }
 
@@ -209,9 +221,11 @@ class StandInKubelet:
             self._cgroups.remove(path)
         self._call("DELETE", f"/api/v1/namespaces/{item['metadata']['namespace']}/pods/{item['metadata']['name']}")
 
-    def _make(self, cgroup: PlannedCgroup, path: CgroupPath) -> None:
+    def _make(self, cgroup: PlannedCgroup, path: CgroupPath, *, anew: bool = True) -> None:
         if path not in self._cgroups:
             self._cgroups.make(path)
+        elif not anew:
+            return
         for expected in cgroup.knobs.values():
             if expected.written is not ABSENT:
                 text = self._wrong(path, expected.knob, str(expected.written))

@@ -54,6 +54,7 @@ NEEDS: Mapping[str, str] = {
     "memory policy": "the OCI runtime sets the NUMA memory policy of linux.memoryPolicy",
     "no memory policy": "the OCI runtime does not know linux.memoryPolicy",
     "kubelet": "a kubelet runs in the machine, and memqos is not in its place",
+    "two kubelets": "two kubelets of different releases are given, so one can be upgraded to the other",
 }
 """What a claim can need, and what that means; a machine or runtime without it makes the claim not observable."""
 

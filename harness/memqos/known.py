@@ -212,13 +212,15 @@ def _of_fault(file: CheckedFile, name: str, given: Mapping[str, object]) -> Mapp
 
 
 def _check(entry: KnownDeviation, file: CheckedFile) -> None:
-    """A runtime or a kernel is known by a claim, a kubelet by a cause. ManifestError for an entry that is neither."""
-    needed, other = ("cause", "claim") if entry.runtime == KUBELET else ("claim", "cause")
+    """A runtime or a kernel is known by a claim, a kubelet by a cause or a claim. ManifestError for any other entry."""
+    by_cause = entry.runtime == KUBELET and not entry.claim
+    needed, other = ("cause", "claim") if by_cause else ("claim", "cause")
     if not getattr(entry, needed):
         raise file.error(f"missing required field '{needed}'.", (entry.name,))
     if getattr(entry, other):
-        whose = "the kubelet" if entry.runtime == KUBELET else f"{entry.runtime}"
-        what = f"'{other}' does not apply to {whose}, whose deviations are known by their {needed}."
+        kubelet = entry.runtime == KUBELET
+        why = "an entry has one of both" if kubelet else f"deviations of {entry.runtime} are known by their {needed}"
+        what = f"'{other}' does not apply: {why}."
         raise file.error(what, (entry.name, other), field=entry.name)
     if entry.fixed and _release(entry.fixed) <= _release(entry.since):
         what = f"it is fixed in {entry.fixed}, which is not after {entry.since}: it is known of no version."

@@ -57,3 +57,24 @@ def test_foreign_writes_to_pods_stay(qos_node, pods, qos_evidence):
 def test_reported_memory_is_the_kernel_s(qos_node, pods, qos_evidence):
     """/stats/summary and /metrics/resource agree with memory.current, memory.stat and memory.swap.current."""
     qos_evidence.settle(qos_node.kubelet_verbs(pods).reports_memory())
+
+
+@pytest.mark.behaviour
+@pytest.mark.claim("kubelet/reports-pressure")
+def test_reported_pressure_is_the_kernel_s(qos_node, pods, qos_evidence):
+    """/stats/summary and /metrics/cadvisor agree with cpu.pressure, each in its unit."""
+    qos_evidence.settle(qos_node.kubelet_verbs(pods).reports_pressure())
+
+
+@pytest.mark.claim("kubelet/upgrade")
+def test_upgrade_leaves_running_pods_alone(qos_node, qos_kubelet, pods, qos_evidence):
+    """Every level holds what the new kubelet writes over what the old one left."""
+    qos_evidence.settle(qos_node.restart_kubelet(pods, qos_node.upgraded(qos_kubelet)).judge_all())
+
+
+@pytest.mark.claim("kubelet/rollback")
+def test_rollback_leaves_running_pods_alone(qos_node, qos_kubelet, pods, qos_evidence):
+    """Every level holds what the old kubelet writes again, and what it leaves of the new one's."""
+    later = qos_node.restart_kubelet(pods, qos_node.upgraded(qos_kubelet))
+
+    qos_evidence.settle(qos_node.restart_kubelet(later, qos_kubelet).judge_all())

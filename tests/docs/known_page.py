@@ -51,7 +51,7 @@ and not fixed yet |
 | `upstream` | the upstream issue or pull request |
 | `fault` | instead of these five fields: a row of [what is known](#what-is-known) that has them |
 | `claim`, `knob` | what deviates: both must match; a list of claims or knobs means one entry for each |
-| `cause` | for a kubelet, instead of a claim: what it leaves behind ([below](#kubelets)) |
+| `cause` | for a kubelet, or a claim: what it leaves behind ([below](#kubelets)) |
 | `beside` | the other runtime that the deviation requires, such as the OCI runtime below the CRI runtime |
 | `driver`, `observed` | the cgroup driver and the observed value; by default either driver and any value |
 | `sometimes` | the deviation does not always occur |
@@ -84,9 +84,10 @@ other differences between versions see [versions of runtimes](versions.md).
 KUBELETS = """
 ## Kubelets
 
-An entry for the kubelet has a `cause`. [`memqos audit`](recorded-trees.md) looks for these patterns in the files of
-pods that may have been resized in place (1.27 or later, the gate is on, `metadata.generation` is not 1), and reports
-them as known if the list has the cause, the knob and the kubelet's release:
+An entry for the kubelet has a `claim`, which a run with `--kubelet-binary` tests, or a `cause`.
+[`memqos audit`](recorded-trees.md) looks for causes in the files of pods that may have been resized in place (1.27 or
+later, the gate is on, `metadata.generation` is not 1), and reports them as known if the list has the cause, the knob
+and the kubelet's release:
 
 | `cause` | pattern |
 |---|---|

@@ -34,6 +34,7 @@ Examples:
   memqos explore --runtime oci:crun --minutes 30    a runtime without a daemon: three times as many containers
   memqos explore --runtime-binary ./my-runc --database found   your runtime; findings are kept in the folder found
   memqos explore --kubernetes 1.36 --kubelet-config kubelet.yaml   one kubelet, random pods
+  memqos explore --kubelet-binary ./kubelet         your kubelet, random pods and configurations
   memqos explore --runtime oci:runc --against crun  the same requests to two runtimes: what differs
   memqos explore --replay found/pods-container-memory.min.json     one example again
   memqos explore --expect                           plan and audit random pods, without a machine
@@ -42,7 +43,10 @@ The session ends after --minutes, or with Ctrl-C, which loses nothing. With --da
 are tried first. The same --seed draws the same examples.
 """
 
-_MACHINE = (*MACHINE, "profile", "target", "cri-socket", "driver", "kubernetes", "runtime-version", "known", "parallel")
+_MACHINE = (
+    *MACHINE, "profile", "target", "cri-socket", "driver", "kubernetes", "kubelet-binary", "runtime-version", "known",
+    "parallel",
+)  # fmt: skip
 _SETTINGS = [one for one in SETTINGS if one.name in _MACHINE]
 _EXTRA = "hypothesis"
 KINDS = ("pods", "resize", "restart", "lifecycle")

@@ -290,12 +290,12 @@ class Settings:
     image: the disk image to boot in place of profiles, ssh_user and ssh_key: who logs in to it.
     topology: a name, or a file's path. cri_socket: a path in the machine, None for the usual ones. kubernetes: the
     releases to narrow to; none means every release. kubelet_binary: the kubelet under test, None for memqos in its
-    place. kubelet_config: the configurations of the cases, () for the catalog's. all: whether nothing is left out of
-    whole suites. runtime_version: what a person states of the OCI runtime, None for nothing. results: None is a folder
-    made from the time. parallel: how many pods are started at the same time. time_budget: None is as long as it takes.
-    shard: None is the whole. Of the files None and () leave what the machine has.
-    origins: by key where each came from: "default", the option as it was written, the environment variable, or the file
-    with the line.
+    place. kubelet_upgrade: the one to upgrade to, None for none. kubelet_config: the configurations of the cases, ()
+    for the catalog's. all: whether nothing is left out of whole suites. runtime_version: what a person states of the
+    OCI runtime, None for nothing. results: None is a folder made from the time. parallel: how many pods are started at
+    the same time. time_budget: None is as long as it takes. shard: None is the whole. Of the files None and () leave
+    what the machine has. origins: by key where each came from: "default", the option as it was written, the environment
+    variable, or the file with the line.
     """
 
     profile: tuple[str, ...]
@@ -312,6 +312,7 @@ class Settings:
     driver: tuple[CgroupDriver, ...]
     kubernetes: tuple[str, ...]
     kubelet_binary: Path | None
+    kubelet_upgrade: Path | None
     kubelet_config: tuple[Path, ...]
     all: bool
     runtime_binary: tuple[RuntimeFile, ...]

@@ -287,6 +287,13 @@ SETTINGS: tuple[Setting, ...] = (
         "writes in its place; its version selects the rules; needs a CRI runtime",
     ),
     Setting(
+        name="kubelet-upgrade",
+        kind=Kind.FILE,
+        metavar="PATH",
+        help="upgrade to this kubelet, and roll back from it, in the claims about both; of another release than "
+        "--kubelet-binary",
+    ),
+    Setting(
         name="kubelet-config",
         kind=Kind.FILES,
         default=(),

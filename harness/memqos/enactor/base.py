@@ -145,14 +145,17 @@ class Ability(StrEnum):
     """An optional ability of an enactor.
 
     STEER: start workloads that take commands. RESIZE: resize a pod in place. RECONCILE: write a pod's cgroup again.
-    SUCCEED: restart with another configuration or release while pods keep running. ANSWER: provide a kubelet's
-    endpoints and the status of its pods (`Enactor.answers`).
+    SUCCEED: restart with another configuration or release while pods keep running. ALTER: carry out a plan that is not
+    the kubelet's own: containers bound to a NUMA node from outside, other sums above pods, pods that ended before, or
+    several kubelets beside each other. ANSWER: provide a kubelet's endpoints and the status of its pods
+    (`Enactor.answers`).
     """
 
     STEER = "steer"
     RESIZE = "resize"
     RECONCILE = "reconcile"
     SUCCEED = "succeed"
+    ALTER = "alter"
     ANSWER = "answer"
 
 
@@ -279,6 +282,11 @@ class Enactor(Protocol):
 
     def why_not(self, ability: Ability) -> str:
         """Why it lacks an ability, with an alternative; "" if it has it."""
+        ...
+
+    @property
+    def releases(self) -> Sequence[str]:
+        """The releases ("1.36") of the kubelets that it can run; () if it carries out the plans of any release."""
         ...
 
     def answers(self) -> KubeletAnswers:

@@ -43,6 +43,11 @@ class FakeKubelet:
         """Nothing runs that could take commands or answer."""
         return _WHY_NOT.get(ability, "")
 
+    @property
+    def releases(self) -> Sequence[str]:
+        """(): plans of any release."""
+        return ()
+
     def answers(self) -> KubeletAnswers:
         """EnactorNotAbleError: there is no process."""
         raise not_able(self, Ability.ANSWER)

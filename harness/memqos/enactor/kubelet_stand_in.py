@@ -258,6 +258,11 @@ class KubeletStandIn:
         """It does all that a kubelet does to cgroups and pods, and has no endpoints."""
         return _NO_KUBELET if ability is Ability.ANSWER else ""
 
+    @property
+    def releases(self) -> Sequence[str]:
+        """(): plans of any release."""
+        return ()
+
     def answers(self) -> KubeletAnswers:
         """EnactorNotAbleError: there is no kubelet."""
         raise not_able(self, Ability.ANSWER)

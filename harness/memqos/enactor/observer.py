@@ -23,6 +23,7 @@ _WHY_NOT = {
     Ability.RESIZE: "memqos only reads pods here: resize them through their cluster.",
     Ability.RECONCILE: "memqos only reads cgroups here: the kubelet writes them.",
     Ability.SUCCEED: "memqos only observes the kubelet here: restart it yourself.",
+    Ability.ALTER: "memqos only reads cgroups here: what the kubelet wrote is its own.",
     Ability.ANSWER: "memqos only reads cgroups here, and asks no kubelet.",
 }
 
@@ -41,6 +42,11 @@ class Observer:
     def why_not(self, ability: Ability) -> str:
         """It has no ability."""
         return _WHY_NOT[ability]
+
+    @property
+    def releases(self) -> Sequence[str]:
+        """(): plans of any release."""
+        return ()
 
     def answers(self) -> KubeletAnswers:
         """EnactorNotAbleError: no kubelet is asked."""

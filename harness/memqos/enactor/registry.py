@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from memqos.cgroupfs.tree import CgroupTree
@@ -26,15 +26,14 @@ KUBELET = "kubelet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletAccess:
-    """A kubelet in the machine: its supervisor, its release's minor version, and the CRI server that it uses.
+    """A kubelet in the machine: its supervisor, its binaries, and the CRI server that it uses.
 
-    binary: its path in the machine. handler: of the runtime under test, "" for the server's default. socket: a path in
-    the machine.
+    binaries: paths in the machine by the minor versions of their releases, the kubelet under test first. handler: of
+    the runtime under test, "" for the server's default. socket: a path in the machine.
     """
 
     session: KubeletSession
-    minor: int
-    binary: str
+    binaries: Mapping[int, str]
     handler: str
     socket: str
 
@@ -74,8 +73,7 @@ def _kubelet(site: Site) -> Enactor:
         runtime=site.runtime,
         handler=site.kubelet.handler,
         socket=site.kubelet.socket,
-        minor=site.kubelet.minor,
-        binary=site.kubelet.binary,
+        binaries=site.kubelet.binaries,
     )
 
 

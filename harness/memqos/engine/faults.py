@@ -249,6 +249,13 @@ _KUBELET = {
         "measured on 1.37.0. The fix is merged; the first 1.37 release with it is unknown.",
         upstream="kubernetes#142572",
     ),
+    "kubelet/summary-pressure-in-microseconds": Fault(
+        runtime=KUBELET,
+        since="1.33",
+        sentence="PSI totals in /stats/summary are documented in nanoseconds. Those that come from cadvisor, of nodes "
+        "and pods, are in microseconds; seen on 1.36.2.",
+        upstream="kubernetes#142599",
+    ),
     "kubelet/resize-to-the-limit-leaves-memory-high": Fault(
         runtime=KUBELET,
         since="1.27",

@@ -23,11 +23,13 @@ from memqos.exploration.engine_alone import EngineAlone
 from memqos.exploration.examples import Example, Kind
 from memqos.exploration.session import Session
 from memqos.exploration.systems import OpenedSystem, opened_system
+from memqos.laboratory.kubelets_in_use import releases_in_use
 from memqos.plain_file import read_plain
 
 __all__ = ["Order", "explored", "explored_engine", "report_lines"]
 
 FORMAT = 1
+RESIZES_SINCE = Release(33)
 _EVERY = 10.0
 """Seconds between progress lines."""
 _MOST_LISTED = 10
@@ -58,8 +60,30 @@ class Order:
 
     @property
     def releases(self) -> Sequence[str]:
-        """The Kubernetes releases, () for any; UnknownNameError for one without rules."""
-        return [str(Release.parse(text)) for text in self.settings.kubernetes]
+        """The Kubernetes releases, () for any: of a kubelet under test its own. UnknownNameError for one without rules.
+
+        Raises UsageError for a kubelet of another release than --kubernetes names, UnfitFileError for no kubelet.
+        """
+        return [str(Release.parse(text)) for text in releases_in_use(self.settings)]
+
+    @property
+    def drawn_kinds(self) -> tuple[Kind, ...]:
+        """The kinds that are drawn: by default all, of a kubelet under test those that it carries out.
+
+        Raises UsageError for one that it does not.
+        """
+        kinds = tuple(map(Kind, self.kinds)) or tuple(Kind)
+        if self.settings.kubelet_binary is None:
+            return kinds
+        resizes = all(Release.parse(one) >= RESIZES_SINCE for one in self.releases)
+        able = {Kind.PODS, Kind.RESTART, *((Kind.RESIZE,) if resizes else ())}
+        if unable := [str(one) for one in kinds if one not in able and self.kinds]:
+            raise UsageError(
+                f"a kubelet of {self.releases[0]} carries out no examples of the kind '{unable[0]}'.",
+                where="--kind",
+                next_step=f"Choose among {', '.join(sorted(able))}, or leave out --kubelet-binary.",
+            )
+        return tuple(one for one in kinds if one in able)
 
     @property
     def config(self) -> Document | None:
@@ -137,6 +161,7 @@ def progress_line(session: Session) -> str:
 def explored(order: Order, say: Say) -> tuple[Document, ExitCode]:
     """Explore a machine; the report's document and the exit code. An interrupt ends the session with a report."""
     releases, config = order.releases, order.config
+    order.drawn_kinds  # noqa: B018 - a kind that cannot be drawn is a usage error before a machine is booted
     kept = load_found(order.replay) if order.replay else None
     session: Session | None = None
     system: Sequence[str] = ()
@@ -166,9 +191,13 @@ def explored(order: Order, say: Say) -> tuple[Document, ExitCode]:
 
 def _session(order: Order, ground: OpenedSystem, releases: Sequence[str], config: Document | None, say: Say) -> Session:
     say(f"memqos: exploring {', '.join(ground.system)}; seed {order.seed}", err=True)
-    kinds = tuple(map(Kind, order.kinds)) or tuple(Kind)
     batches = Batches(
-        seed=order.seed, node=ground.node, driver=ground.driver, releases=releases, config=config, kinds=kinds
+        seed=order.seed,
+        node=ground.node,
+        driver=ground.driver,
+        releases=releases,
+        config=config,
+        kinds=order.drawn_kinds,
     )
     return Session(
         batches,

@@ -118,14 +118,22 @@ class Judge:
         pods = [pod for one in named if not one.skipped for pod in one.pods]
         if not pods:
             return [ExampleResult(example=one.example, skipped=one.skipped) for one in named]
-        with self._node.admitted(pods, case) as population:
-            above = self._above(population)
-            if kind is Kind.RESTART:
-                return self._restarted(named, population, above)
-            now = population
-            for one in named if kind is Kind.RESIZE else ():
-                now = self._resized(one, now, case)
-            return [self._result_of(one, now, above) for one in named]
+        try:
+            with self._node.admitted(pods, case) as population:
+                return self._judged(named, population, case, kind)
+        except EnactorNotAbleError as error:
+            return [ExampleResult(example=one.example, skipped=one.skipped or str(error)) for one in named]
+
+    def _judged(
+        self, named: Sequence[_Named], population: Population, case: KubeletCase, kind: Kind
+    ) -> Sequence[ExampleResult]:
+        above = self._above(population)
+        if kind is Kind.RESTART:
+            return self._restarted(named, population, above)
+        now = population
+        for one in named if kind is Kind.RESIZE else ():
+            now = self._resized(one, now, case)
+        return [self._result_of(one, now, above) for one in named]
 
     def _named(self, example: Example) -> _Named:
         number = next(self._numbers)
@@ -137,7 +145,8 @@ class Judge:
 
     def _pass_over(self, named: Sequence[_Named], case: KubeletCase) -> None:
         """Mark examples that cannot run here: the kubelet refuses a pod, or a pod is too small to start."""
-        plan = self._node.plan([pod for one in named for pod in one.pods], case)
+        real = not self._node.why_not("kubelet")
+        plan = self._node.plan([pod for one in named for pod in one.pods], case, fit=real)
         planned = {pod.uid: pod for pod in plan.pods}
         for one in named:
             for pod in one.pods:

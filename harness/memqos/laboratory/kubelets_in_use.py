@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.kubelets import KubeletCase, load_kubelets, select_kubelets
@@ -11,7 +12,7 @@ from memqos.enactor.kubelet.version import kubelet_version
 from memqos.engine.releases.release import Release, Variant
 from memqos.errors import UsageError
 
-__all__ = ["kubelets_in_use"]
+__all__ = ["kubelets_in_use", "releases_in_use"]
 
 
 def kubelets_in_use(settings: Settings) -> tuple[KubeletCase, ...]:
@@ -23,16 +24,10 @@ def kubelets_in_use(settings: Settings) -> tuple[KubeletCase, ...]:
     Raises UsageError if the binary's release was not requested, or if a configuration comes without a release;
     UnfitFileError for a binary that is not a kubelet.
     """
-    releases, where = settings.kubernetes, settings.origins["kubernetes"]
-    if settings.kubelet_binary is not None:
-        own = str(Release.of(kubelet_version(settings.kubelet_binary)))
-        if releases and own not in {str(Release.of(one)) for one in releases}:
-            raise UsageError(
-                f"the kubelet's release is {own}, not {', '.join(releases)}.",
-                where=where,
-                next_step=f"Leave out --kubernetes, or give {own}.",
-            )
-        releases, where = (own,), settings.origins["kubelet_binary"]
+    releases = releases_in_use(settings)
+    where = settings.origins["kubernetes" if settings.kubelet_binary is None else "kubelet_binary"]
+    if settings.kubelet_upgrade is not None:
+        _check_upgrade(settings, settings.kubelet_upgrade)
     if settings.kubelet_config and not releases:
         raise UsageError(
             "a kubelet configuration needs a Kubernetes release, and none is given.",
@@ -45,6 +40,42 @@ def kubelets_in_use(settings: Settings) -> tuple[KubeletCase, ...]:
     if settings.kubelet_binary is not None:
         chosen = tuple(dataclasses.replace(one, default=True) for one in chosen if one.variant is Variant.SHIPPED)
     return chosen
+
+
+def releases_in_use(settings: Settings) -> tuple[str, ...]:
+    """The releases whose rules a run is about: a kubelet's own, else those that are asked for, () for any.
+
+    Raises UsageError where the binary's release is not one of those asked for, UnfitFileError for no kubelet.
+    """
+    asked = settings.kubernetes
+    if settings.kubelet_binary is None:
+        return asked
+    own = str(Release.of(kubelet_version(settings.kubelet_binary)))
+    if asked and own not in {str(Release.of(one)) for one in asked}:
+        raise UsageError(
+            f"the kubelet's release is {own}, not {', '.join(asked)}.",
+            where=settings.origins["kubernetes"],
+            next_step=f"Leave out --kubernetes, or give {own}.",
+        )
+    return (own,)
+
+
+def _check_upgrade(settings: Settings, upgrade: Path) -> None:
+    """UsageError for an upgrade without a kubelet under test, or to the same release."""
+    where = settings.origins["kubelet_upgrade"]
+    if settings.kubelet_binary is None:
+        raise UsageError(
+            "an upgrade begins with the kubelet under test, and none is given.",
+            where=where,
+            next_step="Give --kubelet-binary PATH.",
+        )
+    own, other = (str(Release.of(kubelet_version(one))) for one in (settings.kubelet_binary, upgrade))
+    if own == other:
+        raise UsageError(
+            f"both kubelets are of {own}: an upgrade is to another release.",
+            where=where,
+            next_step="Give a kubelet of another release.",
+        )
 
 
 def _own_cases(settings: Settings, releases: tuple[str, ...]) -> list[KubeletCase]:

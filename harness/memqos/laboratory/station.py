@@ -41,7 +41,7 @@ from memqos.model.node import NodeFacts
 from memqos.node.connection import node_on
 from memqos.node.node_under_test import NodeUnderTest
 from memqos.place.base import OfferedRuntime, Place
-from memqos.place.opening import KUBELET_BINARY, Places
+from memqos.place.opening import KUBELET_BINARY, KUBELET_UPGRADE, Places
 from memqos.runtime.base import Runtime, RuntimeVersion
 from memqos.target.attended import attended
 from memqos.target.base import Target
@@ -317,7 +317,7 @@ class Stations:
                     node=node,
                     log=log,
                     folder=folder,
-                    runtimes=in_use.shown,
+                    runtimes=[*in_use.shown, *self._kubelets_shown()],
                     first=same_machine_as,
                 )
             finally:
@@ -326,16 +326,23 @@ class Stations:
                 if log.overhead:
                     folder.write("overhead.json", log.overhead)
 
+    def _kubelets_shown(self) -> list[str]:
+        """The kubelet under test by name and version, as reports and lists of known deviations have it."""
+        binary = self._settings.kubelet_binary
+        return [] if binary is None else [f"kubelet {kubelet_version(binary)}"]
+
     def _kubelet(self, place: Place, key: SystemKey, closing: contextlib.ExitStack) -> KubeletAccess | None:
         """The kubelet under test with an API stand-in, until `closing` ends; None if there is none."""
         if self._settings.kubelet_binary is None:
             return None
         offer = place.runtimes[key.runtime]
-        version = Release.of(kubelet_version(self._settings.kubelet_binary))
+        given = {self._settings.kubelet_binary: KUBELET_BINARY}
+        if self._settings.kubelet_upgrade is not None:
+            given[self._settings.kubelet_upgrade] = KUBELET_UPGRADE
+        binaries = {Release.of(kubelet_version(file)).minor: path for file, path in given.items()}
         return KubeletAccess(
             session=closing.enter_context(kubelet_session(place.target)),
-            minor=version.minor,
-            binary=KUBELET_BINARY,
+            binaries=binaries,
             handler=offer.handlers[key.driver],
             socket=offer.socket,
         )
@@ -376,7 +383,12 @@ class Stations:
         return f"{self._worker}-{number}"
 
     def _provenance(
-        self, station_id: str, place: Place, node: NodeUnderTest, in_use: RuntimesInUse, key: SystemKey
+        self,
+        station_id: str,
+        place: Place,
+        node: NodeUnderTest,
+        in_use: RuntimesInUse,
+        key: SystemKey,
     ) -> dict[str, Any]:
         """The machine's part of a bundle, with its host if that is not the run's."""
         elsewhere = {"host": {"address": self._address, "name": platform.node(), **host()}}
@@ -388,7 +400,7 @@ class Stations:
             "runtime": key.runtime,
             "driver": key.driver,
             "kernel": node.facts.kernel,
-            "runtimes": in_use.shown,
+            "runtimes": [*in_use.shown, *self._kubelets_shown()],
             "cri": in_use.cri.api_version if in_use.cri else "",
             "facts": node.facts,
             **(elsewhere if self._address else {}),

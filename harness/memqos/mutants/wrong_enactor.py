@@ -58,6 +58,11 @@ class WrongEnactor:
         """As the other's."""
         return self._inner.why_not(ability)
 
+    @property
+    def releases(self) -> Sequence[str]:
+        """As the other's."""
+        return self._inner.releases
+
     def answers(self) -> KubeletAnswers:
         """As the other's."""
         return self._inner.answers()

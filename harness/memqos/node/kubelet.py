@@ -32,6 +32,10 @@ _SUMMARY = "https://127.0.0.1:10250/stats/summary"
 _METRICS = "https://127.0.0.1:10250/metrics/resource"
 _METRIC = re.compile(r"^(?P<name>\w+)\{(?P<labels>[^}]*)\} (?P<value>\S+)", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
+_CADVISOR = "https://127.0.0.1:10250/metrics/cadvisor"
+_STALLED: Mapping[str, str] = {"some": "waiting", "full": "stalled"}
+"""What the metrics of cadvisor call the two lines of a pressure file: container_pressure_cpu_waiting_seconds_total."""
+
 _CHARGE_BATCH = 64
 """Pages that each CPU may charge ahead (mm/memcontrol.c, MEMCG_CHARGE_BATCH), and that memory.stat may be behind."""
 
@@ -168,6 +172,83 @@ class KubeletVerbs:
             measured=True,
         )
 
+    def reports_pressure(self) -> Sequence[Finding]:
+        """The totals of CPU pressure that it reports of each pod are the kernel's: nanoseconds, and seconds in metrics.
+
+        It reports what it looked at some seconds ago: so a total has to lie between a reading of the kernel's before
+        and one after. EnactorNotAbleError for a kubelet that reports no pressure (before 1.34 without the gate
+        KubeletPSI), and for pods that never waited for a CPU.
+        """
+        cgroups = {uid: admitted.planned.cgroup for uid, admitted in self.population.pods.items()}
+        before = {uid: self._stalls(cgroup.path) for uid, cgroup in cgroups.items()}
+        cgroups = {uid: cgroup for uid, cgroup in cgroups.items() if before[uid]["some"]}
+        if not cgroups:
+            raise EnactorNotAbleError("no pod waited for a CPU, and zero is the same in every unit.")
+        told = self._pressures(cgroups)
+        if all(one is None for several in told.values() for one in several.values()):
+            raise EnactorNotAbleError("this kubelet reports no pressure.", next_step="Give one of 1.34 or later.")
+        return [
+            self._pressed(uid, cgroup, before[uid], source, line)
+            for uid, cgroup in cgroups.items()
+            for source in ("/stats/summary", "/metrics/cadvisor")
+            for line in _STALLED
+        ]
+
+    def _pressed(self, uid: str, cgroup: PlannedCgroup, before: Mapping[str, int], source: str, line: str) -> Finding:
+        """One total of one pod, once it is at least what the kernel had before, or time is over."""
+
+        def looked() -> tuple[int | None, int]:
+            return self._pressures({uid: cgroup})[uid][source, line], self._stalls(cgroup.path)[line]
+
+        def agree(seen: tuple[int | None, int]) -> bool:
+            return seen[0] is not None and before[line] * 1000 <= seen[0] <= seen[1] * 1000
+
+        def over(seen: tuple[int | None, int]) -> bool:
+            return agree(seen) or (seen[0] is not None and seen[0] > seen[1] * 1000)
+
+        try:
+            told, after = wait(
+                f"{source} reports the CPU pressure of {cgroup.path}",
+                looked,
+                until=over,
+                every=2.0,
+                deadline=Deadline.after(self.report_seconds),
+            )
+        except DeadlineError:
+            told, after = looked()
+        return Finding(
+            verdict=Verdict.CONFORMS if agree((told, after)) else Verdict.DEVIATES,
+            subject=subject_of(cgroup, self.population.pods[uid].planned),
+            cgroup=str(cgroup.path),
+            knob=f"cpu.pressure {line} in {source}",
+            set_by=Setter.KUBELET,
+            expected=f"{before[line] * 1000} to {after * 1000} ns",
+            observed=f"{told} ns" if told is not None else "nothing",
+            measured=True,
+        )
+
+    def _stalls(self, path: CgroupPath) -> dict[str, int]:
+        """The totals of a cgroup's cpu.pressure by the lines' names, in microseconds; none if it has no such file."""
+        lines = [line.split() for line in self._text(path, "cpu.pressure").splitlines()]
+        found = {words[0]: int(words[-1].partition("=")[2]) for words in lines if words}
+        return {"some": 0, "full": 0, **found}
+
+    def _pressures(self, cgroups: Mapping[str, PlannedCgroup]) -> dict[str, dict[tuple[str, str], int | None]]:
+        """What both endpoints say of each pod's CPU pressure, by uid, endpoint and line, in ns; None if missing."""
+        summary = json.loads(self.answers.fetched(_SUMMARY, seconds=_CALL_SECONDS))
+        metrics = self.answers.fetched(_CADVISOR, seconds=_CALL_SECONDS)
+        told = {pod["podRef"]["uid"]: (pod.get("cpu") or {}).get("psi") or {} for pod in summary.get("pods") or ()}
+        found: dict[str, dict[tuple[str, str], int | None]] = {}
+        for uid, cgroup in cgroups.items():
+            own: dict[tuple[str, str], int | None] = {}
+            for line, word in _STALLED.items():
+                total = (told.get(uid, {}).get(line) or {}).get("total")
+                own["/stats/summary", line] = None if total is None else int(total)
+                name = f"container_pressure_cpu_{word}_seconds_total"
+                own["/metrics/cadvisor", line] = _seconds_of(metrics, name, str(cgroup.path))
+            found[uid] = own
+        return found
+
     def _pod_name(self, uid: str) -> str:
         pod = self.population.pods[uid].pod
         return f"{pod.namespace}/{pod.name}"
@@ -255,4 +336,12 @@ def _in_metrics(text: str, name: str, namespace: str, pod: str, container: str) 
             container,
         ):
             return int(float(match["value"]))
+    return None
+
+
+def _seconds_of(text: str, name: str, cgroup: str) -> int | None:
+    """A cgroup's amount of seconds in /metrics/cadvisor, as nanoseconds; None if it is missing."""
+    for match in _METRIC.finditer(text):
+        if match["name"] == name and dict(_LABEL.findall(match["labels"])).get("id") == cgroup:
+            return round(float(match["value"]) * 1e9)
     return None

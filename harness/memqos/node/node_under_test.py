@@ -20,7 +20,7 @@ from memqos.engine.node.placement import table_after
 from memqos.engine.plan import Plan, PlannedPod
 from memqos.engine.resize import resize_pods
 from memqos.engine.translate.versions import TRIXIE, Feature, Runtimes
-from memqos.errors import UsageError
+from memqos.errors import EnactorNotAbleError, UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.path import CgroupPath
@@ -114,6 +114,9 @@ class NodeUnderTest:
         """Why the node lacks what a claim needs, "" if it has it; the names are those of `claims.NEEDS`."""
         if need == "kubelet":
             return self._enactor.why_not(Ability.ANSWER)
+        if need == "two kubelets":
+            few = "" if len(self._enactor.releases) > 1 else "there is one kubelet: give --kubelet-upgrade PATH"
+            return self._enactor.why_not(Ability.ANSWER) or few
         oci = self._runtimes.oci
         bare = self.driver is CgroupDriver.SYSTEMD and oci.subgroup and not oci.has(Feature.SCOPE_HAS_PROTECTION)
         if oci.below and need in _OF_SCOPES:
@@ -129,17 +132,22 @@ class NodeUnderTest:
         *,
         ended: Sequence[Pod] = (),
         others: Mapping[str, KubeletCase] | None = None,
+        fit: bool = False,
     ) -> Plan:
         """What this node must hold for these pods under this kubelet.
 
         ended: pods that were admitted before these, and whose memory the Memory Manager has back; those of these that
         it had placed beside them stay where they are. Empty is a node on which nothing ever ran. others: kubelets that
-        have some of these pods, by uid, in its place; UsageError for one that has something else above pods.
+        have some of these pods, by uid, in its place; UsageError for one that has something else above pods, and
+        EnactorNotAbleError for both of a real kubelet. fit:
+        whether pods that the node has no room for are refused, as a real kubelet does.
         """
+        if ended or others:
+            require(self._enactor, Ability.ALTER)
         case = self.kubelet(kubelet)
         table = table_after([*ended, *pods], case, ended=[pod.uid for pod in ended]) if ended else None
         plans = {uid: expect(pods, self.kubelet(other)) for uid, other in (others or {}).items()}
-        return beside_each_other(expect(pods, case, table=table), plans)
+        return beside_each_other(expect(pods, case, table=table, fit=fit), plans)
 
     def kubelet(self, case: KubeletCase) -> Kubelet:
         """The kubelet of a case on this node, as the engine's rules see it."""
@@ -256,7 +264,10 @@ class NodeUnderTest:
             yield self._population(plan, standing.admit(order, appears=appears), kubelet)
 
     def _bound(self, plan: Plan, zone: Zones | None) -> Plan:
-        return plan if zone is None else bound_to(plan, zone, self.facts)
+        if zone is None:
+            return plan
+        require(self._enactor, Ability.ALTER)
+        return bound_to(plan, zone, self.facts)
 
     @contextlib.contextmanager
     def requests(self, pod: Pod, kubelet: KubeletCase) -> Iterator[Requests]:
@@ -310,6 +321,13 @@ class NodeUnderTest:
         with self._vital.guarded():
             standing.bring(Order(kubelet=self.kubelet(kubelet), plan=plan, pods=pods, succeeds=True))
             return self._population(plan, standing.pods, kubelet)
+
+    def upgraded(self, kubelet: KubeletCase) -> KubeletCase:
+        """The same configuration under the other kubelet of the run. EnactorNotAbleError without a second one."""
+        if why := self.why_not("two kubelets"):
+            raise EnactorNotAbleError(why)
+        other = self._enactor.releases[1]
+        return dataclasses.replace(kubelet, id=f"{kubelet.id}-under-{other}", release=other)
 
     def kubelet_verbs(self, population: Population) -> KubeletVerbs:
         """What only a kubelet shows, on these pods; EnactorNotAbleError where memqos is in its place."""
@@ -428,6 +446,7 @@ class NodeUnderTest:
         """
         plan = self._bound(self.plan(pods, kubelet, ended=ended, others=others), zone)
         if halved:
+            require(self._enactor, Ability.ALTER)
             plan = halved_classes(plan, page_size=self.facts.page_size)
         premises, files = premises_of(plan, rests_on, self._enactor.setter), WATCHED_FILES[self.facts.cgroup_version]
         with contextlib.ExitStack() as stack:

@@ -43,6 +43,7 @@ from memqos.vm.options import AskedProgram, AskedTree, BootOptions, Brought, Bro
 
 __all__ = [
     "KUBELET_BINARY",
+    "KUBELET_UPGRADE",
     "Places",
     "boot_options",
     "check_host",
@@ -54,7 +55,7 @@ __all__ = [
 OF_BOOTED_MACHINES = (
     "profile", "arch", "topology", "no_recursiveprot", "runtime_binary", "runtime_deb", "containerd_binary",
     "containerd_config", "guest_file", "guest_unit", "guest_deb", "kernel_image", "initrd", "kernel_deb", "kernel_tree",
-    "no_checkpoint", "keep_vm", "kubelet_binary", "image", "ssh_user", "ssh_key",
+    "no_checkpoint", "keep_vm", "kubelet_binary", "kubelet_upgrade", "image", "ssh_user", "ssh_key",
 )  # fmt: skip
 """The settings that describe a booted machine; they do not apply to existing ones."""
 
@@ -67,6 +68,9 @@ OF_PROFILES = tuple(
 
 KUBELET_BINARY = "/usr/local/bin/kubelet"
 """The path of the kubelet under test in the machine."""
+
+KUBELET_UPGRADE = "/usr/local/bin/kubelet-upgrade"
+"""Where the kubelet that it is upgraded to is in the machine."""
 
 LONGEST_SOCKET = 100
 """Bytes; the kernel's limit is 107."""
@@ -339,6 +343,7 @@ def boot_options(settings: Settings) -> BootOptions:
         guest_files=(
             *(AskedTree(one.source, one.destination, one.mode) for one in settings.guest_file),
             *((AskedTree(kubelet, KUBELET_BINARY, 0o755),) if (kubelet := settings.kubelet_binary) else ()),
+            *((AskedTree(later, KUBELET_UPGRADE, 0o755),) if (later := settings.kubelet_upgrade) else ()),
         ),
         guest_units=settings.guest_unit,
         guest_debs=settings.guest_deb,

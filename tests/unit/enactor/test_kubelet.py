@@ -20,6 +20,7 @@ from memqos.enactor.kubelet.session import kubelet_session
 from memqos.enactor.kubelet.supervisor import Supervisor, serve
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Setter, Verdict
+from memqos.engine.answer.succession import succession
 from memqos.engine.answer.verdict import judged_files
 from memqos.engine.resize import resize_pods
 from memqos.errors import EnactorNotAbleError, MachineryError
@@ -74,7 +75,7 @@ class Sandboxes:
 
 
 @contextlib.contextmanager
-def enactor_on(bench, *, minor=36, dies="", **changes):
+def enactor_on(bench, *, minor=36, binaries=None, dies="", **changes):
     """A kubelet enactor whose kubelet is the stand-in with these changes; dies: the log of one that ends at once."""
 
     containers = Containers()
@@ -86,7 +87,7 @@ def enactor_on(bench, *, minor=36, dies="", **changes):
             files=lambda path: bench.target.read(path, deadline=Deadline.after(5)),
             cgroups=bench.cgroups,
             node=bench.facts.node,
-            release=f"1.{minor}",
+            release=f"1.{argv[0].rpartition('.')[2] if binaries else minor}",
             driver=CgroupDriver.SYSTEMD,
             containers=containers,
             **changes,
@@ -111,8 +112,7 @@ def enactor_on(bench, *, minor=36, dies="", **changes):
             runtime=Sandboxes([WEB.uid, OTHER.uid]),
             handler="runc",
             socket="/run/cri.sock",
-            minor=minor,
-            binary="/usr/local/bin/kubelet",
+            binaries=binaries or {minor: "/usr/local/bin/kubelet"},
         )
 
 
@@ -277,6 +277,33 @@ def test_the_log_crosses_the_connection_only_when_it_is_asked_for(tmp_path):
     assert asked == {"log": "hello"}
 
 
+def patches(enactor):
+    return enactor.session.order("calls")["calls"].get("PATCH pods/status", 0)
+
+
+@pytest.mark.parametrize("rewrites", [False, True])
+def test_a_kubelet_that_writes_running_pods_again_after_an_upgrade_is_found(rewrites):
+    """1.27 leaves memory.low of the pod at 0; 1.36 under TieredReservation would write it."""
+    bench = Bench()
+    gate = {"feature_gates": {"MemoryQoS": True}}
+    before, later = order_of(bench, "1.27", **gate), order_of(bench, **TIERED, **gate)
+    plan = succession(before.plan, later.plan)
+    with enactor_on(bench, binaries={27: "kubelet-1.27", 36: "kubelet-1.36"}, rewrites=rewrites) as enactor:
+        assert enactor.releases == ["1.27", "1.36"]
+        pods = enactor.begin("test")
+        pods.bring(before)
+        pods.admit(before, appears=lambda _: None)
+        succeeding = dataclasses.replace(later, plan=plan, succeeds=True)
+        told = patches(enactor)
+        pods.bring(succeeding)
+        enactor.session.until(
+            "the new kubelet has reported both pods", lambda: patches(enactor) >= told + 2, Deadline.after(60)
+        )
+        found = {knob for path, knob in wrong_files(bench, succeeding, pods.pods) if "-poduid" in path}
+    assert (Knob.MEMORY_LOW in found) == rewrites
+    assert bool(found) == rewrites
+
+
 def test_a_case_of_another_release_is_not_for_this_kubelet():
     bench = Bench()
     with enactor_on(bench) as enactor, pytest.raises(EnactorNotAbleError, match=r"is 1\.36.*about 1\.27"):
@@ -295,3 +322,46 @@ def test_pods_run_on_where_another_kubelet_succeeds():
         assert {uid: one.containers["app"].id for uid, one in pods.pods.items()} == before
         pods.bring(none)
         assert not pods.pods
+
+
+def test_what_a_kubelet_cannot_be_asked_for_is_not_observable():
+    """It places containers and sums pods by itself: another plan would make its files wrong."""
+    bench = Bench()
+    with enactor_on(bench) as enactor:
+        bench.node._enactor = enactor
+        under = kubelet("1.36", **TIERED)
+        own = "carries out its own plan alone"
+        with pytest.raises(EnactorNotAbleError, match=own):
+            bench.node.admitted([WEB], under, zone=0)
+        with pytest.raises(EnactorNotAbleError, match=own):
+            bench.node.plan([WEB], under, ended=[OTHER])
+        with pytest.raises(EnactorNotAbleError, match=own):
+            bench.node.plan([WEB, OTHER], under, others={OTHER.uid: under})
+        halved = bench.node.watched_pods([WEB], under, rests_on=[Knob.MEMORY_MIN], halved=True)
+        with pytest.raises(EnactorNotAbleError, match=own):
+            halved.__enter__()
+        assert bench.node.plan([WEB], under).pods
+
+
+def test_a_kubelet_that_is_healthy_before_it_has_written_the_levels_is_waited_for():
+    bench = Bench()
+    order = order_of(bench)
+    none = order_of(bench, memory_reservation_policy=ReservationPolicy.NONE)
+    plan = succession(order.plan, none.plan)
+    with enactor_on(bench, late=1.0) as enactor:
+        pods = enactor.begin("test")
+        pods.bring(order)
+        pods.admit(order, appears=lambda _: None)
+        succeeding = dataclasses.replace(none, plan=plan, succeeds=True)
+        pods.bring(succeeding)
+        assert not [path for path, _ in wrong_files(bench, succeeding, pods.pods) if "-poduid" not in path]
+
+
+def test_a_container_that_never_ran_is_the_failure_of_its_pod():
+    bench = Bench()
+    order = order_of(bench)
+    with enactor_on(bench, cannot_start="StartError") as enactor:
+        pods = enactor.begin("test")
+        pods.bring(order)
+        admitted = pods.admit(order, appears=lambda _: None)
+    assert "the container 'app' could not be started: StartError" in str(admitted[WEB.uid].failure)

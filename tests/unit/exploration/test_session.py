@@ -6,6 +6,7 @@ import json
 import pytest
 
 from memqos.clock import Deadline
+from memqos.config.settings import resolve
 from memqos.engine.answer.finding import Verdict
 from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import MachineryError, UsageError
@@ -14,6 +15,7 @@ from memqos.exploration.comparison import Comparison
 from memqos.exploration.configured_kubelet import HEAD, ConfiguredKubelet
 from memqos.exploration.database import Database, load_found
 from memqos.exploration.examples import Example, Kind, example_of
+from memqos.exploration.explore import Order
 from memqos.exploration.judge import Judge
 from memqos.exploration.manifests import RUNNABLE
 from memqos.exploration.session import Session, shape_of
@@ -21,6 +23,7 @@ from memqos.exploration.shrinker import measure
 from memqos.model.node import CgroupDriver
 from memqos.node.connection import node_on
 from memqos.node.fake import FAKE_FACTS, NoRecorder
+from memqos.node.node_under_test import NodeUnderTest
 from memqos.place.fake import FakePlace
 from memqos.runtime.fake import FakeRuntime
 
@@ -89,6 +92,46 @@ def test_a_right_runtime_resizes_with_nothing_found():
     one.run(batches=4)
     assert one.found == {}
     assert one.counts.examples["resize"] >= 1
+
+
+def test_under_a_real_kubelet_pods_without_room_are_left_out(monkeypatch):
+    """It would reject them, and the sums above pods would be others."""
+    judge = judge_with()
+    kubelet = ConfiguredKubelet(kubernetes="1.36", config={**HEAD, "failSwapOn": False})
+
+    def asks_for(cpu):
+        container = {"name": "app", "image": "memqos.local/memload:1", "resources": {"requests": {"cpu": cpu}}}
+        manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+        return Example(kubelet=kubelet, pods=(manifest,))
+
+    examples = [asks_for("100m"), asks_for("100")]
+    assert [one.skipped for one in judge.try_all(examples)] == ["", ""]
+    monkeypatch.setattr(NodeUnderTest, "why_not", lambda *_: "")
+    fits, too_large = judge.try_all(examples)
+    assert (fits.skipped, bool(fits.findings)) == ("", True)
+    assert "Node didn't have enough resource: cpu, requested: 100000" in too_large.skipped
+
+
+def kubelet_of(tmp_path, version):
+    path = tmp_path / "kubelet"
+    path.write_text(f"#!/bin/sh\necho 'Kubernetes {version}'\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_kubelet_s_release_selects_the_rules_and_the_kinds(tmp_path):
+    order = Order(settings=resolve({"kubelet_binary": kubelet_of(tmp_path, "v1.32.13")}, {}), minutes=1, seed=1)
+    assert list(order.releases) == ["1.32"]
+    assert order.drawn_kinds == (Kind.PODS, Kind.RESTART)
+    with pytest.raises(UsageError, match="carries out no examples of the kind 'resize'"):
+        _ = dataclasses.replace(order, kinds=("resize",)).drawn_kinds
+    later = Order(settings=resolve({"kubelet_binary": kubelet_of(tmp_path, "v1.36.2")}, {}), minutes=1, seed=1)
+    assert later.drawn_kinds == (Kind.PODS, Kind.RESIZE, Kind.RESTART)
+    with pytest.raises(UsageError, match="no examples of the kind 'lifecycle'"):
+        _ = dataclasses.replace(later, kinds=("pods", "lifecycle")).drawn_kinds
+    other = resolve({"kubelet_binary": kubelet_of(tmp_path, "v1.36.2"), "kubernetes": "1.27"}, {})
+    with pytest.raises(UsageError, match=r"the kubelet.s release is 1\.36, not 1\.27"):
+        _ = dataclasses.replace(later, settings=other).releases
 
 
 def test_a_rare_fault_is_found_and_shrunk_to_the_smallest_pod(tmp_path):

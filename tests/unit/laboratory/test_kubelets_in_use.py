@@ -70,3 +70,18 @@ def test_a_configuration_without_a_release_is_a_usage_error(tmp_path):
     path.write_text(HEAD)
     with pytest.raises(UsageError, match="needs a Kubernetes release, and none is given"):
         kubelets_in_use(resolve({"kubelet_config": [str(path)]}, {}))
+
+
+def test_an_upgrade_is_to_another_release(binary, tmp_path):
+    later = tmp_path / "later"
+    later.write_text("#!/bin/sh\necho 'Kubernetes v1.37.0'\n")
+    later.chmod(0o755)
+    given = {"kubelet_binary": str(binary()), "kubelet_upgrade": str(later)}
+    assert {one.release for one in kubelets_in_use(resolve(given, {}))} == {"1.36"}
+    with pytest.raises(UsageError, match=r"--kubelet-upgrade: both kubelets are of 1\.36"):
+        kubelets_in_use(resolve({**given, "kubelet_upgrade": given["kubelet_binary"]}, {}))
+
+
+def test_an_upgrade_needs_a_kubelet_to_begin_with(binary):
+    with pytest.raises(UsageError, match="--kubelet-binary PATH"):
+        kubelets_in_use(resolve({"kubelet_upgrade": str(binary())}, {}))

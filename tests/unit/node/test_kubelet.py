@@ -17,10 +17,14 @@ BURSTABLE = "/kubepods.slice/kubepods-burstable.slice"
 
 
 class Session:
-    """What a kubelet answers. memory, swap: what it reports of the container `app`; state: of its status."""
+    """What a kubelet answers. memory, swap: what it reports of the container `app`; state: of its status.
 
-    def __init__(self, population, *, memory=0, swap=0, state="running", other_id=""):
+    pressure: the totals of the pod's CPU pressure, in the summary and in seconds; None for a kubelet without.
+    """
+
+    def __init__(self, population, *, memory=0, swap=0, state="running", other_id="", pressure=None):
         self.population, self.memory, self.swap, self.state, self.other_id = population, memory, swap, state, other_id
+        self.pressure = pressure
 
     def objects(self, version, resource):
         assert (version, resource) == ("v1", "pods")
@@ -37,7 +41,15 @@ class Session:
                 "memory": {"workingSetBytes": self.memory},
                 "swap": {"swapUsageBytes": self.swap},
             }
-            return json.dumps({"pods": [{"podRef": {"uid": WEB.uid}, "containers": [container]}]})
+            psi = self.pressure and {"some": {"total": self.pressure[0]}, "full": {"total": self.pressure[0]}}
+            return json.dumps({"pods": [{"podRef": {"uid": WEB.uid}, "containers": [container], "cpu": {"psi": psi}}]})
+        if url.endswith("/metrics/cadvisor"):
+            path = self.population.plan.pods[0].cgroup.path
+            return "".join(
+                f'container_pressure_cpu_{word}_seconds_total{{container="",id="{path}"}} {self.pressure[1]} 17000\n'
+                for word in ("waiting", "stalled")
+                if self.pressure
+            )
         labels = f'{{container="app",namespace="default",pod="{WEB.name}"}}'
         return (
             f"# HELP container_memory_working_set_bytes [STABLE] Current working set\n"
@@ -140,3 +152,40 @@ def test_without_a_kubelet_the_verbs_are_not_observable(bench):
         assert "--kubelet-binary PATH" in bench.node.why_not("kubelet")
         with pytest.raises(EnactorNotAbleError, match="give --kubelet-binary PATH"):
             bench.node.kubelet_verbs(population)
+
+
+PRESSURE = "some avg10=0.00 avg60=0.00 avg300=0.08 total=490096\nfull avg10=0.00 avg60=0.01 avg300=0.05 total=490096\n"
+
+
+@pytest.mark.parametrize(
+    ("told", "summary", "metrics"),
+    [
+        ((490096000, 0.490096), Verdict.CONFORMS, Verdict.CONFORMS),
+        # As 1.36.2 over containerd reports it: microseconds under the name of nanoseconds.
+        ((490096, 0.490096), Verdict.DEVIATES, Verdict.CONFORMS),
+        ((490096000, 490.096), Verdict.CONFORMS, Verdict.DEVIATES),
+        ((490096000, 0.000490096), Verdict.CONFORMS, Verdict.DEVIATES),
+    ],
+)
+def test_pressure_must_be_the_kernel_s_in_the_unit_of_each_endpoint(bench, told, summary, metrics):
+    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
+        bench.cgroups.show(population.plan.pods[0].cgroup.path, "cpu.pressure", PRESSURE)
+        found = {one.knob: one.verdict for one in on(bench, population, pressure=told).reports_pressure()}
+    assert found == {
+        f"cpu.pressure {line} in {source}": verdict
+        for source, verdict in (("/stats/summary", summary), ("/metrics/cadvisor", metrics))
+        for line in ("some", "full")
+    }
+
+
+@pytest.mark.parametrize(("text", "why"), [(PRESSURE, "reports no pressure"), ("", "no pod waited for a CPU")])
+def test_without_pressure_there_is_nothing_to_compare(bench, text, why):
+    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
+        bench.cgroups.show(population.plan.pods[0].cgroup.path, "cpu.pressure", text)
+        with pytest.raises(EnactorNotAbleError, match=why):
+            on(bench, population).reports_pressure()
+
+
+def test_without_a_second_kubelet_an_upgrade_is_not_observable(bench):
+    with pytest.raises(EnactorNotAbleError, match="give --kubelet-binary PATH"):
+        bench.node.upgraded(kubelet("1.36", **TIERED))

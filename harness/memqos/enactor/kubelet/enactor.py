@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,10 +13,11 @@ from memqos.enactor.base import Ability, AdmittedPod, Order, require
 from memqos.enactor.kubelet.configuration import configuration
 from memqos.enactor.kubelet.manifest import RUNTIME_CLASS, pod_manifest
 from memqos.enactor.kubelet.session import KubeletSession
-from memqos.engine.answer.finding import Setter
+from memqos.engine.answer.finding import Setter, Verdict
+from memqos.engine.answer.verdict import judge_node, judged_files
 from memqos.engine.plan import Plan, PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep
-from memqos.errors import EnactorNotAbleError, MachineryError
+from memqos.errors import DeadlineError, EnactorNotAbleError, MachineryError
 from memqos.model.path import CgroupPath
 from memqos.model.pod import ContainerKind, Pod
 from memqos.model.quantity import Quantity
@@ -31,6 +33,7 @@ _AT_A_TIME = 4
 _END_SECONDS = 180.0
 _RESIZE_SECONDS = 180.0
 _CALL_SECONDS = 60.0
+_LEVELS_SECONDS = 75.0
 _LOGS = "/var/log/pods"
 _METRICS = "https://127.0.0.1:10250/metrics"
 _WORKING = re.compile(r"^kubelet_working_pods\{[^}]*\} (\S+)", re.MULTILINE)
@@ -41,6 +44,8 @@ RESIZES_SINCE = 33
 """InPlacePodVerticalScaling is beta and enabled by default since 1.33."""
 
 _WHY_NOT = {
+    Ability.ALTER: "a kubelet carries out its own plan alone: it places containers by its Memory Manager, and writes "
+    "the sums of its pods.",
     Ability.RECONCILE: "a kubelet writes a pod's cgroup when it makes or resizes it, and never again.",
 }
 
@@ -48,7 +53,7 @@ _WHY_NOT = {
 class Kubelet:
     """A kubelet in the machine. handler: the runtime's handler, "" for the default. socket: the CRI socket.
 
-    minor: 36 for a kubelet of 1.36. binary: the kubelet's path in the machine.
+    binaries: paths in the machine by minor version (36 for 1.36); the first is the kubelet under test.
     """
 
     setter = Setter.KUBELET
@@ -61,22 +66,26 @@ class Kubelet:
         runtime: KubeletsRuntime,
         handler: str,
         socket: str,
-        minor: int,
-        binary: str,
+        binaries: Mapping[int, str],
     ) -> None:
         self.session = session
         self.tree = tree
         self.runtime = runtime
         self.handler = handler
         self.socket = socket
-        self.minor = minor
-        self.binary = binary
+        self.binaries = binaries
+        self.minor = next(iter(binaries))
 
     def why_not(self, ability: Ability) -> str:
         """A kubelet never reconciles a pod's cgroup. It resizes in place since 1.33."""
         if ability is Ability.RESIZE and self.minor < RESIZES_SINCE:
             return "this kubelet resizes in place only behind an alpha gate; kubelets since 1.33 do so by default."
         return _WHY_NOT.get(ability, "")
+
+    @property
+    def releases(self) -> Sequence[str]:
+        """Of the kubelets that it can run, the one under test first."""
+        return [f"1.{minor}" for minor in self.binaries]
 
     def answers(self) -> KubeletSession:
         """The session, which reads the API stand-in and the kubelet's endpoints."""
@@ -92,15 +101,19 @@ class Kubelet:
 
     def bring(self, order: Order) -> None:
         """Start the kubelet with the order's configuration."""
-        if order.kubelet.release.minor != self.minor:
+        minor = order.kubelet.release.minor
+        if minor not in self.binaries:
+            there = " and ".join(f"1.{one}" for one in self.binaries)
             raise EnactorNotAbleError(
-                f"the kubelet's release is 1.{self.minor}, but the case is about {order.kubelet.release}.",
-                next_step=f"Give a kubelet of {order.kubelet.release}: --kubelet-binary PATH.",
+                f"the kubelet's release is {there}, but the case is about {order.kubelet.release}.",
+                next_step=f"Give a kubelet of {order.kubelet.release}: --kubelet-binary or --kubelet-upgrade PATH.",
             )
         self._make_reserved(order.plan)
         runtime_class = {"metadata": {"name": RUNTIME_CLASS}, "handler": self.handler}
         self.session.put("node.k8s.io/v1", "runtimeclasses", [runtime_class])
-        self.session.run(configuration(order.kubelet), binary=self.binary, socket=self.socket, anew=order.succeeds)
+        self.session.run(
+            configuration(order.kubelet), binary=self.binaries[minor], socket=self.socket, anew=order.succeeds
+        )
 
     def _make_reserved(self, plan: Plan) -> None:
         """The cgroups that the configuration reserves for: a kubelet requires that they exist."""
@@ -132,7 +145,25 @@ class KubeletEnactment:
         if not order.succeeds:
             self._remove_pods()
         self._kubelet.bring(order)
+        if order.succeeds:
+            self._await_levels(order.plan)
         self._order = order
+
+    def _await_levels(self, plan: Plan) -> None:
+        """Wait until the kubelet has written what is above pods, at most for a period: whoever judges sees the rest.
+
+        It is healthy before it has done so, and does it again every minute (`periodicQOSCgroupUpdateInterval`).
+        """
+        tree, paths = self._kubelet.tree, [one.path for one in (*plan.reserved, plan.node, *plan.qos)]
+        files = judged_files(tree.hierarchy.version)
+
+        def written() -> bool:
+            reading = tree.read_cgroups(paths, files, deadline=Deadline.after(_CALL_SECONDS))
+            found = judge_node(plan, reading, enacted_by=self._kubelet.setter)
+            return all(one.verdict is not Verdict.DEVIATES for one in found)
+
+        with contextlib.suppress(DeadlineError):
+            self._session.until("the levels above pods are written", written, Deadline.after(_LEVELS_SECONDS))
 
     def admit(self, order: Order, *, appears: Callable[[PlannedPod], None]) -> Mapping[str, AdmittedPod]:
         """Give the kubelet the pods, and wait until their containers have been started.
@@ -202,6 +233,7 @@ class KubeletEnactment:
             overhead=planned.sandbox_overhead,
         )
         admitted.sandbox = SandboxHandle(id=sandbox_id, spec=spec)
+        admitted.failure = _never_ran(admitted, status)
         kinds = {one.name: one.kind for one in admitted.pod.all_containers}
         restarts = {one["name"]: one.get("restartCount", 0) for one in _statuses(status)}
         for name, container_id in _ids(status).items():
@@ -293,6 +325,10 @@ class KubeletEnactment:
         return not any(float(value) for value in _WORKING.findall(text))
 
 
+_NEVER_RAN = frozenset({"ContainerCannotRun", "StartError"})
+"""Reasons of containers that ended without having run: ContainerCannotRun of the kubelet, StartError of containerd."""
+
+
 def _statuses(status: Json) -> list[Json]:
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
@@ -331,6 +367,19 @@ def _rejection(admitted: AdmittedPod, status: Json) -> MachineryError:
         where=f"pod {admitted.planned.namespace}/{admitted.planned.name}",
         data={"reason": status.get("reason", "")},
     )
+
+
+def _never_ran(admitted: AdmittedPod, status: Json) -> MachineryError | None:
+    """The error of the first container that the runtime could not start; None if all were started."""
+    for one in _statuses(status):
+        ended = (one.get("state") or {}).get("terminated") or {}
+        if ended.get("reason") in _NEVER_RAN:
+            return MachineryError(
+                f"the container '{one['name']}' could not be started: {ended.get('message') or ended['reason']}",
+                where=f"pod {admitted.planned.namespace}/{admitted.planned.name}",
+                data={"reason": ended["reason"]},
+            )
+    return None
 
 
 def _failure(admitted: AdmittedPod, item: Json, error: MachineryError) -> MachineryError:

@@ -24,7 +24,8 @@ LOG = f"{_FOLDER}/kubelet.log"
 _PROGRAM = f"{_FOLDER}/supervisor.pyz"
 _CONFIG = f"{_FOLDER}/config.json"
 _KUBECONFIG = f"{_FOLDER}/kubeconfig"
-_HEALTH = "http://127.0.0.1:10248/healthz"
+_HEALTH = ("http://127.0.0.1:10248/healthz", "https://127.0.0.1:10250/healthz")
+"""Of the kubelet, and of the server of its statistics, which comes later."""
 
 _START_SECONDS = 180.0
 _ORDER_SECONDS = 60.0
@@ -40,6 +41,7 @@ class KubeletSession:
         self._program = program
         self._pending = b""
         self._config: Mapping[str, Any] | None = None
+        self._binary = ""
         self.url = str(self._line(Deadline.after(_START_SECONDS))["url"])
 
     @property
@@ -84,12 +86,12 @@ class KubeletSession:
         return found
 
     def run(self, config: Mapping[str, Any], *, binary: str, socket: str, anew: bool = False) -> None:
-        """Run a kubelet with this configuration and the CRI server on this socket of the machine.
+        """Run this kubelet with this configuration and the CRI server on this socket of the machine.
 
         A kubelet that runs with the same configuration stays, unless `anew`; another one is stopped first, and its pods
         keep running. MachineryError, with the end of the log, if the kubelet ends or does not become healthy.
         """
-        if config == self._config and not anew:
+        if config == self._config and binary == self._binary and not anew:
             return
         self.stop()
         deadline = Deadline.after(_ORDER_SECONDS)
@@ -108,13 +110,14 @@ class KubeletSession:
         argv += [f"--container-runtime-endpoint=unix://{socket}", "--v=2"]
         self.order("start", argv=argv)
         self._await_health()
-        self._config = config
+        self._config, self._binary = config, binary
 
     def _await_health(self) -> None:
         def healthy() -> bool:
             self._require_running()
             try:
-                self.fetched(_HEALTH, seconds=5)
+                for url in _HEALTH:
+                    self.fetched(url, seconds=5)
             except MachineryError as error:
                 if isinstance(error, TargetError):
                     raise

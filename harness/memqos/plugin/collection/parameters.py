@@ -172,7 +172,7 @@ _OF_MACHINES = frozenset(
         "target", "profile", "arch", "topology", "cgroup", "no_recursiveprot", "runtime", "cri_socket",
         "runtime_binary", "runtime_version",
         "runtime_deb", "containerd_binary", "containerd_config", "guest_file", "guest_unit", "guest_deb",
-        "kernel_image", "initrd", "kernel_deb", "kubelet_binary",
+        "kernel_image", "initrd", "kernel_deb", "kubelet_binary", "kubelet_upgrade",
     }
 )  # fmt: skip
 """The settings that are a matter of profiles and of what is put into machines."""
