@@ -117,7 +117,7 @@ class KnownDeviation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def amended(
     finding: Finding, claim: str, known: Iterable[KnownDeviation], *, runtimes: Mapping[str, str], driver: str
 ) -> Finding:
-    """The finding as known, with the entry in its evidence, if it is listed; as it is otherwise."""
+    """The finding, marked as known with the entry in its evidence if it is listed, else unchanged."""
     for entry in known:
         if entry.fits(finding, claim) and entry.is_of(runtimes, driver):
             evidence = {**finding.evidence, EVIDENCE: str(entry)}
@@ -128,7 +128,7 @@ def amended(
 def left_by_kubelet(
     finding: Finding, cause: str, known: Iterable[KnownDeviation], *, version: str, driver: str
 ) -> Finding:
-    """A finding about a value that the kubelet left behind for this cause: known, if it is listed for its version."""
+    """A finding about a value that the kubelet left, marked as known if this cause is listed for its version."""
     for entry in known:
         listed = cause and (entry.runtime, entry.cause, entry.knob) == (KUBELET, cause, finding.knob)
         if listed and entry.is_of({KUBELET: version}, driver) and entry.observed in {"", finding.observed}:

@@ -2,13 +2,15 @@
 
     python3 memqos-collect.py > node7.json
 
-It needs Python 3.6 or later and nothing else. Run it as root; without root the document names what could not be read.
-docs/reference/recorded-trees.md has the fields.
+It needs only Python 3.6 or later. Run it as root; without root the document names the unreadable parts.
+docs/reference/recorded-trees.md describes the fields.
 
-What leaves the node is what the lists below allow: the control files of cgroups by their beginnings, the fields of
-pods, of the kubelet's configuration and of its command line by their names. Not collected: environment variables,
-commands, arguments, labels, secrets, tokens, other annotations than those that write cgroups. No process is started
-but `kubelet --version` and `runc --version`.
+The lists below determine what leaves the node: control files of cgroups by prefix, and by name the fields of pods, of
+the kubelet's configuration and of its command line. Not collected: environment variables, commands, arguments, labels,
+secrets, tokens, and annotations other than those that write cgroups. It starts only `kubelet --version` and
+`runc --version`.
+
+It travels to nodes as one file, so all of its parts stay in one module.
 """
 
 import argparse

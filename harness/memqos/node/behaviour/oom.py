@@ -1,7 +1,6 @@
-"""OOM kills: the one place that judges whether the kernel killed a container, and what the runtime says of it. Pure.
+"""OOM kills: the only module that judges whether the kernel killed a container and what the runtime reports. Pure.
 
-Which container is killed first is the kernel's model's word (`engine.cgroup.victims`); `exhausting` holds it against
-these findings.
+`engine.cgroup.victims` models which container the kernel kills first; `pressure` compares it with these findings.
 """
 
 from __future__ import annotations
@@ -23,33 +22,33 @@ _EVENTS, _KILLS = "memory.events", "oom_kill"
 
 
 def exit_code_of_kill(status: ContainerStatus) -> tuple[str, str, str]:
-    """What is looked at, what a runtime has to say there of a killed container, and what it says."""
+    """The name of the exit code, the required value for a killed container, and the reported value."""
     code = status.exit_code
     return "exit code", str(OOM_EXIT_CODE), "still running" if code is None else str(code)
 
 
 def reason_of_kill(status: ContainerStatus) -> tuple[str, str, str]:
-    """The same of the reason."""
+    """The name of the reason, the required value for a killed container, and the reported value."""
     return "reason", OOM_REASON, status.reason or "none"
 
 
 class OomJudged(Judged):
-    """Findings on whether a container was killed; see `Judged`. why_not: why that says nothing, "" if it does."""
+    """Findings about kills of a container; see `Judged`. why_not: why a kill is not observable, "" if it is."""
 
     def is_oom_killed(self, *, why_not: str = "") -> Finding:
-        """The kernel killed a process of it."""
+        """The kernel killed a process of the container."""
         return self._counter(_EVENTS, _KILLS, "above 0", lambda seen: seen > 0, why_not=why_not)
 
     def is_spared(self, *, why_not: str = "") -> Finding:
-        """The kernel killed no process of it."""
+        """The kernel killed no process of the container."""
         return self._counter(_EVENTS, _KILLS, "0", lambda seen: seen == 0, why_not=why_not)
 
     def is_killed(self) -> tuple[Finding, Finding]:
-        """The kernel killed it, and the runtime gives the exit code of that."""
+        """The kernel killed the container, and the runtime reports the exit code of a kill."""
         return self.is_oom_killed(), self.exit_code_tells_kill()
 
     def exit_code_tells_kill(self) -> Finding:
-        """The runtime gives the exit code of a killed process."""
+        """The runtime reports the exit code of a killed process."""
         return self._word(*exit_code_of_kill(self.samples[-1].status))
 
     def reason_tells_oom(self) -> Finding:
@@ -57,7 +56,7 @@ class OomJudged(Judged):
         return self._word(*reason_of_kill(self.samples[-1].status))
 
     def is_killed_for_its_zone(self) -> Finding:
-        """The kernel killed it, below every limit of its own: the NUMA nodes that it may use were full."""
+        """The kernel killed the container below its limits, because its NUMA nodes were full."""
         limits = [count for one in self.samples if (count := one.counter(_EVENTS, "max")) is not None]
         why = f"it ran into memory.max {max(limits)} times" if any(limits) else ""
         kills = [count for one in self.samples if (count := one.counter(_EVENTS, _KILLS)) is not None]
@@ -71,8 +70,8 @@ class OomJudged(Judged):
     def still_runs(self, *, spent: str = "") -> Finding:
         """The container was running at the end of the watch.
 
-        spent: why no container had memory to give any more, "" if one had: a container that the kernel killed then is
-        not observable, and one that ended otherwise deviates all the same.
+        spent: why no container had reclaimable memory left, "" if one had. A kill is then not observable; any other end
+        still deviates.
         """
         status = self.samples[-1].status
         observed = "running" if status.exit_code is None else f"ended with {status.exit_code} ({status.reason})"
@@ -82,5 +81,5 @@ class OomJudged(Judged):
         return found
 
     def lives(self) -> tuple[Finding, Finding]:
-        """No process of it was killed, and it runs."""
+        """The kernel killed no process of the container, and it still runs."""
         return self.is_spared(), self.still_runs()

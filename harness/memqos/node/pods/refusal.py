@@ -1,4 +1,4 @@
-"""What a request that the runtime takes or refuses says of it, as findings with the knob `create` or `update`."""
+"""Findings about requests that a runtime accepted or refused, with the knob `create` or `update`."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ __all__ = [
 ]
 
 NAME = "requested"
-"""The container for which the runtime is asked."""
+"""The name of the requested container."""
 SUBJECT = Subject.of_container(NAME)
 
 
 def refused_finding(
     error: RuntimeCallError, container: RequestedContainer, *, update: bool, why: str = "", subject: Subject = SUBJECT
 ) -> Finding:
-    """What a refusal is: right where it has to be, a deviation where the request is one to take.
+    """A refusal conforms if the request must be refused, and deviates if it must be accepted.
 
-    container: with the request that was refused. why: what makes it one to refuse beside the runtime's own rules.
+    container: the refused request. why: a reason to refuse it besides the runtime's own rules, "" for none.
     """
     must = why or container.refusal
     unsure = VERSION_UNKNOWN if container.in_doubt else ""
@@ -51,7 +51,7 @@ def refused_finding(
 def request_finding(
     verdict: Verdict, *, update: bool, expected: str, observed: str, why_not: str = "", subject: Subject = SUBJECT
 ) -> Finding:
-    """What became of a request."""
+    """A finding about a request."""
     return Finding(
         verdict=verdict,
         subject=subject,
@@ -65,7 +65,7 @@ def request_finding(
 
 
 def taken_finding(must: str, container: RequestedContainer, *, update: bool) -> Finding:
-    """A request that had to be refused and was not; one that could not be made says nothing."""
+    """A request that must be refused was accepted; not observable if it could not be expressed."""
     unasked = " ".join(container.unasked.values())
     return request_finding(
         Verdict.NOT_OBSERVABLE if unasked else Verdict.DEVIATES,
@@ -77,18 +77,18 @@ def taken_finding(must: str, container: RequestedContainer, *, update: bool) -> 
 
 
 def refused_next(error: RuntimeCallError, *, update: bool) -> Finding:
-    """After a refusal the runtime refuses what it has to take."""
+    """After a refusal the runtime refuses a valid request: it deviates."""
     details = f"refused: {error.data['details']}"
     return request_finding(Verdict.DEVIATES, update=update, expected="the next is taken", observed=details)
 
 
 def taken_next(*, update: bool) -> Finding:
-    """After a refusal the runtime goes on as before."""
+    """After a refusal the runtime accepts a valid request: it conforms."""
     return request_finding(Verdict.CONFORMS, update=update, expected="the next is taken", observed="the next is taken")
 
 
 def no_update(runtime: str) -> Finding:
-    """What a request with updates says of a runtime that has no word for them."""
+    """An update is not observable with a runtime that has no command for it."""
     return request_finding(
         Verdict.NOT_OBSERVABLE,
         update=True,
@@ -99,7 +99,7 @@ def no_update(runtime: str) -> Finding:
 
 
 def ignored_policy(runtime: str) -> Finding:
-    """What a memory policy that must be refused says of a runtime that ignores them all."""
+    """An invalid memory policy is not observable with a runtime that ignores all of them."""
     return request_finding(
         Verdict.NOT_OBSERVABLE,
         update=False,
@@ -110,7 +110,7 @@ def ignored_policy(runtime: str) -> Finding:
 
 
 def unchecked_update(runtime: str) -> Finding:
-    """What a request that asks for a check says of a runtime whose version does not read it."""
+    """The check before an update is not observable with a version that does not read checkBeforeUpdate."""
     return request_finding(
         Verdict.NOT_OBSERVABLE,
         update=True,

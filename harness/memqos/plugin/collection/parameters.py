@@ -44,9 +44,9 @@ def left_out(
 
     cited: every case, with the claim that it cites. kubelets: the ids of those of the default, asked for if need be.
     runtime_of: the runtime of a case. None with --all or --last-failed, and none where somebody chose by -k or -m. A
-    case is left out by its marker or its claim, or because that needs a kind of runtime that its own is not. One of
-    memqos's own suites is by its kubelet as well, if nobody asked for its release; a test that names none but such
-    kubelets has them.
+    case is left out by its marker or its claim, or because that needs a kind of runtime that its own is not. A case of
+    memqos's own suites is also left out for its kubelet, unless its release was requested; a test that names only such
+    kubelets keeps them.
     """
     if settings.all or settings.last_failed or config.option.keyword or config.option.markexpr:
         return []
