@@ -36,6 +36,7 @@ Examples:
   memqos explore --kubernetes 1.36 --kubelet-config kubelet.yaml   one kubelet, random pods
   memqos explore --kubelet-binary ./kubelet         your kubelet, random pods and configurations
   memqos explore --runtime oci:runc --against crun  the same requests to two runtimes: what differs
+  memqos explore --kernel                           the kernel alone: trees of cgroups under pressure
   memqos explore --replay found/pods-container-memory.min.json     one example again
   memqos explore --expect                           plan and audit random pods, without a machine
 
@@ -49,7 +50,7 @@ _MACHINE = (
 )  # fmt: skip
 _SETTINGS = [one for one in SETTINGS if one.name in _MACHINE]
 _EXTRA = "hypothesis"
-KINDS = ("pods", "resize", "restart", "lifecycle")
+KINDS = ("pods", "resize", "restart", "lifecycle", "kernel")
 """The kinds of examples, which a test compares with `exploration.examples`: importing that takes long."""
 
 
@@ -64,6 +65,7 @@ def _explore(
     enactor: str,
     kubelet_config: str | None,
     kind: tuple[str, ...],
+    kernel: bool,
     engine_alone: bool,
     **given: Any,
 ) -> int:
@@ -73,6 +75,8 @@ def _explore(
         )
     from memqos.exploration.explore import Order, explored, explored_engine  # noqa: PLC0415 - hypothesis may be missing
 
+    if kernel and kind:
+        raise UsageError("--kernel draws trees of cgroups alone: leave out --kind.")
     require_enactor(enactor)
     settings = settings_from(given)
     order = Order(
@@ -84,9 +88,11 @@ def _explore(
         against=against or "",
         enactor=enactor,
         kubelet_config=Path(kubelet_config) if kubelet_config else None,
-        kinds=kind,
+        kinds=("kernel",) if kernel else kind,
     )
     if engine_alone:
+        if kernel:
+            raise UsageError("--expect uses no machine, and --kernel needs one.", next_step="Leave out one of them.")
         if replay or against:
             raise UsageError("--expect uses no machine: leave out --replay and --against.")
         return _ended(*explored_engine(order, say), as_json)
@@ -143,7 +149,13 @@ command = click.Command(
             ["--kind"],
             type=click.Choice(KINDS),
             multiple=True,
-            help="Draw only examples of this kind; may be given several times. Default: all.",
+            help="Draw only examples of this kind; may be given several times. Default: all but kernel.",
+        ),
+        click.Option(
+            ["--kernel"],
+            is_flag=True,
+            help="Draw trees of cgroups that use memory under pressure, without pods and without a runtime, and hold "
+            "the kernel to the models of protection and throttling.",
         ),
         click.Option(
             ["--enactor"], default=MEMQOS, show_default=True, metavar="NAME", help="What carries out plans on the node."

@@ -120,6 +120,12 @@ _CRUN = {
         "memory.swap.max of unified: a program that may swap without limit is killed when its swap reaches the memory "
         "limit; seen with 1.28, also below CRI-O 1.32.13 and 1.36.3.",
     ),
+    "crun/scope-keeps-the-memory-limit": Fault(
+        runtime=RuntimeName.CRUN,
+        since=_release(RuntimeName.CRUN, Feature.SCOPE_HAS_MEMORY_MAX),
+        sentence="crun sets MemoryMax of the scope above a container to the memory limit and ignores memory.max of "
+        "unified: a container whose own memory.max is larger, or max, is killed at the memory limit; seen with 1.21.",
+    ),
     "crun/scope-is-limited-before-the-check": Fault(
         runtime=RuntimeName.CRUN,
         since=_release(RuntimeName.CRUN, Feature.SCOPE_HAS_MEMORY_MAX),

@@ -16,6 +16,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 
 from memqos.exploration.admissions import resizes
 from memqos.exploration.amounts import MIB
+from memqos.exploration.cgroup_trees import cgroup_trees
 from memqos.exploration.configurations import configurations
 from memqos.exploration.configured_kubelet import HEAD, ConfiguredKubelet
 from memqos.exploration.documents import Document
@@ -41,7 +42,8 @@ SMALL = PodShape(
     least_quota=500,
 )
 """Pods that fit a node of two CPUs and 2 GiB, also after a resize."""
-_PODS, _LIVES, _RESIZES, _RESTARTS = 10, 16, 3, 6
+_PODS, _LIVES, _RESIZES, _RESTARTS, _TREES = 10, 16, 3, 6, 8
+_PLAIN = ConfiguredKubelet(kubernetes="1.36", config={**HEAD, "failSwapOn": False})
 _TURNS = (Kind.PODS, Kind.LIFECYCLE, Kind.PODS, Kind.RESIZE, Kind.PODS, Kind.LIFECYCLE, Kind.RESTART)
 _RESIZABLE = ("1.33", "1.34", "1.35", "1.36", "1.37")
 
@@ -101,16 +103,17 @@ class Batches:
 
     def batch(self, number: int) -> Sequence[Example]:
         """The examples of one round, which can all run at the same time on one node."""
-        turns = [kind for kind in _TURNS if kind in self.kinds]
+        turns = [kind for kind in _TURNS if kind in self.kinds] or [Kind.KERNEL]
         kind, by = turns[number % len(turns)], f"{self.seed} {number}"
         match kind:
             case Kind.PODS:
                 kubelet = self._kubelet(by)
                 return [Example(kubelet=kubelet, pods=(one,)) for one in self._manifests(_PODS, by)]
+            case Kind.KERNEL:
+                return [Example(kubelet=_PLAIN, tree=one) for one in drawn(cgroup_trees(), _TREES, by=by, key=_text)]
             case Kind.LIFECYCLE:
-                plain = ConfiguredKubelet(kubernetes="1.36", config={**HEAD, "failSwapOn": False})
                 several = drawn(lifecycles(), _LIVES, by=by, key=_text)
-                return [Example(kubelet=plain, steps=tuple(steps)) for steps in several]
+                return [Example(kubelet=_PLAIN, steps=tuple(steps)) for steps in several]
             case Kind.RESIZE:
                 return self._resizes(by)
             case Kind.RESTART:

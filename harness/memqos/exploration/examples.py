@@ -11,6 +11,7 @@ from typing import Any
 from memqos.catalog.kubelets import KubeletCase
 from memqos.engine.releases.release import Release, Variant
 from memqos.errors import ManifestError, UsageError
+from memqos.exploration.cgroup_trees import check_tree
 from memqos.exploration.configured_kubelet import ConfiguredKubelet
 from memqos.exploration.documents import Document
 from memqos.exploration.lifecycles import check_lifecycle
@@ -23,13 +24,15 @@ class Kind(StrEnum):
     """The kind of an example.
 
     PODS: pods are admitted. RESIZE: a single pod is resized in place. RESTART: the kubelet restarts with other
-    configurations, one after another, while pods run. LIFECYCLE: a container goes through steps.
+    configurations, one after another, while pods run. LIFECYCLE: a container goes through steps. KERNEL: a
+    tree of cgroups without pods and without a runtime.
     """
 
     PODS = "pods"
     RESIZE = "resize"
     RESTART = "restart"
     LIFECYCLE = "lifecycle"
+    KERNEL = "kernel"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +41,7 @@ class Example:
 
     kubelet: the first kubelet. pods: manifests, in the order of their admission. to: the manifest that the first pod is
     resized to; None for no resize. then: the kubelets after the first one. steps: a lifecycle, whose container runs in
-    a BestEffort pod.
+    a BestEffort pod. tree: of cgroups; None for none.
     """
 
     kubelet: ConfiguredKubelet
@@ -46,10 +49,13 @@ class Example:
     to: Document | None = None
     then: Sequence[ConfiguredKubelet] = ()
     steps: Sequence[Document] = field(default_factory=tuple)
+    tree: Document | None = None
 
     @property
     def kind(self) -> Kind:
         """The kind, from the fields that are set."""
+        if self.tree is not None:
+            return Kind.KERNEL
         if self.steps:
             return Kind.LIFECYCLE
         if self.to is not None:
@@ -69,10 +75,12 @@ class Example:
         for one in (self.kubelet, *self.then):
             Release.parse(one.kubernetes)
             _ = one.settings
-        if self.steps:
+        if self.tree is not None:
+            check_tree(self.tree)
+        elif self.steps:
             check_lifecycle(self.steps)
         elif not self.pods:
-            raise UsageError("the example has no pods and no steps.")
+            raise UsageError("the example has no pods, no steps and no tree.")
         if self.to is not None and len(self.pods) > 1:
             raise UsageError("an example with a resize has exactly one pod.")
 
@@ -87,6 +95,8 @@ class Example:
             found["then"] = [_kubelet_document(one) for one in self.then]
         if self.steps:
             found["steps"] = list(self.steps)
+        if self.tree is not None:
+            found["tree"] = self.tree
         return found
 
 
@@ -99,6 +109,7 @@ def example_of(document: Mapping[str, Any], *, where: str = "example") -> Exampl
             to=document.get("to"),
             then=tuple(_configured(one) for one in document.get("then", ())),
             steps=tuple(document.get("steps", ())),
+            tree=document.get("tree"),
         )
         found.check()
     except ManifestError:

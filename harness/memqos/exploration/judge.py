@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from memqos.catalog.kubelets import KubeletCase
+from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedPod
 from memqos.errors import EnactorNotAbleError, MachineryError, NonconformanceError, UsageError
+from memqos.exploration import tree_program
+from memqos.exploration.cgroup_trees import cgroups_of, tree_findings, why_not_tried
 from memqos.exploration.configured_kubelet import ConfiguredKubelet
 from memqos.exploration.examples import Example, Kind, kubelet_case
 from memqos.exploration.lifecycle_runner import LifecycleRunner
 from memqos.exploration.lifecycles import is_node_wide
 from memqos.exploration.pods import pod_of
 from memqos.model.knob import Bytes, CpuMax, Knob
+from memqos.model.node import CgroupVersion
+from memqos.model.path import ROOT
 from memqos.model.pod import Container, Pod
 from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.pods.population import Population
+from memqos.target.base import checked
 
 __all__ = ["ExampleResult", "Judge", "unable_to_start"]
 
@@ -31,6 +40,8 @@ memory.high that process is throttled for minutes."""
 LEAST_SHARE = 2
 """The least CPU quota, as a divisor of the period: with less a container takes too long to start."""
 PLAIN = "plain"
+TREE_SECONDS = 3.0
+"""How long the leaves of a tree have to use what they use; one that memory.high throttles does not get there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +113,10 @@ class Judge:
         for numbers in _groups(examples, alone=alone):
             some = [examples[number] for number in numbers]
             kind = some[0].kind
-            tried = self._lifecycle_results(some) if kind is Kind.LIFECYCLE else self._admitted(some, kind)
+            if kind is Kind.KERNEL:
+                tried = self._in_trees(some)
+            else:
+                tried = self._lifecycle_results(some) if kind is Kind.LIFECYCLE else self._admitted(some, kind)
             found |= dict(zip(numbers, tried, strict=True))
         return [found[number] for number in range(len(examples))]
 
@@ -246,6 +260,49 @@ class Judge:
         if len(plan.pods) < len(pods):
             return "the next kubelet would refuse a pod"
         return next(filter(None, map(unable_to_start, plan.pods)), "")
+
+    # ---- trees of cgroups
+
+    def _in_trees(self, examples: Sequence[Example]) -> Sequence[ExampleResult]:
+        """What the kernel makes of trees of cgroups, one after another: each has the machine's memory to itself."""
+        why = "" if self._node.tree.hierarchy.version is CgroupVersion.V2 else "trees of cgroups are of cgroup v2"
+        whys = [why or why_not_tried(one.tree or {}) for one in examples]
+        chosen = [one for one, why in zip(examples, whys, strict=True) if not why]
+        answers = iter(self._told_of_trees(chosen) if chosen else ())
+        return [
+            ExampleResult(example=one, skipped=why) if why else self._in_tree(one, next(answers))
+            for one, why in zip(examples, whys, strict=True)
+        ]
+
+    def _told_of_trees(self, examples: Sequence[Example]) -> Sequence[Any]:
+        trees = [
+            {
+                "limit": tree.get("limit"),
+                "cgroups": [cgroup.document() for cgroup in cgroups_of(tree)],
+            }
+            for tree in (one.tree or {} for one in examples)
+        ]
+        request = {"mount": self._node.tree.hierarchy.folder(ROOT), "seconds": TREE_SECONDS, "trees": trees}
+        argv = ["python3", "-", json.dumps(request)]
+        program = Path(tree_program.__file__).read_bytes()
+        deadline = Deadline.after(60 + 20 * TREE_SECONDS * len(trees))
+        text = checked(
+            self._node.target.run(argv, stdin=program, deadline=deadline), where=self._node.target.address
+        ).text
+        answers: list[Any] = json.loads(text)
+        return answers
+
+    def _in_tree(self, example: Example, said: Mapping[str, Any]) -> ExampleResult:
+        if "error" in said:
+            return ExampleResult(example=example, trouble=f"the tree was not made: {said['error']}")
+        findings = tree_findings(
+            example.tree or {},
+            said,
+            recursive=self._node.tree.hierarchy.is_recursive,
+            page_size=self._node.facts.page_size,
+            cpus=self._node.facts.cpus,
+        )
+        return ExampleResult(example=example, findings=findings)
 
     # ---- lifecycles
 

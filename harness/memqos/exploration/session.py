@@ -14,6 +14,7 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Level
 from memqos.errors import MachineryError
 from memqos.exploration.database import Database, Found, name_of
+from memqos.exploration.documents import Document
 from memqos.exploration.examples import Example, Kind
 from memqos.exploration.judge import ExampleResult
 from memqos.exploration.pods import shape_of_pod
@@ -290,8 +291,14 @@ def shape_of(example: Example) -> str:
         for one in example.steps
         for verb, request in one.items()
     ]
+    if example.tree is not None:
+        return json.dumps([example.kind.value, _shape_of_tree(example.tree)])
     kubelets = [[one.kubernetes, sorted(one.config)] for one in (example.kubelet, *example.then)]
     return json.dumps([example.kind.value, pods, steps, kubelets if example.pods else []])
+
+
+def _shape_of_tree(cgroup: Document) -> list[object]:
+    return [sorted(cgroup), *map(_shape_of_tree, cgroup.get("children", ()))]
 
 
 def _without_names(text: str) -> str:

@@ -25,7 +25,7 @@ Wrong = Callable[[Sequence[Example]], Sequence[bool]]
 _KEPT = frozenset(
     {"apiVersion", "kind", "metadata", "spec", "name", "image", "imagePullPolicy", "args", "hostNetwork",
      "terminationGracePeriodSeconds", "kubernetes", "config", "pods", "to", "then", "steps", "cgroupDriver",
-     "failSwapOn", "failCgroupV1", "create", "numaNode", "restartPolicy"}
+     "failSwapOn", "failCgroupV1", "create", "numaNode", "restartPolicy", "tree", "children", "file", "anon"}
 )  # fmt: skip
 """Fields that no change removes."""
 _SECTIONS = frozenset({"requests", "limits", "overhead"})
@@ -233,12 +233,14 @@ def _is_kept_list(document: Document, path: Path) -> bool:
     around: Any = document
     for part in path[:-1]:
         around = around[part]
-    return path[-2] == "args" or (len(around) == 1 and path[-2] in {"containers", "pods", "steps"})
+    return path[-2] == "args" or (len(around) == 1 and path[-2] in {"containers", "pods", "steps", "children"})
 
 
 def _is_amount(path: Path) -> bool:
     if path[0] in _OF_PODS:
         return any(part in _SECTIONS for part in path)
+    if path[0] == "tree":
+        return True
     if path[0] == "steps":
         return not str(path[-1]).startswith("cpuset")
     return path[-1] in {"memory", "cpu", "memory.available", "podPidsLimit"}
@@ -247,7 +249,7 @@ def _is_amount(path: Path) -> bool:
 def _smaller(text: str, path: Path) -> Iterator[Any]:
     """Smaller amounts, and a plainer spelling of the same amount. path: the first place of the amount."""
     plain: Callable[[int], Any] = _plainly
-    if path[0] == "steps":
+    if path[0] in {"steps", "tree"}:
         # A unified entry is a string, all other fields are numbers; -1 means no limit.
         plain = str if "unified" in path else int
         count = int(text)

@@ -30,6 +30,7 @@ _CHAPTERS = {
     Kind.PODS: ("values", "requests", "refusal", "swap"),
     Kind.RESIZE: ("resize", "values", "requests"),
     Kind.RESTART: ("lifecycle", "values", "succession"),
+    Kind.KERNEL: ("protection", "throttling", "limits", "swap"),
     Kind.LIFECYCLE: ("requests", "lifecycle", "refusal", "oci", "cri", "values"),
 }
 """By kind of example, the chapters whose listed deviations it may show."""

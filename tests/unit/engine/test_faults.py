@@ -28,6 +28,7 @@ def test_a_fault_is_named_after_its_runtime():
     ("crun/scope-is-limited-before-the-check", "1.16", ""),
     ("crun/scope-is-protected-before-the-refusal", "1.18", ""),
     ("crun/scope-limits-unlimited-swap", "1.18", ""),
+    ("crun/scope-keeps-the-memory-limit", "1.16", ""),
     ("linux/mglru-kills-where-all-is-dirty", "6.12.95", "6.12.107"),
     ("kubelet/resize-leaves-pod-protection", "1.27", "1.37"),
     ("kubelet/resize-of-a-request-leaves-pod-protection", "1.37", ""),

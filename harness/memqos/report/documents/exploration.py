@@ -27,7 +27,7 @@ class ExploredKubelet(TypedDict):
 
 
 class ExploredExample(TypedDict):
-    """What was tried: pods under a kubelet, what becomes of them, or a container's lifecycle."""
+    """What was tried: pods under a kubelet, what becomes of them, a container's lifecycle, or a tree of cgroups."""
 
     kubernetes: str
     config: dict[str, Any]
@@ -40,6 +40,10 @@ class ExploredExample(TypedDict):
     """The kubelets that come back one after another while the pods run."""
     steps: NotRequired[list[dict[str, Any]]]
     """What a container goes through: each step has a verb and its request, in the fields of CRI."""
+    tree: NotRequired[dict[str, Any]]
+    """Nested cgroups without pods (`children`), with amounts in bytes for min, low, high, max and swap. A leaf uses page
+    cache (`file`) or anonymous memory (`anon`); the root has the `limit` that is set once all leaves use theirs.
+    """
 
 
 class ExploredFinding(TypedDict):
@@ -72,7 +76,7 @@ class ExploredCounts(TypedDict):
     """What a session tried and judged."""
 
     examples: dict[str, Count]
-    """By kind: pods, resize, restart, lifecycle."""
+    """By kind: pods, resize, restart, lifecycle, kernel."""
     shapes: Count
     """Distinct examples, amounts aside."""
     pods: Count

@@ -1,0 +1,298 @@
+"""Trees of cgroups without pods and without a runtime: the kernel held to the models of protection and throttling.
+
+A tree is a document: nested cgroups with amounts in bytes for memory.min, low, high, max and swap.max (`FILES`), and
+leaves that use page cache (`file`) or anonymous memory (`anon`). With a `limit`, the tree's own memory.max is set to it
+once all leaves have what they use: reclaim then begins at the tree's root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any
+
+from hypothesis import strategies as st
+
+from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
+from memqos.engine.cgroup.protection import Protected, Shelter, effective, settled
+from memqos.engine.cgroup.throttle import fastest_growth
+from memqos.errors import UsageError
+from memqos.exploration.amounts import MIB, chosen, drawn_bytes, once_in
+from memqos.exploration.documents import Document
+from memqos.model.knob import Bytes
+from memqos.model.path import CgroupPath
+
+__all__ = ["FILES", "Cgroup", "cgroup_trees", "cgroups_of", "check_tree", "tree_findings", "why_not_tried"]
+
+FILES: Mapping[str, str] = {
+    "min": "memory.min",
+    "low": "memory.low",
+    "high": "memory.high",
+    "max": "memory.max",
+    "swap": "memory.swap.max",
+}
+"""The control file of each field."""
+_USES = ("file", "anon")
+ROOT = CgroupPath.parse("/tree")
+_MOST_USE, _MOST_CGROUPS, _MOST_DEPTH = 64 * MIB, 24, 4
+_MOST_AMOUNT = 1 << 40
+_RATES = (100, 250, 300, 1000)
+"""Jiffies a second of kernels: throttling is held to the weakest bound of them."""
+
+SLACK = MIB
+"""Bytes by which memory.current may differ from the models: charges that each CPU holds in stock, and page tables."""
+STOCK = 64 * 4096
+"""Bytes that one CPU charges ahead (MEMCG_CHARGE_BATCH)."""
+_PART = 8
+"""What reclaim takes at once may pass below the protection by this part of the use."""
+_OWN = 16 * MIB
+"""Bytes that the program in an anonymous leaf may use besides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cgroup:
+    """A cgroup of a tree. files: amounts by field (`FILES`). file, anon: bytes that a leaf uses; 0 for others."""
+
+    path: CgroupPath
+    files: Mapping[str, int] = field(default_factory=dict)
+    file: int = 0
+    anon: int = 0
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether something runs in it."""
+        return bool(self.file or self.anon)
+
+    @property
+    def use(self) -> int:
+        """Bytes that it can use of what it wants: page cache makes room at memory.high and memory.max."""
+        return min([self.file + self.anon, *(self.files[name] for name in ("high", "max") if name in self.files)])
+
+    def document(self) -> Document:
+        """As the program in the machine reads it."""
+        written = {FILES[name]: count for name, count in self.files.items()}
+        return {"path": "/".join(self.path.parts[1:]), "files": written, "file": self.file, "anon": self.anon}
+
+
+def cgroups_of(tree: Document) -> Sequence[Cgroup]:
+    """The cgroups of a tree, parents before their children."""
+    return list(_below(tree["children"], ROOT))
+
+
+def _below(children: Sequence[Document], parent: CgroupPath) -> Iterator[Cgroup]:
+    for number, one in enumerate(children):
+        path = parent.child(f"c{number}")
+        files = {name: one[name] for name in FILES if name in one}
+        yield Cgroup(path=path, files=files, file=one.get("file", 0), anon=one.get("anon", 0))
+        yield from _below(one.get("children", ()), path)
+
+
+def check_tree(tree: Document) -> None:
+    """Raise UsageError for a document that is no tree."""
+    _check(tree, 0)
+    found = cgroups_of(tree)
+    if len(found) > _MOST_CGROUPS or any(one.file + one.anon > _MOST_USE for one in found):
+        raise UsageError(f"a tree has at most {_MOST_CGROUPS} cgroups, which use {_MOST_USE} bytes each.")
+
+
+def _check(one: Document, depth: int) -> None:
+    uses = [name for name in _USES if name in one]
+    amounts = [name for name in one if name in (*FILES, *_USES, "limit")]
+    children = one.get("children", [])
+    is_root = depth == 0
+    if one.keys() - {*amounts, "children"} or ("limit" in one and not is_root):
+        raise UsageError("a cgroup of a tree has an unknown field.")
+    if any(not isinstance(one[name], int) or not 0 <= one[name] <= _MOST_AMOUNT for name in amounts):
+        raise UsageError("an amount of a tree is a number of bytes.")
+    if (len(uses) == 1) == bool(children) or depth > _MOST_DEPTH or any(one[name] == 0 for name in uses):
+        raise UsageError("a cgroup of a tree has either children or one use.")
+    if is_root and (uses or one.keys() & FILES.keys()):
+        raise UsageError("the root of a tree has a limit and children alone.")
+    if children and one.keys() & {"high", "max", "swap"}:
+        raise UsageError("only leaves of a tree have memory.high, memory.max and memory.swap.max.")
+    for inner in children:
+        _check(inner, depth + 1)
+
+
+def why_not_tried(tree: Document) -> str:
+    """Why the models say nothing about this tree; "" if they do.
+
+    A limit below what is protected has the kernel break protection, or kill; where memory cannot be reclaimed, all
+    else is taken first.
+    """
+    found = cgroups_of(tree)
+    if "limit" not in tree:
+        return ""
+    if any(one.anon for one in found):
+        return "anonymous memory below a limit is not modelled"
+    least = sum(settled(_protected(found), root=ROOT).get(one.path, 0) for one in found if one.is_leaf)
+    room = least + sum(_slack(one.use) for one in found if one.is_leaf)
+    return "" if tree["limit"] >= room else "its limit leaves less than what is protected"
+
+
+def _slack(use: int) -> int:
+    return SLACK + use // _PART
+
+
+def _protected(found: Sequence[Cgroup], seen: Mapping[CgroupPath, int] | None = None) -> dict[CgroupPath, Protected]:
+    """The cgroups as the model takes them. seen: memory.current of each; None for what they can use."""
+    own = {one.path: one.use for one in found if one.is_leaf}
+    return {
+        one.path: Protected(
+            usage=seen[one.path]
+            if seen is not None
+            else sum(use for path, use in own.items() if path == one.path or path.below(one.path)),
+            min=Bytes(one.files.get("min", 0)),
+            low=Bytes(one.files.get("low", 0)),
+        )
+        for one in found
+    }
+
+
+# ---- what the kernel made of it
+
+
+def tree_findings(
+    tree: Document, said: Mapping[str, Any], *, recursive: bool, page_size: int, cpus: int
+) -> Sequence[Finding]:
+    """Each behaviour of a tree that the models speak of, as a finding.
+
+    said: what the program in the machine saw: `before` and `after` the limit was set, memory.current, memory.events and
+    memory.swap.current of each cgroup by its path, and `seconds` until then.
+    """
+    found = cgroups_of(tree)
+    judge = _Judgement(said, cpus=cpus)
+    for one in found:
+        if one.is_leaf:
+            _leaf_findings(one, judge, page_size)
+    if "limit" in tree:
+        _pressure_findings(tree, found, judge, recursive=recursive, page_size=page_size)
+    return judge.findings
+
+
+class _Judgement:
+    """Collects findings about a tree."""
+
+    def __init__(self, said: Mapping[str, Any], *, cpus: int) -> None:
+        self.seconds = float(said["seconds"])
+        self.stock = STOCK * cpus
+        self._said = said
+        self.findings: list[Finding] = []
+
+    def number(self, when: str, path: CgroupPath, name: str) -> int:
+        """A number that a cgroup's file held ("memory.current"), or a counter of its memory.events ("oom_kill")."""
+        return int(self._said[when]["/".join(path.parts[1:])].get(name, 0))
+
+    def at_most(self, path: CgroupPath, knob: str, observed: int, most: int) -> None:
+        """The observed amount is no more than this."""
+        self._add(path, knob, observed, f"at most {most}", holds=observed <= most)
+
+    def at_least(self, path: CgroupPath, knob: str, observed: int, least: int) -> None:
+        """The observed amount is no less than this."""
+        self._add(path, knob, observed, f"at least {least}", holds=observed >= least)
+
+    def _add(self, path: CgroupPath, knob: str, observed: int, expected: str, *, holds: bool) -> None:
+        self.findings.append(
+            Finding(
+                verdict=Verdict.CONFORMS if holds else Verdict.DEVIATES,
+                subject=Subject.of_machine(f"cgroup {'/'.join(path.parts[1:]) or 'root'} of the tree"),
+                cgroup=str(path),
+                knob=knob,
+                set_by=Setter.KERNEL,
+                expected=expected,
+                observed=str(observed),
+            )
+        )
+
+
+def _leaf_findings(one: Cgroup, judge: _Judgement, page_size: int) -> None:
+    """What a leaf's own files do to its use."""
+    current = judge.number("after", one.path, "memory.current")
+    kills = judge.number("after", one.path, "oom_kill")
+    high, most, swap = (one.files.get(name) for name in ("high", "max", "swap"))
+    if most is not None:
+        judge.at_most(one.path, "memory.current above memory.max", current, most)
+    if swap is not None:
+        judge.at_most(one.path, "memory.swap.current", judge.number("after", one.path, "memory.swap.current"), swap)
+    if one.file:
+        judge.at_most(one.path, "oom_kill", kills, 0)
+        if high is not None:
+            judge.at_most(one.path, "memory.current above memory.high", current, high + SLACK + judge.stock)
+        return
+    if high is not None and swap == 0:
+        bounds = (
+            fastest_growth(0, Bytes(high), seconds=ceil(judge.seconds), hz=hz, page_size=page_size).usage
+            for hz in _RATES
+        )
+        judge.at_most(one.path, "growth above memory.high", current, max(bounds) + judge.stock)
+    elif most is not None and swap is not None and one.anon > most + swap + _OWN:
+        judge.at_least(one.path, "oom_kill", kills, 1)
+    if most is None or one.anon + _OWN <= most:
+        judge.at_most(one.path, "oom_kill", kills, 0)
+
+
+def _pressure_findings(
+    tree: Document, found: Sequence[Cgroup], judge: _Judgement, *, recursive: bool, page_size: int
+) -> None:
+    """What reclaim at the root's limit leaves to each leaf."""
+    before = {one.path: judge.number("before", one.path, "memory.current") for one in found}
+    asked = _protected(found, before)
+    shelters = effective(asked, root=ROOT, recursive=recursive, page_size=page_size)
+    left = settled(asked, root=ROOT, recursive=recursive, page_size=page_size)
+    judge.at_most(ROOT, "memory.current above the limit", judge.number("after", ROOT, "memory.current"), tree["limit"])
+    judge.at_most(ROOT, "oom_kill", judge.number("after", ROOT, "oom_kill"), 0)
+    judge.at_most(ROOT, "low", judge.number("after", ROOT, "low"), 0)
+    for one in (one for one in found if one.is_leaf):
+        whole = shelters[one.path].shelter in {Shelter.HARD, Shelter.SOFT}
+        least = before[one.path] - SLACK if whole else left[one.path] - _slack(before[one.path])
+        current = judge.number("after", one.path, "memory.current")
+        judge.at_least(one.path, "memory.current under pressure", current, max(least, 0))
+
+
+# ---- random trees
+
+
+@st.composite
+def cgroup_trees(draw: st.DrawFn) -> Document:
+    """Trees of up to six leaves at up to three levels: page cache under a limit, or growth at memory.high and max."""
+    if once_in(draw, 4):
+        return {"children": [_growing(draw) for _ in range(chosen(draw, (1, 2)))]}
+    tree: Document = {"children": [_branch(draw, 1) for _ in range(chosen(draw, (2, 1, 3)))]}
+    found = cgroups_of(tree)
+    leaves = [one for one in found if one.is_leaf]
+    kept = settled(_protected(found), root=ROOT)
+    least = sum(kept[one.path] + _slack(one.use) for one in leaves)
+    tree["limit"] = least + chosen(draw, (0, 1, 2, 4)) * MIB
+    return tree
+
+
+def _branch(draw: st.DrawFn, depth: int) -> Document:
+    count = 0 if depth == 3 or draw(st.booleans()) else chosen(draw, (2, 1))  # noqa: PLR2004 - levels
+    if not count:
+        use = drawn_bytes(draw, 8 * MIB, 32 * MIB)
+        leaf: Document = {"file": use, **_asked(draw, use)}
+        if once_in(draw, 5):
+            leaf[chosen(draw, ("high", "max"))] = drawn_bytes(draw, 8 * MIB, 48 * MIB)
+        return leaf
+    return {"children": [_branch(draw, depth + 1) for _ in range(count)], **_asked(draw, 32 * MIB)}
+
+
+def _asked(draw: st.DrawFn, use: int) -> Document:
+    """Protection of a cgroup: none, some quarters of this use or more than all of it, and a little beside that."""
+    amounts = {}
+    for name in ("min", "low"):
+        if draw(st.booleans()):
+            quarters = draw(st.integers(0, 6))
+            amounts[name] = max(0, use * quarters // 4 + chosen(draw, (0, 4096, -4096, 1)))
+    return amounts
+
+
+def _growing(draw: st.DrawFn) -> Document:
+    leaf: Document = {"anon": drawn_bytes(draw, 24 * MIB, 48 * MIB), "swap": 0}
+    if draw(st.booleans()):
+        leaf["high"] = drawn_bytes(draw, 16 * MIB, 40 * MIB)
+        return leaf
+    leaf["max"] = drawn_bytes(draw, 20 * MIB, 64 * MIB)
+    leaf["swap"] = chosen(draw, (0, 4 * MIB, 9 * MIB + 4096, 64 * MIB))
+    return leaf

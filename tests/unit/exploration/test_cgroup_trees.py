@@ -1,0 +1,136 @@
+"""Trees of cgroups: what is one, what the models say of it, and how a deviation shows."""
+
+import json
+
+import pytest
+
+from memqos.engine.answer.finding import Verdict
+from memqos.errors import UsageError
+from memqos.exploration.batches import drawn
+from memqos.exploration.cgroup_trees import cgroup_trees, cgroups_of, check_tree, tree_findings, why_not_tried
+from memqos.exploration.configured_kubelet import HEAD
+from memqos.exploration.examples import Kind, example_of
+from memqos.exploration.session import shape_of
+
+MIB = 1 << 20
+# c0 protects its child's 16 MiB with memory.min; c1 has nothing: the limit takes 8 MiB of it.
+PRESSED = {
+    "children": [{"min": 16 * MIB, "children": [{"file": 16 * MIB, "min": 16 * MIB}]}, {"file": 32 * MIB}],
+    "limit": 40 * MIB,
+}
+
+
+def seen(current, **counters):
+    return {"memory.current": int(current * MIB), "memory.swap.current": 0, **counters}
+
+
+def judged(tree, after, before=None, seconds=3.0):
+    said = {"before": before or after, "after": after, "seconds": seconds}
+    found = tree_findings(tree, said, recursive=True, page_size=4096, cpus=2)
+    return [(one.knob, str(one.subject), one.observed) for one in found if one.verdict is Verdict.DEVIATES]
+
+
+BEFORE = {"": seen(48), "c0": seen(16), "c0/c0": seen(16), "c1": seen(32)}
+
+
+@pytest.mark.parametrize(("after", "deviating"), [
+    ({"": seen(40), "c0": seen(16), "c0/c0": seen(16), "c1": seen(24)}, []),
+    ({"": seen(40), "c0": seen(12), "c0/c0": seen(12), "c1": seen(28)},
+     [("memory.current under pressure", "cgroup c0/c0 of the tree", str(12 * MIB))]),
+    ({"": seen(41), "c0": seen(16), "c0/c0": seen(16), "c1": seen(25)},
+     [("memory.current above the limit", "cgroup root of the tree", str(41 * MIB))]),
+    ({"": seen(40, oom_kill=1, low=2), "c0": seen(16), "c0/c0": seen(16), "c1": seen(24)},
+     [("oom_kill", "cgroup root of the tree", "1"), ("low", "cgroup root of the tree", "2")]),
+])  # fmt: skip
+def test_what_reclaim_may_take(after, deviating):
+    assert why_not_tried(PRESSED) == ""
+    assert judged(PRESSED, after, BEFORE) == deviating
+
+
+def test_protection_counts_only_as_far_as_the_parent_has_it():
+    # The parent has 4 MiB: of the child's 16 MiB the rest may be taken.
+    tree = {**PRESSED, "children": [{**PRESSED["children"][0], "min": 4 * MIB}, PRESSED["children"][1]]}
+    after = {"": seen(20), "c0": seen(5), "c0/c0": seen(5), "c1": seen(15)}
+    assert judged({**tree, "limit": 20 * MIB}, after, BEFORE) == []
+
+
+def test_memory_high_and_max_of_page_cache():
+    tree = {"children": [{"file": 32 * MIB, "high": 8 * MIB}, {"file": 32 * MIB, "max": 8 * MIB}]}
+    good = {"": seen(17), "c0": seen(8.5, high=3), "c1": seen(8)}
+    assert judged(tree, good) == []
+    assert judged(tree, {"": seen(33), "c0": seen(20), "c1": seen(13, oom_kill=1)}) == [
+        ("memory.current above memory.high", "cgroup c0 of the tree", str(20 * MIB)),
+        ("memory.current above memory.max", "cgroup c1 of the tree", str(13 * MIB)),
+        ("oom_kill", "cgroup c1 of the tree", "1"),
+    ]
+
+
+def test_growth_above_memory_high_is_bound_by_the_throttle_model():
+    tree = {"children": [{"anon": 48 * MIB, "high": 16 * MIB, "swap": 0}]}
+    assert judged(tree, {"": seen(18.5), "c0": seen(18.5)}) == []
+    assert judged(tree, {"": seen(48), "c0": seen(48)}) == [
+        ("growth above memory.high", "cgroup c0 of the tree", str(48 * MIB))
+    ]
+
+
+def test_swap_and_kills_of_anonymous_memory():
+    tree = {"children": [{"anon": 48 * MIB, "max": 20 * MIB, "swap": 4 * MIB}, {"anon": 24 * MIB, "max": 64 * MIB}]}
+    after = {"": seen(24), "c0": seen(0, oom_kill=1), "c1": seen(24)}
+    assert judged(tree, after) == []
+    after = {"": seen(24), "c0": {**seen(20), "memory.swap.current": 28 * MIB}, "c1": seen(24, oom_kill=1)}
+    assert judged(tree, after) == [
+        ("memory.swap.current", "cgroup c0 of the tree", str(28 * MIB)),
+        ("oom_kill", "cgroup c0 of the tree", "0"),
+        ("oom_kill", "cgroup c1 of the tree", "1"),
+    ]
+
+
+@pytest.mark.parametrize(("tree", "why"), [
+    ({**PRESSED, "limit": 12 * MIB}, "its limit leaves less than what is protected"),
+    ({"children": [{"anon": 8 * MIB}], "limit": 64 * MIB}, "anonymous memory below a limit is not modelled"),
+])  # fmt: skip
+def test_what_no_model_speaks_of_is_not_tried(tree, why):
+    assert why_not_tried(tree) == why
+
+
+@pytest.mark.parametrize("tree", [
+    {"children": []},
+    {"children": [{"file": 4096, "anon": 4096}]},
+    {"children": [{"file": 4096, "children": [{"file": 4096}]}]},
+    {"children": [{"min": 4096}]},
+    {"children": [{"file": "4Mi"}]},
+    {"children": [{"file": 4096, "weight": 1}]},
+    {"children": [{"file": 65 * MIB}]},
+    {"children": [{"high": 4096, "children": [{"file": 4096}]}]},
+    {"children": [{"file": 4096}], "min": 4096},
+    {"children": [{"children": [{"children": [{"children": [{"children": [{"file": 4096}]}]}]}]}]},
+])  # fmt: skip
+def test_what_is_no_tree(tree):
+    with pytest.raises(UsageError):
+        check_tree(tree)
+
+
+def test_drawn_trees_are_trees_that_are_tried():
+    found = drawn(cgroup_trees(), 60, by="1", key=json.dumps)
+    for one in found:
+        check_tree(one)
+        assert why_not_tried(one) == ""
+    assert len({tuple(len(cgroup.path.parts) for cgroup in cgroups_of(one)) for one in found}) > 3
+    assert any("limit" in one for one in found)
+    assert any("limit" not in one for one in found)
+
+
+def test_a_tree_is_an_example_that_shrinks():
+    document = {"kubernetes": "1.36", "config": dict(HEAD), "tree": PRESSED}
+    example = example_of(document)
+    assert example.kind is Kind.KERNEL
+    assert example.document() == document
+    assert shape_of(example) == (
+        '["kernel", [["children", "limit"], [["children", "min"], [["file", "min"]]], [["file"]]]]'
+    )
+
+    def keeps_less_than_it_should(examples):
+        return [any("min" in cgroup.files and cgroup.file > MIB for cgroup in cgroups_of(one.tree)) for one in examples]
+
+    smallest = Shrinker(keeps_less_than_it_should).shrink(example).document()
+    assert smallest["tree"] == {"children": [{"children": [{"file": MIB + 4096, "min": 0}]}]}
