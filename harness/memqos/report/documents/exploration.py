@@ -41,8 +41,8 @@ class ExploredExample(TypedDict):
     steps: NotRequired[list[dict[str, Any]]]
     """What a container goes through: each step has a verb and its request, in the fields of CRI."""
     tree: NotRequired[dict[str, Any]]
-    """Nested cgroups without pods (`children`), with amounts in bytes for min, low, high, max and swap. A leaf uses page
-    cache (`file`) or anonymous memory (`anon`); the root has the `limit` that is set once all leaves use theirs.
+    """Nested cgroups without pods (`children`), with amounts in bytes for min, low, high, max and swap. A leaf uses
+    page cache (`file`) or anonymous memory (`anon`); the root has the `limit` that is set once all leaves use theirs.
     """
 
 
