@@ -114,6 +114,8 @@ class Tree:
                     pass
                 os._exit(0)
             memory = mmap.mmap(-1, -(-one["anon"] // PAGE) * PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            # A huge page is charged as a whole, and memory.high counts batches of 64 pages.
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
             for place in range(0, len(memory), PAGE):
                 memory[place] = 1
             os.write(writing, b"d")
