@@ -90,6 +90,7 @@ TELL_TIME = {
     "agent.channel",
     "agent.cleanup",
     "collector.program",
+    "exploration.tree_program",
     "mutants.programs.oci_runtime",
 }
 """The clock, and programs that run on machines without memqos."""

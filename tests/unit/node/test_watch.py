@@ -202,6 +202,25 @@ def test_between_two_commands_nobody_looks_or_asks(monkeypatch):
         container.until_done()
 
 
+def test_the_runtime_is_asked_at_once_only_about_containers_that_seem_to_have_ended(monkeypatch):
+    monkeypatch.setattr(watch, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "STATUS_SECONDS", 1000.0)
+    bench = Bench()
+    with bench.node.watched(pod("web"), kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
+        waiting = watch.Waiting([container.sees(ended())])
+        path = container.path
+        container.samples[-1].reading.cgroups[path].files["cgroup.events"] = "populated 1\nfrozen 0\n"
+        assert waiting.due() == []
+        container.samples[-1].reading.cgroups[path].files["cgroup.events"] = "populated 0\nfrozen 0\n"
+        assert waiting.due() == [container]
+        # Without the file, as on cgroup v1, only the runtime tells.
+        del container.samples[-1].reading.cgroups[path].files["cgroup.events"]
+        assert waiting.due() == [container]
+        container.samples[-1].reading.cgroups[path].files["cgroup.events"] = "populated 1\nfrozen 0\n"
+        monkeypatch.setattr(watch, "STATUS_SECONDS", 0.0)
+        assert watch.Waiting([container.sees(ended())]).due() == [container]
+
+
 def test_what_is_told_of_a_container_that_was_just_changed_has_no_time():
     bench, web = Bench(), pod("web")
     bench.target.on(("rm",), lambda *_: (0, b"", b""))
