@@ -22,7 +22,7 @@ CHUNK = 1 << 20
 PAGE = 4096
 NAME = "memqos-explore"
 
-Document = dict[str, Any]
+Described = dict[str, Any]
 
 
 def put(path: str, text: str) -> None:
@@ -56,11 +56,11 @@ def seen(folder: str) -> dict[str, int]:
 class Tree:
     """A tree on this machine. root: its folder. scratch: a folder on a disk for the files whose pages are read."""
 
-    def __init__(self, root: str, tree: Document, scratch: str) -> None:
+    def __init__(self, root: str, tree: Described, scratch: str) -> None:
         self.root, self.tree, self.scratch = root, tree, scratch
         self.children: list[int] = []
 
-    def folder(self, cgroup: Document) -> str:
+    def folder(self, cgroup: Described) -> str:
         """The folder of one of its cgroups."""
         return f"{self.root}/{cgroup['path']}"
 
@@ -100,7 +100,7 @@ class Tree:
                 return
             time.sleep(0.02)
 
-    def _use(self, one: Document, file: str, writing: int) -> None:
+    def _use(self, one: Described, file: str, writing: int) -> None:
         """In a child: enter the cgroup, use memory, and say so."""
         try:
             put(f"{self.folder(one)}/cgroup.procs", "0")
@@ -150,7 +150,7 @@ def remove(folder: str) -> None:
             time.sleep(0.05)
 
 
-def tried(tree: Document, root: str, seconds: float) -> Document:
+def tried(tree: Described, root: str, seconds: float) -> Described:
     """What one tree shows before and after its limit."""
     scratch = tempfile.mkdtemp(prefix=NAME, dir="/var/tmp")
     made = Tree(root, tree, scratch)
