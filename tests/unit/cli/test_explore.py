@@ -84,3 +84,13 @@ def test_a_file_that_is_no_example(told, tmp_path, text, says):
 
 def test_the_kinds_are_those_of_examples():
     assert tuple(kind.value for kind in Kind) == KINDS
+
+
+@pytest.mark.parametrize(("options", "says"), [
+    (("--kernel", "--kind", "pods"), "--kernel draws trees of cgroups alone: leave out --kind."),
+    (("--kernel", "--expect"), "--expect uses no machine, and --kernel needs one."),
+])  # fmt: skip
+def test_the_kernel_alone_is_explored_on_a_machine_and_without_other_kinds(told, options, says):
+    code, out, err = told(*options)
+    assert (code, out) == (4, "")
+    assert says in err

@@ -5,12 +5,19 @@ import json
 import pytest
 
 from memqos.engine.answer.finding import Verdict
+from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import UsageError
 from memqos.exploration.batches import drawn
 from memqos.exploration.cgroup_trees import cgroup_trees, cgroups_of, check_tree, tree_findings, why_not_tried
 from memqos.exploration.configured_kubelet import HEAD
 from memqos.exploration.examples import Kind, example_of
+from memqos.exploration.judge import Judge
 from memqos.exploration.session import shape_of
+from memqos.exploration.shrinker import Shrinker
+from memqos.model.node import CgroupDriver
+from memqos.node.connection import node_on
+from memqos.node.fake import NoRecorder
+from memqos.place.fake import FakePlace
 
 MIB = 1 << 20
 # c0 protects its child's 16 MiB with memory.min; c1 has nothing: the limit takes 8 MiB of it.
@@ -134,3 +141,47 @@ def test_a_tree_is_an_example_that_shrinks():
 
     smallest = Shrinker(keeps_less_than_it_should).shrink(example).document()
     assert smallest["tree"] == {"children": [{"children": [{"file": MIB + 4096, "min": 0}]}]}
+
+
+def judge_of(answers):
+    """A judge on a machine whose python3 says this about trees; and the requests that it gets."""
+    place = FakePlace()
+    runtime = place.runtime(CgroupDriver.SYSTEMD)
+    requests = []
+
+    def python(argv, *_):
+        requests.append(json.loads(argv[2]))
+        return 0, json.dumps(answers).encode(), b""
+
+    node = node_on(place, runtime, recorder=NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)
+    node.target.on(("python3",), python)
+    return Judge(node), requests
+
+
+def example(tree):
+    return example_of({"kubernetes": "1.36", "config": dict(HEAD), "tree": tree})
+
+
+def test_trees_are_tried_in_one_call_without_those_that_no_model_speaks_of():
+    good = {"": seen(40), "c0": seen(16), "c0/c0": seen(16), "c1": seen(24)}
+    broken = {"": seen(40), "c0": seen(9), "c0/c0": seen(9), "c1": seen(31)}
+    said = [{"before": BEFORE, "after": after, "seconds": 1.0} for after in (good, broken)] + [{"error": "no room"}]
+    judge, requests = judge_of(said)
+    skipped, conforms, deviates, trouble = judge.try_all(
+        [example({**PRESSED, "limit": 12 * MIB}), example(PRESSED), example(PRESSED), example(PRESSED)]
+    )
+    assert skipped.skipped == "its limit leaves less than what is protected"
+    assert (conforms.deviations, len(conforms.findings)) == ([], 7)
+    assert [one.knob for one in deviates.deviations] == ["memory.current under pressure"]
+    assert trouble.trouble == "the tree was not made: no room"
+    [request] = requests
+    assert request["mount"] == "/sys/fs/cgroup"
+    assert len(request["trees"]) == 3
+    assert request["trees"][0] == {
+        "limit": 40 * MIB,
+        "cgroups": [
+            {"path": "c0", "files": {"memory.min": 16 * MIB}, "file": 0, "anon": 0},
+            {"path": "c0/c0", "files": {"memory.min": 16 * MIB}, "file": 16 * MIB, "anon": 0},
+            {"path": "c1", "files": {}, "file": 32 * MIB, "anon": 0},
+        ],
+    }
