@@ -26,7 +26,7 @@ from memqos.engine.resize import resize_pods
 from memqos.errors import EnactorNotAbleError, MachineryError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, ReservationPolicy
-from memqos.model.path import ROOT
+from memqos.model.path import ROOT, CgroupPath
 from tests.stand_in_kubelet import Containers, StandInKubelet
 from tests.unit.node.fakes import Bench, kubelet, pod
 
@@ -103,7 +103,13 @@ def enactor_on(bench, *, minor=36, binaries=None, dies="", **changes):
 
     bench.target.put("/run/memqos/kubelet/kubelet.log", b"")
     bench.target.on(("mkdir",), lambda *_: (0, b"", b""))
-    bench.target.on(("systemctl",), lambda *_: (0, b"", b""))
+
+    def systemctl(argv, *_):
+        if argv[1] == "stop":
+            bench.cgroups.remove(CgroupPath.parse(f"/{argv[2]}"))
+        return 0, b"", b""
+
+    bench.target.on(("systemctl",), systemctl)
     bench.target.open = lambda _: InProcess(work)
     with kubelet_session(bench.target) as session:
         yield Kubelet(
@@ -365,3 +371,17 @@ def test_a_container_that_never_ran_is_the_failure_of_its_pod():
         pods.bring(order)
         admitted = pods.admit(order, appears=lambda _: None)
     assert "the container 'app' could not be started: StartError" in str(admitted[WEB.uid].failure)
+
+
+def test_the_next_kubelet_finds_nothing_of_the_values_of_another():
+    """1.27 writes memory.min of the burstable class, which 1.36 never writes."""
+    bench = Bench()
+    gate = {"feature_gates": {"MemoryQoS": True}}
+    before, later = order_of(bench, "1.27", **gate), order_of(bench, **TIERED, **gate)
+    with enactor_on(bench, binaries={27: "kubelet-1.27", 36: "kubelet-1.36"}) as enactor:
+        for order in (before, later):
+            pods = enactor.begin("test")
+            pods.bring(order)
+            admitted = pods.admit(order, appears=lambda _: None)
+            assert not wrong_files(bench, order, admitted)
+            pods.clear()

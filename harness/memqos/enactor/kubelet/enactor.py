@@ -74,6 +74,7 @@ class Kubelet:
         self.handler = handler
         self.socket = socket
         self.binaries = binaries
+        self._plan: Plan | None = None
         self.minor = next(iter(binaries))
 
     def why_not(self, ability: Ability) -> str:
@@ -108,12 +109,31 @@ class Kubelet:
                 f"the kubelet's release is {there}, but the case is about {order.kubelet.release}.",
                 next_step=f"Give a kubelet of {order.kubelet.release}: --kubelet-binary or --kubelet-upgrade PATH.",
             )
+        self._plan = order.plan
         self._make_reserved(order.plan)
         runtime_class = {"metadata": {"name": RUNTIME_CLASS}, "handler": self.handler}
         self.session.put("node.k8s.io/v1", "runtimeclasses", [runtime_class])
         self.session.run(
             configuration(order.kubelet), binary=self.binaries[minor], socket=self.socket, anew=order.succeeds
         )
+
+    def remove_levels_of_another(self, order: Order) -> None:
+        """Remove kubepods and the QoS classes if the order requires another configuration or release than runs.
+
+        A class may hold what the next kubelet does not write, such as the memory.min of kubelets before 1.36.
+        """
+        same = self.session.binary == self.binaries.get(order.kubelet.release.minor, "")
+        if self._plan is None or (same and self.session.config == configuration(order.kubelet)):
+            return
+        plan, self._plan = self._plan, None
+        self.session.stop()
+        name = str(plan.node.path).rpartition("/")[2]
+        folder = self.tree.hierarchy.folder(plan.node.path)
+        stop = ["systemctl", "stop", name]
+        remove = ["find", folder, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";"]
+        with contextlib.suppress(MachineryError):
+            # What cannot be removed is judged as it is.
+            self.tree.target.run(stop if name.endswith(".slice") else remove, deadline=Deadline.after(_CALL_SECONDS))
 
     def _make_reserved(self, plan: Plan) -> None:
         """The cgroups that the configuration reserves for: a kubelet requires that they exist."""
@@ -144,6 +164,7 @@ class KubeletEnactment:
         """Run a kubelet with the order's configuration. Pods keep running only if the order succeeds another."""
         if not order.succeeds:
             self._remove_pods()
+            self._kubelet.remove_levels_of_another(order)
         self._kubelet.bring(order)
         if order.succeeds:
             self._await_levels(order.plan)

@@ -49,6 +49,11 @@ class KubeletSession:
         """The configuration that the kubelet runs with; None if none runs."""
         return self._config
 
+    @property
+    def binary(self) -> str:
+        """The path in the machine of the kubelet that was started last; "" before."""
+        return self._binary
+
     def order(self, do: str, *, seconds: float = _ORDER_SECONDS, **words: Any) -> dict[str, Any]:
         """Call a method of `supervisor.Supervisor`. MachineryError if it fails."""
         stdin = self._program.stdin
