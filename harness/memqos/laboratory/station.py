@@ -400,7 +400,7 @@ class Stations:
             "runtime": key.runtime,
             "driver": key.driver,
             "kernel": node.facts.kernel,
-            "runtimes": [*in_use.shown, *self._kubelets_shown()],
+            "runtimes": in_use.shown,
             "cri": in_use.cri.api_version if in_use.cri else "",
             "facts": node.facts,
             **(elsewhere if self._address else {}),
