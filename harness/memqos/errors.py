@@ -144,7 +144,7 @@ class ManifestError(UsageError):
 
 
 class UnfitFileError(UsageError):
-    """A file that a person brought does not run, install or start in a machine, whatever that one's topology."""
+    """A file that the user brought does not run, install or start in a machine, whatever that one's topology."""
 
 
 class UnknownNameError(UsageError):

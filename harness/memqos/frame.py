@@ -1,4 +1,4 @@
-"""The frame around every process of memqos: what any exception is to a person, and what to do when a stream is lost.
+"""The frame around every process of memqos: what any exception is to the user, and what to do when a stream is lost.
 
 Only a finding may end a process with 1, and Python ends with 1 whenever nothing handles an exception: so everything is
 handled here. What the host refuses is an error of the tree, and an unexpected exception is one too: exit code 3, one

@@ -1,4 +1,4 @@
-"""Files that a person names, read whole: plain files alone, up to a size, and interrupted by a signal.
+"""Files that the user names, read whole: plain files alone, up to a size, and interrupted by a signal.
 
 A device never ends, and a FIFO waits for a writer: reading either in one call would not return, nor heed SIGTERM.
 """

@@ -1,1 +1,1 @@
-"""What a person writes and memqos reads: topologies, profiles, pods, kubelet configurations."""
+"""What the user writes and memqos reads: topologies, profiles, pods, kubelet configurations."""

@@ -1,6 +1,6 @@
 """Literal cases for table tests of other programs: a pod, a configuration and a node, and what every file must hold.
 
-The cases are those of memqos's own catalogue, or of manifests that a person gives. A case is whole: nothing of memqos
+The cases are those of memqos's own catalogue, or of manifests that the user gives. A case is whole: nothing of memqos
 is needed to read it.
 """
 
@@ -71,7 +71,7 @@ def _catalogue(folder: str) -> tuple[str, ...]:
 
 
 def _configs(source: VectorSource) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Name and text of each configuration that the release takes; what a person gives has to be taken."""
+    """Name and text of each configuration that the release takes; what the user gives has to be taken."""
     for path in source.configs or _catalogue("fixtures/kubelet"):
         [text] = _documents(path, "--kubelet-config") or [None]
         if not isinstance(text, dict):

@@ -82,7 +82,7 @@ def identity_of(
 def out_of_a_cluster(node: MappingNode) -> bool:
     """Whether an API server stores the object already: it has what only a server writes.
 
-    That is a status with content, a creationTimestamp or a resourceVersion. A uid alone may be a person's own; a pod
+    That is a status with content, a creationTimestamp or a resourceVersion. A uid alone may be the user's own; a pod
     with both a uid and a priority is one that was admitted.
     """
     meta, spec = mapping(node, "metadata"), mapping(node, "spec")

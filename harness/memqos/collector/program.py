@@ -1293,7 +1293,7 @@ def still_running(
 
 
 def sockets_of(options: argparse.Namespace, kubelet: Optional[Kubelet]) -> List[str]:
-    """Where runtimes listen: where a person says, else the kubelet, else the usual places."""
+    """Where runtimes listen: where the user says, else the kubelet, else the usual places."""
     if options.cri_socket:
         return [options.cri_socket]
     said = kubelet.flags.get("container-runtime-endpoint", "") if kubelet is not None else ""
@@ -1323,7 +1323,7 @@ def ca_of(options: argparse.Namespace) -> str:
 
 
 def token_of(node: Node, options: argparse.Namespace) -> str:
-    """The token that a person names, else that of the pod in which this runs; it is sent to the kubelet alone."""
+    """The token that the user names, else that of the pod in which this runs; it is sent to the kubelet alone."""
     path = options.token_file or CREDENTIAL
     try:
         with open(path) as file:

@@ -1,4 +1,4 @@
-"""OCI runtimes that a person brings: programs of this host, by path or as NAME=PATH."""
+"""OCI runtimes that the user brings: programs of this host, by path or as NAME=PATH."""
 
 from __future__ import annotations
 

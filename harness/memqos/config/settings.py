@@ -1,6 +1,6 @@
 """The settings of one run, each with where its value came from: default < file < environment < command line.
 
-Files with the place that they get in a machine, as a person writes them: SRC:DST or SRC:DST:MODE.
+Files with the place that they get in a machine, as the user writes them: SRC:DST or SRC:DST:MODE.
 
 What a setting's text stands for: texts come from options, the environment and files, and become typed values.
 """
@@ -84,7 +84,7 @@ _NO = frozenset({"0", "no", "false", "off", ""})
 
 @dataclass(frozen=True, slots=True)
 class StatedRuntime:
-    """An OCI runtime as a person states it; name: "" where only a version is given."""
+    """An OCI runtime as the user states it; name: "" where only a version is given."""
 
     name: str
     version: str
@@ -271,7 +271,7 @@ class SettingValue:
 
     @property
     def text(self) -> str:
-        """The value for a person; "" where it is not set."""
+        """The value for the user; "" where it is not set."""
         found = plain_value(self.value)
         if found is None:
             return ""
@@ -291,7 +291,7 @@ class Settings:
     topology: a name, or a file's path. cri_socket: a path in the machine, None for the usual ones. kubernetes: the
     releases to narrow to; none means every release. kubelet_binary: the kubelet under test, None for memqos in its
     place. kubelet_upgrade: the one to upgrade to, None for none. kubelet_config: the configurations of the cases, ()
-    for the catalog's. all: whether nothing is left out of whole suites. runtime_version: what a person states of the
+    for the catalog's. all: whether nothing is left out of whole suites. runtime_version: what the user states of the
     OCI runtime, None for nothing. results: None is a folder made from the time. parallel: how many pods are started at
     the same time. time_budget: None is as long as it takes. shard: None is the whole. Of the files None and () leave
     what the machine has. origins: by key where each came from: "default", the option as it was written, the environment

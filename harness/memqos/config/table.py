@@ -46,7 +46,7 @@ OVER_CONTAINERD = "containerd+"
 OVER_CRIO = "crio+"
 BELOW_DOCKER = "docker+"
 BY_HANDLER = "cri+"
-"""Before a handler of the server on a socket that a person names, whatever both are."""
+"""Before a handler of the server on a socket that the user names, whatever both are."""
 RUNTIMES = tuple(
     f"{prefix}{name}"
     for prefix, names in (

@@ -235,7 +235,7 @@ def _throttling(release: Release, settings: KubeletSettings) -> _Throttling:
         factor = _default_factor(release)
     if factor is None:
         return _Throttling(factor=None, factor_text="not set")
-    # As a person wrote it: exact where the decimal ends, which a configured one always does.
+    # As the user wrote it: exact where the decimal ends, which a configured one always does.
     return _Throttling(factor=float(factor), factor_text=repr(float(factor)))
 
 

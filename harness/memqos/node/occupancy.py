@@ -46,7 +46,7 @@ class Tidying:
     """How one machine is left.
 
     disposable: it is thrown away at the end, so an interrupt need not wait for pods to be removed from it. leaves:
-    whether a person wants to look at the pods, so that they are left where they are. lingers: whether a person may want
+    whether the user wants to look at the pods, so that they are left where they are. lingers: whether the user may want
     to yet, so that they stay until the machine is used again.
     """
 
@@ -79,7 +79,7 @@ class Tidying:
         self._tidy_up(well)
 
     def clear_away(self) -> None:
-        """Remove what lingers of earlier populations, unless a person wants to look at it."""
+        """Remove what lingers of earlier populations, unless the user wants to look at it."""
         lingering, self._lingering = self._lingering, []
         for clear in lingering if not self.leaves() else ():
             clear()

@@ -119,7 +119,7 @@ class PlaceThere:
 
     @contextlib.contextmanager
     def used(self, runtime: str, driver: CgroupDriver) -> Iterator[None]:
-        """Make it fit for pods of ours, under guard: nothing of them is left on it when the context ends.
+        """Make it fit for memqos's pods, under guard: nothing of them is left on it when the context ends.
 
         Raises UsageError for a runtime or driver that it does not offer. Raises EnvironmentNotAbleError, with nothing
         done to it, if this installation has no programs for its CPU, and if it is not free: a kubelet runs on it, there

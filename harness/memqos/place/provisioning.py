@@ -1,4 +1,4 @@
-"""What a machine that is there needs of ours, brought without a registry: the workload's images, and memwatch."""
+"""What an existing machine needs of ours, brought without a registry: the workload's images, and memwatch."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def bring_images(
 
 
 def bring_images_served(target: Target, socket: str, *, deadline: Deadline) -> None:
-    """Put the images that a server's store lacks into it, on a machine of ours: containerd takes them, others pull.
+    """Put the images that a server's store lacks into it, on a booted machine: containerd imports them, others pull.
 
     Raises UnfitFileError with the server's own words for an image that it cannot pull.
     """
@@ -171,7 +171,7 @@ def _import(
 
 
 def _missing(runtime: CriRuntime, *, deadline: Deadline) -> Iterator[tuple[Program, list[str]]]:
-    """The programs of ours that are needed, with the names of the images under which the store lacks them."""
+    """The memqos's programs that are needed, with the names of the images under which the store lacks them."""
     sandbox = _sandbox_image(runtime, deadline=deadline)
     for program in load_profile(PROFILE).programs:
         names = [sandbox if program.name == "pause" else container_image_name(program.name)]

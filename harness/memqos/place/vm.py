@@ -70,7 +70,7 @@ class VmPlace:
         *,
         others: Mapping[str, OciProgram] | None = None,
     ) -> None:
-        """served: what a server of a person's own has, which goes before the image's own of the same name.
+        """served: what a server of the user's own has, which goes before the image's own of the same name.
 
         others: OCI runtimes that are there beside the image's own, by the names under which they are asked for.
         """
@@ -241,7 +241,7 @@ def opened_vm(
 ) -> Iterator[VmPlace]:
     """A machine of this profile and topology, as `memqos.vm.boot.boot` gives it, whose logs go to this folder.
 
-    cri_socket: where CRI is spoken by a server of a person's own, "" for none; handlers: those of its
+    cri_socket: where CRI is spoken by a server of the user's own, "" for none; handlers: those of its
     handlers that are asked for, by the names of the runtimes that they stand for. others: OCI runtimes of the run that
     no image has; UnfitFileError for one that the machine does not have. additions: what its image has beside the
     profile's own (vm/additions).

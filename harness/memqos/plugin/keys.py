@@ -89,7 +89,7 @@ ATTRIBUTE = "memqos"
 SETTINGS_KEY = pytest.StashKey[Settings]()
 RESULTS = pytest.StashKey[Path]()
 BUILDS = pytest.StashKey[Mapping[str, str]]()
-"""The SHA-256, when the run began, of each file that a person gave, by its path."""
+"""The SHA-256, when the run began, of each file that the user gave, by its path."""
 
 NOTES = pytest.StashKey[Notes]()
 FAILED_BESIDE = pytest.StashKey[FailedBeside]()

@@ -53,7 +53,7 @@ def boot(
     """A ready, pristine machine of this profile and topology; QEMU and its files are gone when the context ends.
 
     It is restored from a checkpoint, which is made first if the cache has none, unless the options say otherwise. What
-    programs and configuration a person brings is put into it then, so that a new build of a program costs no boot.
+    programs and configuration the user brings is put into it then, so that a new build of a program costs no boot.
 
     log_dir: receives serial.log (the console) and qemu.log; made if it is not there.
     keepable: the machine may be left running at the end, with `memqos.vm.kept.keep`.
@@ -200,7 +200,7 @@ def restore_machine(stack: contextlib.ExitStack, making: Making, cache: Cache, p
 def check_topology(topology: Topology, image: Image, choices: Choices, *, accelerator: Accelerator) -> None:
     """Raise UsageError for what QEMU here or this image's kernel cannot do.
 
-    Of a kernel that a person brings nothing is known yet: then the guest's own view tells.
+    Of a kernel that the user brings nothing is known yet: then the guest's own view tells.
     """
     if accelerator is Accelerator.TCG and topology.layout.dies > 1:
         raise UsageError(

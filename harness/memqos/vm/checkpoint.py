@@ -140,7 +140,7 @@ def checkpoint_key(argv: Sequence[str], facts: Mapping[str, object]) -> str:
     """12 hexadecimal digits that change with anything the saved machine depends on.
 
     argv: QEMU's argument list with stand-ins for the paths of one run. facts: the rest, as JSON can say it: QEMU's
-    version, the image, what a person put into the machine.
+    version, the image, what the user put into the machine.
     """
     text = json.dumps({"argv": list(argv), "facts": facts}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -244,7 +244,7 @@ sync
 class Making:
     """What a checkpoint is made of.
 
-    contents: what a person put into the machine, by name, with hashes of files: anything that makes it another one.
+    contents: what the user put into the machine, by name, with hashes of files: anything that makes it another one.
     prepare: puts it in, once the machine has booted; what it notes in the machine's provenance is kept.
     boot_seconds: how long the boot may take. warm: the last command before the machine is saved,
     "" for that of our own images.

@@ -1,4 +1,4 @@
-"""A kernel that a person has built, as it is in a folder: in its build tree, or as its install targets lay it out.
+"""A kernel that the user has built, as it is in a folder: in its build tree, or as its install targets lay it out.
 
 It becomes a Debian package in memory, which is installed in the machine as one of --kernel-deb is: the machine makes
 the initrd with the modules that it needs. Nothing is written to the tree.

@@ -1,9 +1,9 @@
-"""What a person chooses of a machine and puts into it, checked before anything is started.
+"""What the user chooses of a machine and puts into it, checked before anything is started.
 
 What changes the guest before it is saved is in `Choices.fingerprint` or in the kernel's command line, so that nothing
 that was saved of one machine is taken for another. The rest, in LATE, is put into each clone.
 
-What a person brings into a machine: files in place of the image's, packages, and folders in places of their own.
+What the user brings into a machine: files in place of the image's, packages, and folders in places of their own.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ INITRDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brought:
-    """One file that a person brings: the option that named it, its path, the hash of its content, and its bytes.
+    """One file that the user brings: the option that named it, its path, the hash of its content, and its bytes.
 
     name: of the OCI runtime that it is, "" for another file.
     """
@@ -360,7 +360,7 @@ class AskedProgram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootOptions:
-    """What a person chooses of a machine, beside its profile and topology. None and empty leave the image's own.
+    """What the user chooses of a machine, beside its profile and topology. None and empty leave the image's own.
 
     runtime_files: OCI runtimes; one that the image has takes its place, and containerd_binary that of containerd: the
     image's own stay beside them as NAME.dist. handlers, docker_runtimes: OCI runtimes that the image does not have, and

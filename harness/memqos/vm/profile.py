@@ -14,7 +14,7 @@ __all__ = ["Contents", "GuestFile", "LegacyBoot", "Profile", "Program", "SourceF
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestFile:
-    """A file of ours in the guest: its absolute path and its content.
+    """A file of memqos in the guest: its absolute path and its content.
 
     A script, told by its first two bytes, is executable; everything else is not.
     """
@@ -38,7 +38,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """One C program of ours, and the files it is compiled from: its .c files, which include its .h files."""
+    """One C program of memqos, and the files it is compiled from: its .c files, which include its .h files."""
 
     name: str
     sources: tuple[SourceFile, ...]
@@ -102,7 +102,7 @@ class Told:
 class Contents:
     """What is in a machine by now.
 
-    versions: by the program's name; one that is not in it is not known. brought: what a person's file says of itself,
+    versions: by the program's name; one that is not in it is not known. brought: what the user's file says of itself,
     by the name of the program whose place it took. places: where the brought OCI runtimes are. hugetlb: whether
     containerd passes huge page limits on, which memqos's own configuration of it does (vm/guest).
     """

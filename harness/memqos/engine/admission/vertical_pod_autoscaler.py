@@ -46,7 +46,7 @@ def autoscaler_of(pod: Pod, beside: ClusterObjects) -> VerticalPodAutoscaler | N
 
 
 def what_it_may_change(autoscaler: VerticalPodAutoscaler) -> str:
-    """What a person must know of an autoscaler whose recommendation is not applied."""
+    """What the user must know of an autoscaler whose recommendation is not applied."""
     target = f"{autoscaler.kind} {autoscaler.target}"
     boost = _BOOST if autoscaler.boosts else ""
     if autoscaler.update_mode is UpdateMode.OFF:

@@ -113,7 +113,7 @@ def _parts(template: Template, line: str) -> tuple[list[str], list[int]]:
 
 
 def _plain(template: Template, line: str) -> str:
-    """The text of a template without slots; what looks like one is a person's."""
+    """The text of a template without slots; what looks like one is the user's."""
     return _text(template.document, line, quoted, _nothing_slotted)
 
 

@@ -74,7 +74,7 @@ def reason_lines(reason: Reason, *, indent: str = "") -> list[str]:
 
 
 def failure(finding: Finding, *, mount: str = MOUNT) -> str:
-    """A finding as a person reads it: what was expected, what was seen, why, and how to look for oneself."""
+    """A finding as the user reads it: what was expected, what was seen, why, and how to look for oneself."""
     head = {
         Verdict.CONFORMS: f"{finding.knob} of {finding.subject} is {finding.observed}, as expected",
         Verdict.DEVIATES: f"{finding.knob} of {finding.subject} is {finding.observed}, expected {finding.expected}",

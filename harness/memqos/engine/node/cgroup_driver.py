@@ -32,7 +32,7 @@ class DriverChoice:
 def driver_of(
     release: Release, settings: KubeletSettings, runtimes: Runtimes, *, known: CgroupDriver | None = None
 ) -> DriverChoice:
-    """The driver of this kubelet. known: the one that it certainly uses, as its cgroups show it or a person says.
+    """The driver of this kubelet. known: the one that it certainly uses, as its cgroups show it or the user says.
 
     Without it: where the release asks the runtime (gate KubeletCgroupDriverFromCRI) and the runtime reports, the
     cgroup_manager of CRI-O's configuration, by default systemd; for containerd and Docker, whose report is a setting of
@@ -97,7 +97,7 @@ def disagreement(
 ) -> tuple[str, str]:
     """The setting that contradicts the driver that the cgroups of a node show, and the reason; "", "" for none.
 
-    seen: the driver that the cgroups show; None for none or both. said: the one that a person names.
+    seen: the driver that the cgroups show; None for none or both. said: the one that the user names.
     """
     if seen is None or seen in {said, None if said else settings.cgroup_driver}:
         return "", ""

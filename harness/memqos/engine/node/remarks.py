@@ -56,7 +56,7 @@ def ignored_annotations(pods: Iterable[Pod], kubelet: Kubelet) -> Iterator[Ignor
 
 
 def _numbers(settings: KubeletSettings) -> Iterator[Ignored]:
-    """Numbers that mean nothing, and that a kubelet takes without a word; -1 is the way to say no limit."""
+    """Numbers that mean nothing, and that a kubelet takes silently; -1 is the way to say no limit."""
     limit = settings.pod_pids_limit
     if limit is not None and limit < 1 and limit != _NO_LIMIT:
         what = f"{limit} means no limit to the kubelet, like every number below 1; the usual value is {_NO_LIMIT}"

@@ -77,7 +77,7 @@ _UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 def in_words(amount: Fraction | int) -> str:
-    """An amount of bytes as a person reads it: 1124Mi; the plain number where no binary unit fits."""
+    """An amount of bytes as the user reads it: 1124Mi; the plain number where no binary unit fits."""
     step = 0
     whole = Fraction(amount)
     while whole and step < len(_UNITS) - 1 and (whole / 1024).denominator == 1:

@@ -33,7 +33,7 @@ class SettingFiles:
         self._tree = tree
 
     def names(self, path: CgroupPath) -> Sequence[str]:
-        """The settings of a cgroup that is there, known or not; none of one that is not."""
+        """The settings of an existing cgroup, known or not; none of one that is not."""
         if self._tree.hierarchy.version is not CgroupVersion.V2:
             return ()
         folder = self._tree.hierarchy.folder(path)

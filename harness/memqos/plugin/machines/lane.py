@@ -36,7 +36,7 @@ def choose(config: pytest.Config, place: Place) -> bool:
 
 
 def is_for_keeps(config: pytest.Config, place: Place) -> bool:
-    """Whether this place is to be left to a person."""
+    """Whether this place is to be left to the user."""
     return config.stash.get(_CHOSEN, None) is place
 
 
@@ -61,7 +61,7 @@ def leaves(config: pytest.Config, place: Place) -> bool:
 
 
 def keep_chosen(config: pytest.Config, place: Place, folder: Folder) -> None:
-    """Leave the place to a person if it was chosen, say how it is entered and ended, and note its name in the folder.
+    """Leave the place to the user if it was chosen, say how it is entered and ended, and note its name in the folder.
 
     One that has broken since is given up for the next one on which a test fails.
     """
@@ -205,7 +205,7 @@ class Lane:
                 self.station = before
 
     def _only_one(self, key: SystemKey) -> Station | None:
-        """The station that is open, if there can be no other of its sort: of a machine that is there."""
+        """The station that is open, if there can be no other of its sort: of an existing machine."""
         one = self._open
         return one if one is not None and one.key == key and not one.place.is_disposable else None
 

@@ -1,6 +1,6 @@
 """How a run ends, and what came in its way outside of any test: from that, and its results, follows its exit code.
 
-Errors and failures as a person reads them in pytest's report.
+Errors and failures as the user reads them in pytest's report.
 
 What leaves a run: the claims that it cites, its summary as people and CI systems read it, and its hashes.
 """

@@ -171,7 +171,7 @@ class _Case(TypedDict):
     reason: str
     """One line for whatever is not 'conforms'."""
     text: str
-    """The failure or error as a person reads it."""
+    """The failure or error as the user reads it."""
     error_code: int
     """Exit code of the error's class; 0 without an error."""
     machine: str

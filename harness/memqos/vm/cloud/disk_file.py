@@ -1,4 +1,4 @@
-"""A disk image that a person names with --image: what its header tells, and whether a machine can boot from it.
+"""A disk image that the user names with --image: what its header tells, and whether a machine can boot from it.
 
 The file is only read, by QEMU too: each machine writes to a layer over it.
 """

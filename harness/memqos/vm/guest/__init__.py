@@ -1,1 +1,1 @@
-"""What runs inside a machine: what it says of itself, and what a person brings into it."""
+"""What runs inside a machine: what it says of itself, and what the user brings into it."""

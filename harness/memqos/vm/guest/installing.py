@@ -1,4 +1,4 @@
-"""Puts what a person brings into a machine that runs: packages before it is saved, single files in each clone.
+"""Puts what the user brings into a machine that runs: packages before it is saved, single files in each clone.
 
 runc from a sealed copy of its file in the guest's memory, where every new copy would be emulated from the start.
 

@@ -104,7 +104,7 @@ def need_mirror(mirror: Mirror, profile: Profile) -> None:
 
 
 PROBES = "/usr/lib/memqos"
-"""Where the guest has programs of ours that run beside its containers."""
+"""Where the guest has memqos's programs that run beside its containers."""
 
 ROOTS = "/var/lib/memqos/rootfs"
 """Where it has the root file systems of containers that an OCI runtime makes without a daemon, by program."""
@@ -317,7 +317,7 @@ class Build:
         return finished
 
     def compile(self, group: ProcessGroup, program: Program) -> bytes:
-        """One program of ours: the wheel's, or compiled."""
+        """One program of memqos: the wheel's, or compiled."""
         return binary_of(program, self.profile.architecture, run=lambda argv: self.tool(group, argv))
 
     def init(self, group: ProcessGroup) -> bytes | None:

@@ -2,7 +2,7 @@
 
 Used for a test's machine (a fresh overlay) and for provisioning an image (its own disk).
 
-The ssh connection to a machine: waiting for its sshd, keeping one connection, and how a person gets in.
+The ssh connection to a machine: waiting for its sshd, keeping one connection, and how the user gets in.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def is_greeted(port: int) -> bool:
 
 
 def shell_arguments(spec: MachineSpec, words: Sequence[str]) -> list[str]:
-    """The ssh command that a person would type to get into this running machine, or to run `words` there."""
+    """The ssh command that the user would type to get into this running machine, or to run `words` there."""
     config = spec.qmp_socket.with_name(SSH_CONFIG)
     control = spec.qmp_socket.with_name(CONTROL)
     return ["ssh", "-F", str(config), "-S", str(control), *(["-t"] if not words else []), HOST_ALIAS, shlex.join(words)]

@@ -47,4 +47,4 @@ def test_a_container_on_the_wrong_zone(told, changed):
 def test_a_state_that_no_kubelet_goes_on_from(told, changed):
     code, _, err = told("--tree", changed(lambda data: data["memory_manager_state"].update(checksum=1), ONE_ZONE))
     assert code == 4
-    assert "memory_manager_state: with this configuration and node no kubelet starts" in err
+    assert "memory_manager_state: a kubelet with this configuration and node does not start" in err
