@@ -83,7 +83,7 @@ def judged(question: Question) -> Audit:
         plan=replace(plan, remarks=tuple(_remarks(question, plan))),
         findings=(
             *with_writers(
-                still(_unless_unknown(findings, question.unknown), question.tree, plan, present),
+                still(_unless_unknown(findings, question.unknown), question.tree, plan, present, question.kubelet),
                 question.tree,
                 (*present, *absent),
             ),

@@ -13,7 +13,9 @@ from datetime import datetime
 from memqos.audits.answer import Audit
 from memqos.catalog.recorded_trees import RecordedTree
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.plan import Plan
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.node.cgroups import kubepods_hugetlb_at_start
+from memqos.engine.plan import Level, Plan
 from memqos.model.pod import Pod
 
 __all__ = ["PERIOD_SECONDS", "confirmed", "still", "summed_files"]
@@ -24,13 +26,16 @@ PERIOD_SECONDS = 65.0
 _Key = tuple[str, str]
 
 
-def still(findings: Iterable[Finding], tree: RecordedTree, plan: Plan, pods: Iterable[Pod]) -> Iterator[Finding]:
+def still(
+    findings: Iterable[Finding], tree: RecordedTree, plan: Plan, pods: Iterable[Pod], kubelet: Kubelet
+) -> Iterator[Finding]:
     """The findings of one recording; deviations of values that changed during the reading are not observable."""
     changed = {path: dict(files) for path, files in tree.second_look.changed.items()}
     gone = frozenset(tree.second_look.gone)
     there = {str(path) for path in tree.reading.cgroups}
     moving = _moving(tree, pods)
     summed = summed_files(plan)
+    at_start = {(str(plan.node.path), str(file)): str(n) for file, n in kubepods_hugetlb_at_start(kubelet).items()}
     for finding in findings:
         why = ""
         if finding.verdict is Verdict.DEVIATES:
@@ -41,11 +46,17 @@ def still(findings: Iterable[Finding], tree: RecordedTree, plan: Plan, pods: Ite
                 why = "its cgroup was removed while the node was read"
             elif tree.cut_off and (finding.cgroup not in there or (finding.cgroup, finding.knob) in summed):
                 why = "the recording ends in the middle"
-            elif tree.hugetlb_unknown and finding.knob.startswith("hugetlb."):
+            elif at_start.get((finding.cgroup, finding.knob)) == finding.observed:
+                why = "a kubelet that started less than a minute ago has not updated the QoS cgroups yet"
+            elif tree.hugetlb_unknown and _is_huge_page_limit_of_a_container(finding):
                 why = "the runtime was not asked whether it passes limits of huge pages on"
             elif moving and (finding.cgroup, finding.knob) in summed:
                 why = f"it is computed from what all pods request, and {moving}"
         yield replace(finding, verdict=Verdict.NOT_OBSERVABLE, why_not=why) if why else finding
+
+
+def _is_huge_page_limit_of_a_container(finding: Finding) -> bool:
+    return finding.subject.level is Level.CONTAINER and finding.knob.startswith("hugetlb.")
 
 
 def summed_files(plan: Plan) -> frozenset[_Key]:

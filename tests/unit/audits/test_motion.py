@@ -183,3 +183,13 @@ def test_what_cannot_be_seen_is_neither_drift_nor_back() -> None:
     )
     assert list(course.step(blind)) == []
     assert list(course.step(seen)) == []
+
+
+def test_a_kubelet_that_has_just_started_has_limited_the_huge_pages_of_kubepods() -> None:
+    """It writes what the node has of them, and no limit when it next updates the QoS cgroups."""
+    found = judged(written("/kubepods.slice", "hugetlb.2MB.max", "0"))
+    assert not found.of(Verdict.DEVIATES)
+    [one] = [one for one in found.of(Verdict.NOT_OBSERVABLE) if one.knob == "hugetlb.2MB.max"]
+    assert "started less than a minute ago" in one.why_not
+    assert len(judged(written("/kubepods.slice", "hugetlb.2MB.max", "2097152")).of(Verdict.DEVIATES)) == 1
+    assert len(judged(written(SLICE, "hugetlb.2MB.max", "0")).of(Verdict.DEVIATES)) == 1

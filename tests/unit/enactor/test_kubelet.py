@@ -334,19 +334,19 @@ def test_what_a_kubelet_cannot_be_asked_for_is_not_observable():
     """It places containers and sums pods by itself: another plan would make its files wrong."""
     bench = Bench()
     with enactor_on(bench) as enactor:
-        bench.node._enactor = enactor
+        node = bench.node_with(enactor)
         under = kubelet("1.36", **TIERED)
         own = "carries out its own plan alone"
         with pytest.raises(EnactorNotAbleError, match=own):
-            bench.node.admitted([WEB], under, zone=0)
+            node.admitted([WEB], under, zone=0)
         with pytest.raises(EnactorNotAbleError, match=own):
-            bench.node.plan([WEB], under, ended=[OTHER])
+            node.plan([WEB], under, ended=[OTHER])
         with pytest.raises(EnactorNotAbleError, match=own):
-            bench.node.plan([WEB, OTHER], under, others={OTHER.uid: under})
-        halved = bench.node.watched_pods([WEB], under, rests_on=[Knob.MEMORY_MIN], halved=True)
+            node.plan([WEB, OTHER], under, others={OTHER.uid: under})
+        halved = node.watched_pods([WEB], under, rests_on=[Knob.MEMORY_MIN], halved=True)
         with pytest.raises(EnactorNotAbleError, match=own):
             halved.__enter__()
-        assert bench.node.plan([WEB], under).pods
+        assert node.plan([WEB], under).pods
 
 
 def test_a_kubelet_that_is_healthy_before_it_has_written_the_levels_is_waited_for():

@@ -4,6 +4,8 @@ import pytest
 
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
+from memqos.engine.node.cgroups import kubepods_hugetlb_at_start
+from memqos.model.knob import Knob
 from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
 from memqos.model.pod import CRITICAL_PRIORITY
 from tests.unit.engine.pods import amounts, container, pod, resources
@@ -148,3 +150,14 @@ def test_huge_pages_of_a_size_that_no_zone_has():
     own = pod(container({"hugepages-2Mi": "2Mi"}, {"hugepages-2Mi": "2Mi", "memory": "64Mi"}))
     message = "Node didn't have enough resource: hugepages-2Mi, requested: 2097152, used: 0, capacity: 0"
     assert refused(own, node=node) == [("default/p", "OutOfhugepages-2Mi", message)]
+
+
+@pytest.mark.parametrize(("enforced", "left"), [((), 16 * MIB), (("pods",), 12 * MIB)])
+def test_huge_pages_of_kubepods_when_a_kubelet_starts(enforced, left):
+    """What pods may have of them, 0 for a size of which the node has none; later the kubelet writes 2^62."""
+    zone = NumaZone(id=0, memory=2 * GIB, cpus=(0, 1), hugepages={2 * MIB: 8})
+    settings = KubeletSettings(
+        enforce_node_allocatable=enforced, system_reserved=amounts({"hugepages-2Mi": "4Mi", "memory": "1Mi"})
+    )
+    kubelet = Kubelet.of(node=NodeFacts(memory=2 * GIB, cpus=2, zones=(zone,)), settings=settings, release="1.36")
+    assert kubepods_hugetlb_at_start(kubelet) == {Knob.HUGETLB_2MB_MAX: left, Knob.HUGETLB_1GB_MAX: 0}

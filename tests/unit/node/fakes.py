@@ -11,7 +11,7 @@ from memqos.catalog.kubelets import KubeletCase
 from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.enactor.base import Patience
+from memqos.enactor.base import Enactor, Patience
 from memqos.enactor.kubelet_stand_in import KubeletStandIn
 from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.engine.releases.release import Variant
@@ -142,16 +142,21 @@ class Bench:
             patience=patience,
         )
         self.sampler = FakeSampler(self.cgroups, self.target)
-        self.node = NodeUnderTest(
+        self.runtimes, self.disposable = runtimes, disposable
+        self.node = self.node_with(self.enactor)
+
+    def node_with(self, enactor: Enactor) -> NodeUnderTest:
+        """The node of this machine and runtime with another enactor."""
+        return NodeUnderTest(
             target=self.target,
             runtime=self.runtime,
-            enactor=self.enactor,
+            enactor=enactor,
             sampler=self.sampler,
             facts=self.facts,
             recorder=self.log,
             driver=CgroupDriver.SYSTEMD,
-            runtimes=runtimes,
-            tidying=Tidying(disposable=disposable),
+            runtimes=self.runtimes,
+            tidying=Tidying(disposable=self.disposable),
         )
 
     @property

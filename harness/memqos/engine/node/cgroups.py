@@ -22,7 +22,15 @@ from memqos.model.knob import ABSENT, Bytes, Knob
 from memqos.model.pod import QosClass, ResourceList
 from memqos.model.quantity import Quantity
 
-__all__ = ["Demand", "kubepods_rulings", "qos_rulings", "reserved_cgroups", "reserved_rulings", "summed_knobs"]
+__all__ = [
+    "Demand",
+    "kubepods_hugetlb_at_start",
+    "kubepods_rulings",
+    "qos_rulings",
+    "reserved_cgroups",
+    "reserved_rulings",
+    "summed_knobs",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +71,25 @@ def kubepods_rulings(demand: Demand, kubelet: Kubelet) -> Rulings:
         rulings |= pids_rulings(source["pid"].value, lambda: _kubepods_reason(kubelet, "pid", enforced=enforced))
     rulings |= hugetlb_rulings(kubelet, {}, UNBOUNDED, "no limit here (2^62)")
     return rulings | dict(memory_qos(kubelet).kubepods(_case(demand, kubelet)))
+
+
+def kubepods_hugetlb_at_start(kubelet: Kubelet) -> Mapping[Knob, int]:
+    """Bytes by file: kubepods' huge page limits from a kubelet's start until it first updates the QoS cgroups.
+
+    Without zones it is taken for a node without huge pages. enforceNodeAllocatableCgroups writes what kubepods may
+    have of each page size; within a minute qosContainerManagerImpl.UpdateCgroups writes no limit
+    (setHugePagesUnbounded).
+    """
+    left = dict.fromkeys(kubelet.node.hugepage_sizes, 0)
+    for zone in kubelet.node.zones:
+        for size, pages in zone.hugepages.items():
+            left[size] = left.get(size, 0) + size * pages
+    if "pods" in kubelet.enforced:
+        for reserved in (kubelet.settings.system_reserved, kubelet.settings.kube_reserved):
+            for size, taken in limits_by_size(reserved or {}).items():
+                left[size] = max(0, left.get(size, 0) - taken)
+    files = kubelet.files.huge_pages
+    return {files[size]: amount for size, amount in left.items() if size in files}
 
 
 def _kubepods_reason(kubelet: Kubelet, resource: str, *, enforced: bool) -> Reason:

@@ -46,7 +46,7 @@ def test_a_single_corrupted_knob_is_named(told, changed, case):
 
 def test_every_finding_as_json(told, changed):
     def corrupt(data):
-        data["cgroups"]["/kubepods.slice"]["hugetlb"]["hugetlb.2MB.max"] = "0"
+        data["cgroups"]["/kubepods.slice"]["hugetlb"]["hugetlb.2MB.max"] = "2097152"
 
     code, out, _ = told("--tree", changed(corrupt), "--json")
     document = json.loads(out)
@@ -54,7 +54,7 @@ def test_every_finding_as_json(told, changed):
     assert document["counts"] == {"conforms": 348, "deviates": 1, "known": 0, "not observable": 10}
     assert len(document["findings"]) == 359
     [wrong] = [one for one in document["findings"] if one["verdict"] == "deviates"]
-    assert (wrong["cgroup"], wrong["knob"], wrong["observed"]) == ("/kubepods.slice", "hugetlb.2MB.max", "0")
+    assert (wrong["cgroup"], wrong["knob"], wrong["observed"]) == ("/kubepods.slice", "hugetlb.2MB.max", "2097152")
     assert wrong["reason"]["rule"]
     # A recorded node has a kubelet, in whose place memqos wrote nothing.
     assert wrong["set_by"] == "the kubelet"
