@@ -81,14 +81,17 @@ def test_one_profile_leaves_names_as_they_are_and_no_matrix(suite, run, pytester
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--memqos-profile=trixie,sarge"], "there is no profile 'sarge'. Known: bookworm, forky, trixie, trixie-bpo."),
+        (
+            ["--memqos-profile=trixie,sarge"],
+            "there is no profile 'sarge'. Known: bookworm, forky, trixie, trixie-arm64-16k, trixie-bpo.",
+        ),
         (["--memqos-profile=,"], "--memqos-profile: the value is empty."),
         (["--memqos-cgroup=v1"], "the profile 'trixie' cannot boot with cgroup v1"),
         (["--memqos-cgroup=v3"], "v1, v2"),
         (["--memqos-runtime=runc,oci:podman"], "there is no runtime 'oci:podman'. Known: runc, crun, containerd+runc"),
         (
             ["--memqos-runtime=runc,oci:crun", "--memqos-runtime-binary=/bin/true"],
-            "--memqos-runtime-binary: it is about one OCI runtime, and --memqos-runtime names runc and crun.",
+            "'/bin/true' could be runc or crun, which --memqos-runtime names. Say which: runc=/bin/true.",
         ),
         (
             ["--memqos-runtime=runc,oci:crun", "--memqos-runtime-version=1.3.6"],

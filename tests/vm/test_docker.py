@@ -23,7 +23,7 @@ from memqos.vm.host.progress import SILENT
 from memqos.vm.options import AskedProgram, BootOptions
 from memqos.workload.command import Hold, arguments
 from tests.unit.node.asked import CATALOGUE
-from tests.vm.runs import WRONG_RUNTIME, becomes
+from tests.vm.runs import WRONG_RUNTIME, set_fault
 from tests.vm.runtimes import IMAGE, remove, soon
 from tests.vm.test_place import Forgetful
 
@@ -107,7 +107,7 @@ def test_the_hop_below_docker_that_lost_a_value_is_named(tmp_path: Path) -> None
         )
         node = node_on(place, runtime, recorder=Forgetful(), driver=driver, runtimes=runtimes)
         with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
-            becomes(place.target, "limit-a-page-high")
+            set_fault(place.target, "limit-a-page-high")
             found = requests.judge(CATALOGUE.any_request("limit"))
     lost = {one.knob: one.lost and one.lost.by for one in found if one.verdict is Verdict.DEVIATES}
     assert lost == {"memory.max": "the daemon, or a runtime that changed its config.json"}

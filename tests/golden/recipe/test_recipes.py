@@ -1,4 +1,4 @@
-"""How each profile's image is made, literal: the commands, our files, and what changes the command line."""
+"""How each profile's image is made on amd64, literal: the commands, our files, and what changes the command line."""
 
 import hashlib
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memqos.catalog.profiles import load_profile, profile_names
-from memqos.vm.image.recipe import ENVIRONMENT, Mirror, mmdebstrap_arguments
+from memqos.vm.image.recipe import ENVIRONMENT, Mirror, extract_arguments, mmdebstrap_arguments
 
 HERE = Path(__file__).parent
 
@@ -19,16 +19,24 @@ def laid_out(word):
 
 def recipe(name):
     profile = load_profile(name)
+    mirror = Mirror(uri="http://mirror.example/debian", keyring="/keys.gpg")
+    foreign = profile.architecture.debian != "amd64"
     argv = mmdebstrap_arguments(
         "mmdebstrap",
         profile,
-        Mirror(uri="http://mirror.example/debian", keyring="/keys.gpg"),
+        mirror,
         mode="root",
-        target="/w/root.tar",
+        target="/w/native.tar" if foreign else "/w/root.tar",
         overlay="/w/overlay.tar",
         boot="/w",
         stale=False,
+        native="amd64" if foreign else "",
     )
+    if foreign:
+        extracted = "/w/foreign.tar"
+        argv[:0] = extract_arguments(
+            "mmdebstrap", profile, mirror, mode="root", target=extracted, database="/w/database", stale=False
+        )
     legacy = profile.cgroup_v1
     return [
         profile.purpose,

@@ -112,7 +112,7 @@ annotations = { "org.systemd.property.MemoryHigh" = "uint64 8192", "other" = "x"
     ("text", "words"),
     [
         ("create = 1", ":2: one: 'create' must be a table, not 1"),
-        ("create = { Memory = {} }", "Known: memory, cpu, unified, annotations, told_by"),
+        ("create = { Memory = {} }", "Known: memory, cpu, unified, annotations, memoryPolicy, told_by"),
         (
             "create = { memory = { max = 1 } }",
             "one.create.memory: unknown field 'max'. Known: limit, reservation",

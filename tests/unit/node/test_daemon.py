@@ -24,6 +24,7 @@ MIB = 1 << 20
 def short(monkeypatch):
     monkeypatch.setattr("memqos.node.behaviour.watch.SETTLE_SECONDS", 0.0)
     monkeypatch.setattr(watch, "WATCH_SECONDS", 5.0)
+    monkeypatch.setattr(watch, "STATUS_SECONDS", 0.2)
 
 
 class DaemonBench(PressedBench):

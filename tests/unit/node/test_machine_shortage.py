@@ -39,6 +39,7 @@ def findings_of(function, kubelet, folder, node):
 def short(monkeypatch):
     monkeypatch.setattr("memqos.node.behaviour.watch.SETTLE_SECONDS", 0.0)
     monkeypatch.setattr(watch, "WATCH_SECONDS", 5.0)
+    monkeypatch.setattr(watch, "STATUS_SECONDS", 0.2)
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,7 @@ def test_what_is_left_to_samples_is_a_test_of_a_suite():
 def short(monkeypatch):
     monkeypatch.setattr("memqos.node.behaviour.watch.SETTLE_SECONDS", 0.0)
     monkeypatch.setattr(watch, "WATCH_SECONDS", 5.0)
+    monkeypatch.setattr(watch, "STATUS_SECONDS", 0.2)
 
 
 @pytest.mark.parametrize(("function", "kubelet"), list(watching_tests()))

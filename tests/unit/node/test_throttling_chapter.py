@@ -83,6 +83,7 @@ def findings_of(bench, name, kubelet, folder, **given):
 def short(monkeypatch):
     monkeypatch.setattr("memqos.node.behaviour.watch.SETTLE_SECONDS", 0.0)
     monkeypatch.setattr(watch, "WATCH_SECONDS", 5.0)
+    monkeypatch.setattr(watch, "STATUS_SECONDS", 0.2)
 
 
 @pytest.mark.parametrize(

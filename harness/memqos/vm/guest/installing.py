@@ -458,6 +458,8 @@ ADDED = "--add-runtime="
 
 def _tell_docker(machine: Machine, names: Sequence[str], *, deadline: Deadline) -> None:
     """Tell the Docker Engine, which is not running yet, of these runtimes."""
+    if not names:
+        return
     target = machine.target
     unit = (target.read(DOCKER_UNIT, deadline=deadline) or b"").decode()
     places = {name: program_place(machine, name, deadline=deadline) for name in names}

@@ -175,7 +175,7 @@ def test_without_room_the_machine_is_booted_and_it_is_said(monkeypatch, making):
 def test_what_fails_in_a_machine_has_its_checkpoint_and_its_image_checked_in_full(
     monkeypatch, making, tmp_path, found, whole
 ):
-    machine = SimpleNamespace(recheck=lambda: found[0])
+    machine = SimpleNamespace(recheck=lambda: found[0], target=None)
     monkeypatch.setattr(module, "recheck_image", lambda *_, **__: found[1])
     monkeypatch.setattr(module, "making_of", lambda *_, **__: making)
     monkeypatch.setattr(module, "restore_machine", lambda *_: machine)
