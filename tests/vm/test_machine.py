@@ -169,7 +169,7 @@ def wrapped_qemu(tmp_path, monkeypatch):
             f'#!/bin/bash\nqemu={found.program}\ncase "$*" in *virtio-blk*) {lines};; esac\nexec $qemu "$@"\n'
         )
         program.chmod(0o755)
-        monkeypatch.setattr("memqos.vm.boot.find_qemu", lambda: replace(found, program=program))
+        monkeypatch.setattr("memqos.vm.boot.find_qemu", lambda *_: replace(found, program=program))
 
     return wrap
 

@@ -108,7 +108,7 @@ def open_proxy(socket: Path, server: WrongServer) -> Iterator[Path]:
 
 
 class _Handlers(grpc.GenericRpcHandler):
-    """Handles every method; verbs_of_case bytes on unchanged unless the fault concerns the method."""
+    """Handles every method; bytes pass unchanged unless the fault concerns the method."""
 
     def __init__(self, channel: grpc.Channel, server: WrongServer) -> None:
         self._channel, self._server = channel, server

@@ -293,8 +293,9 @@ def level_of(finding: Finding, pod: CgroupPath | None, case: Case) -> Level:
         return Level.REQUEST
     if case.asks.verb == "sandbox_as_it_comes":
         return Level.SANDBOX
-    if subject.part == "scope":
-        return Level.SCOPE
+    reported = finding.knob.startswith("stats ")  # their subject is the command that reports them
+    if subject.part == "scope" or reported:
+        return Level.CONTAINER if reported else Level.SCOPE
     if finding.cgroup and pod is not None and subject.level is PlanLevel.NODE:
         return _level_beside(CgroupPath.parse(finding.cgroup), pod)
     if finding.knob in _LEFT or (subject.level is PlanLevel.NODE and not finding.cgroup):

@@ -19,6 +19,7 @@ from memqos.model.path import CgroupPath
 from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
 from memqos.node.requests.cri_calls import Conversation
+from memqos.node.requests.reported import said
 from memqos.place.fake import FakePlace
 from memqos.runtime.base import Capability
 from tests.unit.node.asked import CATALOGUE, Asked, deviating, verbs_asked_of
@@ -354,3 +355,16 @@ def test_what_needs_cri_is_not_asked_of_others() -> None:
     runtime.capabilities = frozenset(Capability) - {Capability.CRI}
     assert node.why_not("CRI") == "fake is not used over CRI"
     assert node.why_not("own machine") == "memqos may not restart services on this machine"
+
+
+@pytest.mark.parametrize(
+    ("answer", "number"),
+    [
+        ({"memory": {"page_faults": {"value": "7"}}}, 7),
+        ({"memory": {"page_faults": {}}}, 0),
+        ({"memory": {}}, None),
+        ({}, None),
+    ],
+)
+def test_a_message_without_its_number_says_zero_and_a_missing_one_nothing(answer: object, number: int | None) -> None:
+    assert said(answer, ("memory", "page_faults", "value")) == number

@@ -78,10 +78,15 @@ FIGURES: Mapping[str, Figure] = {
 
 
 def said(answer: object, field: tuple[str, ...]) -> int | None:
-    """The number in an answer; None for one that is left out, which is not zero."""
-    for name in field:
+    """The number in an answer; None for one that is left out, which is not zero.
+
+    JSON of proto3 has no fields of value 0: a message that is there without its number says 0.
+    """
+    *above, last = field
+    for name in above:
         answer = answer.get(name) if isinstance(answer, Mapping) else None
-    return int(answer) if isinstance(answer, str | int) else None
+    found = answer.get(last, 0) if isinstance(answer, Mapping) else None
+    return int(found) if isinstance(found, str | int) else None
 
 
 def figure_finding(
