@@ -10,7 +10,7 @@ from memqos.engine.translate.versions import Feature
 from memqos.errors import UsageError
 from memqos.laboratory.station import runtimes_in_use
 from memqos.place.opening import Places
-from memqos.place.vm import VmPlace
+from memqos.place.vm import ProfileRuntimes
 from memqos.runtime.base import RuntimeVersion
 from memqos.vm.options import AskedProgram, BootOptions, check_options
 from memqos.vm.profile import Contents, Told
@@ -30,8 +30,8 @@ def in_use(says=None, versions=IMAGE, hugetlb=True, **given):
     contents = Contents(versions=versions, hugetlb=hugetlb)
     if says is not None:
         contents.brought[name] = Told(name=says[0], version=says[1])
-    place = VmPlace(SimpleNamespace(contents=contents, profile=None), None)
-    return runtimes_in_use(CONTAINERD, place.runtimes[f"containerd+{name}"], resolve(given, {}))
+    offers = ProfileRuntimes(SimpleNamespace(contents=contents, profile=None)).offered()
+    return runtimes_in_use(CONTAINERD, offers[f"containerd+{name}"], resolve(given, {}))
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_a_program_that_is_not_modelled_is_judged_by_the_specification_and_that_
 
 def test_so_is_a_cri_server_by_the_name_that_it_gives():
     said = RuntimeVersion(name="uxc-cri", version="0.3", api_version="v1")
-    place = VmPlace(SimpleNamespace(contents=Contents(versions=IMAGE, hugetlb=True), profile=None), None)
-    found = runtimes_in_use(said, place.runtimes["containerd+runc"], resolve({}, {}))
+    offers = ProfileRuntimes(SimpleNamespace(contents=Contents(versions=IMAGE, hugetlb=True), profile=None)).offered()
+    found = runtimes_in_use(said, offers["containerd+runc"], resolve({}, {}))
     assert found.runtimes.cri.modelled is False
     assert found.shown == ["uxc-cri 0.3", "runc 1.1.15+ds1"]
     assert found.doubt == (

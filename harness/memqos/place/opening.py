@@ -27,7 +27,7 @@ from memqos.config.table import (
 from memqos.errors import EnvironmentNotAbleError, UnknownNameError, UsageError
 from memqos.place.base import Place, offered
 from memqos.place.discovery import CRIO_SOCKET
-from memqos.place.disk_image import opened_image
+from memqos.place.disk_image import booted_image, opened_image
 from memqos.place.existing_machine import opened_there
 from memqos.place.vm import DOCKER, GVISOR, opened_vm
 from memqos.target.opening import check_url
@@ -131,17 +131,19 @@ class Places:
         file = disk_file(path)
         if self._builds.get(str(file.path), file.sha256) != file.sha256:
             raise _changed(str(file.path), settings.origins["image"])
-        with opened_image(
+        socket, engine = cri_socket(settings), any(map(below_docker, settings.runtime))
+        booted = booted_image(
             file,
             key.topology,
             image_login(settings),
             folder=folder,
             progress=self._progress,
-            cri_socket=cri_socket(settings),
-            engine=any(map(below_docker, settings.runtime)),
+            cri_socket=socket,
+            engine=engine,
             keepable=settings.keep_vm,
             checkpoint=not settings.no_checkpoint,
-        ) as place:
+        )
+        with opened_image(booted, cri_socket=socket, engine=engine) as place:
             self._require_chosen(place)
             yield place
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memqos.catalog.profiles import load_profile
@@ -34,7 +34,7 @@ from memqos.place.discovery import (
 )
 from memqos.place.provisioning import bring_images_served
 from memqos.probe.facts import TargetFacts, target_facts
-from memqos.probe.sampler import GuestSampler, Sampler
+from memqos.probe.sampler import MEMWATCH, GuestSampler, Sampler
 from memqos.runtime.base import Runtime
 from memqos.target.base import Target, checked
 from memqos.vm.boot import boot
@@ -45,7 +45,7 @@ from memqos.vm.kept import keep
 from memqos.vm.options import BootOptions
 from memqos.vm.qemu.machine import Machine, MachineState
 
-__all__ = ["VmPlace", "opened_vm"]
+__all__ = ["ProfileRuntimes", "VmPlace", "opened_vm"]
 
 FACTS_SECONDS = 60.0
 
@@ -55,17 +55,19 @@ SERVER_SECONDS = 120.0
 DOCKER = "docker"
 """The addition to a profile with the Docker Engine (vm/additions), and its unit for each cgroup driver."""
 
+DOCKER_SOCKETS = "/run/memqos-docker/"
+"""The folder of its sockets, one for each cgroup driver."""
+
 GVISOR = "runsc"
 """The addition with gVisor's runsc; the same name as the program."""
 
 
-class VmPlace:
-    """A virtual machine as a place; see the port. Made by `opened_vm`."""
+class ProfileRuntimes:
+    """The runtimes of a profile's machine, and those that the user brought into it."""
 
     def __init__(
         self,
         machine: Machine,
-        facts: TargetFacts,
         served: Mapping[str, OfferedRuntime] | None = None,
         *,
         others: Mapping[str, OciProgram] | None = None,
@@ -75,32 +77,10 @@ class VmPlace:
         others: OCI runtimes that are there beside the image's own, by the names under which they are asked for.
         """
         self._machine = machine
-        self._facts = facts
         self._served = served or {}
         self._others = others or {}
 
-    @property
-    def machine(self) -> Machine:
-        """The machine itself."""
-        return self._machine
-
-    @property
-    def target(self) -> Target:
-        """The guest."""
-        return self._machine.target
-
-    @property
-    def facts(self) -> TargetFacts:
-        """The guest's facts."""
-        return self._facts
-
-    @property
-    def sampler(self) -> Sampler:
-        """The memwatch of the image."""
-        return GuestSampler(self.target, self._facts.hierarchy)
-
-    @property
-    def runtimes(self) -> Mapping[str, OfferedRuntime]:
+    def offered(self) -> Mapping[str, OfferedRuntime]:
         """Containerd over each OCI runtime, which has a handler for each (vm/guest), and each alone.
 
         Docker over each, and runsc alone, where the image has them.
@@ -144,21 +124,64 @@ class VmPlace:
         return OfferedRuntime(
             name=f"docker+{name}",
             socket="",
-            docker_sockets={driver: f"/run/memqos-docker/{driver}.sock" for driver in CgroupDriver},
+            docker_sockets={driver: f"{DOCKER_SOCKETS}{driver}.sock" for driver in CgroupDriver},
             handlers=dict.fromkeys(CgroupDriver, name),
             oci=self._program(name),
             hugetlb=False,
         )
+
+
+class VmPlace:
+    """A virtual machine as a place; see the port. Made by `opened_vm`, and by `disk_image.opened_image`."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        facts: TargetFacts,
+        runtimes: Callable[[], Mapping[str, OfferedRuntime]],
+        *,
+        memwatch: str = MEMWATCH,
+    ) -> None:
+        """runtimes: what it offers now. memwatch: where it is in the guest."""
+        self._machine = machine
+        self._facts = facts
+        self._runtimes = runtimes
+        self._memwatch = memwatch
+
+    @property
+    def machine(self) -> Machine:
+        """The machine itself."""
+        return self._machine
+
+    @property
+    def target(self) -> Target:
+        """The guest."""
+        return self._machine.target
+
+    @property
+    def facts(self) -> TargetFacts:
+        """The guest's facts."""
+        return self._facts
+
+    @property
+    def sampler(self) -> Sampler:
+        """The memwatch of the image, or the one that memqos put in."""
+        return GuestSampler(self.target, self._facts.hierarchy, program=self._memwatch)
+
+    @property
+    def runtimes(self) -> Mapping[str, OfferedRuntime]:
+        """What its image has, and what the user brought."""
+        return self._runtimes()
 
     def connect(
         self, runtime: str, driver: CgroupDriver, *, record: RequestRecorder, deadline: Deadline
     ) -> contextlib.AbstractContextManager[Runtime]:
         """Connect to a daemon with this OCI runtime, or to the OCI runtime itself.
 
-        Docker starts with the first test under a driver.
+        The Docker of our images starts with the first test under a driver.
         """
         offer = offered(self, runtime, driver)
-        if offer.docker_sockets:
+        if offer.docker_sockets.get(driver, "").startswith(DOCKER_SOCKETS):
             start = self.target.run(["systemctl", "start", f"memqos-docker@{driver}.service"], deadline=deadline)
             checked(start, where=self.target.address)
         return runtime_connected(self.target, offer, driver, record=record, deadline=deadline)
@@ -223,7 +246,7 @@ class VmPlace:
     def provenance(self) -> Mapping[str, object]:
         """The files added to it, its image or checkpoint, and the durations."""
         image = self._machine.image
-        return {**self._machine.provenance, "image_manifest": image.manifest if image else {}}
+        return {**self._machine.provenance, **({"image_manifest": image.manifest} if image else {})}
 
 
 @contextlib.contextmanager
@@ -262,7 +285,7 @@ def opened_vm(
             bring_images_served(target, cri_socket, deadline=Deadline.after(SERVER_SECONDS))
         found = dict(_others(machine, dict.fromkeys([*others, *machine.contents.places])))
         facts = target_facts(target, deadline=Deadline.after(FACTS_SECONDS))
-        yield VmPlace(machine, facts, served, others=found)
+        yield VmPlace(machine, facts, ProfileRuntimes(machine, served, others=found).offered)
 
 
 def _others(machine: Machine, asked: Iterable[str]) -> Iterator[tuple[str, OciProgram]]:

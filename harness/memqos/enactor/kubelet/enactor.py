@@ -171,7 +171,7 @@ class KubeletEnactment:
         self._order = order
 
     def _await_levels(self, plan: Plan) -> None:
-        """Wait until the kubelet has written what is above pods, at most for a period: whoever judges sees the rest.
+        """Wait until the kubelet has written the levels above pods, at most for a period; then they are judged anyway.
 
         It is healthy before it has done so, and does it again every minute (`periodicQOSCgroupUpdateInterval`).
         """

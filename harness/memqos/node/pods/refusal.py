@@ -11,14 +11,12 @@ from memqos.errors import RuntimeCallError
 __all__ = [
     "NAME",
     "SUBJECT",
-    "ignored_policy",
-    "no_update",
     "refused_finding",
     "refused_next",
     "request_finding",
     "taken_finding",
     "taken_next",
-    "unchecked_update",
+    "unobservable_request",
 ]
 
 NAME = "requested"
@@ -87,34 +85,6 @@ def taken_next(*, update: bool) -> Finding:
     return request_finding(Verdict.CONFORMS, update=update, expected="the next is taken", observed="the next is taken")
 
 
-def no_update(runtime: str) -> Finding:
-    """An update is not observable with a runtime that has no command for it."""
-    return request_finding(
-        Verdict.NOT_OBSERVABLE,
-        update=True,
-        expected="taken",
-        observed="",
-        why_not=f"{runtime} has no command that updates a container",
-    )
-
-
-def ignored_policy(runtime: str) -> Finding:
-    """An invalid memory policy is not observable with a runtime that ignores all of them."""
-    return request_finding(
-        Verdict.NOT_OBSERVABLE,
-        update=False,
-        expected="refused",
-        observed="",
-        why_not=f"{runtime} does not read linux.memoryPolicy",
-    )
-
-
-def unchecked_update(runtime: str) -> Finding:
-    """The check before an update is not observable with a version that does not read checkBeforeUpdate."""
-    return request_finding(
-        Verdict.NOT_OBSERVABLE,
-        update=True,
-        expected="refused",
-        observed="",
-        why_not=f"{runtime} does not read checkBeforeUpdate",
-    )
+def unobservable_request(why_not: str, *, update: bool, expected: str = "refused") -> Finding:
+    """A request that says nothing about this runtime, which has no command for it or does not read the field."""
+    return request_finding(Verdict.NOT_OBSERVABLE, update=update, expected=expected, observed="", why_not=why_not)

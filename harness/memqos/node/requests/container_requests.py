@@ -47,14 +47,12 @@ from memqos.node.pods.recorder import Recorder
 from memqos.node.pods.refusal import (
     NAME,
     SUBJECT,
-    ignored_policy,
-    no_update,
     refused_finding,
     refused_next,
     request_finding,
     taken_finding,
     taken_next,
-    unchecked_update,
+    unobservable_request,
 )
 from memqos.node.pods.setting_files import SettingFiles, huge_pages_of
 from memqos.node.requests.native_requests import ask_for_container, ask_for_update
@@ -211,14 +209,15 @@ class Requests:
         container at all.
         """
         if case.updates and Capability.UPDATE not in self.runtime.capabilities:
-            return [no_update(self.runtime.name)]
+            why = f"{self.runtime.name} has no command that updates a container"
+            return [unobservable_request(why, update=True, expected="taken")]
         if case.later:
             return self._judged_later(case)
         oci = self.kubelet.runtimes.oci
         if _checks(case) and not oci.has(Feature.CHECKS_BEFORE_UPDATE):
-            return [unchecked_update(str(oci))]
+            return [unobservable_request(f"{oci} does not read checkBeforeUpdate", update=True)]
         if case.refused and self._policy(case.create) == DEFAULT_POLICY:
-            return [ignored_policy(str(oci))]
+            return [unobservable_request(f"{oci} does not read linux.memoryPolicy", update=False)]
         pod = self.pod
         above = pod.planned.cgroup.path.ancestors
         before, below = self.neighbours(pod, above), self.below(pod)

@@ -184,7 +184,7 @@ CONTROL = """Package: libtool
 Version: 1.0
 Architecture: arm64
 Multi-Arch: same
-Maintainer: nobody <nobody@example.org>
+Maintainer: memqos <memqos@example.org>
 Description: a test
 """
 
