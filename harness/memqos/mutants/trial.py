@@ -99,11 +99,18 @@ class Outcome:
         return kill is not None and kill.names_knob(self.mutant) and kill.names_level(self.mutant)
 
 
+class NothingObservedError(Exception):
+    """A case found nothing observable; the text is the first reason."""
+
+
 class SystemUnderMutant(Protocol):
     """A system with one mutant's fault, or without any."""
 
     def find(self, case: Case) -> Sequence[Deviation]:
-        """The deviations of a case that are not known; MachineryError if the case fails to run."""
+        """The deviations of a case that are not known.
+
+        NothingObservedError if none of its findings was observable, MachineryError if the case fails to run.
+        """
         ...
 
 
@@ -133,26 +140,38 @@ class Rig(Protocol):
 
 @dataclass
 class _Control:
-    """The deviations of each case without a mutant, determined once, when the case kills a mutant."""
+    """The deviations of each case without a mutant, determined once, when the case kills a mutant or sees nothing.
+
+    found: None for a case without anything observable.
+    """
 
     rig: Rig
-    found: dict[str, frozenset[tuple[str, Level]]] = field(default_factory=dict)
+    found: dict[str, frozenset[tuple[str, Level]] | None] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def beyond(self, case: Case, lane: int, mutant: Mutant, deviations: Sequence[Deviation]) -> tuple[Deviation, ...]:
         """The deviations that do not show without the mutant."""
-        if not deviations:
-            return ()
+        known = (self._without(case, lane, mutant) or frozenset()) if deviations else frozenset()
+        return tuple(one for one in deviations if (one.knob, one.level) not in known)
+
+    def sees_nothing(self, case: Case, lane: int, mutant: Mutant) -> bool:
+        """Whether the case finds nothing observable without the mutant either."""
+        return self._without(case, lane, mutant) is None
+
+    def _without(self, case: Case, lane: int, mutant: Mutant) -> frozenset[tuple[str, Level]] | None:
         right = _right(mutant)
         key = f"{case.claim.id} {right.plan if right is not None else ''}"
         with self.lock:
-            known = self.found.get(key)
-        if known is None:
-            with self.rig.under(right, lane) as tried_:
+            if key in self.found:
+                return self.found[key]
+        with self.rig.under(right, lane) as tried_:
+            try:
                 known = frozenset((one.knob, one.level) for one in tried_.find(case))
-            with self.lock:
-                self.found[key] = known
-        return tuple(one for one in deviations if (one.knob, one.level) not in known)
+            except NothingObservedError:
+                known = None
+        with self.lock:
+            self.found[key] = known
+        return known
 
 
 def _right(mutant: Mutant) -> Mutant | None:
@@ -247,24 +266,42 @@ def _tried_one(rig: Rig, mutant: Mutant, lane: int, control: _Control) -> Outcom
         cases += [] if why else [case]
     if not cases:
         return outcome(Fate.NOT_TRIED if lacking else Fate.SURVIVED, why=lacking or "no case uses it")
+    return _tried_with(cases, mutant, lane, control, outcome)
+
+
+def _tried_with(
+    cases: Sequence[Case], mutant: Mutant, lane: int, control: _Control, outcome: Callable[..., Outcome]
+) -> Outcome:
+    """The outcome after these cases, one after another until the first that kills."""
     asked: list[str] = []
+    unseen: list[str] = []
     trouble = ""
     for case in cases:
         asked.append(case.claim.id)
         try:
-            with rig.under(mutant, lane) as system:
+            with control.rig.under(mutant, lane) as system:
                 found = system.find(case)
             beyond = control.beyond(case, lane, mutant, found)
+        except NothingObservedError as error:
+            # A mutant that hides a value survives; a system that never shows it cannot have the fault.
+            unseen += [f"{case.claim.id}: {error}"] if control.sees_nothing(case, lane, mutant) else []
         except MachineryError as error:
             trouble = trouble or f"{case.claim.id} ended in: {error.what}"
-            continue
-        if beyond:
-            return outcome(Fate.KILLED, kill=Kill(claim=case.claim.id, deviations=beyond), claims=tuple(asked))
+        else:
+            if beyond:
+                return outcome(Fate.KILLED, kill=Kill(claim=case.claim.id, deviations=beyond), claims=tuple(asked))
+    if len(unseen) == len(asked):
+        return outcome(Fate.NOT_TRIED, claims=tuple(asked), why=unseen[0])
     return outcome(Fate.SURVIVED, claims=tuple(asked), why=trouble)
 
 
 def deviations_of(case: Case, findings: Sequence[Finding], pod: CgroupPath | None) -> list[Deviation]:
-    """The deviations among findings. pod: the cgroup of the case's pod, None without one."""
+    """The deviations among findings. pod: the cgroup of the case's pod, None without one.
+
+    NothingObservedError if there are findings and none is observable.
+    """
+    if findings and all(one.verdict is Verdict.NOT_OBSERVABLE for one in findings):
+        raise NothingObservedError(findings[0].why_not)
     return [
         Deviation(
             knob=one.knob.removesuffix(_OF_SCOPE),

@@ -11,7 +11,7 @@ from memqos.mutants.fakes import imitated_traits
 from memqos.mutants.rigs import Catalogue
 from memqos.mutants.score import document, line, score, score_lines
 from memqos.mutants.table import Level, load_mutants
-from memqos.mutants.trial import Deviation, Fate, try_mutants, try_mutants_on_rigs
+from memqos.mutants.trial import Deviation, Fate, NothingObservedError, try_mutants, try_mutants_on_rigs
 from tests.documents import misfits
 
 CATALOGUE = Catalogue()
@@ -53,7 +53,7 @@ class Once:
     def find(self, case):
         self.rig.asked.append((self.mutant, case.claim.id))
         found = self.rig.found.get(self.mutant, [])
-        if isinstance(found, MachineryError):
+        if isinstance(found, MachineryError | NothingObservedError):
             raise found
         return found
 
@@ -104,6 +104,15 @@ def test_another_file_or_level_is_not_right() -> None:
     assert line(outcomes["protects-all"]).partition(" (")[0].split(": ", 1)[1] == (
         "memory.low of the pod; expected memory.low of the container"
     )
+
+
+def test_what_a_system_never_shows_is_not_tried_and_what_a_mutant_hides_survives() -> None:
+    unseen = NothingObservedError("the answer has no swap")
+    rig = Scripted({"protects-all": unseen, "right": unseen})
+    [tried] = try_mutants(rig, [one for one in PICKED if one.name == "protects-all"])
+    assert tried.fate is Fate.NOT_TRIED
+    assert tried.why.endswith("the answer has no swap")
+    assert fates(Scripted({"protects-all": unseen}))["protects-all"] is Fate.SURVIVED
 
 
 def test_a_case_that_ends_in_an_error_kills_nothing() -> None:
