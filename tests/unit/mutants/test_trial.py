@@ -115,6 +115,16 @@ def test_what_a_system_never_shows_is_not_tried_and_what_a_mutant_hides_survives
     assert fates(Scripted({"protects-all": unseen}))["protects-all"] is Fate.SURVIVED
 
 
+def test_the_reason_of_a_system_that_was_asked_goes_before_that_of_one_without_the_part() -> None:
+    unseen = NothingObservedError("the answer has no swap")
+    unable = Scripted({})
+    unable.able = set()
+    asked = Scripted({"protects-all": unseen, "right": unseen})
+    rigs = iter([contextlib.nullcontext(unable), contextlib.nullcontext(asked)])
+    [tried] = try_mutants_on_rigs(rigs, [one for one in PICKED if one.name == "protects-all"])
+    assert tried.why.endswith("the answer has no swap")
+
+
 def test_a_case_that_ends_in_an_error_kills_nothing() -> None:
     rig = Scripted({"protects-all": MachineryError("no answer.")})
     [outcome] = try_mutants(rig, [MUTANTS["protects-all"]])

@@ -36,27 +36,41 @@ ALWAYS: Fault = {}
 def changed(document: Document, changes: list[Document]) -> None:
     """Apply these changes to a document in place."""
     for change in changes:
-        for section, key in places(document, change["field"]):
+        creates = change["do"] in {"give", "copy"}
+        for section, key in places(document, change["field"], create=creates):
             value = section.get(key)
-            if value is None and change["do"] not in {"give", "copy"}:
+            if value is None and not creates:
                 continue
             if meets(document, value, change.get("when", "")):
                 CHANGES[change["do"]](document, section, key, change.get("to"))
 
 
-def places(document: Document, field: str) -> list[tuple[Document, str]]:
-    """Each (section, key) that a field matches: "memory/limit", "unified/cpu.*", "*" for all amounts of memory."""
+def places(document: Document, field: str, *, create: bool = False) -> list[tuple[Document, str]]:
+    """Each (section, key) that a field matches: "memory/limit", "unified/cpu.*", "*" for all amounts of memory.
+
+    create: whether missing sections are made; else a field in one matches nothing, and the document stays as it is.
+    """
     if field == "*":
         return [(inner, key) for name in ("memory", "unified") for inner, key in _amounts(document.get(name) or {})]
     head, _, last = field.rpartition("/")
     section = document
     for name in head.split("/") if head else []:
-        section = section.setdefault(name, {})
+        if create:
+            section = section.setdefault(name, {})
+        elif isinstance(section.get(name), dict):
+            section = section[name]
+        else:
+            return []
     if last.startswith("!"):
         return [(section, key) for key in list(section) if not key.startswith(last[1:])]
     if last.endswith("*"):
         return [(section, key) for key in list(section) if key.startswith(last[:-1])]
     return [(section, last)]
+
+
+def value_of(document: Document, field: str) -> object:
+    """The value of one field; None for a missing one."""
+    return next((section.get(key) for section, key in places(document, field)), None)
 
 
 def _amounts(section: Document) -> Iterator[tuple[Document, str]]:
@@ -72,8 +86,7 @@ def meets(document: Document, value: object, condition: str) -> bool:
         return number is not None and number > 0 and WORDS[condition](number)
     operator, _, text = condition.partition(" ")
     if text.startswith("@"):
-        [(section, key)] = places(document, text[1:])
-        other = as_number(section.get(key))
+        other = as_number(value_of(document, text[1:]))
         if other is not None and other < 0 and operator != "=":
             other = None  # -1 is no limit, which nothing is above or below
     else:
@@ -119,8 +132,7 @@ def _drop(_: Document, section: Document, key: str, __: Any) -> None:
 
 def _set(document: Document, section: Document, key: str, to: Any) -> None:
     if isinstance(to, str) and to.startswith("@"):
-        [(inner, name)] = places(document, to[1:])
-        to = inner.get(name)
+        to = value_of(document, to[1:])
     if to is not None:
         # The values of unified, whose keys are file names, are strings.
         section[key] = str(to) if isinstance(section.get(key), str) or "." in key else to
@@ -133,14 +145,13 @@ def _give(document: Document, section: Document, key: str, to: Any) -> None:
 
 def _copy(document: Document, section: Document, key: str, to: Any) -> None:
     """Give a field the value of another one, as a text."""
-    [(inner, name)] = places(document, to)
-    number = as_number(inner.get(name))
+    number = as_number(value_of(document, to))
     if number is not None and number > 0:
         section.setdefault(key, str(number))
 
 
 def _exchange(document: Document, section: Document, key: str, to: Any) -> None:
-    [(inner, name)] = places(document, to)
+    [(inner, name)] = places(document, to, create=True)
     mine, other = section.pop(key, None), inner.pop(name, None)
     if mine is not None:
         inner[name] = mine
