@@ -7,7 +7,9 @@ Source: sosreport/sos, sos/report/plugins/{cgroups,kernel,numa,processor,crio,co
 
 from __future__ import annotations
 
+import bz2
 import contextlib
+import gzip
 import json
 import lzma
 import re
@@ -16,7 +18,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from memqos.collector import program as collector
 from memqos.errors import UsageError
@@ -112,20 +114,52 @@ def _unpacked(path: Path) -> Iterator[Path]:
 def _extract(path: Path, folder: Path) -> None:
     """Write the plain files that are read; names that lead elsewhere, links and devices are left out."""
     count = size = 0
-    with tarfile.open(path, "r|*") as archive:
-        for member in archive:
-            count += 1
-            if count > _MOST_FILES or size > _MOST_BYTES:
-                raise tarfile.TarError(f"it has more than {_MOST_FILES} files or {_MOST_BYTES >> 20} MiB")
-            parts = PurePosixPath(member.name).parts
-            if not member.isreg() or member.size > _MOST_FILE or not _is_wanted(parts):
-                continue
-            file = archive.extractfile(member)
-            if file is not None:
-                target = folder.joinpath("node", *parts[1:])
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(file.read(_MOST_FILE))
-                size += member.size
+    with _opened(path) as raw:
+        stream = _Ending(raw)
+        with tarfile.open(fileobj=cast("BinaryIO", stream), mode="r|") as archive:
+            for member in archive:
+                count += 1
+                if count > _MOST_FILES or size > _MOST_BYTES:
+                    raise tarfile.TarError(f"it has more than {_MOST_FILES} files or {_MOST_BYTES >> 20} MiB")
+                parts = PurePosixPath(member.name).parts
+                if not member.isreg() or member.size > _MOST_FILE or not _is_wanted(parts):
+                    continue
+                file = archive.extractfile(member)
+                if file is not None:
+                    target = folder.joinpath("node", *parts[1:])
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    target.write_bytes(file.read(_MOST_FILE))
+                    size += member.size
+        stream.must_be_whole()
+
+
+def _opened(path: Path) -> BinaryIO:
+    """An archive's tar, decompressed by what its first bytes say and not by its name."""
+    with path.open("rb") as file:
+        magic = file.read(6)
+    for first, read in ((b"\x1f\x8b", gzip.open), (b"\xfd7zXZ\0", lzma.open), (b"BZh", bz2.open)):
+        if magic.startswith(first):
+            return cast("BinaryIO", read(path, "rb"))
+    return path.open("rb")
+
+
+class _Ending:
+    """A stream of bytes and the last that were read: tarfile takes a tar that ends anywhere as ended there."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw, self._last = raw, b""
+
+    def read(self, size: int = -1) -> bytes:
+        found = self._raw.read(size)
+        self._last = (self._last + found)[-tarfile.BLOCKSIZE :]
+        return found
+
+    def must_be_whole(self) -> None:
+        """Read what is left. Raises TarError when the last block is not the empty one that ends every tar."""
+        while self.read(1 << 20):
+            pass
+        if self._last != bytes(tarfile.BLOCKSIZE):
+            raise tarfile.TarError("it ends before its end: it was cut off")
 
 
 def _is_wanted(parts: tuple[str, ...]) -> bool:

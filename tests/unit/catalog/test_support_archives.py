@@ -47,7 +47,7 @@ def sosreport(folder: Path, *, inspect: bool = True) -> Path:
 
 
 def packed(root: Path, to: Path) -> Path:
-    with tarfile.open(to, "w:xz") as archive:
+    with tarfile.open(to, f"w:{to.suffix[1:].replace('tar', '')}") as archive:  # type: ignore[call-overload]
         archive.add(root, root.name)
     return to
 
@@ -133,11 +133,16 @@ def test_an_archive_that_is_none_is_refused(make: object, words: str, tmp_path: 
         archived(path)
 
 
-def test_a_truncated_archive_is_refused(tmp_path: Path) -> None:
-    path = packed(sosreport(tmp_path), tmp_path / "sos.tar.xz")
-    path.write_bytes(path.read_bytes()[:2000])
-    with pytest.raises(UsageError, match="cannot be read"):
-        archived(path)
+@pytest.mark.parametrize("ending", ["tar", "tar.gz", "tar.xz", "tar.bz2"])
+def test_a_truncated_archive_is_refused_wherever_it_ends(ending: str, tmp_path: Path) -> None:
+    path = packed(sosreport(tmp_path), tmp_path / f"sos.{ending}")
+    whole = path.read_bytes()
+    for kept in (600, 1536, len(whole) // 3, len(whole) * 2 // 3 // 512 * 512, len(whole) - 10240, len(whole) - 30):
+        if not 0 < kept < len(whole) or (ending == "tar" and not any(whole[kept - 512 : kept])):
+            continue
+        path.write_bytes(whole[:kept])
+        with pytest.raises(UsageError, match="cannot be read"):
+            archived(path)
 
 
 def test_a_must_gather_alone_names_the_way(tmp_path: Path) -> None:
