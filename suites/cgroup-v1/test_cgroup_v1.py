@@ -31,8 +31,8 @@ def test_the_program_is_killed_at_limit_in_bytes(qos_node, qos_kubelet, qos_cata
     qos_evidence.settle(
         course.premises,
         course.stays_within("memory.max_usage_in_bytes", Knob.MEMORY_LIMIT_IN_BYTES, forced=True),
-        course.exit_code_tells_kill(),
-        course.reason_tells_oom(),
+        course.oom.reports_exit_code(),
+        course.oom.reports_reason(),
     )
 
 
@@ -47,8 +47,8 @@ def test_memory_and_swap_together_are_capped(qos_node, qos_kubelet, qos_catalog,
     qos_evidence.settle(
         course.premises,
         course.stays_within("memory.memsw.max_usage_in_bytes", Knob.MEMORY_MEMSW_LIMIT_IN_BYTES, forced=True),
-        course.exit_code_tells_kill(),
-        course.reason_tells_oom(),
+        course.oom.reports_exit_code(),
+        course.oom.reports_reason(),
     )
 
 

@@ -27,8 +27,8 @@ def test_a_program_is_killed_at_its_limit(qos_node, qos_kubelet, qos_catalog, qo
 
     qos_evidence.settle(
         course.premises,
-        *course.is_killed(),
-        course.reason_tells_oom(),
+        *course.oom.is_killed(),
+        course.oom.reports_reason(),
     )
 
 

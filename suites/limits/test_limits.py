@@ -70,7 +70,7 @@ def test_a_file_on_a_tmpfs_counts_as_memory(beyond, qos_evidence, pod):
 
     qos_evidence.settle(
         course.premises,
-        *course.is_killed(),
+        *course.oom.is_killed(),
     )
 
 
@@ -103,7 +103,7 @@ def test_a_second_program_gets_the_container_killed(qos_node, qos_kubelet, qos_c
 
     qos_evidence.settle(
         course.premises,
-        *course.is_killed(),
+        *course.oom.is_killed(),
     )
 
 

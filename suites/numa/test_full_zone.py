@@ -42,9 +42,9 @@ def test_a_full_numa_node_kills_although_another_is_empty(
 
     qos_evidence.settle(
         course.premises,
-        course.is_killed_for_its_zone(),
-        course.never_leaves(narrow_zone),
-        course.exit_code_tells_kill(),
+        course.oom.is_killed_for_its_zone(),
+        course.numa.never_leaves(narrow_zone),
+        course.oom.reports_exit_code(),
     )
 
 
@@ -58,7 +58,7 @@ def test_page_cache_of_a_full_numa_node_is_reclaimed(qos_node, qos_kubelet, narr
 
     qos_evidence.settle(
         course.premises,
-        course.never_leaves(narrow_zone, kind="file"),
-        course.is_reclaimed("file"),
+        course.numa.never_leaves(narrow_zone, kind="file"),
+        course.numa.is_reclaimed("file"),
         *course.gets_through(),
     )

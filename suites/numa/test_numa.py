@@ -52,7 +52,7 @@ def test_anonymous_memory_is_on_the_numa_node_of_cpuset_mems(bound, qos_zone, qo
     """All anonymous memory of a container is on the NUMA node that CRI's cpuset_mems names."""
     course = bound["anon"]
 
-    qos_evidence.settle(course.premises, course.is_only_on(qos_zone))
+    qos_evidence.settle(course.premises, course.numa.is_only_on(qos_zone))
 
 
 @pytest.mark.behaviour
@@ -72,10 +72,10 @@ def test_memory_is_where_the_policy_in_force_places_it(qos_node, qos_kubelet, qo
 
     qos_evidence.settle(
         shipped.premises,
-        shipped.is_only_where_planned(),
+        shipped.numa.is_only_where_planned(),
         drafted.premises,
-        drafted.is_only_where_planned(),
-        drafted.placed_elsewhere_than(shipped),
+        drafted.numa.is_only_where_planned(),
+        drafted.numa.placed_elsewhere_than(shipped.numa),
     )
 
 
@@ -86,7 +86,7 @@ def test_page_cache_is_on_the_numa_node_of_cpuset_mems(bound, qos_zone, qos_evid
     """All page cache of a container's program is on the NUMA node that CRI's cpuset_mems names."""
     course = bound["file"]
 
-    qos_evidence.settle(course.premises, course.is_only_on(qos_zone, kind="file"))
+    qos_evidence.settle(course.premises, course.numa.is_only_on(qos_zone, kind="file"))
 
 
 @pytest.mark.behaviour
@@ -96,7 +96,7 @@ def test_shared_memory_is_on_the_numa_node_of_cpuset_mems(bound, qos_zone, qos_e
     """A file on a tmpfs is on the NUMA node that CRI's cpuset_mems names."""
     course = bound["shmem"]
 
-    qos_evidence.settle(course.premises, course.is_only_on(qos_zone, kind="shmem"))
+    qos_evidence.settle(course.premises, course.numa.is_only_on(qos_zone, kind="shmem"))
 
 
 @pytest.mark.behaviour
@@ -110,7 +110,7 @@ def test_huge_pages_come_from_the_numa_node_of_cpuset_mems(qos_node, qos_kubelet
         qos_node.watched(pod, qos_kubelet, rests_on=MEMS, zone=qos_zone, volumes=[huge.mount]) as container,
     ):
         course = container.until_done()
-        placed = huge.is_only_on(qos_zone)
+        placed = huge.numa.is_only_on(qos_zone)
 
     qos_evidence.settle(course.premises, course.finishes(), course.still_runs(), placed)
 
@@ -128,9 +128,9 @@ def test_memory_moves_with_cpuset_mems(qos_node, qos_kubelet, qos_catalog, qos_e
 
     qos_evidence.settle(
         before.premises,
-        before.is_only_on(here),
+        before.numa.is_only_on(here),
         after.premises,
-        after.ends_only_on(there),
+        after.numa.ends_only_on(there),
         after.still_runs(),
     )
 
@@ -163,10 +163,10 @@ def test_pods_are_placed_in_order_until_no_numa_node_has_room(in_order, qos_evid
 
     qos_evidence.settle(
         one.premises,
-        one.is_only_where_planned(),
+        one.numa.is_only_where_planned(),
         other.premises,
-        other.is_only_where_planned(),
-        other.placed_elsewhere_than(one),
+        other.numa.is_only_where_planned(),
+        other.numa.placed_elsewhere_than(one.numa),
         refused,
     )
 
@@ -180,10 +180,10 @@ def test_the_next_pod_uses_the_numa_node_of_an_ended_pod(in_order, qos_evidence)
 
     qos_evidence.settle(
         *(course.premises for course in (freed, stood, stands, takes)),
-        *(course.is_only_where_planned() for course in (freed, stood, stands, takes)),
-        takes.placed_elsewhere_than(stands),
-        takes.placed_where(freed),
-        stands.placed_where(stood),
+        *(course.numa.is_only_where_planned() for course in (freed, stood, stands, takes)),
+        takes.numa.placed_elsewhere_than(stands.numa),
+        takes.numa.placed_where(freed.numa),
+        stands.numa.placed_where(stood.numa),
     )
 
 
@@ -196,7 +196,7 @@ def test_memory_is_on_a_numa_node_without_cpus(qos_node, qos_kubelet, qos_catalo
     with qos_node.watched(qos_catalog.pod("one-zone"), qos_kubelet, rests_on=MEMS, zone=far) as container:
         course = container.until(counted("anon"))
 
-    qos_evidence.settle(course.premises, course.is_only_on(far))
+    qos_evidence.settle(course.premises, course.numa.is_only_on(far))
 
 
 @pytest.mark.behaviour
@@ -207,4 +207,4 @@ def test_memory_is_on_the_numa_nodes_assigned_to_a_large_pod(qos_node, qos_kubel
     with qos_node.watched(qos_catalog.pod("zone-group"), qos_kubelet, rests_on=MEMS) as container:
         course = container.until(counted("anon"))
 
-    qos_evidence.settle(course.premises, course.is_only_where_planned())
+    qos_evidence.settle(course.premises, course.numa.is_only_where_planned())

@@ -33,6 +33,6 @@ def test_a_full_numa_node_spills_to_the_nearest(qos_node, qos_kubelet, qos_catal
 
     qos_evidence.settle(
         course.premises,
-        course.spills_to(order.near, not_to=order.far),
+        course.numa.spills_to(order.near, not_to=order.far),
         course.still_runs(),
     )

@@ -147,7 +147,7 @@ def test_page_cache_protected_up_to_the_limit_kills(qos_node, qos_kubelet, qos_c
 
     qos_evidence.settle(
         course.premises,
-        *course.is_killed(),
+        *course.oom.is_killed(),
     )
 
 

@@ -28,7 +28,7 @@ def test_the_device_with_the_higher_priority_is_used_first(qos_node, qos_kubelet
         course = container.until_done()
         order = qos_node.swaps_in_order()
 
-    qos_evidence.settle(course.premises, course.swaps(), course.still_runs(), order)
+    qos_evidence.settle(course.premises, course.swap.is_used(), course.still_runs(), order)
 
 
 @pytest.mark.behaviour
@@ -40,4 +40,4 @@ def test_full_swap_devices_kill_the_program_that_fills_them(qos_node, qos_kubele
     with qos_node.watched_pods(pods, qos_kubelet, rests_on=[Knob.MEMORY_MAX]) as watch:
         fills, holds = watch.until_ended("fills-swap", beside="holds-small")
 
-    qos_evidence.settle(fills.premises, fills.swaps(), *fills.is_killed(), holds.premises, *holds.lives())
+    qos_evidence.settle(fills.premises, fills.swap.is_used(), *fills.oom.is_killed(), holds.premises, *holds.lives())

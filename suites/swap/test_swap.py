@@ -52,7 +52,7 @@ def test_no_swap_is_used_where_none_is_allowed(qos_node, qos_kubelet, qos_catalo
     qos_evidence.settle(
         course.premises,
         course.rises("memory.events", "max"),
-        course.swaps_nothing(),
+        course.swap.is_unused(),
         course.progressed(),
     )
 
@@ -104,8 +104,8 @@ def test_a_request_equal_to_the_limit_allows_no_swap(qos_node, qos_kubelet, qos_
 
     qos_evidence.settle(
         course.premises,
-        course.swaps_nothing(),
-        *course.is_killed(),
+        course.swap.is_unused(),
+        *course.oom.is_killed(),
     )
 
 
@@ -120,11 +120,11 @@ def test_a_used_up_swap_share_kills_only_its_own_program(qos_node, qos_kubelet, 
 
     qos_evidence.settle(
         wants.premises,
-        wants.swaps(),
+        wants.swap.is_used(),
         wants.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX),
-        *wants.is_killed(),
+        *wants.oom.is_killed(),
         holds.premises,
-        holds.swaps_nothing(),
+        holds.swap.is_unused(),
         *holds.lives(),
     )
 
@@ -141,8 +141,8 @@ def test_freeing_memory_frees_its_swap(qos_node, qos_kubelet, qos_catalog, qos_e
 
     qos_evidence.settle(
         course.premises,
-        course.swaps(),
-        course.gives_swap_back(cpus=qos_node.facts.cpus),
+        course.swap.is_used(),
+        course.swap.is_freed(cpus=qos_node.facts.cpus),
         course.still_runs(),
     )
 
@@ -159,8 +159,8 @@ def test_an_ended_container_frees_its_swap(qos_node, qos_kubelet, qos_catalog, q
 
     qos_evidence.settle(
         course.premises,
-        course.swaps(),
-        course.gives_swap_back(cpus=qos_node.facts.cpus),
+        course.swap.is_used(),
+        course.swap.is_freed(cpus=qos_node.facts.cpus),
     )
 
 

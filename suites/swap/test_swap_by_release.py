@@ -36,11 +36,11 @@ def test_a_critical_pod_swaps_up_to_1_30_and_not_from_1_31(qos_node, qos_kubelet
 
     qos_evidence.settle(
         swapping.premises,
-        swapping.swaps(),
+        swapping.swap.is_used(),
         swapping.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX),
         swapping.still_runs(),
         critical.premises,
-        critical.swaps_nothing(),
+        critical.swap.is_unused(),
         critical.rises("memory.events", "oom_kill"),
     )
 
@@ -58,10 +58,10 @@ def test_limited_swap_of_the_alpha_allows_no_swap(qos_node, qos_kubelet, qos_cat
 
     qos_evidence.settle(
         alpha.premises,
-        alpha.swaps_nothing(),
+        alpha.swap.is_unused(),
         alpha.rises("memory.events", "oom_kill"),
         later.premises,
-        later.swaps(),
+        later.swap.is_used(),
         later.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX),
     )
 
@@ -79,12 +79,12 @@ def test_unlimited_swap_of_the_alpha_exceeds_the_share_of_1_28(qos_node, qos_kub
 
     qos_evidence.settle(
         alpha.premises,
-        alpha.swaps_more_than(later),
+        alpha.swap.exceeds_limit_of(later.swap),
         alpha.finishes(),
         alpha.still_runs(),
         later.premises,
         later.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX),
-        later.exit_code_tells_kill(),
+        later.oom.reports_exit_code(),
     )
 
 
@@ -104,12 +104,12 @@ def test_unset_swap_behaviour_is_unlimited_in_1_28_and_no_swap_later(qos_node, q
 
     qos_evidence.settle(
         shipped.premises,
-        shipped.swaps_more_than(documented),
+        shipped.swap.exceeds_limit_of(documented.swap),
         shipped.still_runs(),
         documented.premises,
-        documented.swaps(),
-        documented.exit_code_tells_kill(),
+        documented.swap.is_used(),
+        documented.oom.reports_exit_code(),
         later.premises,
-        later.swaps_nothing(),
-        later.exit_code_tells_kill(),
+        later.swap.is_unused(),
+        later.oom.reports_exit_code(),
     )

@@ -31,8 +31,8 @@ def test_a_volume_with_noswap_is_not_swapped(qos_node, qos_kubelet, qos_catalog,
 
     qos_evidence.settle(
         course.premises,
-        course.hardly_swaps(),
-        *course.is_killed(),
+        course.swap.is_hardly_used(),
+        *course.oom.is_killed(),
     )
 
 
@@ -50,7 +50,7 @@ def test_a_volume_without_noswap_is_swapped(qos_node, qos_kubelet, qos_catalog, 
 
     qos_evidence.settle(
         course.premises,
-        course.swaps(),
+        course.swap.is_used(),
         course.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX),
         course.finishes(),
         course.still_runs(),

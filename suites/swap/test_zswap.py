@@ -35,10 +35,10 @@ def test_zswap_compresses_swapped_memory(qos_node, qos_kubelet, qos_catalog, qos
 
     qos_evidence.settle(
         course.premises,
-        course.swaps(),
+        course.swap.is_used(),
         course.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX),
-        course.is_compressed(),
-        course.counts_as_swap(cpus=qos_node.facts.cpus),
+        course.swap.is_compressed(),
+        course.swap.counts_as_swap(cpus=qos_node.facts.cpus),
         course.stays("memory.stat", "zswpwb"),
         course.still_runs(),
     )
@@ -59,8 +59,8 @@ def test_zswap_max_0_sends_everything_to_the_device(qos_node, qos_kubelet, qos_c
 
     qos_evidence.settle(
         course.premises,
-        course.swaps(),
-        course.compresses_nothing(),
+        course.swap.is_used(),
+        course.swap.compresses_nothing(),
         course.still_runs(),
     )
 
@@ -81,8 +81,8 @@ def test_a_full_zswap_pool_is_written_back(qos_node, qos_kubelet, qos_catalog, q
 
     qos_evidence.settle(
         course.premises,
-        course.swaps(),
-        course.compresses_at_most(pool),
+        course.swap.is_used(),
+        course.swap.compresses_at_most(pool),
         course.rises("memory.stat", "zswpwb"),
         course.still_runs(),
     )
@@ -104,8 +104,8 @@ def test_a_full_zswap_pool_without_writeback_kills(qos_node, qos_kubelet, qos_ca
 
     qos_evidence.settle(
         course.premises,
-        course.swaps(),
-        course.compresses_at_most(pool),
+        course.swap.is_used(),
+        course.swap.compresses_at_most(pool),
         course.stays("memory.stat", "zswpwb"),
-        *course.is_killed(),
+        *course.oom.is_killed(),
     )

@@ -40,7 +40,7 @@ def test_a_program_whose_text_is_reclaimed_is_stuck(qos_node, qos_kubelet, qos_c
         course.premises,
         course.exceeds("memory.current", Knob.MEMORY_HIGH),
         course.rises("memory.events", "high"),
-        course.thrashes_its_text(),
+        course.throttling.thrashes_its_text(),
         *course.lives(),
     )
 
@@ -53,4 +53,4 @@ def test_each_pass_counts_seventeen_tries(qos_node, qos_kubelet, qos_catalog, qo
     with qos_node.watched(qos_catalog.pod("stalls"), qos_kubelet, rests_on=PREMISES) as container:
         course = container.until(either(stalls(), ended()))
 
-    qos_evidence.settle(course.premises, course.counts_passes(), *course.lives())
+    qos_evidence.settle(course.premises, course.throttling.counts_passes(), *course.lives())

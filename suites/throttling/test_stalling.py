@@ -110,8 +110,8 @@ def test_a_program_between_high_and_max_stalls(side_by_side, qos_evidence):
 
     qos_evidence.settle(
         stalled.premises,
-        stalled.waits(),
-        stalled.grows_as_delayed(),
+        stalled.throttling.waits(),
+        stalled.throttling.grows_as_delayed(),
         stalled.stays("memory.events", "max"),
         *stalled.lives(),
     )
@@ -172,8 +172,8 @@ def test_each_thread_waits_for_its_own_charges(side_by_side, qos_evidence):
     qos_evidence.settle(
         course.premises,
         course.rises("memory.events", "high"),
-        course.each_thread_waits(),
-        course.grows_as_delayed(),
+        course.throttling.each_thread_waits(),
+        course.throttling.grows_as_delayed(),
         *course.lives(),
     )
 
@@ -185,4 +185,6 @@ def test_a_program_started_in_a_throttled_container_is_slow(side_by_side, qos_ev
     """It takes only 4 MiB and sleeps for them; the same program in the neighbouring container does not."""
     course, entry, undisturbed = side_by_side["entered"]
 
-    qos_evidence.settle(course.premises, course.is_entered_slowly(entry, undisturbed=undisturbed), course.still_runs())
+    qos_evidence.settle(
+        course.premises, course.throttling.is_entered_slowly(entry, undisturbed=undisturbed), course.still_runs()
+    )

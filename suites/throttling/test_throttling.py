@@ -104,8 +104,8 @@ def test_without_memory_high_the_program_is_killed_at_memory_max(killed, qos_evi
     """The program is OOM-killed at memory.max, and the runtime reports it."""
     qos_evidence.settle(
         killed.premises,
-        *killed.is_killed(),
-        killed.reason_tells_oom(),
+        *killed.oom.is_killed(),
+        killed.oom.reports_reason(),
     )
 
 
@@ -119,8 +119,8 @@ def test_the_1_27_formula_lets_a_program_reach_memory_max(by_factor, qos_evidenc
     qos_evidence.settle(
         slowed.premises,
         slowed.rises("memory.events", "high"),
-        slowed.grows_as_delayed(),
-        *slowed.is_killed(),
+        slowed.throttling.grows_as_delayed(),
+        *slowed.oom.is_killed(),
     )
 
 
@@ -136,7 +136,7 @@ def test_growth_is_slow_above_the_memory_high_of_each_factor(by_factor, qos_evid
         slowed.premises,
         slowed.rises("memory.events", "high"),
         slowed.exceeds("memory.current", Knob.MEMORY_HIGH),
-        slowed.grows_as_delayed(),
+        slowed.throttling.grows_as_delayed(),
     )
 
 
@@ -149,7 +149,7 @@ def test_a_low_factor_stalls_with_the_1_27_formula(by_factor, qos_evidence):
 
     qos_evidence.settle(
         stalled.premises,
-        stalled.waits(),
+        stalled.throttling.waits(),
         *stalled.lives(),
     )
 
@@ -164,7 +164,7 @@ def test_a_factor_of_one_slows_nothing(by_factor, qos_evidence):
     qos_evidence.settle(
         course.premises,
         course.stays("memory.events", "high"),
-        *course.is_killed(),
+        *course.oom.is_killed(),
     )
 
 
@@ -179,7 +179,7 @@ def test_swappable_memory_above_memory_high_is_reclaimed(qos_node, qos_kubelet, 
     qos_evidence.settle(
         course.premises,
         course.rises("memory.events", "high"),
-        course.swaps(),
+        course.swap.is_used(),
         course.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX),
         course.stays("memory.events", "oom_kill"),
         course.finishes(),
@@ -198,6 +198,6 @@ def test_a_pod_level_memory_high_slows_every_program_of_the_pod(qos_node, qos_ku
     qos_evidence.settle(
         course.premises,
         course.rises("memory.events", "high"),
-        course.pod_grows_as_delayed(),
+        course.throttling.pod_grows_as_delayed(),
         *course.lives(),
     )

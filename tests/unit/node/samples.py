@@ -13,6 +13,7 @@ from memqos.model.reading import CgroupReading, NoFile, Reading
 from memqos.node.behaviour.conditions import WATCHED_FILES, Sample
 from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.preconditions import Preconditions
+from memqos.node.behaviour.sample_findings import Observed
 from memqos.runtime.base import ContainerState, ContainerStatus
 from memqos.workload.report import parse_report
 
@@ -63,7 +64,7 @@ def course(*samples, rests_on=(Knob.MEMORY_SWAP_MAX,)):
     """A course of these samples; what is watched in them rests on these knobs."""
     pod, container = PLANNED
     premises = Preconditions(pod=pod, planned=container, knobs=tuple(rests_on), enacted_by=Setter.MEMQOS)
-    return Course(rests_on=premises, samples=samples)
+    return Course(Observed(rests_on=premises, samples=samples))
 
 
 def files(**changes):

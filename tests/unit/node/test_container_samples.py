@@ -19,7 +19,12 @@ def sampled(*looks, runs_from=0.0):
     )
     handle = ContainerHandle(id="c", name="app", sandbox=sandbox, log_path="/log/app.log")
     one = Sampled(
-        key="web/app", premises=course(RUNS).rests_on, handle=handle, path=APP, args=("anon", "4K"), page_size=4096
+        key="web/app",
+        premises=course(RUNS).observed.rests_on,
+        handle=handle,
+        path=APP,
+        args=("anon", "4K"),
+        page_size=4096,
     )
     one.runs_from(runs_from)
     for look in looks:

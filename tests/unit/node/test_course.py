@@ -9,6 +9,7 @@ from memqos.engine.answer.finding import Verdict
 from memqos.model.knob import MAX, Bytes, Knob
 from memqos.node import counted, exceeds, reaches, rises
 from memqos.node.behaviour.conditions import work_done
+from memqos.node.behaviour.course import Course
 from tests.unit.node.samples import QUIET, course, done, events, files, legacy, planned, sample
 
 
@@ -72,8 +73,8 @@ def test_events_of_a_container_that_is_gone_are_told_by_its_pod():
     one = course(sample(events()), sample(None, events(oom_kill=1), exit_code=137, reason="OOMKilled"))
 
     assert one.rises("memory.events", "oom_kill").verdict is Verdict.CONFORMS
-    assert one.exit_code_tells_kill().verdict is Verdict.CONFORMS
-    assert one.reason_tells_oom().verdict is Verdict.CONFORMS
+    assert one.oom.reports_exit_code().verdict is Verdict.CONFORMS
+    assert one.oom.reports_reason().verdict is Verdict.CONFORMS
     assert one.still_runs().verdict is Verdict.DEVIATES
     assert one.still_runs().observed == "ended with 137 (OOMKilled)"
 
@@ -147,7 +148,7 @@ def test_what_was_between_two_looks_counts():
     one = course(sample(files(memory_swap_peak="8192001\n")))
 
     assert one.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX).verdict is Verdict.DEVIATES
-    assert one.swaps_nothing().observed == "8192001"
+    assert one.swap.is_unused().observed == "8192001"
     assert reaches("memory.swap.current", Knob.MEMORY_SWAP_MAX).holds(one.samples[0])
 
 
@@ -157,10 +158,10 @@ def test_what_could_not_be_read_is_not_observable():
     for finding in (
         one.rises("memory.events", "high"),
         one.stays("memory.events", "high"),
-        one.swaps_nothing(),
+        one.swap.is_unused(),
         one.stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX),
         one.comes_near("memory.swap.current", Knob.MEMORY_SWAP_MAX),
-        one.is_only_on(1),
+        one.numa.is_only_on(1),
     ):
         assert finding.verdict is Verdict.NOT_OBSERVABLE
         assert finding.why_not
@@ -169,8 +170,8 @@ def test_what_could_not_be_read_is_not_observable():
 def test_swap_that_was_used_once_was_used():
     one = course(sample(files()), sample(files(memory_swap_current="4096\n")), sample(files()))
 
-    assert one.swaps_nothing().verdict is Verdict.DEVIATES
-    assert one.swaps_nothing().observed == "4096"
+    assert one.swap.is_unused().verdict is Verdict.DEVIATES
+    assert one.swap.is_unused().observed == "4096"
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,7 @@ def test_page_cache_beyond_what_a_program_wrote_is_of_who_made_its_container(fil
     text = {**files(), "memory.numa_stat": f"anon N0=0 N1=0\nfile {file}\n"}
     one = course(sample(text, report=done(1, 1 << 20).replace('"anon"', '"file"')))
 
-    assert one.is_only_on(1, kind="file").verdict is verdict
+    assert one.numa.is_only_on(1, kind="file").verdict is verdict
 
 
 @pytest.mark.parametrize(
@@ -205,11 +206,11 @@ def test_anonymous_memory_is_all_on_one_zone(anon, verdict):
     text = {**files(), "memory.numa_stat": f"anon {anon}\nfile N0=0 N1=0\n"}
     one = course(sample(text, report=done(1, 8192)))
 
-    assert one.is_only_on(1).verdict is verdict
+    assert one.numa.is_only_on(1).verdict is verdict
     assert counted("anon").holds(one.samples[0]) is (anon != "N0=0 N1=4096")
 
 
-@pytest.mark.parametrize("ask", [lambda one: one.is_only_on(1), lambda one: one.ends_only_on(1)])
+@pytest.mark.parametrize("ask", [lambda one: one.numa.is_only_on(1), lambda one: one.numa.ends_only_on(1)])
 def test_a_program_that_ends_before_it_holds_anything_is_on_no_zone(ask):
     """A few pages of it are counted where they should be, which is not what it was to hold."""
     text = {**files(), "memory.numa_stat": "anon N0=0 N1=8192\n"}
@@ -232,7 +233,7 @@ def test_a_program_that_ends_before_it_holds_anything_is_on_no_zone(ask):
 )
 def test_anonymous_memory_is_where_the_plan_says(mems, anon, verdict):
     one = bound(course(sample({**files(), "memory.numa_stat": f"anon {anon}\n"}, report=done(1, 8192))), mems)
-    finding = one.is_only_where_planned()
+    finding = one.numa.is_only_where_planned()
 
     assert finding.verdict is verdict
     assert (finding.why_not == "the plan binds the container to no NUMA node") is (not mems)
@@ -241,8 +242,8 @@ def test_anonymous_memory_is_where_the_plan_says(mems, anon, verdict):
 def bound(one, mems):
     planned = one.rests_on.planned
     resources = dataclasses.replace(planned.resources, cpuset_mems=mems)
-    premises = dataclasses.replace(one.rests_on, planned=dataclasses.replace(planned, resources=resources))
-    return dataclasses.replace(one, rests_on=premises)
+    premises = dataclasses.replace(one.observed.rests_on, planned=dataclasses.replace(planned, resources=resources))
+    return Course(dataclasses.replace(one.observed, rests_on=premises))
 
 
 @pytest.mark.parametrize(
@@ -256,7 +257,7 @@ def bound(one, mems):
 )
 def test_a_container_is_placed_elsewhere_than_under_other_rules(here, there, verdict, expected):
     one, other = (course(sample(placed(mems))) for mems in (here, there))
-    finding = one.placed_elsewhere_than(other)
+    finding = one.numa.placed_elsewhere_than(other.numa)
 
     assert (finding.knob, finding.verdict, finding.expected) == ("cpuset.mems", verdict, expected)
     assert finding.observed == ("" if verdict is Verdict.NOT_OBSERVABLE else here.strip())
@@ -317,7 +318,7 @@ def test_events_are_shown_where_they_are_judged():
 def test_commands_that_are_done_are_counted_from_the_workloads_report():
     seen = course(sample(files(), report=done(1, 4096) + done(2, 4096)))
 
-    two, three = (dataclasses.replace(seen, commands=commands).finishes() for commands in (2, 3))
+    two, three = (Course(dataclasses.replace(seen.observed, commands=commands)).finishes() for commands in (2, 3))
     assert two.verdict is Verdict.CONFORMS
     assert (three.verdict, three.observed) == (Verdict.DEVIATES, "2 commands done")
 

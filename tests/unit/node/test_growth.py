@@ -12,6 +12,7 @@ from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour.conditions import stalls
 from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.preconditions import Preconditions
+from memqos.node.behaviour.sample_findings import Observed
 from tests.unit.node.samples import QUIET, course, files, planned, sample
 
 MIB = 1 << 20
@@ -28,12 +29,12 @@ def seen(*looks):
         for at, usage in looks
     ]
     premises = Preconditions(pod=POD, planned=APP, knobs=(Knob.MEMORY_HIGH,), enacted_by=Setter.MEMQOS)
-    return Course(rests_on=premises, samples=tuple(shown))
+    return Course(Observed(rests_on=premises, samples=tuple(shown)))
 
 
 def test_a_program_that_sleeps_as_the_kernel_says_conforms():
     """Four batches more in eight seconds, and one that is charged ahead."""
-    finding = seen((0.0, 120 * MIB), (8.0, 121 * MIB)).grows_as_delayed()
+    finding = seen((0.0, 120 * MIB), (8.0, 121 * MIB)).throttling.grows_as_delayed()
 
     assert finding.verdict is Verdict.CONFORMS
     assert finding.expected == f"at most {121 * MIB + 256 * 1024}, 8.0 s after {120 * MIB}"
@@ -44,7 +45,7 @@ def test_a_program_that_sleeps_as_the_kernel_says_conforms():
 @pytest.mark.parametrize("usage", [122 * MIB, 140 * MIB])
 def test_a_program_that_grows_faster_deviates(usage):
     """As where nothing is throttled, or something raised memory.high between two looks."""
-    finding = seen((0.0, 90 * MIB), (1.0, 120 * MIB), (2.0, usage), (9.0, usage)).grows_as_delayed()
+    finding = seen((0.0, 90 * MIB), (1.0, 120 * MIB), (2.0, usage), (9.0, usage)).throttling.grows_as_delayed()
 
     assert finding.verdict is Verdict.DEVIATES
     assert finding.observed == str(usage)
@@ -53,14 +54,14 @@ def test_a_program_that_grows_faster_deviates(usage):
 
 def test_growth_is_measured_from_where_it_costs_sleep():
     """What is below it, or within a hundredth above memory.high, may come as fast as it likes."""
-    assert seen((0.0, 0), (0.1, 101 * MIB), (0.2, 102 * MIB), (5.0, 103 * MIB)).grows_as_delayed().verdict is (
-        Verdict.CONFORMS
-    )
+    assert seen(
+        (0.0, 0), (0.1, 101 * MIB), (0.2, 102 * MIB), (5.0, 103 * MIB)
+    ).throttling.grows_as_delayed().verdict is (Verdict.CONFORMS)
 
 
 @pytest.mark.parametrize("looks", [[(0.0, 99 * MIB), (1.0, 100 * MIB)], [(0.0, 110 * MIB)]])
 def test_too_few_samples_above_are_not_observable(looks):
-    finding = seen(*looks).grows_as_delayed()
+    finding = seen(*looks).throttling.grows_as_delayed()
 
     assert finding.verdict is Verdict.NOT_OBSERVABLE
     assert finding.why_not.startswith("fewer than two samples")
@@ -87,11 +88,11 @@ def pressed(*looks):
 
 
 def test_a_program_that_waits_most_of_the_time_stalls():
-    assert pressed((0.0, 1_000_000), (10.0, 9_000_000)).waits().verdict is Verdict.CONFORMS
-    awake = pressed((0.0, 1_000_000), (10.0, 6_000_000)).waits()
+    assert pressed((0.0, 1_000_000), (10.0, 9_000_000)).throttling.waits().verdict is Verdict.CONFORMS
+    awake = pressed((0.0, 1_000_000), (10.0, 6_000_000)).throttling.waits()
     assert (awake.verdict, awake.observed) == (Verdict.DEVIATES, "5.0 s")
     assert awake.expected == "more than half of 10.0 s above memory.high"
-    assert pressed((0.0, 1_000_000)).waits().verdict is Verdict.NOT_OBSERVABLE
+    assert pressed((0.0, 1_000_000)).throttling.waits().verdict is Verdict.NOT_OBSERVABLE
 
 
 def test_four_seconds_of_waiting_are_a_stall():
@@ -112,5 +113,5 @@ def test_without_a_planned_memory_high_there_is_nothing_to_measure_by():
     """The files' own memory.high is no measure."""
     unplanned = course(sample(files(memory_current=f"{120 * MIB}\n")))
 
-    for finding in (unplanned.waits(), unplanned.grows_as_delayed()):
+    for finding in (unplanned.throttling.waits(), unplanned.throttling.grows_as_delayed()):
         assert (finding.verdict, finding.why_not) == (Verdict.NOT_OBSERVABLE, "the plan sets no memory.high")

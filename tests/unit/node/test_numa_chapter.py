@@ -166,7 +166,7 @@ def test_a_zone_that_does_not_get_narrow_is_said():
 def test_what_is_bound_to_every_zone_shows_nothing():
     bench = MemoryBench(node=dataclasses.replace(FACTS, zones=FOUR[:2]))
     with bench.node.watched(CATALOGUE.pod("zone-group"), KUBELETS["v1.36-static-groups"], rests_on=MODULE.MEMS) as one:
-        found = one.course.is_only_where_planned()
+        found = one.course.numa.is_only_where_planned()
 
     assert found.why_not == "the plan binds the container to all NUMA nodes"
 
@@ -182,7 +182,7 @@ def test_what_is_bound_to_every_zone_shows_nothing():
 def test_memory_has_moved_when_all_of_it_is_there_at_last(texts, verdict):
     one = course(*(sample({**files(), "memory.numa_stat": f"{text}\n"}, report=done(1, 8192)) for text in texts))
 
-    assert one.ends_only_on(1).verdict is verdict
+    assert one.numa.ends_only_on(1).verdict is verdict
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_what_is_killed_may_have_one_batch_elsewhere(texts, verdict):
     """64 pages of 4 KiB; and more than that has to be on the zone itself."""
     one = course(*(sample({**files(), "memory.numa_stat": f"{text}\n"}) for text in texts))
 
-    assert one.never_leaves(1).verdict is verdict
+    assert one.numa.never_leaves(1).verdict is verdict
 
 
 @pytest.mark.parametrize(
@@ -213,8 +213,8 @@ def test_what_is_killed_may_have_one_batch_elsewhere(texts, verdict):
 def test_memory_spills_to_one_zone_by_more_than_a_batch_and_to_another_by_none(text, verdict):
     one = course(sample({**files(), "memory.numa_stat": f"{text}\n"}))
 
-    assert one.spills_to(2, not_to=0).verdict is verdict
-    assert course(sample(None)).spills_to(2, not_to=0).verdict is Verdict.NOT_OBSERVABLE
+    assert one.numa.spills_to(2, not_to=0).verdict is verdict
+    assert course(sample(None)).numa.spills_to(2, not_to=0).verdict is Verdict.NOT_OBSERVABLE
 
 
 @pytest.mark.parametrize(
@@ -230,17 +230,17 @@ def test_memory_spills_to_one_zone_by_more_than_a_batch_and_to_another_by_none(t
 def test_what_was_reclaimed_is_more_than_a_batch_unless_there_was_room_for_all(left, stolen, verdict):
     texts = {**files(), "memory.numa_stat": f"anon N0=0 N1={left}\n", "memory.stat": f"{stolen}\n"}
 
-    assert course(sample(texts, report=done(1, 8 << 20))).is_reclaimed("anon").verdict is verdict
+    assert course(sample(texts, report=done(1, 8 << 20))).numa.is_reclaimed("anon").verdict is verdict
 
 
 def test_what_no_zone_was_told_of_is_not_observable():
     one = course(sample(None))
 
-    assert {one.ends_only_on(1).verdict, one.never_leaves(1).verdict} == {Verdict.NOT_OBSERVABLE}
-    assert one.is_killed_for_its_zone().verdict is Verdict.NOT_OBSERVABLE
+    assert {one.numa.ends_only_on(1).verdict, one.numa.never_leaves(1).verdict} == {Verdict.NOT_OBSERVABLE}
+    assert one.oom.is_killed_for_its_zone().verdict is Verdict.NOT_OBSERVABLE
 
 
 def test_what_ran_into_its_own_limit_was_not_killed_for_its_zone():
     text = {**files(), "memory.events": "low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n"}
 
-    assert course(sample(text)).is_killed_for_its_zone().why_not == "it ran into memory.max 3 times"
+    assert course(sample(text)).oom.is_killed_for_its_zone().why_not == "it ran into memory.max 3 times"

@@ -33,7 +33,7 @@ def test_an_amount_is_near_a_limit_by_a_batch_of_the_machine(page_size, verdict)
 @pytest.mark.parametrize(("page_size", "used"), [(4096, Verdict.CONFORMS), (65536, Verdict.DEVIATES)])
 def test_swap_counts_as_used_beyond_a_batch_of_the_machine(page_size, used):
     one = sample(files(memory_swap_current=f"{2 * MIB}\n"), page_size=page_size)
-    assert course(one).swaps().verdict is used
+    assert course(one).swap.is_used().verdict is used
 
 
 def test_what_cpus_charge_ahead_is_in_batches_of_the_machine():

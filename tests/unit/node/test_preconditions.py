@@ -18,6 +18,7 @@ from memqos.laboratory.evidence import Folder
 from memqos.model.knob import MAX, Knob
 from memqos.model.node import CgroupVersion
 from memqos.node.behaviour import watch
+from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.preconditions import Preconditions
 from memqos.plugin.collection.catalogue import Catalogue
 from memqos.plugin.fixtures import Evidence
@@ -204,7 +205,7 @@ def test_a_premise_that_is_lost_later_is_told_with_its_time():
     behaviour = course(before, after).stays_within("memory.swap.current", Knob.MEMORY_SWAP_MAX)
     assert behaviour.verdict is Verdict.NOT_OBSERVABLE
     assert behaviour.why_not == (
-        "what it rests on does not hold: memory.swap.max of container app of pod default/web is max, planned is 8192000"
+        "a precondition does not hold: memory.swap.max of container app of pod default/web is max, planned is 8192000"
     )
 
 
@@ -248,10 +249,10 @@ def test_a_behaviour_that_rests_on_what_versions_do_differently_is_not_observabl
     knobs[Knob.MEMORY_SWAP_MAX] = dataclasses.replace(swap, undecided=(swap.value, MAX))
     unsure = dataclasses.replace(container, cgroup=dataclasses.replace(container.cgroup, knobs=knobs))
     premises = Preconditions(pod=pod, planned=unsure, knobs=(Knob.MEMORY_SWAP_MAX,), enacted_by=Setter.MEMQOS)
-    found = dataclasses.replace(course(sample(files())), rests_on=premises).swaps_nothing()
+    found = Course(dataclasses.replace(course(sample(files())).observed, rests_on=premises)).swap.is_unused()
     assert found.verdict is Verdict.NOT_OBSERVABLE
     assert found.why_not == (
-        "what it rests on is not known: memory.swap.max of container app of pod default/web is 8192000 or max, "
+        "a precondition is not known: memory.swap.max of container app of pod default/web is 8192000 or max, "
         "since versions differ"
     )
     [premise] = [one for one in premises.judge([sample(files())]) if one.knob == "memory.swap.max"]

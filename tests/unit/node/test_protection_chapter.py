@@ -300,7 +300,7 @@ def test_a_mount_that_loses_its_option_on_the_way_is_the_deviation(function, kub
     assert (deviating.knob, deviating.expected, deviating.observed) == ("memory_recursiveprot", "on", "off")
     behaviours = [one for one in findings if one.knob == "memory.current"]
     assert {one.why_not for one in behaviours} == {
-        "what it rests on does not hold: memory_recursiveprot of the cgroup file system is off, planned is on"
+        "a precondition does not hold: memory_recursiveprot of the cgroup file system is off, planned is on"
     }
 
 

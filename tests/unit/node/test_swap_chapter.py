@@ -223,7 +223,10 @@ def test_a_table_of_devices_that_is_not_understood_is_said():
 def test_a_program_has_one_batch_beside_what_it_uses():
     texts = [{**files(), "memory.swap.current": f"{amount}\n"} for amount in (262144, 266240)]
 
-    assert [course(sample(text)).hardly_swaps().verdict for text in texts] == [Verdict.CONFORMS, Verdict.DEVIATES]
+    assert [course(sample(text)).swap.is_hardly_used().verdict for text in texts] == [
+        Verdict.CONFORMS,
+        Verdict.DEVIATES,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -308,7 +311,7 @@ def test_what_is_compressed_takes_less_than_half(pool, swap, verdict):
     texts = {**files(), "memory.swap.current": f"{swap}\n"}
     texts |= {} if pool is None else {"memory.zswap.current": f"{pool}\n"}
 
-    found = course(sample(texts)).is_compressed()
+    found = course(sample(texts)).swap.is_compressed()
     assert (found.verdict, found.measured) == (verdict, True)
 
 
@@ -327,7 +330,7 @@ def test_what_is_in_zswap_counts_as_swap_but_for_a_batch_of_each_cpu(kept, swap,
     stat = {} if kept is None else {"memory.stat": f"anon 0\nzswapped {kept}\n"}
     texts = {**files(), **stat, "memory.swap.current": f"{swap}\n"}
 
-    found = course(sample(texts)).counts_as_swap(cpus=2)
+    found = course(sample(texts)).swap.counts_as_swap(cpus=2)
     assert (found.verdict, found.measured) == (verdict, True)
 
 
@@ -343,7 +346,7 @@ def test_what_is_in_zswap_counts_as_swap_but_for_a_batch_of_each_cpu(kept, swap,
 def test_a_pool_keeps_to_its_limit_but_for_a_batch_and_to_none_exactly(pool, nothing, limited):
     one = course(sample({**files(), "memory.zswap.current": f"{pool}\n"}))
 
-    assert (one.compresses_nothing().verdict, one.compresses_at_most(262144).verdict) == (nothing, limited)
+    assert (one.swap.compresses_nothing().verdict, one.swap.compresses_at_most(262144).verdict) == (nothing, limited)
 
 
 @pytest.mark.parametrize(
@@ -364,13 +367,13 @@ def test_slots_that_each_cpu_keeps_may_be_missing_of_what_is_given_back(left, ve
     """Two CPUs with 64 slots of 4 KiB each."""
     before = sample(files(), {**files(), "memory.swap.current": "8388608\n"})
     after = sample(None, {**files(), "memory.swap.current": left}, exit_code=0)
-    found = course(before, after).gives_swap_back(cpus=2)
+    found = course(before, after).swap.is_freed(cpus=2)
 
     assert (found.verdict, found.expected) == (verdict, "at most 524288 at the end, of 8388608")
 
 
 def test_what_never_was_in_swap_is_not_given_back():
-    found = course(sample(files()), sample(files())).gives_swap_back(cpus=2)
+    found = course(sample(files()), sample(files())).swap.is_freed(cpus=2)
 
     assert (found.verdict, found.why_not) == (Verdict.NOT_OBSERVABLE, "no more than 0 bytes of its pod were in swap")
 
@@ -379,14 +382,16 @@ def test_one_batch_in_swap_is_not_yet_swapping():
     text = {**files(), "memory.swap.current": "262144\n"}
     more = {**files(), "memory.swap.current": "266240\n"}
 
-    assert course(sample(text)).swaps().verdict is Verdict.DEVIATES
-    assert course(sample(more)).swaps().verdict is Verdict.CONFORMS
+    assert course(sample(text)).swap.is_used().verdict is Verdict.DEVIATES
+    assert course(sample(more)).swap.is_used().verdict is Verdict.CONFORMS
 
 
 @pytest.mark.parametrize(("amount", "verdict"), [("8192001\n", Verdict.CONFORMS), ("8192000\n", Verdict.DEVIATES)])
 def test_more_is_swapped_than_other_rules_allow(amount, verdict):
     """8192000 bytes are what the other plan lets it swap."""
-    found = course(sample({**files(), "memory.swap.current": amount})).swaps_more_than(course(sample(files())))
+    found = course(sample({**files(), "memory.swap.current": amount})).swap.exceeds_limit_of(
+        course(sample(files())).swap
+    )
 
     assert (found.verdict, found.expected) == (verdict, "more than 8192000")
 

@@ -11,6 +11,7 @@ from memqos.errors import DeadlineError, NonconformanceError, RuntimeCallError, 
 from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour import watch
 from memqos.node.behaviour.conditions import faults
+from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.throttling import furthest
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in
 from tests.unit.node.memory import PAGE, MemoryBench
@@ -133,8 +134,8 @@ def test_a_thread_waits_for_a_second_in_all_steps_together(waits, verdict):
     lines = [{**line, "max_us": wait, "thread": thread} for wait, thread in zip(waits, (1, 2, 2), strict=True)]
     one = course(sample(files(), report="".join(f"{json.dumps(each)}\n" for each in lines)))
 
-    assert dataclasses.replace(one, threads=2).each_thread_waits().verdict is verdict
-    assert one.each_thread_waits().why_not == "the program has one thread"
+    assert Course(dataclasses.replace(one.observed, threads=2)).throttling.each_thread_waits().verdict is verdict
+    assert one.throttling.each_thread_waits().why_not == "the program has one thread"
 
 
 def test_several_threads_may_grow_as_fast_as_so_many_tasks():
@@ -336,10 +337,10 @@ MIB = 1 << 20
 
 def test_text_is_thrashed_where_anon_stands_still_while_major_faults_go_on():
     """As on 6.12: anon 33,452,032 from the second look on, pgmajfault from 49 by 10 to 18 a second."""
-    found = thrashing((16 * MIB, 5), (33452032, 49), (33452032, 62), (33452032, 80)).thrashes_its_text()
+    found = thrashing((16 * MIB, 5), (33452032, 49), (33452032, 62), (33452032, 80)).throttling.thrashes_its_text()
     assert found.verdict is Verdict.CONFORMS
     assert found.observed == "anon from 33452032 to 33452032 while pgmajfault grew by 31"
-    little = thrashing((33452032, 5), (33452032 + 4 * 4096, 40), (33452032, 80)).thrashes_its_text()
+    little = thrashing((33452032, 5), (33452032 + 4 * 4096, 40), (33452032, 80)).throttling.thrashes_its_text()
     assert little.verdict is Verdict.CONFORMS
 
 
@@ -362,12 +363,12 @@ def test_text_is_thrashed_where_anon_stands_still_while_major_faults_go_on():
     ids=["grows", "faults nothing in", "creeps"],
 )
 def test_a_program_that_comes_on_or_reads_nothing_in_does_not_thrash(looks, observed):
-    found = thrashing(*looks).thrashes_its_text()
+    found = thrashing(*looks).throttling.thrashes_its_text()
     assert (found.verdict, found.observed) == (Verdict.DEVIATES, observed)
 
 
 def test_thrashing_is_not_observable_without_memory_stat():
-    assert course(sample(files())).thrashes_its_text().verdict is Verdict.NOT_OBSERVABLE
+    assert course(sample(files())).throttling.thrashes_its_text().verdict is Verdict.NOT_OBSERVABLE
 
 
 def counting(*values):
@@ -381,24 +382,24 @@ def tries(a_pass, *, count=60):
 
 
 def test_passes_count_seventeen():
-    assert counting(*tries(17)).counts_passes().verdict is Verdict.CONFORMS
-    assert counting(*tries(34)).counts_passes().verdict is Verdict.CONFORMS
+    assert counting(*tries(17)).throttling.counts_passes().verdict is Verdict.CONFORMS
+    assert counting(*tries(34)).throttling.counts_passes().verdict is Verdict.CONFORMS
     # What could be reclaimed once moves all that comes after.
     moved = [value + 3 * (number > 20) for number, value in enumerate(tries(17))]
-    assert counting(*moved).counts_passes().verdict is Verdict.CONFORMS
+    assert counting(*moved).throttling.counts_passes().verdict is Verdict.CONFORMS
 
 
 @pytest.mark.parametrize("a_pass", [6, 16, 18, 33])
 def test_a_kernel_that_tries_another_number_of_times_deviates(a_pass):
-    found = counting(*tries(a_pass)).counts_passes()
+    found = counting(*tries(a_pass)).throttling.counts_passes()
     assert found.verdict is Verdict.DEVIATES
     assert found.observed.startswith("multiples of ")
 
 
 def test_looks_that_come_within_passes_alone_say_nothing():
-    found = counting(*range(1, 60)).counts_passes()
+    found = counting(*range(1, 60)).throttling.counts_passes()
     assert found.verdict is Verdict.NOT_OBSERVABLE
-    assert found.why_not == "the looks came within passes: the values leave no remainder more often"
+    assert found.why_not == "the samples fell within passes: no remainder is more frequent than the others"
 
 
 def test_passes_on_a_busy_host():
@@ -407,13 +408,13 @@ def test_passes_on_a_busy_host():
     for number in range(112):
         at += 17 - at % 17 if number % 5 == 0 else 1 + number * 7 % 11
         values.append(at)
-    assert counting(*values).counts_passes().verdict is Verdict.CONFORMS
+    assert counting(*values).throttling.counts_passes().verdict is Verdict.CONFORMS
 
 
 def test_few_values_of_the_counter_say_nothing():
-    found = counting(*tries(17, count=30)).counts_passes()
+    found = counting(*tries(17, count=30)).throttling.counts_passes()
     assert (found.verdict, found.why_not) == (Verdict.NOT_OBSERVABLE, "only 29 of 40 values of high were seen")
-    assert counting(0).counts_passes().verdict is Verdict.NOT_OBSERVABLE
+    assert counting(0).throttling.counts_passes().verdict is Verdict.NOT_OBSERVABLE
 
 
 def test_waiting_for_major_faults():
@@ -442,5 +443,5 @@ def test_thrashing_and_passes_rest_on_their_knobs(knob):
     ]
     found = course(*looks, rests_on=(Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX))
     assert {one.knob for one in found.premises if one.verdict is Verdict.DEVIATES} == {knob}
-    assert found.thrashes_its_text().verdict is Verdict.NOT_OBSERVABLE
-    assert found.counts_passes().verdict is Verdict.NOT_OBSERVABLE
+    assert found.throttling.thrashes_its_text().verdict is Verdict.NOT_OBSERVABLE
+    assert found.throttling.counts_passes().verdict is Verdict.NOT_OBSERVABLE

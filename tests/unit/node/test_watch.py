@@ -141,7 +141,7 @@ def test_several_pods_are_watched_at_once():
 
     assert one.course.rises("memory.events", "high").verdict is Verdict.CONFORMS
     assert two.course.rises("memory.events", "high").verdict is Verdict.DEVIATES
-    assert two.course.reason_tells_oom().verdict is Verdict.CONFORMS
+    assert two.course.oom.reports_reason().verdict is Verdict.CONFORMS
     assert one.course.still_runs().verdict is Verdict.CONFORMS
     with pytest.raises(UsageError, match="no container 'nobody/' is watched"):
         watch.container("nobody")

@@ -1,83 +1,136 @@
-"""What happened to one container, and the findings that can be made of it. Pure: everything is in the samples."""
+"""The course of one container over a watch, and the findings about it. Pure: everything is in the samples."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.cgroup.throttle import CHARGE_BATCH
 from memqos.model.knob import Knob
-from memqos.node.behaviour.conditions import THROTTLE_US
-from memqos.node.behaviour.location import Placed, Swapped
-from memqos.node.behaviour.oom import OomJudged
-from memqos.node.behaviour.throttling import Throttled, looks_at
+from memqos.node.behaviour.conditions import THROTTLE_US, Sample
+from memqos.node.behaviour.location import NumaPlacement, SwapUse
+from memqos.node.behaviour.oom import OomKills
+from memqos.node.behaviour.sample_findings import Observed
+from memqos.node.behaviour.throttling import Throttling, looks_at
 from memqos.workload.report import Done, StepLine
 
 __all__ = ["Course"]
 
 
-class Course(Throttled, Swapped, Placed, OomJudged):
-    """What happened to a container; see `Judged`."""
+@dataclass(frozen=True)
+class Course:
+    """Findings about a container's counters, usage and progress. oom, throttling, swap, numa: findings by topic."""
+
+    observed: Observed
+
+    @property
+    def premises(self) -> tuple[Finding, ...]:
+        """The knobs that the behaviour depends on, judged; see `Observed.premises`."""
+        return self.observed.premises
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """The samples, in order; at least one."""
+        return self.observed.samples
+
+    @cached_property
+    def oom(self) -> OomKills:
+        """Kills by the kernel, and what the runtime reports of them."""
+        return OomKills(self.observed)
+
+    @cached_property
+    def throttling(self) -> Throttling:
+        """Growth and sleep above memory.high."""
+        return Throttling(self.observed)
+
+    @cached_property
+    def swap(self) -> SwapUse:
+        """Memory in swap and in zswap."""
+        return SwapUse(self.observed)
+
+    @cached_property
+    def numa(self) -> NumaPlacement:
+        """Memory by NUMA node."""
+        return NumaPlacement(self.observed)
+
+    def still_runs(self, *, spent: str = "") -> Finding:
+        """The container was running at the end of the watch.
+
+        spent: why no container had reclaimable memory left, "" if one had. A kill is then not observable; any other end
+        still deviates.
+        """
+        status = self.samples[-1].status
+        observed = "running" if status.exit_code is None else f"ended with {status.exit_code} ({status.reason})"
+        found = self.observed.word("state", "running", observed)
+        if spent and all(one.verdict is Verdict.CONFORMS for one in self.oom.is_killed()):
+            return replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=f"it {observed}, and {spent}")
+        return found
+
+    def lives(self) -> tuple[Finding, Finding]:
+        """The kernel killed no process of the container, and it still runs."""
+        return self.oom.is_spared(), self.still_runs()
 
     def rises(self, file: str, key: str, *, why_not: str = "") -> Finding:
-        """A counter went up from zero; pressure: by more than one short sleep. why_not: as of `keeps`."""
+        """A counter rose from zero; pressure: by more than one short sleep. why_not: as for `keeps`."""
         least = THROTTLE_US if file == "memory.pressure" else 0
-        return self._counter(file, key, f"above {least}", lambda seen: seen > least, why_not=why_not)
+        return self.observed.counter(file, key, f"above {least}", lambda seen: seen > least, why_not=why_not)
 
     def stays(self, file: str, key: str, *, why_not: str = "") -> Finding:
-        """A counter is still zero, as it was when the cgroup was made. why_not: as of `keeps`."""
-        return self._counter(file, key, "0", lambda seen: seen == 0, why_not=why_not)
+        """A counter is still zero, as when the cgroup was created. why_not: as for `keeps`."""
+        return self.observed.counter(file, key, "0", lambda seen: seen == 0, why_not=why_not)
 
     def rises_by_batches(self, file: str, key: str, *, at_most: int, why_not: str = "") -> Finding:
-        """A counter of pages is at no more than so many times CHARGE_BATCH. why_not: as of `keeps`."""
+        """A counter of pages is at most `at_most` times CHARGE_BATCH. why_not: as for `keeps`."""
         most = at_most * CHARGE_BATCH
         expected = f"at most {most} pages ({at_most} times a batch of {CHARGE_BATCH})"
-        return self._counter(file, key, expected, lambda seen: seen <= most, why_not=why_not)
+        return self.observed.counter(file, key, expected, lambda seen: seen <= most, why_not=why_not)
 
     def stays_within(self, file: str, limit: Knob, *, forced: bool = False) -> Finding:
-        """An amount never passed its limit in any sample; both as the kernel shows them.
+        """An amount never exceeded its limit in any sample; both in the kernel's units.
 
-        forced: but for charges that cannot fail, which the kernel lets through a page at a time (mm/memcontrol.c,
-        try_charge_memcg, force): as many as one batch may be above the limit.
+        forced: allow one batch above the limit, for charges that cannot fail and that the kernel lets through a page at
+        a time (mm/memcontrol.c, try_charge_memcg, force).
         """
-        slack = self.slack if forced else 0
+        slack = self.observed.slack if forced else 0
         bound = self.samples[0].bound(limit)
-        most = max(self._amounts(file), default=None)
+        most = max(self.observed.amounts(file), default=None)
         if bound is None:
-            return self._unbounded(file, limit)
+            return self.observed.unbounded(file, limit)
         expected = f"at most {bound + slack} ({limit}{f' and {slack}' if slack else ''})"
-        return self._finding(file, expected, most, most is not None and most <= bound + slack)
+        return self.observed.finding(file, expected, most, most is not None and most <= bound + slack)
 
     def comes_near(self, file: str, limit: Knob) -> Finding:
-        """An amount came within one batch of a CPU of its limit.
+        """An amount came within one CPU's charge batch of its limit.
 
-        Not observable of a container that ended between two looks, unless its pod's peak shows that it cannot have come
-        near: the last steps of a program that is killed take less time than a look. Nor of a limit within a batch of
-        zero, which everything is near to.
+        Not observable if the container ended between two samples, because the last steps before a kill take less time
+        than a sample, unless its pod's peak rules it out; nor for a limit of at most one batch.
         """
         bound = self.samples[0].bound(limit)
-        most = max(self._amounts(file), default=None)
+        most = max(self.observed.amounts(file), default=None)
         if bound is None:
-            return self._unbounded(file, limit)
-        least = bound - self.slack
+            return self.observed.unbounded(file, limit)
+        least = bound - self.observed.slack
         if least <= 0:
-            why = f"the planned {limit} of {bound} is no more than the {self.slack} bytes by which it may be missed"
-            return self._finding(file, f"near {bound} ({limit})", most, holds=False, why_not=why)
+            why = f"the planned {limit} of {bound} is no more than the {self.observed.slack} bytes of tolerance"
+            return self.observed.finding(file, f"near {bound} ({limit})", most, holds=False, why_not=why)
         holds = most is not None and most >= least
-        unseen = "" if holds or most is None else self._unseen(file, least, most)
-        return self._finding(file, f"at least {least} ({limit} less {self.slack})", most, holds, why_not=unseen)
+        unseen = "" if holds or most is None else self.observed.unseen(file, least, most)
+        return self.observed.finding(
+            file, f"at least {least} ({limit} less {self.observed.slack})", most, holds, why_not=unseen
+        )
 
     def exceeds(self, file: str, limit: Knob) -> Finding:
-        """An amount passed, in some sample, what is another file's limit."""
+        """An amount exceeded the limit of another file in some sample."""
         bound = self.samples[0].bound(limit)
-        most = max(self._amounts(file), default=None)
+        most = max(self.observed.amounts(file), default=None)
         if bound is None:
-            return self._unbounded(file, limit)
-        return self._finding(file, f"more than {bound} ({limit})", most, most is not None and most > bound)
+            return self.observed.unbounded(file, limit)
+        return self.observed.finding(file, f"more than {bound} ({limit})", most, most is not None and most > bound)
 
     def rises_no_more(self, file: str, key: str, *, since: float) -> Finding:
-        """A counter that rose before this time, in seconds of the machine's clock, has stood still from then on."""
+        """A counter that rose before `since`, in seconds of the machine's clock, did not rise after it."""
         counts = [(sample.reading.at, sample.counter(file, key)) for sample in self.samples]
         seen = [(at, count) for at, count in counts if count is not None]
         before = max((count for at, count in seen if at <= since), default=0)
@@ -85,91 +138,92 @@ class Course(Throttled, Swapped, Placed, OomJudged):
         why = "" if before else f"it had not risen by then: {key} {before}"
         expected = f"{key} {before}, as it was"
         observed = None if after is None else f"{key} {after}"
-        return self._finding(file, expected, observed, after == before, key=key, why_not=why)
+        return self.observed.finding(file, expected, observed, after == before, key=key, why_not=why)
 
     def falls_below(self, most: int) -> Finding:
-        """In the last sample less memory was in use than so much, by more than half of what lies above the least."""
+        """The last usage is in the lower half between the lowest usage seen and `most` bytes."""
         seen = [usage for _, usage in looks_at(self.samples)]
         bound = (most + min(seen, default=0)) // 2
         last = seen[-1] if seen else None
         expected = f"less than {bound}, half of the way down from {most}"
-        return self._finding("memory.current", expected, last, last is not None and last < bound, key="fallen")
+        return self.observed.finding("memory.current", expected, last, last is not None and last < bound, key="fallen")
 
     def shrinks_to_limit(self) -> Finding:
-        """No more is in use, in any sample, than the memory.max that it was given while it used more."""
-        most = max(self._amounts("memory.current"), default=None)
+        """Usage never exceeds the memory.max that was set while it used more."""
+        most = max(self.observed.amounts("memory.current"), default=None)
         bound = self.samples[0].bound(Knob.MEMORY_MAX)
         if bound is None:
-            return self._unbounded("memory.current", Knob.MEMORY_MAX)
+            return self.observed.unbounded("memory.current", Knob.MEMORY_MAX)
         expected = f"at most {bound} ({Knob.MEMORY_MAX})"
-        return self._finding("memory.current", expected, most, most is not None and most <= bound, key="limited")
+        return self.observed.finding(
+            "memory.current", expected, most, most is not None and most <= bound, key="limited"
+        )
 
     def stays_near(self, most: int) -> Finding:
-        """In the last sample at least half as much was in use as that, by what lies above the least there ever was."""
+        """The last usage is in the upper half between the lowest usage seen and `most` bytes."""
         seen = [usage for _, usage in looks_at(self.samples)]
         bound = (most + min(seen, default=0)) // 2
         last = seen[-1] if seen else None
         expected = f"at least {bound}, half of the way up to {most}"
-        return self._finding("memory.current", expected, last, last is not None and last >= bound, key="left")
+        return self.observed.finding("memory.current", expected, last, last is not None and last >= bound, key="left")
 
     def peaked(self, most: int, *, cpus: int) -> Finding:
-        """In the last sample memory.peak, which the kernel keeps, was so much, whatever was in use by then.
+        """The last memory.peak is at least `most` bytes, less a batch for each CPU.
 
-        most: what was in use before, and what was taken then. The first may have had a batch that each CPU had charged
-        ahead, and gave back when another cgroup was charged on it (mm/memcontrol.c, drain_stock).
+        most: the usage before plus what was allocated then. The usage before may include a batch that each CPU had
+        charged ahead and returned when another cgroup was charged on it (mm/memcontrol.c, drain_stock).
         """
-        least = most - cpus * self.slack
+        least = most - cpus * self.observed.slack
         peak = next((seen for one in reversed(self.samples) if (seen := one.number("memory.peak")) is not None), None)
-        expected = f"at least {least} ({most}, less {self.slack} for each CPU)"
-        return self._finding("memory.peak", expected, peak, peak is not None and peak >= least)
+        expected = f"at least {least} ({most}, less {self.observed.slack} for each CPU)"
+        return self.observed.finding("memory.peak", expected, peak, peak is not None and peak >= least)
 
     def keeps(self, usage: int, *, since: float, cpus: int, why_not: str = "") -> Finding:
-        """Memory in use was never less than it was before, but for batches, since reclaim began elsewhere.
+        """Since reclaim began elsewhere, usage never fell below what it was before, less a batch for each CPU.
 
-        cpus: those it may have run on. What each charged ahead for it counts as in use, and is given back at the first
-        reclaim anywhere above it (mm/memcontrol.c, drain_all_stock). why_not: why that cannot be expected, "" if it
-        can.
+        cpus: those it may have run on. Each counts what it charged ahead as used, and returns it at the first reclaim
+        in an ancestor (mm/memcontrol.c, drain_all_stock). why_not: why this is not observable, "" if it is.
         """
-        least, whole = self.least_used(since), usage - cpus * self.slack
+        least, whole = self.least_used(since), usage - cpus * self.observed.slack
         holds = least is not None and least >= whole
-        expected = f"at least {whole} ({usage} before, less {self.slack} for each CPU)"
+        expected = f"at least {whole} ({usage} before, less {self.observed.slack} for each CPU)"
         return replace(
-            self._finding("memory.current", expected, least, holds, key="kept", why_not=why_not), measured=True
+            self.observed.finding("memory.current", expected, least, holds, key="kept", why_not=why_not), measured=True
         )
 
     def keep_together(self, others: Sequence[Course], whole: int, *, since: float, why_not: str = "") -> Finding:
-        """With these others it never had less in use than this, by what each had least; why_not: as of `keeps`."""
+        """The lowest usage of each, summed with the others, is at least `whole` bytes; why_not: as for `keeps`."""
         together = self._least_together(others, since)
         holds = together is not None and together >= whole
-        expected = f"at least {whole} with those beside it"
-        return self._finding("memory.current", expected, together, holds, key="share", why_not=why_not)
+        expected = f"at least {whole} together with the other containers"
+        return self.observed.finding("memory.current", expected, together, holds, key="share", why_not=why_not)
 
     def give_way_together(self, others: Sequence[Course], usage: int, *, since: float, why_not: str = "") -> Finding:
-        """With these others it had less in use than this, by what each had least; why_not: as of `keeps`."""
+        """The lowest usage of each, summed with the others, is less than `usage` bytes; why_not: as for `keeps`."""
         together = self._least_together(others, since)
         holds = together is not None and together < usage
-        expected = f"less than {usage} with those beside it"
-        return self._finding("memory.current", expected, together, holds, key="taken", why_not=why_not)
+        expected = f"less than {usage} together with the other containers"
+        return self.observed.finding("memory.current", expected, together, holds, key="taken", why_not=why_not)
 
     def _least_together(self, others: Sequence[Course], since: float) -> int | None:
-        """What these had least in use, each at its own time; None if that of one is not known."""
+        """The sum of the lowest usage of each, each at its own time; None if one is unknown."""
         amounts = [one.least_used(since) for one in (self, *others)]
         seen = [amount for amount in amounts if amount is not None]
         return sum(seen) if len(seen) == len(amounts) else None
 
     def gives_way(self, usage: int, *, since: float, cpus: int, why_not: str = "") -> Finding:
-        """Memory in use became less than it was before, by more than what `keeps` allows."""
-        least, whole = self.least_used(since), usage - cpus * self.slack
+        """Usage fell by more than `keeps` allows."""
+        least, whole = self.least_used(since), usage - cpus * self.observed.slack
         holds = least is not None and least < whole
-        expected = f"less than {whole} ({usage} before, less {self.slack} for each CPU)"
+        expected = f"less than {whole} ({usage} before, less {self.observed.slack} for each CPU)"
         return replace(
-            self._finding("memory.current", expected, least, holds, key="taken", why_not=why_not), measured=True
+            self.observed.finding("memory.current", expected, least, holds, key="taken", why_not=why_not), measured=True
         )
 
     def least_used(self, since: float) -> int | None:
-        """The least memory that was in use from that time on, in bytes; None if no sample tells.
+        """The lowest usage from that time on, in bytes; None if no sample has it.
 
-        There is a sample of each change, and none while nothing changes.
+        Samples are taken at changes only, so the last one before that time counts too.
         """
         seen = [(sample.reading.at, sample.number("memory.current")) for sample in self.samples]
         before = [amount for at, amount in seen if at <= since and amount is not None]
@@ -177,22 +231,24 @@ class Course(Throttled, Swapped, Placed, OomJudged):
         return min(before[-1:] + after, default=None)
 
     def ran_into(self, file: str) -> Finding:
-        """The pod or its container ran into a limit of cgroup v1, which this file counts (memory.failcnt)."""
+        """The pod or its container hit a cgroup v1 limit, as counted in `file` (memory.failcnt)."""
         counts = [count for sample in self.samples if (count := sample.failures(file)) is not None]
         most = max(counts, default=None)
-        return self._finding(file, "above 0", most, most is not None and most > 0)
+        return self.observed.finding(file, "above 0", most, most is not None and most > 0)
 
     def gets_through(self) -> tuple[Finding, Finding, Finding]:
-        """The same, and its workload did all that it was told to do, and that comes to an end."""
+        """It lives, and its workload finished all commands that end by themselves."""
         killed, runs = self.lives()
         return killed, self.finishes(), runs
 
     def progressed(self) -> Finding:
         """The workload itself reported that it used memory."""
         most = max((line.bytes for line in self.samples[-1].report if isinstance(line, StepLine | Done)), default=0)
-        return self._word("report", "some bytes used", "some bytes used" if most else "none", bytes_used=str(most))
+        return self.observed.word(
+            "report", "some bytes used", "some bytes used" if most else "none", bytes_used=str(most)
+        )
 
     def finishes(self) -> Finding:
-        """The workload itself reported the end of all commands that it was given and that come to an end."""
-        done = min(self.samples[-1].done, self.commands)
-        return self._word("report", f"{self.commands} commands done", f"{done} commands done")
+        """The workload reported the end of all its commands that end by themselves."""
+        done = min(self.samples[-1].done, self.observed.commands)
+        return self.observed.word("report", f"{self.observed.commands} commands done", f"{done} commands done")

@@ -59,11 +59,11 @@ class Together:
 
     def swaps(self, pod: str) -> Finding:
         """Some of it was swapped out."""
-        return self._course(pod).swaps(why_not=self._broken())
+        return self._course(pod).swap.is_used(why_not=self._broken())
 
     def swaps_nothing(self, pod: str) -> Finding:
         """Nothing of it was swapped out."""
-        return self._course(pod).swaps_nothing(why_not=self._broken())
+        return self._course(pod).swap.is_unused(why_not=self._broken())
 
     def _container(self, pod: str) -> WatchedContainer:
         """The first container of a pod; UsageError for one that is not watched."""
@@ -75,7 +75,7 @@ class Together:
     def _broken(self, why: str = "") -> str:
         """Why nothing can be expected, where one container has what it should not have; else `why`."""
         broken = broken_of(self.premises)
-        return f"what it rests on does not hold: {broken}" if broken else why
+        return f"a precondition does not hold: {broken}" if broken else why
 
 
 def exposed(counts: Effective) -> str:
@@ -234,7 +234,7 @@ class Pressed(Refaulting):
         `taken_unweighed`.
         """
         container, counts = self._counted(pod)
-        why = self._may_lose(counts) or charged_ahead(counts, self.squeeze.cpus, container.course.slack)
+        why = self._may_lose(counts) or charged_ahead(counts, self.squeeze.cpus, container.samples[0].slack)
         since, cpus = self.squeeze.since, self.squeeze.cpus
         found = container.course.keeps(counts.usage, since=since, cpus=cpus, why_not=self._broken(why))
         return self._weighed(container, counts, found)
@@ -247,7 +247,7 @@ class Pressed(Refaulting):
 
     def _gives_way(self, container: WatchedContainer, counts: Effective, why_not: str) -> Finding:
         cpus, since = self.squeeze.cpus, self.squeeze.since
-        why = why_not or charged_ahead(counts, cpus, container.course.slack)
+        why = why_not or charged_ahead(counts, cpus, container.samples[0].slack)
         return container.course.gives_way(counts.usage, since=since, cpus=cpus, why_not=why)
 
     def keep_together(self, pod: str, *others: str) -> tuple[Finding, ...]:
@@ -271,7 +271,9 @@ class Pressed(Refaulting):
         """What counts of each, and why nothing can be expected of their parts, "" if it can."""
         counted = [self._counted(pod) for pod in pods]
         whole = [counts for _, counts in counted if counts.shelter is not Shelter.PARTIAL or counts.min == Bytes(0)]
-        ahead = [why for one, counts in counted if (why := charged_ahead(counts, self.squeeze.cpus, one.course.slack))]
+        ahead = [
+            why for one, counts in counted if (why := charged_ahead(counts, self.squeeze.cpus, one.samples[0].slack))
+        ]
         why_not = f"no part of it is protected: {what_counts(whole[0])}" if whole else "".join(ahead[:1])
         return counted, self._broken(why_not)
 
@@ -308,7 +310,7 @@ class Pressed(Refaulting):
     def swaps_nothing(self, pod: str) -> Finding:
         """Nothing of it was swapped out; some that was is not observable where a loss of `keeps` is not."""
         container, counts = self._counted(pod)
-        return self._weighed(container, counts, container.course.swaps_nothing(why_not=self._broken()))
+        return self._weighed(container, counts, container.course.swap.is_unused(why_not=self._broken()))
 
     def stays(self, pod: str, file: str, key: str) -> Finding:
         """A counter is still zero; see `Course.stays`."""
@@ -377,11 +379,11 @@ class Exhausted(Together):
 
     def is_killed(self, pod: str) -> Finding:
         """The kernel killed it; not observable of one that the model does not name first."""
-        return self._course(pod).is_oom_killed(why_not=self._why_not(pod, first=True))
+        return self._course(pod).oom.is_oom_killed(why_not=self._why_not(pod, first=True))
 
     def is_spared(self, pod: str) -> Finding:
         """The kernel killed nothing in it; not observable of the one that the model names first."""
-        return self._course(pod).is_spared(why_not=self._why_not(pod, first=False))
+        return self._course(pod).oom.is_spared(why_not=self._why_not(pod, first=False))
 
     def _why_not(self, pod: str, *, first: bool) -> str:
         if broken := self._broken():

@@ -22,6 +22,7 @@ from memqos.model.reading import FileText, NoFile, Reading
 from memqos.node.behaviour.conditions import Combined, Condition, Sample, work_done
 from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.preconditions import Preconditions, is_there
+from memqos.node.behaviour.sample_findings import Observed
 from memqos.node.behaviour.throttling import ENTRY, Entering, patience
 from memqos.node.pods.foreign_writes import bound_container, limited_container, refused_limit
 from memqos.runtime.base import ContainerHandle, ContainerState, ContainerStatus
@@ -258,7 +259,7 @@ class WatchedContainer(Sampled):
     def course(self) -> Course:
         """What happened until now; the hop that lost a premise is looked for while the container exists."""
         samples = tuple(self.samples)
-        course = Course(
+        observed = Observed(
             rests_on=self.premises,
             samples=samples,
             commands=self._finite,
@@ -266,9 +267,9 @@ class WatchedContainer(Sampled):
             outside=self.outside,
         )
         if self.is_sound:
-            return course
-        losses = {(one.cgroup, one.knob): one.lost for one in self._traced(course.premises) if one.lost is not None}
-        return dataclasses.replace(course, losses=losses) if losses else course
+            return Course(observed)
+        losses = {(one.cgroup, one.knob): one.lost for one in self._traced(observed.premises) if one.lost is not None}
+        return Course(dataclasses.replace(observed, losses=losses) if losses else observed)
 
     def until_done(self) -> Course:
         """What happened until the workload had done all that it was told to do, and that comes to an end."""
