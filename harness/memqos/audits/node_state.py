@@ -346,7 +346,7 @@ def _thrashing(there: _Observed, path: CgroupPath, subject: Subject, seconds: fl
             subject=subject,
             cgroup=str(path),
             kind="thrashes",
-            evidence=f"{faults:.0f} major faults and {refaults:.0f} refaults a second, while anon stands still",
+            evidence=f"{faults:.0f} major faults and {refaults:.0f} refaults a second, while anon is constant",
         )
 
 

@@ -1,4 +1,4 @@
-"""The engine's one entry: pods and the kubelet that runs them in, the expected tree with its reasons out."""
+"""The engine's entry point: computes the expected tree and its reasons from pods and a kubelet."""
 
 from __future__ import annotations
 
@@ -43,27 +43,26 @@ def expect(
     table: ZoneTable | None = None,
     fit: bool = False,
 ) -> Plan:
-    """The expected tree of this kubelet's node with these pods, all of them running that are admitted.
+    """The expected tree of this kubelet's node with these pods, all admitted ones running.
 
     A pod with a `submission` is new: the API server's admission of this release changes or refuses it first.
 
-    The plan lists pods by namespace, name and uid. Their order matters to admission only: they come as they are given.
-    The Memory Manager (policy Static) refuses some, perhaps, and adds cpuset.mems to what is planned for containers.
-    table: what it holds already, None for nothing. fit: whether pods are refused, too, for which nothing is left of
-    the node's cpu, memory or huge pages; without it every pod is taken to have room.
+    The plan lists pods by namespace, name and uid. The given order matters to admission only. The Memory Manager
+    (policy Static) may refuse pods, and adds cpuset.mems to containers. table: its current allocations, None for none.
+    fit: whether to refuse pods beyond the node's cpu, memory or huge pages; without it every pod is assumed to fit.
 
-    What the kubelet asks its runtimes for a container is in the plan, and the files that they make of it; one that
-    they refuse has none (`PlannedContainer.refusal`).
-    Reasons are made when they are read. reasons False leaves every reason empty.
+    The plan has the kubelet's request for each container, and the resulting files; a container that the runtimes refuse
+    has no files (`PlannedContainer.refusal`).
+    Reasons are computed when they are read. reasons False leaves every reason empty.
 
-    On a node with cgroup v1 the cgroups have the files of the v1 controllers; `Plan.unavailable` says why the files of
-    cgroup v2 are not there.
+    On a node with cgroup v1 the cgroups have the files of the v1 controllers; `Plan.unavailable` says why those of
+    cgroup v2 are missing.
 
-    Of a pod with a status the allocated resources are planned (`engine.pod.allocated`). What is not certain while a pod
-    is resized is undecided in the plan (`Expected.unsettled`).
+    For a pod with a status the allocated resources are planned (`engine.pod.allocated`). A value that is uncertain
+    while a pod is resized is undecided in the plan (`Expected.unsettled`).
 
-    Raises ManifestError for settings that this release's kubelet refuses, UsageError for zones that cannot hold what is
-    reserved in them.
+    Raises ManifestError for settings that this release's kubelet refuses, UsageError for NUMA nodes too small for their
+    reservations.
     """
     check_configuration(kubelet)
     room = node_room(kubelet) if fit else None
@@ -94,7 +93,7 @@ def _by_name(pod: Pod) -> tuple[str, str, str]:
 
 
 class _Planner:
-    """Puts rulings into cgroups."""
+    """Makes cgroups from rulings."""
 
     def __init__(self, kubelet: Kubelet, placement: Placement, *, reasons: bool) -> None:
         self._kubelet = kubelet
@@ -143,7 +142,7 @@ class _Planner:
         return replace(plan, unavailable=unavailable(kubelet, planned))
 
     def _demand(self, drafted: Sequence[tuple[Pod, PodDraft]]) -> Demand:
-        """Sums over the pods. Memory honours pod-level requests whatever the gate says, as the kubelet's loop does."""
+        """Sums over the pods. For memory, pod-level requests count even with the gate off, as in the kubelet's loop."""
         guaranteed = burstable = milli = 0
         for pod, draft in drafted:
             qos, requests = draft.qos, draft.sums.requests

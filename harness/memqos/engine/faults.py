@@ -1,7 +1,7 @@
-"""What released versions of runtimes, of the kernel and of kubelets do wrong: one row for each fault, by name.
+"""Known faults of released runtimes, kernels and kubelets: one row for each fault, by name.
 
-vm/known.toml says in which claims and files a fault shows; the reference page of known deviations lists both. Where the
-range of a fault is that of a feature, it is read from the table of features.
+vm/known.toml lists the claims and files that show a fault; the reference page of known deviations lists both. If a
+fault has the range of a missing feature, the range comes from the table of features.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LINUX = "linux"
 """The kernel's name in lists of known deviations."""
 
 FOUND = "found by memqos: docs/explanation/found.md"
-"""The upstream field of a fault without an upstream report."""
+"""The `upstream` of a fault without an upstream report."""
 
 _SCOPE_OOM_POLICY = "opencontainers/cgroups#41, in its 0.0.8, which runc 1.5.1 does not have"
 _SCOPE_NO_SWAP = "opencontainers/cgroups#74, moby#51446"
@@ -28,10 +28,10 @@ _SCOPE_NO_SWAP = "opencontainers/cgroups#74, moby#51446"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One thing that a program does wrong.
+    """One fault of a program.
 
-    runtime: a CRI or OCI runtime's own name, `LINUX` or `KUBELET`. since, fixed: the first release that does it, and
-    the first that no longer does; "" for every one from the beginning, and for none yet. upstream: as in
+    runtime: a CRI or OCI runtime's own name, `LINUX` or `KUBELET`. since, fixed: the first release with the fault, and
+    the first without it; "" for the very first release, and for no fix yet. upstream: as in
     `memqos.engine.translate.versions.Row`, or `FOUND`.
     """
 
@@ -43,7 +43,7 @@ class Fault:
 
 
 def _before(runtime: RuntimeName, feature: Feature) -> Fault:
-    """What the versions without a feature do wrong."""
+    """The fault of the versions that lack a feature."""
     row = FEATURES[runtime][feature]
     return Fault(runtime=runtime, sentence=row.before, upstream=row.upstream, fixed=row.release)
 

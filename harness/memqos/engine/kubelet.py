@@ -1,12 +1,8 @@
-"""A kubelet as the rules see it.
+"""The kubelet for which rules compute: a configuration and a node, resolved with the defaults of one release.
 
-Capacity, reservations, and what is left of them: the "allocatable" that the kubelet's own rules use.
-
-Inside the rules allocatable is capacity minus system-reserved minus kube-reserved, never below zero. The hard
+Its allocatable is capacity minus system-reserved minus kube-reserved, never below zero. The hard
 eviction threshold is not subtracted, unlike in Node.status.allocatable. Source: kubelet
 `getNodeAllocatableInternalAbsolute`.
-
-A kubelet as the rules see it: a configuration and a node, resolved with the defaults of one release.
 """
 
 from __future__ import annotations
@@ -41,13 +37,13 @@ __all__ = ["Kubelet", "allocatable"]
 
 
 def node_capacity(node: NodeFacts) -> dict[str, Quantity]:
-    """What the machine has: memory in bytes, cpu in whole CPUs, pid in processes and threads where that is known."""
+    """The machine's capacity: memory in bytes, cpu in whole CPUs, pid in processes and threads, if known."""
     found = {"memory": Quantity.of_bytes(node.memory), "cpu": Quantity.of_bytes(node.cpus)}
     return found if node.pids is None else {**found, "pid": Quantity.of_bytes(node.pids)}
 
 
 def allocatable(node: NodeFacts, settings: KubeletSettings) -> dict[str, Quantity]:
-    """What is left for pods after both reservations; zero where more is reserved than there is."""
+    """The amounts for pods after both reservations; zero if the reservations exceed the capacity."""
     left = {}
     for name, whole in node_capacity(node).items():
         rest = whole - _reserved(settings.system_reserved, name) - _reserved(settings.kube_reserved, name)
@@ -64,20 +60,19 @@ _NO_SETTINGS = KubeletSettings()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kubelet:
-    """Everything that a rule may ask of the kubelet and its node; `of` makes it.
+    """The kubelet and its node, for rules; `of` makes it.
 
-    runtimes: what runs the containers; runtimes_text: the same as reasons name it; candidates: all that their versions
-    may stand for, one where they are known.
-    host: what of the node decides for them. layout: where they keep containers.
-    factor: the throttling factor as the kubelet's own float64; None where it is not set (possible from 1.37 on).
-    factor_text: the same as it was written. revisions: rule family to the revision in force.
+    runtimes: the runtimes of its containers; runtimes_text: their names in reasons; candidates: the runtimes with each
+    possible version, one if versions are known. host: the node's facts that decide for them. layout: the cgroups of
+    containers. factor: the throttling factor as the kubelet's float64; None if it is not set (possible from 1.37 on).
+    factor_text: its text in the configuration. revisions: rule family to the revision in force.
     capacity, allocatable: cpu and memory; allocatable as `engine.allocatable` defines it.
-    cfs_period: µs per quota, as it is sent.
+    cfs_period: µs per quota, as sent.
     single_process_oom_kill: the effective value; kills_whole_group: whether containers get memory.oom.group 1.
     v2: whether the node mounts cgroup v2 alone; files: the control files of its version of cgroups.
-    driver_assumed: what was assumed of the driver, or contradicts it, "" for nothing. build: what is to be said of a
-    kubelet that is a build before a release, "" of a release.
-    exclusive_cpus: whether containers with CPUs of their own (static CPU Manager) get no quota.
+    driver_assumed: an assumption about the driver or a contradiction of it, "" for none. build: a note about a build
+    before a release, "" for a release. exclusive_cpus: whether containers with exclusive CPUs (static CPU Manager) get
+    no quota.
     """
 
     release: Release
@@ -126,9 +121,9 @@ class Kubelet:
     ) -> Kubelet:
         """The kubelet of this release with this configuration on this node, its fields with the release's defaults.
 
-        driver None is the one that the runtime reports where the release asks it, else the configured one, else
-        cgroupfs, the kubelet's default: `node.cgroup_driver.driver_of`. variant chooses where documentation and
-        code differ. runtimes is what runs the containers: Debian trixie's by default.
+        driver None: the driver that the runtime reports if the release asks for it, else the configured one, else
+        cgroupfs, the kubelet's default: `node.cgroup_driver.driver_of`. variant decides where documentation and code
+        differ. runtimes: Debian trixie's by default.
 
         Raises UnknownNameError for a release without rules.
         """
@@ -168,7 +163,7 @@ class Kubelet:
     def serving(self, runtime_class: str, handler: str = "") -> Kubelet:
         """The same kubelet with the runtimes for pods of this RuntimeClass; itself for "", which is none.
 
-        handler: that of the class, "" where it is not known.
+        handler: that of the class, "" if unknown.
         """
         runtimes = self.runtimes.of_class(runtime_class, handler)
         if runtimes == self.runtimes:
@@ -182,7 +177,7 @@ class Kubelet:
         )
 
     def setting(self, name: str, value: object) -> Input:
-        """A field of the configuration as a rule's input: with the place it was written at, or "default"."""
+        """A field of the configuration as a rule's input, with its place in the file, or "default"."""
         return Input(name, str(value), self.settings.origin.get(name, "default"))
 
     def fact(self, name: str, value: object) -> Input:
@@ -202,14 +197,14 @@ class _Gated(TypedDict):
 
 
 class _Throttling(TypedDict):
-    """The throttling factor, in both ways."""
+    """The throttling factor as a number and as text."""
 
     factor: float | None
     factor_text: str
 
 
 class _Killing(TypedDict):
-    """What an OOM kill takes."""
+    """The extent of an OOM kill."""
 
     single_process_oom_kill: bool
     kills_whole_group: bool
@@ -235,7 +230,7 @@ def _throttling(release: Release, settings: KubeletSettings) -> _Throttling:
         factor = _default_factor(release)
     if factor is None:
         return _Throttling(factor=None, factor_text="not set")
-    # As the user wrote it: exact where the decimal ends, which a configured one always does.
+    # The configured text; a configured decimal is exact.
     return _Throttling(factor=float(factor), factor_text=repr(float(factor)))
 
 
@@ -258,7 +253,7 @@ def _host(node: NodeFacts, driver: CgroupDriver, runtimes: Runtimes) -> RuntimeH
 
 
 def _default_factor(release: Release) -> Fraction | None:
-    """`memoryThrottlingFactor` if it is not configured: 0.8 up to 1.26, 0.9 up to 1.36, then none."""
+    """The default of `memoryThrottlingFactor`: 0.8 up to 1.26, 0.9 up to 1.36, then none."""
     defaults = {Novelty.HIGH_BETWEEN: Fraction(9, 10), Novelty.MEMORY_QOS_BETA: None}
     return release.newest(Fraction(8, 10), defaults)
 
@@ -268,7 +263,7 @@ def _period(settings: KubeletSettings, *, custom: bool) -> int:
 
 
 def _enforced(settings: KubeletSettings) -> tuple[str, ...]:
-    """The keys of `enforceNodeAllocatable` that enforce something: ("pods",) by default, none of them for "none"."""
+    """The effective keys of `enforceNodeAllocatable`: ("pods",) by default, none for "none"."""
     if settings.cgroups_per_qos is False:
         return ()
     keys = ("pods",) if settings.enforce_node_allocatable is None else settings.enforce_node_allocatable

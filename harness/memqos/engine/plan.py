@@ -1,12 +1,12 @@
-"""The plan, and the rulings that it is made of.
+"""The plan, and the rulings behind it.
 
-The plan: the expected tree of cgroups, each knob with its value and the chain of reasons for it.
+The plan: the expected tree of cgroups, each knob with its value and its chain of reasons.
 
-A ruling: what is written into one control file, and how to say why.
+A ruling: the value written into one control file, and a function for its reason.
 
-The reason is made on demand, so that a plan without reasons costs only the arithmetic. For the same purpose rulings,
-and the cases and requests that they are made from, are not frozen though nothing changes them: a container takes a
-dozen of these values, which never leave the engine, and freezing them took a tenth of the time.
+The reason is computed on demand, so a plan without reasons costs only the arithmetic. To save time too, rulings and the
+cases and requests behind them are not frozen: they never leave the engine, nothing changes them, a container needs a
+dozen, and freezing them took a tenth of the time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = [
 
 
 class Level(StrEnum):
-    """Where in the tree a cgroup is."""
+    """The level of a cgroup in the tree."""
 
     NODE = "node"
     RESERVED = "reserved"
@@ -61,7 +61,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One value that a rule read: its name, the value as text, and where it came from ("pod.yaml:12", "default")."""
+    """One value that a rule read: its name, its text, and its origin ("pod.yaml:12", "default")."""
 
     name: str
     value: str
@@ -73,8 +73,8 @@ class Reason:
     """Why a knob has its value.
 
     rule: one sentence in the present tense. revision: "memory-qos v1.27 shipped". source: KEP section, kernel
-    document, or the kubelet's function and release. arithmetic: the sum with the numbers in it, "" where there is
-    none. rounding: the named rounding rule, "" where nothing was rounded. because: the reasons this one rests on.
+    document, or the kubelet's function and release. arithmetic: the calculation with its numbers, "" for none.
+    rounding: the named rounding rule, "" if nothing was rounded. because: the reasons behind this one.
     """
 
     rule: str
@@ -91,16 +91,13 @@ class Expected:
     """The expectation for one knob of one cgroup.
 
     written: what the kubelet or runtime writes; ABSENT if it writes nothing.
-    value: what the file then shows: `written` after the kernel's rounding, or the default if nothing is written.
-    undecided: the values that versions of a runtime make of the same request, where its own version is not known and
-    they differ, or those that a pod may have while it is resized: two or more, `value` the first of them. Then none is
-    expected, and what the file holds is not judged.
-    unasked: why the runtime could not be asked for what the kubelet wants here, "" if it was, or nothing is wanted.
-    Then what the file holds says nothing about the runtime.
-    unsettled: why the file may hold either value, though the kubelet's rules are known: the pod is being resized.
-    `undecided` has the values that are possible; it is empty where they are not known. "" where it is settled.
-    unmodelled: why nothing can be expected, "" if something can: a runtime or an annotation that is not modelled
-    decides.
+    value: the file's text after that: `written` after the kernel's rounding, or the default if nothing is written.
+    undecided: two or more possible values, `value` the first, if versions of a runtime differ and its version is
+    unknown, or while the pod is resized. The file is then not judged. unasked: why the runtime was not asked for the
+    value that the kubelet wants, "" if it was, or no value is wanted. The file's text is then no finding about the
+    runtime. unsettled: why the value is uncertain while the pod is resized, "" if it is certain. `undecided` has the
+    possible values, and is empty if they are unknown. unmodelled: why nothing can be expected, "" if something can: a
+    runtime or an annotation that is not modelled decides.
     """
 
     knob: Knob
@@ -114,7 +111,7 @@ class Expected:
 
     @property
     def shown(self) -> str:
-        """The value as text; "39 or 100" where it is undecided, "not modelled" where nothing is expected."""
+        """The value as text; "39 or 100" if undecided, "not modelled" if nothing is expected."""
         if self.unmodelled:
             return "not modelled"
         return " or ".join(map(str, self.undecided)) or str(self.value)
@@ -122,12 +119,12 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCgroup:
-    """One cgroup of the plan; `pod` is a pod's uid, `container` a container's name, "" where the level has none.
+    """One cgroup of the plan; `pod` is a pod's uid, `container` a container's name, "" at levels without one.
 
     A container's own path ends in a name that only the runtime knows (its id): `path` is then the pod's cgroup, and
-    `engine.layout` says what the leaf is called once the id is known.
+    `engine.cgroup.layout` names the leaf for a known id.
 
-    summed: the knobs whose values are made from what all pods of the node request.
+    summed: the knobs whose values depend on the requests of all pods of the node.
     """
 
     level: Level
@@ -141,13 +138,13 @@ class PlannedCgroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedContainer:
-    """What the kubelet asks the runtime for one container, and the cgroup that must come of it.
+    """The kubelet's request to the runtime for one container, and the resulting cgroup.
 
-    refusal: the runtime's own error where it refuses the request, "" where it makes the container. A container that is
-    refused has no cgroup: nothing is planned for its files. annotated: the request as the CRI runtime goes on with it,
-    where annotations of the pod change it; else None. explain_oom_score_adj makes the reason for that value.
-    oom_score_adj_unsure: why its processes may have another score, "" if they cannot: a resize in place does not
-    change that of a process that runs.
+    refusal: the runtime's error if it refuses the request, "" if it creates the container. A refused container has no
+    cgroup, so no file is planned. annotated: the request after the CRI runtime applied the pod's annotations; None if
+    they change nothing. explain_oom_score_adj computes the reason for that value. oom_score_adj_unsure: why its
+    processes may have another score, "" if they cannot: an in-place resize does not change the score of a running
+    process.
     """
 
     name: str
@@ -167,15 +164,15 @@ class PlannedContainer:
 
     @property
     def oom_score_adj_reason(self) -> Reason:
-        """Why the processes get this oom_score_adj."""
+        """The reason for this oom_score_adj."""
         return self.explain_oom_score_adj()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedPod:
-    """One admitted pod: its cgroup, its containers in start order, what is sent along with the sandbox.
+    """One admitted pod: its cgroup, its containers in start order, and the resources sent with the sandbox.
 
-    runtimes: those of its RuntimeClass; None if it has none: the node's.
+    runtimes: those of its RuntimeClass; None means the node's.
     """
 
     name: str
@@ -191,7 +188,7 @@ class PlannedPod:
 
 
 class RefusedBy(StrEnum):
-    """What keeps a pod off the node: the kubelet, the API server, or the scheduler, which does not bind it."""
+    """The component that refuses a pod: the kubelet, the API server, or the scheduler, which does not bind it."""
 
     KUBELET = "kubelet"
     API_SERVER = "API server"
@@ -200,9 +197,9 @@ class RefusedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A pod (uid) that is not admitted: the reason name of what refuses it (by), its message, and the rule.
+    """A pod (uid) that is not admitted: the refusing component (by), its reason name and message, and the rule.
 
-    name: "namespace/name" where it is known.
+    name: "namespace/name" if known.
     """
 
     pod: str
@@ -215,7 +212,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ignored:
-    """A field that was given and has no effect in the release: where it was written, and what comes of it there."""
+    """A given field without effect in the release: its place, and the consequence."""
 
     field: str
     origin: str
@@ -235,15 +232,13 @@ class Remark:
 class Plan:
     """The expected state of one node with these pods under one release and configuration.
 
-    variant: whose rules were followed. layout: the cgroup driver, and where the runtimes keep containers. node: the
-    kubepods cgroup; qos: the burstable and besteffort cgroups; reserved: those of kube- and system-reserved, if
-    enforced.
-    revisions: rule family to revision, in the words that reasons use.
-    unavailable: the control files that no cgroup of this plan has, and why; empty in a plan without reasons.
-    ignored: what was given and has no effect: fields that the release does not know, annotations of pods.
-    remarks: what was assumed, what of the input was not read, and what will not work on a node.
-    unmodelled: the uid of a pod whose cgroups the rules cannot tell, and why: its values here may be wrong.
-    not_modelled: the runtimes that are not modelled; what they decide has `Expected.unmodelled`.
+    variant: whose rules apply. layout: the cgroup driver, and the cgroups of containers. node: the kubepods cgroup;
+    qos: the burstable and besteffort cgroups; reserved: those of kube- and system-reserved, if enforced.
+    revisions: rule family to revision, in the words of reasons. unavailable: the control files that no cgroup of this
+    plan has, and why; empty in a plan without reasons. ignored: given fields and annotations without effect, such as
+    fields that the release does not know. remarks: assumptions, unread input, and problems on a real node. unmodelled:
+    the uid of a pod whose cgroups the rules cannot compute, and why: its values here may be wrong. not_modelled: the
+    runtimes that are not modelled; files that they decide have `Expected.unmodelled`.
     user_namespace: whether the kubelet and the runtimes run in a user namespace.
     """
 
@@ -266,11 +261,11 @@ class Plan:
 
     @property
     def driver(self) -> CgroupDriver:
-        """Who makes the cgroups."""
+        """The cgroup driver."""
         return self.layout.driver
 
     def layout_of(self, pod: PlannedPod) -> Layout:
-        """Where this pod's runtimes keep its containers."""
+        """The cgroups of this pod's containers, as its runtimes name them."""
         return self.layout if pod.runtimes is None else pod.runtimes.layout(self.driver)
 
     def cgroups(self) -> Iterator[PlannedCgroup]:
@@ -297,21 +292,21 @@ class Plan:
 Why = Callable[[], Reason]
 
 UNEXPLAINED = Reason(rule="", revision="", source="")
-"""Stands in a plan that was asked for without reasons."""
+"""The reason in a plan without reasons."""
 
 
 def unexplained() -> Reason:
-    """What a ruling says that was made for a plan without reasons."""
+    """The `explain` of a ruling in a plan without reasons."""
     return UNEXPLAINED
 
 
 @dataclass(slots=True)
 class Ruling:
-    """The value that is written (ABSENT: the file is left alone), and the chain of reasons for it.
+    """The written value (ABSENT: the file is not written), and its chain of reasons.
 
-    otherwise: what other versions of the runtime write, where it is not known which one runs. unasked: why nothing
-    could ask for what is wanted, "" if it was asked for. unmodelled: why nothing can be expected, "" if something can.
-    unsettled: why the file may hold what `otherwise` has though all versions are known; "" where it is settled.
+    otherwise: the values that other versions of the runtime write, if its version is unknown. unasked: why the wanted
+    value was not requested, "" if it was. unmodelled: why nothing can be expected, "" if something can. unsettled: why
+    the file may hold a value of `otherwise` though all versions are known; "" if it cannot.
     """
 
     written: KnobValue
@@ -328,9 +323,9 @@ Rulings = Mapping[Knob, Ruling]
 def expected(
     knob: Knob, ruling: Ruling, *, page_size: int, reasons: bool, default: KnobValue | None = None
 ) -> Expected:
-    """The expectation that follows from a ruling: what the kernel shows afterwards in a cgroup that was new.
+    """The expectation from a ruling: the file's text afterwards in a new cgroup.
 
-    default: what an unwritten file shows, where that is the node's and not the kernel's own default.
+    default: the text of an unwritten file, if the node decides it and not the kernel's default.
     """
     written = ruling.written
     if default is None:
@@ -355,10 +350,10 @@ def expected(
 
 
 def unified_entries(rulings: Rulings) -> dict[str, str]:
-    """Rulings as entries of a unified map: control file to text, without those that leave their file alone."""
+    """Rulings as entries of a unified map: control file to text, without unwritten files."""
     return {str(knob): str(ruling.written) for knob, ruling in rulings.items() if ruling.written is not ABSENT}
 
 
 def kernel_revision(version: CgroupVersion) -> str:
-    """The revision of what the kernel alone decides, whatever the release of Kubernetes."""
+    """The revision of rules that the kernel alone decides, for every release of Kubernetes."""
     return f"kernel cgroup {version}"

@@ -1,6 +1,6 @@
-"""Swap limits of containers, KEP-2400: one function per revision, and the choice among them by release.
+"""Swap limits of containers, KEP-2400: one function per revision, chosen by release.
 
-No release writes memory.swap.max for pods, QoS classes or the node: swap is a matter of containers alone.
+No release writes memory.swap.max for pods, QoS classes or the node.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SWAP = "swap"
 
 
 def check_swap(pod: Pod, kubelet: Kubelet) -> None:
-    """ManifestError for a swap limit where the release has none, and for a request of swap, which no release has."""
+    """ManifestError for a swap limit in a release without them, and for a swap request, which no release has."""
     for container in pod.all_containers:
         requests, limits = container.resources.requests, container.resources.limits
         if SWAP in limits and not kubelet.release.has(Novelty.WORKLOAD_SWAP):
@@ -45,7 +45,7 @@ def _error(pod: Pod, origin: str, container: str, what: str) -> ManifestError:
 
 @dataclass(slots=True, kw_only=True)
 class SwapCase:
-    """One container in its pod on its node. memory_limit: the one sent through CRI, in bytes; 0 if none is."""
+    """One container in its pod on its node. memory_limit: the limit sent through CRI, in bytes; 0 for none."""
 
     pod: Pod
     qos: QosClass
@@ -56,7 +56,7 @@ class SwapCase:
 
 @dataclass(slots=True)
 class SwapSetting:
-    """What is sent: a text for unified memory.swap.max ("" for none), memory_swap_limit_in_bytes (0 for none)."""
+    """The CRI fields: the text of unified memory.swap.max ("" for none) and memory_swap_limit_in_bytes (0 for none)."""
 
     swap_max: str
     swap_limit: int
@@ -67,7 +67,7 @@ SwapRule = Callable[[SwapCase], SwapSetting]
 
 
 def swap_reason(case: SwapCase, rule: str, *, inputs: tuple[Input, ...] = (), arithmetic: str = "") -> Reason:
-    """A reason of the swap family; arithmetic that is given is rounded by truncation."""
+    """A reason of the swap family; its arithmetic, if any, is rounded by truncation."""
     kubelet = case.kubelet
     behavior = kubelet.setting("memorySwap.swapBehavior", kubelet.swap_behavior or '""')
     return Reason(
@@ -101,8 +101,8 @@ def no_swap(case: SwapCase, rule: str, *, inputs: tuple[Input, ...] = ()) -> Swa
 def proportional_limit(request: int, memory: int, swap: int) -> int | None:
     """Bytes of swap for a memory request: its share of the machine's memory, applied to the machine's swap.
 
-    int64(float64(request) / float64(memory) * float64(swap)), division first. None where the kubelet reports an error
-    and falls back to no swap: no memory, or a request above it.
+    int64(float64(request) / float64(memory) * float64(swap)), division first. None if the kubelet reports an error and
+    falls back to no swap: no memory, or a request above it.
     """
     if memory <= 0 or request > memory:
         return None
@@ -110,7 +110,7 @@ def proportional_limit(request: int, memory: int, swap: int) -> int | None:
 
 
 def without_share(case: SwapCase) -> str:
-    """Why LimitedSwap gives a container no share of the swap; "" if it gives it one."""
+    """Why LimitedSwap gives a container no swap; "" if it does."""
     requests, limits = case.container.resources.requests, case.container.resources.limits
     request, limit = amount(requests, "memory"), amount(limits, "memory")
     if case.qos is not QosClass.BURSTABLE:
@@ -151,10 +151,10 @@ def limited(case: SwapCase) -> SwapSetting:
 def decide_v1_22(case: SwapCase) -> SwapSetting:
     """Revision v1.22 (alpha, 1.22 to 1.27).
 
-    With the gate NodeSwap on: UnlimitedSwap sends memory_swap_limit_in_bytes -1; LimitedSwap (also what "" means) sends
-    the memory limit itself, so that memory plus swap may not exceed it: nothing on cgroup v2, where swap is counted
-    apart. A container without a memory limit gets nothing: 0 is "not specified". With the gate off nothing is sent.
-    Source: KEP-2400 alpha; kubelet 1.22 `generateLinuxContainerConfig`.
+    With the gate NodeSwap on: UnlimitedSwap sends memory_swap_limit_in_bytes -1; LimitedSwap (and "") sends the memory
+    limit itself, so that memory plus swap may not exceed it: no swap on cgroup v2, which counts swap separately. A
+    container without a memory limit gets nothing: 0 is "not specified". With the gate off nothing is sent. Source:
+    KEP-2400 alpha; kubelet 1.22 `generateLinuxContainerConfig`.
     """
     if not case.kubelet.node_swap:
         return nothing(case, "with the gate NodeSwap off the kubelet sends nothing about swap")
@@ -173,8 +173,8 @@ def decide_v1_28(case: SwapCase) -> SwapSetting:
     """Revision v1.28 (beta, gate off by default, 1.28 and 1.29).
 
     Shipped: only the exact word LimitedSwap limits; every other value, also "", is Unlimited. Documented: "" is
-    LimitedSwap. On cgroup v1 neither exists, and no container swaps. With the gate off, or without a swap controller on
-    the node, see below. Source: KEP-2400; kubelet 1.28 `configureContainerSwapResources`.
+    LimitedSwap. On cgroup v1 neither exists, and no container swaps. Source: KEP-2400; kubelet 1.28
+    `configureContainerSwapResources`.
     """
     kubelet = case.kubelet
     if not kubelet.node.swap_controller:
@@ -197,9 +197,9 @@ _CRITICAL = "containers of a critical pod (static, mirror, or of critical priori
 def decide_v1_30(case: SwapCase) -> SwapSetting:
     """Revisions v1.30 (gate on by default, UnlimitedSwap gone, "" is NoSwap) and v1.31 (critical pods never swap).
 
-    A critical pod is static, or the mirror of a static pod, or has a priority of at least 2000000000. Refactored in
-    1.33 and locked on in 1.34 with the same results. Source: KEP-2400; kubelet 1.30 `configureContainerSwapResources`,
-    1.33 `getSwapBehavior`.
+    A critical pod is static, or the mirror of a static pod, or has a priority of at least 2000000000. 1.33 refactored
+    it and 1.34 locked the gate on, with the same results. Source: KEP-2400; kubelet 1.30
+    `configureContainerSwapResources`, 1.33 `getSwapBehavior`.
     """
     if not case.kubelet.node.swap_controller:
         return nothing(case, "the node has no swap controller, so the kubelet sends nothing")
@@ -210,17 +210,17 @@ def decide_v1_30(case: SwapCase) -> SwapSetting:
 
 
 def swaps(case: SwapCase) -> bool:
-    """Whether the kubelet's GetContainerSwapBehavior says LimitedSwap of a container, and not NoSwap."""
+    """Whether the kubelet's GetContainerSwapBehavior returns LimitedSwap for a container, not NoSwap."""
     return case.kubelet.node.swap_controller and not _without(case) and not without_share(case)
 
 
 def _without(case: SwapCase) -> str:
-    """Why nothing of LimitedSwap applies here, "" if it does."""
+    """Why LimitedSwap does not apply, "" if it does."""
     kubelet = case.kubelet
     if not kubelet.node_swap:
         return "with the gate NodeSwap off no container may swap"
     if kubelet.swap_behavior is not SwapBehavior.LIMITED:
-        return 'NoSwap (also what "" means): no container may swap'
+        return 'NoSwap (also the meaning of ""): no container may swap'
     if not kubelet.v2:
         return "LimitedSwap does not exist on cgroup v1: no container may swap"
     if kubelet.release.has(Novelty.CRITICAL_WITHOUT_SWAP) and case.pod.is_critical:
@@ -229,7 +229,7 @@ def _without(case: SwapCase) -> str:
 
 
 def _priority(pod: Pod) -> tuple[Input, ...]:
-    """The priority that makes a pod critical; nothing for a static pod, which is so without one."""
+    """The priority of a critical pod as an input; none for a static pod, which is always critical."""
     if pod.priority is None:
         return ()
     return (Input("priority", str(pod.priority), pod.origin.get("priority", "given")),)
@@ -241,10 +241,10 @@ _KEP = "WorkloadControlledSwap (KEP-5359, enhancements#5569, not released)"
 def decide_preview(case: SwapCase) -> SwapSetting:
     """The preview of 1.38: a container's own limit (KEP-5359). Not released.
 
-    What is sent for one container: its limits.swap under WorkloadControlledSwap, in every QoS class; 0 without.
+    One container's swap: its limits.swap under WorkloadControlledSwap, in every QoS class; 0 without.
 
-    Source: enhancements#5569 (the text of KEP-5359), kubernetes#142885 (work in progress). Limits of whole pods have no
-    text yet, and are left out.
+    Source: enhancements#5569 (the text of KEP-5359), kubernetes#142885 (work in progress). Pod-level limits are not
+    specified yet and are left out.
     """
     kubelet = case.kubelet
     if kubelet.swap_behavior is not SwapBehavior.WORKLOAD:

@@ -132,7 +132,7 @@ def test_a_container_that_reads_its_text_again_and_again_thrashes(anon: int, fau
     found = [one for one in state(document).stalls if one.cgroup == path]
     assert [one.kind for one in found] == kinds
     if found:
-        assert found[0].evidence == "100 major faults and 500 refaults a second, while anon stands still"
+        assert found[0].evidence == "100 major faults and 500 refaults a second, while anon is constant"
 
 
 @pytest.mark.parametrize(("average", "words"), [("4.99", None), ("7.50", "7.50 %"), ("12.00", "a livelock")])

@@ -99,7 +99,7 @@ def test_the_run_with_factor_0_9_that_did_not_end_thrashed_its_text(analysed):
     assert (found["verdict"], part["verdict"]) == ("thrashes", "thrashes")
     assert (part["from"], part["to"]) == (46.608, 1401.422)
     assert (round(part["majfaultsASecond"], 1), round(part["pagesAPass"], 2)) == (7.8, 0.0)
-    assert part["why"] == "anon stands still to the byte while pgmajfault grows by 7.8 a second"
+    assert part["why"] == "anon is constant to the byte while pgmajfault grows by 7.8 a second"
     assert round(part["secondsAPass"], 4) == 0.0346
     assert found["end"]["likelyMilliseconds"] is None
 
@@ -116,7 +116,7 @@ def test_8_gi_alone_stood_still_which_is_a_reading_without_pgmajfault(analysed):
     found = analysed("8gi-alone", *LARGE, "--levels", "2")
     part = found["segments"][-1]
     assert (found["verdict"], part["verdict"], found["watchedLongEnough"]) == ("thrashes", "thrashes", False)
-    assert part["why"].startswith("a reading: usage stands still while passes go on")
+    assert part["why"].startswith("a reading: usage is constant while passes go on")
     assert round(part["secondsAPass"], 4) == 0.0246
     assert part["modelSecondsAPass"] == pytest.approx(0.012, abs=0.0005)
 
@@ -125,12 +125,12 @@ def test_text_plot_and_the_other_spelling(told, tmp_path, capsys):
     plot = tmp_path / "plot.svg"
     code, out, err = told(CASES / "factor-0.9-no-end.csv", "--plot", plot)
     assert (code, err) == (0, "")
-    assert "\n\nthrashes: usage stood still to the last sample, and the kernel kills nothing for that.\n" in out
+    assert "\n\nthrashes: usage was constant up to the last sample, and the kernel does not kill for that.\n" in out
     svg = plot.read_text()
     assert svg.startswith("<svg ")
     assert svg.count("<polyline") == 1
     assert "memory.high 486.4 MiB" in svg
-    assert "<title>thrashes: anon stands still to the byte" in svg
+    assert "<title>thrashes: anon is constant to the byte" in svg
     assert run(["analyse", str(CASES / "factor-0.9-no-end.csv")]) == 0
     assert capsys.readouterr().out == out
 

@@ -322,7 +322,7 @@ def test_a_process_keeps_the_score_of_its_start(one, release, why):
     if why is None:
         assert (verdict, why_not) == (Verdict.DEVIATES, "")
     else:
-        expected = f"{why}750 by what is allocated now, 938 as it is seen"
+        expected = f"{why}expected 750 by the allocation, observed 938"
         assert (verdict, why_not) == (Verdict.NOT_OBSERVABLE, expected)
     assert score(one, "750", release=release) == (Verdict.CONFORMS, "")
     # No size of a Burstable pod gives these.

@@ -123,28 +123,28 @@ def still(*, anon=None, majfault=10, usage=103 * MIB, count=40, **more):
 def test_anon_that_stands_still_while_pgmajfault_grows_is_text_that_is_thrashed():
     found = of(still(anon=lambda _: 102 * MIB))
     assert courses(found) == [Course.THRASHES]
-    assert found.segments[0].why == "anon stands still to the byte while pgmajfault grows by 10.0 a second"
+    assert found.segments[0].why == "anon is constant to the byte while pgmajfault grows by 10.0 a second"
     assert found.segments[0].kept == 0
     assert (found.end.ending, found.end.likely) == (Ending.THRASHES, None)
-    assert found.end.why == "usage stood still to the last sample, and the kernel kills nothing for that"
+    assert found.end.why == "usage was constant up to the last sample, and the kernel does not kill for that"
 
 
 def test_a_few_pages_of_anon_are_told():
     found = of(still(anon=lambda number: 102 * MIB + PAGE * (number % 3)))
-    assert found.segments[0].why == "anon stands still within 8192 bytes while pgmajfault grows by 10.0 a second"
+    assert found.segments[0].why == "anon is constant within 8192 bytes while pgmajfault grows by 10.0 a second"
 
 
 def test_without_anon_usage_has_to_stand_still_for_longer():
     assert courses(of(still(count=20))) == [Course.SLEEPS]
     found = of(still(count=90))
     assert courses(found) == [Course.THRASHES]
-    assert found.segments[0].why == "usage stands still while pgmajfault grows by 10.0 a second"
+    assert found.segments[0].why == "usage is constant while pgmajfault grows by 10.0 a second"
 
 
 def test_without_pgmajfault_it_is_a_reading():
     [part] = of(still(count=90, majfault=None)).segments
     assert part.course is Course.THRASHES
-    assert part.why.startswith("a reading: usage stands still while passes go on; the series has no pgmajfault")
+    assert part.why.startswith("a reading: usage is constant while passes go on; the series has no pgmajfault")
 
 
 def test_what_stands_still_without_major_faults_is_not_the_text():
@@ -156,7 +156,7 @@ def test_what_stands_still_without_major_faults_is_not_the_text():
 def test_page_cache_that_is_reclaimed_stands_still_where_no_sleep_is_due():
     [part] = of(still(usage=100 * MIB + 64 * PAGE, count=90)).segments
     assert part.course is Course.RECLAIMS
-    assert part.why == "usage stands still above memory.high where no sleep is due: page cache is reclaimed"
+    assert part.why == "usage is constant above memory.high where no sleep is due: page cache is reclaimed"
 
 
 def test_one_page_in_each_pass_is_growth_however_little():

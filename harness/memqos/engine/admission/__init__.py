@@ -1,1 +1,1 @@
-"""What the API server makes of a new pod: its admission plugins, and what they refuse."""
+"""Admission of new pods in the API server: what its plugins change and refuse."""

@@ -1,4 +1,4 @@
-"""What the API server answers instead of storing a pod."""
+"""The API server's error for a pod that it does not store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Denial", "StatusReason", "aggregate_error", "forbidden", "invalid"]
 
 
 class StatusReason(StrEnum):
-    """Why a request fails, spelled as in `Status.reason`: Forbidden (code 403) or Invalid (422)."""
+    """The reason of a failed request, spelled as in `Status.reason`: Forbidden (code 403) or Invalid (422)."""
 
     FORBIDDEN = "Forbidden"
     INVALID = "Invalid"
@@ -21,7 +21,7 @@ class StatusReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Denial:
-    """A refused pod. message: the API server's own; plugin: what refuses; rule: one sentence; inputs: what it read."""
+    """A refused pod. message: the API server's; plugin: what refuses it; rule: one sentence; inputs: what decides."""
 
     reason_name: StatusReason
     message: str
@@ -30,7 +30,7 @@ class Denial:
     inputs: tuple[Input, ...] = ()
 
     def refusal(self, pod: Pod) -> Refusal:
-        """The same as a plan lists it."""
+        """The refusal that a plan lists."""
         return Refusal(
             pod=pod.uid,
             name=f"{pod.namespace}/{pod.name}",
@@ -42,13 +42,13 @@ class Denial:
 
 
 def forbidden(pod: Pod, error: str, *, plugin: str, rule: str, inputs: tuple[Input, ...] = ()) -> Denial:
-    """What an admission plugin answers (`admission.NewForbidden`)."""
+    """The error of an admission plugin (`admission.NewForbidden`)."""
     message = f'pods "{pod.name}" is forbidden: {error}'
     return Denial(reason_name=StatusReason.FORBIDDEN, message=message, plugin=plugin, rule=rule, inputs=inputs)
 
 
 def invalid(pod: Pod, errors: Sequence[str], *, rule: str, inputs: tuple[Input, ...] = ()) -> Denial:
-    """What validation answers (`errors.NewInvalid`); errors: "field: Invalid value: …", at least one."""
+    """The error of validation (`errors.NewInvalid`); errors: "field: Invalid value: …", at least one."""
     return Denial(
         reason_name=StatusReason.INVALID,
         message=f'Pod "{pod.name}" is invalid: {aggregate_error(errors)}',

@@ -1,12 +1,12 @@
-"""Admission of new pods: as the API server stores them, those that it refuses, and what cannot be known of either.
+"""Admission of new pods: the pods as the API server stores them, the refused ones, and values that are undetermined.
 
-The order is that of the API server: plugins that change a pod (LimitRanger, Priority, RuntimeClass, webhooks), then
-validation, then plugins that only refuse (LimitRanger again, ResourceQuota last). NamespaceLifecycle is the first of
-all. Plugins that concern neither resources nor priority (ServiceAccount, DefaultTolerationSeconds, PodSecurity …)
-change no value and are left out. Source: pkg/kubeapiserver/options `AllOrderedPlugins`; apiserver `Store.Create`.
+The order is the API server's: NamespaceLifecycle, plugins that change a pod (LimitRanger, Priority, RuntimeClass,
+webhooks), validation, then plugins that only refuse (LimitRanger again, ResourceQuota last). Plugins that concern
+neither resources nor priority (ServiceAccount, DefaultTolerationSeconds, PodSecurity …) change no value and are left
+out. Source: pkg/kubeapiserver/options `AllOrderedPlugins`; apiserver `Store.Create`.
 
-Validation finds what defaults make wrong: a LimitRange's default or a recommendation may put a request above a limit.
-Source: pkg/apis/core/validation `validateResourceRequirements`, `validatePodResourceConsistency`.
+Validation catches invalid defaults: a LimitRange's default or a recommendation may put a request above a limit. Source:
+pkg/apis/core/validation `validateResourceRequirements`, `validatePodResourceConsistency`.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from memqos.model.pod import Container, Pod, Resources, Submission
 __all__ = ["Admission", "admitted"]
 
 _Fault = tuple[str, tuple[Input, ...]]
-"""The API server's message, and the values that are at odds."""
+"""The API server's message, and the conflicting values."""
 
 
 def check_resources(pod: Pod, kubelet: Kubelet) -> Denial | None:
-    """Why the pod's resources are invalid; None if they are not."""
+    """The first error in the pod's resources; None if they are valid."""
     found = [
         *_of_containers("initContainers", pod.init_containers),
         *_of_containers("containers", pod.containers),
@@ -100,9 +100,10 @@ def _of_pod(pod: Pod, own: Resources) -> Iterator[_Fault]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """The pods that are stored, in the order given; those that are refused; and what is left open.
+    """The stored pods in the order given, the refused ones, and notes.
 
-    undetermined: pods (uids) some of whose values are left to chance, and why: they have one of the possible values.
+    undetermined: per pod (uid), why the API server may choose other values for it; the pod has one of the possible
+    values.
     """
 
     pods: tuple[Pod, ...]
@@ -112,9 +113,9 @@ class Admission:
 
 
 def admitted(pods: Iterable[Pod], kubelet: Kubelet) -> Admission:
-    """Admit new pods in the order given; pods that are stored already, and static ones, stay as they are.
+    """Admit new pods in the order given; pods that are already stored and static pods stay unchanged.
 
-    kubelet: its release is taken for the API server's, and its gates for those of the same name there.
+    kubelet: the API server is assumed to have its release and its feature gates.
     """
     given = tuple(pods)
     if all(_is_stored(pod) for pod in given):
@@ -149,13 +150,13 @@ def admitted(pods: Iterable[Pod], kubelet: Kubelet) -> Admission:
 
 
 def _is_stored(pod: Pod) -> bool:
-    """Whether admission has nothing to do with a pod: it is stored, static, or nothing concerns it."""
+    """Whether admission leaves a pod unchanged: it is stored, static, or no object applies to it."""
     submission = pod.submission
     return submission is None or pod.static or (submission.beside is NO_OBJECTS and _is_plain(pod, submission))
 
 
 def _is_plain(pod: Pod, submission: Submission) -> bool:
-    """Whether every API server without objects stores the pod as it is, at priority 0."""
+    """Whether an API server without any objects stores the pod unchanged, at priority 0."""
     return not (
         pod.priority_class_name
         or pod.priority
@@ -167,7 +168,7 @@ def _is_plain(pod: Pod, submission: Submission) -> bool:
 
 
 class _Server:
-    """The API server of one cluster: the objects it has, and what its quotas have counted."""
+    """The API server of one cluster: its objects, and the usage that its quotas have counted."""
 
     def __init__(self, beside: ClusterObjects, kubelet: Kubelet, there: Iterable[Pod]) -> None:
         self._beside = beside
@@ -180,7 +181,7 @@ class _Server:
             self._quotas.count(pod)
 
     def admit(self, pod: Pod, submission: Submission) -> Pod | Denial:
-        """The pod as it is stored, or why it is not."""
+        """The pod as it is stored, or the denial."""
         refused = self._terminating(pod)
         if refused is not None:
             return refused
@@ -216,12 +217,12 @@ class _Server:
         return None
 
     def contested(self, pod: Pod) -> list[Remark]:
-        """Defaults of an admitted pod that are left to chance."""
+        """Defaults of an admitted pod that depend on the order of LimitRanges."""
         about = f"LimitRanges of namespace {pod.namespace}"
         return [Remark(about, "", what) for what in contested_defaults(pod, self._ranges.get(pod.namespace, ()))]
 
     def remarks(self, pod: Pod, submission: Submission) -> Iterator[Remark]:
-        """What is not known of an admitted pod."""
+        """Notes about unknown values of an admitted pod."""
         for quota, what in self._quotas.unknown(pod, submission):
             yield Remark(f"ResourceQuota {quota.namespace}/{quota.name}", quota.origin, what)
         if pod.ephemeral_containers:

@@ -1,23 +1,23 @@
 """The API server's admission plugins Priority, RuntimeClass, LimitRanger and ResourceQuota.
 
-The plugin Priority: a new pod's priority, from its PriorityClass or from the one for pods that name none.
+Priority: sets a new pod's priority from its PriorityClass, or from the global default class.
 
 Source: plugin/pkg/admission/priority `admitPod`; pkg/apis/scheduling `SystemPriorityClasses`. The same in 1.22 to 1.37.
 
-The plugin RuntimeClass: a new pod's overhead, which is that of its class and nothing else.
+RuntimeClass: sets a new pod's overhead to that of its class, and rejects any other overhead.
 
 Source: plugin/pkg/admission/runtimeclass `setOverhead`, `validateOverhead`. The same in 1.22 to 1.37, with the gate
-PodOverhead, which is on by default from 1.18 and gone from 1.26. Of a class's scheduling only the operating system is
-read: the rest changes no value.
+PodOverhead, which is on by default from 1.18 and gone from 1.26. Of a class's scheduling only the operating system
+matters: the rest changes no value.
 
-The plugin LimitRanger: what a LimitRange of the namespace adds to containers, and which pods it refuses.
+LimitRanger: applies the defaults of the namespace's LimitRanges, and refuses pods that violate one.
 
-Containers and init containers (sidecars among them) get what they do not name; ephemeral containers and pod-level
-resources get nothing. Source: plugin/pkg/admission/limitranger `PodMutateLimitFunc`, `PodValidateLimitFunc`. Up to 1.27
-a resource counts for type Pod only if every container names it; from 1.28 on sidecars add up; from 1.32 on pod-level
-cpu and memory replace the sums, with the gate PodLevelResources.
+Containers and init containers (sidecars included) get defaults for resources that they do not name; ephemeral
+containers and pod-level resources get none. Source: plugin/pkg/admission/limitranger `PodMutateLimitFunc`,
+`PodValidateLimitFunc`. Up to 1.27 a resource counts for type Pod only if every container names it; from 1.28 on
+sidecars add up; from 1.32 on pod-level cpu and memory replace the sums, with the gate PodLevelResources.
 
-The plugin ResourceQuota: pods that must name what a quota of their namespace counts, and pods that are too many.
+ResourceQuota: refuses pods that do not name a counted resource, and pods that exceed the quota.
 
 Source: apiserver resourcequota `CheckRequest`; pkg/quota/v1/evaluator/core `podEvaluator`. With the gate
 PodLevelResources (1.32 and later) a pod with resources of its own need not name them in its containers.
@@ -60,21 +60,21 @@ __all__ = [
 
 
 HIGHEST_USER_DEFINABLE = 1_000_000_000
-"""The largest value of a PriorityClass that is not the system's."""
+"""The largest value of a user's PriorityClass."""
 
 _BUILT_IN = "built into the API server"
 SYSTEM_CLASSES = {
     name: PriorityClass(name=name, value=value, origin=_BUILT_IN)
     for name, value in (("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000))
 }
-"""The classes that every API server makes when it starts."""
+"""The classes that every API server creates when it starts."""
 
 _NO_CLASS = PriorityClass(name="", value=0, origin="no PriorityClass is the global default")
 _PRIORITY = "plugin Priority"
 
 
 def admit_priority(pod: Pod, submission: Submission) -> Pod | Denial:
-    """The pod with the name and value of its class; a denial for an unknown class, or a field that disagrees."""
+    """The pod with the name and value of its class; a denial for an unknown class or a conflicting field."""
     found = _class_of(pod, submission.beside)
     if found is None:
         return forbidden(
@@ -105,7 +105,7 @@ def admit_priority(pod: Pod, submission: Submission) -> Pod | Denial:
 
 
 def _class_of(pod: Pod, beside: ClusterObjects) -> PriorityClass | None:
-    """The class that a pod names, None if there is none of that name; else the global default of the lowest value."""
+    """The class that a pod names (None if it does not exist); for a pod without one, the lowest global default."""
     name = pod.priority_class_name
     if name:
         given = {one.name: one for one in beside.priority_classes}
@@ -128,7 +128,7 @@ _RUNTIME_CLASS = "plugin RuntimeClass"
 
 
 def admit_runtime_class(pod: Pod, submission: Submission) -> Pod | Denial:
-    """The pod with its class's overhead; a denial for an unknown class, or an overhead that is not the class's."""
+    """The pod with its class's overhead; a denial for an unknown class or a different overhead."""
     name = pod.runtime_class_name
     found = next((one for one in submission.beside.runtime_classes if one.name == name), None)
     if name and found is None:
@@ -177,9 +177,9 @@ _Constraint = Callable[[str, str, Quantity, Quantity | None, Quantity | None], s
 
 
 def with_limit_range_defaults(pod: Pod, ranges: Sequence[LimitRange]) -> Pod:
-    """The pod whose containers have the default limits and requests of these LimitRanges of its namespace.
+    """The pod with the default limits and requests of its namespace's LimitRanges.
 
-    What a container names stays, also a zero. Of several LimitRanges the first that has a default counts.
+    A value that a container names stays, even zero. With several LimitRanges the first default counts.
     """
     for one in ranges:
         for item in one.limits:
@@ -208,9 +208,9 @@ def _filled(container: Container, item: LimitRangeItem, place: str) -> Container
 
 
 def contested_defaults(pod: Pod, ranges: Sequence[LimitRange]) -> Iterator[str]:
-    """Defaults that several LimitRanges give differently: which one a container gets is left to chance.
+    """Containers whose LimitRanges have different defaults for the same field: any of them may apply.
 
-    The API server lists LimitRanges out of a map, and each fills in only what is still missing.
+    The API server iterates over LimitRanges in map order, and each fills in only missing values.
     """
     seen: dict[tuple[str, str], tuple[Quantity, str]] = {}
     for one in ranges:
@@ -228,25 +228,25 @@ def contested_defaults(pod: Pod, ranges: Sequence[LimitRange]) -> Iterator[str]:
 
 
 def _lacking(pod: Pod, field: str, name: str) -> bool:
-    """Whether a container of the pod does not name a resource."""
+    """Whether some container of the pod does not name a resource."""
     return any(name not in getattr(one.resources, field) for one in pod.init_containers + pod.containers)
 
 
 def check_limits(pod: Pod, ranges: Sequence[LimitRange], kubelet: Kubelet) -> Denial | None:
-    """What the first LimitRange that the pod does not keep to says of it; None if it keeps to all of them."""
+    """The denial by the first LimitRange that the pod violates; None if it violates none."""
     for one in ranges:
         found = [broken for item in one.limits for broken in _broken(pod, item, kubelet)]
         if found:
             error = aggregate_error([broken.error for broken in found])
             inputs = tuple(dict.fromkeys(broken.input for broken in found))
-            rule = f"a new pod must keep to LimitRange {one.namespace}/{one.name}"
+            rule = f"a new pod must satisfy LimitRange {one.namespace}/{one.name}"
             return forbidden(pod, error, plugin=_LIMIT_RANGER, rule=rule, inputs=inputs)
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class _Broken:
-    """A constraint that does not hold: the plugin's message, and the constraint."""
+    """A violated constraint: the plugin's message, and the constraint."""
 
     error: str
     input: Input
@@ -272,7 +272,7 @@ def _broken(pod: Pod, item: LimitRangeItem, kubelet: Kubelet) -> Iterator[_Broke
 
 
 def _of_pod(pod: Pod, kubelet: Kubelet) -> Resources:
-    """What counts for type Pod: sums over containers, and pod-level values; no overhead."""
+    """The amounts that type Pod constrains: sums over containers and pod-level values, without overhead."""
     requests, limits = aggregate(pod), aggregate(pod, limits=True)
     if not kubelet.release.has(Novelty.LIMIT_RANGE_SUMS):
         requests, limits = _named_by_all(pod, "requests", requests), _named_by_all(pod, "limits", limits)
@@ -287,7 +287,7 @@ def _pod_level(amounts: ResourceList) -> dict[str, Quantity]:
 
 
 def _named_by_all(pod: Pod, field: str, total: Mapping[str, Quantity]) -> dict[str, Quantity]:
-    """The sums of resources that every container names, and what an init container alone names."""
+    """The sums of resources that every container names, and resources that only an init container names."""
     own = [getattr(one.resources, field) for one in pod.containers]
     init = [getattr(one.resources, field) for one in pod.init_containers]
     found = {name: value for name, value in total.items() if all(name in one for one in own)}
@@ -299,7 +299,7 @@ def _named_by_all(pod: Pod, field: str, total: Mapping[str, Quantity]) -> dict[s
 
 
 def _values(*amounts: Quantity | None) -> list[int]:
-    """Amounts to compare: in thousandths, or in whole units where one of them has too many thousandths for 64 bits."""
+    """Comparable amounts: in thousandths, or in whole units if one of them in thousandths exceeds 64 bits."""
     given = [Quantity(0) if one is None else one for one in amounts]
     fine = all(one.value <= _MAX_MILLI_VALUE for one in given)
     return [one.milli_value if fine else one.value for one in given]
@@ -336,7 +336,7 @@ def _above_ratio(kind: str, name: str, enforced: Quantity, request: Quantity | N
         return f"{head}, but no request is specified or request is 0"
     if not limited:
         return f"{head}, but no limit is specified or limit is 0"
-    # The plugin divides in float64, which decides where a ratio is no round number.
+    # The plugin divides in float64, so rounding can decide about a fractional ratio.
     ratio = limited / asked
     most = Fraction(enforced.milli_value) if enforced.value <= _MAX_MILLI_VALUE else Fraction(enforced.value)
     observed = ratio * 1000 if enforced.value <= _MAX_MILLI_VALUE else ratio
@@ -353,7 +353,7 @@ _AFFINITY = "CrossNamespacePodAffinity"
 
 
 class QuotaUse:
-    """What the quotas of a cluster count, pod after pod in the order of their creation."""
+    """The usage that a cluster's quotas count, pod by pod in the order of creation."""
 
     def __init__(self, quotas: Sequence[ResourceQuota], kubelet: Kubelet) -> None:
         self._quotas: dict[str, list[ResourceQuota]] = {}
@@ -363,14 +363,14 @@ class QuotaUse:
             self._quotas.setdefault(one.namespace, []).append(one)
 
     def count(self, pod: Pod) -> None:
-        """Count a pod that is stored already, in quotas whose use is not known otherwise."""
+        """Count a stored pod in the quotas that have no status.used."""
         usage = self._usage(pod)
         for quota in self._of(pod, Submission()):
             if quota.used is None:
                 self._add(quota, usage)
 
     def admit(self, pod: Pod, submission: Submission) -> Denial | None:
-        """Why a quota refuses a new pod; else count it."""
+        """The denial by a quota; without one the pod is counted."""
         matching = list(self._of(pod, submission))
         for quota in matching:
             missing = self._missing(pod, quota)
@@ -389,7 +389,7 @@ class QuotaUse:
         return None
 
     def unknown(self, pod: Pod, submission: Submission) -> Iterator[tuple[ResourceQuota, str]]:
-        """What cannot be judged of the quotas of a new pod's namespace."""
+        """Notes about the quotas of a new pod's namespace that cannot be evaluated fully."""
         for quota in self._quotas.get(pod.namespace, ()):
             if any(one.name == _AFFINITY for one in quota.scopes):
                 yield quota, f"its scope {_AFFINITY} is not evaluated: memqos assumes that it counts none of the pods"
@@ -411,7 +411,7 @@ class QuotaUse:
         return scope.name == "PriorityClass" and _selects(scope, pod.priority_class_name)
 
     def _missing(self, pod: Pod, quota: ResourceQuota) -> str:
-        """What containers must name and do not, as the plugin lists it; "" for nothing."""
+        """The resources that containers must name and do not, as the plugin lists them; "" for none."""
         if self._kubelet.pod_level and pod_level_set(pod):
             return ""
         found: dict[str, set[str]] = {}
@@ -425,7 +425,7 @@ class QuotaUse:
         return "; ".join(f"{name} for: {','.join(sorted(containers))}" for name, containers in sorted(found.items()))
 
     def _usage(self, pod: Pod) -> dict[str, Quantity]:
-        """What a pod counts for, by the names that quotas have for it."""
+        """A pod's usage by the resource names of quotas."""
         found = {"pods": _ONE, "count/pods": _ONE}
         for part, amounts in (
             ("requests", pod_requests(pod, pod_level=self._kubelet.pod_level)),

@@ -1,6 +1,6 @@
-"""The admission webhook of a VerticalPodAutoscaler: the requests that it recommends, limits in proportion.
+"""The admission webhook of a VerticalPodAutoscaler: recommended requests, and limits in proportion.
 
-It sets app containers alone, init containers and sidecars keep what they have. Source: kubernetes/autoscaler
+It changes app containers only; init containers and sidecars keep their resources. Source: kubernetes/autoscaler
 vertical-pod-autoscaler, `recommendationProvider`, `cappingRecommendationProcessor`, `GetProportionalLimit`.
 """
 
@@ -30,7 +30,7 @@ _BOOST = "; its startupBoost raises cpu while a container starts, which is not m
 
 
 def targets(autoscaler: VerticalPodAutoscaler, pod: Pod) -> bool:
-    """Whether an autoscaler names the controller whose template the pod is made from."""
+    """Whether an autoscaler targets the controller from whose template the pod is made."""
     of = pod.controller
     return of is not None and (autoscaler.namespace, autoscaler.kind, autoscaler.target) == (
         pod.namespace,
@@ -40,13 +40,13 @@ def targets(autoscaler: VerticalPodAutoscaler, pod: Pod) -> bool:
 
 
 def autoscaler_of(pod: Pod, beside: ClusterObjects) -> VerticalPodAutoscaler | None:
-    """The autoscaler that controls a new pod: of those that target its controller the one that was created first."""
+    """The autoscaler that controls a new pod: the oldest one that targets the pod's controller."""
     found = [one for one in beside.autoscalers if targets(one, pod) and one.update_mode is not UpdateMode.OFF]
     return min(found, key=lambda one: (one.created, one.name), default=None)
 
 
 def what_it_may_change(autoscaler: VerticalPodAutoscaler) -> str:
-    """What the user must know of an autoscaler whose recommendation is not applied."""
+    """A note about an autoscaler whose recommendation is not applied."""
     target = f"{autoscaler.kind} {autoscaler.target}"
     boost = _BOOST if autoscaler.boosts else ""
     if autoscaler.update_mode is UpdateMode.OFF:
@@ -76,7 +76,7 @@ def _bounds(policy: ContainerPolicy) -> str:
 
 
 def with_recommendation(pod: Pod, autoscaler: VerticalPodAutoscaler, ranges: Sequence[LimitRange]) -> Pod:
-    """The pod as the webhook makes it; ranges: the LimitRanges of its namespace, which bound a recommendation."""
+    """The pod as the webhook changes it; ranges: the LimitRanges of its namespace, which bound a recommendation."""
     given = {one.container: one for one in reversed(autoscaler.recommendations or ())}
     wanted = {one.name: dict(given[one.name].target) for one in pod.containers if one.name in given}
     of_pod, of_container = _bounding(ranges, LimitType.POD), _bounding(ranges, LimitType.CONTAINER)
@@ -124,7 +124,7 @@ def _patched(
 
 
 def _proportional_limit(name: str, own: Resources, request: Quantity | None, usual: Quantity | None) -> Quantity | None:
-    """The limit that is to the request as the container's limit was to its request; None for none."""
+    """The limit scaled like the request, so that their ratio stays; None without a limit."""
     limit, asked = own.limits.get(name), own.requests.get(name)
     if limit is None or not limit.value:
         limit = usual
@@ -136,7 +136,7 @@ def _proportional_limit(name: str, own: Resources, request: Quantity | None, usu
 
 
 def _scaled(name: str, amount: Quantity, base: Quantity, result: Quantity, *, up: bool = False) -> Quantity:
-    """The amount times result over base: thousandths of cpu or whole bytes, cut off or rounded up, at most 2^63-1."""
+    """Amount * result / base: thousandths of cpu or whole bytes, truncated or rounded up, at most 2^63-1."""
     if name == "cpu":
         units, unit = (amount.milli_value, base.milli_value, result.milli_value), 10**6
     else:
@@ -167,13 +167,13 @@ def _capped(
 
 
 def _within(amount: Quantity, least: Quantity, most: Quantity) -> Quantity:
-    """An amount between two bounds of which a zero is none; the upper one wins."""
+    """An amount clamped to two bounds; a zero bound does not apply, and the upper one wins."""
     amount = least if not least.is_zero and amount < least else amount
     return most if not most.is_zero and most < amount else amount
 
 
 def _boundary(name: str, own: Resources, bound: ResourceList, item: LimitRangeItem) -> Quantity:
-    """The request at which the limit, in proportion, meets a bound of the LimitRange; zero for no bound."""
+    """The request at which the proportional limit reaches a bound of the LimitRange; zero for no bound."""
     if name not in _SCALED or name not in bound:
         return ZERO
     limit, asked = own.limits.get(name), own.requests.get(name)
@@ -204,7 +204,7 @@ def _picked(lists: Iterator[ResourceList], pick: Callable[[Quantity, Quantity], 
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """What the containers of a pod request together as recommended, and their limits in proportion."""
+    """The sums over a pod's containers: recommended requests, and limits in proportion."""
 
     requests: Quantity
     limits: Quantity
@@ -220,7 +220,7 @@ def _sums(pod: Pod, wanted: Mapping[str, ResourceList], name: str, bounds: Limit
 
 
 def _fit_pod(pod: Pod, wanted: dict[str, dict[str, Quantity]], name: str, bounds: LimitRangeItem) -> None:
-    """Scale what is recommended for one resource so that the pod as a whole keeps to a LimitRange of type Pod."""
+    """Scale the recommendations for one resource so that the whole pod satisfies a LimitRange of type Pod."""
     least, most = bounds.min.get(name, ZERO), bounds.max.get(name, ZERO)
     sums = _sums(pod, wanted, name, bounds)
     if least <= sums.limits and least <= sums.requests and (most.is_zero or sums.limits <= most):

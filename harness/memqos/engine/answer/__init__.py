@@ -1,1 +1,1 @@
-"""What a plan answers: verdicts and findings on a reading, differences, and the texts that tell them."""
+"""Answers from a plan: verdicts and findings on a reading, differences, and their texts and JSON."""

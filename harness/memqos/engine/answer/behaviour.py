@@ -1,4 +1,4 @@
-"""Why something is expected to happen: the rule for each file that behaviour shows in, and the knobs behind it."""
+"""Expected behaviour: the rule for each file that shows it, and the knobs that decide it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["behaviour_reason", "behaviour_setter"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rule:
-    """One sentence that holds whether the thing happens or not; knobs: whose values decide it.
+    """One rule, true whether the behaviour occurs or not; knobs: the files whose values decide it.
 
-    set_by: what makes it happen, or reports it.
+    set_by: the program that causes or reports it.
     """
 
     rule: str
@@ -47,7 +47,7 @@ _RULES: Mapping[str, _Rule] = {
     ),
     "memory.stat pgmajfault": _Rule(
         rule="before a task sleeps above memory.high the kernel reclaims all it can, the program's own text "
-        "included, which then has to be read in again",
+        "included, which is then read in again",
         revision=_V2,
         source="mm/memcontrol.c, mem_cgroup_handle_over_high (retry_reclaim)",
         knobs=(Knob.MEMORY_HIGH,),
@@ -309,10 +309,10 @@ _RULES: Mapping[str, _Rule] = {
 
 
 def behaviour_reason(file: str, key: str, planned: Mapping[Knob, Expected]) -> Reason:
-    """Why something is expected of a container whose plan is this one, with the reasons for its knobs behind it.
+    """The reason to expect a behaviour of a container with this plan, based on the reasons of its knobs.
 
-    file: a file that behaviour shows in, or the name of something that the runtime or the workload says; key: of an
-    events file, or of memory.pressure, "" elsewhere. KeyError for what has no rule.
+    file: the file that shows the behaviour, or the name of a value that the runtime or the workload reports; key: of an
+    events file or of memory.pressure, "" elsewhere. KeyError without a rule.
     """
     rule = _RULES[f"{file} {key}".rstrip()]
     because = tuple(planned[knob].reason for knob in rule.knobs if knob in planned)
@@ -320,5 +320,5 @@ def behaviour_reason(file: str, key: str, planned: Mapping[Knob, Expected]) -> R
 
 
 def behaviour_setter(file: str, key: str) -> Setter:
-    """Who makes a behaviour happen, or says that it did; file, key: as above."""
+    """The program that causes or reports a behaviour; file, key: as above."""
     return _RULES[f"{file} {key}".rstrip()].set_by

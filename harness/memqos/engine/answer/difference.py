@@ -1,4 +1,4 @@
-"""What differs between two plans for the same pods: knob by knob, message by message, pod by pod."""
+"""Differences between two plans for the same pods, by knob, message and pod."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ _Key = tuple[Level, str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One thing that is not the same.
+    """One difference.
 
-    subject: whose it is. what: a control file, "qos class", "admission", "creation", "oom_score_adj", or a field of a
-    message ("cri cpu_shares").
-    before, after: as text; an unwritten file reads "not written (max)". The reasons are None where nothing
-    is planned.
+    subject: the pod, container or cgroup. what: a control file, "qos class", "admission", "creation", "oom_score_adj",
+    or a field of a message ("cri cpu_shares").
+    before, after: as text; an unwritten file reads "not written (max)". A reason is None where nothing is planned.
     """
 
     subject: Subject
@@ -39,7 +38,7 @@ class Difference:
 
 
 def differences(before: Plan, after: Plan) -> tuple[Difference, ...]:
-    """Every change, in the order of the second plan; what only the first one has comes last.
+    """Every change in the order of the second plan, then subjects of the first plan alone.
 
     A pod keeps its identity (uid) when its QoS class changes, and with it the place of its cgroup.
     """
@@ -47,7 +46,7 @@ def differences(before: Plan, after: Plan) -> tuple[Difference, ...]:
 
 
 def differences_text(changes: tuple[Difference, ...], before: str, after: str) -> str:
-    """Changes for people, by subject; `before` and `after` name the two sides."""
+    """Changes as text, by subject; `before` and `after` name the two sides."""
     if not changes:
         return f"{before} -> {after}: nothing changes"
     lines = [f"{before} -> {after}: {len(changes)} changes"]
@@ -65,7 +64,7 @@ def differences_text(changes: tuple[Difference, ...], before: str, after: str) -
 
 
 def differences_document(changes: tuple[Difference, ...], before: str, after: str) -> dict[str, Any]:
-    """Changes as JSON: memqos_format (1), before, after, changes (each with what it was, is, and why)."""
+    """Changes as JSON: memqos_format (1), before, after, changes (each with both values and their reasons)."""
     return {
         "memqos_format": 1,
         "before": before,
@@ -88,7 +87,7 @@ def _by_key(plan: Plan) -> dict[_Key, tuple[Subject, PlannedCgroup]]:
     pods = {pod.uid: pod for pod in plan.pods}
     found = {}
     for cgroup in plan.cgroups():
-        # The levels above pods have their places for ever; a pod's place follows its QoS class.
+        # The paths of the levels above pods are fixed; a pod's path follows its QoS class.
         place = "" if cgroup.pod else str(cgroup.path)
         found[cgroup.level, place, cgroup.pod, cgroup.container] = (subject_of(cgroup, pods.get(cgroup.pod)), cgroup)
     return found
@@ -166,7 +165,7 @@ def _pod(name: Subject, old: PlannedPod, new: PlannedPod) -> Iterator[Difference
 
 
 def _messages(name: Subject, kind: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Difference]:
-    """Fields that differ; those inside of `unified` one by one. oom_score_adj has a line of its own already."""
+    """The fields that differ, those of `unified` one by one; oom_score_adj has its own line already."""
     flat = [
         {key: value for key, value in side.items() if key not in {"unified", "oom_score_adj"}}
         | {f"unified {key}": value for key, value in side.get("unified", {}).items()}

@@ -1,33 +1,32 @@
-"""Plans, reasons and findings as JSON: the one form that they have in every answer, and in results.
+"""Plans, reasons and findings as JSON: the same form in every answer and in results.
 
-The text is what `json.dumps(value, indent=1)` makes of the same values; what many cgroups share is written once.
+The text equals that of `json.dumps(value, indent=1)`; values that many cgroups share are encoded once.
 
-A plan is what `memqos expect --json` prints and what is kept as plan.json.
+`memqos expect --json` prints a plan, and evidence keeps it as plan.json.
 
 Top level: memqos_format (1), release, variant, driver, cgroup_version, revisions (rule family to revision), pods,
 cgroups, unavailable (control file to the reason why no cgroup has it), ignored (field, origin, what: fields that the
 release does not know, annotations without effect), refusals (of the kubelet, the API server or the scheduler: by);
-not_modelled (runtimes), where there are any.
+not_modelled (runtimes), if any.
 
-A cgroup: level (node, reserved, qos, pod, container), path (of a container: its pod's, since only the runtime knows
-the leaf), qos, pod (uid), container, knobs. A knob: written (null for an unwritten file), value (what the file
-then shows), reason, and undecided where versions of the runtime differ and its own is not known: their values, of which
-value is the first; unsettled: why the value is not known while a pod is resized, undecided has then those that are
-possible. not_modelled, where nothing can be expected: the reason; value is null then. Values are the texts of the file:
-"max", bytes, "quota period".
+A cgroup: level (node, reserved, qos, pod, container), path (for a container its pod's, since only the runtime knows the
+leaf), qos, pod (uid), container, knobs. A knob: written (null for an unwritten file), value (the file's text after
+that), reason. undecided: the values of all runtime versions, `value` first, if they differ and the version is unknown.
+unsettled: why the value is unknown while a pod is resized; undecided then has the possible ones. not_modelled: why
+nothing can be expected; value is then null. Values are the texts of the file: "max", bytes, "quota period".
 
 A pod: name, namespace, uid, qos, cgroup (path), containers in start order, sandbox (resources and overhead, as sent
 with RunPodSandbox). A container: name, cri (the non-zero fields of LinuxContainerResources), oom_score_adj; refusal,
 the runtime's error where it refuses the request; oom_score_adj_unsure, why its processes may have another score; and
 translation, where that was asked for (`engine.translate.explain`).
 
-A reason: rule, revision, source, inputs (name, value, origin), arithmetic, rounding, because (reasons it rests on);
-fields that are empty are left out.
+A reason: rule, revision, source, inputs (name, value, origin), arithmetic, rounding, because (the reasons behind it);
+empty fields are left out.
 
-A finding: verdict, subject, cgroup, knob, set_by, expected, observed, why_not, reason (null where no rule computes what
-is expected), evidence, lost (null where it was not traced): by, told, and hops, each with hop, asked, held and why_not;
-measured (true, or left out), where what is expected was read off the machine at that moment.
-memqos.schema.json says the same to programs.
+A finding: verdict, subject, cgroup, knob, set_by, expected, observed, why_not, reason (null if no rule computes the
+expected value), evidence, lost (null if it was not traced): by, told, and hops, each with hop, asked, held and why_not;
+measured (true, or left out): whether the expected value was measured on the machine. memqos.schema.json is the
+machine-readable form.
 """
 
 from __future__ import annotations
@@ -78,21 +77,21 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Slotted:
-    """A document of which all that is shared is in `template`; names: what goes into its slots."""
+    """A document with its shared part in `template`; names: the texts for its slots."""
 
     template: Template
     names: tuple[str, ...] = ()
 
 
 class JsonText:
-    """Makes text of documents whose values may be `Slotted`, and keeps what it made of the last templates."""
+    """Encodes documents whose values may be `Slotted`, and caches the text of the last templates."""
 
     def __init__(self) -> None:
         self._cut = lru_cache(maxsize=_KEPT)(_parts)
         self._whole = lru_cache(maxsize=_KEPT)(_plain)
 
     def text(self, value: object, depth: int = 0) -> str:
-        """The text of a value that stands `depth` levels deep."""
+        """The text of a value at nesting level `depth`."""
         return _text(value, "\n" + depth * " ", quoted, self._filled)
 
     def _filled(self, value: Slotted, line: str) -> str:
@@ -107,13 +106,13 @@ class JsonText:
 
 
 def _parts(template: Template, line: str) -> tuple[list[str], list[int]]:
-    """The text of a template cut at its slots, every second part a slot's, and the slots' numbers."""
+    """The text of a template split at its slots, every second part a slot's, and the slots' numbers."""
     parts = slots_in(_text(template.document, line, _quoted_around_slots, _nothing_slotted))
     return parts, [int(number) for number in parts[1::2]]
 
 
 def _plain(template: Template, line: str) -> str:
-    """The text of a template without slots; what looks like one is the user's."""
+    """The text of a template without slots: text that looks like a slot is the user's."""
     return _text(template.document, line, quoted, _nothing_slotted)
 
 
@@ -133,7 +132,7 @@ def _nothing_slotted(value: Slotted, line: str) -> str:
 def _text(value: object, line: str, quote: Callable[[str], str], fill: Callable[[Slotted, str], str]) -> str:
     """line: a line feed, and the indentation of the value's own line.
 
-    Most values are texts: for these it does not call itself, which is twice as quick.
+    Most values are texts: encoding them without recursion halves the time.
     """
     if isinstance(value, str):
         return quote(value)
@@ -151,19 +150,19 @@ def _text(value: object, line: str, quote: Callable[[str], str], fill: Callable[
 
 
 FORMAT = 1
-"""Raised when a field changes its meaning; new fields do not raise it."""
+"""Incremented when a field changes its meaning; new fields do not change it."""
 
 
 def plan_document(plan: Plan, *, translated_for: Kubelet | None = None) -> Document:
-    """The whole plan; translated_for: the kubelet that was asked, if its requests are shown translated."""
+    """The whole plan; translated_for: the kubelet whose requests are shown translated, None for no translation."""
     parts = plan_parts(plan, translated_for=translated_for)
     return {name: list(part) if isinstance(part, Iterator) else part for name, part in parts.items()}
 
 
 def plan_parts(plan: Plan, *, translated_for: Kubelet | None = None, slotted: bool = False) -> Document:
-    """The plan with iterators in the place of its long lists, pods and cgroups: of many pods they need no room.
+    """The plan with iterators instead of its long lists, pods and cgroups, to save memory with many pods.
 
-    slotted: whether documents that pods share stand in there as `Slotted`, which `JsonText` writes.
+    slotted: whether documents that pods share are `Slotted`, which `JsonText` writes.
     """
     parts = _Slotting() if slotted else _Whole()
     stated: Document = {
@@ -202,20 +201,20 @@ class _Whole:
     """Documents as they are."""
 
     def resources(self, resources: ContainerResources) -> object:
-        """What is sent to a runtime."""
+        """The request to a runtime."""
         return cri_document(resources)
 
     def knobs(self, knobs: Mapping[Knob, Expected]) -> object:
-        """The files of a cgroup, with what is expected of each."""
+        """A cgroup's files with their expected values."""
         return _knobs(knobs)
 
     def score(self, explain: Callable[[], Reason]) -> object:
-        """Why a container gets its oom_score_adj."""
+        """The reason for a container's oom_score_adj."""
         return reason_document(explain())
 
 
 class _Slotting:
-    """Documents that pods share as `Slotted`: of each value that is shared one template, as long as it is kept."""
+    """Shared documents as `Slotted`: one cached template per shared value."""
 
     def __init__(self) -> None:
         self._resources: dict[int, tuple[ContainerResources, Slotted]] = {}
@@ -223,25 +222,25 @@ class _Slotting:
         self._scores = lru_cache(maxsize=_KEPT)(_score_template)
 
     def resources(self, resources: ContainerResources) -> object:
-        """What is sent to a runtime."""
+        """The request to a runtime."""
         if len(self._resources) >= _KEPT:
             self._resources.clear()
-        # The value is kept with its template: as long as it is there, no other has its id.
+        # The entry keeps the value alive, so that no other object can get its id.
         found = self._resources.get(id(resources))
         if found is None:
             found = self._resources[id(resources)] = resources, Slotted(Template(cri_document(resources)))
         return found[1]
 
     def knobs(self, knobs: Mapping[Knob, Expected]) -> object:
-        """The files of a cgroup, with what is expected of each."""
+        """A cgroup's files with their expected values."""
         if isinstance(knobs, Explained):
-            # What serves one cgroup alone is written once: no template is kept of it.
+            # Without names the explanation serves one cgroup only, so a template would not pay.
             explanation = knobs.explain()
             return Slotted(self._knobs(explanation), knobs.names) if knobs.names else _knobs(explanation.knobs)
         return _knobs(knobs)
 
     def score(self, explain: Callable[[], Reason]) -> object:
-        """Why a container gets its oom_score_adj."""
+        """The reason for a container's oom_score_adj."""
         if isinstance(explain, ExplainedScore) and explain.names:
             return Slotted(self._scores(explain.explain()), explain.names)
         return reason_document(explain())
@@ -291,7 +290,7 @@ def _container(
 
 
 def cgroup_document(cgroup: PlannedCgroup) -> Document:
-    """One cgroup of a plan, with what is expected of each of its control files."""
+    """One cgroup of a plan, with the expected value of each control file."""
     return _cgroup(cgroup, _Whole())
 
 
@@ -311,7 +310,7 @@ def _knobs(knobs: Mapping[Knob, Expected]) -> Document:
 
 
 def expected_document(expected: Expected) -> Document:
-    """What is expected of one control file; written is null for an unwritten file."""
+    """The expected value of one control file; written is null for an unwritten file."""
     found: Document = {
         "written": None if expected.written is ABSENT else str(expected.written),
         "value": None if expected.unmodelled else str(expected.value),
@@ -329,7 +328,7 @@ def expected_document(expected: Expected) -> Document:
 
 
 def reason_document(reason: Reason) -> Document:
-    """A reason chain; fields that are empty are left out."""
+    """A reason chain without its empty fields."""
     found: Document = {
         "rule": reason.rule,
         "revision": reason.revision,
@@ -347,18 +346,18 @@ def _chain(reasons: Iterable[Reason]) -> list[Document]:
 
 
 def subject_document(about: Subject) -> Document:
-    """A subject, without its empty fields; `subject_from` is its inverse."""
+    """A subject without its empty fields; `subject_from` is the inverse."""
     fields = ((name, getattr(about, name)) for name in ("level", "name", "pod", "container", "part", "when"))
     return {name: str(value) for name, value in fields if value}
 
 
 def subject_from(document: Mapping[str, Any]) -> Subject:
-    """The subject that `subject_document` made this of. Raises ValueError or TypeError for what is none."""
+    """The subject of a `subject_document`. ValueError or TypeError for any other document."""
     return Subject(**{**document, "level": Level(document["level"])})
 
 
 def finding_document(finding: Finding) -> Document:
-    """A finding; `finding_from` is its inverse."""
+    """A finding; `finding_from` is the inverse."""
     found: Document = {
         "verdict": finding.verdict.value,
         "subject": str(finding.subject),
@@ -389,7 +388,7 @@ def _lost_from(document: Mapping[str, Any]) -> Loss:
 
 
 def finding_from(document: Mapping[str, Any]) -> Finding:
-    """The finding that `finding_document` made this of."""
+    """The finding of a `finding_document`."""
     fields = dict(document)
     reason, lost = fields.pop("reason"), fields.pop("lost", None)
     verdict, set_by = Verdict(fields.pop("verdict")), Setter(fields.pop("set_by"))
@@ -405,7 +404,7 @@ def finding_from(document: Mapping[str, Any]) -> Finding:
 
 
 def reason_from(document: Mapping[str, Any]) -> Reason:
-    """The reason that `reason_document` made this of."""
+    """The reason of a `reason_document`."""
     fields = {"rule": "", "revision": "", "source": "", **document}
     inputs = tuple(Input(**one) for one in fields.pop("inputs", ()))
     because = tuple(reason_from(one) for one in fields.pop("because", ()))

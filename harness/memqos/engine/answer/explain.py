@@ -36,13 +36,13 @@ _KI, _MI = 1 << 10, 1 << 20
 
 
 def shown_amount(value: KnobValue) -> str:
-    """A value as people read it: bytes with their size behind them."""
+    """A value with its size in KiB or MiB behind it, if it is an amount of bytes."""
     shown = size(value)
     return f"{value} ({shown})" if shown else str(value)
 
 
 def size(value: KnobValue) -> str:
-    """Bytes as people compare them: "190 MiB", or to a tenth; "" where there is nothing to say."""
+    """Bytes in MiB (to a tenth) or KiB: "190 MiB"; "" if that adds nothing."""
     if value == Bytes(UNBOUNDED):
         return "2^62, no limit"
     if isinstance(value, Bytes) and value.count >= _MI:
@@ -53,12 +53,12 @@ def size(value: KnobValue) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text that may be out of a file, as a part of one line."""
+    """A text, perhaps read from a file, without its line breaks."""
     return text.replace("\n", "\\n")
 
 
 def reason_lines(reason: Reason, *, indent: str = "") -> list[str]:
-    """A reason chain as lines: the rule, its revision and source, inputs with places, arithmetic, rounding."""
+    """A reason chain as lines: the rule, its revision and source, inputs with their origins, arithmetic, rounding."""
     lines = [f"{indent}{reason.rule}"] if reason.rule else []
     if reason.revision or reason.source:
         lines.append(f"{indent}  source   {'; '.join(part for part in (reason.revision, reason.source) if part)}")
@@ -74,7 +74,7 @@ def reason_lines(reason: Reason, *, indent: str = "") -> list[str]:
 
 
 def failure(finding: Finding, *, mount: str = MOUNT) -> str:
-    """A finding as the user reads it: what was expected, what was seen, why, and how to look for oneself."""
+    """A finding as text: expected and observed value, the reason, and a command to check it."""
     head = {
         Verdict.CONFORMS: f"{finding.knob} of {finding.subject} is {finding.observed}, as expected",
         Verdict.DEVIATES: f"{finding.knob} of {finding.subject} is {finding.observed}, expected {finding.expected}",
@@ -91,7 +91,7 @@ def failure(finding: Finding, *, mount: str = MOUNT) -> str:
     if finding.reason is not None and finding.verdict is not Verdict.CONFORMS:
         lines += reason_lines(finding.reason, indent="  ")
     lines += [f"  seen     {name}: {text}" for name, text in finding.evidence.items()]
-    # What a runtime or a process says (exit code, oom_score_adj) is in no file of the cgroup's; their names have dots.
+    # Only control files have a dot in their name: an exit code or oom_score_adj is not in the cgroup.
     if finding.verdict is not Verdict.CONFORMS and finding.cgroup.startswith("/") and "." in finding.knob:
         hierarchy = f"/{Knob(finding.knob).controller}" if finding.knob in _ON_V1_ALONE else ""
         lines.append(f"  look     cat {mount}{hierarchy}{finding.cgroup.rstrip('/')}/{finding.knob}")
@@ -99,9 +99,9 @@ def failure(finding: Finding, *, mount: str = MOUNT) -> str:
 
 
 def plan_tree(plan: Plan, *, mount: str = MOUNT, above: bool = True) -> str:
-    """The plan as a tree: every cgroup with the files that are written, and those that keep the kernel's default.
+    """The plan as a tree: every cgroup with its written files, and those that keep the kernel's default.
 
-    above: whether the cgroups above pods are shown.
+    above: whether to show the cgroups above pods.
     """
     lines = [
         f"Kubernetes {titled(plan.release)}, cgroup driver {plan.driver}, below {_below(plan, mount)}",
@@ -128,19 +128,19 @@ def plan_tree(plan: Plan, *, mount: str = MOUNT, above: bool = True) -> str:
 def _below(plan: Plan, mount: str) -> str:
     if plan.cgroup_version is CgroupVersion.V2:
         return mount
-    return f"{mount}/<controller> (cgroup v1: a file is in the hierarchy that its name begins with)"
+    return f"{mount}/<controller> (cgroup v1: the first word of a file's name is its hierarchy)"
 
 
 class _FileLines:
-    """The lines about the files of cgroups, made once for cgroups that are planned together."""
+    """The lines about cgroups' files, cached for cgroups that share a plan."""
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[Mapping[Knob, Expected], list[str]]] = {}
 
     def of(self, knobs: Mapping[Knob, Expected], indent: str) -> list[str]:
-        """The lines of these files; those of one mapping are asked for with one indentation."""
+        """The lines of these files; callers use the same indentation for the same mapping."""
         knobs = unexplained_files(knobs)
-        # The mapping is kept with its lines: no other gets its id.
+        # The entry keeps the mapping alive, so that no other object can get its id.
         found = self._made.get(id(knobs))
         if found is None:
             found = self._made[id(knobs)] = knobs, list(_file_lines(knobs, indent))
@@ -170,9 +170,9 @@ def _file_lines(knobs: Mapping[Knob, Expected], indent: str) -> Iterator[str]:
 
 
 def written_text(expected: Expected) -> str:
-    """What is written, and what then shows where that is something else; both values where versions differ.
+    """The written value, and the file's text if it differs; all values if runtime versions differ.
 
-    Behind what is not settled is the reason for that.
+    An unsettled value is followed by the reason.
     """
     if expected.undecided:
         text = " or ".join(map(shown_amount, expected.undecided))
@@ -184,9 +184,9 @@ def written_text(expected: Expected) -> str:
 
 
 def knob_reasons(plan: Plan, knob: Knob, *, translated_for: Kubelet | None = None) -> str:
-    """The reason chains of one knob in every cgroup that plans it; why no cgroup plans it, where that is so.
+    """The reason chains of one knob in every cgroup that plans it, or the reason why no cgroup does.
 
-    translated_for: the kubelet that was asked, if it is also shown how containers' requests say it, on their way.
+    translated_for: the kubelet whose container requests are shown at each hop too, None for none.
     """
     parts: list[str] = []
     containers = {(pod.uid, one.name): one for pod in plan.pods for one in pod.containers}
@@ -218,7 +218,7 @@ def _runtimes(pod: PlannedPod | None, kubelet: Kubelet) -> Runtimes:
 
 
 def translations_text(plan: Plan, languages: Iterable[Language], kubelet: Kubelet) -> str:
-    """Every container's request in these languages, with what each cannot say; kubelet: the one that was asked."""
+    """Every container's request in these languages, with the fields that each cannot express."""
     chosen = tuple(dict.fromkeys(languages))
     parts: list[str] = []
     for pod in plan.pods:
@@ -230,7 +230,7 @@ def translations_text(plan: Plan, languages: Iterable[Language], kubelet: Kubele
 
 
 def with_pods(plan: Plan) -> Iterable[tuple[PlannedCgroup, PlannedPod | None]]:
-    """Every planned cgroup, parents before children, with the pod that it belongs to."""
+    """Every planned cgroup with its pod, parents before children."""
     for cgroup in (*plan.reserved, plan.node, *plan.qos):
         yield cgroup, None
     for pod in plan.pods:

@@ -1,12 +1,12 @@
-"""Findings: what was expected, what was observed, which program set it, and where on its way a value was lost.
+"""Findings: expected and observed values, the program that set a value, and the hop that lost it.
 
-Setter: a runtime writes containers' files; a kubelet, or memqos in its place, writes those above. What memqos wrote
-itself and reads back says nothing about a runtime.
+Setter: a runtime writes containers' files; a kubelet, or memqos in its place, writes those above. A value that memqos
+wrote itself and reads back is no finding about a runtime.
 
 Hops: a request becomes a stored specification, a bundle's config.json, the OCI runtime's own state, the properties of
-a systemd unit, and the text of a control file. Each hop is another program's work.
+a systemd unit, and the text of a control file. Each hop is the work of a different program.
 
-Subjects: the thing that a finding is about, as a value; how a reader calls it is made from that value.
+Subjects: what a finding is about, as a value; its name for readers is derived from it.
 """
 
 from __future__ import annotations
@@ -39,13 +39,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What a finding, or an answer about a plan, is about. Equal subjects are the same thing of one node.
+    """The node, pod, container or cgroup of a finding or answer. Equal subjects are the same thing of one node.
 
-    level: its place in the tree; a thing of the machine that is no cgroup has the node's. name: that of a cgroup above
-    the pods ("kubepods.slice") or of a thing of the machine ("the swap devices"). pod: namespace and name
-    ("default/web"), "" for none, and for a container that was requested without one. container: its name.
-    part: "scope" for the scope around a container, "" for the whole. when: the moment ("after the resize"), "" where
-    there is one only.
+    level: its level in the tree; a part of the machine other than a cgroup has the node's. name: of a cgroup above the
+    pods ("kubepods.slice") or a part of the machine ("the swap devices"). pod: namespace and name ("default/web"), ""
+    for none or for a container without a pod. container: its name. part: "scope" for the scope around a container, ""
+    for the whole. when: the moment ("after the resize"), "" if there is only one.
     """
 
     level: Level
@@ -57,7 +56,7 @@ class Subject:
 
     @classmethod
     def of_machine(cls, name: str) -> Subject:
-        """A thing of the machine that is no cgroup: "the swap devices"."""
+        """A part of the machine other than a cgroup: "the swap devices"."""
         return cls(level=Level.NODE, name=name)
 
     @classmethod
@@ -67,19 +66,19 @@ class Subject:
 
     @classmethod
     def of_container(cls, name: str, pod: str = "") -> Subject:
-        """A container; pod: namespace and name of its pod, "" where it was asked for without one."""
+        """A container; pod: namespace and name of its pod, "" for a container without one."""
         return cls(level=Level.CONTAINER, container=name, pod=pod)
 
     def scope(self) -> Subject:
-        """The cgroup around a container that crun with a subgroup and runsc make: its systemd scope."""
+        """The systemd scope around a container, as crun with a subgroup and runsc make it."""
         return replace(self, part="scope")
 
     def at(self, when: str) -> Subject:
-        """The same at another moment."""
+        """The same subject at another moment."""
         return replace(self, when=when)
 
     def __str__(self) -> str:
-        """What a reader calls it: "kubepods.slice", "container app of pod default/web", "scope of container app"."""
+        """Its name for readers: "kubepods.slice", "container app of pod default/web", "scope of container app"."""
         named = {Level.POD: f"pod {self.pod}", Level.CONTAINER: f"container {self.container}"}.get(
             self.level, self.name
         )
@@ -90,7 +89,7 @@ class Subject:
 
 
 def subject_of(cgroup: PlannedCgroup, pod: PlannedPod | None = None) -> Subject:
-    """The subject that a planned cgroup is; pod: the one that it belongs to, of a cgroup of a pod or a container."""
+    """The subject of a planned cgroup; pod: its pod, for a cgroup of a pod or a container."""
     if pod is None or cgroup.level in {Level.NODE, Level.QOS, Level.RESERVED}:
         return Subject(level=cgroup.level, name=cgroup.path.name or "root")
     if cgroup.level is Level.POD:
@@ -99,7 +98,7 @@ def subject_of(cgroup: PlannedCgroup, pod: PlannedPod | None = None) -> Subject:
 
 
 class Setter(StrEnum):
-    """What set an observed value; for a deviation, what should have set another one.
+    """The program that set an observed value; for a deviation, the one that should have set the expected value.
 
     MEMQOS: memqos wrote the value that the file holds. OTHER: a file above containers no longer holds what memqos wrote
     there, and the writer is unknown.
@@ -124,14 +123,14 @@ _WRITTEN_BY_SYSTEMD = frozenset(
 )  # fmt: skip
 """Files that systemd writes in the cgroup of each unit, with its own default where no property is set.
 
-Source: systemd, src/core/cgroup.c, cgroup_context_apply. Those of hugetlb and cpuset it leaves alone.
+Source: systemd, src/core/cgroup.c, cgroup_context_apply. It does not write those of hugetlb and cpuset.
 """
 
 
 def setter_of(
     expected: Expected, level: Level, path: CgroupPath, *, enacted_by: Setter, deviates: bool = False
 ) -> Setter:
-    """What set the value of a file of the cgroup at this path.
+    """The setter of a file in the cgroup at this path.
 
     A runtime also sets the files that systemd writes as properties of the scope that the runtime requests; the same
     holds for the enactor of the plan. A value without a request is systemd's in a unit's cgroup, else the kernel's.
@@ -147,7 +146,7 @@ def setter_of(
 
 
 class Hop(StrEnum):
-    """The places at which a value can be looked for, in the order in which it passes them."""
+    """The places where a value can be read on its way, in order."""
 
     SPEC = "the daemon's stored spec"
     CONFIG = "config.json"
@@ -160,7 +159,7 @@ class Hop(StrEnum):
 class HopHeld:
     """One hop before the file.
 
-    asked: the expected text for the knob, in the hop's own format; several where runtime versions differ, "" for none.
+    asked: the expected text for the knob in the hop's own format; several if runtime versions differ, "" for none.
     held: the observed text. why_not: why it was not observable, "" if it was. is_gone: whether the hop existed and was
     removed, so that it may have held the expected text.
     """
@@ -173,7 +172,7 @@ class HopHeld:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it holds another text than expected."""
+        """Whether it holds an unexpected text."""
         return not self.why_not and self.held not in self.asked
 
 
@@ -181,8 +180,8 @@ class HopHeld:
 class Loss:
     """The first hop that does not hold the requested value.
 
-    by: the program that lost it, "" if no hop was observable. told: one line with the values of this hop and the one
-    before it. documents: the hops' own files and answers, kept as evidence with the findings.
+    by: the program that lost it, "" if no hop was observable. told: one line with the values of this hop and the
+    previous one. documents: the hops' own files and answers, kept as evidence with the findings.
     """
 
     by: str
@@ -204,7 +203,7 @@ _AFTER_THE_RUNTIME = "the OCI runtime, or a writer after it"
 _WHILE_IT_RAN = "a writer while the container ran"
 
 HELD = "held before"
-"""The name, among a finding's evidence, of what a file held while the container ran and before it deviated."""
+"""The evidence name for the value that a file held while the container ran, before it deviated."""
 
 
 def first_lost(hops: Sequence[HopHeld], *, knob: str, observed: str, own_bundle: bool = False) -> Loss:
@@ -212,7 +211,7 @@ def first_lost(hops: Sequence[HopHeld], *, knob: str, observed: str, own_bundle:
 
     own_bundle: whether memqos wrote config.json, so no daemon can have lost anything before it.
 
-    If the request named no value, the hop that has one "set" it first instead of losing it.
+    If the request named no value, the first hop with a value "set" it.
     """
     seen = [hop for hop in hops if not hop.why_not]
     if not seen:
@@ -234,7 +233,7 @@ def changed_later(hops: Sequence[HopHeld], *, knob: str, held: str, observed: st
 
 
 def unseen_loss(reason: str, hops: Sequence[HopHeld] = ()) -> Loss:
-    """Where the value was lost is not observable, for this reason."""
+    """No hop is observable, for this reason."""
     return Loss(by="", told=f"first lost: not observable: {reason}", hops=tuple(hops))
 
 
@@ -257,7 +256,7 @@ def _has(hop: HopHeld) -> str:
 class Verdict(StrEnum):
     """The outcome of comparing an expectation with an observation; not observable never passes.
 
-    Known is a deviation on the list of known deviations. A comparison alone never yields it.
+    KNOWN: a deviation on the list of known deviations; a comparison alone never yields it.
     """
 
     CONFORMS = "conforms"
@@ -268,16 +267,16 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One expectation and what was seen.
+    """One expectation and its observation.
 
-    subject: what a reader calls the thing ("container app of pod default/web", "kubepods"); cgroup: its path;
+    subject: its name for readers ("container app of pod default/web", "kubepods"); cgroup: its path;
     knob: the control file, or a behaviour's name ("throttling", "OOM kill").
     set_by: what set the observed value, or should have set it.
     expected, observed: as text. reason: the chain behind `expected`, None for a behaviour that no rule computes.
-    why_not: for NOT_OBSERVABLE, what kept the observation from being made.
-    evidence: further facts worth keeping (event counters, exit code), name to text.
+    why_not: for NOT_OBSERVABLE, the reason.
+    evidence: further facts (event counters, exit code), name to text.
     lost: for a deviating file of a container, the first hop that lost the value; None if no hop was read.
-    measured: whether the expected value was measured on the machine, and so differs from run to run.
+    measured: whether the expected value was measured on the machine and so varies between runs.
     """
 
     verdict: Verdict
@@ -303,7 +302,7 @@ class Finding:
 
 
 def worst(findings: Iterable[Finding]) -> Verdict:
-    """The deciding verdict: one deviation is enough, known or not; without an observation nothing is proved."""
+    """The verdict over several: one deviation decides, known or not, then one that is not observable."""
     verdicts = {finding.verdict for finding in findings}
     for verdict in (Verdict.DEVIATES, Verdict.KNOWN):
         if verdict in verdicts:

@@ -1,17 +1,17 @@
-"""What a node keeps from an earlier configuration or release of its kubelet, its pods still running.
+"""Values that running pods keep from an earlier configuration or release of the kubelet.
 
-A pod that has run through a change keeps what nothing writes again (here, and in `engine.resize`): such a value
-conforms, and says where it comes from.
+A pod that runs through a change keeps every value that is not written again (here, and in `engine.resize`): such a
+value conforms, and the finding names the change.
 
-The kubelet writes the levels above pods when it starts and every minute; a pod's cgroup when it makes it, and a
-container's when the container is made. Where the new rules write nothing, the old value stays: nothing is reset,
-except what 1.37 resets by writing zeros, and memory.high of containers that are made again or resized under it.
+The kubelet writes the levels above pods when it starts and every minute, a pod's cgroup when it creates it, and a
+container's when the container is created. Where the new rules write nothing, the old value stays. Exceptions: 1.37
+resets values by writing zeros, and resets memory.high of containers that are recreated or resized.
 
 With the systemd driver the same values are properties of the units, and systemd writes all of a unit's properties of
-one controller again whenever one of them is set, or at a daemon-reload. That brings back what the kubelet set last,
-which is what stays here anyway, so that a plan is the same for both drivers. What it undoes are values that others
-wrote past systemd, which no plan holds; and those that kubelets up to 1.31 write for a resize (`engine.resize`).
-Sources: KEP-2570, disabling and rollback; kubelet podContainerManagerImpl.EnsureExists, qosContainerManagerImpl,
+one controller again whenever one of them is set, or at a daemon-reload. That restores what the kubelet set last, the
+value that stays here anyway, so the plan is the same for both drivers. It undoes values written past systemd by other
+programs, which are in no plan, and by kubelets up to 1.31 for a resize (`engine.resize`). Sources: KEP-2570, disabling
+and rollback; kubelet podContainerManagerImpl.EnsureExists, qosContainerManagerImpl,
 containerManagerImpl.enforceNodeAllocatableCgroups.
 """
 
@@ -28,19 +28,19 @@ from memqos.model.knob import ABSENT, Knob
 __all__ = ["LEFT", "Past", "inherited", "succession"]
 
 LEFT = "left by"
-"""The name under which a finding's evidence says what left its value."""
+"""The evidence name for the change that left a finding's value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """What a node's cgroups hold if its pods ran through a change. name: what the change was."""
+    """The plan of a node whose pods ran through a change. name: the change."""
 
     name: str
     plan: Plan
 
 
 def inherited(findings: Iterable[Finding], pasts: Sequence[Past]) -> Iterator[Finding]:
-    """The findings; those whose value one of these pasts has left there conform."""
+    """The findings; a value that one of these pasts left conforms."""
     known = [(past, dict(_values(past.plan)), dict(_containers(past.plan))) for past in pasts]
     for finding in findings:
         if finding.verdict is Verdict.CONFORMS or not finding.observed:
@@ -72,7 +72,7 @@ def _containers(plan: Plan) -> Iterator[tuple[Subject, PlannedContainer]]:
 
 
 def _file(finding: Finding, expected: Expected | None) -> Finding | None:
-    """The finding as conforming, if the file holds this."""
+    """The finding as conforming, if the file holds this value."""
     if expected is None or finding.verdict is not Verdict.DEVIATES:
         return None
     if Knob(finding.knob).parse(finding.observed) != expected.value:
@@ -102,11 +102,11 @@ _KEPT = {
 
 
 def succession(before: Plan, after: Plan, *, remade: Collection[tuple[str, str]] = ()) -> Plan:
-    """The plan of `after` as it is for pods that were started under `before` and have run on.
+    """The plan of `after` for pods that were started under `before` and still run.
 
-    remade: (pod uid, container name) of the containers that were made again since; their cgroups are as `after` says.
-    A pod that `before` does not have, or whose cgroup has another place now, is as `after` says; a pod that only
-    `before` has is gone. Where a value stays, `written` is ABSENT, `value` is what was there, and the reason says so.
+    remade: (pod uid, container name) of the containers recreated since; their cgroups are planned as in `after`. So is
+    a pod that is not in `before` or whose cgroup path changed; a pod that only `before` has is gone. Where a value
+    stays, `written` is ABSENT, `value` is the old value, and the reason names the change.
     """
     old = {pod.uid: pod for pod in before.pods}
     above = {(cgroup.level, cgroup.path): cgroup for cgroup in (before.node, *before.qos, *before.reserved)}
@@ -125,7 +125,7 @@ def succession(before: Plan, after: Plan, *, remade: Collection[tuple[str, str]]
 
 
 def _with_unnamed(before: Plan, after: Plan) -> Plan:
-    """The plan with what pods' cgroups had that the new configuration does not name: pids.max of podPidsLimit."""
+    """The plan with pod values that the new configuration no longer writes: pids.max of podPidsLimit."""
     was = {pod.cgroup.path: pod.cgroup for pod in before.pods}
 
     def named(pod: PlannedPod) -> PlannedPod:
@@ -138,14 +138,14 @@ def _with_unnamed(before: Plan, after: Plan) -> Plan:
 
 
 def _nothing(cgroup: PlannedCgroup) -> dict[Knob, Expected]:
-    """The knobs of a cgroup that are no longer written."""
+    """The knobs of a cgroup that the new kubelet does not write."""
     return {
         knob: replace(expected, written=ABSENT, value=knob.kernel_default) for knob, expected in cgroup.knobs.items()
     }
 
 
 def _over(old: PlannedCgroup | None, new: PlannedCgroup) -> PlannedCgroup:
-    """A cgroup in which the new values are written over the old ones."""
+    """A cgroup whose old values are overwritten."""
     if old is None:
         return new
     kept = {knob: _kept(old, old.knobs[knob], one) for knob, one in new.knobs.items() if _stays(old.knobs, one)}
@@ -157,7 +157,7 @@ def _stays(old: Mapping[Knob, Expected], new: Expected) -> bool:
 
 
 def _untouched(old: PlannedCgroup, new: PlannedCgroup) -> PlannedCgroup:
-    """A cgroup that is not written again at all."""
+    """A cgroup that is not written again."""
     kept = {
         knob: _kept(old, old.knobs[knob], one)
         for knob, one in new.knobs.items()

@@ -1,7 +1,7 @@
-"""Settings of a cgroup that nothing planned and no request named: each shows its default.
+"""Settings of a cgroup without a plan or a request: each must show its default.
 
-A runtime that writes one changes what its containers may use as much as one that writes memory.high: memory.zswap.max,
-pids.max or cgroup.freeze, or cgroup.pressure, without which the kernel reports no pressure.
+A runtime that writes memory.zswap.max, pids.max or cgroup.freeze unasked limits its containers as much as one that
+writes memory.high; cgroup.pressure turns pressure accounting off.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from memqos.model.reading import FileText
 __all__ = ["UNNAMED", "Unnamed", "shown_of_asked", "unnamed_findings"]
 
 UNNAMED = "unnamed settings"
-"""The knob of the finding that stands for all that hold what they must."""
+"""The knob of the finding for all files that hold the expected value."""
 
 _KERNEL = "kernel, Documentation/admin-guide/cgroup-v2.rst"
 _SCOPE = ".scope"
@@ -27,13 +27,12 @@ _SCOPE = ".scope"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unnamed:
-    """What is known of the settings of one cgroup.
+    """The facts that decide the expected settings of one cgroup.
 
-    judged: the files that a plan is about, or of which nothing certain is expected. begun: how the names of such files
-    begin. asked: what requests gave for files that no plan is about, by name, as the kernel shows it; None where that
-    is not certain. tasks_max: systemd's DefaultTasksMax, "" if it is not known. baseline: the files of a container that
-    was asked for nothing; none where there is no such container. unmodelled: why nothing is expected of a setting that
-    no request gave, "" where its default is.
+    judged: files to skip, since a plan covers them or nothing certain is expected. begun: name prefixes of such files.
+    asked: requested values of unplanned files, by name, as the kernel shows them; None if uncertain. tasks_max:
+    systemd's DefaultTasksMax, "" if unknown. baseline: the files of a container without requests; empty without such a
+    container. unmodelled: why an unrequested setting is not judged, "" if its default is expected.
     """
 
     judged: Collection[str] = ()
@@ -45,7 +44,7 @@ class Unnamed:
 
 
 def shown_of_asked(name: str, text: str, page_size: int) -> str | None:
-    """What a file shows that a request gave this text for; None if that is not certain.
+    """The text that a file shows after this text was requested; None if uncertain.
 
     Amounts of memory are rounded down to pages of this size in bytes. Source: kernel page_counter_memparse.
     """
@@ -58,7 +57,7 @@ def shown_of_asked(name: str, text: str, page_size: int) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """What a file must show, and the rule. why_not: why that is not certain, "" if it is."""
+    """The text that a file must show, and the rule. why_not: why it is uncertain, "" if it is certain."""
 
     text: str
     rule: str
@@ -75,11 +74,11 @@ def unnamed_findings(
     deviates: Setter = Setter.RUNTIME,
     holds: Setter = Setter.RUNTIME,
 ) -> list[Finding]:
-    """One finding for each of these files that does not hold what it must, and one for all others together.
+    """One finding for each file with an unexpected value, and one for all others together.
 
-    files: the settings that were read of the cgroup at this path; one that is missing or not readable is not judged.
-    An unknown file is compared with the baseline; without one, the finding for all others lists it as not judged.
-    deviates, holds: the setter of what deviates, and of what holds.
+    files: the settings read from the cgroup at this path; a missing or unreadable one is not judged. An unknown file is
+    compared with the baseline; without one, the finding for all others lists it as not judged. deviates, holds: the
+    setter of a deviating and of a conforming file.
     """
     held: list[str] = []
     uncompared: list[str] = []
@@ -141,7 +140,7 @@ def _all_of_them(
 
 
 def _expected(path: CgroupPath, name: str, text: str, unnamed: Unnamed) -> _Expected | None:
-    """What a file must show; None where nothing certain can be expected of it."""
+    """The text that a file must show; None if nothing certain is expected."""
     if name in unnamed.asked:
         asked, source = unnamed.asked[name], "OCI runtime specification, linux.resources.unified"
         return None if asked is None else _Expected(asked, f"a request names {name}", source)
@@ -158,7 +157,7 @@ def _expected(path: CgroupPath, name: str, text: str, unnamed: Unnamed) -> _Expe
 
 
 def _of_tasks(tasks_max: str) -> _Expected:
-    """pids.max of a scope without TasksMax, which some runtimes set to no limit."""
+    """pids.max of a scope for which the request names no limit; some runtimes set TasksMax to infinity."""
     return _Expected(
         "max" if tasks_max == "infinity" else tasks_max,
         "no request names pids.max: systemd's DefaultTasksMax applies, or no limit",

@@ -1,6 +1,6 @@
-"""The verdict: a plan held against a reading, knob by knob, and whether containers' processes are in their cgroups.
+"""The verdict: compares a plan with a reading, knob by knob, and checks the place of containers' processes.
 
-What could not be observed says why and never conforms. Everything is judged, nothing is dropped.
+Every planned value gets a finding; one that is not observable has a reason and never conforms.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _REASON = Reason(
 def outside_finding(
     path: CgroupPath, *, subject: Subject, knob: str = PROCESSES, state: str = "", where: str = ""
 ) -> Finding:
-    """A started container has no cgroup below its pod's, where the kubelet looks, or no process in it.
+    """A started container has no cgroup below its pod's, where the kubelet expects it, or no process in it.
 
-    knob: what of it is missing, "cgroup" itself or "cgroup.procs". state: what the runtime says of the container, "" if
-    it was not asked. where: the cgroup in which its processes run, "" if that is not known.
+    knob: the missing part, "cgroup" or "cgroup.procs". state: the container's state as the runtime reports it, "" if
+    not asked. where: the cgroup in which its processes run, "" if unknown.
     """
     return Finding(
         verdict=Verdict.DEVIATES,
@@ -65,7 +65,7 @@ def outside_finding(
 
 
 def processes_finding(path: CgroupPath, files: Mapping[str, FileText], *, subject: Subject) -> Finding | None:
-    """What cgroup.procs and cgroup.events say of a container that runs; None if the first was not read."""
+    """The finding about a running container from cgroup.procs and cgroup.events; None if the first was not read."""
     text, events = (files.get(name) for name in (PROCESSES, EVENTS))
     if not isinstance(text, str):
         return None
@@ -84,25 +84,25 @@ def processes_finding(path: CgroupPath, files: Mapping[str, FileText], *, subjec
 
 
 ContainerIds = Mapping[tuple[str, str], str]
-"""(pod uid, container name) to the id that the runtime gave the container."""
+"""(pod uid, container name) to the runtime's container id."""
 
 Unsure = Callable[[PlannedCgroup, Knob], str]
-"""Why the plan itself cannot be sure of a knob of a cgroup; "" where it is."""
+"""Why the plan is uncertain about a knob of a cgroup; "" where it is certain."""
 
 OOM_SCORE_ADJ = "oom_score_adj"
-"""Not a control file: a reading may keep the value of a container's first process under this name."""
+"""Not a control file: a reading may have the value of a container's first process under this name."""
 
 _BURSTABLE_SCORES = frozenset(map(str, BURSTABLE_SCORES))
 
 NOT_STARTED = "no container of this name was started"
 NOT_READ = "the reading has no such cgroup"
-"""Why nothing is observed of a container that does not run."""
+"""Why a container that does not run is not observable."""
 
 VERSION_UNKNOWN = "versions of the runtime differ here, and this one's version is not known"
 
 
 def judged_files(version: CgroupVersion) -> tuple[str, ...]:
-    """The control files that a reading needs for everything to be judged."""
+    """The control files that a reading needs for a complete verdict."""
     return tuple(str(knob) for knob in knobs_of(version))
 
 
@@ -115,14 +115,12 @@ def judge(
 ) -> tuple[Finding, ...]:
     """One finding for every knob of every planned cgroup, in the plan's order.
 
-    enacted_by: what carried the plan out above containers. ids: which cgroup a planned container became; a container
-    without an id is not observable. oom_score_adj is judged for the containers of which the reading holds it, and so is
-    whether their processes are in their cgroups, by cgroup.procs. Where the
-    plan has a container in a cgroup below its scope and the reading has no such cgroup, the scope itself is judged; of
-    runtimes that are not modelled, the cgroup whose name has the id. Of a container in a sandbox no process is looked
-    for. A
-    container that the runtime must refuse conforms if it is not there. unsure: what it gives a reason for is not
-    observable, whatever the file holds.
+    enacted_by: the program that enacts the plan above containers. ids: the runtime's ids of the planned containers; a
+    container without an id is not observable. oom_score_adj and the presence of processes (cgroup.procs) are judged if
+    the reading has them. If the plan has a container in a cgroup below its scope and the reading has no such cgroup,
+    the scope itself is judged; for runtimes that are not modelled, the cgroup whose name contains the id. A container
+    in a sandbox is not searched for processes. A container that the runtime must refuse conforms if it is absent.
+    unsure: a knob for which it gives a reason is not observable, whatever the file holds.
     """
     findings = list(judge_node(plan, reading, enacted_by=enacted_by, unsure=unsure))
     for pod in plan.pods:
@@ -185,9 +183,9 @@ def _oom_score_adj(
     if not (digits.isascii() and digits.isdigit()):
         why_not = "the file does not parse: it holds no number"
     elif verdict is Verdict.DEVIATES and container.oom_score_adj_unsure and observed in _BURSTABLE_SCORES:
-        why_not = f"{container.oom_score_adj_unsure}: {expected} by what is allocated now, {observed} as it is seen"
+        why_not = f"{container.oom_score_adj_unsure}: expected {expected} by the allocation, observed {observed}"
     elif verdict is Verdict.DEVIATES and user_namespace and int(observed) > expected:
-        why_not = f"{_UNPRIVILEGED}: {expected} is planned, {observed} was seen"
+        why_not = f"{_UNPRIVILEGED}: planned {expected}, observed {observed}"
     return Finding(
         verdict=Verdict.NOT_OBSERVABLE if why_not else verdict,
         subject=name,
@@ -222,7 +220,7 @@ def judge_cgroup(
     *,
     enacted_by: Setter,
 ) -> Iterator[Finding]:
-    """Every knob of one planned cgroup, which was found at this path; name: what a reader calls it."""
+    """Every knob of one planned cgroup found at this path; name: its name for readers."""
     there = _There(cgroup, path, name, enacted_by)
     seen = reading.cgroups.get(path)
     for expected in cgroup.knobs.values():
@@ -238,7 +236,7 @@ def judge_cgroup(
 
 @dataclass(frozen=True, slots=True)
 class _There:
-    """A planned cgroup at the place where it was found, or looked for."""
+    """A planned cgroup at the path where it was found or expected."""
 
     cgroup: PlannedCgroup
     path: CgroupPath
@@ -246,7 +244,7 @@ class _There:
     enacted_by: Setter
 
     def judged(self, expected: Expected, text: FileText | None) -> Finding:
-        """What its file holds, held against what is expected of it; None for one that was not read."""
+        """The comparison of a file's text with its expected value; None for a file that was not read."""
         if text is None:
             return self.unseen(expected, "the file was not read")
         if isinstance(text, NoFile):
@@ -274,7 +272,7 @@ class _There:
         )
 
     def unseen(self, expected: Expected, why_not: str, *, observed: str = "") -> Finding:
-        """What could not be observed, and why not."""
+        """A finding that is not observable, with its reason."""
         return Finding(
             verdict=Verdict.NOT_OBSERVABLE,
             subject=self.name,

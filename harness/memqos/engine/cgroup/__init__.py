@@ -1,1 +1,1 @@
-"""Cgroups and their control files: where they are, what they show, and what the kernel makes of protection."""
+"""Cgroups and their control files: paths, values, and the kernel's arithmetic of protection."""

@@ -3,8 +3,8 @@
 cgroup v1 has a hierarchy for each controller, mounted below /sys/fs/cgroup/<controller>; a cgroup has the same path in
 all of them. Sources: kernel, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/; opencontainers/cgroups fs, fs2.
 
-The settings are of cgroup v2, with what they show in a cgroup in which nothing wrote them. The other files of a cgroup
-count something, or act when they are written. A kernel may have settings that this module does not know.
+The settings are those of cgroup v2, with their initial values. Other files are counters, or act when written. A kernel
+may have settings that this module does not know.
 Sources: kernel, Documentation/admin-guide/cgroup-v2.rst, and the cftype tables of mm/memcontrol.c,
 mm/hugetlb_cgroup.c, kernel/cgroup/{cgroup,cpuset,pids,rdma,misc,dmem}.c, kernel/sched/core.c and block/ (6.1 to 7.2).
 """
@@ -33,9 +33,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlFiles:
-    """The files of one version of cgroups by what they say.
+    """The files of one version of cgroups, by purpose.
 
-    planned: those of every planned cgroup, by any writer. huge_pages: by the size of a huge page in bytes.
+    planned: the files of every planned cgroup, with any writer. huge_pages: by the size of a huge page in bytes.
     """
 
     memory_limit: Knob
@@ -82,10 +82,10 @@ CONTROL_FILES: Mapping[CgroupVersion, ControlFiles] = {
 
 
 def cpu_limit(version: CgroupVersion, quota: int, period: int, why: Why) -> dict[Knob, Ruling]:
-    """A CPU limit of `quota` µs per `period` µs as it is written.
+    """The texts of a CPU limit of `quota` µs per `period` µs.
 
-    A quota of -1 is no limit. So is 0 on cgroup v2, where quota and period share a file; on v1 it leaves the quota's
-    file alone. A period of 0 is not written on v1, and stands for the kernel's 100000 on v2.
+    A quota of -1 is no limit. So is 0 on cgroup v2, where quota and period share a file; on v1 the quota's file is then
+    not written. A period of 0 is not written on v1, and means the kernel's 100000 on v2.
     Source: opencontainers/cgroups fs/cpu.go, fs2/cpu.go.
     """
     if version is CgroupVersion.V2:
@@ -98,7 +98,7 @@ def cpu_limit(version: CgroupVersion, quota: int, period: int, why: Why) -> dict
 
 
 SUBTREE_CONTROL = "cgroup.subtree_control"
-"""The controllers that are on for the cgroups below: empty in a cgroup that has processes."""
+"""The controllers enabled for the child cgroups: empty in a cgroup that has processes."""
 
 _DEFAULTS: Mapping[str, str] = {
     **{str(knob): str(knob.kernel_default) for knob in knobs_of(CgroupVersion.V2)},
@@ -133,33 +133,33 @@ _BY_DEVICE: Mapping[str, str] = {
     "dmem.min": "0",
     "dmem.low": "0",
 }
-"""A line for each device or resource, and every amount in it; no line without any."""
+"""A line for each device or resource, with every amount; no line without an amount."""
 
 _HUGE_PAGES = re.compile(r"hugetlb\.[0-9]+[KMG]B\.(rsvd\.)?max", re.ASCII)
 
 _DERIVED = frozenset({"cpu.weight.nice"})
-"""Settings that another file shows as well."""
+"""Settings that another file shows too."""
 
 _COUNTS = re.compile(
     r".*\.(current|stat|events|local|peak|pressure|numa_stat|effective|isolated|capacity|controllers|procs|threads|kill"
     r"|reclaim)",
     re.ASCII,
 )
-"""What a file's name ends with that counts, or acts when it is written."""
+"""Name suffixes of counters and of files that act when written."""
 
 _FILE = re.compile(r"[a-z][a-z0-9_]*(\.[A-Za-z0-9_]+)+", re.ASCII)
 _UNITS = (".slice", ".scope", ".service", ".mount", ".socket", ".swap")
 
 
 def default_text(name: str) -> str | None:
-    """What a setting shows that nothing wrote, each amount of it if it has a line for each device; None: not known."""
+    """The initial value of a setting (of each amount, if it has a line for each device); None: unknown."""
     if _HUGE_PAGES.fullmatch(name):
         return "max"
     return _BY_DEVICE.get(name, _DEFAULTS.get(name))
 
 
 def shows_default(name: str, text: str) -> bool:
-    """Whether the text of a known setting is what a new cgroup shows."""
+    """Whether the text of a known setting is its initial value."""
     default = default_text(name)
     if name in _BY_DEVICE:
         amounts = (word.rpartition("=")[2] for line in text.splitlines() for word in line.split()[1:])
@@ -174,5 +174,5 @@ def is_unknown_file(name: str) -> bool:
 
 
 def setting_names(listed: Iterable[str]) -> list[str]:
-    """Of the names in a cgroup's folder those of files that hold a setting, known or not, without those derived."""
+    """The names in a cgroup's folder that are settings, known or unknown, without derived ones."""
     return [name for name in listed if default_text(name) is not None or is_unknown_file(name)]

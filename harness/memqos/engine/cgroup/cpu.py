@@ -35,7 +35,7 @@ _SYSTEMD_STEP = 10_000
 
 
 class WeightConversion(StrEnum):
-    """How an OCI runtime turns cpu.shares into cpu.weight.
+    """The conversion of cpu.shares to cpu.weight in an OCI runtime.
 
     LINEAR: runc up to 1.3.1 and crun up to 1.22; QUADRATIC: runc from 1.3.2 and crun from 1.23.
     """
@@ -52,11 +52,11 @@ def quotient(dividend: int, divisor: int) -> int:
 
 
 def int64(product: int) -> int:
-    """What 64 bits keep of a product: an absurd amount (10 PiB of memory, times 1000) turns negative, as in Go."""
+    """A product wrapped to 64 bits signed: 10 PiB of memory times 1000 turns negative, as in Go."""
     return (product + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-# Few amounts occur on one node, each of them many times.
+# A node has few different amounts, and each occurs many times.
 @lru_cache(maxsize=1024)
 def milli_to_shares(milli: int) -> int:
     """cpu.shares for an amount in milli CPUs: 2 for nothing, at least 2, at most 262144."""
@@ -66,7 +66,7 @@ def milli_to_shares(milli: int) -> int:
 
 
 def shares_to_milli(shares: int) -> int:
-    """The milli CPUs that shares stand for, rounded up; 0 below the minimum of 2."""
+    """The milli CPUs of shares, rounded up; 0 below the minimum of 2."""
     return 0 if shares < MIN_SHARES else -(-shares * 1000 // _SHARES_PER_CPU)
 
 
@@ -100,10 +100,10 @@ def weight_to_shares(weight: int) -> int:
 
 
 def systemd_quota(quota: int, period: int) -> int:
-    """The quota that a driver writes which rounds as systemd does: up to a whole percent of one CPU.
+    """The quota of a driver that rounds like systemd: up to a whole percent of one CPU.
 
-    Only a positive quota is rounded, and one that is a whole percent but for a fraction of a µs per second is left as
-    it is. Source: opencontainers/cgroups from 0.0.2, `addCPUQuota`.
+    Only a positive quota is rounded. One within a fraction of a µs per second of a whole percent stays. Source:
+    opencontainers/cgroups from 0.0.2, `addCPUQuota`.
     """
     if quota <= 0:
         return quota

@@ -1,4 +1,4 @@
-"""The files of planned cgroups: what each shows, those that nothing writes too, and why a file is unavailable."""
+"""The files of planned cgroups: the value of each, written or not, and why a file is unavailable."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _WRITER = {
 
 
 def node_defaults(kubelet: Kubelet) -> dict[Knob, KnobValue]:
-    """What unwritten files of cgroup v1 show, where new cgroups take it over from their parents.
+    """The text of unwritten cgroup v1 files that a new cgroup inherits from its parent.
 
-    libcontainer copies the parent's cpuset into a new cgroup of v1, which could run nothing without one.
+    libcontainer copies the parent's cpuset into a new v1 cgroup, since no process can run without one.
     """
     zones = ",".join(str(zone.id) for zone in kubelet.node.zones)
     return {Knob.MEMORY_SWAPPINESS: Number(kubelet.node.swappiness), Knob.CPUSET_MEMS: Text(zones)}
@@ -41,7 +41,7 @@ def exists(knob: Knob, kubelet: Kubelet) -> bool:
 
 
 def untouched(kubelet: Kubelet, knob: Knob, level: Level) -> Ruling:
-    """An unwritten file; with memory QoS off, that is what the reason says of the files it is about."""
+    """The ruling for an unwritten file; with memory QoS off its reason says so for the files of memory QoS."""
     text = _WRITER[level]
     source = f"kernel, Documentation/admin-guide/cgroup-{'v2.rst' if kubelet.v2 else 'v1'}"
     if knob is Knob.MEMORY_SWAPPINESS:
@@ -76,7 +76,7 @@ _PROTECTION = frozenset({Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH})
 _COUNTERPARTS: Mapping[Knob, str] = {
     Knob.MEMORY_MIN: "nothing on cgroup v1 protects memory: memory QoS writes nothing there",
     Knob.MEMORY_LOW: "nothing on cgroup v1 protects memory: memory QoS writes nothing there",
-    Knob.MEMORY_HIGH: "nothing on cgroup v1 throttles a cgroup by its memory: memory QoS writes nothing there",
+    Knob.MEMORY_HIGH: "cgroup v1 has no throttling by memory: memory QoS writes nothing there",
     Knob.MEMORY_MAX: "memory.limit_in_bytes limits memory there",
     Knob.MEMORY_SWAP_MAX: "memory.memsw.limit_in_bytes limits memory and swap together there",
     Knob.MEMORY_OOM_GROUP: "an OOM kill takes one process there",
@@ -88,7 +88,7 @@ _COUNTERPARTS: Mapping[Knob, str] = {
     Knob.MEMORY_MEMSW_LIMIT_IN_BYTES: "memory.swap.max limits swap alone there",
     Knob.MEMORY_SOFT_LIMIT_IN_BYTES: "memory.low and memory.high replace it",
     Knob.MEMORY_SWAPPINESS: "vm.swappiness holds for the whole machine there",
-    Knob.MEMORY_OOM_CONTROL: "the OOM killer cannot be turned off there; memory.oom.group says what it takes",
+    Knob.MEMORY_OOM_CONTROL: "the OOM killer cannot be turned off there; memory.oom.group decides what it kills",
     Knob.CPU_SHARES: "cpu.weight exists instead, converted from shares",
     Knob.CPU_CFS_QUOTA_US: "cpu.max holds quota and period there",
     Knob.CPU_CFS_PERIOD_US: "cpu.max holds quota and period there",
@@ -103,7 +103,7 @@ _NOT_RULED: Mapping[Knob, str] = {
 
 
 def unavailable(kubelet: Kubelet, planned: Collection[Knob]) -> dict[Knob, Reason]:
-    """A reason for every knob that is not among the `planned` ones."""
+    """The reason why each other knob than the `planned` ones is unavailable."""
     here = knobs_of(kubelet.node.cgroup_version)
     return {knob: _reason(knob, kubelet, exists=knob in here) for knob in Knob if knob not in planned}
 
@@ -130,8 +130,8 @@ def _reason(knob: Knob, kubelet: Kubelet, *, exists: bool) -> Reason:
 class CgroupFiles:
     """The planned files of one node's cgroups, by level.
 
-    manages: whether the Memory Manager is on, so that containers have cpuset.mems. reasons: whether every expectation
-    says why; without reasons equal ones are made once and shared.
+    manages: whether the Memory Manager is on, so that containers have cpuset.mems. reasons: whether expectations have
+    reasons; without them equal expectations are one shared object.
     """
 
     def __init__(self, kubelet: Kubelet, *, manages: bool, reasons: bool) -> None:
@@ -155,12 +155,12 @@ class CgroupFiles:
         }
 
     def of(self, level: Level, rulings: Rulings) -> dict[Knob, Expected]:
-        """Every planned knob of a cgroup, as it is ruled on or left alone."""
+        """Every planned knob of a cgroup, ruled on or unwritten."""
         knobs = self._left_alone[level].copy()
         if level is not Level.CONTAINER:
             knobs |= self._unwritten(level, self._known_of(level, rulings))
         for knob, ruling in ((knob, ruling) for knob, ruling in rulings.items() if knob in knobs):
-            # Without reasons a file that is left alone on purpose is like the others that are.
+            # Without reasons, files left unwritten on purpose do not differ from other unwritten files.
             if self._reasons or ruling.unmodelled:
                 knobs[knob] = self._expected(knob, ruling)
             elif ruling.written is not ABSENT:
@@ -169,7 +169,7 @@ class CgroupFiles:
         return knobs
 
     def unexplained(self, files: Iterable[tuple[str, str]]) -> dict[Knob, Expected]:
-        """Every planned knob of a container into whose files these texts are written, in a plan without reasons."""
+        """Every planned knob of a container with these texts in its files, for a plan without reasons."""
         knobs = self._left_alone[Level.CONTAINER].copy()
         for file in files:
             if file not in self._texts:
@@ -180,21 +180,21 @@ class CgroupFiles:
         return knobs
 
     def _of_text(self, file: tuple[str, str]) -> Expected | None:
-        """What follows from a text; None for a file that plans are not about."""
+        """The expectation for a text; None for a file that plans do not cover."""
         page = self._kubelet.node.page_size
         for knob, written in values([file]).items():
             return Expected(knob=knob, written=written, value=read_back(knob, written, page), reason=UNEXPLAINED)
         return None
 
     def _unwritten(self, level: Level, knobs: Iterable[Knob]) -> dict[Knob, Expected]:
-        """What these files show at a level while they are unwritten."""
+        """The texts of these files at a level while they are unwritten."""
         return {knob: self._expected(knob, untouched(self._kubelet, knob, level)) for knob in knobs}
 
     def _known_of(self, level: Level, rulings: Rulings) -> Iterator[Knob]:
-        """The knobs that a cgroup above the containers has only where something is known of them."""
+        """The optional knobs of a cgroup above containers."""
         if Knob.CPUSET_CPUS in rulings:
             yield Knob.CPUSET_CPUS
-        # The capacity of kubepods is a fact that may be missing; every other level is at "max" unless it is written.
+        # The capacity for kubepods may be unknown; every other level is at "max" unless it is written.
         if self._counts_pids and (level is not Level.NODE or Knob.PIDS_MAX in rulings):
             yield Knob.PIDS_MAX
 
@@ -202,6 +202,6 @@ class CgroupFiles:
         page = self._kubelet.node.page_size
         made = expected(knob, ruling, page_size=page, reasons=self._reasons, default=self._defaults.get(knob))
         if not self._reasons and not ruling.otherwise and not ruling.unmodelled:
-            # Without its reason an expectation is the same wherever the same value is written.
+            # Without reasons, equal values have equal expectations.
             self._unexplained[knob][ruling.written] = made
         return made

@@ -1,4 +1,4 @@
-"""What the kubelet's own cgroup manager writes for a value, on either version of cgroups: shares, limits, huge pages.
+"""The writes of the kubelet's cgroup manager on both versions of cgroups: shares, limits, huge pages.
 
 Sources: kubelet `cgroupManagerImpl.toResources`, `maybeSetHugetlb`, `getCPUWeight`; opencontainers/cgroups fs, fs2.
 """
@@ -22,7 +22,7 @@ _CONFIG = "kubelet cm.ResourceConfigForPod"
 
 
 def share_rulings(kubelet: Kubelet, shares: int, what: str) -> dict[Knob, Ruling]:
-    """cpu.weight, or cpu.shares on cgroup v1; `what` says what the shares were made from."""
+    """cpu.weight, or cpu.shares on cgroup v1; `what` describes the source of the shares."""
     if not kubelet.v2:
         return {Knob.CPU_SHARES: Ruling(Number(shares), lambda: _shares_reason(kubelet, what))}
     weight = shares_to_weight(shares)
@@ -49,8 +49,9 @@ _ROUNDED_LATER = (
     "the kubelet writes the exact quota, and systemd writes its own, rounded up to whole percents of a CPU, when the "
     "first container's scope starts below the pod's slice"
 )
-"""systemd realizes a slice anew when a unit below it needs controllers that none needed before, and writes all of its
-properties. Observed with systemd 257. Source: systemd core/cgroup.c, unit_realize_cgroup_now."""
+"""systemd realizes a slice again when a unit below it needs additional controllers, and then writes all its properties.
+Observed with systemd 257. Source: systemd core/cgroup.c, unit_realize_cgroup_now.
+"""
 
 
 def quota_rulings(kubelet: Kubelet, quota: int, period: int) -> dict[Knob, Ruling]:
@@ -90,7 +91,7 @@ def quota_rulings(kubelet: Kubelet, quota: int, period: int) -> dict[Knob, Rulin
 
 
 def hugetlb_rulings(kubelet: Kubelet, limits: Mapping[int, int], otherwise: int, what: str) -> dict[Knob, Ruling]:
-    """The huge page limit of every page size of the node: the kubelet writes all of them whenever it writes any."""
+    """The huge page limits for every page size of the node: the kubelet writes all of them or none."""
 
     def why() -> Reason:
         return Reason(
@@ -108,7 +109,7 @@ def hugetlb_rulings(kubelet: Kubelet, limits: Mapping[int, int], otherwise: int,
 
 
 def pids_rulings(limit: int, why: Why) -> dict[Knob, Ruling]:
-    """pids.max of a cgroup, a number of processes and threads (>= 0). 0 is written as 1: systemd takes no 0."""
+    """pids.max of a cgroup, a number of processes and threads (>= 0). 0 is written as 1, since systemd rejects 0."""
     return {Knob.PIDS_MAX: Ruling(Number(max(1, limit)), why)}
 
 

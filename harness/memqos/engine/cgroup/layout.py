@@ -1,7 +1,7 @@
-"""Where cgroups are: the kubelet's names for them, and the paths that each cgroup driver makes of these names.
+"""Cgroup paths: the kubelet's names, and the path of a name under each cgroup driver.
 
 A name is a tuple of components, ("kubepods", "burstable", "pod<uid>"). The cgroupfs driver joins them; the systemd
-driver makes slices, in which "-" separates components, so that a "-" inside one becomes "_".
+driver makes slices, in which "-" separates components, so "-" inside a component becomes "_".
 Sources: kubelet `CgroupName`, `ToSystemd`, `ParseSystemdToCgroupName`; libcontainer `ExpandSlice`; containerd, CRI-O
 and moby `WithCgroups` for the container's own name.
 """
@@ -54,7 +54,7 @@ def pod_name(kubepods: CgroupName, qos: QosClass, uid: str) -> CgroupName:
 
 
 def pod_uid(name: CgroupName, kubepods: CgroupName) -> str:
-    """The uid in the name of a pod's cgroup below `kubepods`; "" for a name that is no pod's.
+    """The uid in the name of a pod's cgroup below `kubepods`; "" for any other name.
 
     Source: kubelet `podContainerManagerImpl.IsPodCgroup`.
     """
@@ -66,7 +66,7 @@ def pod_uid(name: CgroupName, kubepods: CgroupName) -> str:
 
 
 def cgroup_path(name: CgroupName, driver: CgroupDriver) -> CgroupPath:
-    """The path that a driver makes of a name; no components are the root."""
+    """The path of a name under a driver; no components mean the root."""
     if driver is CgroupDriver.CGROUPFS:
         return CgroupPath(name)
     if not name:
@@ -75,9 +75,9 @@ def cgroup_path(name: CgroupName, driver: CgroupDriver) -> CgroupPath:
 
 
 def expand_slice(unit: str) -> CgroupPath:
-    """Where systemd puts a slice: "a-b.slice" is /a.slice/a-b.slice, "-.slice" is the root.
+    """The path of a slice: "a-b.slice" is /a.slice/a-b.slice, "-.slice" is the root.
 
-    ValueError for a name that is no slice: without the suffix, with "/", or with empty parts between dashes.
+    ValueError for an invalid name: without the suffix, with "/", or with empty parts between dashes.
     """
     if not unit.endswith(_SLICE) or len(unit) <= len(_SLICE) or "/" in unit:
         raise ValueError(f"'{unit}' is not the name of a slice")
@@ -109,16 +109,16 @@ _PREFIXES = {
     RuntimeFlavour.BUNDLES: ("memqos-", "memqos-"),
     RuntimeFlavour.OTHER: ("", ""),
 }
-"""What stands before a container's id, in the name of its scope and of its folder."""
+"""The prefixes of a container's id in the names of its scope and of its folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where a node's runtimes keep containers, below the pod's cgroup.
+    """The cgroups of containers below the pod's cgroup, as a node's runtimes name them.
 
-    driver: what makes the cgroups. flavour: which CRI runtime names them. subgroup: the cgroup below a systemd scope in
-    which the OCI runtime keeps the processes and writes the files ("container" for crun); "" is the scope itself.
-    certain: whether the runtimes are modelled; else names are the most common ones, and `found` looks for others.
+    driver: the cgroup driver. flavour: the CRI runtime whose naming applies. subgroup: the cgroup below a systemd scope
+    in which the OCI runtime keeps the processes and writes the files ("container" for crun); "" is the scope itself.
+    certain: whether the runtimes are modelled; if not, names are the most common ones, and `found` searches for others.
     sandboxed: whether all containers of a pod run in one sandbox, so that no process is in a container's own cgroup.
     """
 
@@ -134,17 +134,17 @@ class Layout:
         return whole.child(self.subgroup) if self.subgroup and self.driver is CgroupDriver.SYSTEMD else whole
 
     def whole(self, pod: CgroupPath, container_id: str) -> CgroupPath:
-        """The cgroup that was made for the container: a scope of the pod's slice, or a folder below the pod's."""
+        """The cgroup created for the container: a scope of the pod's slice, or a folder below the pod's."""
         scope, folder = _PREFIXES[self.flavour]
         if self.driver is CgroupDriver.SYSTEMD:
             return pod.child(f"{scope}{container_id}.scope")
         return pod.child(f"{folder}{container_id}")
 
     def found(self, pod: CgroupPath, container_id: str, there: Collection[CgroupPath]) -> CgroupPath:
-        """The cgroup with the container's files among those that are there; `container` if none of them is it.
+        """The cgroup with the container's files among the existing ones; `container` if none matches.
 
-        The scope itself stands in for a cgroup below it that is not there. Of runtimes that are not modelled it is the
-        cgroup below the pod whose name has the id, or its only child of crun's name.
+        If the cgroup below the scope does not exist, the scope itself. For runtimes that are not modelled, the cgroup
+        below the pod whose name contains the id, or its only child with crun's name.
         """
         path, whole = self.container(pod, container_id), self.whole(pod, container_id)
         if self.certain:

@@ -1,12 +1,12 @@
-"""Effective protection: the kernel's arithmetic, and that of a planned tree.
+"""Effective protection: the kernel's arithmetic, applied to a planned tree.
 
-A model for claims about behaviour. What a cgroup asks for counts only as far as its ancestors were given as much: the
-kernel hands protection down from the cgroup at which reclaim began. All arithmetic is the kernel's, in whole pages
+A model for claims about behaviour. The kernel distributes protection downwards from the cgroup at which reclaim began,
+so a cgroup never gets more than its parent. All arithmetic is the kernel's, in whole pages
 and 64-bit unsigned integers. Source: mm/page_counter.c `page_counter_calculate_protection`, mm/vmscan.c
 `get_scan_count`; the same from Linux 6.1 to 7.2.
 
-Of a planned tree: how much of what a cgroup asks for counts depends on its ancestors, its own use and its siblings'.
-Use that was not given is assumed, and each answer says which it was.
+In a planned tree, effective protection depends on a cgroup's ancestors, its own usage and its siblings' usage. Usage
+that the caller does not give is assumed, and each answer says so.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ _Pair = tuple[int, int]
 # The least number of pages that one pass of reclaim takes from a cgroup (SWAP_CLUSTER_MAX).
 _CLUSTER = 32
 
-# One pass scans this part of a cgroup, as the kernel's own model of its protection test does; reclaim itself begins
-# with a 4096th and doubles it. Where it ends does not depend on it, but for a cluster or two.
+# One pass scans this part of a cgroup, like the kernel's model of its protection test; reclaim itself begins with a
+# 4096th and doubles it. The result differs by a cluster or two at most.
 _PASS = 10
 
 
 class Shelter(Enum):
-    """What reclaim does with a cgroup.
+    """How reclaim treats a cgroup.
 
-    HARD: memory.min covers all it uses, it is skipped. SOFT: memory.low does, it is skipped until nothing else is
-    left, then taken with an event `low`. PARTIAL: scanned the less, the more of it is protected. NONE: scanned.
+    HARD: skipped, memory.min covers its usage. SOFT: skipped until nothing else is left, memory.low covers its usage;
+    then reclaimed with an event `low`. PARTIAL: scanned in proportion to its unprotected part. NONE: scanned.
     """
 
     HARD = "hard"
@@ -65,10 +65,10 @@ class Shelter(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protected:
-    """One cgroup: what it asks for, and what it uses.
+    """One cgroup: its configured protection and its usage.
 
-    usage: memory.current in bytes, descendants included. min, low: the files; MAX asks for all it uses, and a cgroup
-    that was never written holds zero.
+    usage: memory.current in bytes, descendants included. min, low: the files; MAX claims all its usage, and an
+    unwritten file holds zero.
     """
 
     usage: int
@@ -78,9 +78,9 @@ class Protected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effective:
-    """What counts of a cgroup's protection, and what it uses: bytes, in whole pages.
+    """A cgroup's effective protection and its usage: bytes, in whole pages.
 
-    A child of the reclaim's root counts what it asks for, even if it uses less; MAX is the largest amount there is.
+    A child of the reclaim's root gets its configured protection, even if it uses less; MAX is the largest amount.
     """
 
     usage: int
@@ -89,7 +89,7 @@ class Effective:
 
     @property
     def shelter(self) -> Shelter:
-        """What reclaim does with it; one that uses nothing has nothing to shelter."""
+        """How reclaim treats it; NONE for a cgroup without usage."""
         if not self.usage:
             return Shelter.NONE
         if self.min is MAX or self.min.count >= self.usage:
@@ -123,11 +123,11 @@ def effective(
 ) -> dict[CgroupPath, Effective]:
     """The effective protection of every cgroup below `root`, in the order of their paths.
 
-    root: where reclaim began: the cgroup that met its limit, or the root for the node's own shortage. It has no
-    protection of its own, and what is outside it is not touched: neither is in the answer.
+    root: where reclaim began: the cgroup at its limit, or the root for a node short of memory. It has no protection
+    itself, and cgroups outside it are not reclaimed: the answer has neither.
     recursive: whether cgroup2 is mounted with memory_recursiveprot, as systemd does.
     page_size: bytes of a base page; amounts are rounded down to it.
-    A cgroup that uses nothing gets zero: the kernel leaves an old value there, which protects nothing.
+    A cgroup that uses nothing gets zero: the kernel keeps a stale value there, which protects nothing.
 
     KeyError names a cgroup whose parent, below `root`, is not in the tree.
     """
@@ -151,11 +151,11 @@ def settled(
     recursive: bool = True,
     page_size: int = 4096,
 ) -> dict[CgroupPath, int]:
-    """What each cgroup below `root` still uses, in bytes, once reclaim finds nothing unprotected any more.
+    """The remaining usage of each cgroup below `root`, in bytes, after reclaim took all unprotected memory.
 
-    All memory is taken to be reclaimable and equally old; reclaim scans all cgroups in parallel, and does not get as
-    far as breaking memory.low. Memory that a cgroup holds beside its children's shares the cgroup's protection.
-    Source: the model beside the kernel's own test (selftests/cgroup/memcg_protection.m), in whole pages.
+    Assumes that all memory is reclaimable and equally old, that reclaim scans all cgroups in parallel, and that it
+    never breaks memory.low. A cgroup's own memory, apart from its children's, shares its protection. Source: the model
+    of the kernel's own test (selftests/cgroup/memcg_protection.m), in whole pages.
     KeyError as `effective`.
     """
     pages = _below(tree, root, page_size)
@@ -184,7 +184,7 @@ class _Pages:
 
 
 def _below(tree: Mapping[CgroupPath, Protected], root: CgroupPath, page_size: int) -> dict[CgroupPath, _Pages]:
-    """What is below the root, in pages, parents before their children."""
+    """The cgroups below the root, in pages, parents before children."""
     pages: dict[CgroupPath, _Pages] = {}
     for path in sorted(tree):
         if path.below(root):
@@ -204,7 +204,7 @@ def _pages(one: Protected, page_size: int) -> _Pages:
 
 
 def _distribute(pages: Mapping[CgroupPath, _Pages], root: CgroupPath, *, recursive: bool) -> dict[CgroupPath, _Pair]:
-    """Effective min and low of each, in pages; parents come before their children."""
+    """Effective min and low of each, in pages; parents come before children."""
     claimed: dict[CgroupPath, list[int]] = defaultdict(lambda: [0, 0])
     for path, one in pages.items():
         claimed[path.parent][0] += min(one.usage, one.min)
@@ -226,22 +226,23 @@ def _distribute(pages: Mapping[CgroupPath, _Pages], root: CgroupPath, *, recursi
 
 
 def _share(usage: int, asked: int, *, parent: int, given: int, claimed: int, recursive: bool) -> int:
-    """One cgroup's part of what its parent was given.
+    """One cgroup's share of its parent's effective protection.
 
-    claimed: the sum, over it and its siblings, of what each asks for and uses. Claims beyond the parent's are cut in
-    proportion; unclaimed protection goes, with memory_recursiveprot, to those that use more than they requested.
+    claimed: the sum of min(configured, used) over it and its siblings. Claims beyond the parent's protection are
+    reduced in proportion; with memory_recursiveprot, unclaimed protection goes to cgroups that use more than they
+    claim.
     """
     own = min(usage, asked)
     if claimed > given:
         return own * given % _WORD // claimed
     if not recursive or given == claimed or parent <= claimed or usage <= own:
         return own
-    # A product beyond 64 bits wraps, as it does in the kernel: a parent with memory.low "max" gets there.
+    # A product beyond 64 bits wraps as in the kernel, for example if a parent has memory.low "max".
     return own + (given - claimed) * (usage - own) % _WORD // (parent - claimed)
 
 
 def _scanned(own: int, usage: int, protection: int) -> int:
-    """The pages that one pass takes of a cgroup's own: the protected part of all it uses makes the scan shorter."""
+    """The pages that one pass takes from a cgroup itself: the protected part of its usage shortens the scan."""
     if own <= 0 or usage <= protection:
         return 0
     part = -(-own // _PASS)
@@ -250,17 +251,17 @@ def _scanned(own: int, usage: int, protection: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sheltered:
-    """One cgroup: what it asks for, and what counts of it.
+    """One cgroup: its configured and its effective protection.
 
-    path: a container's ends in its name, since only the runtime knows the real one. use: where the usage came from:
-    "given", "assumed: …", or "sum of the cgroups below". recursive, plain: with and without memory_recursiveprot, under
-    the node's own shortage of memory. crowded: under kubepods' own limit, where reclaim begins at kubepods; None for
-    kubepods itself. limited: under its pod's own limit, where reclaim begins at the pod; None above containers. Both
-    are with memory_recursiveprot unless `shelter` was told otherwise, and None where there are no such cgroups
-    (cgroupsPerQOS off). cache_kills: whether a container's page cache alone can have it OOM-killed, since at its pod's
-    limit all that it may use is protected and none of it is reclaimed (kubernetes#137880).
-    not_modelled: why there is no answer for a container: its numbers then take its files as the kernel's defaults.
-    unsure: what the numbers of another cgroup take for granted that is not modelled. Both "" where all is modelled.
+    path: a container's ends in its name, since only the runtime knows the real one. use: the source of the usage:
+    "given", "assumed: …", or "sum of the cgroups below". recursive, plain: with and without memory_recursiveprot, when
+    the node is short of memory. crowded: at kubepods' limit, where reclaim begins at kubepods; None for kubepods
+    itself. limited: at its pod's limit, where reclaim begins at the pod; None above containers. crowded and limited are
+    with memory_recursiveprot unless `shelter` was called with recursive False, and None without such cgroups
+    (cgroupsPerQOS off). cache_kills: whether page cache alone can get a container OOM-killed, since all its usage is
+    protected at its pod's limit and none of it is reclaimed (kubernetes#137880). not_modelled: why there is no answer
+    for a container; its numbers then assume the kernel's defaults. unsure: what the numbers of another cgroup assume
+    without a model. Both are "" if all is modelled.
     """
 
     subject: Subject
@@ -281,10 +282,10 @@ def shelter(
 ) -> tuple[Sheltered, ...]:
     """Every cgroup of this kubelet's plan from kubepods down, parents first.
 
-    recursive: whether memory_recursiveprot counts in `crowded` and `limited`.
-    A container that `usage` does not name is assumed to use all of its memory.max, without one its memory.min or
-    memory.low, else nothing; an init container has ended and uses nothing. Where crun keeps a container in a cgroup
-    below its scope, the scope is in between. KeyError names a container of
+    recursive: whether `crowded` and `limited` assume memory_recursiveprot.
+    A container without an entry in `usage` is assumed to use all of its memory.max, else of its memory.min or
+    memory.low, else nothing; an init container has ended and uses nothing. If crun keeps a container in a cgroup below
+    its scope, the tree has the scope too. KeyError names a container of
     `usage` that the plan does not have.
     """
     given = known_usage(plan, usage)
@@ -326,7 +327,7 @@ def shelter(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """A cgroup of the tree; use "" is a cgroup that uses what those below it do, subject None one that is only a step.
+    """A cgroup of the tree. use: "" if its usage is the sum of its children's. subject: None if it is not reported.
 
     limit: a container's memory.max, 0 without one. not_modelled, unsure: as in `Sheltered`.
     """
@@ -356,7 +357,7 @@ def _limit(cgroup: PlannedCgroup) -> int:
 def _rows(plan: Plan, given: ContainerUsage, kubelet: Kubelet) -> Iterator[_Row]:
     above = [plan.node, *plan.qos, *(pod.cgroup for pod in plan.pods)]
     for path in sorted({path for cgroup in above for path in cgroup.path.ancestors} - {one.path for one in above}):
-        # A cgroupRoot of its own is not planned: it asks for nothing.
+        # A configured cgroupRoot is not planned and has no protection.
         yield _Row(subject=None, path=path, min=_ZERO, low=_ZERO)
     for cgroup in (plan.node, *plan.qos):
         if cgroup.path != ROOT:
@@ -419,7 +420,7 @@ def _container_rows(
 
 
 def _asked(cgroup: PlannedCgroup, knob: Knob) -> Bytes | Max:
-    """What the file shows; nothing where it is not planned."""
+    """The file's amount; zero where it is not planned."""
     expected = cgroup.knobs.get(knob)
     return expected.value if expected is not None and isinstance(expected.value, (Bytes, Max)) else _ZERO
 
@@ -429,7 +430,7 @@ def _read(text: str) -> Bytes | Max:
 
 
 def _summed(rows: list[_Row]) -> dict[CgroupPath, Protected]:
-    """The tree with every cgroup's use: its containers' together."""
+    """The tree with every cgroup's usage: the sum of its containers'."""
     usage: dict[CgroupPath, int] = defaultdict(int)
     for row in rows:
         for path in (row.path, *row.path.ancestors):
@@ -438,9 +439,9 @@ def _summed(rows: list[_Row]) -> dict[CgroupPath, Protected]:
 
 
 def shelter_document(found: tuple[Sheltered, ...]) -> list[dict[str, Any]]:
-    """As JSON: per cgroup subject, path, usage, use, asked, and what counts: recursive, plain, crowded, limited.
+    """As JSON: per cgroup subject, path, usage, use, asked, and effective values: recursive, plain, crowded, limited.
 
-    One that is not modelled has subject, path and not_modelled alone.
+    A cgroup that is not modelled has only subject, path and not_modelled.
     """
 
     def counts(one: Effective | None) -> dict[str, str] | None:

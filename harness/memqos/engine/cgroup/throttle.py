@@ -1,23 +1,22 @@
-"""How memory.high slows programs: how long the kernel lets one sleep, and where a plan's containers stall and end.
+"""Throttling by memory.high: the kernel's sleeps, and the usage at which a plan's containers stall and end.
 
 A model for claims about behaviour, with the kernel's own arithmetic: whole pages, whole jiffies, 64-bit unsigned
-integers. Each time a task was charged a batch while its cgroup, or one above it, was over memory.high, it reclaims; if
-that gives nothing, it sleeps before it returns to user space:
+integers. A task that was charged a batch while its cgroup or an ancestor was over memory.high reclaims; if that frees
+nothing, it sleeps before it returns to user space:
 
-    overage = (usage - high) * 2^20 / high                   in pages, the largest of the cgroup and those above it
-    penalty = overage^2 * HZ / 2^34 * charged / batch        in jiffies, at most 2 * HZ, and none up to HZ / 100
+    overage = (usage - high) * 2^20 / high                   in pages, the largest of the cgroup and its ancestors
+    penalty = overage^2 * HZ / 2^34 * charged / batch        in jiffies, at most 2 * HZ; up to HZ / 100 no sleep
 
 For one batch of 64 pages that is 64 * ((usage - high) / high)^2 seconds: a program sleeps from an overage of 1.25 % on,
-and from 17.68 % on it has come to the cap, where it grows by 256 KiB in 2 s. Source: mm/memcontrol.c
-`mem_cgroup_handle_over_high`, `calculate_overage`, `calculate_high_delay`; include/linux/memcontrol.h
-`MEMCG_CHARGE_BATCH`; the same from Linux 6.1 to 7.2. Before 6.1 a batch was of 32 pages. Delays for memory.swap.high
-come on top in the kernel; nothing in Kubernetes sets it.
+and reaches the cap at 17.68 %, where it grows by 256 KiB in 2 s. Source: mm/memcontrol.c `mem_cgroup_handle_over_high`,
+`calculate_overage`, `calculate_high_delay`; include/linux/memcontrol.h `MEMCG_CHARGE_BATCH`; the same from Linux 6.1 to
+7.2. Before 6.1 a batch was of 32 pages. The kernel adds delays for memory.swap.high; Kubernetes never sets it.
 
-Of a plan, the model is about one task that grows and of which nothing can be reclaimed; page cache
-of data that makes room is not slowed. How long it takes to memory.max is a range: each sleep pays for a batch of 64
-pages, of which the task keeps between all and one, since the rest is given back when another task charges on its CPU.
-Measured: 38 pages down to 1, and 1 in every run that took minutes. A task whose own text is the only page cache that
-is charged to it may go a third way: each pass reclaims the text, the task reads it in again, and it never ends.
+For a plan the model describes one growing task without reclaimable memory; reclaimable page cache of data is not
+slowed. The time to memory.max is a range: each sleep pays for a batch of 64 pages, of which the task keeps between one
+and all, since the rest is returned when another task charges on its CPU. Measured: 38 pages down to 1, and 1 in every
+run that took minutes. A third case: if a task's own text is the only page cache charged to its cgroup, each pass
+reclaims the text, the task reads it in again, and this never ends.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ __all__ = [
 ]
 
 CHARGE_BATCH = 64
-"""Pages that a task is charged at once, ahead of their use."""
+"""Pages charged to a task at once, before it uses them."""
 
 DEFAULT_HZ = 250
 """Jiffies in a second (CONFIG_HZ) of Debian's and Ubuntu's server kernels; Fedora's and RHEL's have 1000."""
@@ -67,7 +66,7 @@ _WORD = 2**64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Over:
-    """One cgroup over its memory.high: both in bytes; a threshold of zero counts as one page."""
+    """One cgroup's usage and its memory.high, both in bytes; a threshold of zero counts as one page."""
 
     usage: int
     high: Bytes
@@ -75,7 +74,7 @@ class Over:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """How far a program came at most: `usage` in bytes, after `charges` batches, having slept for `slept` seconds."""
+    """A program's maximal growth: `usage` in bytes, after `charges` batches and `slept` seconds of sleep."""
 
     usage: int
     charges: int
@@ -83,7 +82,7 @@ class Growth:
 
 
 def overage(over: Over, *, page_size: int = 4096) -> int:
-    """How far a cgroup is above its memory.high, in 2^20ths of it; zero if it is not."""
+    """The overage of a cgroup in 2^20ths of its memory.high; zero at or below it."""
     usage, high = over.usage // page_size, over.high.count // page_size
     if usage <= high:
         return 0
@@ -92,13 +91,13 @@ def overage(over: Over, *, page_size: int = 4096) -> int:
 
 
 def delay(levels: Sequence[Over], *, hz: int, charged: int = CHARGE_BATCH, page_size: int = 4096) -> int:
-    """How long a task sleeps that was charged so many pages and could reclaim nothing: jiffies, zero for not at all.
+    """The sleep of a task that was charged so many pages and could reclaim nothing: jiffies, zero for none.
 
-    levels: its cgroup and those above it that have a memory.high; the one that is furthest above counts alone.
-    hz: jiffies in a second, as the kernel was built (CONFIG_HZ).
+    levels: its cgroup and its ancestors with a memory.high; only the largest overage counts.
+    hz: jiffies in a second (CONFIG_HZ of the kernel).
 
-    As in the kernel, the square is of 64 bits and wraps: beyond about 130 (1000 HZ) or 260 (250 HZ) times memory.high
-    there are single usages at which the sleep is a short one again.
+    As in the kernel, the square wraps at 64 bits: beyond about 130 (1000 HZ) or 260 (250 HZ) times memory.high the
+    sleep is short again at single usages.
     """
     most = max((overage(one, page_size=page_size) for one in levels), default=0)
     penalty = (most * most * hz) % _WORD
@@ -108,14 +107,14 @@ def delay(levels: Sequence[Over], *, hz: int, charged: int = CHARGE_BATCH, page_
 
 
 def sleeps_from(high: Bytes, *, hz: int, page_size: int = 4096) -> int:
-    """The least usage, in bytes, at which a batch is paid for with a sleep."""
+    """The least usage, in bytes, at which a batch costs a sleep."""
     return _least(high, hz // _FLOOR_PART + 1, hz=hz, page_size=page_size)
 
 
 def stalls_from(high: Bytes, *, hz: int, page_size: int = 4096) -> int:
     """The least usage, in bytes, at which a batch costs the longest sleep: 256 KiB in 2 s with pages of 4 KiB.
 
-    Nothing is killed there and nothing gets on, for all practical purposes.
+    There a program is not killed and makes practically no progress.
     """
     return _least(high, _CAP_SECONDS * hz, hz=hz, page_size=page_size)
 
@@ -123,12 +122,12 @@ def stalls_from(high: Bytes, *, hz: int, page_size: int = 4096) -> int:
 def fastest_growth(
     start: int, high: Bytes, *, seconds: int, hz: int, threads: int = 1, page_size: int = 4096
 ) -> Growth:
-    """How far a program can have come after so many seconds, from a usage of `start` bytes on, if nothing is reclaimed.
+    """The most that a program can use after so many seconds, from a usage of `start` bytes, if nothing is reclaimed.
 
-    An upper bound: charging itself is taken to cost no time, and a sleep of n jiffies to end with the n-th tick, which
-    is after more than n - 1 of them. `threads` sleep beside each other. A batch is charged before it is paid for, so
-    each of them has one ahead. Seconds that nothing is slept in bound nothing: the answer then ends where sleeping
-    begins, with no more than what is charged ahead of it.
+    An upper bound: charging takes no time, and a sleep of n jiffies ends with the n-th tick, after more than n - 1 of
+    them. `threads` sleep in parallel. A batch is charged before its sleep, so each thread has one ahead. Time without
+    sleep bounds nothing: if no sleep is due, the answer is the usage at which sleeping begins plus the batches charged
+    ahead.
     """
     if seconds <= 0 or threads <= 0:
         raise ValueError(f"seconds and threads must be above zero (got {seconds} and {threads})")
@@ -144,10 +143,10 @@ def fastest_growth(
 
 
 def least_sleep(high: Bytes, end: int, *, hz: int, page_size: int = 4096) -> Fraction:
-    """Seconds that one task sleeps at least on its way from memory.high to a usage of `end` bytes, nothing reclaimed.
+    """The least seconds that one task sleeps from memory.high to a usage of `end` bytes, if nothing is reclaimed.
 
-    Zero where it does not sleep on the way. Each sleep is counted as one jiffy shorter than it is asked for, which is
-    how much the kernel's timer may round it down.
+    Zero without a sleep. Each sleep counts one jiffy less than requested, since the kernel's timer may round it down
+    that far.
     """
     batch, slept = CHARGE_BATCH * page_size, 0
     usage, stalled = high.count + batch, stalls_from(high, hz=hz, page_size=page_size)
@@ -159,10 +158,10 @@ def least_sleep(high: Bytes, end: int, *, hz: int, page_size: int = 4096) -> Fra
 
 
 def least_wait(over: Over, size: int, *, hz: int, page_size: int = 4096) -> Fraction:
-    """Seconds that a program sleeps at least for `size` bytes, beside another one that is over memory.high already.
+    """The least seconds that a program sleeps for `size` bytes while another one in its cgroup is over memory.high.
 
-    Up to a batch less a page may have been charged ahead by the other one, and as often as it pays for a batch itself
-    the other one may leave it another. over: what both use when it begins, which only grows.
+    The other one may have charged a batch less one page ahead, and may leave it another batch for each batch that it
+    pays for. over: the usage of both when it begins, which only grows.
     """
     pages = -(-size // page_size)
     paid = max(0, ceil(Fraction(pages - (CHARGE_BATCH - 1), 2 * CHARGE_BATCH)))
@@ -170,7 +169,7 @@ def least_wait(over: Over, size: int, *, hz: int, page_size: int = 4096) -> Frac
 
 
 def _least(high: Bytes, penalty: int, *, hz: int, page_size: int) -> int:
-    """The least usage whose batch costs at least this many jiffies: by halving, since the delay only grows below it."""
+    """The least usage whose batch costs at least this many jiffies, by bisection: up to it the delay is monotonic."""
     least = max(high.count // page_size, 1)
     low, top = least, 2 * least + 1
     while low < top:
@@ -186,10 +185,10 @@ def _least(high: Bytes, penalty: int, *, hz: int, page_size: int) -> int:
 class Slowed:
     """One cgroup with a memory.high: amounts of memory.current in bytes.
 
-    sleeps_from: where growth begins to cost sleep; stalls_from: where it comes to one batch in 2 s. end: the memory.max
-    at which a program is killed; None without one. least_seconds: how long it sleeps at least on its way there, if it
-    keeps all pages of each batch; None without an end. batch: bytes that one sleep pays for. hz: jiffies in a second.
-    end_unknown: why memory.max is not known, "" where it is; then there is no end here.
+    sleeps_from: the usage at which growth begins to cost sleep; stalls_from: at which it is one batch in 2 s. end: the
+    memory.max at which a program is killed; None without one. least_seconds: its least sleep up to there, if it keeps
+    all pages of each batch; None without an end. batch: bytes that one sleep pays for. hz: jiffies in a second.
+    end_unknown: why memory.max is unknown, "" if it is known; end is then None.
     """
 
     subject: Subject
@@ -205,7 +204,7 @@ class Slowed:
 
     @property
     def most_seconds(self) -> Fraction | None:
-        """How long it sleeps on its way to memory.max if it keeps one page of each batch; None without an end."""
+        """Its sleep up to memory.max if it keeps one page of each batch; None without an end."""
         return None if self.least_seconds is None else CHARGE_BATCH * self.least_seconds
 
     @property
@@ -217,7 +216,7 @@ class Slowed:
 def slowing(plan: Plan, *, page_size: int = 4096, hz: int = DEFAULT_HZ) -> tuple[Slowed, ...]:
     """Every container and pod of this plan that has a memory.high, in the plan's order.
 
-    hz: jiffies in a second (CONFIG_HZ); it moves sleeps_from by a page or so, and nothing much beyond.
+    hz: jiffies in a second (CONFIG_HZ); it changes sleeps_from by a page or so, and little else.
     """
     return tuple(_slowed(plan, page_size, hz))
 
@@ -252,7 +251,7 @@ def _bytes(cgroup: PlannedCgroup, knob: Knob) -> int | None:
 def slowing_document(found: tuple[Slowed, ...], left_out: tuple[Unanswered, ...] = ()) -> list[dict[str, Any]]:
     """As JSON: amounts in bytes; leastMilliseconds and mostMilliseconds rounded down (null without a memory.max).
 
-    left_out: the containers whose memory.high is not modelled: they follow with the reason alone.
+    left_out: the containers whose memory.high is not modelled: each follows with its reason only.
     """
     rows: list[dict[str, Any]] = [
         {
@@ -274,7 +273,7 @@ def slowing_document(found: tuple[Slowed, ...], left_out: tuple[Unanswered, ...]
 
 
 def slowing_text(found: tuple[Slowed, ...], left_out: tuple[Unanswered, ...] = ()) -> str:
-    """As text: where each cgroup with a memory.high is slowed, stalls and ends; left_out as `slowing_document`."""
+    """As text: where each cgroup with a memory.high is slowed, stalls and ends; left_out: see `slowing_document`."""
     lines = [
         "Throttling: what memory.high does to one growing task whose memory cannot be reclaimed.",
     ]
@@ -314,7 +313,7 @@ def _lines(one: Slowed) -> Iterator[str]:
 
 
 def duration(seconds: Fraction) -> str:
-    """Rounded down, in the two largest units that tell it: 5.5 s, 7 min 10 s, 25 h 30 min."""
+    """Rounded down to the two largest units: 5.5 s, 7 min 10 s, 25 h 30 min."""
     minutes, rest = divmod(int(seconds * 10), 600)
     if not minutes:
         return f"{rest // 10}.{rest % 10} s"

@@ -1,8 +1,7 @@
-"""How a container above its memory.high ended, or whether it could have: an analysis of samples, as text and JSON.
+"""How a container above its memory.high ended, or could have ended: an analysis of samples, as text and JSON.
 
-The model is `engine.cgroup.throttle`; `throttle_series` has what it did on the way. A series that stops says nothing
-about why. What can be said is whether memory.max was in reach when it stopped: within the time between two samples a
-task takes no more than the model lets it take.
+The model is `engine.cgroup.throttle`; `throttle_series` has the stretches before the end. The end of a series does not
+show its cause. It does show whether memory.max was in reach: the model bounds a task's growth between two samples.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ _SPARE = 2
 class Ending(StrEnum):
     """How a series ended.
 
-    KILLED: OOM-killed. OTHERWISE: it ends far from memory.max, and nothing was OOM-killed: something else ended the
-    container, or watching stopped. THRASHES: the program stood still and reclaimed its own text to the last sample.
+    KILLED: OOM-killed. OTHERWISE: it ends far from memory.max without an OOM kill: another cause ended the container,
+    or watching stopped. THRASHES: the program made no progress and reclaimed its own text up to the last sample.
     UNKNOWN: not observable.
     """
 
@@ -41,7 +40,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How long a task sleeps on a way to memory.max, in seconds. least: if it keeps all 64 pages of each batch."""
+    """The sleep of a task up to memory.max, in seconds. least: if it keeps all 64 pages of each batch."""
 
     least: Fraction
 
@@ -55,8 +54,8 @@ class Way:
 class End:
     """The end. at: seconds, of the last sample. usage: bytes. left: bytes up to memory.max; None without one.
 
-    way: the sleep that was left up to there; None without an end. likely: seconds of it at the pages that the last
-    sleeping stretch kept a pass; None if that is not known.
+    way: the remaining sleep up to memory.max; None without one. likely: its seconds at the pages a pass kept in the
+    last sleeping stretch; None if unknown.
     """
 
     ending: Ending
@@ -70,10 +69,10 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """One cgroup's life. above: seconds that it was seen above memory.high.
+    """The samples of one cgroup from its creation to its end. above: seconds observed above memory.high.
 
-    way: from where it was first seen above memory.high to memory.max, memory.high itself where it was seen below; None
-    without both.
+    way: from the first sample above memory.high (from memory.high itself if an earlier sample is below) to memory.max;
+    None without both.
     """
 
     setup: Setup
@@ -85,12 +84,12 @@ class Analysis:
 
     @property
     def is_too_short(self) -> bool:
-        """Whether it was observed above memory.high for less than the least way to memory.max, and not killed."""
+        """Whether it was not killed and was observed above memory.high for less than the least time to memory.max."""
         return self.way is not None and 0 < self.above < self.way.least and self.end.ending is not Ending.KILLED
 
 
 def analyse(samples: Sequence[Sample], setup: Setup, *, ended: bool = False) -> tuple[Analysis, ...]:
-    """The analysis of each cgroup that the samples are of, in order; none for fewer than two samples.
+    """The analysis of each cgroup in the samples, in order; none for fewer than two samples.
 
     ended: the container is known to have ended after the last sample. ValueError if the times do not rise.
     """
@@ -103,7 +102,7 @@ def analyse(samples: Sequence[Sample], setup: Setup, *, ended: bool = False) -> 
 def _analysed(samples: Sequence[Sample], setup: Setup, *, ended: bool) -> Analysis:
     between = spans(samples, setup)
     if len(between) > 1 and samples[-1].gone and between[-1].passes * between[-1].sleep > _SPARE * between[-1].seconds:
-        # A task that is being killed does not sleep any more.
+        # A task that is being killed no longer sleeps.
         between = between[:-1]
     parts = segments(between, setup)
     return Analysis(
@@ -117,7 +116,7 @@ def _analysed(samples: Sequence[Sample], setup: Setup, *, ended: bool) -> Analys
 
 
 def _way(setup: Setup, usage: int) -> Way | None:
-    """The way from a usage, or from memory.high where that is more, to memory.max."""
+    """The sleep from a usage, or from memory.high if that is more, to memory.max."""
     if setup.high is None or setup.limit is None:
         return None
     gone = _slept(setup, setup.high, usage)
@@ -163,7 +162,7 @@ def _ending(samples: Sequence[Sample], setup: Setup, parts: Sequence[Segment], *
     if is_gone:
         return (Ending.KILLED, _KILLED_UNSEEN) if near else (Ending.OTHERWISE, _ENDED_FAR)
     if parts[-1].course is Course.THRASHES:
-        return Ending.THRASHES, "usage stood still to the last sample, and the kernel kills nothing for that"
+        return Ending.THRASHES, "usage was constant up to the last sample, and the kernel does not kill for that"
     return (Ending.UNKNOWN, _STOPS_NEAR) if near else (Ending.OTHERWISE, _STOPS_FAR)
 
 
@@ -188,7 +187,7 @@ def _rose(counts: Sequence[int | None]) -> bool:
 
 
 def _is_near(samples: Sequence[Sample], setup: Setup) -> bool:
-    """Whether the container could come to memory.max between its last sample and the next one that is not there."""
+    """Whether the container could reach memory.max between its last sample and the missing next one."""
     seen = [one for one in samples if not one.gone]
     if setup.limit is None or len(seen) < _SPARE:
         return False
@@ -213,9 +212,9 @@ _HEAD = ("", "from s", "to s", "over", "passes", "s/pass", "model", "ratio", "pa
 
 
 def analysis_document(found: Sequence[Analysis], notes: Sequence[str] = ()) -> dict[str, Any]:
-    """As JSON: memqos_format (1), notes, and runs, one for each cgroup that the series is of.
+    """As JSON: memqos_format (1), notes, and runs, one for each cgroup in the series.
 
-    Times are seconds, rounded to milliseconds; amounts bytes; null is what is not known or does not apply.
+    Times are seconds, rounded to milliseconds; amounts bytes; null means unknown or not applicable.
     """
     return {"memqos_format": 1, "notes": list(notes), "runs": [_run(one) for one in found]}
 
@@ -276,7 +275,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def analysis_text(found: Sequence[Analysis], notes: Sequence[str] = ()) -> str:
-    """For people: the setup, a table of stretches with what each rests on, the end, and what it was watched for."""
+    """As text: the setup, a table of stretches with their grounds, the end, and the time observed."""
     if not found:
         return "Fewer than two samples of a container: no verdict."
     parts = [*(f"note: {one}" for one in notes)]
@@ -360,4 +359,4 @@ def _slept_text(way: Way) -> str:
 
 
 def _likely_text(end: End) -> str:
-    return "" if end.likely is None else f"; {duration(end.likely)} at the pages a pass that it kept last"
+    return "" if end.likely is None else f"; {duration(end.likely)} at the pages a pass of its last stretch"

@@ -1,13 +1,13 @@
-"""A series of samples of one container above its memory.high, and its stretches: it slept, thrashed, or neither.
+"""A series of samples of a container above its memory.high, and its stretches: it slept, thrashed, or neither.
 
 `high` of memory.events counts 17 for each pass that reclaims nothing (the first try and 16 retries), once for each
-cgroup from the task's own upwards that is over its memory.high: mm/memcontrol.c, `mem_cgroup_handle_over_high`
-(MAX_RECLAIM_RETRIES), `reclaim_high`. Where a pass reclaims something it tries again without using up a retry, so steps
-are then no multiples of 17, and passes are an estimate.
+cgroup over its memory.high from the task's own upwards: mm/memcontrol.c, `mem_cgroup_handle_over_high`
+(MAX_RECLAIM_RETRIES), `reclaim_high`. A pass that reclaims something does not use up a retry, so steps need not be
+multiples of 17, and passes are an estimate.
 
-Sleeping and thrashing both count `high` and both go on for long. What tells them apart is growth: a task that sleeps
-keeps between 64 pages and one of each pass, a task that thrashes keeps none. So a stretch thrashes where memory stands
-still over so many passes that one page kept in four of them would have been seen.
+Sleeping and thrashing both count `high` and both last long. They differ in growth: a sleeping task keeps 64 to 1 pages
+of each pass, a thrashing task none. So a stretch thrashes if memory does not grow over so many passes that one page
+kept in four of them would show.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from memqos.model.knob import Bytes
 __all__ = ["EVENTS_A_PASS", "Course", "Sample", "Segment", "Setup", "levels_of", "lives", "segments", "spans"]
 
 EVENTS_A_PASS = 17
-"""How much `high` rises in a pass that reclaims nothing, for each cgroup that is over its memory.high."""
+"""The rise of `high` in a pass that reclaims nothing, for each cgroup over its memory.high."""
 
 _MOST_LEVELS = 4
 _LEAST_STEPS = 6
@@ -35,8 +35,8 @@ class Sample:
     """One moment. at: seconds, rising within a series. usage: memory.current in bytes.
 
     high_events, max_events, oom_kills: counters of memory.events. anon, file: bytes of memory.stat; majfaults: its
-    pgmajfault. None: the series does not have it, or not at this moment. gone: the container's cgroup could not be read
-    any more; amounts and counters then mean nothing.
+    pgmajfault. None: missing in the series or at this moment. gone: the container's cgroup was no longer readable;
+    amounts and counters are then meaningless.
     """
 
     at: float
@@ -52,11 +52,11 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What the series was made with.
+    """The conditions of the series.
 
-    high, limit: memory.high and memory.max; None for max. levels: how many cgroups above each other were over
-    memory.high, from 1; two for crun below CRI-O. hz: jiffies in a second. page_size: bytes. resolution: bytes between
-    two amounts that the series tells apart, such as 1 MiB where it has whole MiB.
+    high, limit: memory.high and memory.max; None for max. levels: how many nested cgroups were over memory.high, from
+    1; two for crun below CRI-O. hz: jiffies in a second. page_size: bytes. resolution: the least difference of amounts
+    in the series in bytes, such as 1 MiB for whole MiB.
     """
 
     high: Bytes | None
@@ -72,13 +72,13 @@ class Setup:
         return None if self.high is None else sleeps_from(self.high, hz=self.hz, page_size=self.page_size)
 
     def sleep(self, usage: int) -> float:
-        """Seconds that a task sleeps for one batch at this usage, as the kernel asks for them; zero up to the floor."""
+        """Seconds that the kernel has a task sleep for one batch at this usage; zero up to the floor."""
         if self.high is None:
             return 0.0
         return delay([Over(usage=usage, high=self.high)], hz=self.hz, page_size=self.page_size) / self.hz
 
     def over(self, usage: int) -> float:
-        """How far a usage is above memory.high, as a part of it; zero below it and without one."""
+        """The overage of a usage as a fraction of memory.high; zero below it or without one."""
         if self.high is None or usage <= self.high.count:
             return 0.0
         return (usage - self.high.count) / max(self.high.count, self.page_size)
@@ -86,7 +86,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """What is between two samples. passes: how many there were. sleep: seconds that the model has each one sleep."""
+    """The time between two samples. passes: their number. sleep: seconds of sleep in each, by the model."""
 
     first: Sample
     last: Sample
@@ -95,19 +95,19 @@ class Span:
 
     @property
     def seconds(self) -> float:
-        """How long it is; above zero."""
+        """Its length; above zero."""
         return self.last.at - self.first.at
 
     @property
     def grown(self) -> int:
-        """Bytes by which memory.current is larger at its end."""
+        """The growth of memory.current in bytes."""
         return self.last.usage - self.first.usage
 
 
 def lives(samples: Sequence[Sample]) -> list[list[Sample]]:
-    """The samples of one cgroup each: a new one begins where `high` falls, or after the cgroup was gone.
+    """The samples by cgroup: a new cgroup begins where `high` falls, or after the last one was gone.
 
-    Samples at which it was gone end a life: the first of them is its last sample.
+    A cgroup's samples end with the first one at which it was gone.
     """
     found: list[list[Sample]] = []
     for sample in samples:
@@ -121,7 +121,7 @@ def lives(samples: Sequence[Sample]) -> list[list[Sample]]:
 
 
 def spans(samples: Sequence[Sample], setup: Setup) -> list[Span]:
-    """What is between each two samples of one life, without the last one if the cgroup was gone by then."""
+    """The spans between the samples of one cgroup, without the last one if the cgroup was gone by then."""
     return [
         Span(
             first=first,
@@ -135,10 +135,10 @@ def spans(samples: Sequence[Sample], setup: Setup) -> list[Span]:
 
 
 def levels_of(samples: Sequence[Sample], setup: Setup) -> int | None:
-    """How many levels the steps of `high` fit, from 1 to 4; None where too few steps are multiples of 17.
+    """The number of levels that the steps of `high` fit, 1 to 4; None if too few steps are multiples of 17.
 
-    A step of 34 may be one pass of two levels or two passes of one: of the numbers that the steps can be divided by,
-    the one counts whose passes take about as long as the model says.
+    A step of 34 may be one pass of two levels or two passes of one: among the divisors of the steps, the one whose
+    passes take about the time of the model.
     """
     between = [one for one in spans(samples, setup) if one.last.high_events > one.first.high_events]
     steps = [one.last.high_events - one.first.high_events for one in between]
@@ -151,24 +151,24 @@ def levels_of(samples: Sequence[Sample], setup: Setup) -> int | None:
     if len(fitting) == 1 or not slept:
         return max(fitting)
     took = sum(one.seconds for one in asleep)
-    # Passes of one level each would have slept for `slept` seconds; of several levels they were fewer.
+    # Passes of one level would have slept for `slept` seconds; with several levels there were fewer passes.
     return min(fitting, key=lambda levels: _unlike(took * levels / slept))
 
 
 def _fitting(steps: Sequence[int]) -> Iterator[int]:
-    """The numbers of levels by which nearly all of these steps are whole passes; 1 is one."""
+    """The numbers of levels for which nearly all of these steps are whole passes; always with 1."""
     for levels in range(1, _MOST_LEVELS + 1):
         if 20 * sum(step % (EVENTS_A_PASS * levels) != 0 for step in steps) <= len(steps):
             yield levels
 
 
 def _unlike(ratio: float) -> float:
-    """How far a measured over a modelled time is from 1, by factors."""
+    """The factor between a measured and a modelled time, at least 1."""
     return max(ratio, 1 / ratio)
 
 
 _ANON_PAGES = 16
-"""So many pages may anonymous memory move by and yet stand still: a program's stack and its allocator."""
+"""Pages by which anonymous memory may vary without growth: a program's stack and its allocator."""
 
 _LEAST_SECONDS = 5.0
 _IDLE_SECONDS = 10.0
@@ -179,10 +179,10 @@ _FAULTS_A_SECOND = 1.0
 
 
 class Course(StrEnum):
-    """What a container did for a while.
+    """What a container did during a stretch.
 
-    BELOW: it was not above memory.high, or has none. IDLE: above it, and charged for nothing. RECLAIMS: what is above
-    it could be reclaimed, or is too little for a sleep. SLEEPS, THRASHES: as the module says. UNKNOWN: not observable.
+    BELOW: not above memory.high, or without one. IDLE: above it without charges. RECLAIMS: the excess was reclaimed, or
+    is too small for a sleep. SLEEPS, THRASHES: see the module's docstring. UNKNOWN: not observable.
     """
 
     BELOW = "below memory.high"
@@ -197,10 +197,10 @@ class Course(StrEnum):
 class Segment:
     """A stretch of one course. start, end: seconds; first, last: memory.current there, in bytes.
 
-    over: how far above memory.high, as a part of it, on the average of its passes. passes: how many there were. kept:
-    pages by which memory.current grew in each; seconds_a_pass: how long each took; model: how long the kernel has each
-    sleep, in seconds; ratio: measured over model. Each is None where there are fewer than five passes, or no sleep is
-    due. majfaults: pgmajfault a second; None where the series does not have it. why: what the verdict rests on.
+    over: the mean overage of its passes as a fraction of memory.high. passes: their number. kept: pages by which
+    memory.current grew in each; seconds_a_pass: measured seconds of each; model: seconds of sleep in each by the model;
+    ratio: measured over model. Each of these is None with fewer than five passes or without a due sleep. majfaults:
+    pgmajfault a second; None if the series lacks it. why: the grounds of the verdict.
     """
 
     course: Course
@@ -219,14 +219,14 @@ class Segment:
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
+        """Its length in seconds."""
         return self.end - self.start
 
 
 def segments(between: Sequence[Span], setup: Setup) -> list[Segment]:
-    """The stretches of one life, in order and without gaps.
+    """The stretches of one cgroup, in order and without gaps.
 
-    A stretch of sleep ends where the sleep that the model has for a pass has doubled or halved.
+    A stretch of sleep ends where the modelled sleep of a pass has doubled or halved.
     """
     flat = _flat(between, setup)
     found: list[tuple[Course, list[Span]]] = []
@@ -239,13 +239,13 @@ def segments(between: Sequence[Span], setup: Setup) -> list[Segment]:
     return [_segment(course, part, setup) for course, part in found]
 
 
-# ---- standing still
+# ---- no growth
 
 
 def _flat(between: Sequence[Span], setup: Setup) -> list[tuple[int, int]]:
-    """The stretches in which memory stands still though passes go on, each from one span up to another.
+    """The stretches without growth while passes continue, each a range of spans.
 
-    By anonymous memory where every sample has it, else by memory.current.
+    By anonymous memory if every sample has it, else by memory.current.
     """
     if setup.high is None or not between:
         return []
@@ -268,17 +268,17 @@ def _flat(between: Sequence[Span], setup: Setup) -> list[tuple[int, int]]:
 
 
 def _usage_band(setup: Setup, high: int) -> int:
-    """Bytes that memory.current may move by and yet stand still.
+    """Bytes by which memory.current may vary without growth.
 
-    It has what is charged ahead, of which several CPUs may hold a batch each and give it back; the text that comes and
-    goes; and the series knows it to its resolution only.
+    They allow for batches charged ahead on several CPUs, for program text that is reclaimed and read again, and for the
+    series' resolution.
     """
     coarse = 2 * setup.resolution if setup.resolution > 1 else 0
     return 4 * CHARGE_BATCH * setup.page_size + coarse + high // 4096
 
 
 def _windows(amounts: Sequence[int], band: int) -> Iterator[tuple[int, int]]:
-    """The longest stretches of samples whose amounts are within a band, without overlap, first to last."""
+    """The longest non-overlapping stretches of samples whose amounts are within a band, first to last."""
     low: deque[int] = deque()
     high: deque[int] = deque()
     first = 0
@@ -302,7 +302,7 @@ def _windows(amounts: Sequence[int], band: int) -> Iterator[tuple[int, int]]:
 
 
 def _from(amounts: Sequence[int], first: int, at: int) -> tuple[deque[int], deque[int]]:
-    """The indices of the least and the largest of two amounts, as the window goes on from them."""
+    """The indices of the least and the largest amount, from which the window continues."""
     if amounts[first] >= amounts[at]:
         return deque([at]), deque([first, at])
     return deque([first, at]), deque([at])
@@ -312,7 +312,7 @@ def _from(amounts: Sequence[int], first: int, at: int) -> tuple[deque[int], dequ
 
 
 def _other(between: Sequence[Span], setup: Setup) -> list[tuple[Course, list[Span]]]:
-    """Stretches without any that stands still: by course, and sleep by how long the model has each pass sleep."""
+    """Stretches with growth: by course, and sleep by the modelled sleep of a pass."""
     labelled = _idle_marked([(*_label(one, setup), one) for one in between])
     found: list[tuple[Course, int, list[Span]]] = []
     for (course, octave), group in groupby(labelled, key=lambda one: one[:2]):
@@ -325,7 +325,7 @@ def _other(between: Sequence[Span], setup: Setup) -> list[tuple[Course, list[Spa
 
 
 def _is_one(before: Course, first: Sequence[Span], after: Course, then: Sequence[Span]) -> bool:
-    """Whether two adjacent stretches are one: too short to separate, as where usage goes up and down."""
+    """Whether two adjacent stretches are too short to separate, as when usage goes up and down."""
     if {before, after} - {Course.SLEEPS, Course.RECLAIMS}:
         return False
     if before is after:
@@ -341,13 +341,13 @@ def _label(one: Span, setup: Setup) -> tuple[Course, int]:
     if setup.high is None or (one.passes <= 0 and min(one.first.usage, one.last.usage) <= setup.high.count):
         return Course.BELOW, 0
     if not one.sleep or one.grown > CHARGE_BATCH * setup.page_size * max(one.passes, 0) + setup.resolution:
-        # What grew by more than its passes paid for was below the floor for a part of the time.
+        # Growth beyond the batches of its passes means that usage was below the floor for part of the time.
         return Course.RECLAIMS, 0
     return Course.SLEEPS, (int(one.sleep * 100)).bit_length()
 
 
 def _idle_marked(labelled: Sequence[tuple[Course, int, Span]]) -> list[tuple[Course, int, Span]]:
-    """The same, with stretches above memory.high in which nothing was charged for longer than any sleep."""
+    """Marks as idle the stretches above memory.high without a charge for longer than any sleep."""
     found: list[tuple[Course, int, Span]] = []
     for quiet, group in groupby(labelled, key=lambda one: one[0] is not Course.BELOW and one[2].passes <= 0):
         part = list(group)
@@ -395,14 +395,14 @@ def _segment(course: Course, part: Sequence[Span], setup: Setup) -> Segment:
 def _judged(
     course: Course, part: Sequence[Span], setup: Setup, *, ratio: float | None, faults: float | None
 ) -> tuple[Course, str]:
-    """The course, and what it rests on."""
+    """The course and its grounds."""
     match course:
         case Course.BELOW:
-            return course, "no memory.high is exceeded"
+            return course, "memory.high is not exceeded"
         case Course.IDLE:
-            return course, "above memory.high, and no pass: nothing is charged, so nothing sleeps"
+            return course, "above memory.high without a pass: nothing is charged, so nothing sleeps"
         case Course.RECLAIMS:
-            return course, "above memory.high by too little for a sleep, or by what can be reclaimed"
+            return course, "the excess over memory.high is too small for a sleep, or is reclaimed"
         case Course.THRASHES:
             return _still(part, setup, faults)
         case _:
@@ -423,24 +423,24 @@ def _asleep(ratio: float | None) -> tuple[Course, str]:
 
 
 def _still(part: Sequence[Span], setup: Setup, faults: float | None) -> tuple[Course, str]:
-    """What stands still while passes go on: text is thrashed, page cache is reclaimed, or it cannot be told."""
+    """No growth while passes continue: text thrashes, page cache is reclaimed, or the series cannot show which."""
     samples = [part[0].first, *(one.last for one in part)]
     floor = setup.floor or 0
     mean = sum(one.usage for one in samples) / len(samples)
     if mean < floor:
-        return Course.RECLAIMS, "usage stands still above memory.high where no sleep is due: page cache is reclaimed"
+        return Course.RECLAIMS, "usage is constant above memory.high where no sleep is due: page cache is reclaimed"
     if faults is None:
         return Course.THRASHES, (
-            "a reading: usage stands still while passes go on; the series has no pgmajfault that would show it"
+            "by usage alone, which does not change while passes continue: the series has no pgmajfault to confirm it"
         )
     if faults < _FAULTS_A_SECOND:
         return (
             Course.UNKNOWN,
-            "usage stands still while passes go on, and pgmajfault does not grow: the program text is not read again",
+            "usage is constant while passes continue, and so is pgmajfault: the program text is not read again",
         )
     anon = [one.anon for one in samples if one.anon is not None]
     if len(anon) == len(samples):
         moved = max(anon) - min(anon)
         stands = "to the byte" if not moved else f"within {moved} bytes"
-        return Course.THRASHES, f"anon stands still {stands} while pgmajfault grows by {faults:.1f} a second"
-    return Course.THRASHES, f"usage stands still while pgmajfault grows by {faults:.1f} a second"
+        return Course.THRASHES, f"anon is constant {stands} while pgmajfault grows by {faults:.1f} a second"
+    return Course.THRASHES, f"usage is constant while pgmajfault grows by {faults:.1f} a second"

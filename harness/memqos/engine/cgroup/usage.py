@@ -1,6 +1,6 @@
-"""What answers about containers' memory rest on: how much each uses, given or assumed, and which have no answer.
+"""Containers' memory usage, given or assumed, as the basis of answers, and containers without an answer.
 
-Two kinds of containers have none: those of a runtime, or with an annotation, that is not modelled
+Two kinds of containers have no answer: those of a runtime, or with an annotation, that is not modelled
 (`Expected.unmodelled`), and those that share a sandbox (gVisor, Kata Containers), whose processes are not in the
 container's own cgroup.
 """
@@ -38,7 +38,7 @@ ContainerUsage = Mapping[tuple[str, str], int]
 
 
 def known_usage(plan: Plan, usage: ContainerUsage | None) -> ContainerUsage:
-    """The usage that was given; KeyError names a container of it that the plan does not have."""
+    """The given usage; KeyError names a container that the plan does not have."""
     known = {(pod.uid, one.name) for pod in plan.pods for one in pod.containers}
     for key in usage or ():
         if key not in known:
@@ -47,7 +47,7 @@ def known_usage(plan: Plan, usage: ContainerUsage | None) -> ContainerUsage:
 
 
 def use_of(one: PlannedContainer, given: int | None) -> tuple[int, str]:
-    """How much a container uses in bytes, and how that is known: "given", or "assumed: ..."."""
+    """A container's usage in bytes, and its source: "given", or "assumed: ..."."""
     if given is not None:
         return given, "given"
     if one.kind is ContainerKind.INIT:
@@ -57,7 +57,7 @@ def use_of(one: PlannedContainer, given: int | None) -> tuple[int, str]:
         if expected is not None and isinstance(expected.value, Bytes) and expected.value.count:
             return expected.value.count, f"assumed: all of its {knob}"
     if one.resources.memory_limit_in_bytes > 0:
-        # The own cgroup of a container in a sandbox does not hold the limit, and that of others is not modelled.
+        # In a sandbox a container's own cgroup does not have the limit; in other such cases it is not modelled.
         return one.resources.memory_limit_in_bytes, "assumed: all of its memory limit"
     return 0, "assumed: nothing, since it has neither limit nor protection"
 
@@ -72,13 +72,13 @@ class Unanswered:
 
 
 def in_sandbox(runtimes: Runtimes) -> str:
-    """Why the own cgroup of a container of these runtimes does not hold its processes, "" where it does."""
+    """Why a container's own cgroup does not hold its processes with these runtimes, "" if it does."""
     kata = runtimes.oci.runtime is RuntimeName.KATA
     return stand_in(runtimes)[0] if runtimes.oci.runtime in SANDBOXED and (kata or runtimes.sandboxed) else ""
 
 
 def knobs_unmodelled(cgroup: PlannedCgroup, knobs: Iterable[Knob]) -> str:
-    """Which of these files are not modelled, and why: "memory.high: …"; "" if all are."""
+    """Those of these files that are not modelled, with the reason: "memory.high: …"; "" if all are modelled."""
     reasons: dict[str, list[str]] = defaultdict(list)
     for knob in knobs:
         expected = cgroup.knobs.get(knob)
@@ -88,7 +88,7 @@ def knobs_unmodelled(cgroup: PlannedCgroup, knobs: Iterable[Knob]) -> str:
 
 
 def unanswered(plan: Plan, kubelet: Kubelet, knobs: Sequence[Knob]) -> tuple[Unanswered, ...]:
-    """The containers of this kubelet's plan that an answer from these files leaves out, in the plan's order."""
+    """The containers of this kubelet's plan for which these files give no answer, in the plan's order."""
     return tuple(_unanswered(plan, kubelet, knobs))
 
 
@@ -107,12 +107,12 @@ def why_unanswered(one: PlannedContainer, sandbox: str, knobs: Sequence[Knob]) -
 
 
 def unanswered_document(found: Iterable[Unanswered]) -> list[dict[str, Any]]:
-    """As JSON: subject, path and not_modelled, which is why there is no answer."""
+    """As JSON: subject, path and not_modelled, the reason for the missing answer."""
     return [{"subject": str(one.subject), "path": one.path, "not_modelled": one.why} for one in found]
 
 
 def unanswered_text(found: Iterable[Unanswered]) -> Iterator[str]:
-    """For people: the containers by the reason that they share."""
+    """As text: the containers grouped by reason."""
     by_reason: dict[str, list[str]] = defaultdict(list)
     for one in found:
         by_reason[one.why].append(str(one.subject))

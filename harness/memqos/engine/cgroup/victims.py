@@ -1,22 +1,21 @@
-"""OOM kills: which process the kernel kills when a cgroup or the machine is out of memory, and the order for a plan.
+"""OOM kills: the process that the kernel kills when a cgroup or the machine is out of memory, and a plan's order.
 
-A model for claims about behaviour, with the kernel's own arithmetic: whole pages, signed. Of the processes below what
-ran out, the one with the highest badness is chosen:
+A model for claims about behaviour, with the kernel's own arithmetic: whole pages, signed. Among the processes below the
+cgroup (or machine) that ran out, the kernel chooses the one with the highest badness:
 
     badness = resident + swapped + page tables + oom_score_adj * (total / 1000)        all in pages
 
-total is the amount below the limit that ran out: its memory.max, and as much swap as its memory.swap.max lets it
-have of the machine's. So oom_score_adj weighs a process by thousandths of what ran out, not of the machine. A process
-of -1000 is never chosen. With memory.oom.group in the victim's cgroup, or in one above it up to the one that ran out,
-all processes below the highest such cgroup go with it, but for those of -1000; kubelets set it for containers alone.
+total is the amount below the limit that ran out: its memory.max, plus the machine's swap up to its memory.swap.max. So
+oom_score_adj counts in thousandths of that amount, not of the machine. A process of -1000 is never chosen. If
+memory.oom.group is set in the victim's cgroup, or in an ancestor up to the one that ran out, all processes below the
+highest such cgroup are killed too, except those of -1000; kubelets set it for containers only.
 
 Source: mm/oom_kill.c `oom_badness` (since Linux 5.9 without rounding to thousandths), `oom_evaluate_task`;
-mm/memcontrol.c `mem_cgroup_get_max`, `mem_cgroup_get_oom_group`. A task that is dying already, and one that is marked
-as the origin of the shortage (swapoff), are left out.
+mm/memcontrol.c `mem_cgroup_get_max`, `mem_cgroup_get_oom_group`. The model leaves out tasks that are already dying, and
+the marked origin of a shortage (swapoff).
 
-Of a plan, each container counts as one process that uses all of what the container uses
-and is none of the kernel's own; its page tables, below 0.2 % of that, are left out. Sandboxes are too: a pause program
-is small, and has -998.
+In a plan, each container counts as one process with all of the container's usage. Left out are its page tables, below
+0.2 % of that, and sandboxes: a pause program is small, and has -998.
 """
 
 from __future__ import annotations
@@ -57,10 +56,10 @@ _THOUSANDTHS = 1000
 
 
 def total_pages(limit: Bytes | Max, swap_limit: Bytes | Max, *, memory: int, swap: int, page_size: int = 4096) -> int:
-    """What there is below a limit, in pages.
+    """The memory and swap below a limit, in pages.
 
     limit, swap_limit: memory.max and memory.swap.max of the cgroup that ran out; both MAX for the machine itself.
-    memory, swap: what the machine has, in bytes.
+    memory, swap: the machine's, in bytes.
     """
     most = memory if limit is MAX else limit.count
     more = swap if swap_limit is MAX else min(swap_limit.count, swap)
@@ -68,9 +67,9 @@ def total_pages(limit: Bytes | Max, swap_limit: Bytes | Max, *, memory: int, swa
 
 
 def badness(pages: int, oom_score_adj: int, *, total: int) -> int:
-    """How likely a victim a process is where `total` pages ran out: the one with the most is killed.
+    """The badness of a process when `total` pages ran out: the highest is killed.
 
-    pages: resident, swapped out and of page tables together. oom_score_adj: -999 to 1000.
+    pages: the sum of resident, swapped and page table pages. oom_score_adj: -999 to 1000.
     """
     return pages + oom_score_adj * (total // _THOUSANDTHS)
 
@@ -80,9 +79,9 @@ MACHINE = Subject.of_machine("the machine")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Victim:
-    """One container. usage: in bytes; use: how that is known. badness: in pages.
+    """One container. usage: in bytes; use: its source. badness: in pages.
 
-    group: all of its processes are killed together (memory.oom.group). group_unknown: why that is not known, else "".
+    group: all of its processes are killed together (memory.oom.group). group_unknown: why that is unknown, else "".
     """
 
     subject: Subject
@@ -96,10 +95,10 @@ class Victim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortage:
-    """What runs out, "the machine" or a cgroup with a memory.max, and the containers in it, the first victim first.
+    """A limit that can run out, "the machine" or a cgroup with a memory.max, and its containers in kill order.
 
-    total: its amount, in bytes of memory and swap together. left_out: containers in sandboxes, of which it is
-    not known where in that order they are: what is killed is the sandbox.
+    total: its amount, in bytes of memory and swap together. left_out: containers in sandboxes: a kill takes the
+    sandbox, and its place in the order is unknown.
     """
 
     subject: Subject
@@ -109,9 +108,9 @@ class Shortage:
 
 
 def shortages(plan: Plan, kubelet: Kubelet, usage: ContainerUsage | None = None) -> tuple[Shortage, ...]:
-    """The machine, and every limit of this kubelet's plan with two running containers or more below it, from above.
+    """The machine, and every limit of this kubelet's plan with two or more running containers below it, top down.
 
-    What a container uses that `usage` does not name is assumed, see `use_of`. KeyError names a container of `usage`
+    For a container without an entry in `usage`, usage is assumed, see `use_of`. KeyError names a container of `usage`
     that the plan does not have.
     """
     running = tuple(_running(plan, kubelet, known_usage(plan, usage)))
@@ -121,7 +120,7 @@ def shortages(plan: Plan, kubelet: Kubelet, usage: ContainerUsage | None = None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Domain:
-    """What can run out: the machine as the root, or a cgroup with a limit."""
+    """The machine (as the root) or a cgroup with a limit, which can run out of memory."""
 
     subject: Subject
     path: CgroupPath
@@ -131,7 +130,7 @@ class _Domain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Running:
-    """One container that runs; pod: its pod's cgroup. sandbox: why its cgroup does not hold its processes, else ""."""
+    """A running container; pod: its pod's cgroup. sandbox: why its cgroup does not hold its processes, else ""."""
 
     subject: Subject
     pod: CgroupPath
@@ -155,7 +154,7 @@ def _domains(plan: Plan) -> Iterator[_Domain]:
 
 
 def _amount(cgroup: PlannedCgroup, knob: Knob) -> Bytes | Max:
-    """What the file shows; no limit where it is not planned."""
+    """The file's amount; no limit where it is not planned."""
     expected = cgroup.knobs.get(knob)
     return expected.value if expected is not None and isinstance(expected.value, Bytes) else MAX
 
@@ -214,7 +213,7 @@ _ORDER = "a kill takes the whole sandbox, and its place in this order is not mod
 
 
 def shortages_document(found: tuple[Shortage, ...]) -> list[dict[str, Any]]:
-    """As JSON: what runs out, its total in bytes, and its containers, the first victim first; badness in pages."""
+    """As JSON: the limits, their totals in bytes, and their containers in kill order; badness in pages."""
     return [
         {
             "subject": str(one.subject),
@@ -238,7 +237,7 @@ def shortages_document(found: tuple[Shortage, ...]) -> list[dict[str, Any]]:
 
 
 def shortages_text(found: tuple[Shortage, ...]) -> str:
-    """For people: of each thing that can run out the containers in the order in which they are killed."""
+    """As text: for the machine and each limit, the containers in the order of kills."""
     lines = ["OOM: which containers are killed first, if each is one process with all of its container's usage."]
     for one in found:
         lines += ["", f"{one.subject} runs out of its {one.total} bytes of memory and swap:"]
