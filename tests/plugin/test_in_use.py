@@ -73,8 +73,8 @@ def test_a_program_that_is_not_modelled_is_judged_by_the_specification_and_that_
     found = in_use(("youki", "0.5.3"))
     assert found.runtimes.oci.modelled is False
     assert found.doubt == (
-        "youki 0.5.3 (a given file in runc's place): not modelled: its containers are judged by the OCI runtime "
-        "specification alone (limits, sets of CPUs and nodes, and unified entries), all else is not observable; "
+        "youki 0.5.3 (a given file in runc's place): not modelled: its containers are judged only by the OCI runtime "
+        "specification (limits, sets of CPUs and nodes, and unified entries), all else is not observable; "
         "--runtime-version states it, if this is a build of runc or crun"
     )
     assert in_use(("youki", "0.5.3"), runtime_version="1.3.6").runtimes.oci.modelled is True
@@ -87,7 +87,7 @@ def test_so_is_a_cri_server_by_the_name_that_it_gives():
     assert found.runtimes.cri.modelled is False
     assert found.shown == ["uxc-cri 0.3", "runc 1.1.15+ds1"]
     assert found.doubt == (
-        "uxc-cri 0.3: not modelled: its containers are judged by the fields of CRI alone (limits of memory and CPU and "
+        "uxc-cri 0.3: not modelled: its containers are judged only by the fields of CRI (limits of memory and CPU and "
         "sets of CPUs and nodes), all else is not observable"
     )
 

@@ -116,7 +116,7 @@ def test_8_gi_alone_stood_still_which_is_a_reading_without_pgmajfault(analysed):
     found = analysed("8gi-alone", *LARGE, "--levels", "2")
     part = found["segments"][-1]
     assert (found["verdict"], part["verdict"], found["watchedLongEnough"]) == ("thrashes", "thrashes", False)
-    assert part["why"].startswith("a reading: usage is constant while passes go on")
+    assert part["why"].startswith("an interpretation: usage is constant while passes continue")
     assert round(part["secondsAPass"], 4) == 0.0246
     assert part["modelSecondsAPass"] == pytest.approx(0.012, abs=0.0005)
 

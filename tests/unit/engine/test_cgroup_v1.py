@@ -174,7 +174,7 @@ def test_memory_qos_says_why_it_writes_nothing(release, gate, warns):
     plan = planned(ONE, TWO, settings=settings, release=release)
     for knob in (Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH):
         reason = plan.unavailable[knob]
-        assert reason.rule.startswith(f"{knob} does not exist on cgroup v1: nothing on cgroup v1")
+        assert reason.rule.startswith(f"{knob} does not exist on cgroup v1: cgroup v1 does not")
         assert ("the kubelet warns of it" in reason.rule) is warns
         assert [(one.name, one.value) for one in reason.inputs][1] == ("featureGates.MemoryQoS", str(gate).lower())
     assert all(knob in one.knobs for one in plan.cgroups() for knob in (Knob.CPU_SHARES, Knob.CPU_CFS_QUOTA_US))

@@ -50,7 +50,7 @@ def test_containers_of_guaranteed_pods_are_pinned_and_others_left_alone():
     assert (first.resources.cpuset_mems, second.resources.cpuset_mems) == ("0", "")
     left = second.cgroup.knobs[Knob.CPUSET_MEMS]
     assert (left.written, left.value) == (ABSENT, Text(""))
-    assert left.reason.rule.startswith("cpuset.mems is left alone")
+    assert left.reason.rule.startswith("cpuset.mems is not written")
     pinned = first.cgroup.knobs[Knob.CPUSET_MEMS].reason
     assert (pinned.rule, pinned.revision) == (
         "cpuset.mems lists the NUMA nodes of the container's memory blocks, ascending.", "memory-manager v1.36",

@@ -106,7 +106,7 @@ def test_other_pods_are_left_alone_and_say_so():
     left = own.containers[0].cgroup.knobs[Knob.CPUSET_MEMS]
     assert left.written is ABSENT
     assert (
-        left.reason.rule == "cpuset.mems is left alone: only containers of Guaranteed pods are placed on a NUMA node."
+        left.reason.rule == "cpuset.mems is not written: only containers of Guaranteed pods are placed on a NUMA node."
     )
 
 

@@ -144,13 +144,13 @@ def test_without_anon_usage_has_to_stand_still_for_longer():
 def test_without_pgmajfault_it_is_a_reading():
     [part] = of(still(count=90, majfault=None)).segments
     assert part.course is Course.THRASHES
-    assert part.why.startswith("a reading: usage is constant while passes go on; the series has no pgmajfault")
+    assert part.why.startswith("an interpretation: usage is constant while passes continue; the series has no pgmajfault")
 
 
 def test_what_stands_still_without_major_faults_is_not_the_text():
     [part] = of(still(anon=lambda _: 102 * MIB, majfault=0)).segments
     assert part.course is Course.UNKNOWN
-    assert part.why.endswith("pgmajfault does not grow: the program text is not read again")
+    assert part.why.endswith("pgmajfault does not grow: program text is not read again")
 
 
 def test_page_cache_that_is_reclaimed_stands_still_where_no_sleep_is_due():

@@ -36,7 +36,7 @@ def test_where_versions_differ_both_values_are_planned_and_none_expected():
     assert knobs[Knob.MEMORY_SWAP_MAX].undecided == (Bytes(0), MAX)
     assert knobs[Knob.CPU_WEIGHT].shown == "100 or 39"
     assert "in older versions the linear" in knobs[Knob.CPU_WEIGHT].reason.rule
-    assert "older versions leave swap alone" in knobs[Knob.MEMORY_SWAP_MAX].reason.rule
+    assert "older versions do not change swap" in knobs[Knob.MEMORY_SWAP_MAX].reason.rule
 
 
 def test_what_all_versions_agree_on_is_expected():

@@ -74,9 +74,9 @@ _KERNEL = "kernel, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1"
 _PROTECTION = frozenset({Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH})
 
 _COUNTERPARTS: Mapping[Knob, str] = {
-    Knob.MEMORY_MIN: "nothing on cgroup v1 protects memory: memory QoS writes nothing there",
-    Knob.MEMORY_LOW: "nothing on cgroup v1 protects memory: memory QoS writes nothing there",
-    Knob.MEMORY_HIGH: "cgroup v1 has no throttling by memory: memory QoS writes nothing there",
+    Knob.MEMORY_MIN: "cgroup v1 does not protect memory: memory QoS writes nothing there",
+    Knob.MEMORY_LOW: "cgroup v1 does not protect memory: memory QoS writes nothing there",
+    Knob.MEMORY_HIGH: "cgroup v1 does not throttle by memory: memory QoS writes nothing there",
     Knob.MEMORY_MAX: "memory.limit_in_bytes limits memory there",
     Knob.MEMORY_SWAP_MAX: "memory.memsw.limit_in_bytes limits memory and swap together there",
     Knob.MEMORY_OOM_GROUP: "an OOM kill takes one process there",

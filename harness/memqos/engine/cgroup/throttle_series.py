@@ -431,12 +431,12 @@ def _still(part: Sequence[Span], setup: Setup, faults: float | None) -> tuple[Co
         return Course.RECLAIMS, "usage is constant above memory.high where no sleep is due: page cache is reclaimed"
     if faults is None:
         return Course.THRASHES, (
-            "by usage alone, which does not change while passes continue: the series has no pgmajfault to confirm it"
+            "an interpretation: usage is constant while passes continue; the series has no pgmajfault to confirm it"
         )
     if faults < _FAULTS_A_SECOND:
         return (
             Course.UNKNOWN,
-            "usage is constant while passes continue, and so is pgmajfault: the program text is not read again",
+            "usage is constant while passes continue, and pgmajfault does not grow: program text is not read again",
         )
     anon = [one.anon for one in samples if one.anon is not None]
     if len(anon) == len(samples):

@@ -1,4 +1,4 @@
-"""Memory QoS, KEP-2570: one module per revision, and the choice among them by release and gate."""
+"""Memory QoS, KEP-2570: one module per revision, chosen by release and gate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OFF = {Novelty.MEMORY_QOS_BETA: v1_37.OFF}
 
 
 def memory_qos(kubelet: Kubelet) -> Revision:
-    """The rules in force: the release's revision, or with the gate off what that release does then."""
+    """The rules in force: the release's revision, or with the gate off the release's behaviour without it."""
     return _revision(kubelet.release, on=kubelet.memory_qos, v2=kubelet.v2)
 
 

@@ -1,4 +1,4 @@
-"""What the memory-qos revisions share: the cases they decide, and the shape of a revision."""
+"""Shared parts of the memory-qos revisions: their cases, and the functions of a revision."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SOURCE = "KEP-2570"
 
 @dataclass(slots=True, kw_only=True)
 class ContainerCase:
-    """One container in its pod. request and limit are the container's own memory in bytes, 0 if not given."""
+    """One container in its pod. request, limit: the container's own memory in bytes, 0 if not given."""
 
     kubelet: Kubelet
     qos: QosClass
@@ -80,7 +80,7 @@ class ReservedCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """The rules of one revision, one function per level; a knob that is missing from an answer is left alone."""
+    """The rules of one revision, one function per level; a knob missing from the result is not written."""
 
     container: Callable[[ContainerCase], Rulings]
     pod: Callable[[PodCase], Rulings]
@@ -90,7 +90,7 @@ class Revision:
 
 
 def nothing(_case: object) -> Rulings:
-    """A level that a revision leaves alone."""
+    """A level that a revision does not write."""
     return {}
 
 
@@ -136,7 +136,7 @@ def container_reason(
 
 
 def container_ruling(case: ContainerCase, written: KnobValue, rule: str, source: str) -> Ruling:
-    """A ruling about one container that needs no arithmetic; ABSENT says why nothing is written."""
+    """A ruling about one container without arithmetic; with ABSENT the rule says why nothing is written."""
     return Ruling(written, lambda: container_reason(case, rule, source))
 
 
@@ -146,7 +146,7 @@ def factor_input(kubelet: Kubelet) -> Input:
 
 
 def top_input(case: ContainerCase) -> tuple[Input, ...]:
-    """The node's allocatable memory as an input, where it stands in for a missing limit."""
+    """The node's allocatable memory as an input, if it replaces a missing limit."""
     if case.limit:
         return ()
     return (Input("allocatable memory", str(case.kubelet.allocatable["memory"].value), "capacity - reservations"),)
@@ -166,7 +166,7 @@ def amount_ruling(
 
 
 def reserved_minimum(case: ReservedCase, source: str) -> Ruling | None:
-    """memory.min of a reserved cgroup: all of what is reserved; None if no memory is. The same in every revision."""
+    """memory.min of a reserved cgroup: its reserved memory; None without. The same in every revision."""
     if case.memory is None:
         return None
     field = f"{case.field}.memory"

@@ -1,10 +1,9 @@
 """memory-qos, revision v1.22 (alpha, 1.22 to 1.26).
 
-Container: memory.min is the request. memory.high is int64(float64(limit) * factor), or the same of the node's
-allocatable memory without a limit, written only if it is above the request. The kubelet rounds to whole bytes, by
-truncation; the kernel rounds to pages. Pod, burstable and kubepods: memory.min is the sum of requests, if there is
-one. Source: KEP-2570 of 2021, kubelet 1.22 to 1.26 `generateLinuxContainerConfig`, `ResourceConfigForPod`,
-`setMemoryQoS`.
+Container: memory.min is the request. memory.high is int64(float64(limit) * factor), with the node's allocatable memory
+for a missing limit, and is written only if it is above the request. The kubelet truncates to whole bytes; the kernel
+rounds to pages. Pod, burstable and kubepods: memory.min is the sum of requests, if there is one. Source: KEP-2570 of
+2021, kubelet 1.22 to 1.26 `generateLinuxContainerConfig`, `ResourceConfigForPod`, `setMemoryQoS`.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def container(case: ContainerCase) -> Rulings:
 
 
 def container_high(case: ContainerCase) -> Ruling:
-    """memory.high of one container; ABSENT with the reason where it is not written."""
+    """memory.high of one container; ABSENT with the reason if it is not written."""
     factor = case.kubelet.factor
     top, named = _top(case)
     if factor is None or top <= 0:
@@ -68,7 +67,7 @@ def container_high(case: ContainerCase) -> Ruling:
 
 
 def _top(case: ContainerCase) -> tuple[int, str]:
-    """The amount that the factor applies to, and what it is called."""
+    """The amount to which the factor applies, and its name."""
     if case.limit:
         return case.limit, "memory limit"
     return case.kubelet.allocatable["memory"].value, "node's allocatable memory"

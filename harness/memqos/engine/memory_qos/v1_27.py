@@ -50,7 +50,7 @@ def container(case: ContainerCase) -> Rulings:
 
 
 def container_high(case: ContainerCase, *, unlimited_too: bool) -> Ruling:
-    """memory.high of one container; ABSENT with the reason where it is not written.
+    """memory.high of one container; ABSENT with the reason if it is not written.
 
     unlimited_too: whether a container without request and limit gets one, as documented and as shipped from 1.37 on.
     """

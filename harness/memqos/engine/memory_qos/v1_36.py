@@ -1,9 +1,9 @@
-"""memory-qos, revision v1.36 (alpha 3): memoryReservationPolicy decides what is protected; memory.high as in v1.27.
+"""memory-qos, revision v1.36 (alpha 3): memoryReservationPolicy decides about protection; memory.high as in v1.27.
 
 TieredReservation: Guaranteed pods and their containers get memory.min, Burstable ones memory.low, of their requests;
-kubepods memory.min of both sums, burstable memory.low of its own. None: zeros at the container, burstable and
-kubepods levels, nothing at the pod's. The pod's class decides, not the container's own equality. kubepods gets no
-memory.low, so that under global reclaim burstable's has no effect (corrected in 1.37).
+kubepods gets memory.min of both sums, burstable memory.low of its sum. None: zeros at the container, burstable and
+kubepods levels, no write at the pod's. The pod's class decides, not whether a container's request equals its limit.
+kubepods gets no memory.low, so burstable's has no effect under global reclaim (corrected in 1.37).
 Source: KEP-2570 of 2026, kubelet 1.36 `generateLinuxContainerResources`, `ResourceConfigForPod`, `setMemoryQoS`.
 """
 
@@ -40,7 +40,7 @@ def container(case: ContainerCase) -> Rulings:
 
 
 def container_protection(case: ContainerCase) -> dict[Knob, Ruling]:
-    """memory.min and memory.low of one container: one of them its request, or both zero."""
+    """memory.min and memory.low of one container: one is its request, or both are zero."""
     if case.kubelet.policy is not ReservationPolicy.TIERED:
         zero = container_ruling(case, Bytes(0), f"{_FIELD} None protects nothing: both are 0", _CONTAINER_SOURCE)
         return {Knob.MEMORY_MIN: zero, Knob.MEMORY_LOW: zero}
@@ -54,7 +54,7 @@ def container_protection(case: ContainerCase) -> dict[Knob, Ruling]:
 
 
 def _tier(qos: QosClass) -> Knob:
-    """The knob that protects a class: hard for Guaranteed, soft for the rest."""
+    """The knob that protects a class: memory.min for Guaranteed, memory.low for the rest."""
     return Knob.MEMORY_MIN if qos is QosClass.GUARANTEED else Knob.MEMORY_LOW
 
 

@@ -1,10 +1,10 @@
-"""memory-qos, revision v1.37 (beta, on by default), and what the gate switched off does there.
+"""memory-qos, revision v1.37 (beta, on by default), and its behaviour with the gate off.
 
-As v1.36, except: the throttling factor has no default, and without one memory.high is written nowhere; a container
+Differences to v1.36: the throttling factor has no default, and without one no memory.high is written; a container
 without request and limit gets memory.high like any other; kubepods gets memory.low, the Burstable sum; a pod with a
-pod-level memory limit gets memory.high of its own, by the container's formula over request and limit with overhead.
-With the gate off, what an earlier configuration may have left is reset: memory.high "max" for containers, zeros for
-memory.min and memory.low of kubepods and memory.low of burstable.
+pod-level memory limit gets memory.high, by the container's formula over request and limit with overhead. With the gate
+off, leftovers of an earlier configuration are reset: memory.high "max" for containers, zeros for memory.min and
+memory.low of kubepods and memory.low of burstable.
 Source: KEP-2570 of 2026-06; kubernetes pull requests 138139, 138903, 139377, 140007, 140262, 140267. Only the
 assertions of `ApplyPodLevelMemoryHigh` were seen, not its body: the pod-level value is derived from them.
 """
@@ -64,7 +64,7 @@ def _pod_high(case: PodCase) -> dict[Knob, Ruling]:
 
 
 def kubepods(case: NodeCase) -> Rulings:
-    """memory.min as in v1.36, and memory.low, without which burstable's would have no effect."""
+    """memory.min as in v1.36, and memory.low, so that burstable's takes effect."""
     tiered = case.kubelet.policy is ReservationPolicy.TIERED
     rule = (
         "memory.low is the sum of the memory requests of all Burstable pods, so that burstable's takes effect"

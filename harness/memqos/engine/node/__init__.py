@@ -1,1 +1,1 @@
-"""The node's own rules: what pods may have of it, where they go, its cgroups above pods, what its kubelet refuses."""
+"""The node's rules: admission and placement of pods, the cgroups above pods, and settings that its kubelet refuses."""

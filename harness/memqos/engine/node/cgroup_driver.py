@@ -1,4 +1,4 @@
-"""Which cgroup driver a kubelet uses: its own configuration's, or the one that its runtime reports (KEP-4033).
+"""The cgroup driver of a kubelet: from its configuration, or as its runtime reports it (KEP-4033).
 
 Source: kubelet `getCgroupDriverFromCRI`, containerd `internal/cri/server/runtime_config_linux.go`, CRI-O
 `server/runtime_config.go`, `internal/config/cgmgr`.
@@ -23,7 +23,7 @@ _SAY = "--driver sets it"
 
 @dataclass(frozen=True, slots=True)
 class DriverChoice:
-    """A driver, and what was assumed of it or was told of another one; "" where there is nothing to say."""
+    """A driver, and a note about an assumption or a conflict; "" for none."""
 
     driver: CgroupDriver
     assumed: str = ""
@@ -32,18 +32,18 @@ class DriverChoice:
 def driver_of(
     release: Release, settings: KubeletSettings, runtimes: Runtimes, *, known: CgroupDriver | None = None
 ) -> DriverChoice:
-    """The driver of this kubelet. known: the one that it certainly uses, as its cgroups show it or the user says.
+    """The driver of this kubelet. known: the driver that its cgroups show or the user names.
 
-    Without it: where the release asks the runtime (gate KubeletCgroupDriverFromCRI) and the runtime reports, the
-    cgroup_manager of CRI-O's configuration, by default systemd; for containerd and Docker, whose report is a setting of
-    theirs, the configured driver. Otherwise the configured one, else cgroupfs, the kubelet's default.
+    Without it: if the release asks the runtime (gate KubeletCgroupDriverFromCRI) and the runtime reports, the
+    cgroup_manager of CRI-O's configuration, by default systemd; for containerd and Docker, which report a setting of
+    their own, the configured driver. Otherwise the configured driver, else cgroupfs, the kubelet's default.
     """
     configured = settings.cgroup_driver
     if known is not None:
         return DriverChoice(known, _contradicted(release, known, runtimes))
     reports = reports_driver(runtimes.cri)
     asks = enabled(Gate.DRIVER_FROM_CRI, release, settings.feature_gates)
-    # What /configz serves is what the kubelet runs with, the runtime's report included.
+    # /configz shows the kubelet's effective settings, including the driver that the runtime reported.
     if not asks or reports is False or (settings.effective and configured is not None):
         driver = configured or _KUBELET_DEFAULT
         return DriverChoice(driver, _contradicted(release, driver, runtimes))
@@ -77,7 +77,7 @@ def _crio(release: Release, runtimes: Runtimes, configured: CgroupDriver | None)
 
 
 def _contradicted(release: Release, driver: CgroupDriver, runtimes: Runtimes) -> str:
-    """A note if CRI-O is configured with another driver than the kubelet's; "" if not, or if either is unknown."""
+    """A note if CRI-O's configured driver differs from the kubelet's; "" if not, or if either is unknown."""
     crio = runtimes.crio
     if crio is None or crio.cgroup_manager in {None, driver}:
         return ""
@@ -95,9 +95,9 @@ def disagreement(
     seen: CgroupDriver | None,
     said: CgroupDriver | None = None,
 ) -> tuple[str, str]:
-    """The setting that contradicts the driver that the cgroups of a node show, and the reason; "", "" for none.
+    """The setting that contradicts the driver in a node's cgroup names, and the reason; "", "" for none.
 
-    seen: the driver that the cgroups show; None for none or both. said: the one that the user names.
+    seen: the driver of the cgroup names; None for none or both. said: the driver that the user names.
     """
     if seen is None or seen in {said, None if said else settings.cgroup_driver}:
         return "", ""

@@ -2,7 +2,7 @@
 
 Sources: kubelet `qosContainerManagerImpl.UpdateCgroups`, `setMemoryReserve`, `enforceNodeAllocatableCgroups`,
 `enforceExistingCgroup`. QoS classes and kubepods are written at start-up, every 60 s, and before a pod's cgroup is
-made, for all pods that are active then.
+created, for all active pods.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What all pods of the node request. Memory in bytes, CPU in thousandths."""
+    """The requests of all pods of the node. Memory in bytes, CPU in thousandths."""
 
     guaranteed_memory: int = 0
     burstable_memory: int = 0
@@ -47,7 +47,7 @@ _SOMEBODY = Demand(guaranteed_memory=1 << 30, burstable_memory=1 << 30, burstabl
 
 
 def summed_knobs(rulings: Callable[[Demand], Rulings]) -> frozenset[Knob]:
-    """The knobs of a cgroup that are made from what pods request: they change when there are pods at all."""
+    """The knobs of a cgroup that depend on pods' requests."""
     without, with_pods = rulings(_NOBODY), rulings(_SOMEBODY)
     return frozenset(
         knob
@@ -57,7 +57,7 @@ def summed_knobs(rulings: Callable[[Demand], Rulings]) -> frozenset[Knob]:
 
 
 def kubepods_rulings(demand: Demand, kubelet: Kubelet) -> Rulings:
-    """kubepods: everything that pods may have together."""
+    """kubepods: the resources of all pods together."""
     enforced = "pods" in kubelet.enforced
     source = kubelet.allocatable if enforced else kubelet.capacity
     what = "allocatable" if enforced else "capacity"
@@ -76,9 +76,8 @@ def kubepods_rulings(demand: Demand, kubelet: Kubelet) -> Rulings:
 def kubepods_hugetlb_at_start(kubelet: Kubelet) -> Mapping[Knob, int]:
     """Bytes by file: kubepods' huge page limits from a kubelet's start until it first updates the QoS cgroups.
 
-    Without zones it is taken for a node without huge pages. enforceNodeAllocatableCgroups writes what kubepods may
-    have of each page size; within a minute qosContainerManagerImpl.UpdateCgroups writes no limit
-    (setHugePagesUnbounded).
+    A node without NUMA facts counts as one without huge pages. enforceNodeAllocatableCgroups writes kubepods' limit for
+    each page size; within a minute qosContainerManagerImpl.UpdateCgroups writes no limit (setHugePagesUnbounded).
     """
     left = dict.fromkeys(kubelet.node.hugepage_sizes, 0)
     for zone in kubelet.node.zones:
@@ -122,7 +121,7 @@ def _case(demand: Demand, kubelet: Kubelet) -> NodeCase:
 
 
 def qos_rulings(qos: QosClass, demand: Demand, kubelet: Kubelet) -> Rulings:
-    """One of the classes with a cgroup of its own: burstable or besteffort."""
+    """The cgroup of a QoS class: burstable or besteffort."""
     burstable = qos is QosClass.BURSTABLE
     shares = milli_to_shares(demand.burstable_milli_cpu) if burstable else MIN_SHARES
     what = "1024 per CPU that Burstable pods request together" if burstable else "2 for the BestEffort class"
@@ -137,7 +136,7 @@ def qos_rulings(qos: QosClass, demand: Demand, kubelet: Kubelet) -> Rulings:
 
 
 def _memory_reserve(demand: Demand, kubelet: Kubelet) -> tuple[int, int] | None:
-    """memory.max of burstable and of besteffort under `qosReserved`; None where nothing is limited."""
+    """memory.max of burstable and of besteffort under `qosReserved`; None without a limit."""
     percent = (kubelet.settings.qos_reserved or {}).get("memory")
     on = enabled(Gate.QOS_RESERVED, kubelet.release, kubelet.settings.feature_gates)
     left = kubelet.allocatable["memory"].value
@@ -181,8 +180,8 @@ def _reserve_ruling(qos: QosClass, demand: Demand, kubelet: Kubelet, reserve: tu
 def reserved_cgroups(kubelet: Kubelet) -> Mapping[str, tuple[str, ResourceList, bool]]:
     """The reserved cgroups that this configuration enforces.
 
-    Field name of the reservation to the configured cgroup, what is reserved, and whether all of it is enforced
-    (False: CPU alone, by the "-compressible" keys of 1.32).
+    Field name of the reservation to the configured cgroup, the reserved amounts, and whether all are enforced (False:
+    only CPU, by the "-compressible" keys of 1.32).
     """
     settings = kubelet.settings
     found: dict[str, tuple[str, ResourceList, bool]] = {}

@@ -1,20 +1,18 @@
-"""Which pods the node admits, and to which NUMA nodes.
+"""Admission of pods by the node, and their NUMA nodes.
 
-Pods that a Linux kubelet never runs, whatever room it has: those for another operating system, and unscheduled ones.
+A Linux kubelet never runs pods for another operating system or pods that are not scheduled.
 
 Source: kubelet lifecycle/predicate.go `rejectPodAdmissionBasedOnOSSelector`, `rejectPodAdmissionBasedOnOSField`,
 scheduler nodeaffinity; scheduler SchedulingGates. `spec.os` came with 1.23 behind the gate IdentifyPodOS, which is on
 from 1.24; schedulingGates with 1.26 behind PodSchedulingReadiness, which is on from 1.27. An API server with such a
 gate off drops the field.
 
-Which pods the node admits, and which zones their containers' memory comes from, one pod after the other.
+Placement: admits pods one after the other, each on the NUMA nodes that `engine.numa` gives it.
 
-The rules are `engine.numa`'s; here they are applied to the pods of a plan.
+Fit: the kubelet's check at admission, after the resource managers', whether the node has room for a pod.
 
-Whether a pod still fits the node: the check that the kubelet makes at admission, after the resource managers'.
-
-What is asked for is compared with what the node offers the scheduler: capacity less both reservations, the hard
-eviction threshold and the memory set aside for huge pages. Sources: kubelet lifecycle/predicate.go
+It compares requests with the node's offer to the scheduler: capacity less both reservations, the hard eviction
+threshold and the memory of huge pages. Sources: kubelet lifecycle/predicate.go
 `canAdmitPod`, scheduler noderesources `Fits`, kubelet nodestatus/setters.go `MachineInfo`.
 """
 
@@ -47,10 +45,10 @@ _SOURCE = "kubelet lifecycle predicateAdmitHandler; scheduler noderesources Fits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What the node offers, and what of it the pods that were admitted have asked for.
+    """The node's offer, and the requests of the admitted pods.
 
     Amounts by resource name: cpu in thousandths, memory and huge pages in bytes. critical: the part of `used` that
-    critical pods asked for, for which no pod is evicted.
+    critical pods request; no pod is evicted for it.
     """
 
     offered: Mapping[str, int]
@@ -58,15 +56,16 @@ class Room:
     critical: Mapping[str, int] = field(default_factory=dict)
 
     def with_pod(self, pod: Pod, needs: Mapping[str, int]) -> Room:
-        """The room with one more pod in it."""
+        """The room after one more pod."""
         critical = _added(self.critical, needs) if pod.is_critical else self.critical
         return Room(offered=self.offered, used=_added(self.used, needs), critical=critical)
 
     def refusal(self, pod: Pod, needs: Mapping[str, int], kubelet: Kubelet) -> Refusal | None:
-        """Why the kubelet rejects the pod, None if it fits: the first resource that is short.
+        """The kubelet's rejection for the first resource that is short; None if the pod fits.
 
-        A critical pod makes the kubelet evict others, so that it is rejected only for what critical pods hold; which
-        pods go is not modelled. The number of pods (`maxPods`) is not counted, nor what the node has no facts about.
+        The kubelet evicts other pods for a critical pod, so only critical pods' requests can reject it; the choice of
+        victims is not modelled. Not counted are the number of pods (`maxPods`) and resources without facts about the
+        node.
         """
         held = self.critical if pod.is_critical else self.used
         for name, need in needs.items():
@@ -80,7 +79,7 @@ class Room:
                 reason_name=f"OutOf{name}",
                 message=message,
                 reason=Reason(
-                    rule=f"a pod must fit into what the node has left of {name}"
+                    rule=f"a pod's request of {name} must fit into the node's unused part"
                     + ("; for a critical pod only critical pods count" if pod.is_critical else ""),
                     revision=kubelet.revisions[Family.NODE],
                     source=_SOURCE,
@@ -105,7 +104,7 @@ def node_room(kubelet: Kubelet) -> Room:
 def huge_page_capacity(node: NodeFacts) -> dict[str, int]:
     """Bytes of huge pages by resource name ("hugepages-2Mi"), 0 for a size without pages; empty without zones.
 
-    Only zones say how many pages there are, so without them nothing is known of any.
+    Only the facts of NUMA nodes have the number of pages.
     """
     found = {f"{PREFIX}{in_words(size)}": 0 for size in node.hugepage_sizes if node.zones}
     for zone in node.zones:
@@ -116,16 +115,16 @@ def huge_page_capacity(node: NodeFacts) -> dict[str, int]:
 
 
 def status_allocatable(kubelet: Kubelet) -> dict[str, Quantity]:
-    """What the rules call allocatable, less the hard eviction threshold; huge pages are not subtracted yet.
+    """The rules' allocatable less the hard eviction threshold; huge pages are not subtracted yet.
 
-    Not below zero: with more kept than there is the kubelet does not start (`validation.check_configuration`).
+    Not below zero: the kubelet does not start with reservations above the capacity (`validation.check_configuration`).
     """
     left = kubelet.allocatable["memory"] - hard_eviction(kubelet.settings, kubelet.node.memory)
     return {**kubelet.allocatable, "memory": left}
 
 
 def pod_needs(pod: Pod, kubelet: Kubelet) -> dict[str, int]:
-    """What a pod asks the node for, overhead included, in `Room`'s units: cpu, memory, then huge pages; no zeros."""
+    """A pod's requests with overhead, in `Room`'s units: cpu, memory, then huge pages; no zeros."""
     requests = pod_requests(pod, pod_level=kubelet.pod_level)
     needs = {"cpu": amount(requests, "cpu").milli_value, "memory": amount(requests, "memory").value}
     needs |= {name: one.value for name, one in sorted(requests.items()) if page_size_of(name) is not None}
@@ -145,7 +144,7 @@ _PREDICATES = "kubelet lifecycle predicateAdmitHandler"
 
 
 def predicate_refusal(pod: Pod, kubelet: Kubelet) -> Refusal | None:
-    """Why the kubelet rejects a pod that is not for Linux; None for every other pod."""
+    """The kubelet's rejection of a pod that is not for Linux; None for every other pod."""
     if pod.os_label not in {"", _LINUX} and stage(Gate.IDENTIFY_POD_OS, kubelet.release):
         return _rejected(
             pod,
@@ -193,7 +192,7 @@ def _rejected(pod: Pod, kubelet: Kubelet, reason_name: str, message: str, given:
 
 
 def scheduling_refusal(pod: Pod, kubelet: Kubelet) -> Refusal | None:
-    """Why no kubelet has the pod: its scheduling gates; None without them, and for a static pod."""
+    """The refusal of a pod with scheduling gates, which is not bound; None without them, and for a static pod."""
     if not pod.scheduling_gates or pod.static or not _on(Gate.SCHEDULING_READINESS, kubelet):
         return None
     return Refusal(
@@ -213,10 +212,9 @@ def scheduling_refusal(pod: Pod, kubelet: Kubelet) -> Refusal | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """The pods that may run, what was found for each of them (by uid), and those that were refused.
+    """The admitted pods, the placement of each (by uid), and the refused pods.
 
-    manages: whether the Memory Manager places anything at all. Without it every pod is admitted, and nothing is known
-    about zones.
+    manages: whether the Memory Manager places pods. If not, every pod is admitted without NUMA nodes.
     """
 
     pods: tuple[Pod, ...]
@@ -228,13 +226,13 @@ class Placement:
 def place(
     pods: Iterable[Pod], kubelet: Kubelet, table: ZoneTable | None = None, *, room: Room | None = None
 ) -> Placement:
-    """Admit pods in the order given; each one's containers have all started before the next pod comes.
+    """Admit pods in the order given; all containers of a pod start before the next pod is admitted.
 
-    table: what the Memory Manager holds already; None is a node without pods. A pod that holds memory in it keeps it.
-    room: what the node has for pods; None leaves aside whether they fit.
+    table: the Memory Manager's current table; None for a node without pods. A pod that holds memory in it keeps it.
+    room: the node's room for pods; None skips the check whether they fit.
 
-    Raises ManifestError for a `reservedMemory` or policy that the kubelet does not start with, UsageError for zones
-    that have less than what is reserved in them.
+    Raises ManifestError for a `reservedMemory` or policy with which the kubelet does not start, UsageError for NUMA
+    nodes with less memory than their reservation.
     """
     policies = Policies.of(kubelet.settings, kubelet.release)
     manages = policies.memory is not MemoryPolicy.NONE
@@ -271,9 +269,9 @@ def place(
 
 
 def table_after(pods: Iterable[Pod], kubelet: Kubelet, *, ended: Collection[str]) -> ZoneTable:
-    """What the Memory Manager holds when these pods were admitted in this order and some, by uid, have ended since.
+    """The Memory Manager's table after these pods were admitted in this order and some, by uid, ended.
 
-    A pod that was refused holds nothing, and one that was never there cannot end. Errors as of `place`.
+    A refused pod holds nothing, and an unknown pod cannot end. Errors as of `place`.
     """
     manager = _Static(kubelet, Policies.of(kubelet.settings, kubelet.release), None)
     for pod in pods:
@@ -286,7 +284,7 @@ def table_after(pods: Iterable[Pod], kubelet: Kubelet, *, ended: Collection[str]
 
 
 class _Static:
-    """The Memory Manager's policy Static, with what it holds: `admit` tries a pod, `keep` is for one that stays."""
+    """The Memory Manager's policy Static with its table: `admit` tries a pod, `keep` records it."""
 
     def __init__(self, kubelet: Kubelet, policies: Policies, table: ZoneTable | None) -> None:
         first = start(kubelet.node, kubelet.settings, policies)
@@ -294,24 +292,24 @@ class _Static:
         self._table = self._tried = table or first
 
     def admit(self, pod: Pod) -> Admitted | Refusal:
-        """Place a pod with those that were kept; its containers have all started once it is kept."""
+        """Place a pod next to the kept ones; once it is kept, all its containers have started."""
         outcome = admit(pod, table=self._table, policies=self._policies)
         if isinstance(outcome, Admitted):
             self._tried = pod_started(pod, outcome.table, self._policies)
         return outcome
 
     def keep(self) -> None:
-        """Let the pod hold what it was just given."""
+        """Record the memory just given to the pod."""
         self._table = self._tried
 
     @property
     def table(self) -> ZoneTable:
-        """What the pods hold that were kept."""
+        """The table with the kept pods."""
         return self._table
 
 
 class _Draft:
-    """The Memory Manager as it was drafted, in the same words."""
+    """The Memory Manager of the draft, with the same interface."""
 
     def __init__(self, kubelet: Kubelet, table: ZoneTable | None) -> None:
         if table is not None:
@@ -323,12 +321,12 @@ class _Draft:
         self._table = self._tried = draft_table(kubelet.node, kubelet.settings)
 
     def admit(self, pod: Pod) -> DraftAdmitted | Refusal:
-        """Place a pod with those that were kept."""
+        """Place a pod next to the kept ones."""
         outcome = draft_admit(pod, qos=pod_qos(pod, pod_level=self._pod_level), table=self._table)
         if isinstance(outcome, DraftAdmitted):
             self._tried = outcome.table
         return outcome
 
     def keep(self) -> None:
-        """Let the pod hold what it was just given."""
+        """Record the memory just given to the pod."""
         self._table = self._tried

@@ -1,14 +1,10 @@
-"""Notes on a plan: what has no effect, and what was assumed.
+"""Notes on a plan: input without effect, assumptions, and problems on a real node.
 
-What was given and has no effect: fields that a release does not know yet, and numbers that a kubelet passes over.
-
-Source: kubelet `DecodeKubeletConfiguration`, which decodes strictly, and where that fails for an unknown field decodes
-once more without minding it (v1beta1, from 1.17 on); types of kubelet.config.k8s.io/v1beta1 from 1.22 to 1.37. A pod's
-unknown fields do not outlive the API server, nor the kubelet's own decoding of a file. No validation of the kubelet
-looks at podPidsLimit (`podContainerManagerImpl.EnsureExists` does: above 0), nor at the zones of reservedMemory before
-the Memory Manager's policy Static does.
-
-What a reader of a plan must know beside its values: what was assumed, what was not read, what will not work.
+Source: kubelet `DecodeKubeletConfiguration`, which decodes strictly, and if that fails for an unknown field decodes
+again leniently (v1beta1, from 1.17 on); types of kubelet.config.k8s.io/v1beta1 from 1.22 to 1.37. The API server drops
+a pod's unknown fields, and so does the kubelet's decoding of a file. The kubelet does not validate podPidsLimit
+(`podContainerManagerImpl.EnsureExists` checks: above 0), nor the NUMA nodes of reservedMemory except under the Memory
+Manager's policy Static.
 
 Sources: kubelet `cm.enforceNodeAllocatableCgroups`, `featuregate.SetFromMap`, `server.mergeKubeletConfigurations`;
 KEP-3983 (drop-ins), KEP-4033 (driver), KEP-5517 (claims).
@@ -45,7 +41,7 @@ def ignored(pods: Iterable[Pod], kubelet: Kubelet) -> tuple[Ignored, ...]:
 
 
 def ignored_annotations(pods: Iterable[Pod], kubelet: Kubelet) -> Iterator[Ignored]:
-    """The annotations of admitted pods that have to do with resources and change nothing here, with the reason."""
+    """Annotations about resources that change nothing for admitted pods, with the reason."""
     for pod in pods:
         if pod.annotations:
             runtimes = kubelet.runtimes.of_class(pod.runtime_class_name, pod.runtime_handler)
@@ -56,7 +52,7 @@ def ignored_annotations(pods: Iterable[Pod], kubelet: Kubelet) -> Iterator[Ignor
 
 
 def _numbers(settings: KubeletSettings) -> Iterator[Ignored]:
-    """Numbers that mean nothing, and that a kubelet takes silently; -1 is the way to say no limit."""
+    """Meaningless numbers that a kubelet accepts silently; -1 is the usual value for no limit."""
     limit = settings.pod_pids_limit
     if limit is not None and limit < 1 and limit != _NO_LIMIT:
         what = f"{limit} means no limit to the kubelet, like every number below 1; the usual value is {_NO_LIMIT}"
@@ -98,7 +94,7 @@ def _fields_of_pods(pods: Iterable[Pod], release: Release) -> Iterator[Ignored]:
 
 
 BEFORE_START = frozenset({"kubeReservedCgroup", "systemReservedCgroup"})
-"""What remarks are about that say what a kubelet needs to start: of one that runs they say nothing."""
+"""The subjects of remarks about a kubelet's start; they do not apply to a running kubelet."""
 
 _NOT_RELEASED = (
     "not released: the rules of 1.37, and WorkloadControlledSwap by the text of KEP-5359 (enhancements#5569, "
@@ -107,7 +103,7 @@ _NOT_RELEASED = (
     "(kubernetes#142200)"
 )
 _TOO_SMALL = Quantity.of_bytes(1 << 20)
-"""A limit below this is a mistake: runc's own init needs some MiB before the program starts."""
+"""A limit below this is a mistake: runc's init needs some MiB before the program starts."""
 
 
 def remarks(pods: Iterable[Pod], kubelet: Kubelet) -> tuple[Remark, ...]:
@@ -126,7 +122,7 @@ def remarks(pods: Iterable[Pod], kubelet: Kubelet) -> tuple[Remark, ...]:
 
 
 def runtime_remarks(pods: Iterable[Pod], kubelet: Kubelet) -> Iterator[Remark]:
-    """What there is to know about the runtimes of these admitted pods."""
+    """Remarks about the runtimes of these admitted pods."""
     classes = dict.fromkeys((("", ""), *((pod.runtime_class_name, pod.runtime_handler) for pod in pods)))
     told = (note for names in classes for note in runtime_notes(kubelet.runtimes.of_class(*names)))
     for about, what in dict.fromkeys(told):
@@ -136,11 +132,11 @@ def runtime_remarks(pods: Iterable[Pod], kubelet: Kubelet) -> Iterator[Remark]:
 
 
 def unmodelled_pods(pods: Iterable[Pod], kubelet: Kubelet) -> dict[str, str]:
-    """The uid of every pod whose cgroups the rules cannot plan, and why."""
+    """The uid of every pod whose cgroups the rules cannot plan, with the reason."""
     if not kubelet.release.has(Novelty.CLAIMS_COUNT) or not _claims_count(kubelet):
         return {}
     why = (
-        f"with the feature gate {Gate.DRA_NODE_RESOURCES} the kubelet of {kubelet.release} adds what DRA allocates of "
+        f"with the feature gate {Gate.DRA_NODE_RESOURCES} the kubelet of {kubelet.release} adds DRA allocations of "
         "cpu, memory and huge pages to its cgroups (KEP-5517), which memqos does not model"
     )
     return {pod.uid: f"the pod has resource claims ({', '.join(pod.claims)}): {why}" for pod in pods if pod.claims}
@@ -186,7 +182,7 @@ def _drop_ins(kubelet: Kubelet) -> Iterator[Remark]:
 
 
 def _unknown_gates(kubelet: Kubelet) -> Iterator[Remark]:
-    """Names of feature gates that are in none of our tables."""
+    """Feature gates that are in none of memqos's tables."""
     settings = kubelet.settings
     ours = {*Gate, *GROUPS.values()}
     for name in settings.feature_gates:
@@ -204,7 +200,7 @@ def _unknown_gates(kubelet: Kubelet) -> Iterator[Remark]:
 
 
 def _without_gate(kubelet: Kubelet) -> Iterator[Remark]:
-    """Fields that need MemoryQoS, while it is off; /configz shows the default factor whatever the gate says."""
+    """Fields that need MemoryQoS while it is off; /configz shows the default factor in either case."""
     settings, release = kubelet.settings, kubelet.release
     if kubelet.memory_qos or settings.throttling_factor is None or settings.effective:
         return
@@ -227,7 +223,7 @@ def _reserved(kubelet: Kubelet) -> Iterator[Remark]:
 
 
 def _user_namespace(kubelet: Kubelet) -> Iterator[Remark]:
-    """What a kubelet in a user namespace cannot write."""
+    """Limits of a kubelet in a user namespace."""
     if not kubelet.node.user_namespace:
         return
     what = (
@@ -241,7 +237,7 @@ def _user_namespace(kubelet: Kubelet) -> Iterator[Remark]:
 
 
 def _node(kubelet: Kubelet) -> Iterator[Remark]:
-    """What the Node object offers pods, held against what the configuration leaves of its capacity."""
+    """Compares the Node object's allocatable with the capacity that the configuration leaves."""
     told = kubelet.node.allocatable
     if told is None:
         return

@@ -1,7 +1,7 @@
-"""What the kubelet of a release refuses in its configuration, as far as the rules read it.
+"""Settings that the kubelet of a release refuses, for the fields that rules use.
 
 Source: kubelet `validation.ValidateKubeletConfiguration`, `cm.NewContainerManager`. A field that a release does not
-know yet is no fault: `engine.node.remarks` says what its kubelet does about it.
+know yet is not an error: see `engine.node.remarks`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 _TOPOLOGY_SCOPES = ("container", "pod")
 
 _Fault = tuple[str, str, str]
-"""Field, what is wrong with it, and what to do."""
+"""The field, its error, and the next step."""
 
 
 def check_configuration(kubelet: Kubelet) -> None:
@@ -74,10 +74,10 @@ def why_not_on(version: CgroupVersion, settings: KubeletSettings, release: Relea
 
 
 def _gates(settings: KubeletSettings, release: Release) -> Iterator[_Fault]:
-    """Gates that are locked, removed or not there yet, and names that are a known gate's but for their case.
+    """Gates that are locked, removed or not introduced yet, and known names in the wrong case.
 
-    A gate that a kubelet does not know keeps it from starting, unlike a field. Of gates that the rules do not depend on
-    `engine.node.remarks` speaks.
+    A kubelet does not start with an unknown gate, unlike an unknown field. For gates without influence on the rules see
+    `engine.node.remarks`.
     """
     known = {name.lower(): name for name in (*Gate, *GROUPS.values())}
     for name in settings.feature_gates:
@@ -108,7 +108,7 @@ def _gates(settings: KubeletSettings, release: Release) -> Iterator[_Fault]:
 
 
 def _preview(kubelet: Kubelet) -> Iterator[_Fault]:
-    """What the preview has no rules for, since no text says what comes of it, and options of another policy or gate."""
+    """Features of the preview without a public specification, and options of another policy or gate."""
     settings, release = kubelet.settings, kubelet.release
     if not release.is_preview:
         return
@@ -133,7 +133,7 @@ def _preview(kubelet: Kubelet) -> Iterator[_Fault]:
 def _memory_qos(kubelet: Kubelet) -> Iterator[_Fault]:
     settings, release = kubelet.settings, kubelet.release
     factor = settings.throttling_factor
-    # The kubelet compares what a float64 makes of the text: 1e-400 is 0 to it.
+    # The kubelet compares the text as a float64: 1e-400 is 0.
     if factor is not None and not 0 < float(factor) <= 1:
         yield (
             "memoryThrottlingFactor",
@@ -161,10 +161,10 @@ def _memory_qos(kubelet: Kubelet) -> Iterator[_Fault]:
 
 
 def _swap(kubelet: Kubelet) -> Iterator[_Fault]:
-    """Swap, and how it is used.
+    """FailSwapOn and memorySwap.
 
-    A failSwapOn that was not given is not held against a node with swap, though true is its default: the flag
-    --fail-swap-on, which no configuration shows, may say otherwise.
+    A missing failSwapOn (default true) is no error on a node with swap: the flag --fail-swap-on, which no configuration
+    shows, may set it to false.
     """
     behavior, release = kubelet.settings.swap_behavior, kubelet.release
     if kubelet.settings.fail_swap_on and kubelet.node.swap:
@@ -281,10 +281,10 @@ def _cgroup_names(kubelet: Kubelet) -> Iterator[_Fault]:
 
 
 def _reservations(kubelet: Kubelet) -> Iterator[_Fault]:
-    """Reservations above the capacity, the hard eviction threshold counted among them: `validateNodeAllocatable`.
+    """Reservations, with the hard eviction threshold, above the capacity: `validateNodeAllocatable`.
 
-    The kubelet looks at the capacities that cAdvisor knows: memory, cpu, and every size of huge pages. A reservation of
-    pids, or of anything that the node has no capacity of, is not held against anything.
+    The kubelet checks the capacities that cAdvisor knows: memory, cpu, and every size of huge pages. A reservation of
+    pids, or of a resource without a capacity, is not checked.
     """
     settings, release = kubelet.settings, kubelet.release
     threshold = {"memory": hard_eviction(settings, kubelet.node.memory)}

@@ -1,16 +1,13 @@
-"""The entry to both managers: start a node, admit a pod, follow its containers.
+"""Entry point of both managers: start a node, admit a pod, track its containers, release it.
 
-Pods with pod-level resources that are placed as a whole (1.36, gate PodLevelResourceManagers, scope pod).
+Pod-level placement (1.36, gate PodLevelResourceManagers, scope pod): the pod's memory is taken once. Containers with
+equal requests and limits of cpu and memory get their own share of it; the others share the rest.
 
-The pod's memory is taken once. Containers with equal requests and limits of cpu and memory get their own share of
-it; the others share the rest. Source: kubelet `policy_static.go` (AllocatePod, validatePodScopeResources); KEP-5526.
+Sources: kubelet `policy_static.go` (AllocatePod, validatePodScopeResources); KEP-5526; `cm/topologymanager`
+(scope_container.go, scope_pod.go), `cm/admission` (GetPodAdmitResult).
 
-The entry to both managers: start a node, admit a pod, follow its containers, release it.
-
-Source: kubelet `cm/topologymanager` (scope_container.go, scope_pod.go), `cm/admission` (GetPodAdmitResult).
-
-The CPU Manager and the device manager are not modelled. Without a word from the caller they have no preference, as
-with the CPU Manager's policy none and without devices; a caller that knows their hints gives them.
+The CPU Manager and the device manager are not modelled. By default they have no preference, as under the CPU Manager's
+policy none and without devices; a caller may pass their hints.
 """
 
 from __future__ import annotations
@@ -79,14 +76,14 @@ _Requests = dict[str, Request]
 
 
 class EmptySharedPool(Rejection):
-    """A pod whose exclusive containers leave nothing for those that share: the kubelet has a reason name for it."""
+    """The kubelet's reason name if exclusive containers leave nothing for the shared ones."""
 
 
 def allocate_pod(pod: Pod, *, table: ZoneTable, hint: Hint, policies: Policies) -> tuple[ZoneTable, Reason] | Rejection:
     """Memory for a whole Guaranteed pod with pod-level resources; hint is the Topology Manager's.
 
-    A pod that holds memory already keeps it. A pod whose own amounts are not whole bytes is admitted and not placed;
-    containers with such amounts have it rejected under the reason of an empty shared part.
+    A pod that holds memory already keeps it. If the pod-level amounts are not whole bytes, the pod is admitted and not
+    placed; if a container's are not, it is rejected with the reason of an empty shared part.
     """
     if pod.uid in table.pod_blocks:
         return table, explain(policies, "A pod that holds memory keeps it.", {}, pod)
@@ -113,10 +110,7 @@ def allocate_pod(pod: Pod, *, table: ZoneTable, hint: Hint, policies: Policies) 
 
 
 def pod_fault(pod: Pod, policies: Policies) -> str:
-    """Why the part of a pod that its containers share would be empty, in the kubelet's words; "" if it is not.
-
-    Also why a request is not whole bytes.
-    """
+    """The kubelet's message if the shared part of a pod would be empty, or a request is not whole bytes; else ""."""
     total = pod_request(pod, policies)
     requests = _container_requests(pod, policies)
     if total is None or requests is None:
@@ -125,7 +119,7 @@ def pod_fault(pod: Pod, policies: Policies) -> str:
 
 
 def _fault(pod: Pod, total: Request, requests: _Requests, policies: Policies) -> str:
-    """requests: each container's own, empty for a container that shares."""
+    """requests: each container's own, empty for a shared container."""
     used: dict[str, int] = {}
     shares = False
     for one in pod.init_containers:
@@ -150,7 +144,7 @@ def _fault(pod: Pod, total: Request, requests: _Requests, policies: Policies) ->
 
 
 def _init_fault(request: Request, total: Request, sidecars: Request) -> str:
-    """Why a regular init container does not fit with the sidecars before it; "" if it does."""
+    """The message for a regular init container that does not fit with the sidecars before it; "" if it fits."""
     for kind, size in total.items():
         rest = size - sidecars.get(kind, 0)
         if request and request.get(kind, 0) > rest:
@@ -164,10 +158,10 @@ def _init_fault(request: Request, total: Request, sidecars: Request) -> str:
 
 
 def _shares(pod: Pod, total: Request, requests: _Requests, policies: Policies) -> _Requests:
-    """What each container gets to see of the pod's memory: its own request, or all that no one else has for good.
+    """The memory of the pod available to each container: its own request, or the shared part.
 
-    A regular init container without a request of its own sees what the sidecars before it leave; sidecars and app
-    containers without one see what all exclusive ones leave.
+    A shared regular init container gets all that earlier sidecars leave; shared sidecars and app containers get all
+    that exclusive ones leave.
     """
     shares: _Requests = {}
     rest = dict(total)
@@ -214,19 +208,19 @@ _NO_CONTAINER_LOCALITY = (
 _SOURCE = "kubelet topologymanager policy.go, scope_container.go, scope_pod.go"
 
 OtherHints = Mapping[str, Sequence[ProviderHints | None]]
-"""What the other providers (CPU Manager, device manager) answer: by container name; under "" for the pod as a whole,
-which is what the scope pod asks for."""
+"""Hints of the other providers (CPU Manager, device manager) by container name; under "" for the whole pod, for the
+scope pod.
+"""
 
 _NO_OTHERS: OtherHints = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
-    """A pod that may run.
+    """An admitted pod.
 
-    table: the node's table with the pod in it. cpuset_mems: container name to what the kubelet sends as CRI
-    cpuset_mems ("0,1"); a container that is missing is not pinned: nothing is sent for it.
-    reasons: container name to why, also for the containers that are not pinned.
+    table: the node's table with the pod in it. cpuset_mems: container name to CRI cpuset_mems ("0,1"); a missing
+    container is not pinned. reasons: container name to reason, also for containers that are not pinned.
     """
 
     table: ZoneTable
@@ -235,16 +229,16 @@ class Admitted:
 
 
 def start(facts: NodeFacts, settings: KubeletSettings, policies: Policies) -> ZoneTable:
-    """The node's table before any pod; `first_table` says which configurations a kubelet does not start with."""
+    """The node's table before any pod; errors as in `first_table`."""
     return first_table(facts, settings, policies)
 
 
 def admit(pod: Pod, *, table: ZoneTable, policies: Policies, others: OtherHints = _NO_OTHERS) -> Admitted | Refusal:
-    """Place a pod as the kubelet does at admission, or refuse it by the kubelet's own reason name.
+    """Place a pod as the kubelet does at admission, or refuse it with the kubelet's reason name.
 
-    Containers are placed one after the other, init containers first, each on what the earlier ones left; with the
-    scope pod they share one affinity. A refused pod leaves nothing behind. Admitting a pod that is in the table
-    already, as after a restart of the kubelet, changes nothing for containers that hold memory.
+    Containers are placed in order, init containers first; under the scope pod they share one affinity. A refused pod
+    changes nothing. If the pod is in the table already, as after a restart of the kubelet, containers that hold memory
+    keep it.
     """
     admission = _Admission(
         pod=pod,
@@ -252,7 +246,7 @@ def admit(pod: Pod, *, table: ZoneTable, policies: Policies, others: OtherHints 
         others=others,
         placed=is_placed(pod, policies),
         merger=Merger(
-            # A policy that asks no provider merges nothing, and takes machines of any size.
+            # The policy none merges nothing, so it works on machines of any size.
             zones=EMPTY if policies.topology is TopologyPolicy.NONE else Mask.of(table.zones),
             closest=policies.options.prefer_closest and policies.topology is not TopologyPolicy.SINGLE_NUMA_NODE,
             distances=table.distances,
@@ -272,14 +266,14 @@ def release(pod_uid: str, table: ZoneTable) -> ZoneTable:
 
 
 def pod_started(pod: Pod, table: ZoneTable, policies: Policies) -> ZoneTable:
-    """The table once all containers of an admitted pod have been created: regular init containers hold nothing more."""
+    """The table after all containers of an admitted pod were created: regular init containers hold nothing."""
     for container in pod.init_containers + pod.containers:
         table = container_started(table, pod, container.name, policies)
     return table
 
 
 def is_placed(pod: Pod, policies: Policies) -> bool:
-    """Whether the Memory Manager places a pod at all: policy Static, QoS class Guaranteed, and not left alone."""
+    """Whether the Memory Manager places a pod: policy Static, class Guaranteed, not exempt for pod-level resources."""
     return (
         policies.memory is MemoryPolicy.STATIC
         and pod_qos(pod, pod_level=policies.pod_level_qos) is QosClass.GUARANTEED
@@ -303,8 +297,8 @@ def container_hints(
 def pod_hints(pod: Pod, table: ZoneTable, policies: Policies) -> ProviderHints | None:
     """The Memory Manager's hints for a pod as a whole; None or empty for no preference.
 
-    If any container holds memory, the first such one's NUMA nodes are the pod's, provided that it holds exactly what
-    the pod requests.
+    If a container holds memory already, the pod's hint is the first such container's NUMA nodes, provided that it holds
+    exactly the pod's request.
     """
     request = pod_request(pod, policies)
     if request is None:
@@ -320,7 +314,7 @@ def pod_hints(pod: Pod, table: ZoneTable, policies: Policies) -> ProviderHints |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Affinity:
-    """The Topology Manager's word on a container or pod."""
+    """The Topology Manager's decision about a container or pod."""
 
     hint: Hint
     reason: Reason
@@ -328,7 +322,7 @@ class _Affinity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Admission:
-    """One pod on its way in."""
+    """The admission of one pod."""
 
     pod: Pod
     policies: Policies
@@ -391,7 +385,7 @@ class _Admission:
         policy = self.policies.topology
         if policy is TopologyPolicy.NONE:
             return Reason(
-                rule="The Topology Manager's policy none asks no provider and gives no affinity.",
+                rule="The Topology Manager's policy none queries no provider and gives no affinity.",
                 revision=self.policies.topology_revision,
                 source=_SOURCE,
                 inputs=(self.policies.setting("topologyManagerPolicy", policy.value),),
@@ -414,7 +408,7 @@ class _Admission:
         )
 
     def _rejected(self, outcome: Rejection, affinity: _Affinity) -> Refusal:
-        """A pod whose memory cannot be had although the Topology Manager let it pass."""
+        """The refusal of a pod that the Topology Manager admitted and whose allocation failed."""
         reason = replace(outcome.reason, because=(affinity.reason,))
         if isinstance(outcome, EmptySharedPool):
             name, message = EMPTY_POD_SHARED_POOL_ERROR, outcome.message
@@ -430,7 +424,9 @@ class _Admission:
 
     def _mems_reason(self, mems: str | None, chain: tuple[Reason, ...]) -> Reason:
         if mems is None:
-            rule = "cpuset.mems is left alone: only containers of Guaranteed pods hold memory, under the policy Static."
+            rule = (
+                "cpuset.mems is not written: only containers of Guaranteed pods hold memory, under the policy Static."
+            )
             inputs = (self.policies.setting("memoryManagerPolicy", self.policies.memory.value),)
         else:
             rule = "cpuset.mems lists the NUMA nodes of the container's memory blocks, ascending."
@@ -445,7 +441,7 @@ class _Admission:
 
 
 def _summary(hints: Sequence[Hint] | None) -> str:
-    """Hints in few words: how many, and which one is first."""
+    """A summary of hints: their number and the first one."""
     if hints is None:
         return "no preference"
     if not hints:

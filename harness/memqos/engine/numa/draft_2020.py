@@ -1,13 +1,13 @@
-"""The Memory Manager as its first draft had it (2020, before KEP-1769): safety zone, reserved zone, one NUMA node only.
+"""The Memory Manager's first draft (2020, before KEP-1769): safety zone, reserved zone, one NUMA node only.
 
 Source: "Memory Manager" draft of 2020, sections "The Concept of Safety Zone", "The Concept of Reserved
 Zone", "NUMA node affinity for memory and hugepages". No release ships it; 1.21 came with `reservedMemory` and groups
 of NUMA nodes.
 
-Where the draft is silent, this module does the least: every container of a Guaranteed pod is placed, in spec order,
-init containers too; among NUMA nodes that could take it the Topology Manager's policy single-numa-node picks the
-lowest. It names no field for the safety zone: here it is what `reservedMemory` gives every NUMA node alike, none
-without that field.
+Where the draft is silent, this module chooses: every container of a Guaranteed pod is placed, in spec order, init
+containers too; among the NUMA nodes with room the Topology Manager's policy single-numa-node picks the lowest. The
+draft names no field for the safety zone: here it is `reservedMemory`, the same for every NUMA node, and zero without
+that field.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FIELD = "reservedMemory"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftZone:
-    """One NUMA node, in bytes by memory type: what containers may get at all, and what those placed here reserve.
+    """One NUMA node, in bytes by memory type: the allocatable memory, and the part reserved by containers.
 
     allocatable of memory: total less preallocated huge pages less the safety zone; of huge pages: all preallocated.
     """
@@ -54,13 +54,13 @@ class DraftZone:
     reserved: Mapping[str, int] = field(default_factory=dict)
 
     def free(self, kind: str) -> int:
-        """What is allocatable and not reserved; 0 for a type that the NUMA node does not have."""
+        """Allocatable less reserved; 0 for a type that the NUMA node does not have."""
         return self.allocatable.get(kind, 0) - self.reserved.get(kind, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftTable:
-    """All NUMA nodes by id, and where each container is: pod uid to container name to node and bytes by memory type."""
+    """All NUMA nodes by id, and the containers' places: pod uid to container name to node and bytes by memory type."""
 
     zones: Mapping[int, DraftZone]
     assignments: Mapping[str, Mapping[str, tuple[int, Mapping[str, int]]]] = field(default_factory=dict)
@@ -68,10 +68,10 @@ class DraftTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftAdmitted:
-    """A pod that may run.
+    """An admitted pod.
 
     cpuset_mems: container name to its NUMA node as text; empty for a pod that is not Guaranteed. reasons: container
-    name to why, also for the containers of such a pod.
+    name to reason, also for such a pod.
     """
 
     table: DraftTable
@@ -82,8 +82,8 @@ class DraftAdmitted:
 def draft_start(facts: NodeFacts, *, safety_zone: int, node_reservation: int) -> DraftTable:
     """The table before any pod.
 
-    safety_zone: bytes set aside in every NUMA node alike. node_reservation: bytes of kube-reserved, system-reserved
-    and the eviction threshold together. UsageError if the safety zones together are more than that, or do not fit.
+    safety_zone: bytes set aside in each NUMA node. node_reservation: bytes of kube-reserved, system-reserved and the
+    eviction threshold together. UsageError if the safety zones together are more than that, or do not fit.
     """
     total = safety_zone * len(facts.zones)
     if safety_zone < 0 or total > node_reservation:
@@ -111,8 +111,8 @@ def draft_start(facts: NodeFacts, *, safety_zone: int, node_reservation: int) ->
 def draft_table(facts: NodeFacts, settings: KubeletSettings) -> DraftTable:
     """The table before any pod of a node with this configuration.
 
-    ManifestError for a safety zone that is not the same in every NUMA node or has huge pages, and for a policy or
-    scope of the Topology Manager other than those that the draft rests on; UsageError as `draft_start`.
+    ManifestError for a safety zone that is not the same in every NUMA node or has huge pages, and for a policy or scope
+    of the Topology Manager that the draft does not support; UsageError as `draft_start`.
     """
     facts = replace(facts, zones=numa_zones(facts))
     check_fields(settings)
@@ -139,7 +139,7 @@ def draft_table(facts: NodeFacts, settings: KubeletSettings) -> DraftTable:
 
 
 def affinity(table: DraftTable, request: Mapping[str, int]) -> tuple[int, ...]:
-    """The NUMA nodes that could take a request alone: for every type strictly more must be free than is requested."""
+    """The NUMA nodes with room for a request: strictly more free than requested of every type."""
     return tuple(
         zone_id
         for zone_id, zone in sorted(table.zones.items())
@@ -164,7 +164,7 @@ def draft_admit(pod: Pod, *, qos: QosClass, table: DraftTable) -> DraftAdmitted 
         if not decision.admitted:
             message = "Resources cannot be allocated with Topology locality"
             return Refusal(pod=pod.uid, reason_name="TopologyAffinityError", message=message, reason=reason)
-        # On a machine of one NUMA node the policy answers "any", which is that NUMA node.
+        # With a single NUMA node the policy answers "any", which means that node.
         [zone_id] = (decision.hint.affinity or merger.zones).zones
         table = _placed(table, pod.uid, container.name, zone_id, request)
         mems[container.name] = str(zone_id)
@@ -173,7 +173,7 @@ def draft_admit(pod: Pod, *, qos: QosClass, table: DraftTable) -> DraftAdmitted 
 
 
 def _request(container: Container) -> dict[str, int]:
-    """Bytes of memory and huge pages that a container requests; memory is always there, if only as 0."""
+    """Bytes of memory and huge pages that a container requests; memory is always present, perhaps 0."""
     requests = container.resources.requests
     counted = {kind: quantity.value for kind, quantity in requests.items() if kind.startswith(PREFIX)}
     return {MEMORY: requests[MEMORY].value if MEMORY in requests else 0} | counted
@@ -192,7 +192,7 @@ def _reserving(zone: DraftZone, request: Mapping[str, int]) -> DraftZone:
 
 def _unplaced(qos: QosClass) -> Reason:
     return Reason(
-        rule="cpuset.mems is left alone: only containers of Guaranteed pods are placed on a NUMA node.",
+        rule="cpuset.mems is not written: only containers of Guaranteed pods are placed on a NUMA node.",
         revision=_REVISION,
         source=_SOURCE,
         inputs=(Input("QoS class", str(qos), "computed"),),

@@ -1,14 +1,14 @@
-"""The Memory Manager's hints: requests, reuse by init containers, and sets of NUMA nodes.
+"""The Memory Manager's hints: requests, reuse of init containers' memory, and sets of NUMA nodes.
 
-What the Memory Manager counts of a container's and of a pod's requests.
+Requests: the amounts of a container and of a pod.
 
 Source: kubelet `policy_static.go` (getContainerRequestedResources, getPodRequestedResources).
 
-Memory of init containers that later containers of the same pod use again.
+Reuse: later containers of the same pod use the memory of init containers again.
 
 Source: kubelet `policy_static.go` (updatePodReusableMemory, updateInitContainersMemoryBlocks). Since 1.22.
 
-The Memory Manager's hints: which sets of NUMA nodes could hold a request, and which are as small as can be.
+Hints: the sets of NUMA nodes that could hold a request; the smallest ones are preferred.
 
 Source: kubelet `policy_static.go` (calculateHints, regenerateHints).
 """
@@ -53,14 +53,14 @@ def is_counted(resource: str) -> bool:
 
 
 def managed_as_a_whole(pod: Pod, policies: Policies) -> bool:
-    """Whether the pod has pod-level resources and the kubelet's managers go by them."""
+    """Whether the pod has pod-level resources and the kubelet's managers use them."""
     return policies.pod_level is PodLevel.MANAGED and pod_level_set(pod)
 
 
 def is_reusable(pod: Pod, container: str, policies: Policies) -> bool:
     """Whether later containers may use this one's memory again: a regular init container, not a sidecar from 1.29 on.
 
-    A kubelet that does not know sidecars takes one for a regular init container.
+    A kubelet without sidecar support treats a sidecar as a regular init container.
     """
     keeps = policies.sidecars and policies.release.has(Novelty.SIDECARS_KEEP_MEMORY)
     return any(
@@ -69,10 +69,10 @@ def is_reusable(pod: Pod, container: str, policies: Policies) -> bool:
 
 
 def container_request(container: Container, pod: Pod, policies: Policies) -> dict[str, int] | None:
-    """Bytes of each memory type that a container requests; None if an amount is not whole, which the kubelet refuses.
+    """Bytes of each memory type that a container requests; None if an amount is not whole: the kubelet refuses it.
 
     In a pod that is managed as a whole only a container with equal, non-zero requests and limits of cpu and memory
-    counts; any other gets an empty request, which stands for the pod's shared part.
+    counts; any other gets an empty request and uses the pod's shared part.
     """
     if managed_as_a_whole(pod, policies) and not _guaranteed(container):
         return {}
@@ -127,24 +127,24 @@ def _ordered(request: dict[str, int]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Reusable:
-    """What the containers placed so far leave for the next one of the same pod, in bytes.
+    """Reusable memory that placed containers leave for the next one of the same pod, in bytes.
 
-    amounts: (NUMA nodes, memory type) to bytes. The NUMA nodes are an exact set: memory of NUMA node 0 is nothing to a
-    container that is placed on NUMA nodes 0 and 1.
+    amounts: (NUMA nodes, memory type) to bytes. The NUMA nodes are an exact set: a container on NUMA nodes 0 and 1
+    cannot reuse memory of NUMA node 0.
     """
 
     amounts: Mapping[tuple[tuple[int, ...], str], int] = field(default_factory=dict)
 
     def of(self, zones: tuple[int, ...], kind: str) -> int:
-        """Bytes of a type that can be used again on exactly these zones."""
+        """Reusable bytes of a type on exactly these NUMA nodes."""
         return self.amounts.get((zones, kind), 0)
 
     def on(self, kind: str) -> dict[tuple[int, ...], int]:
-        """Bytes of a type by the NUMA nodes that they are on; nothing where nothing is left."""
+        """Reusable bytes of a type by sets of NUMA nodes; no entry for zero."""
         return {zones: amount for (zones, of), amount in self.amounts.items() if of == kind and amount}
 
     def after(self, blocks: Blocks, *, left_over: bool) -> Reusable:
-        """With a container placed: it leaves its memory (a regular init container), or uses it up.
+        """After placing a container: a regular init container leaves its memory, any other uses it up.
 
         Init containers run one after the other, so the largest one counts.
         """
@@ -160,9 +160,9 @@ NOTHING_REUSABLE = Reusable()
 
 
 def shrink_init_containers(table: ZoneTable, pod: Pod, container: str, blocks: Blocks, policies: Policies) -> ZoneTable:
-    """The table with earlier init containers' blocks smaller by what this container uses of them, down to 0.
+    """The table with earlier init containers' blocks reduced by the part that this container reuses, down to 0.
 
-    So the sizes of a pod's blocks add up to what was taken for the pod. Sidecars keep theirs.
+    So a pod's blocks add up to its memory. Sidecars keep theirs.
     """
     left = {block: block.size for block in blocks}
     for earlier in pod.init_containers:
@@ -175,7 +175,7 @@ def shrink_init_containers(table: ZoneTable, pod: Pod, container: str, blocks: B
 
 
 def _shrunk(held: Block, left: dict[Block, int]) -> Block:
-    """One block after its share is used; `left` is what the using container still has to find, and is updated."""
+    """One block after its part was reused; `left` is the remaining need of the container, and is updated."""
     for block, size in left.items():
         if block.kind == held.kind and block.zones == held.zones:
             share = min(size, held.size)
@@ -185,7 +185,7 @@ def _shrunk(held: Block, left: dict[Block, int]) -> Block:
 
 
 _Candidate = tuple[int, int, Mask, Hint, Hint]
-"""A set of zones: by position (as bits), how many, by id, and its two hints: preferred, not preferred."""
+"""A set of NUMA nodes: by position (as bits), its size, by id, and its two hints: preferred, not preferred."""
 
 
 @lru_cache(maxsize=64)
@@ -210,8 +210,8 @@ def _unmixed(
 ) -> tuple[_Candidate, ...]:
     """The sets that mix no groups.
 
-    alone: NUMA nodes in use by themselves. grouped: NUMA nodes in a set of several. in_use: for each such set, as
-    bits, those of its NUMA nodes that are in use.
+    alone: NUMA nodes in use for a single-node container. grouped: NUMA nodes in a set of several. in_use: for each such
+    set, as bits, those of its NUMA nodes that are in use.
     """
     return tuple(
         one
@@ -226,7 +226,7 @@ def _unmixed(
 
 
 def _groups(zones: Iterable[ZoneState]) -> tuple[int, int, tuple[tuple[int, int], ...]]:
-    """What `_unmixed` asks about the zones."""
+    """The facts about NUMA nodes that `_unmixed` uses."""
     alone = 0
     grouped = 0
     in_use: dict[int, int] = {}
@@ -255,17 +255,16 @@ def _sums(amounts: tuple[int, ...]) -> tuple[int, ...]:
 def calculate(table: ZoneTable, request: Request, reusable: Reusable) -> tuple[Hint, ...]:
     """The hints for a request (the same for every memory type of it), fewest NUMA nodes first; none if nothing fits.
 
-    A set of NUMA nodes is hinted if its NUMA nodes could hold the request when empty, hold it now (with what the pod's
-    init containers leave on exactly that set; an exact fit is enough), and mix no groups: a NUMA node serves either
-    containers on one NUMA node, or those on one exact set. Preferred are the sets as small as the smallest that could
-    hold the request when empty, whether or not that one can hold it now. Without a memory type in the request there is
-    no hint.
+    A set of NUMA nodes is hinted if its NUMA nodes could hold the request when empty, hold it now (with reusable memory
+    on exactly that set; an exact fit is enough), and do not mix groups: a NUMA node serves either containers on one
+    NUMA node, or containers on one exact set. Preferred are the sets of the least size that could hold the request when
+    empty, even if no set of that size can hold it now. Without a memory type in the request there is no hint.
     """
     if not request:
         return ()
     ids = table.ids
     zones = [table.zones[one] for one in ids]
-    # Per memory type: bytes asked for, what each set could hold, what it can hold now.
+    # Per memory type: requested bytes, capacity of each set, free bytes of each set.
     needs = [
         (
             size,
@@ -292,7 +291,7 @@ def _holding(
     can: Sequence[int],
     left: Mapping[tuple[int, ...], int],
 ) -> list[_Candidate]:
-    """The sets that could hold `size` bytes of one type and can now, with what init containers leave on them."""
+    """The sets that could hold `size` bytes of one type when empty, and can hold them now, with reuse."""
     if not left:
         return [one for one in sets if could[one[0]] >= size and can[one[0]] >= size]
     extra = {Mask.of(zones).bits: amount for zones, amount in left.items()}
@@ -300,10 +299,10 @@ def _holding(
 
 
 def regenerate(blocks: Blocks, request: Request) -> dict[str, tuple[Hint, ...]] | None:
-    """The hints of a container that already holds memory: exactly where that is, preferred.
+    """The hints of a container that already holds memory: exactly its NUMA nodes, preferred.
 
-    None, which is no preference, if what it holds is not what is requested. This is how a pod gets through admission
-    again after the kubelet restarts.
+    None (no preference) if it holds another amount than requested. With these hints a pod is admitted again after the
+    kubelet restarts.
     """
     if {block.kind: block.size for block in blocks} != dict(request) or len(blocks) != len(request):
         return None
@@ -311,7 +310,7 @@ def regenerate(blocks: Blocks, request: Request) -> dict[str, tuple[Hint, ...]] 
 
 
 def best(hints: Iterable[Hint]) -> Hint | None:
-    """The hint that the Memory Manager would take itself: preferred first, then the narrower; None without hints."""
+    """The hint that the Memory Manager prefers: preferred ones first, then the narrower; None without hints."""
 
     def standing(hint: Hint) -> tuple[bool, int, int]:
         mask = hint.affinity or EMPTY
@@ -321,6 +320,6 @@ def best(hints: Iterable[Hint]) -> Hint | None:
 
 
 def has_room(table: ZoneTable, mask: Mask, request: Request) -> bool:
-    """Whether these NUMA nodes have the request free, not counting what init containers leave."""
+    """Whether these NUMA nodes have the request free, without reuse."""
     zones = [table.zones[one] for one in mask.zones]
     return all(sum(zone.of(kind).free for zone in zones) >= size for kind, size in request.items())

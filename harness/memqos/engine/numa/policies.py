@@ -1,9 +1,8 @@
-"""What a kubelet's configuration makes of both managers in one release: policies, scope, options, revisions.
+"""The configuration of both managers in one release: policies, scope, options, revisions.
 
 Sources: kubelet `apis/config/validation`, `topologymanager/policy_options.go`; KEP-1769, KEP-693, KEP-3545, KEP-4622.
 
-The Memory Manager's first revision lets later containers use the memory of init containers again; what later ones
-brought is in `releases.table`.
+The Memory Manager's first revision already reuses the memory of init containers; `releases.table` has later changes.
 """
 
 from __future__ import annotations
@@ -35,7 +34,8 @@ __all__ = [
 ]
 
 DEFAULT_MAX_ZONES = 8
-"""The most nodes that the Topology Manager accepts unless max-allowable-numa-nodes raises it; also its least value."""
+"""The most NUMA nodes that the Topology Manager accepts by default; also the least value of max-allowable-numa-nodes.
+"""
 
 _Named = TypeVar("_Named", bound=StrEnum)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
@@ -65,14 +65,14 @@ class TopologyScope(StrEnum):
 
 
 class PodLevel(Enum):
-    """What the Memory Manager does with a pod that has `spec.resources`."""
+    """The Memory Manager's treatment of a pod with `spec.resources`."""
 
     BY_CONTAINER = "its containers' own requests count"
     LEFT_ALONE = "it is left alone"
     MANAGED = "it is placed as a whole"
 
 
-# The texts that Go's strconv.ParseBool takes.
+# The texts that Go's strconv.ParseBool accepts.
 _BOOLS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
     ("0", "f", "F", "FALSE", "false", "False"), False
 )
@@ -88,11 +88,11 @@ class TopologyOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
-    """Everything that the two managers' rules ask of the configuration and the release.
+    """The configuration and release for the rules of both managers.
 
-    sidecars: whether the kubelet knows restartable init containers. pod_level_qos: whether `spec.resources` makes the
-    QoS class. checks_groups: revision v1.32 of the Memory Manager. origin: field of the configuration to where it was
-    written, for reasons.
+    sidecars: whether the kubelet knows restartable init containers. pod_level_qos: whether `spec.resources` decides the
+    QoS class. checks_groups: revision v1.32 of the Memory Manager. origin: field of the configuration to its place in
+    the file, for reasons.
     """
 
     release: Release
@@ -108,9 +108,9 @@ class Policies:
 
     @classmethod
     def of(cls, settings: KubeletSettings, release: Release) -> Policies:
-        """The policies in force; ManifestError for a name, option or value that this kubelet refuses to start with.
+        """The policies in force; ManifestError for a name, option or value with which this kubelet refuses to start.
 
-        A Memory Manager whose gate is off (before 1.32) is the policy None.
+        With its gate off (before 1.32) the Memory Manager has the policy None.
         """
         gates = settings.feature_gates
         memory = _named(MemoryPolicy, settings, "memoryManagerPolicy", settings.memory_manager_policy)
@@ -157,11 +157,11 @@ class Policies:
 
 
 def configuration_error(settings: KubeletSettings, name: str, what: str, next_step: str = "") -> ManifestError:
-    """An error at one field of the configuration, with the place it was written at where that is known."""
+    """An error at one field of the configuration, with its place in the file, if known."""
     origin = settings.origin.get(name) or settings.origin.get(name.partition(".")[0], "")
     file, _, line = origin.rpartition(":")
     if not (file and line.isdecimal()):
-        # Not a line of a file: an option's name, or nothing at all.
+        # Not a line of a file: an option's name, or "".
         file, line = origin, "0"
     return ManifestError.at(
         what,
@@ -173,7 +173,7 @@ def configuration_error(settings: KubeletSettings, name: str, what: str, next_st
 
 
 def option_available(option: str, release: Release, gates: Mapping[str, bool]) -> bool:
-    """Whether a policy option may be set: known in the release, and the gate on that it hangs on, if on any."""
+    """Whether a policy option may be set: the release knows it, and its gate, if any, is on."""
     hangs_on = [gate for since, gate in OPTION_STAGES.get(option, ()) if Release(since) <= release]
     return bool(hangs_on) and (hangs_on[-1] is None or enabled(hangs_on[-1], release, gates))
 
@@ -202,7 +202,7 @@ def topology_options(settings: KubeletSettings, release: Release) -> TopologyOpt
 
 
 def _pod_level(release: Release, *, on: bool, managed: bool) -> PodLevel:
-    """What becomes of pods with `spec.resources`: 1.36 leaves them alone even with the gate off."""
+    """The treatment of pods with `spec.resources`: 1.36 exempts them even with the gate off."""
     if release.has(Novelty.MANAGES_POD_LEVEL):
         return PodLevel.MANAGED if on and managed else PodLevel.LEFT_ALONE
     return PodLevel.LEFT_ALONE if on and release.has(Novelty.LEAVES_POD_LEVEL_ALONE) else PodLevel.BY_CONTAINER

@@ -1,6 +1,6 @@
 """Memory reserved on NUMA nodes, and the table of a node without pods.
 
-`reservedMemory`: what of each NUMA node is kept from containers, and that it adds up to the node's reservations.
+`reservedMemory`: the memory of each NUMA node withheld from containers; its sum must be the node's reservations.
 
 Sources: kubelet `validation_reserved_memory.go`, `memory_manager.go` (validateReservedMemory),
 `container_manager_linux.go` (GetNodeAllocatableReservation), `eviction/api` (GetThresholdQuantity).
@@ -67,7 +67,7 @@ __all__ = [
 ]
 
 Reserved = Mapping[int, Mapping[str, int]]
-"""NUMA node id to memory type to bytes that containers do not get."""
+"""NUMA node id to memory type to reserved bytes."""
 
 _FIELD = "reservedMemory"
 _SIGNAL = "memory.available"
@@ -77,7 +77,7 @@ _UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 def in_words(amount: Fraction | int) -> str:
-    """An amount of bytes as the user reads it: 1124Mi; the plain number where no binary unit fits."""
+    """An amount of bytes for the user: 1124Mi; the plain number if no binary unit fits."""
     step = 0
     whole = Fraction(amount)
     while whole and step < len(_UNITS) - 1 and (whole / 1024).denominator == 1:
@@ -89,7 +89,7 @@ def in_words(amount: Fraction | int) -> str:
 
 
 def check_fields(settings: KubeletSettings) -> None:
-    """ManifestError if `reservedMemory` itself is wrong: a type twice in a node, a type that is no memory, a zero."""
+    """ManifestError for an invalid `reservedMemory`: a type twice in a NUMA node, an unknown type, a zero."""
     seen: set[tuple[int, str]] = set()
     for zone, limits in settings.reserved_memory or ():
         for kind, quantity in limits.items():
@@ -144,7 +144,7 @@ def _float32(value: float) -> float:
 
 
 def node_reservation(settings: KubeletSettings, capacity: int) -> dict[str, Quantity]:
-    """What the node keeps of each memory type: system-reserved, kube-reserved and the hard eviction threshold."""
+    """The node's reservation of each memory type: system-reserved, kube-reserved and the hard eviction threshold."""
     total: dict[str, Quantity] = {}
     eviction = {MEMORY: hard_eviction(settings, capacity)}
     for part in (settings.system_reserved or {}, settings.kube_reserved or {}, eviction):
@@ -183,7 +183,7 @@ def check_sums(settings: KubeletSettings, reservation: Mapping[str, Quantity], z
 
 
 def by_zone(settings: KubeletSettings, zones: Mapping[int, object]) -> Reserved:
-    """What is reserved in each NUMA node, in bytes; an empty mapping for a NUMA node without an entry."""
+    """The reservation of each NUMA node, in bytes; an empty mapping for a NUMA node without an entry."""
     reserved: dict[int, dict[str, int]] = {zone: {} for zone in zones}
     for zone, limits in settings.reserved_memory or ():
         reserved[zone] |= {kind: quantity.value for kind, quantity in limits.items()}
@@ -191,17 +191,17 @@ def by_zone(settings: KubeletSettings, zones: Mapping[int, object]) -> Reserved:
 
 
 MOST_ZONES = 16
-"""The most NUMA nodes with either manager on: n nodes make 2^n - 1 sets, which a kubelet walks for every container."""
+"""The most NUMA nodes with either manager on: n nodes have 2^n - 1 sets, all tried for every container."""
 
 _WRAP = 1 << 64
 
 
 def first_table(facts: NodeFacts, settings: KubeletSettings, policies: Policies) -> ZoneTable:
-    """The table that a kubelet starts with when it finds no checkpoint.
+    """The table of a kubelet that starts without a checkpoint.
 
-    ManifestError for a `reservedMemory` or a number of NUMA nodes that this kubelet does not start with, UsageError
+    ManifestError for a `reservedMemory` or a number of NUMA nodes with which this kubelet does not start, UsageError
     for a NUMA node that reserves more than it has. With the policy None nothing is reserved, and `reservedMemory` is
-    only looked at for itself.
+    only checked for its syntax.
     """
     zones = {zone.id: zone for zone in numa_zones(facts)}
     check_fields(settings)
@@ -224,8 +224,8 @@ def first_table(facts: NodeFacts, settings: KubeletSettings, policies: Policies)
 def empty_table(zones: Iterable[NumaZone], reserved: Reserved, hugepage_sizes: Iterable[int]) -> ZoneTable:
     """NUMA nodes with nothing taken: allocatable is the total less the reserved, for memory also less all huge pages.
 
-    hugepage_sizes: the page sizes in bytes that the kernel knows, which every NUMA node has a row for. Where a NUMA
-    node reserves more than it has, allocatable wraps around at 2^64, as in the kubelet, which starts nevertheless.
+    hugepage_sizes: the kernel's page sizes in bytes; every NUMA node has a row for each. If a NUMA node reserves more
+    than it has, allocatable wraps around at 2^64, as in the kubelet, which starts nevertheless.
     """
     return ZoneTable(
         zones={zone.id: _zone(zone, reserved.get(zone.id, {}), hugepage_sizes) for zone in zones},
@@ -234,7 +234,7 @@ def empty_table(zones: Iterable[NumaZone], reserved: Reserved, hugepage_sizes: I
 
 
 def numa_zones(facts: NodeFacts) -> tuple[NumaZone, ...]:
-    """The machine's NUMA nodes; one that names none is one NUMA node, as the kubelet sees it."""
+    """The machine's NUMA nodes; a machine without NUMA facts is one NUMA node, as for the kubelet."""
     return facts.zones or (NumaZone(id=0, memory=facts.memory, cpus=tuple(range(facts.cpus))),)
 
 
@@ -247,13 +247,13 @@ def _zone(zone: NumaZone, reserved: Mapping[str, int], hugepage_sizes: Iterable[
 
 
 def _untouched(zone_total: int, reserved: int, elsewhere: int = 0) -> ZoneMemory:
-    """One row; elsewhere: bytes of it that huge pages take."""
+    """One row; elsewhere: its bytes that huge pages take."""
     allocatable = (zone_total - reserved - elsewhere) % _WRAP
     return ZoneMemory(total=zone_total, system_reserved=reserved, allocatable=allocatable, free=allocatable)
 
 
 def _checked(table: ZoneTable) -> ZoneTable:
-    """The table itself; UsageError if a node keeps more of a type than it has, so that allocatable wrapped around."""
+    """The table; UsageError if a NUMA node reserves more of a type than it has, so that allocatable wrapped around."""
     for zone in table.zones.values():
         for kind, memory in zone.memory.items():
             if memory.allocatable > memory.total:
@@ -279,7 +279,7 @@ def _check_size(zones: Mapping[int, NumaZone], policy: str) -> None:
 
 
 def _check_topology(settings: KubeletSettings, policies: Policies, zones: Mapping[int, NumaZone]) -> None:
-    """What the Topology Manager asks of the machine; nothing with the policy none."""
+    """Checks the machine for the Topology Manager; no check with the policy none."""
     if policies.topology is TopologyPolicy.NONE:
         return
     _check_size(zones, f"topologyManagerPolicy {policies.topology}")
@@ -312,7 +312,7 @@ _MIXES_GROUPS = "[memorymanager] preferred hint violates NUMA node allocation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """A container that has its memory. reusable: what is left for the next container of the same pod."""
+    """A placed container. reusable: the reusable memory for the next container of the same pod."""
 
     table: ZoneTable
     reusable: Reusable
@@ -330,7 +330,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """The NUMA nodes that a request is taken from."""
+    """The NUMA nodes that serve a request."""
 
     mask: Mask
     reason: Reason
@@ -342,8 +342,7 @@ def allocate(
     """Memory for one container of a Guaranteed pod; hint is the Topology Manager's.
 
     A container that holds memory already keeps it as it is. Each memory type counts as one assignment in each NUMA
-    node, and takes from the NUMA nodes in ascending order what init containers have not left on exactly these NUMA
-    nodes.
+    node. Beyond reusable memory on exactly these NUMA nodes, bytes are taken from the NUMA nodes in ascending order.
     """
     leaves = is_reusable(pod, container.name, policies)
     held = table.blocks(pod.uid, container.name)
@@ -372,11 +371,11 @@ def allocate(
 def settle(
     subject: Container | Pod, request: Request, *, table: ZoneTable, hint: Hint, reusable: Reusable, policies: Policies
 ) -> Settled | Rejection:
-    """The NUMA nodes to take a request of a container, or of a pod as a whole, from.
+    """The NUMA nodes for a request of a container or of a whole pod.
 
-    The Topology Manager's affinity as it is; without one the Memory Manager's own best hint; either extended to the
-    best own hint that includes it if it has no room (what init containers leave does not count here). A hint that was
-    preferred may only become a preferred one. Since 1.32 the result must mix no groups.
+    The Topology Manager's affinity; without one the Memory Manager's own best hint; without room (reuse does not count
+    here) either is extended to the best own hint that includes it. A preferred hint may only become another preferred
+    one. Since 1.32 the result must not mix groups.
     """
     rule = "The NUMA nodes are the Topology Manager's affinity."
     if hint.affinity is None:
@@ -403,7 +402,7 @@ def settle(
 
 
 def mixes_groups(table: ZoneTable, mask: Mask) -> bool:
-    """Whether a set of several nodes touches one in use that stands alone or in another set. Never for one node."""
+    """Whether a set of several NUMA nodes contains one in use alone or in another set. False for a single NUMA node."""
     if mask.count == 1:
         return False
     zones = mask.zones
@@ -414,7 +413,7 @@ def mixes_groups(table: ZoneTable, mask: Mask) -> bool:
 def remove_container(table: ZoneTable, pod_uid: str, container: str) -> ZoneTable:
     """The table without one container's memory; the same table for a container that holds none.
 
-    The memory of a pod that was placed as a whole goes with its last container.
+    The memory of a pod that was placed as a whole is released with its last container.
     """
     held = table.blocks(pod_uid, container)
     whole = table.pod_blocks.get(pod_uid)
@@ -428,7 +427,7 @@ def remove_container(table: ZoneTable, pod_uid: str, container: str) -> ZoneTabl
 
 
 def container_started(table: ZoneTable, pod: Pod, container: str, policies: Policies) -> ZoneTable:
-    """The table when a container has been created: regular init containers before it have ended and hold nothing."""
+    """The table after a container was created: regular init containers before it have ended and hold nothing."""
     for earlier in pod.init_containers:
         if earlier.name == container:
             break
@@ -440,7 +439,7 @@ def container_started(table: ZoneTable, pod: Pod, container: str, policies: Poli
 def explain(
     policies: Policies, rule: str, request: Request, subject: Container | Pod, mask: Mask | None = None
 ) -> Reason:
-    """A reason of this policy about the request of a container or pod; mask: the NUMA nodes that came of it."""
+    """A reason of this policy about the request of a container or pod; mask: the resulting NUMA nodes."""
     inputs = (
         Input(f"{subject.name}: requests.{kind}", str(size), _place(subject, kind)) for kind, size in request.items()
     )
@@ -454,6 +453,6 @@ def explain(
 
 
 def _place(subject: Container | Pod, kind: str) -> str:
-    """Where a request was written; where its limit was, if the request was defaulted from that."""
+    """The place of a request, or of its limit if the request was defaulted from that."""
     places = (subject.origin.get(f"{field}.{kind}") for field in ("requests", "limits"))
     return next((place for place in places if place), "computed")

@@ -1,20 +1,20 @@
 """The checkpoint memory_manager_state: its checksum, its format, and its restore.
 
-The checksum of a memory_manager_state file: FNV-1a (32 bits) over Go's own picture of the checkpoint.
+The checksum of a memory_manager_state file: FNV-1a (32 bits) over Go's text form of the checkpoint.
 
-The kubelet hashes what the spew library prints for the structure ("%#v" with sorted keys, no addresses), so this
-module prints the same text: type names, field names and map order are Go's. It reproduces what kubelets wrote, byte
-for byte. Up to 1.35 and, with PodLevelResourceManagers off, in 1.36 the name in the picture is
-MemoryManagerCheckpoint without pod entries; with the gate on it has them.
+The kubelet hashes the spew library's output for the structure ("%#v" with sorted keys, no addresses), so this module
+prints the same text, byte for byte: type names, field names and map order are Go's. Up to 1.35 and, with
+PodLevelResourceManagers off, in 1.36 the type is MemoryManagerCheckpoint without pod entries; with the gate on it has
+them.
 
 Sources: kubelet `checkpointmanager/checksum`, `cm/memorymanager/state/checkpoint.go`, k8s.io/utils `dump.ForHash`.
 
 The kubelet's checkpoint memory_manager_state, read in its own format.
 
 Source: kubelet `cm/memorymanager/state` (checkpoint.go, state_checkpoint.go). The newer format, with podEntries, is
-written with the gate PodLevelResourceManagers (1.36); a kubelet without the gate takes such a file for corrupted.
+written with the gate PodLevelResourceManagers (1.36); a kubelet without the gate treats such a file as corrupted.
 
-What a kubelet does with a checkpoint when it starts: take it over, or refuse to start.
+Restore at start: the kubelet takes the checkpoint over, or refuses to start.
 
 Source: kubelet `policy_static.go` (validateState, areMachineStatesEqual), `state_checkpoint.go` (restoreState).
 """
@@ -56,12 +56,12 @@ def fnv1a_32(data: bytes) -> int:
 
 
 def checksum(policy: str, table: ZoneTable, *, with_pods: bool) -> int:
-    """The checksum that belongs into a file with this policy's name and table; with_pods: the newer format."""
+    """The checksum for a file with this policy name and table; with_pods: the newer format."""
     return fnv1a_32(picture(policy, table, with_pods=with_pods).encode())
 
 
 def picture(policy: str, table: ZoneTable, *, with_pods: bool) -> str:
-    """The text that is hashed."""
+    """The text to hash."""
     zones = " ".join(f"{zone_id}:<*>{_zone_in_go(table.zones[zone_id])}" for zone_id in table.ids)
     entries = " ".join(
         f"{uid}:map[{' '.join(f'{name}:[{_blocks_in_go(blocks)}]' for name, blocks in sorted(names.items()))}]"
@@ -121,12 +121,12 @@ _Json = Mapping[str, object]
 
 
 class CheckpointError(ValueError):
-    """A text that is not a checkpoint; the message says where it stops being one."""
+    """A text that is not a checkpoint; the message names the wrong part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryManagerCheckpoint:
-    """What a file says. checksum: as written, 0 if it has none. with_pods: whether it has podEntries."""
+    """The content of a file. checksum: as written, 0 if missing. with_pods: whether it has podEntries."""
 
     policy: str
     table: ZoneTable
@@ -134,9 +134,9 @@ class MemoryManagerCheckpoint:
     with_pods: bool = False
 
     def intact(self, *, with_pods: bool) -> bool:
-        """Whether the checksum fits the content, to a kubelet that reads the newer format (with_pods) or the older.
+        """Whether the checksum is right for a kubelet that reads the newer format (with_pods) or the older.
 
-        The older reader takes a missing checksum (0) as intact; the newer one falls back to it for an older file.
+        The older reader accepts a missing checksum (0); the newer one falls back to the older for an older file.
         """
         if with_pods and self.checksum == checksum(self.policy, self.table, with_pods=True):
             return True
@@ -146,7 +146,7 @@ class MemoryManagerCheckpoint:
 def parse(text: str) -> MemoryManagerCheckpoint:
     """The checkpoint that a file holds; CheckpointError if it is not one.
 
-    Unknown fields are passed over and missing ones are empty, as the kubelet does.
+    As in the kubelet, unknown fields are ignored and missing ones are empty.
     """
     try:
         whole = json.loads(text)
@@ -231,7 +231,7 @@ def _numbers(given: object, where: str) -> tuple[int, ...]:
 
 
 def _number(given: object, where: str) -> int:
-    """A whole number >= 0 of at most 64 bits, also as the text that a JSON key is."""
+    """A whole number >= 0 of at most 64 bits, also as text, since JSON keys are texts."""
     if isinstance(given, str) and given.isascii() and given.isdecimal() and len(given) <= _DIGITS:
         given = int(given)
     if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < 1 << 64:
@@ -243,14 +243,14 @@ _DIFFERENT = "[memorymanager] the expected machine state is different from the r
 _EMPTY = "[memorymanager] machine state can not be empty when it has memory assignments"
 _ADVICE = "please drain this node and delete the memory manager checkpoint file"
 _SOURCE = "kubelet memorymanager policy_static.go, state_checkpoint.go"
-# What must be equal NUMA node by NUMA node; reserved and free bytes are compared over the NUMA nodes of a group.
+# Fields that must be equal for each NUMA node; reserved and free bytes are compared as sums over a group.
 _EQUAL = ("total", "system_reserved", "allocatable")
 _GROUPED = ("free", "reserved")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDifference:
-    """Where a recorded table is not the expected one. kind is "" for what is not of one memory type."""
+    """A difference between a recorded table and the expected one. kind is "" if it is not about one memory type."""
 
     zone: int
     kind: str
@@ -265,7 +265,7 @@ class TableDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartRefusal:
-    """A kubelet that does not start with this checkpoint; message is its own, differences say where."""
+    """A kubelet that does not start with this checkpoint; message is the kubelet's."""
 
     message: str
     differences: tuple[TableDifference, ...]
@@ -273,11 +273,11 @@ class StartRefusal:
 
 
 def restore(text: str | None, fresh: ZoneTable, policies: Policies) -> ZoneTable | StartRefusal:
-    """The table that a kubelet goes on with.
+    """The table with which a kubelet continues.
 
     text: the checkpoint, None if there is no file. fresh: the node's table before any pod (`admit.start`). The policy
-    must be the recorded one, the checksum must fit, and the NUMA nodes must be what `fresh` becomes with all recorded
-    blocks in it.
+    must be the recorded one, the checksum must fit, and the NUMA nodes must equal `fresh` with all recorded blocks
+    taken.
     """
     if text is None:
         return fresh
@@ -311,7 +311,7 @@ def _validated(recorded: ZoneTable, fresh: ZoneTable, policies: Policies) -> Zon
 
 
 def replayed(recorded: ZoneTable, fresh: ZoneTable) -> ZoneTable | str:
-    """The fresh table with all recorded blocks taken; the kubelet's words if a block's node or type does not exist.
+    """The fresh table with all recorded blocks taken; the kubelet's message if a block's node or type does not exist.
 
     A pod that was placed as a whole counts once, with its own blocks.
     """
@@ -336,7 +336,7 @@ def _fault(block: Block, fresh: ZoneTable) -> str:
 
 
 def table_differences(recorded: ZoneTable, expected: ZoneTable) -> tuple[TableDifference, ...]:
-    """Every place where two tables are not the same to the kubelet; free and reserved as sums over a node's group."""
+    """Every difference of two tables for the kubelet; free and reserved as sums over a node's group."""
     found = [
         TableDifference(
             zone=one, kind="", field="present", recorded=one in recorded.zones, expected=one in expected.zones
@@ -384,7 +384,7 @@ def _quoted(text: str) -> str:
 
 def _refusal(policies: Policies, message: str, found: tuple[TableDifference, ...] = ()) -> StartRefusal:
     reason = Reason(
-        rule="A recorded table must be the one that the configuration and the recorded blocks make.",
+        rule="A recorded table must equal the one computed from the configuration and the recorded blocks.",
         revision=policies.memory_revision,
         source=_SOURCE,
         inputs=tuple(

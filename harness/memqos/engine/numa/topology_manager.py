@@ -1,24 +1,24 @@
-"""The Topology Manager: NUMA nodes as bit masks, hints, and their merge.
+"""The Topology Manager: NUMA nodes as bit masks, hints, their merge, and a policy's decision.
 
-Sets of NUMA nodes as bit masks, with the orders that the Topology Manager puts them in.
+Bit masks: sets of NUMA nodes with the Topology Manager's order.
 
 Source: kubelet `cm/topologymanager/bitmask`.
 
-Topology hints: where a provider could serve a request, and whether that is as good as it gets.
+Hints: the NUMA nodes from which a provider could serve a request, and whether fewer could not.
 
 Source: kubelet `topologymanager.TopologyHint` and `HintProvider`.
 
-Merging hints of several providers into one, as the Topology Manager does.
+Merge: one hint from the hints of several providers.
 
 Source: kubelet `cm/topologymanager/policy.go` (mergePermutation, HintMerger) and `numa_info.go` (Closest). The kubelet
-walks every combination of one hint per resource. What it ends with is the best under a total order, whatever the
-walk's order, so this module computes the set of merged masks instead: eight NUMA nodes have 255 masks, and two
-resources 65,025 combinations.
+walks every combination of one hint per resource. The result is the best under a total order and does not depend on the
+walk, so this module computes the set of merged masks instead: eight NUMA nodes have 255 masks, and two resources 65,025
+combinations.
 
-Revisions: v1.22 takes the narrowest of hints that are not preferred; v1.24 the one whose width comes closest, from
-below, to what the neediest resource asks for (kubernetes/kubernetes pull request 108154).
+Revisions: v1.22 takes the narrowest of hints that are not preferred; v1.24 takes the one whose width is closest, from
+below, to the need of the neediest resource (kubernetes/kubernetes pull request 108154).
 
-The Topology Manager: from the providers' hints to one affinity and a decision.
+Decision: the affinity, and whether the pod is admitted.
 
 Source: kubelet `cm/topologymanager/policy_*.go`; KEP-693.
 """
@@ -79,7 +79,7 @@ class Mask:
 
     @property
     def count(self) -> int:
-        """How many NUMA nodes the set has."""
+        """The number of NUMA nodes in the set."""
         return self.bits.bit_count()
 
     def __contains__(self, zone: int) -> bool:
@@ -102,8 +102,8 @@ class Mask:
         return self.bits & other.bits == other.bits
 
     def __str__(self) -> str:
-        # Two digits per step, as the kubelet logs it. Its comparison is strict, so that a lone bit 2, 4, 6 … comes
-        # out one digit shorter than its neighbours ("100", but "0101").
+        # Two digits per step, as in the kubelet's log. Its comparison is strict, so a single bit 2, 4, 6 … is one digit
+        # shorter than its neighbours ("100", but "0101").
         steps = [step for step in range(_BITS - 2, 0, -2) if self.bits > 1 << step]
         return f"{self.bits:0{steps[0] + 2 if steps else 2}b}"
 
@@ -120,10 +120,10 @@ def masks_of(zones: tuple[int, ...]) -> tuple[Mask, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A set of NUMA nodes that a request could be served from.
+    """A set of NUMA nodes that could serve a request.
 
-    affinity: None means any NUMA node; an empty mask means no NUMA node at all. preferred: fewer NUMA nodes would not
-    have done.
+    affinity: None means any NUMA node; an empty mask means no NUMA node at all. preferred: fewer NUMA nodes could not
+    serve it.
     """
 
     affinity: Mask | None
@@ -135,11 +135,12 @@ class Hint:
 
 
 ProviderHints = Mapping[str, Sequence[Hint] | None]
-"""What one provider answers, by resource. No resource at all: no preference. A resource with None: no preference for
-that one. A resource with an empty sequence: no NUMA node can serve it."""
+"""One provider's hints by resource. No resource at all: no preference. A resource with None: no preference for that
+one. A resource with an empty sequence: no NUMA node can serve it.
+"""
 
 NO_AFFINITY = Hint(None, preferred=False)
-"""What is stored for a container when the Topology Manager's policy is none."""
+"""The stored hint of a container under the Topology Manager's policy none."""
 
 
 _ANY_PREFERRED = (Hint(None, preferred=True),)
@@ -164,7 +165,7 @@ def filter_hints(providers: Iterable[ProviderHints | None]) -> list[Sequence[Hin
 
 
 def neediest_width(lists: Iterable[Sequence[Hint]]) -> int:
-    """The most NUMA nodes that any one resource needs at least; 0 if every resource takes any NUMA node."""
+    """The largest of the resources' least numbers of NUMA nodes; 0 if every resource accepts any NUMA node."""
     widths = (min((hint.affinity.count for hint in hints if hint.affinity is not None), default=0) for hints in lists)
     return max(widths, default=0)
 
@@ -173,8 +174,8 @@ def neediest_width(lists: Iterable[Sequence[Hint]]) -> int:
 class Merger:
     """The rules of one merge.
 
-    zones: all NUMA nodes of the machine. closest: whether, among sets of as many NUMA nodes, the smaller average
-    distance wins (prefer-closest-numa-nodes); distances are then read by NUMA node id. up_to_need: revision v1.24.
+    zones: all NUMA nodes of the machine. closest: whether the smaller average distance wins among sets of equal size
+    (prefer-closest-numa-nodes); distances are then read by NUMA node id. up_to_need: revision v1.24.
     """
 
     zones: Mask
@@ -192,10 +193,10 @@ class Merger:
         return min(shared, key=lambda hint: self.rank(hint, width), default=Hint(self.zones, preferred=False))
 
     def _preferred(self, lists: Sequence[Sequence[Hint]]) -> set[Mask]:
-        """The masks of combinations that stay preferred: one set of NUMA nodes for every resource that names one."""
+        """The masks of combinations that stay preferred: the same set of NUMA nodes for every resource with hints."""
         named: set[int] = set()
         unnamed = True  # whether every resource so far could also take any NUMA node, preferred
-        # A list that several resources share, as the Memory Manager's do, names the same sets each time.
+        # Resources that share a list, as the Memory Manager's do, have the same sets.
         for hints in {id(hints): hints for hints in lists}.values():
             preferred = [hint.affinity for hint in hints if hint.preferred]
             masks = {mask.bits for mask in preferred if mask is not None}
@@ -206,7 +207,7 @@ class Merger:
         return {Mask(bits) for bits in found if bits}
 
     def _shared(self, lists: Sequence[Sequence[Hint]]) -> set[int]:
-        """The non-empty intersections of all combinations, as bits; not one if a resource has no hint."""
+        """The non-empty intersections of all combinations, as bits; none if a resource has no hint."""
         shared = {self.zones.bits}
         for hints in lists:
             masks = {self.zones.bits if hint.affinity is None else hint.affinity.bits for hint in hints}
@@ -214,16 +215,16 @@ class Merger:
         return shared - {0}
 
     def rank(self, hint: Hint, width: int) -> _Rank:
-        """Where a merged hint stands: the lower the better, equal only for the same mask and preference."""
+        """The rank of a merged hint: lower is better, equal only for the same mask and preference."""
         mask = hint.affinity or Mask(0)
         count = mask.count
-        # Only sets of as many NUMA nodes are ever told apart by distance: their sums compare like their averages.
+        # Distances are compared only between sets of equal size: their sums compare like their averages.
         distance = self.distance(mask) if self.closest else 0
         if hint.preferred:
             return (0, 0, count, distance, mask.bits)
         if not self.up_to_need or count > width:
             return (1, 1, count, distance, mask.bits)
-        # As wide as is needed, else as close to that as there is.
+        # The needed width, else the closest to it.
         return (1, 0, -count, distance, mask.bits)
 
     def distance(self, mask: Mask) -> int:
@@ -234,19 +235,19 @@ class Merger:
 
 @dataclass(frozen=True, slots=True)
 class TopologyDecision:
-    """What the policy makes of the hints: the affinity to keep for the container or pod, and whether it may run."""
+    """The policy's decision: the affinity of the container or pod, and whether it is admitted."""
 
     hint: Hint
     admitted: bool
 
 
 def admits(policy: TopologyPolicy, hint: Hint) -> bool:
-    """Whether a policy lets a pod run with this merged hint."""
+    """Whether a policy admits a pod with this merged hint."""
     return hint.preferred or policy in {TopologyPolicy.NONE, TopologyPolicy.BEST_EFFORT}
 
 
 def single_zone_hints(lists: Sequence[Sequence[Hint]]) -> list[Sequence[Hint]]:
-    """What single-numa-node keeps: preferred hints of one NUMA node or of any."""
+    """The hints that single-numa-node keeps: preferred ones of one NUMA node or of any."""
     return [
         [hint for hint in hints if hint.preferred and (hint.affinity is None or hint.affinity.count == 1)]
         for hints in lists
@@ -258,8 +259,8 @@ def topology_decision(
 ) -> TopologyDecision:
     """The decision of one policy about one container or pod.
 
-    The policy none does not ask. Under single-numa-node an affinity of all NUMA nodes is kept as "any NUMA node"
-    (None), which on a machine of one NUMA node is what every aligned container gets.
+    The policy none needs no decision. Under single-numa-node an affinity of all NUMA nodes is stored as "any NUMA node"
+    (None); on a machine with one NUMA node every aligned container gets that.
     """
     if policy is TopologyPolicy.NONE:
         return TopologyDecision(NO_AFFINITY, admitted=True)

@@ -1,4 +1,4 @@
-"""The table of NUMA nodes: what each has, what is taken, and by which containers. Every change returns a new table.
+"""The table of NUMA nodes: their memory, and the parts taken by containers. Every change returns a new table.
 
 Source: kubelet `cm/memorymanager/state` (NUMANodeMap, Block) and `policy_static.go` (getDefaultMachineState,
 updateMachineState, releaseMemory).
@@ -19,9 +19,9 @@ MEMORY = "memory"
 class ZoneMemory:
     """One type of memory in one NUMA node, in bytes (all >= 0).
 
-    total: what the NUMA node has. system_reserved: the NUMA node's share in `reservedMemory`. allocatable: what
-    containers can get. reserved and free: the two parts of it. A table that the kubelet made has reserved + free =
-    allocatable; one that was read from a file need not.
+    total: the NUMA node's memory. system_reserved: its share in `reservedMemory`. allocatable: the memory for
+    containers. reserved and free: the two parts of it. In the kubelet's table reserved + free = allocatable; in a table
+    read from a file perhaps not.
     """
 
     total: int = 0
@@ -39,9 +39,8 @@ class ZoneState:
     """One NUMA node.
 
     assignments: how many (container, memory type) pairs hold memory here, also if it is 0 bytes.
-    cells: the NUMA nodes of the group that this NUMA node belongs to, itself included; just itself while it is in no
-    group.
-    memory: by memory type; a type that is missing cannot be had here.
+    cells: the NUMA nodes of its group, itself included; only itself without a group. memory: by memory type; a missing
+    type is not available here.
     """
 
     id: int
@@ -68,9 +67,9 @@ class ZoneState:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Memory of one type that a container (or pod) holds: from which NUMA nodes together, and how many bytes.
+    """Memory of one type that a container (or pod) holds: its NUMA nodes together, and the bytes.
 
-    zones is ascending; a size of 0 is a block whose memory a later container uses.
+    zones is ascending; a block of size 0 had its memory reused by a later container.
     """
 
     zones: tuple[int, ...]
@@ -101,7 +100,7 @@ class ZoneTable:
         return tuple(sorted(self.zones))
 
     def blocks(self, pod_uid: str, container: str) -> Blocks | None:
-        """What a container holds; None if it was never placed. One that was and requests nothing holds no blocks."""
+        """The blocks of a container; None if it was never placed; no blocks if it requests nothing."""
         return self.assignments.get(pod_uid, {}).get(container)
 
     def zones_of(self, pod_uid: str, container: str) -> tuple[int, ...]:
@@ -109,10 +108,9 @@ class ZoneTable:
         return tuple(sorted({zone for block in self.blocks(pod_uid, container) or () for zone in block.zones}))
 
     def taken(self, zones: Iterable[int], kind: str, size: int) -> ZoneTable:
-        """With `size` bytes taken from these NUMA nodes, the first ones filled first, and all of them in one group.
+        """With `size` bytes (at most the free ones) taken from these NUMA nodes in order, all of them in one group.
 
-        Every NUMA node counts one assignment, also one that gives nothing. What the NUMA nodes cannot give is not
-        taken.
+        Every NUMA node counts one assignment, even if it gives nothing.
         """
         group = tuple(zones)
         changed = dict(self.zones)
@@ -125,7 +123,7 @@ class ZoneTable:
         return replace(self, zones=changed)
 
     def given_back(self, blocks: Iterable[Block]) -> ZoneTable:
-        """With these blocks given back, the first node of each first: the split need not be the one of the taking."""
+        """With these blocks given back, to the first NUMA node first: the split may differ from that of the taking."""
         changed = dict(self.zones)
         for block in blocks:
             left = block.size
@@ -138,12 +136,12 @@ class ZoneTable:
         return replace(self, zones=changed)
 
     def holding(self, pod_uid: str, container: str, blocks: Blocks) -> ZoneTable:
-        """With these blocks recorded for a container, in the place of what it held; having none is recorded too."""
+        """With these blocks recorded for a container, replacing its old ones; an empty sequence is recorded too."""
         pod = {**self.assignments.get(pod_uid, {}), container: blocks}
         return replace(self, assignments={**self.assignments, pod_uid: pod})
 
     def without(self, pod_uid: str, container: str) -> ZoneTable:
-        """With nothing recorded for a container; a pod goes with its last container."""
+        """Without the record of a container; the pod's record is removed with its last container."""
         pod = {name: blocks for name, blocks in self.assignments.get(pod_uid, {}).items() if name != container}
         rest = {uid: names for uid, names in self.assignments.items() if uid != pod_uid}
         return replace(self, assignments={**rest, pod_uid: pod} if pod else rest)

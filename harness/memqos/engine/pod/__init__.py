@@ -1,1 +1,1 @@
-"""A pod's rules: its QoS class, its sums, its own cgroup, and what its containers ask of the runtime."""
+"""A pod's rules: its QoS class, its sums, its cgroup, and the requests to the runtime."""

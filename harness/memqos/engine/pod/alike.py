@@ -1,9 +1,8 @@
-"""Pods that differ in names and places only: their files are explained once, with slots where names and places go.
+"""Pods that differ only in names and places in files: their reasons are made once, with slots for names and places.
 
-A reason quotes a pod's name, its containers' names and the lines of a manifest. For pods that are alike in all that
-rules read, these strings are all that differs, so that the reasons of one pod with numbered slots in their place serve
-every other one. A slot is written with two characters of Unicode's private use area; a pod whose other texts have one
-of these is explained by itself.
+A reason quotes a pod's name, its containers' names and the lines of a manifest. If pods are otherwise equal for the
+rules, only these strings differ, so the reasons of one pod with numbered slots serve all others. A slot is written with
+two characters of Unicode's private use area; a pod with one of these characters elsewhere gets its own reasons.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _SLOT = re.compile(f"{_BEGIN}([0-9]+){_END}")
 _NAMES_OF_POD = ("name", "namespace", "uid", "file")
 _LISTS = frozenset({"containers", "init_containers", "ephemeral_containers"})
 _UNREAD_OF_CONTAINER = frozenset({"name", "image", "command", "args", "resize_policy"})
-# What does not count when pods are compared is not read by a rule about a pod that is planned.
+# Rules about a planned pod do not read the fields that the comparison ignores.
 _READ_OF_POD = tuple(one.name for one in fields(Pod) if one.compare and one.name not in {*_NAMES_OF_POD, *_LISTS})
 _READ_OF_CONTAINER = tuple(
     one.name for one in fields(Container) if one.compare and one.name not in _UNREAD_OF_CONTAINER
@@ -52,17 +51,17 @@ _READ_OF_CONTAINER = tuple(
 
 
 def pod_likeness(pod: Pod) -> Likeness:
-    """All that rules read of a pod apart from its containers; equal for pods that differ in names and places only."""
+    """A pod's fields that rules read, without containers; equal for pods that differ only in names and places."""
     return (*[_frozen(getattr(pod, name)) for name in _READ_OF_POD], *pod.origin)
 
 
 def container_likeness(container: Container) -> Likeness:
-    """All that rules read of a container; equal for containers that differ in names and places only."""
+    """The fields of a container that rules read; equal for containers that differ only in names and places."""
     return (*[_frozen(getattr(container, name)) for name in _READ_OF_CONTAINER], *container.origin)
 
 
 def _frozen(value: Any) -> object:
-    """A value that can be hashed; quantities are equal only if they are written alike, since reasons quote them."""
+    """A hashable value; quantities are equal only with the same spelling, since reasons quote them."""
     if isinstance(value, Quantity):
         return value.nanos, value.written
     if isinstance(value, Mapping):
@@ -74,7 +73,7 @@ def _frozen(value: Any) -> object:
 
 @dataclass(slots=True)
 class Sharing:
-    """Whether a draft serves several pods, so that its reasons have slots; known once all pods are drafted."""
+    """Whether a draft serves several pods, so its reasons have slots; known after all pods are drafted."""
 
     slots: bool = False
 
@@ -87,7 +86,7 @@ def has_slot(likeness: object) -> bool:
 
 
 def names_of(pod: Pod, own: int = 0) -> tuple[str, ...]:
-    """What goes into the slots of a pod like this one; own: the container (of all of them) whose names come first."""
+    """The texts for the slots of a pod like this one; own: the index of the container whose names come first."""
     found = [*[getattr(pod, name) for name in _NAMES_OF_POD], *pod.origin.values()]
     for index in _order(pod, own):
         one = pod.all_containers[index]
@@ -96,7 +95,7 @@ def names_of(pod: Pod, own: int = 0) -> tuple[str, ...]:
 
 
 def nameless(pod: Pod, own: int = 0) -> Pod:
-    """The pod with slots in the place of its names and places, numbered as `names_of` lists them."""
+    """The pod with slots instead of its names and places, numbered as in `names_of`."""
     slots = map(slot, itertools.count())
     named = {name: next(slots) for name in _NAMES_OF_POD}
     origin = dict(zip(pod.origin, slots, strict=False))
@@ -120,12 +119,12 @@ def _order(pod: Pod, own: int) -> Iterator[int]:
 
 
 def slot(number: int) -> str:
-    """How a slot is written in a text."""
+    """The text of a slot."""
     return f"{_BEGIN}{number}{_END}"
 
 
 def slots_in(text: str) -> list[str]:
-    """A text cut at its slots: every second part is the number of one."""
+    """A text split at its slots: every second part is a slot's number."""
     return _SLOT.split(text)
 
 
@@ -162,20 +161,20 @@ class ScoreExplanation:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedScore:
-    """Makes the reason for a container's oom_score_adj; names: as of `Explained`."""
+    """Makes the reason for a container's oom_score_adj; names: as in `Explained`."""
 
     explain: Callable[[], ScoreExplanation]
     names: tuple[str, ...]
 
     def __call__(self) -> Reason:
-        """The reason, with the names in it."""
+        """The reason with its names."""
         return filled(self.explain().reason, self.names)
 
 
 class Explained(Mapping[Knob, Expected]):
-    """The files of one cgroup; why they hold what they hold is made when it is asked for.
+    """The files of one cgroup; their reasons are made on demand.
 
-    names: what goes into the slots of the explanation, none where it has no slots.
+    names: the texts for the explanation's slots, empty without slots.
     """
 
     __slots__ = ("_knobs", "explain", "names")
@@ -187,7 +186,7 @@ class Explained(Mapping[Knob, Expected]):
 
     @property
     def unexplained(self) -> Mapping[Knob, Expected]:
-        """The same files without reasons; the same object for cgroups that are planned together."""
+        """The same files without reasons; one shared object for cgroups planned together."""
         return self._knobs
 
     def __getitem__(self, knob: Knob) -> Expected:
@@ -204,5 +203,5 @@ class Explained(Mapping[Knob, Expected]):
 
 
 def unexplained_files(knobs: Mapping[Knob, Expected]) -> Mapping[Knob, Expected]:
-    """The files of a cgroup, without reasons where these would have to be made."""
+    """The files of a cgroup, without reasons unless these exist already."""
     return knobs.unexplained if isinstance(knobs, Explained) else knobs

@@ -1,21 +1,21 @@
-"""Resources that are allocated, and those that a container was started with.
+"""Allocated resources, and a plan for pods that are being resized.
 
-Which resources a pod's cgroups follow: those that the kubelet has allocated, not those that are asked for.
+A pod's cgroups follow the resources that the kubelet has allocated, not the spec's.
 
-From 1.27 on, with the gate InPlacePodVerticalScaling, a running pod's resources may change. What is asked for is in the
-spec; what the kubelet admitted (allocated) and what it has carried out (actuated) are in the status. Until a resize is
-admitted nothing changes; while it is carried out a file may hold either value.
+From 1.27 on, with the gate InPlacePodVerticalScaling, a running pod's resources may change. The spec has the desired
+resources; the status has the allocated ones (admitted by the kubelet) and the actuated ones (carried out). Until a
+resize is admitted nothing changes; during its actuation a file may hold either value.
 
 Sources: KEP-1287, resource states; kubelet `convertToAPIContainerStatuses`, `UpdatePodFromAllocation` (1.32 and later),
-`handlePodResourcesResize` (1.27 to 1.31). The sums above pods are made from `GetActivePods`, which has the spec.
+`handlePodResourcesResize` (1.27 to 1.31). The sums above pods use `GetActivePods`, which has the spec.
 
-What a container was started with: oom_score_adj is of that moment, whatever is resized in place later.
+oom_score_adj stays as it was at a container's start, whatever is resized in place later.
 
-Source: kubernetes#130657, opencontainers/runc#4669: no runtime changes oom_score_adj of a process that runs.
+Source: kubernetes#130657, opencontainers/runc#4669: no runtime changes oom_score_adj of a running process.
 
-A plan for pods whose resources change while they run: what two states of a pod have in common is expected.
+In the plan of a pod that is being resized, values common to both states are expected.
 
-Where they differ a file may hold either value: the plan has both, and why, and what the file holds is not judged.
+Where they differ, the plan has both values and the reason, and the file is not judged.
 """
 
 from __future__ import annotations
@@ -51,13 +51,12 @@ _Pick = Callable[[Container, ContainerStatus], Resources]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """What a pod's status says of its resources.
+    """The resources of a pod by its status.
 
-    states: the pod with the resources that its cgroups may have, the allocated ones first; one where that is certain.
-    desired: the pod as its spec asks for it. why: which of the states holds is not certain, or values that the status
-    does not say are possible, and why; "" where it is certain. unknown: whether there may be such values, of the pod's
-    own cgroup and of all of its containers; pod_unknown: of the pod's own cgroup alone; limits_unknown: of all of them,
-    as far as they follow from limits.
+    states: the pod with the resources that its cgroups may have, the allocated ones first; one if certain. desired: the
+    pod by its spec. why: the reason if the state is uncertain, or if values missing in the status are possible; "" if
+    certain. unknown: whether such values are possible for the pod's cgroup and all containers; pod_unknown: for the
+    pod's cgroup only; limits_unknown: for all of them, in files that depend on limits.
     """
 
     states: tuple[Pod, ...]
@@ -69,7 +68,7 @@ class Allocation:
 
     @property
     def pending(self) -> bool:
-        """Whether the spec asks for something else than the first state has."""
+        """Whether the spec differs from the first state."""
         return not _same(self.desired, self.states[0])
 
 
@@ -79,7 +78,7 @@ def allocated(pod: Pod, kubelet: Kubelet) -> Pod:
 
 
 def allocation(pod: Pod, kubelet: Kubelet) -> Allocation:
-    """What the pod's status says under this kubelet; the spec alone where there is no status."""
+    """The allocation by the pod's status under this kubelet; by the spec without a status."""
     status, gates = pod.status, kubelet.settings.feature_gates
     if status is None or stage(Gate.RESIZE, kubelet.release) is None:
         return Allocation(states=(pod,), desired=pod)
@@ -116,12 +115,12 @@ class _Case:
         self._limits_wait = bool(self._waits) or any(map(self._differs, (*pod.init_containers, *pod.containers)))
 
     def _is_unseen(self) -> bool:
-        """Whether the spec has changed since the kubelet last reported."""
+        """Whether the spec has changed since the kubelet's last report."""
         seen, now = self._status.observed_generation, self._pod.generation
         return seen is not None and now is not None and seen < now
 
     def without_gate(self) -> Allocation:
-        """The kubelet resizes nothing: what runs keeps what it was made with, and what is made follows the spec."""
+        """The gate is off: running containers keep their resources, and new ones follow the spec."""
         pod, gate = self._pod, f"the gate {Gate.RESIZE} is off, so cgroups keep the values they were created with"
         states = _distinct(pod, self._of(self._admitted), self._of(self._actual))
         if len(states) > 1:
@@ -149,7 +148,7 @@ class _Case:
             )
             why.append(f"{asks}, and {limits}")
         if self._waits and self._outlived():
-            # Up to 1.31 a container that is made again gets what the spec asks for (kubernetes#126033).
+            # Up to 1.31 a recreated container gets the spec's resources (kubernetes#126033).
             states.append(pod)
             why.append(f"the resize is {self._waits.lower()}, and kubelets up to 1.31 carry it out at a restart")
         if self._in_progress:
@@ -178,14 +177,14 @@ class _Case:
         )
 
     def _resizable(self) -> list[ContainerStatus]:
-        """The statuses of containers that a resize can be about."""
+        """The statuses of containers that can be resized."""
         statuses = self._status.containers
         return [statuses.get(one.name, ContainerStatus(name=one.name)) for one in self._pod.containers]
 
     def _limits_unsaid(self) -> str:
-        """Why the allocated limits are not known, though the requests are; "" if they are known.
+        """Why the allocated limits are unknown while the requests are known; "" if they are known.
 
-        Those of a Guaranteed pod are its requests: no resize changes the class.
+        A Guaranteed pod's limits equal its requests: no resize changes the class.
         """
         if not self._limits_wait or self._is_guaranteed():
             return ""
@@ -196,7 +195,7 @@ class _Case:
         return "the status does not report which limits are allocated"
 
     def _differs(self, container: Container) -> bool:
-        """Whether the allocated requests of a container are others than the spec's."""
+        """Whether the allocated requests of a container differ from the spec's."""
         status = self._status.containers.get(container.name)
         asked, given = container.resources.requests, None if status is None else status.allocated
         return given is not None and any(asked.get(name) != given.get(name) for name in _RESIZABLE)
@@ -205,13 +204,13 @@ class _Case:
         return pod_qos(self._pod, pod_level=self._kubelet.pod_level) is QosClass.GUARANTEED
 
     def _outlived(self) -> bool:
-        """Whether a container was made again under a kubelet that makes it by the spec."""
+        """Whether a container was recreated by a kubelet that uses the spec for that."""
         if self._kubelet.release.has(Novelty.RESIZE_SUBRESOURCE):
             return False
         return any(one.restarts for one in self._status.containers.values())
 
     def _of(self, pick: _Pick) -> Pod:
-        """The pod with the resources that are picked for each container in the status."""
+        """The pod with the resources picked for each container in the status."""
 
         def of(container: Container) -> Container:
             status = self._status.containers.get(container.name)
@@ -242,7 +241,7 @@ class _Case:
         return Resources(requests=_over(spec.requests, requests), limits=_over(spec.limits, limits))
 
     def _likely_limits(self, container: Container, requests: ResourceList | None) -> ResourceList | None:
-        """The limits of a container whose allocated requests alone are known, such that the pod keeps its class."""
+        """The limits of a container with only its allocated requests known, such that the pod keeps its class."""
         if requests is None:
             return None
         if self._is_guaranteed():
@@ -251,9 +250,9 @@ class _Case:
         return {} if all(spec.get(name) == requests.get(name) for name in _RESIZABLE) else None
 
     def _actual(self, container: Container, status: ContainerStatus) -> Resources:
-        """What a running container has, as its runtime reports it; the allocated resources if it reports nothing."""
+        """A running container's resources as its runtime reports them; the allocated ones without a report."""
         admitted, reported = self._admitted(container, status), status.resources
-        # Started since the resize was allocated, it has been made with what is allocated.
+        # A container started after the resize was allocated has the allocated resources.
         if reported is None or (self._in_progress and status.started > self._status.since != ""):
             return admitted
         return Resources(
@@ -261,7 +260,7 @@ class _Case:
         )
 
     def _pod_level(self) -> Resources | None:
-        """The pod's own allocated resources; the status has them with the pod's overhead."""
+        """The allocated pod-level resources; the status has them with the pod's overhead."""
         pod, status, kubelet = self._pod, self._status, self._kubelet
         own, requests = pod.resources, status.allocated
         on = enabled(Gate.RESIZE_POD_LEVEL, kubelet.release, kubelet.settings.feature_gates)
@@ -273,7 +272,7 @@ class _Case:
         )
 
     def _origin(self, container: Container, status: ContainerStatus, picked: Resources) -> dict[str, str]:
-        """Where the amounts come from, and what is asked for instead."""
+        """The places of the amounts, with the spec's different amounts."""
         found, word = dict(container.origin), self._waits.lower() or "not carried out yet"
         for kind, spec, now, keys in (
             ("requests", container.resources.requests, picked.requests, ("allocated", "resources.requests")),
@@ -289,9 +288,9 @@ class _Case:
 
 
 def _over(spec: ResourceList, reported: ResourceList | None) -> ResourceList:
-    """A list of the spec with the reported amounts of cpu and memory in it; those that are not reported are not there.
+    """A list of the spec with the reported amounts of cpu and memory; amounts that are not reported are removed.
 
-    Other resources cannot be resized, and what names them the same way round keeps the spec's own texts.
+    Other resources cannot be resized and keep the spec's texts.
     """
     if reported is None or all(spec.get(name) == reported.get(name) for name in _RESIZABLE):
         return spec
@@ -300,7 +299,7 @@ def _over(spec: ResourceList, reported: ResourceList | None) -> ResourceList:
 
 
 def _within(spec: ResourceList, reported: ResourceList | None, overhead: ResourceList) -> ResourceList:
-    """The pod's own amounts as they are reported, less the overhead, for what its spec names."""
+    """The reported pod-level amounts less the overhead, for the resources in its spec."""
     if reported is None:
         return spec
     found = dict(spec)
@@ -315,7 +314,7 @@ _FIRST = 1
 
 
 def score_unsure(allocation: Allocation, name: str, scores: Sequence[int], kubelet: Kubelet) -> str:
-    """Why the processes of a container may have another score than its resources give it; "" if they cannot.
+    """Why a container's processes may have another score than its resources imply; "" if they cannot.
 
     scores: by the states of the allocation.
     """
@@ -333,14 +332,14 @@ def score_unsure(allocation: Allocation, name: str, scores: Sequence[int], kubel
 
 
 def _depends(pod: Pod, kubelet: Kubelet) -> bool:
-    """Whether a score follows from requests: in other classes, and of node critical pods, it is fixed."""
+    """Whether a score depends on requests: it is fixed in other classes and for node critical pods."""
     if pod.is_critical and pod.priority_class_name == _NODE_CRITICAL:
         return False
     return pod_qos(pod, pod_level=kubelet.pod_level) is QosClass.BURSTABLE
 
 
 def never_resized(pod: Pod) -> bool:
-    """Whether no resize can have been carried out: the spec never changed, or only by the resize that waits."""
+    """Whether no resize can have been carried out: the spec never changed, or only by the waiting resize."""
     status = pod.status
     if pod.generation == _FIRST or pod.static:
         return True
@@ -349,13 +348,13 @@ def never_resized(pod: Pod) -> bool:
 
 
 def _restarts(pod: Pod, container: Container) -> bool:
-    """Whether a resize of memory makes the container again, and no other container's resize bears on its score."""
+    """Whether a memory resize restarts the container, and no other container's resize affects its score."""
     alone = container.kind is not ContainerKind.SIDECAR and not pod_level_set(pod)
     return alone and container.resize_policy.get("memory") is ResizePolicy.RESTART_CONTAINER
 
 
 def _evidence(pod: Pod) -> str:
-    """What the manifest says of earlier resizes, and of the container's start."""
+    """The manifest's evidence of earlier resizes, and of the container's start."""
     if pod.generation is None:
         return "the pod may have been resized in place since: its generation is not given"
     return f"the pod may have been resized in place since: its spec has changed (generation {pod.generation})"
@@ -369,17 +368,17 @@ _BY_RESOURCES = frozenset(
         Knob.CPU_CFS_QUOTA_US,
     }
 )  # fmt: skip
-"""The files whose values follow from requests and limits of cpu and memory."""
+"""The files that depend on requests and limits of cpu and memory."""
 _BY_REQUESTS = frozenset({Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.CPU_WEIGHT, Knob.CPU_SHARES})
-"""Those of them that follow from requests alone."""
+"""Those of them that depend on requests only."""
 
 _Planned = Callable[[Iterable[Pod]], Plan]
 
 
 def unsettled(plan: Plan, allocations: Sequence[Allocation], planned: _Planned, kubelet: Kubelet) -> Plan:
-    """The plan of the pods' first states, with what else may be.
+    """The plan of the pods' first states, with the other possible values.
 
-    planned: makes a plan of pods, as the plan of the first states was made.
+    planned: makes a plan of pods in the same way as the plan of the first states.
     """
     most = max((len(one.states) for one in allocations), default=1)
     others = [planned(one.states[min(number, len(one.states) - 1)] for one in allocations) for number in range(1, most)]
@@ -402,10 +401,10 @@ def _above(cgroup: PlannedCgroup, others: Iterable[PlannedCgroup]) -> PlannedCgr
 
 
 def _either(cgroup: PlannedCgroup, others: Iterable[PlannedCgroup], why: str) -> PlannedCgroup:
-    """The cgroup in which a file may hold what any of these has."""
+    """The cgroup with the values of all of these as possible."""
     told: dict[Knob, Expected] = {}
     plain = unexplained_files(cgroup.knobs)
-    # Most pods are not being resized: their reasons are not made for this.
+    # Most pods are not being resized, so their reasons need not be computed here.
     for other in (one for one in others if unexplained_files(one.knobs) != plain):
         for knob, one in cgroup.knobs.items():
             now, also = told.get(knob, one), other.knobs.get(knob, one)
@@ -416,7 +415,7 @@ def _either(cgroup: PlannedCgroup, others: Iterable[PlannedCgroup], why: str) ->
 
 
 def _unknown(cgroup: PlannedCgroup, allocation: Allocation, *, whole: bool) -> PlannedCgroup:
-    """The cgroup whose files may hold values that nothing tells; whole: whatever follows from requests, too."""
+    """The cgroup with unknown values in files that depend on limits; whole: and on requests."""
     if not (whole or allocation.limits_unknown):
         return cgroup
     open_ = _BY_RESOURCES if whole else _BY_RESOURCES - _BY_REQUESTS

@@ -1,8 +1,8 @@
-"""What the kubelet writes into a pod's cgroup, and what it asks the runtime for: containers, the sandbox, the overhead.
+"""The kubelet's writes into a pod's cgroup, and its requests to the runtime: containers, the sandbox, the overhead.
 
 Sources: kubelet `cm.ResourceConfigForPod`, `podContainerManagerImpl.EnsureExists` for the pod; kuberuntime
 `generateLinuxContainerResources`, `calculateLinuxResources`, `calculateSandboxResources`,
-`convertOverheadToLinuxResources` for what it asks for. Revisions of that: v1.22; v1.26 (an explicit zero CPU request no
+`convertOverheadToLinuxResources` for the requests. Revisions of these: v1.22; v1.26 (an explicit zero CPU request no
 longer falls back to the limit); v1.28 (memory.oom.group); v1.32 (pod-level limits, singleProcessOOMKill); v1.34
 (pod-level huge pages).
 """
@@ -56,7 +56,7 @@ class ContainerRequest:
     """The message for one container, and the rulings inside it.
 
     protection: the memory-qos rulings that became unified entries. memory_from_pod: whether the pod-level memory limit
-    stands in for the container's. mems: the Memory Manager's ruling on cpuset.mems, None without one.
+    replaces the container's. mems: the Memory Manager's ruling on cpuset.mems, None without one.
     """
 
     container: Container
@@ -69,7 +69,7 @@ class ContainerRequest:
 
 
 class _Basic(TypedDict):
-    """The fields of ContainerResources that every kind of message has."""
+    """The fields of ContainerResources in every kind of message."""
 
     cpu_period: int
     cpu_quota: int
@@ -81,7 +81,7 @@ class _Basic(TypedDict):
 def request_container(
     pod: Pod, container: Container, qos: QosClass, kubelet: Kubelet, mems: Ruling | None = None
 ) -> ContainerRequest:
-    """The message for one container of a pod; mems: what the Memory Manager rules on its zones, if it is on."""
+    """The message for one container of a pod; mems: the Memory Manager's ruling on its NUMA nodes, if it is on."""
     limits = container.resources.limits
     cpu, memory = amount(limits, "cpu"), amount(limits, "memory")
     own = pod.resources if kubelet.pod_level and pod_level_set(pod) else None
@@ -122,9 +122,9 @@ def request_container(
 
 
 def has_exclusive_cpus(pod: Pod, container: Container, qos: QosClass, kubelet: Kubelet) -> bool:
-    """Whether the static CPU Manager gives this container CPUs of its own, so that 1.33 and later set no quota.
+    """Whether the static CPU Manager gives this container exclusive CPUs, so that 1.33 and later set no quota.
 
-    It does for whole CPUs in a Guaranteed pod, not for pods with pod-level resources (1.34 and later say so).
+    It does for whole CPUs in a Guaranteed pod, but not with pod-level resources (explicit from 1.34 on).
     """
     if not kubelet.exclusive_cpus or qos is not QosClass.GUARANTEED:
         return False
@@ -135,10 +135,9 @@ def has_exclusive_cpus(pod: Pod, container: Container, qos: QosClass, kubelet: K
 
 
 def sandbox_resources(pod: Pod, kubelet: Kubelet, sums: PodSums | None = None) -> ContainerResources:
-    """The sum over the containers, without overhead, that is sent along with the sandbox (1.23 and later).
+    """The sum over the containers, without overhead, in the sandbox's request (1.23 and later).
 
-    As for containers, a pod with CPUs of its own has no quota (1.33 and later).
-    sums: those of the pod, if they are known already.
+    As for containers, a pod with exclusive CPUs has no quota (1.33 and later). sums: the pod's, if already computed.
     """
     if not kubelet.release.has(Novelty.SANDBOX_RESOURCES):
         return _NOTHING_SENT
@@ -158,7 +157,7 @@ def sandbox_resources(pod: Pod, kubelet: Kubelet, sums: PodSums | None = None) -
 
 
 def overhead_resources(pod: Pod, kubelet: Kubelet) -> ContainerResources:
-    """The overhead as request and limit at once (1.23 and later); empty for a pod without overhead."""
+    """The overhead as both request and limit (1.23 and later); empty for a pod without overhead."""
     if not pod.overhead or not kubelet.release.has(Novelty.SANDBOX_RESOURCES):
         return _NOTHING_SENT
     cpu = amount(pod.overhead, "cpu")
@@ -210,7 +209,7 @@ class PodConfig:
 
 
 def pod_config(pod: Pod, qos: QosClass, kubelet: Kubelet, sums: PodSums | None = None) -> PodConfig:
-    """What the kubelet configures for a pod's cgroup; sums: those of the pod, if they are known already."""
+    """The kubelet's configuration of a pod's cgroup; sums: the pod's, if already computed."""
     sums = sums or pod_sums(pod, pod_level=kubelet.pod_level)
     requests, limits = sums.requests, sums.limits
     declared = limits_declared(pod, kubelet.release, pod_level=kubelet.pod_level)
@@ -228,7 +227,7 @@ def pod_config(pod: Pod, qos: QosClass, kubelet: Kubelet, sums: PodSums | None =
         cpu_quota=quota if with_quota else None,
         cpu_period=kubelet.cfs_period if with_quota else None,
         memory=limit if with_memory else None,
-        # Up to 1.26 the sum over containers, later the pod's requests, in which overhead and pod-level values count.
+        # Up to 1.26 the sum over containers, later the pod's requests with overhead and pod-level values.
         hugepages=limits_by_size(requests if kubelet.release.has(Novelty.REQUESTED_HUGE_PAGES) else aggregate(pod)),
         protection=memory_qos(kubelet).pod(case),
         request=request,
@@ -238,7 +237,7 @@ def pod_config(pod: Pod, qos: QosClass, kubelet: Kubelet, sums: PodSums | None =
 
 
 def pod_rulings(config: PodConfig, pod: Pod, qos: QosClass, kubelet: Kubelet) -> Rulings:
-    """What is written into the pod's cgroup."""
+    """The rulings for the pod's cgroup."""
     rulings = share_rulings(kubelet, config.cpu_shares, _shares_text(pod, qos))
     rulings[kubelet.files.memory_limit] = (
         _memory_ruling(config, pod, qos, kubelet) if config.memory else _undeclared(config, qos, kubelet, "memory")
@@ -288,7 +287,7 @@ def _memory_ruling(config: PodConfig, pod: Pod, qos: QosClass, kubelet: Kubelet)
 
 
 def _undeclared(config: PodConfig, qos: QosClass, kubelet: Kubelet, resource: str) -> Ruling:
-    """A limit that the pod's cgroup does not get."""
+    """The ruling for a limit that is not written."""
 
     def why() -> Reason:
         unlimited = config.declared.missing.get(resource)
@@ -304,7 +303,7 @@ def _undeclared(config: PodConfig, qos: QosClass, kubelet: Kubelet, resource: st
 
 
 def _limit_inputs(pod: Pod) -> tuple[Input, ...]:
-    """Every memory limit that counts, with the place it was written at."""
+    """Every memory limit that counts, with its place in the file."""
     found = [
         Input(
             f"{one.name} limits.memory", str(one.resources.limits["memory"]), one.origin.get("limits.memory", "given")

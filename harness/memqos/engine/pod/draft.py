@@ -1,7 +1,7 @@
-"""What is planned for a pod but for its name and its place in the tree.
+"""The plan of a pod without its name and its place in the tree.
 
-It is the same for all pods that are alike, such as the replicas of one template: it is made once, without reasons. The
-reasons are made when they are read (`engine.pod.alike`).
+All pods that are alike, such as the replicas of one template, share one draft. Its reasons are made when they are read
+(`engine.pod.alike`).
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ from memqos.model.pod import Container, Pod, QosClass
 __all__ = ["ContainerDraft", "PodDraft", "PodDrafts"]
 
 _KEPT = 1024
-"""How many cgroups' reasons are kept for the next pod that is alike."""
+"""The number of cgroups whose reasons are cached for the next pod that is alike."""
 _QOS_RULES = {
     QosClass.GUARANTEED: "every container limits cpu and memory, and the sums of requests equal the limits'",
-    QosClass.BURSTABLE: "something is requested or limited, but not cpu and memory of every container equally",
+    QosClass.BURSTABLE: "some resources are requested or limited, but not cpu and memory of every container equally",
     QosClass.BEST_EFFORT: "no container requests or limits cpu or memory",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerDraft:
-    """What the runtime is asked for a container, and the files of its cgroup, or why the runtime refuses.
+    """The request for a container, and the files of its cgroup, or the runtime's refusal.
 
     annotated: the request, if annotations of the pod change it. explain, explain_score: make the reasons for the files
-    and for oom_score_adj; None in a plan without. sharing: whether these have slots where names go.
+    and for oom_score_adj; None in a plan without reasons. sharing: whether reasons have slots for names.
     """
 
     resources: ContainerResources
@@ -74,10 +74,10 @@ class ContainerDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodDraft:
-    """A pod's class and sums, the files of its cgroup, its containers in start order, and what its sandbox is sent.
+    """A pod's class and sums, the files of its cgroup, its containers in start order, and its sandbox's request.
 
-    explain: makes the reasons of the pod's own cgroup; None in a plan without reasons. sharing: whether these have
-    slots where the names of pods go. runtimes: those of the pod's RuntimeClass, None for the node's.
+    explain: makes the reasons of the pod's cgroup; None in a plan without reasons. sharing: whether reasons have slots
+    for names. runtimes: those of the pod's RuntimeClass, None for the node's.
     """
 
     qos: QosClass
@@ -92,7 +92,7 @@ class PodDraft:
     runtimes: Runtimes | None
 
     def share(self) -> None:
-        """Serve another pod as well."""
+        """Use this draft for another pod."""
         self.sharing.slots = True
         for one in self.containers:
             one.sharing.slots = True
@@ -126,8 +126,8 @@ class PodDrafts:
         self._containers: dict[Likeness, ContainerDraft] = {}
 
     def of(self, pod: Pod) -> PodDraft:
-        """What is planned for this pod."""
-        # Zones are found for each pod by itself, and annotations name containers.
+        """The draft for this pod."""
+        # NUMA nodes are chosen for each pod, and annotations name containers.
         if self._placement.manages or self._annotations(pod):
             return self._pod(pod, ())
         traits, containers = pod_likeness(pod), [container_likeness(one) for one in pod.all_containers]
@@ -136,7 +136,7 @@ class PodDrafts:
         if found is None:
             if has_slot(likeness):
                 return self._pod(pod, ())
-            # With pod-level resources, and for a sidecar, the pod's other containers count as well.
+            # With pod-level resources, and for a sidecar, the pod's other containers count too.
             alone = pod.resources is None and not pod.init_containers
             alike = [(traits, one) for one in containers] if alone else ()
             found = self._pods[likeness] = self._pod(pod, alike)
@@ -145,7 +145,7 @@ class PodDrafts:
         return found
 
     def _pod(self, pod: Pod, alike: Sequence[Likeness]) -> PodDraft:
-        """alike: of each container what makes another one's draft its own too; none where each gets one of its own."""
+        """alike: a key of each container; containers with equal keys share a draft. Empty if none may share."""
         kubelet, explanations = self._served.of(pod), self._explanations
         qos, sums = pod_qos(pod, pod_level=kubelet.pod_level), pod_sums(pod, pod_level=kubelet.pod_level)
         sharing = Sharing()
@@ -167,7 +167,7 @@ class PodDrafts:
         )
 
     def _annotations(self, pod: Pod) -> bool:
-        """Whether annotations decide what is written for the pod's containers."""
+        """Whether annotations change the files of the pod's containers."""
         return bool(pod.annotations) and bool(read_annotations(pod.annotations, self._served.of(pod).runtimes))
 
     def _shared(self, pod: Pod, index: int, qos: QosClass, alike: Likeness) -> ContainerDraft:
@@ -209,7 +209,7 @@ class PodDrafts:
 
 
 class _Explanations:
-    """Makes the reasons of drafts, and keeps the last of them."""
+    """Makes the reasons of drafts, and caches the last ones."""
 
     def __init__(self, kubelet: Kubelet, served: _Served, placement: Placement) -> None:
         self._kubelet = kubelet
@@ -221,7 +221,7 @@ class _Explanations:
         self._kept_scores = lru_cache(maxsize=_KEPT)(_score_called)
 
     def of_class(self, qos: QosClass) -> Reason:
-        """Why a pod is of this class."""
+        """The reason for a pod's class."""
         if qos not in self._classes:
             revision = self._kubelet.revisions[Family.QOS_CLASS]
             source = "kubelet v1qos.ComputePodQOS"
@@ -271,7 +271,7 @@ def _score_called(explain: Callable[[], ScoreExplanation]) -> ScoreExplanation:
 
 
 def _pod_files(pod: Pod, qos: QosClass, sums: PodSums, kubelet: Kubelet, files: CgroupFiles) -> dict[Knob, Expected]:
-    """Without cgroups per class a pod has no cgroup of its own, so nothing is known of the files there."""
+    """With cgroupsPerQOS off a pod has no cgroup, so nothing is known of files there."""
     if not kubelet.cgroups_per_qos:
         return {}
     rulings = pod_rulings(pod_config(pod, qos, kubelet, sums), pod, qos, kubelet)
@@ -284,7 +284,7 @@ def _request(pod: Pod, container: Container, qos: QosClass, kubelet: Kubelet, pl
 
 
 def _mems(pod: Pod, container: Container, placement: Placement) -> Ruling | None:
-    """What the Memory Manager rules on a container's zones; None if it is off, or never saw the container."""
+    """The Memory Manager's ruling on a container's NUMA nodes; None if it is off, or did not see the container."""
     admitted = placement.admitted.get(pod.uid)
     reason = admitted.reasons.get(container.name) if admitted is not None else None
     if admitted is None or reason is None:

@@ -1,4 +1,4 @@
-"""The QoS class of a pod, and oom_score_adj, which follows from it.
+"""The QoS class of a pod, and the oom_score_adj derived from it.
 
 The QoS class of a pod.
 
@@ -31,7 +31,7 @@ _COUNTED = ("cpu", "memory")
 def _positive(lists: Iterable[ResourceList]) -> tuple[dict[str, int], bool]:
     """The sums of the cpu and memory entries above zero, in nanos, and whether every list has both.
 
-    Nothing else makes a class.
+    These decide the class.
     """
     total: dict[str, int] = {}
     every = True
@@ -46,7 +46,7 @@ def _positive(lists: Iterable[ResourceList]) -> tuple[dict[str, int], bool]:
 
 
 def pod_qos(pod: Pod, *, pod_level: bool) -> QosClass:
-    """The class of a pod; pod_level: whether the release and gates look at `spec.resources` (and then only there).
+    """The class of a pod; pod_level: whether the release and gates use `spec.resources` (and then nothing else).
 
     Ephemeral containers never count. A request of zero counts as none, so explicit zeros with limits are Burstable.
     """
@@ -69,7 +69,7 @@ _SOURCE = "kubelet qos.GetContainerOOMScoreAdjust"
 _LOWEST = 1000 + GUARANTEED_ADJ
 
 BURSTABLE_SCORES = range(_LOWEST, BEST_EFFORT_ADJ)
-"""What a container of a Burstable pod may have."""
+"""The possible scores of a container of a Burstable pod."""
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class OomScore:
 
 
 def container_oom_score(pod: Pod, container: Container, qos: QosClass, kubelet: Kubelet) -> OomScore:
-    """The oom_score_adj that the kubelet asks for."""
+    """The oom_score_adj that the kubelet requests."""
     if pod.is_critical and pod.priority_class_name == _NODE_CRITICAL:
         return OomScore(GUARANTEED_ADJ, lambda: _critical_reason(pod, kubelet))
     if qos is QosClass.BURSTABLE:
@@ -109,7 +109,7 @@ def _critical_reason(pod: Pod, kubelet: Kubelet) -> Reason:
     inputs = [given]
     if pod.priority is not None:
         inputs.append(Input("priority", str(pod.priority), pod.origin.get("priority", "given")))
-    return _reason(kubelet, f"a node critical pod gets {GUARANTEED_ADJ} whatever its class", tuple(inputs))
+    return _reason(kubelet, f"a node critical pod gets {GUARANTEED_ADJ} in every class", tuple(inputs))
 
 
 def _burstable(pod: Pod, container: Container, kubelet: Kubelet) -> OomScore:
@@ -154,7 +154,7 @@ def _score(request: int, capacity: int) -> int:
 
 
 def _share_of_rest(pod: Pod) -> int:
-    """Bytes of the pod-level memory request that no container asked for, divided by the number of containers."""
+    """Bytes of the pod-level memory request beyond the containers' requests, divided by the number of containers."""
     if pod.resources is None or amount(pod.resources.requests, "memory").is_zero:
         return 0
     rest = amount(pod.resources.requests, "memory").value - amount(aggregate(pod), "memory").value

@@ -1,4 +1,4 @@
-"""What a pod asks for as a whole: requests and limits over its containers, pod-level values, overhead; its huge pages.
+"""The sums of a pod: requests and limits over its containers, pod-level values, overhead; its huge pages.
 
 Sources: component-helpers `resource.PodRequests`, `resource.PodLimits`, `resource.AggregateContainerRequests`;
 before 1.27 the kubelet's own `PodRequestsAndLimits`. For huge pages: kubelet `GetHugepageLimitsFromResources`,
@@ -43,12 +43,12 @@ __all__ = [
 PREFIX = "hugepages-"
 
 UNBOUNDED = 1 << 62
-"""What the kubelet writes where a level must not limit huge pages."""
+"""The kubelet's value for a level without a limit of huge pages."""
 
 
 @lru_cache(maxsize=256)
 def page_size_of(resource: str) -> int | None:
-    """Bytes of one page of a resource like "hugepages-2Mi"; None if the name is not one of a huge page."""
+    """Bytes of one page of a resource like "hugepages-2Mi"; None for any other resource."""
     if not resource.startswith(PREFIX):
         return None
     try:
@@ -80,9 +80,9 @@ def limits_by_size(amounts: ResourceList) -> dict[int, int]:
 def container_limits(
     node_sizes: Iterable[int], pod_limits: ResourceList | None, own: ResourceList
 ) -> tuple[tuple[str, int], ...]:
-    """CRI hugepage_limits of one container: every page size of the node, 0 where nothing was given.
+    """CRI hugepage_limits of one container: every page size of the node, 0 for a size without a limit.
 
-    pod_limits: pod-level limits from the release on that uses them as the base, else None; the container's own
+    pod_limits: pod-level limits in releases that use them as the base, else None; the container's own
     limit for the same size wins. Sizes that the node does not have are left out.
     """
     given = limits_by_size(pod_limits) if pod_limits is not None else {}
@@ -123,7 +123,7 @@ def pod_level_limits_set(pod: Pod) -> bool:
 
 
 def pod_level_set(pod: Pod) -> bool:
-    """Whether pod-level resources say anything at all."""
+    """Whether there is any pod-level resource."""
     return pod.resources is not None and (pod_level_requests_set(pod) or pod_level_limits_set(pod))
 
 
@@ -149,7 +149,7 @@ def _larger(one: ResourceList, other: ResourceList) -> _Totals:
 def _init_steps(pod: Pod, pick: _Pick) -> Iterator[tuple[Container, ResourceList]]:
     """Each init container and sidecar in order, with the list that counts for it.
 
-    For a sidecar that is what all sidecars so far have together, for an init container its own beside them.
+    For a sidecar the sum of all sidecars so far, for an init container that sum plus its own.
     """
     sidecars: ResourceList = {}
     for one in pod.init_containers:
@@ -162,7 +162,7 @@ def _init_steps(pod: Pod, pick: _Pick) -> Iterator[tuple[Container, ResourceList
 
 
 def aggregate(pod: Pod, *, limits: bool = False) -> dict[str, Quantity]:
-    """The sum over containers alone, without pod-level values and without overhead."""
+    """The sum over containers, without pod-level values and without overhead."""
     pick = _limits if limits else _requests
     total: _Totals = {}
     for one in pod.containers:
@@ -202,7 +202,7 @@ def _limits_with_overhead(pod: Pod, total: ResourceList) -> ResourceList:
 
 @dataclass(frozen=True, slots=True)
 class PodSums:
-    """What a pod requests and is limited to: with overhead, and as its containers alone have it."""
+    """A pod's requests and limits: with overhead, and as the sum over its containers."""
 
     requests: ResourceList
     limits: ResourceList
@@ -219,7 +219,7 @@ def pod_sums(pod: Pod, *, pod_level: bool) -> PodSums:
 
 @dataclass(frozen=True, slots=True)
 class LimitsDeclared:
-    """Whether a pod counts as limited as a whole, per resource; `missing` names the container that is not."""
+    """Whether the whole pod counts as limited, per resource; `missing` names the unlimited container."""
 
     cpu: bool
     memory: bool
@@ -227,12 +227,12 @@ class LimitsDeclared:
 
 
 def limits_declared(pod: Pod, release: Release, *, pod_level: bool) -> LimitsDeclared:
-    """Whether every container declares a non-zero limit, as this release decides it.
+    """Whether every container declares a non-zero limit, by the rule of this release.
 
-    1.22 looks at app containers only. 1.23 to 1.26 look at init containers too, each alone. From 1.27 what counts for
-    an init container is the list that it adds to: with the sidecars before it (1.28), so that a container without a
-    limit behind a limited sidecar counts as limited. With pod-level resources (1.32) a non-zero pod-level limit is
-    enough. Source: kubelet `cm.ResourceConfigForPod`.
+    1.22 checks app containers only. 1.23 to 1.26 check each init container too. From 1.27 on an init container counts
+    together with the sidecars before it (1.28), so that a container without a limit after a limited sidecar counts as
+    limited. With pod-level resources (1.32) a non-zero pod-level limit is enough. Source: kubelet
+    `cm.ResourceConfigForPod`.
     """
     counted = [(one, one.resources.limits) for one in pod.containers]
     if release.has(Novelty.LIMITS_ADD_UP):

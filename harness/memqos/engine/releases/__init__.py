@@ -1,1 +1,1 @@
-"""Kubernetes releases: what each changes, the feature gates, and what a release makes of a pod that it is given."""
+"""Kubernetes releases: their changes, the feature gates, and API defaulting of pods."""

@@ -1,6 +1,6 @@
-"""A pod as the kubelet of a release sees it: after API defaulting, without what that release does not know.
+"""A pod as the kubelet of a release sees it: after API defaulting, without fields unknown to the release.
 
-Everything here is idempotent: a pod that went through an API server stays as it is.
+Defaulting is idempotent: a pod from an API server does not change.
 Source: apis/core/v1 `SetDefaults_Pod`, `SetDefaults_ResourceList`, `defaultHugePagePodLimits`, `defaultPodRequests`.
 """
 
@@ -24,14 +24,14 @@ _OVERCOMMITTABLE = ("cpu", "memory")
 def seen_by(pod: Pod, kubelet: Kubelet) -> Pod:
     """The pod after defaulting.
 
-    Where the release does not know them, a sidecar is a plain init container and pod-level resources are gone.
+    In a release without them, a sidecar becomes a plain init container and pod-level resources are dropped.
     """
     check_swap(pod, kubelet)
     init = tuple(with_requests(_known_kind(one, kubelet)) for one in pod.init_containers)
     apps = tuple(with_requests(one) for one in pod.containers)
     own = pod.resources if kubelet.release.has(Novelty.POD_RESOURCES_KNOWN) else None
     if kubelet.pod_level and own is not None:
-        # What containers ask for adds up as it was written: quantities become whole millis after the defaulting.
+        # Containers' amounts are summed as written: quantities are rounded to whole millis after defaulting.
         own = _pod_level(replace(pod, init_containers=init, containers=apps), own, kubelet)
     if own is not pod.resources or init != pod.init_containers or apps != pod.containers:
         pod = replace(pod, init_containers=init, containers=apps, resources=own)
@@ -89,11 +89,11 @@ def _whole_millis(amounts: ResourceList) -> ResourceList:
 
 
 def _pod_level(pod: Pod, own: Resources, kubelet: Kubelet) -> Resources:
-    """Pod-level requests and limits, filled up from the containers and from each other."""
+    """Pod-level requests and limits, defaulted from the containers and from each other."""
     requests: Mapping[str, Quantity] = own.requests
     limits: Mapping[str, Quantity] = own.limits
     if kubelet.release.has(Novelty.POD_LEVEL_HUGE_PAGES) and (requests or limits):
-        # 1.33 sets the limit beside a request that was given; later releases leave such a size alone.
+        # 1.33 sets the limit next to a given request; later releases do not change such a size.
         given = {*limits, *requests} if kubelet.release.has(Novelty.HUGE_PAGE_REQUEST_SUFFICES) else {*limits}
         filled = {
             name: value
@@ -108,7 +108,7 @@ def _pod_level(pod: Pod, own: Resources, kubelet: Kubelet) -> Resources:
         rest = {name: limits[name] for name in limits if name not in requests and supported_at_pod_level(name)}
         requests = {**requests, **rest}
     if not kubelet.release.has(Novelty.POD_LEVEL_HUGE_PAGES):
-        # 1.32 has cpu and memory there only; huge pages count no more than any other name it does not know.
+        # 1.32 has only cpu and memory there; it ignores huge pages like any other unknown name.
         requests, limits = (
             {name: value for name, value in amounts.items() if not name.startswith(PREFIX)}
             for amounts in (requests, limits)

@@ -1,4 +1,4 @@
-"""Errata: where the text or a table of an enhancement contradicts its own formula or the code.
+"""Errata: contradictions between an enhancement's text or table and its formula or the code.
 
 If a kubelet could follow the text, the variant `documented` of the rules does; a wrong number in a table is only
 corrected here.
@@ -19,9 +19,9 @@ _TESTS = "kubernetes, test/e2e_node"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erratum:
-    """One mistake. says: what the text says; holds: what is right, or what the code does.
+    """One mistake. says: the text's statement; holds: the correct one, or the code's behaviour.
 
-    first, last: minor versions that it is about. variant: whether `--as documented` follows the text.
+    first, last: minor versions concerned. variant: whether `--as documented` follows the text.
     """
 
     id: str

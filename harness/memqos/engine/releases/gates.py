@@ -1,11 +1,11 @@
-"""Feature gates: those of the rules, and the names of all others.
+"""Feature gates: those that rules depend on, and the names of all others.
 
-Feature gates: which stage one has in a release, and whether it is on. The stages are in `releases.table`.
+The stage of a gate in a release, and whether it is on. The stages are in `releases.table`.
 
 Feature gates that the rules do not depend on, by name.
 
-A name that is neither here nor in `releases.table` may be a mistake, or a gate of a release that came later. Source:
-Kubernetes `versioned_feature_list.yaml`, and the feature gate reference for those that were removed since 1.22.
+A name that is neither here nor in `releases.table` may be a mistake, or a gate of a later release. Source: Kubernetes
+`versioned_feature_list.yaml`, and the feature gate reference for those that were removed since 1.22.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from memqos.engine.releases.table import STAGES, Gate, GateStage, Maturity
 __all__ = ["GROUPS", "OTHER_GATES", "enabled", "stage"]
 
 GROUPS: Mapping[Maturity, str] = {Maturity.ALPHA: "AllAlpha", Maturity.BETA: "AllBeta"}
-"""The names that set every gate of one stage which is not named itself."""
+"""The names that set all gates of one stage that are not set by name."""
 
 
 def stage(gate: Gate, release: Release) -> GateStage | None:
-    """The gate's stage in a release; None before the release that brought it."""
+    """The gate's stage in a release; None before the release that introduced it."""
     passed = [one for one in STAGES[gate] if one.since <= release.minor]
     return passed[-1] if passed else None
 
 
 def enabled(gate: Gate, release: Release, given: Mapping[str, bool]) -> bool:
-    """Whether the gate is on: as named, else as AllAlpha or AllBeta sets its stage in this release, else its default.
+    """Whether the gate is on: as set by name, else by AllAlpha or AllBeta for its stage, else its default.
 
     Never on before it exists; at its default once it is locked or removed.
     Source: component-base `featuregate.SetFromMap`, in which a named gate wins over both groups in any order.

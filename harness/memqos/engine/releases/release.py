@@ -1,11 +1,8 @@
 """Kubernetes releases, their builds, and the revision of each rule family.
 
-Kubernetes releases, and which revision of each rule family a release has.
-
 Kubelets that are builds before a release: alpha, beta and release candidates, with commits on top.
 
-Between two builds rules change, and there is no table of them. What is known of one build says something about those
-before and after it.
+Rules change between two builds, and there is no table of them. Facts about one build bound those before and after it.
 """
 
 from __future__ import annotations
@@ -31,10 +28,10 @@ _PREVIEW = re.compile(rf"v?1\.{PREVIEW}-preview", re.ASCII)
 
 
 class Variant(StrEnum):
-    """Which rules to follow where there are several: the kubelet's code, the enhancement's text, or a draft of it.
+    """The source of rules: the kubelet's code, the enhancement's text, or a draft of it.
 
-    MENDED: the code with the fixes that came after the release, for the families in FIXES. DRAFT: what was proposed and
-    never shipped, for the families in DRAFTS. Both are the release's own code for all other families.
+    MENDED: the code with later fixes, for the families in FIXES. DRAFT: a proposal that never shipped, for the families
+    in DRAFTS. Both are the release's own code for all other families.
     """
 
     DOCUMENTED = "documented"
@@ -45,15 +42,15 @@ class Variant(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Release:
-    """A Kubernetes minor version; `parse` takes those of RELEASES, and the preview of PREVIEW."""
+    """A Kubernetes minor version; `parse` accepts those of RELEASES, and the preview of PREVIEW."""
 
     minor: int
 
     @classmethod
     def parse(cls, text: str) -> Release:
-        """From "1.27", "v1.27" or "v1.27.7"; UnknownNameError for a release that the engine has no rules for.
+        """From "1.27", "v1.27" or "v1.27.7"; UnknownNameError for a release without rules.
 
-        What is not released yet has its own name alone: "1.38-preview".
+        An unreleased version has only its own name: "1.38-preview".
         """
         if _PREVIEW.fullmatch(text.strip()):
             return cls(PREVIEW)
@@ -71,15 +68,15 @@ class Release:
 
     @classmethod
     def of(cls, given: Release | str) -> Release:
-        """The release itself, or the one that a text names."""
+        """The given release, or the one that a text names."""
         return given if isinstance(given, Release) else cls.parse(given)
 
     def has(self, novelty: Novelty) -> bool:
-        """Whether this release or an earlier one brought it."""
+        """Whether this release or an earlier one introduced it."""
         return self.minor >= novelty.since
 
     def newest(self, first: _Rules, later: Mapping[Novelty, _Rules]) -> _Rules:
-        """Which of several holds: that of the latest novelty that this release has, `first` if it has none of them."""
+        """The value of the latest novelty that this release has; `first` if it has none of them."""
         held = {novelty.since: rules for novelty, rules in later.items() if self.has(novelty)}
         return held[max(held)] if held else first
 
@@ -93,13 +90,13 @@ class Release:
 
 
 def titled(release: str) -> str:
-    """A release as headings say it: "1.38-preview (not released)"."""
+    """A release for headings: "1.38-preview (not released)"."""
     return f"{release} (not released)" if _PREVIEW.fullmatch(release) else release
 
 
 @cache
 def revisions(release: Release, variant: Variant) -> Mapping[Family, str]:
-    """The revision of every family in a release, in the words that reasons use: "memory-qos v1.27 shipped"."""
+    """The revision of every family in a release, as in reasons: "memory-qos v1.27 shipped"."""
     named: dict[Family, str] = {}
     code_or_text = Variant.DOCUMENTED if variant is Variant.DOCUMENTED else Variant.SHIPPED
     for family in Family:
@@ -131,17 +128,17 @@ _KNOWN: Mapping[int, tuple[_Build, str, str]] = {
         "pull request 140267 (memory.low of kubepods)",
     ),
 }
-"""By minor version: a build (stage, number, commits), what it had, and what came after it.
+"""By minor version: a build (stage, number, commits), the changes that it has, and later ones.
 
-1.37.0-alpha.0.1256: github.com/QiWang19/kep-2570-memoryqos-benchmarks, README-rerun.md, whose tree has the one and not
-the other.
+1.37.0-alpha.0.1256: github.com/QiWang19/kep-2570-memoryqos-benchmarks, README-rerun.md, whose tree has one change and
+not the other.
 """
 
 
 def before_release(kubelet: str) -> str:
-    """What is to be said of a kubelet's version that is a build before a release, such as v1.37.0-alpha.0.1256+abc.
+    """A note about a kubelet's version if it is a build before a release, such as v1.37.0-alpha.0.1256+abc.
 
-    "" for a release, a vendor's build of one (v1.34.1+k3s1, v1.30.4-eks-1) included, and for what is no version.
+    "" for a release, also a vendor's build of one (v1.34.1+k3s1, v1.30.4-eks-1), and for any other text.
     """
     match = _BUILD.fullmatch(kubelet.strip())
     if not match:

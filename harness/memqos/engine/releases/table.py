@@ -1,7 +1,7 @@
-"""What every release changes of the rules: the one table of releases, novelties and feature gates.
+"""The table of releases: the novelties and feature gates of each.
 
-A release that brings something is rows here, and for a family whose rules are modules a release ("memory-qos", "swap")
-one module; nothing else in the engine knows a release by its number. See docs/how-to/add-a-release.md.
+A release with changes has rows here, and one module for each family with a module per release ("memory-qos", "swap");
+no other part of the engine knows a release by its number. See docs/how-to/add-a-release.md.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ __all__ = [
 ]
 
 RELEASES: tuple[int, ...] = tuple(range(22, 38))
-"""The minor versions that the engine has rules for, ascending."""
+"""The minor versions with rules, ascending."""
 
 PREVIEW = 38
-"""The minor version that is not released: what is public of it, and no more, is a preview."""
+"""The unreleased minor version, a preview from its public texts."""
 
 
 class Family(StrEnum):
-    """A family of rules that changed together; reasons name its revision."""
+    """A family of rules that change together; reasons name its revision."""
 
     MEMORY_QOS = "memory-qos"
     SWAP = "swap"
@@ -57,9 +57,9 @@ class Family(StrEnum):
 
 
 class Novelty(Enum):
-    """What a release brought and later ones keep; what only a gate turns on is in STAGES.
+    """A change that a release introduced and later ones keep; changes behind a gate are in STAGES.
 
-    since: the minor version that brought it. family: the family of rules that it revised. what: what holds since.
+    since: the minor version that introduced it. family: the family of rules that it revised. what: the rule since then.
     """
 
     def __init__(self, since: int, family: Family, what: str) -> None:
@@ -151,13 +151,13 @@ TWO_VARIANTS: Mapping[Family, tuple[int, int]] = {
     Family.SWAP: (28, 29),
     Family.RESIZE: (27, 37),
 }
-"""Releases in which what is documented differs from what was shipped, first and last minor."""
+"""Releases whose documentation differs from the shipped code, first and last minor."""
 
 FIXES: Mapping[Family, tuple[int, int]] = {Family.RESIZE: (37, 37)}
-"""Releases whose code was fixed later, first and last minor: which of their patch releases has the fix is not known."""
+"""Releases whose code was fixed later, first and last minor: the first patch release with the fix is unknown."""
 
 DRAFTS: Mapping[Family, str] = {Family.MEMORY_MANAGER: "memory-manager draft 2020"}
-"""Families of rules that were drafted otherwise than they were shipped, and what the draft's revision is called."""
+"""Families of rules whose draft differs from the shipped code, and the name of the draft's revision."""
 
 
 class Gate(StrEnum):
@@ -194,7 +194,7 @@ class Gate(StrEnum):
 class Maturity(StrEnum):
     """The stage of a feature gate; the names are those of the feature gate reference.
 
-    REMOVED: the release has no such gate any more, and its kubelet refuses the name; the feature stays as it was.
+    REMOVED: the release no longer has the gate, and its kubelet refuses the name; the feature keeps its last state.
     """
 
     ALPHA = "alpha"
@@ -205,9 +205,9 @@ class Maturity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GateStage:
-    """A gate from one minor version on: its stage, its default, and whether a configuration may still change it.
+    """A gate from a minor version on: its stage, its default, and whether a configuration may change it.
 
-    revises: the families of rules that are others with this stage.
+    revises: the families of rules that this stage revises.
     """
 
     since: int
@@ -317,7 +317,7 @@ OPTION_STAGES: Mapping[str, tuple[tuple[int, Gate | None], ...]] = {
     "prefer-closest-numa-nodes": ((26, Gate.TOPOLOGY_ALPHA_OPTIONS), (28, Gate.TOPOLOGY_BETA_OPTIONS), (32, None)),
     "max-allowable-numa-nodes": ((31, Gate.TOPOLOGY_BETA_OPTIONS), (35, None)),
 }
-"""Topology Manager policy option to the gates that it hangs on, each from a minor version on; None is none."""
+"""Topology Manager policy option to its gates, each from a minor version on; None for no gate."""
 
 FIELDS: Mapping[str, int] = {
     "registerWithTaints": 23,

@@ -1,4 +1,4 @@
-"""In-place resize of pods, KEP-1287: whether the kubelet does it, and the steps in which it does."""
+"""In-place resize of pods, KEP-1287: the kubelet's decision, and the steps of the actuation."""
 
 from __future__ import annotations
 

@@ -1,29 +1,29 @@
-"""The steps in which the kubelet carries a resize out, and why they fail.
+"""Actuation of a resize: the kubelet's steps, and its errors.
 
-What a pod's cgroup holds as the kubelet reads it back, and as it tells the runtime (UpdatePodSandboxResources).
+Reading a pod's cgroup back, and the message of UpdatePodSandboxResources.
 
 Source: kubelet `GetPodCgroupConfig`, `mergeResourceConfig`, `subtractOverheadFromResourceConfig`.
 
-Why the kubelet fails to carry out a resize that it has allocated: limits below what is used, or missing ones.
+Errors of an allocated resize: limits below current usage, or missing ones.
 
 Source: kubelet `doPodResizeAction` (up to 1.33), `validateMemoryResizeAction` (1.34 and later).
 
-The steps in which the kubelet carries a resize out.
+Steps: memory first, then cpu.
 
-Memory first, then cpu. For each: the pod's limit and then its request where they grow, the containers (what is lowered
-before what is raised), the pod's request and then its limit where they shrink; so the containers' limits fit below the
-pod's at every moment. Containers that a resize restarts are stopped before all of it and started after it.
+For each: the pod's limit and then its request if they grow, the containers (lowered ones before raised ones), the pod's
+request and then its limit if they shrink; so the containers' limits always fit below the pod's. Containers that a
+resize restarts are stopped first and started last.
 
 Memory QoS of the pod's cgroup (memory.min, memory.low, and memory.high with pod-level limits), by variant:
 
-- shipped: up to 1.36 no resize writes it. 1.37.0 sends it along where the pod's memory limit is written, in that one
-  write; a request that changes alone writes nothing at the pod (kubernetes#142572).
-- mended: the code after 1.37.0. A request that changes alone is one write, before the containers unless the pod
-  protects less than before; a limit that changes takes it along as in 1.37.0.
-- documented: KEP-2570 says that the next reconciliation works it out anew.
+- shipped: up to 1.36 no resize writes it. 1.37.0 includes it in the write of the pod's memory limit; a change of the
+  request alone writes nothing at the pod (kubernetes#142572).
+- mended: the code after 1.37.0. A change of the request alone is one write, before the containers unless the protection
+  shrinks; a change of the limit includes it as in 1.37.0.
+- documented: by KEP-2570 the next reconciliation recomputes it.
 
 Source: kubelet `doPodResizeAction`, `updatePodContainerResources`, `SetPodCgroupConfig`, 1.27 to 1.36; of 1.37
-kubernetes pull request 140262, of the mended code `readCgroupMemoryQoSConfig` and
+kubernetes pull request 140262, for the mended code `readCgroupMemoryQoSConfig` and
 `TestDoPodResizeActionRequestOnlyMemoryResizeUpdatesPodMemoryLow`, which came with it.
 """
 
@@ -60,7 +60,7 @@ from memqos.model.reading import read_back
 __all__ = ["Actuation", "hindrance", "without_overhead"]
 
 NO_LIMIT = -1
-"""What the kubelet makes of "max" in memory.max or cpu.max, and of -1 in cpu.cfs_quota_us."""
+"""The kubelet's number for "max" in memory.max or cpu.max, and for -1 in cpu.cfs_quota_us."""
 
 
 def held_number(value: KnobValue) -> int:
@@ -75,7 +75,7 @@ def held_number(value: KnobValue) -> int:
 
 
 def held_by(pod: PlannedPod) -> ContainerResources:
-    """The limits and shares of a pod's cgroup as a message; shares from a weight are not those they were made from."""
+    """The limits and shares of a pod's cgroup as a message; shares from a weight differ from the original ones."""
     found = ContainerResources()
     for knob, one in pod.cgroup.knobs.items():
         found = _with(found, knob, one.value)
@@ -83,14 +83,14 @@ def held_by(pod: PlannedPod) -> ContainerResources:
 
 
 def merged(held: ContainerResources, rulings: Rulings, shares: int) -> ContainerResources:
-    """What is held once these files are written; shares: those behind a weight that is among them."""
+    """The cgroup's values after these files are written; shares: those behind a weight among them."""
     for knob, ruling in rulings.items():
         held = replace(held, cpu_shares=shares) if knob is Knob.CPU_WEIGHT else _with(held, knob, ruling.written)
     return held
 
 
 def without_overhead(held: ContainerResources, pod: Pod) -> ContainerResources:
-    """What is left for the pod's containers; a limit that does not exist (-1) loses the overhead too.
+    """The part for the pod's containers; the overhead is subtracted even from a missing limit (-1).
 
     Fields that are not specified (0) stay so.
     """
@@ -125,9 +125,9 @@ def _with(held: ContainerResources, knob: Knob, value: KnobValue) -> ContainerRe
 
 
 def hindrance(new: Pod, *, qos: QosClass, before: PlannedPod, changes: Changes, usage: Usage, kubelet: Kubelet) -> str:
-    """Why the kubelet fails to carry the resize out, in its words; "" if nothing is known that speaks against it.
+    """The kubelet's error when it carries the resize out; "" if none is known.
 
-    A use that is not given speaks against nothing.
+    Unknown usage causes no error.
     """
     config, name = pod_config(new, qos, kubelet), f'"{new.name}_{new.namespace}({new.uid})"'
     release = kubelet.release
@@ -147,7 +147,7 @@ def hindrance(new: Pod, *, qos: QosClass, before: PlannedPod, changes: Changes, 
 
 
 def _decreases(config: PodConfig, before: PlannedPod, changes: Changes, usage: Usage, kubelet: Kubelet) -> str:
-    """1.34 and later: a limit that shrinks, or that a container gets, must be above what is used."""
+    """1.34 and later: a lowered or added limit must be above current usage."""
     found = []
     now = held_number(before.cgroup.knobs[kubelet.files.memory_limit].value)
     wanted = config.memory
@@ -157,7 +157,7 @@ def _decreases(config: PodConfig, before: PlannedPod, changes: Changes, usage: U
         name, new, old = change.container.name, change.desired.memory_limit, change.current.memory_limit
         used = usage.containers.get(name)
         if new and (old == 0 or new < old) and used is not None and used >= new:
-            # The kubelet prints the pod's use here, and means the container's.
+            # The kubelet prints the pod's usage here instead of the container's.
             shown = used if usage.pod is None else usage.pod
             found.append(f'attempting to set container "{name}" memory limit ({new}) below current usage ({shown})')
     if not found:
@@ -170,7 +170,7 @@ _PROTECTS = (Knob.MEMORY_MIN, Knob.MEMORY_LOW)
 
 
 class Actuation:
-    """One pod on its way from `before`, as it was planned and runs, to the resources of `new`."""
+    """One pod's resize from `before`, as planned and running, to the resources of `new`."""
 
     def __init__(self, new: Pod, qos: QosClass, before: PlannedPod, changes: Changes, kubelet: Kubelet) -> None:
         self._pod = new
@@ -185,7 +185,7 @@ class Actuation:
         self._reach = _reach(kubelet.serving(new.runtime_class_name, new.runtime_handler).runtimes)
 
     def steps(self, *, pod_level: bool) -> Iterator[ResizeStep]:
-        """Every step; pod_level: pod-level resources change too, so that both resources are looked at."""
+        """Every step; pod_level: pod-level resources change too, so that both resources are checked."""
         for change in self._changes.restarted:
             yield self._restart(StepKind.STOP_CONTAINER, change, "it is recreated: its resizePolicy requires a restart")
         for resource in ("memory", "cpu"):
@@ -237,7 +237,7 @@ class Actuation:
             yield from self._write(resource, rulings, what, "shrinks", numbers)
 
     def _limits(self, resource: str) -> tuple[int, int]:
-        """The pod's limit as its file shows it, and as it must be; -1 is none on cgroup v2, as the kubelet reads it."""
+        """The pod's limit in its file, and the wanted one; -1 is none on cgroup v2, as the kubelet reads it."""
         files, knobs = self._kubelet.files, self._before.cgroup.knobs
         if resource == "memory":
             now = held_number(knobs[files.memory_limit].value)
@@ -246,7 +246,7 @@ class Actuation:
         return now, now if self._config.cpu_quota is None else self._config.cpu_quota
 
     def _requests(self, resource: str) -> tuple[int, int]:
-        """What stands for the pod's request: shares of cpu; of memory nothing, in every release."""
+        """The value for the pod's request: shares for cpu; nothing for memory, in every release."""
         kubelet, config = self._kubelet, self._config
         if resource == "memory":
             return 0, 0
@@ -259,13 +259,13 @@ class Actuation:
         return weight_to_shares(weight), config.cpu_shares
 
     def _mends(self) -> bool:
-        """Whether memory QoS of the pod is written by itself: the fix that came after 1.37.0, where it differs."""
+        """Whether the pod's memory QoS gets a write of its own: the fix after 1.37.0, if the values differ."""
         kubelet = self._kubelet
         mended = kubelet.variant is Variant.MENDED and kubelet.release.has(Novelty.RESIZE_MEMORY_QOS)
         return mended and bool(self._outdated())
 
     def _outdated(self) -> Rulings:
-        """The memory QoS entries of the pod that its cgroup does not hold."""
+        """The pod's memory QoS entries that differ from its cgroup."""
         page, held = self._kubelet.node.page_size, self._before.cgroup.knobs
         return {
             knob: ruling
@@ -274,7 +274,7 @@ class Actuation:
         }
 
     def _protected(self) -> tuple[int, int]:
-        """The memory that the pod's cgroup protects, and that it has to; 0 for none."""
+        """The memory that the pod's cgroup protects now, and should protect; 0 for none."""
         page, held = self._kubelet.node.page_size, self._before.cgroup.knobs
         entries = {knob: self._config.protection[knob] for knob in _PROTECTS if knob in self._config.protection}
         return (
@@ -283,7 +283,7 @@ class Actuation:
         )
 
     def _reconciled(self) -> Iterator[ResizeStep]:
-        """What the text of KEP-2570 has the next reconciliation write; the kubelet's code has no such step."""
+        """The write of the next reconciliation by the text of KEP-2570; the kubelet's code has no such step."""
         kubelet, outdated = self._kubelet, self._outdated()
         if kubelet.variant is not Variant.DOCUMENTED or not outdated:
             return
@@ -307,7 +307,7 @@ class Actuation:
         shares = share_rulings(kubelet, config.cpu_shares, "1024 per CPU that the pod requests, at least 2")
         if kubelet.v2 or kubelet.release.has(Novelty.RESIZE_THROUGH_LIBCONTAINER) or config.cpu_period is None:
             return shares
-        # The alpha writes the period along with the shares, where they are files of their own.
+        # The alpha writes the period together with the shares, if they are separate files.
         period = Ruling(Number(config.cpu_period), lambda: _bare("the period of the pod's CPU limit", kubelet))
         return {**shares, Knob.CPU_CFS_PERIOD_US: period}
 
@@ -329,7 +329,7 @@ class Actuation:
             because=() if through else _past_systemd(kubelet),
         )
         if through:
-            what_else = "a resize names no size, so every size becomes 0, whatever the pod requests"
+            what_else = "a resize names no page size, so every limit becomes 0, whatever the pod requests"
             rulings = {**rulings, **hugetlb_rulings(kubelet, {}, 0, what_else)}
         told = self._told(rulings, resource, reason)
         write = ResizeStep(
@@ -340,7 +340,7 @@ class Actuation:
         yield from (*told, write) if first else (write, *told)
 
     def _told(self, rulings: Rulings, resource: str, because: Reason) -> tuple[ResizeStep, ...]:
-        """The request about the pod as a whole (1.33 and later), without the pod's overhead."""
+        """The request for the whole pod (1.33 and later), without the pod's overhead."""
         release = self._kubelet.release
         if not release.has(Novelty.RESIZE_SANDBOX):
             return ()
@@ -373,7 +373,7 @@ class Actuation:
         old, new = held.of(resource), now.of(resource)
         unit = "bytes" if resource == "memory" else "m"
         reason = Reason(
-            rule=f"container {name}: its {resource} changes, the other resource stays as it was last set",
+            rule=f"container {name}: its {resource} changes, the other resource keeps its last value",
             revision=self._revision,
             source="kubelet updatePodContainerResources",
             inputs=(
@@ -387,10 +387,10 @@ class Actuation:
         )  # fmt: skip
 
     def _container(self, name: str, amounts: Amounts, *, made: bool) -> tuple[ContainerResources, dict[Knob, Expected]]:
-        """The message for a container, and what its files then hold.
+        """The message for a container, and the resulting files.
 
-        made: from its specification, as when it is made; an update has cpu and memory alone, so that its huge page
-        limits are 0 whatever the container has.
+        made: whether the message is that of a creation, from the spec; an update has only cpu and memory, so its huge
+        page limits are 0 for every container.
         """
         container = next(one for one in self._pod.all_containers if one.name == name)
         if not made:
@@ -406,7 +406,7 @@ class Actuation:
 
 
 def _past_systemd(kubelet: Kubelet) -> tuple[Reason, ...]:
-    """Up to 1.31 the kubelet writes the files themselves, whatever the driver."""
+    """Up to 1.31 the kubelet writes the files directly, with either driver."""
     if kubelet.driver is not CgroupDriver.SYSTEMD:
         return ()
     rule = "it is written without systemd, which restores the slice's old value when it next writes its properties"
@@ -422,7 +422,7 @@ def _bare(rule: str, kubelet: Kubelet) -> Reason:
 
 
 def _planned(rulings: Mapping[Knob, Ruling], kubelet: Kubelet) -> dict[Knob, Expected]:
-    """What is written, and what then shows; files that are left alone are left out."""
+    """The written files with their resulting texts, without unwritten ones."""
     page = kubelet.node.page_size
     every = {knob: expected(knob, ruling, page_size=page, reasons=True) for knob, ruling in rulings.items()}
     return {knob: one for knob, one in every.items() if not isinstance(one.written, Absent)}

@@ -1,19 +1,19 @@
-"""Whether a resize is accepted: by the API server, then by the kubelet.
+"""Acceptance of a resize: by the API server, then by the kubelet.
 
-What the API server refuses of a resize: changes that never reach the kubelet.
+API server: rejected changes never reach the kubelet.
 
 Source: kube-apiserver `validation.ValidatePodResize` (1.32 and later, subresource resize), `ValidatePodUpdate` before.
 
-Whether the kubelet takes a resize: infeasible, deferred, or allocated; and in which order it looks at several.
+Kubelet: a resize is infeasible, deferred, or allocated; several are tried in a fixed order.
 
 Sources: kubelet `Kubelet.canResizePod` (1.27 to 1.33), `allocation.manager` (1.34 and later),
-`podResizesAdmitHandler` (1.36). From 1.36 on there is no check against the node's allocatable any more: what will
-never fit is deferred like what does not fit now.
+`podResizesAdmitHandler` (1.36). From 1.36 on there is no check against the node's allocatable: a resize that can never
+fit is deferred like any other that does not fit now.
 
-What a resize changes of a pod's containers: which are updated, in which order, and which are made again.
+Containers: which are updated, in which order, and which are recreated.
 
-Amounts are what the kubelet compares: memory in bytes, cpu in thousandths, 0 for what is not given. Source: kubelet
-`computePodResizeAction`. The last applied amounts are the allocated ones: an earlier resize is done before the next.
+The kubelet compares memory in bytes, cpu in thousandths, 0 for a missing amount. Source: kubelet
+`computePodResizeAction`. The last applied amounts are the allocated ones, since one resize ends before the next.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ RESIZABLE = ("cpu", "memory")
 
 
 def objection(old: Pod, new: Pod, kubelet: Kubelet) -> str:
-    """The API server's first objection to a change from `old` to `new`, in its words; "" if it has none."""
+    """The API server's first error for a change from `old` to `new`; "" if it has none."""
     if stage(Gate.RESIZE, kubelet.release) is None:
         first = Release(STAGES[Gate.RESIZE][0].since)
         return f"pod updates may not change resources in {kubelet.release}: in-place resize begins with {first}"
@@ -139,7 +139,7 @@ def _container(old: Container, new: Container, kubelet: Kubelet) -> Iterator[str
 
 
 def _lowered(old: Container, new: Container) -> Iterator[str]:
-    """1.33 alone: memory limits are lowered, and added, only where that restarts the container."""
+    """Only 1.33: memory limits are lowered, and added, only with a restart of the container."""
     if new.resize_policy.get("memory") is ResizePolicy.RESTART_CONTAINER or "memory" not in new.resources.limits:
         return
     if "memory" not in old.resources.limits:
@@ -161,7 +161,7 @@ def _removed(old: ResourceList, new: ResourceList) -> bool:
 
 
 def _others(resources: Resources) -> tuple[ResourceList, ResourceList]:
-    """What a resize must leave alone."""
+    """The fields that a resize must not change."""
     requests, limits = (
         {name: value for name, value in amounts.items() if name not in RESIZABLE}
         for amounts in (resources.requests, resources.limits)
@@ -171,7 +171,7 @@ def _others(resources: Resources) -> tuple[ResourceList, ResourceList]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResizeDecision:
-    """What becomes of a resize before anything is carried out; message: as the kubelet or API server puts it."""
+    """The decision about a resize before actuation; message: the kubelet's or API server's."""
 
     outcome: ResizeOutcome
     message: str
@@ -179,10 +179,10 @@ class ResizeDecision:
 
 
 def pending_order(resizes: Sequence[tuple[Pod, Pod]], kubelet: Kubelet) -> list[tuple[Pod, Pod]]:
-    """Pairs of (allocated, desired) in the order in which the kubelet tries them.
+    """Pairs of (allocated, desired) in the kubelet's order.
 
-    From 1.34 on: resizes that raise no request first, then by priority, Guaranteed before Burstable, then by how long
-    they have been waiting, which is the order given. Before, the pods' workers take them as they come.
+    From 1.34 on: resizes that raise no request first, then by priority, Guaranteed before Burstable, then by waiting
+    time, which is the order given. Before, the pods' workers handle them as they arrive.
     """
     if not kubelet.release.has(Novelty.RESIZE_QUEUE):
         return list(resizes)
@@ -198,13 +198,13 @@ def pending_order(resizes: Sequence[tuple[Pod, Pod]], kubelet: Kubelet) -> list[
 
 
 def increases_requests(old: Pod, new: Pod, kubelet: Kubelet) -> bool:
-    """Whether the pod as a whole requests more cpu or more memory than before."""
+    """Whether the whole pod requests more cpu or more memory than before."""
     was, now = (pod_requests(pod, pod_level=kubelet.pod_level) for pod in (old, new))
     return any(amount(now, name) > amount(was, name) for name in ("memory", "cpu"))
 
 
 def resize_decision(old: Pod, new: Pod, others: Iterable[Pod], kubelet: Kubelet) -> ResizeDecision:
-    """The kubelet's decision about one pod; others: every other pod of the node, with what it has allocated."""
+    """The kubelet's decision about one pod; others: every other pod of the node, with its allocated resources."""
     if _same(old, new):
         return _decision(
             kubelet, ResizeOutcome.UNCHANGED, "", "nothing to resize: the desired resources are already allocated"
@@ -217,7 +217,7 @@ def resize_decision(old: Pod, new: Pod, others: Iterable[Pod], kubelet: Kubelet)
 
 
 def kubelet_decision(old: Pod, new: Pod, others: Iterable[Pod], kubelet: Kubelet) -> ResizeDecision:
-    """What the kubelet itself decides about a change that the API server let pass."""
+    """The kubelet's decision about a change that the API server accepted."""
     if old.static and not kubelet.release.has(Novelty.RESIZE_CONDITIONS):
         return _decision(
             kubelet, ResizeOutcome.IGNORED, "", "the kubelet ignores resizes of static pods without a message"
@@ -259,7 +259,7 @@ def _same(old: Pod, new: Pod) -> bool:
 
 
 def _infeasible(old: Pod, new: Pod, kubelet: Kubelet) -> str | None:
-    """Why the kubelet never does it, in its words ("" where it only logs them); None if nothing speaks against it."""
+    """The kubelet's message for an infeasible resize ("" if it is only logged); None if it is feasible."""
     release, gates = kubelet.release, kubelet.settings.feature_gates
     if not enabled(Gate.RESIZE, release, gates):
         return f"{Gate.RESIZE} is disabled"
@@ -287,7 +287,7 @@ def _too_large(new: Pod, kubelet: Kubelet) -> str | None:
 
 
 def _recalculates_swap(old: Pod, new: Pod, kubelet: Kubelet) -> bool:
-    """Whether a container with swap changes its memory request, and with it its share of the swap, unrestarted."""
+    """Whether a container with swap changes its memory request, and so its share of the swap, without a restart."""
     for was, now in zip(old.all_containers, new.all_containers, strict=True):
         restarts = was.resize_policy.get("memory") is ResizePolicy.RESTART_CONTAINER
         if amount(was.resources.requests, "memory") == amount(now.resources.requests, "memory") or restarts:
@@ -300,7 +300,7 @@ def _recalculates_swap(old: Pod, new: Pod, kubelet: Kubelet) -> bool:
 
 
 def _pinned(old: Pod, new: Pod, kubelet: Kubelet) -> str:
-    """Why a Guaranteed pod with CPUs or memory zones of its own cannot be resized, "" if it can."""
+    """Why a Guaranteed pod with exclusive CPUs or NUMA nodes cannot be resized, "" if it can."""
     release, gates, settings = kubelet.release, kubelet.settings.feature_gates, kubelet.settings
     by_gate = release.has(Novelty.RESIZE_BY_RESOURCE)
     text = "Resize is infeasible for Guaranteed Pods alongside"
@@ -308,7 +308,7 @@ def _pinned(old: Pod, new: Pod, kubelet: Kubelet) -> str:
         ("cpu", "CPU Manager", settings.cpu_manager_policy, "static", Gate.RESIZE_EXCLUSIVE_CPUS),
         ("memory", "Memory Manager", settings.memory_manager_policy, "Static", Gate.RESIZE_EXCLUSIVE_MEMORY),
     ):
-        # 1.32 compares the Memory Manager's policy with a word that it never has, so that it never objects to it.
+        # 1.32 compares the Memory Manager's policy with a name that it never has, so it never objects.
         unseen = name == "memory" and not release.has(Novelty.RESIZE_CONDITIONS)
         if policy != static or unseen:
             continue
@@ -333,7 +333,7 @@ def _counted(amounts: Mapping[str, Quantity], name: str) -> int:
 
 
 def _deferred(new: Pod, others: Iterable[Pod], kubelet: Kubelet) -> tuple[str, tuple[Input, ...]]:
-    """Why the node has no room now, "" if it has; and the numbers behind it. Source: scheduler NodeResourcesFit."""
+    """The message if the node has no room now, "" if it has, and its numbers. Source: scheduler NodeResourcesFit."""
     wanted = pod_requests(new, pod_level=kubelet.pod_level)
     taken = [pod_requests(pod, pod_level=kubelet.pod_level) for pod in others]
     whole = status_allocatable(kubelet)
@@ -357,7 +357,7 @@ _LEAST_CPU_REQUEST, _LEAST_CPU_LIMIT = 2, 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amounts:
-    """What a container requests and is limited to: memory in bytes, cpu in thousandths; 0 is nothing given."""
+    """A container's requests and limits: memory in bytes, cpu in thousandths; 0 for none."""
 
     memory_request: int = 0
     memory_limit: int = 0
@@ -381,12 +381,12 @@ class ContainerResize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """restarted: containers that are stopped first and started last; updated: resource to containers, in their order.
+    """restarted: containers stopped first and started last; updated: resource to containers, in order.
 
-    started: containers that did not run and are made again after the resize. The kubelet passes over those that do not
-    run: they bring about no write at the pod (kubernetes#138760). Those that stay ended are in none of these.
+    started: containers that did not run and are recreated after the resize. The kubelet skips containers that do not
+    run: they cause no write at the pod (kubernetes#138760). Containers that stay ended are in none of these.
 
-    The order of updates: what is lowered before what is raised, the one named last first among what is lowered.
+    The order of updates: lowered amounts (last container first) before raised ones.
     """
 
     restarted: tuple[ContainerResize, ...] = ()
@@ -394,14 +394,14 @@ class Changes:
     started: tuple[ContainerResize, ...] = ()
 
     def touches(self, resource: str) -> bool:
-        """Whether the pod's share of this resource is looked at again: a restart makes the kubelet look at both."""
+        """Whether the kubelet checks the pod's amount of this resource: a restart makes it check both."""
         return bool(self.updated.get(resource) or self.restarted)
 
 
 def changes_of(old: Pod, new: Pod, kubelet: Kubelet, activities: Mapping[str, Activity] = _ALL_RUN) -> Changes:
-    """What changes from `old`, which runs, to `new`; init containers that are no sidecars have ended long ago.
+    """The changes from `old`, which runs, to `new`; regular init containers have ended.
 
-    activities: by name, of the containers that do not run.
+    activities: by name, for containers that do not run.
     """
     restarted: list[ContainerResize] = []
     started: list[ContainerResize] = []
@@ -431,20 +431,20 @@ def changes_of(old: Pod, new: Pod, kubelet: Kubelet, activities: Mapping[str, Ac
 
 
 def comes_back(activity: Activity, container: Container, pod: Pod) -> bool:
-    """Whether a container that does not run is started again; a sidecar always is."""
+    """Whether a container that does not run is restarted; a sidecar always is."""
     if container.kind is ContainerKind.SIDECAR or pod.restart_policy == "Always":
         return True
     return activity is Activity.CRASH_LOOPING and pod.restart_policy != "Never"
 
 
 def changes_pod_level(old: Pod, new: Pod, kubelet: Kubelet) -> bool:
-    """Whether pod-level resources change, and are resized in place (1.35 and later, behind a gate)."""
+    """Whether pod-level resources change in place (1.35 and later, behind a gate)."""
     on = enabled(Gate.RESIZE_POD_LEVEL, kubelet.release, kubelet.settings.feature_gates)
     return on and old.resources != new.resources
 
 
 def resources_of(amounts: Amounts) -> Resources:
-    """The resources that the kubelet makes an update's message from: every key is there, also the zeros."""
+    """The resources behind an update's message: every key is present, even with zero."""
     return Resources(
         requests={
             "cpu": Quantity.parse(f"{amounts.cpu_request}m"),
@@ -482,7 +482,7 @@ def _amounts(container: Container, pod: Pod, kubelet: Kubelet) -> Amounts:
 
 
 def _as_effective(current: Amounts, desired: Amounts) -> Amounts:
-    """1.32 reads the amounts back from the runtime, and takes two that the kernel cannot tell apart for one."""
+    """1.32 reads the amounts back from the runtime, and treats amounts as equal if the kernel does."""
     if max(current.cpu_request, desired.cpu_request) <= _LEAST_CPU_REQUEST:
         desired = replace(desired, cpu_request=current.cpu_request)
     if max(current.cpu_limit, desired.cpu_limit) <= _LEAST_CPU_LIMIT:
@@ -491,7 +491,7 @@ def _as_effective(current: Amounts, desired: Amounts) -> Amounts:
 
 
 def _kind(change: ContainerResize, resource: str, kubelet: Kubelet) -> int:
-    """1 for a resource that is raised, -1 for one that is lowered, 0 for none; the limit decides before the request."""
+    """1 for a raised resource, -1 for a lowered one, 0 for an unchanged one; the limit decides before the request."""
     (old_request, old_limit), (new_request, new_limit) = change.current.of(resource), change.desired.of(resource)
     if old_limit != new_limit:
         return 1 if new_limit > old_limit else -1

@@ -1,4 +1,4 @@
-"""The entry: pods that run, and the same pods as they are wanted; what becomes of each, step by step."""
+"""Entry point: takes running pods and their desired state, and gives each pod's outcome and steps."""
 
 from __future__ import annotations
 
@@ -49,17 +49,16 @@ def resize_pods(
     activities: Mapping[str, Mapping[str, Activity]] = _NO_ACTIVITIES,
     standing: Plan | None = None,
 ) -> ResizePlan:
-    """What this kubelet makes of a change of these pods, all of which run with the resources that they name.
+    """This kubelet's resizes of these pods, which all run with the resources in their spec.
 
-    Of a pod with a status those are the allocated ones.
+    A pod with a status runs with its allocated resources.
 
-    desired: pods of the same namespaces and names with the resources that are wanted; pods that are not among them
-    stay as they are. usage: by pod uid, the memory in use, which limits that shrink are held against; a use that is
-    not given stops nothing. activities: by pod uid and name, the containers that do not run, or other than the pod's
-    status says. standing: what the node holds before, if that is not what a plan of these pods has: after a change of
-    the configuration, say.
+    desired: pods with the same namespaces and names and the desired resources; pods without an entry do not change.
+    usage: by pod uid, the memory in use, compared with lowered limits; unknown usage causes no error. activities: by
+    pod uid and name, the containers that do not run, or whose state differs from the pod's status. standing: the node's
+    cgroups before, if they differ from a plan of these pods, for example after a change of the configuration.
 
-    Raises what `expect` raises, and UsageError for a desired pod that does not run.
+    Raises the errors of `expect`, and UsageError for a desired pod that does not run.
     """
     idle = {pod.uid: {**_activities(pod), **activities.get(pod.uid, {})} for pod in pods}
     pods = [replace(allocated(pod, kubelet), status=None) for pod in admitted(pods, kubelet).pods]
@@ -101,7 +100,7 @@ def resize_pods(
 
 
 def _activities(pod: Pod) -> dict[str, Activity]:
-    """The containers that do not run, as the pod's status says."""
+    """The containers that do not run by the pod's status."""
     found = {}
     for one in pod.status.containers.values() if pod.status is not None else ():
         if one.state is ContainerState.TERMINATED:
@@ -112,7 +111,7 @@ def _activities(pod: Pod) -> dict[str, Activity]:
 
 
 def _matched(running: Mapping[str, Pod], desired: Iterable[Pod]) -> Iterable[tuple[str, Pod]]:
-    """Desired pods with the uid of the pod that runs under their name."""
+    """Desired pods with the uid of the running pod of their name."""
     by_name = {(pod.namespace, pod.name): pod for pod in running.values()}
     for pod in desired:
         old = by_name.get((pod.namespace, pod.name))
@@ -127,7 +126,7 @@ def _matched(running: Mapping[str, Pod], desired: Iterable[Pod]) -> Iterable[tup
 
 
 def _kept(new: Pod, given: Pod, old: Pod) -> Pod:
-    """The desired pod with what only admission sets, and a manifest leaves out, as it is stored."""
+    """The desired pod with the stored values of fields that only admission sets."""
     return replace(
         new,
         priority=old.priority if given.priority is None else new.priority,
@@ -139,7 +138,7 @@ def _kept(new: Pod, given: Pod, old: Pod) -> Pod:
 
 
 def _refused(old: Pod, refusal: Refusal) -> Resize:
-    """A resize that an admission plugin refuses: LimitRanger and ResourceQuota see it as they see a new pod."""
+    """A resize refused by an admission plugin: LimitRanger and ResourceQuota handle it like a new pod."""
     return Resize(
         name=old.name, namespace=old.namespace, uid=old.uid, outcome=ResizeOutcome.FORBIDDEN, message=refusal.message,
         reason=refusal.reason,
@@ -148,7 +147,7 @@ def _refused(old: Pod, refusal: Refusal) -> Resize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """One pod: as it runs, as it is wanted, and its plan."""
+    """One pod: running, desired, and its plan."""
 
     old: Pod
     new: Pod
@@ -158,7 +157,7 @@ class _Case:
     kubelet: Kubelet
 
     def resize(self, decision: ResizeDecision) -> Resize:
-        """What becomes of it, once the kubelet has decided."""
+        """The resize after the kubelet's decision."""
         outcome, message, steps = decision.outcome, decision.message, tuple[ResizeStep, ...]()
         if outcome is ResizeOutcome.IN_PROGRESS:
             changes = changes_of(self.old, self.new, self.kubelet, self.activities)
@@ -178,17 +177,16 @@ class _Case:
 
 
 def _carried_out(before: Plan, fresh: Plan, resizes: Iterable[Resize]) -> Plan:
-    """The plan after all steps: pods keep what no step wrote; the levels above are written for the new requests."""
+    """The plan after all steps: pods keep unwritten values; the levels above are written for the new requests."""
     steps = {one.uid: one.steps for one in resizes}
     pods = tuple(standing_after(steps.get(pod.uid, ()), before.pod(pod.uid), pod) for pod in fresh.pods)
     return replace(fresh, pods=pods)
 
 
 def standing_after(steps: Sequence[ResizeStep], old: PlannedPod, fresh: PlannedPod) -> PlannedPod:
-    """A pod once these steps are done: all of a resize, or the first of them.
+    """A pod after these steps: all of a resize, or the first of them.
 
-    old: the pod as it ran before; fresh: as it would be made now. What was sent along with the sandbox, and what is
-    known of the pod's class, stays.
+    old: the pod before; fresh: as it would be created now. The sandbox's request and the pod's class stay.
     """
     return replace(
         old,

@@ -1,10 +1,9 @@
-"""Resizes as text for people, and as a JSON document.
+"""Resizes as text and as a JSON document.
 
-The document: memqos_format, release, resizes (in the kubelet's order), changes (what the files and messages of the
-tree are before and after, as `memqos expect --diff` has them). A resize: name, namespace, uid, outcome, message,
-reason, steps, left (what it leaves behind: subject, cgroup, knob, holds, anew, cause, upstream). A step: kind,
-resource, cgroup (path), container, cri (the message), knobs (written, value, reason), reason; fields that are empty are
-left out.
+The document: memqos_format, release, resizes (in the kubelet's order), changes (of files and messages of the tree, as
+in `memqos expect --diff`). A resize: name, namespace, uid, outcome, message, reason, steps, left (leftovers: subject,
+cgroup, knob, holds, anew, cause, upstream). A step: kind, resource, cgroup (path), container, cri (the message), knobs
+(written, value, reason), reason; empty fields are left out.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = ["resize_document", "resize_reasons", "resize_text"]
 
 
 def resize_text(plan: ResizePlan) -> str:
-    """Every resize with its steps, and what they change."""
+    """Every resize with its steps and changes."""
     count = f"{len(plan.resizes)} resize{'s' if len(plan.resizes) > 1 else ''}"
     lines = [f"Kubernetes {titled(plan.before.release)}, cgroup driver {plan.before.driver}: {count}"]
     for one in plan.resizes:
@@ -38,7 +37,7 @@ def resize_text(plan: ResizePlan) -> str:
 
 
 def resize_reasons(plan: ResizePlan, knob: Knob) -> str:
-    """The steps that write one control file, each with the reasons of its value; which resize writes none."""
+    """The steps that write one control file, with the reasons of its value, and the resizes without such a step."""
     parts = []
     for one in plan.resizes:
         lines = [_head(one), *reason_lines(one.reason, indent="  ")]
@@ -108,7 +107,7 @@ def _left(resize: Resize) -> Iterator[str]:
     if resize.left:
         yield "  left behind:"
     for one in resize.left:
-        yield f"    {one.knob} of {one.subject} stays {one.holds}; recreated it has {one.anew}"
+        yield f"    {one.knob} of {one.subject} stays {one.holds}; after recreation it is {one.anew}"
         if one.cause:
             yield f"      {one.cause} ({one.upstream})"
 

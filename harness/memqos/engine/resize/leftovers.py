@@ -1,14 +1,14 @@
-"""What a resize leaves behind: values of the old size, and deviations that come of them.
+"""Leftovers of a resize: values of the old size, and the deviations that they cause.
 
-What a resize leaves behind: values of the old size that no step writes, and why not.
+Leftovers are values of the old size that no step writes.
 
 Sources: kubernetes#138760 (containers that do not run), #142572 (memory QoS of the pod), #142569 (memory.high of a
 container whose request is raised to its limit), #130657 (oom_score_adj).
 
-Which deviations of a node are what a resize of its pods leaves behind: values of an earlier size, by their pattern.
+In an audit a deviation counts as a leftover by its pattern.
 
-No manifest keeps the size that a pod had before. What tells a leftover is that the kubelet sends or writes nothing for
-the file any more, that all files which it did write have the new size, and that the pod may have been resized.
+A manifest does not have the pod's earlier size. A deviation is a leftover if the kubelet no longer sends or writes a
+value for the file, all files that it did write have the new size, and the pod may have been resized.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["MEMORY_QOS", "Leftover", "left_behind", "leftovers"]
 
 
 class Leftover(StrEnum):
-    """What a resize leaves behind, by its reason; known.toml has these words."""
+    """Kinds of leftovers; known.toml uses these words."""
 
     STOPPED_CONTAINER = "stopped-container"
     POD_MEMORY_QOS = "pod-memory-qos"
@@ -62,16 +62,16 @@ _REASONS: Mapping[Leftover | None, tuple[str, str]] = {
     Leftover.SCORE_OF_START: ("a process keeps the score that it was started with", "kubernetes#130657"),
     None: ("", ""),
 }
-"""Why a value stays, and where that is reported."""
+"""Why a value stays, and its upstream report."""
 
 _MEMORY_QOS = frozenset({Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH})
 
 
 def left_behind(resize: Resize, new: Pod, after: Plan, fresh: Plan, *, ended: Collection[str] = ()) -> tuple[Left, ...]:
-    """What the pod's cgroups hold after a resize that is carried out, and a pod of the new size would not.
+    """The values of the pod's cgroups after a completed resize that differ from a new pod of that size.
 
-    after, fresh: the plans with the pod as it then stands, and as it would be made anew. ended: the names of containers
-    that have ended for good, which hold nothing.
+    after, fresh: the plans with the pod after the resize, and with a newly created pod. ended: the names of containers
+    that have ended for good.
     """
     pod, anew = after.pod(resize.uid), fresh.pod(resize.uid)
     pairs = [pair for pair in zip(pod.containers, anew.containers, strict=True) if pair[0].name not in ended]
@@ -110,7 +110,7 @@ def _value(pod: PlannedPod, cgroup: PlannedCgroup, held: Expected, anew: Expecte
 
 
 def _of_pod(resize: Resize, knob: Knob) -> Leftover | None:
-    """Why a file of the pod's cgroup stays as it is."""
+    """Why a file of the pod's cgroup keeps its value."""
     writes = [one for one in resize.steps if one.kind is StepKind.POD_CGROUP and one.resource == knob.controller]
     updates = [one for one in resize.steps if one.kind is StepKind.UPDATE_CONTAINER and one.resource == knob.controller]
     if not writes and not updates and not any(one.kind is StepKind.STOP_CONTAINER for one in resize.steps):
@@ -119,7 +119,7 @@ def _of_pod(resize: Resize, knob: Knob) -> Leftover | None:
 
 
 MEMORY_QOS = frozenset({Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH})
-"""The files of memory QoS, which an earlier configuration may have left, too."""
+"""The files of memory QoS; an earlier configuration may have left values there too."""
 
 _PROTECTS = frozenset({Knob.MEMORY_MIN, Knob.MEMORY_LOW})
 _SIZES = frozenset(
@@ -128,7 +128,7 @@ _SIZES = frozenset(
         Knob.CPU_CFS_QUOTA_US,
     }
 )  # fmt: skip
-"""The files of a pod that follow from its requests and limits, without memory QoS."""
+"""The files of a pod that depend on its requests and limits, without memory QoS."""
 
 _LIMITS = frozenset({Knob.MEMORY_MAX, Knob.MEMORY_LIMIT_IN_BYTES})
 
@@ -136,9 +136,9 @@ _LIMITS = frozenset({Knob.MEMORY_MAX, Knob.MEMORY_LIMIT_IN_BYTES})
 def leftovers(
     findings: Sequence[Finding], plan: Plan, pods: Iterable[Pod], kubelet: Kubelet
 ) -> Mapping[tuple[Subject, str], Leftover]:
-    """What of these findings a resize has left behind: (subject, knob) to what it is.
+    """The findings that are leftovers of a resize: (subject, knob) to the leftover.
 
-    pods: with the statuses that their kubelet reports, as far as they are given.
+    pods: with the statuses that their kubelet reports, if known.
     """
     if not enabled(Gate.RESIZE, kubelet.release, kubelet.settings.feature_gates):
         return {}
@@ -164,7 +164,7 @@ class _Case:
     kubelet: Kubelet
 
     def found(self) -> Iterator[tuple[Finding, Leftover]]:
-        """What is left in its cgroups."""
+        """The leftovers in its cgroups."""
         containers = {one.name: one for one in self.pod.all_containers}
         for planned in self.planned.containers:
             for finding in self._of(planned):
@@ -186,7 +186,7 @@ class _Case:
         return self.findings.get(subject_of(container.cgroup, self.planned), ())
 
     def _is_high_at_limit(self, finding: Finding, planned: PlannedContainer, container: Container) -> bool:
-        """Whether memory.high is one of a request below the limit: the kubelet sends none for one that equals it."""
+        """Whether memory.high fits a request below the limit: for a request equal to it the kubelet sends none."""
         if finding.verdict is not Verdict.DEVIATES or finding.knob != Knob.MEMORY_HIGH:
             return False
         expected, limit = planned.cgroup.knobs[Knob.MEMORY_HIGH], amount(container.resources.limits, "memory")
@@ -197,7 +197,7 @@ class _Case:
         return sent and burstable and at_limit and expected.written is ABSENT and 0 < held < limit.value
 
     def _is_protection(self, finding: Finding) -> bool:
-        """Whether the pod protects what it requested before, and its containers what they request now."""
+        """Whether the pod protects its old request, and its containers their new ones."""
         return (
             self.kubelet.memory_qos
             and _bytes(finding) > 0
@@ -206,7 +206,7 @@ class _Case:
         )
 
     def _is_of_stopped(self, finding: Finding) -> bool:
-        """Whether the pod has another size than its containers, one of which did not run for a while."""
+        """Whether the pod's size differs from its containers', one of which was not running for some time."""
         if finding.knob not in _SIZES or not self._containers_have(finding.knob):
             return False
         status = self.pod.status
@@ -215,18 +215,18 @@ class _Case:
                 one.restarts or one.state in {ContainerState.WAITING, ContainerState.TERMINATED}
                 for one in status.containers.values()
             )
-        # Nothing else makes a pod smaller than one of its containers.
+        # There is no other cause for a pod smaller than one of its containers.
         limits = [one.cgroup.knobs[Knob(finding.knob)].value for one in self.planned.containers if one.cgroup.knobs]
         largest = max((one.count for one in limits if isinstance(one, Bytes)), default=0)
         return finding.knob in _LIMITS and 0 < _bytes(finding) < largest
 
     def _containers_have(self, knob: str) -> bool:
-        """Whether a container's file was seen to have what is allocated, and none to have something else."""
+        """Whether a container's file has the allocated amount, and no file has another one."""
         verdicts = {one.verdict for planned in self.planned.containers for one in self._of(planned) if one.knob == knob}
         return Verdict.CONFORMS in verdicts and Verdict.DEVIATES not in verdicts
 
 
 def _bytes(finding: Finding) -> int:
-    """The amount that was seen; 0 for the word "max", and for what is no amount."""
+    """The observed amount; 0 for "max" and for a text that is no amount."""
     value = Knob(finding.knob).parse(finding.observed)
     return value.count if isinstance(value, Bytes) else 0

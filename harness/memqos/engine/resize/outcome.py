@@ -1,4 +1,4 @@
-"""What becomes of a resize: the values that the rules of this package make."""
+"""The outcome of a resize: the values computed by this package."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["Activity", "Left", "Resize", "ResizeOutcome", "ResizePlan", "ResizeS
 
 
 class ResizeOutcome(StrEnum):
-    """What becomes of one pod's resize; the words are those of the pod's status where it has one.
+    """The outcome of one pod's resize, in the words of the pod's status if it has one.
 
-    FORBIDDEN: the API server takes no such change. IGNORED: the kubelet does nothing, and says nothing.
+    FORBIDDEN: the API server rejects the change. IGNORED: the kubelet does nothing and reports nothing.
     INFEASIBLE and DEFERRED: the condition PodResizePending; a deferred resize is tried again. ERROR: the resize is
     allocated and in progress, and the kubelet fails to carry it out. IN_PROGRESS: it is carried out.
     """
@@ -33,12 +33,12 @@ class ResizeOutcome(StrEnum):
 
     @property
     def allocates(self) -> bool:
-        """Whether the kubelet counts the pod with its new requests from then on."""
+        """Whether the kubelet then counts the pod with its new requests."""
         return self in {ResizeOutcome.ERROR, ResizeOutcome.IN_PROGRESS}
 
 
 class StepKind(StrEnum):
-    """What the kubelet does in one step: a call of the runtime, or a write to the pod's cgroup."""
+    """The kind of a step: a call of the runtime, or a write to the pod's cgroup."""
 
     STOP_CONTAINER = "StopContainer"
     UPDATE_SANDBOX = "UpdatePodSandboxResources"
@@ -49,16 +49,16 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Memory in use when the resize begins, in bytes: of the pod as a whole, and of containers by their names."""
+    """Memory in use when the resize begins, in bytes: of the whole pod, and of containers by name."""
 
     pod: int | None = None
     containers: Mapping[str, int] = field(default_factory=dict)
 
 
 class Activity(StrEnum):
-    """What a container does when its pod is resized.
+    """The state of a container when its pod is resized.
 
-    EXITED: it has ended; CRASH_LOOPING: it failed, and waits to be started again.
+    EXITED: it has ended; CRASH_LOOPING: it failed and waits for its restart.
     """
 
     RUNNING = "running"
@@ -68,11 +68,10 @@ class Activity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """A value that a resize leaves behind, though the pod's new size has another one.
+    """A value of the old size that a resize leaves behind.
 
-    subject: what a reader calls the cgroup. knob: a control file, or oom_score_adj. holds: what it keeps; anew: what a
-    pod of the new size, made anew, has. cause: why no step writes it; "" if that is not known. upstream: where that is
-    reported, "" if nowhere.
+    subject: the cgroup's name for readers. knob: a control file, or oom_score_adj. holds: the value that stays; anew:
+    that of a new pod of the same size. cause: why no step writes it; "" if unknown. upstream: its report, "" for none.
     """
 
     subject: Subject
@@ -89,10 +88,10 @@ class ResizeStep:
     """One step, in the kubelet's order.
 
     resource: "memory" or "cpu", "" for a container that is stopped or started. path: the pod's cgroup. container: ""
-    for the pod. message: what is sent to the runtime, None for a write. knobs: what the files of the cgroup hold after
-    the step, as far as it writes them; empty where it writes none. past_driver: whether a write goes to the files
-    alone, whatever the cgroup driver (up to 1.31). reach: what a message comes to where the OCI runtime writes no
-    control file for it, or where that is not known; "" where it writes those of the container.
+    for the pod. message: what is sent to the runtime, None for a write. knobs: the written files of the cgroup with
+    their resulting values; empty for none. past_driver: whether a write goes directly to the files, past the cgroup
+    driver (up to 1.31). reach: the effect of a message for which the OCI runtime writes no control file, or an unknown
+    one; "" if it writes the container's files.
     """
 
     kind: StepKind
@@ -108,9 +107,9 @@ class ResizeStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resize:
-    """One pod's resize. message: in the words of the kubelet or API server, "" where they say nothing.
+    """One pod's resize. message: the kubelet's or API server's, "" for none.
 
-    left: what it leaves behind once it is carried out.
+    left: the leftovers once it is carried out.
     """
 
     name: str
@@ -125,9 +124,9 @@ class Resize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResizePlan:
-    """The resizes of a node's pods in the order in which the kubelet takes them, and the tree before and after.
+    """The resizes of a node's pods in the kubelet's order, and the tree before and after.
 
-    after: what the files hold when all steps are done and the levels above pods were written once more.
+    after: the files after all steps and after the kubelet's next write of the levels above pods.
     """
 
     resizes: tuple[Resize, ...]

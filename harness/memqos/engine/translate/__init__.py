@@ -1,4 +1,4 @@
-"""One container's CRI resources in the words of OCI and Docker, and what OCI runtimes write for them.
+"""Translation of one container's CRI resources to OCI and Docker, and the files that OCI runtimes write.
 
-`oci` and `docker` translate, and say what cannot be said; `runtime_rules` tells the files that come of it.
+`oci` and `docker` translate, and list fields without an equivalent; `runtime_rules` computes the files.
 """

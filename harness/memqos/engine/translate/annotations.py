@@ -1,9 +1,9 @@
-"""Annotations of pods that make a CRI runtime write other values into containers' cgroups than the kubelet asks for.
+"""Pod annotations that make a CRI runtime write other values into containers' cgroups than the kubelet requests.
 
-CRI-O adds `unified` entries from an annotation after the kubelet's own, so that the annotation wins; the annotation
-counts only where the runtime handler, or a workload, allows it. Up to 1.34 its name is
-`io.kubernetes.cri-o.UnifiedCgroup.CONTAINER`; from 1.35 on `unified-cgroup.crio.io/CONTAINER`, and
-`io.kubernetes.cri-o.UnifiedCgroup/CONTAINER` if that is missing: the name with a dot has no effect any more.
+CRI-O adds `unified` entries from an annotation after the kubelet's, so the annotation wins; it counts only if the
+runtime handler or a workload allows it. Up to 1.34 its name is `io.kubernetes.cri-o.UnifiedCgroup.CONTAINER`; from 1.35
+on `unified-cgroup.crio.io/CONTAINER`, and `io.kubernetes.cri-o.UnifiedCgroup/CONTAINER` if that is missing: the name
+with a dot no longer has an effect.
 Sources: CRI-O `AddUnifiedResourcesFromAnnotations`, `FilterDisallowedAnnotations`, `MutateSpecGivenAnnotations`,
 `setCPUQuota`, 1.24 to 1.36; containerd `pod_annotations`.
 """
@@ -30,7 +30,7 @@ _UNIFIED = (OLD_UNIFIED, NEW_UNIFIED)
 _PROPERTY = "org.systemd.property."
 _CPU_QUOTA, _CPU_SHARED = "cpu-quota.crio.io", "cpu-shared.crio.io"
 _FILTERED = (*_UNIFIED, _PROPERTY, _CPU_QUOTA, _CPU_SHARED)
-"""What CRI-O removes from a pod's annotations if it is not allowed: every name that begins so."""
+"""Prefixes of annotations that CRI-O removes from a pod unless they are allowed."""
 
 _ELSEWHERE: Mapping[str, str] = {
     "blockio.resources.beta.kubernetes.io/": "it selects a blockio class, which sets io files: a plan has none",
@@ -42,7 +42,7 @@ _ELSEWHERE: Mapping[str, str] = {
     "io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw": "its containers may create cgroups below their own: a plan has "
     "none",
 }  # fmt: skip
-"""Annotations that have to do with resources, and why none of them changes a file of the plan."""
+"""Annotations about resources that change no file of the plan, with the reason."""
 
 _KNOB_OF = {name: knob for knob, name in PROPERTY_OF.items()}
 _MILLI = 1000
@@ -52,10 +52,10 @@ _OVERRIDES = {"cpushares": "shares", "cpuquota": "quota", "cpuperiod": "period",
 
 @dataclass(slots=True, kw_only=True)
 class AnnotatedRequest:
-    """A request as the CRI runtime goes on with it.
+    """A request after the CRI runtime applied annotations.
 
-    by: the control files that an annotation says, with the annotation's name. unmodelled: those of which an annotation
-    leaves open what they hold, with the reason. refusal: the runtime's error about an annotation, "" if it has none.
+    by: the control files set by an annotation, with its name. unmodelled: the files that an annotation changes in an
+    unknown way, with the reason. refusal: the runtime's error about an annotation, "" for none.
     """
 
     resources: ContainerResources
@@ -65,7 +65,7 @@ class AnnotatedRequest:
 
 
 def read_annotations(annotations: Mapping[str, str], runtimes: Runtimes) -> tuple[tuple[str, str], ...]:
-    """Those of a pod's annotations that decide what is written for its containers, in a fixed order."""
+    """The annotations of a pod that change its containers' files, in a fixed order."""
     if not annotations:
         return ()
     names: tuple[str, ...] = _FILTERED
@@ -78,7 +78,7 @@ def read_annotations(annotations: Mapping[str, str], runtimes: Runtimes) -> tupl
 def annotated(
     sent: ContainerResources, annotations: Mapping[str, str], container: str, runtimes: Runtimes
 ) -> AnnotatedRequest:
-    """What becomes of a request for a container of a pod with these annotations."""
+    """The request for a container of a pod with these annotations."""
     found = AnnotatedRequest(resources=sent)
     if not annotations:
         return found
@@ -95,7 +95,7 @@ def annotated(
 
 
 def pod_unmodelled(annotations: Mapping[str, str], runtimes: Runtimes) -> dict[Knob, str]:
-    """The files of the pod's own cgroup of which an annotation leaves open what they hold, with the reason."""
+    """The files of the pod's cgroup that an annotation changes in an unknown way, with the reason."""
     if not annotations or runtimes.cri.runtime is not RuntimeName.CRIO:
         return {}
     return dict(_quotas(annotations, "", runtimes))
@@ -104,7 +104,7 @@ def pod_unmodelled(annotations: Mapping[str, str], runtimes: Runtimes) -> dict[K
 def annotation_notes(
     annotations: Mapping[str, str], containers: tuple[str, ...], runtimes: Runtimes
 ) -> Iterator[tuple[str, str]]:
-    """The annotations that have to do with resources and change nothing in a plan: each with the reason."""
+    """The annotations about resources that change nothing in a plan, each with the reason."""
     for name in sorted(annotations):
         elsewhere = next((why for prefix, why in _ELSEWHERE.items() if name.startswith(prefix)), "")
         if elsewhere:
@@ -114,7 +114,7 @@ def annotation_notes(
             if why:
                 yield name, f"it has no effect: {why}"
             elif digits := [entry for entry in annotations[name].split(";") if _mistaken(entry)]:
-                what = "write the amount with another number of digits, or in base64"
+                what = "write the amount with a different number of digits, or in base64"
                 yield name, f"CRI-O decodes {' and '.join(digits)} as base64: {what}"
         elif name.startswith(_FILTERED) and not _may_count(name, annotations, runtimes):
             yield name, f"it has no effect: {_not_allowed(name, runtimes)}"
@@ -131,7 +131,7 @@ def _of_crio(found: AnnotatedRequest, annotations: Mapping[str, str], container:
             found.resources = replace(found.resources, unified={**found.resources.unified, **entries})
             found.by |= dict.fromkeys(entries, name)
         else:
-            why = f"the annotation {name} sets it, and whether the runtime handler allows it is not known"
+            why = f"the annotation {name} sets it, and it is unknown whether the runtime handler allows that"
             found.unmodelled |= {knob: f"{why}: it would be {entries[knob]}" for knob in Knob if knob in entries}
         break
     found.unmodelled |= _quotas(annotations, container, runtimes)
@@ -141,7 +141,7 @@ def _of_crio(found: AnnotatedRequest, annotations: Mapping[str, str], container:
 
 
 def _unified_names(container: str, runtimes: Runtimes) -> tuple[str, ...]:
-    """The names that this version looks for, in this order; it takes the first that is there."""
+    """The names that this version reads, in this order; the first present one counts."""
     if runtimes.cri.has(Feature.NEW_ANNOTATIONS):
         return f"{NEW_UNIFIED}/{container}", f"{OLD_UNIFIED}/{container}"
     return (f"{OLD_UNIFIED}.{container}",)
@@ -150,7 +150,7 @@ def _unified_names(container: str, runtimes: Runtimes) -> tuple[str, ...]:
 def _entries(text: str) -> dict[str, str] | None:
     """Control file to text of "memory.high=8000000;memory.low=MTAwMDAw"; None where an entry has no "=".
 
-    A value that decodes as base64 is decoded, even if it was meant as a number: eight digits decode.
+    A value that is valid base64 is decoded, even a number: eight digits are valid base64.
     """
     entries = [entry.split("=", 1) for entry in text.split(";") if entry]
     if any(len(entry) == 1 for entry in entries):
@@ -166,13 +166,13 @@ def _decoded(value: str) -> str:
 
 
 def _mistaken(entry: str) -> bool:
-    """Whether an entry's number is taken for base64."""
+    """Whether an entry's number is decoded as base64."""
     value = entry.partition("=")[2]
     return value.isdecimal() and _decoded(value) != value
 
 
 def _quotas(annotations: Mapping[str, str], container: str, runtimes: Runtimes) -> Iterator[tuple[Knob, str]]:
-    """The high-performance hooks lift the quota of the container and of its pod."""
+    """The high-performance hooks remove the quota of the container and of its pod."""
     for name, value in annotations.items():
         quota = name.startswith(_CPU_QUOTA) and value in {"disable", "true"}
         shared = name.startswith(_CPU_SHARED)
@@ -208,7 +208,7 @@ def _of_workload(found: AnnotatedRequest, workload: Workload, annotations: Mappi
 
 
 def _overrides(text: str) -> dict[str, Any]:
-    """What the JSON of a workload's annotation says; ValueError for a text of another form."""
+    """The content of a workload annotation's JSON; ValueError for any other text."""
     given = json.loads(text)
     if not isinstance(given, dict):
         raise ValueError("it is not a JSON object")  # noqa: TRY004 - it is the text that is wrong
@@ -225,7 +225,7 @@ def _overrides(text: str) -> dict[str, Any]:
 
 
 def _counts(name: str, annotations: Mapping[str, str], runtimes: Runtimes) -> bool:
-    """Whether the CRI runtime is configured to act on an annotation."""
+    """Whether the CRI runtime's configuration enables an annotation."""
     allowed = runtimes.allowance.names(annotations)
     if runtimes.cri.runtime is RuntimeName.CRIO:
         known = [one for one in _FILTERED if name.startswith(one)]
@@ -236,12 +236,12 @@ def _counts(name: str, annotations: Mapping[str, str], runtimes: Runtimes) -> bo
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Whether a name is the pattern's; a star at its end stands for any rest."""
+    """Whether a name matches the pattern; a star at its end matches any rest."""
     return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
 
 
 def _may_count(name: str, annotations: Mapping[str, str], runtimes: Runtimes) -> bool:
-    """Whether it acts on it, or may, as its configuration is not known."""
+    """Whether the runtime acts on the annotation, or may, if its configuration is unknown."""
     if _counts(name, annotations, runtimes):
         return True
     reads = runtimes.cri.runtime is RuntimeName.CRIO or (
@@ -260,7 +260,7 @@ def _not_allowed(name: str, runtimes: Runtimes) -> str:
 
 
 def _without_effect(name: str, annotations: Mapping[str, str], containers: tuple[str, ...], runtimes: Runtimes) -> str:
-    """Why an annotation for unified changes nothing; "" if it does, or may."""
+    """Why an annotation for unified changes nothing; "" if it changes something, or may."""
     if runtimes.cri.runtime is not RuntimeName.CRIO:
         return f"{runtimes.cri} does not read it"
     read = {_unified_names(one, candidate) for candidate in runtimes.candidates for one in containers}

@@ -1,15 +1,11 @@
-"""One container's CRI message, all the way to its files.
+"""One container's CRI message at every hop, down to its files.
 
-What CRI LinuxContainerResources does not say of a container's plan.
+Fields that CRI LinuxContainerResources does not express.
 
-The message is the kubelet's own, so it is no translation; but zero and empty mean "not specified" in it, so some of
-what a container's files must hold is left to the runtime, and nothing that was said once can be taken back.
+In the message zero and empty mean "not specified", so the runtime decides some files, and an update cannot remove a
+value.
 
-One container's resources in every language at once: the value that a plan carries where runtimes were named.
-
-One container's CRI message, all the way: to OCI, to Docker, to the files of its cgroup, and what they then show.
-
-`created` and `updated` say what is written, for everything that asks: the plan, the translations, the fake runtime.
+`created` and `updated` compute the written files for all users: the plan, the translations, the fake runtime.
 """
 
 from __future__ import annotations
@@ -36,7 +32,7 @@ from memqos.model.node import CgroupDriver, CgroupVersion
 
 __all__ = ["ContainerTranslation", "HeldFile", "created", "created_with", "translate", "updated"]
 
-_NO_SWAP_LIMIT = "the message has no swap limit: the runtime takes a memory limit alone as no swap."
+_NO_SWAP_LIMIT = "the message has no swap limit: the runtime treats a memory limit alone as no swap."
 _WHY: Mapping[Knob, str] = {
     Knob.MEMORY_SWAP_MAX: _NO_SWAP_LIMIT,
     Knob.MEMORY_MEMSW_LIMIT_IN_BYTES: _NO_SWAP_LIMIT,
@@ -44,9 +40,9 @@ _WHY: Mapping[Knob, str] = {
 
 
 def unsaid(sent: ContainerResources, written: Mapping[str, str]) -> tuple[Unsayable, ...]:
-    """What is written into the container's files without being in the message: the runtime's own doing.
+    """Values in the container's files that the runtime adds to the message.
 
-    written: control file to text. Files that plans are not about are left out.
+    written: control file to text, only for files that plans cover.
     """
     said = {
         Knob.MEMORY_MAX: sent.memory_limit_in_bytes,
@@ -77,8 +73,8 @@ def unsaid(sent: ContainerResources, written: Mapping[str, str]) -> tuple[Unsaya
 class HeldFile:
     """One control file.
 
-    written: the text that the OCI runtime writes, "" if it writes none. shows: what the file then reads. reloaded:
-    what it reads after `systemctl daemon-reload`, "" where that is not modelled (systemd with cgroup v1).
+    written: the text that the OCI runtime writes, "" for none. shows: the file's text then. reloaded: its text after
+    `systemctl daemon-reload`, "" if that is not modelled (systemd with cgroup v1).
     """
 
     name: str
@@ -89,12 +85,12 @@ class HeldFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerTranslation:
-    """What became of one container's CRI message, for named versions of the runtimes.
+    """The results of one container's CRI message with named versions of the runtimes.
 
-    cri, oci_runtime: the two runtimes with their versions. cri_unsaid: what the message leaves to the runtime;
-    cri_final: what an update cannot take back. oci: what reaches the OCI runtime. docker: the HostConfig that says the
-    same. writes: what the OCI runtime does. files: of the cgroup with the processes; scope: of the systemd scope above
-    it, where that is another one. refusal: why there is no container, "" if there is one; files are empty then.
+    cri, oci_runtime: the two runtimes with their versions. cri_unsaid: values that the message leaves to the runtime;
+    cri_final: values that an update cannot remove. oci: the request to the OCI runtime. docker: the equivalent
+    HostConfig. writes: the OCI runtime's writes. files: of the cgroup with the processes; scope: of the systemd scope
+    above it, if different. refusal: why there is no container, "" if there is one; files are empty then.
     """
 
     cri: str
@@ -114,9 +110,9 @@ _NOTHING_STORED = OciResources()
 
 
 def created(sent: ContainerResources, runtimes: Runtimes, host: RuntimeHost) -> tuple[OciTranslation, RuntimeWrites]:
-    """What CreateContainer with this message comes to: what reaches the OCI runtime, and what that writes.
+    """The results of CreateContainer with this message: the request to the OCI runtime, and its writes.
 
-    A refusal of either runtime is the refusal of what is written.
+    The refusal of either runtime is in the writes.
     """
     to_oci = oci.oci_for_create(
         sent,
@@ -131,7 +127,7 @@ def created(sent: ContainerResources, runtimes: Runtimes, host: RuntimeHost) -> 
 def created_with(
     sent: ContainerResources, annotations: Mapping[str, str], container: str, runtimes: Runtimes, host: RuntimeHost
 ) -> tuple[AnnotatedRequest, OciTranslation, RuntimeWrites]:
-    """The same for a container of a pod with annotations, and what those make of the message."""
+    """The same for a container of a pod with annotations, and the message after annotations."""
     asked = annotated(sent, annotations, container, runtimes)
     if asked.refusal:
         return asked, OciTranslation(resources=_NOTHING_STORED), RuntimeWrites(refusal=asked.refusal)
@@ -141,9 +137,9 @@ def created_with(
 def updated(
     sent: ContainerResources, runtimes: Runtimes, host: RuntimeHost, *, stored: OciResources = _NOTHING_STORED
 ) -> tuple[OciTranslation, RuntimeWrites]:
-    """What UpdateContainerResources with this message comes to, as `created`.
+    """The results of UpdateContainerResources with this message, as in `created`.
 
-    stored: what the CRI runtime keeps of earlier messages; without it the answer is about this message alone.
+    stored: the values that the CRI runtime keeps from earlier messages; without it only this message counts.
     """
     to_oci = oci.oci_for_update(
         stored, sent, runtimes.cri, swap_controller=host.swap_file, hugetlb=runtimes.passes_huge_pages
@@ -163,9 +159,9 @@ def _passed_on(
 
 
 def translate(sent: ContainerResources, runtimes: Runtimes, host: RuntimeHost) -> ContainerTranslation:
-    """What these runtimes make of a message on this node.
+    """The translation of a message by these runtimes on this node.
 
-    A runtime that refuses the message, or a kernel that refuses a text, is a `refusal` and no error.
+    If a runtime refuses the message, or the kernel a text, `refusal` has the error.
     """
     to_oci, writes = created(sent, runtimes, host)
     files, scope, refusal = _held(writes, host)
@@ -188,7 +184,7 @@ def translate(sent: ContainerResources, runtimes: Runtimes, host: RuntimeHost) -
 
 
 def _held(writes: RuntimeWrites, host: RuntimeHost) -> tuple[tuple[HeldFile, ...], tuple[HeldFile, ...], str]:
-    """The files of the container's own cgroup, those of a scope above it, and why there are none."""
+    """The files of the container's own cgroup, those of a scope above it, and the refusal if there are none."""
     if writes.refusal:
         return (), (), writes.refusal
     texts, page_size = writes.texts, host.page_size

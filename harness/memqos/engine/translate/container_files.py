@@ -1,6 +1,6 @@
 """The files of a container's cgroup as the runtimes write them, each with the reason for its value.
 
-What is written is `engine.translate`'s to say; this reads it for the plan, and says why.
+`engine.translate` computes the writes; this module adds the reasons for the plan.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ __all__ = ["MadeFiles", "left_open", "made_files", "updated_files"]
 
 @dataclass(slots=True, kw_only=True)
 class MadeFiles:
-    """What is written into a new container's cgroup; refusal: the runtime's error where it makes none, else "".
+    """The writes into a new container's cgroup; refusal: the runtime's error if it creates none, else "".
 
-    annotated: the request, where annotations of the pod change it.
+    annotated: the request, if annotations of the pod change it.
     """
 
     rulings: Rulings = field(default_factory=dict)
@@ -40,7 +40,7 @@ class MadeFiles:
 
 @dataclass(slots=True)
 class _Case:
-    """A message and its sender; annotated, to_oci: what the newest runtime that it may be for makes of it."""
+    """A message and its sender; annotated, to_oci: its translation by the newest possible runtime version."""
 
     request: ContainerRequest
     pod: Pod
@@ -49,19 +49,19 @@ class _Case:
     annotated: AnnotatedRequest
 
     def asked(self) -> Rulings:
-        """What the kubelet has a reason of its own for."""
+        """The files for which the kubelet's rules have a reason."""
         request = self.request
         return request.protection if request.mems is None else {**request.protection, Knob.CPUSET_MEMS: request.mems}
 
     def why(self, knob: Knob) -> Why:
-        """Who says why a file has its value: an annotation, the kubelet's rule where it has one, else the runtimes'."""
+        """The source of a file's reason: an annotation, the kubelet's rule if it has one, else the runtimes' rule."""
         if knob.value in self.annotated.by:
             return partial(_by_annotation, self, knob)
         asked = self.asked()
         return asked[knob].why if knob in asked else partial(_REASONS[knob], self, knob)
 
     def left_alone(self) -> dict[Knob, Ruling]:
-        """The files that the message leaves alone on purpose, which is a reason of its own."""
+        """The files that the message leaves unwritten on purpose."""
         request = self.request
         found = {knob: ruling for knob, ruling in self.asked().items() if ruling.written is ABSENT}
         if request.resources.cpu_period and not request.resources.cpu_quota and not self.kubelet.v2:
@@ -69,7 +69,7 @@ class _Case:
         return found
 
     def open(self, made: Rulings) -> dict[Knob, Ruling]:
-        """The files with unknown values, and those that a sandbox leaves alone."""
+        """The files with unknown values, and those that a sandbox leaves unwritten."""
         kubelet, request, found = self.kubelet, self.request, dict[Knob, Ruling]()
         runtimes = kubelet.runtimes
         if runtimes.cri.runtime is RuntimeName.CRI_DOCKERD:
@@ -90,7 +90,7 @@ class _Case:
         return found
 
     def unasked(self) -> dict[Knob, Ruling]:
-        """The files for which the message has a value that the runtime's request cannot express."""
+        """The files whose value in the message the runtime's request cannot express."""
         return {
             Knob(left.knob): Ruling(ABSENT, partial(_without_words, self, left), unasked=left.why)
             for left in self.to_oci.unsayable
@@ -99,9 +99,9 @@ class _Case:
 
 
 def made_files(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> MadeFiles:
-    """What the runtimes write when they make a container.
+    """The runtimes' writes when they create a container.
 
-    Where their versions are not known, some may refuse what others take: a container that exists was not refused.
+    With unknown versions, some may refuse the request: an existing container was not refused.
     """
     several = [
         created_with(request.resources, pod.annotations, request.container.name, one, kubelet.host)
@@ -111,7 +111,7 @@ def made_files(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> MadeFil
 
 
 def updated_files(request: ContainerRequest, pod: Pod, kubelet: Kubelet) -> Rulings:
-    """What the runtimes write when they update a container."""
+    """The runtimes' writes when they update a container."""
     several = [
         (AnnotatedRequest(resources=request.resources), *updated(request.resources, one, kubelet.host))
         for one in kubelet.candidates
@@ -182,11 +182,11 @@ _WORDLESS = {
     RuntimeName.DOCKER: "moby HostConfig, verifyPlatformContainerResources",
     RuntimeName.CRI_DOCKERD: "cri-dockerd updateCreateConfig",
 }
-"""Where there is no word: in Docker's API or in what runsc reads."""
+"""The API without the field: Docker's, or the part of OCI that runsc reads."""
 
 
 def _without_words(case: _Case, left: Unsayable) -> Reason:
-    """Why a file is left alone that the kubelet wants something of."""
+    """Why a file stays unwritten though the kubelet wants a value."""
     return Reason(
         rule=f"{left.knob} should be {left.value}, but is not written: {left.why.removesuffix('.')}",
         revision=case.kubelet.runtimes_text,
@@ -223,7 +223,7 @@ _CRI_SOURCES = {
 
 
 def _swap(case: _Case, knob: Knob) -> Reason:
-    """The kubelet's reason where the message says it, the runtime's own where it does not."""
+    """The kubelet's reason if the message has the value, else the runtime's."""
     kubelet, sent, taken = case.kubelet, case.request.resources, case.to_oci.resources
     asked = sent.memory_swap_limit_in_bytes
     if knob in taken.unified or (asked and taken.memory_swap == asked):
@@ -232,7 +232,7 @@ def _swap(case: _Case, knob: Knob) -> Reason:
     certain = cri.has(Feature.SWAP_FOLLOWS_MEMORY)
     limit = sent.memory_limit_in_bytes
     return Reason(
-        rule=_NO_SWAP if certain else f"{_NO_SWAP}; older versions leave swap alone",
+        rule=_NO_SWAP if certain else f"{_NO_SWAP}; older versions do not change swap",
         revision=kubelet.runtimes_text,
         source=f"{_CRI_SOURCES[cri.runtime]}; {source(kubelet.runtimes.oci, knob)}",
         arithmetic=f"{limit} - {limit} = 0" if kubelet.v2 else "",

@@ -1,7 +1,7 @@
 """crun on cgroup v2, 1.8 to 1.29: from linux.resources to control files and unit properties.
 
-With systemd, crun keeps the processes in a cgroup below the scope and writes the files there; the scope itself holds
-what became a property, and no more. Source: containers/crun src/libcrun/cgroup-resources.c, cgroup-systemd.c.
+With systemd, crun keeps the processes in a cgroup below the scope and writes the files there; the scope itself has only
+the values set as properties. Source: containers/crun src/libcrun/cgroup-resources.c, cgroup-systemd.c.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ CRUN_SOURCES: Mapping[Knob, str] = {
     Knob.CPU_MAX: "crun write_cpu_resources",
     Knob.CPU_CFS_QUOTA_US: "crun write_cpu_resources",
 }
-"""Which of its functions writes a file, on either version of cgroups."""
+"""Its functions that write a file, on either version of cgroups."""
 
 
 def crun_writes(resources: OciResources, traits: Traits, host: RuntimeHost) -> RuntimeWrites:
-    """What crun writes when it creates a container.
+    """Crun's writes when it creates a container.
 
-    A memory amount that is in the document is written even if it is 0, unlike in runc; unified entries come last, in
-    the document's order.
+    Unlike runc, crun writes a memory amount in the document even if it is 0; unified entries come last, in the
+    document's order.
     """
     systemd = host.driver is CgroupDriver.SYSTEMD
     try:
         checked_unified(resources.unified)
-        # Which entries crun refuses is seen when it makes properties of them.
+        # crun refuses invalid entries only when it converts them to properties.
         properties = known_properties(_properties(resources, traits), host.systemd) if systemd else {}
         files = [*_memory(resources, traits, host), *_cpu(resources, traits)]
     except Refused as refused:
@@ -67,7 +67,7 @@ def _memory(resources: OciResources, traits: Traits, host: RuntimeHost) -> list[
         if host.swap_file:
             files.append((Knob.MEMORY_SWAP_MAX, _text(swap, traits)))
     if resources.memory_reservation is not None:
-        # Written as an unsigned number: -1 is the largest there is, which the kernel then shows as max.
+        # Written as an unsigned number: -1 is the largest one, which the kernel shows as max.
         files.append((Knob.MEMORY_LOW, str(resources.memory_reservation % _WORD)))
     return files
 
@@ -88,7 +88,7 @@ def _cpu(resources: OciResources, traits: Traits) -> list[tuple[str, str]]:
 
 
 def _properties(resources: OciResources, traits: Traits) -> dict[str, int | str]:
-    """The scope's properties; what this version does not set, the scope does not hold."""
+    """The scope's properties that this version sets."""
     found = _memory_properties(resources, traits)
     if resources.cpu_shares:
         found["CPUWeight"] = shares_to_weight(resources.cpu_shares, traits.weight)
@@ -108,7 +108,7 @@ def _memory_properties(resources: OciResources, traits: Traits) -> dict[str, int
         found["MemoryLimit"] = limit["MemoryMax"]
     if traits.has(Feature.SCOPE_HAS_PROTECTION):
         found |= _property(resources, Knob.MEMORY_LOW, resources.memory_reservation)
-        # Memory and swap together, with the limit not subtracted, as a swap limit: a bug, in all versions so far.
+        # A bug in all versions so far: memory plus swap as the swap limit, without subtracting the memory limit.
         found |= _property(resources, Knob.MEMORY_SWAP_MAX, resources.memory_swap)
         for knob in (Knob.MEMORY_MIN, Knob.MEMORY_HIGH, "memory.zswap.max", Knob.PIDS_MAX):
             found |= _property(resources, knob, None)
@@ -116,7 +116,7 @@ def _memory_properties(resources: OciResources, traits: Traits) -> dict[str, int
 
 
 def _property(resources: OciResources, knob: str, classic: int | None) -> dict[str, int | str]:
-    """One property from the classic field, else from the unified entry: the field wins here, though not in files."""
+    """One property from the classic field, else from the unified entry: unlike in files, the field wins."""
     if classic is not None:
         return {PROPERTY_OF[knob]: classic % _WORD}
     if knob not in resources.unified:

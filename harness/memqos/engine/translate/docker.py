@@ -1,24 +1,23 @@
 """Docker: from CRI through cri-dockerd to HostConfig, and through dockerd to OCI.
 
-From CRI LinuxContainerResources to Docker's HostConfig, and what Docker has no field for.
+HostConfig: CRI LinuxContainerResources as Docker's HostConfig, and fields that Docker lacks.
 
-HostConfig knows limits, shares, sets of CPUs and nodes, and a reservation (memory.low); not memory.min, memory.high,
-memory.oom.group, huge pages, nor any other control file by its name. Source: moby `HostConfig` and
+HostConfig has limits, shares, sets of CPUs and nodes, and a reservation (memory.low). It has no memory.min,
+memory.high, memory.oom.group, huge pages, or other control files by name. Source: moby `HostConfig` and
 `verifyPlatformContainerResources`, engines 20.10 to 28.
 
-The Docker Engine: from a HostConfig, as the API takes it, to what reaches the OCI runtime.
+The Docker Engine: from a HostConfig to the OCI runtime's request.
 
-A daemon checks a HostConfig, fills in what is not said, keeps it, and passes it on when the container is started. Of an
-update it passes on the named fields alone, so that a file which it does not name is the OCI runtime's to leave alone.
-Source: moby daemon/daemon_unix.go (`verifyPlatformContainerResources`, `adaptContainerSettings`, `getMemoryResources`,
-`getCPUResources`), daemon/update_linux.go, container/container_unix.go (`UpdateContainer`); engines 20.10 to 28.
+The daemon checks a HostConfig, fills in defaults, stores it, and passes it on when the container starts. In an update
+it passes only the named fields on, so the OCI runtime decides about other files. Source: moby daemon/daemon_unix.go
+(`verifyPlatformContainerResources`, `adaptContainerSettings`, `getMemoryResources`, `getCPUResources`),
+daemon/update_linux.go, container/container_unix.go (`UpdateContainer`); engines 20.10 to 28.
 
-cri-dockerd: from CRI LinuxContainerResources to the HostConfig that it asks the Docker Engine for.
+cri-dockerd: from CRI LinuxContainerResources to the HostConfig of its request to the Docker Engine.
 
-It sets memory and swap together to the memory limit, which is no swap, whatever the request says about swap, and has no
-place for unified entries or huge pages: memory.min, memory.high, memory.oom.group and LimitedSwap get lost
-(kubernetes#124096). Source: Mirantis/cri-dockerd core/helpers_linux.go `updateCreateConfig` and
-core/container_update_resources.go, 0.3.0 to 0.4.3.
+It sets MemorySwap to the memory limit, which means no swap, whatever the request has, and drops unified entries and
+huge pages: memory.min, memory.high, memory.oom.group and LimitedSwap are lost (kubernetes#124096). Source:
+Mirantis/cri-dockerd core/helpers_linux.go `updateCreateConfig` and core/container_update_resources.go, 0.3.0 to 0.4.3.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from memqos.model.knob import Knob
 __all__ = ["LEAST_MEMORY", "DockerTranslation", "DockerdAnswer", "HostConfig", "host_config"]
 
 LEAST_MEMORY = 6 << 20
-"""Bytes: Docker takes no limit and no reservation below."""
+"""Bytes: the least limit and reservation that Docker accepts."""
 
 _UNLIMITED = -1
 _LEAST_US, _MOST_PERIOD_US = 1_000, 1_000_000
@@ -52,13 +51,13 @@ _WHY: Mapping[str, str] = {
 def host_config(
     sent: ContainerResources, *, swap_controller: bool = True, swap_follows_memory: bool = True
 ) -> DockerTranslation:
-    """The HostConfig that says the same as a CRI request.
+    """The HostConfig equivalent to a CRI request.
 
-    Docker allows as much swap again as memory by default, so every memory limit comes with MemorySwap.
-    swap_controller: whether memory.swap.max exists; a request names no swap without it. swap_follows_memory: whether
-    the CRI runtime takes a memory limit without a swap limit as no swap (`Feature.SWAP_FOLLOWS_MEMORY`).
-    A unified entry wins over the classic field, and one that says the kernel's default needs no saying.
-    Raises ValueError for a unified entry that is no amount.
+    By default Docker allows as much swap as memory, so every memory limit comes with MemorySwap. swap_controller:
+    whether memory.swap.max exists; without it a request has no swap. swap_follows_memory: whether the CRI runtime
+    treats a memory limit without a swap limit as no swap (`Feature.SWAP_FOLLOWS_MEMORY`).
+    A unified entry wins over the classic field; an entry with the kernel's default is left out. Raises ValueError for a
+    unified entry that is no amount.
     """
     draft = _Draft(sent)
     draft.memory(swap_controller=swap_controller, swap_follows_memory=swap_follows_memory)
@@ -77,7 +76,7 @@ def host_config(
 
 
 class _Draft:
-    """A HostConfig in the making."""
+    """Builds a HostConfig."""
 
     def __init__(self, sent: ContainerResources) -> None:
         self._sent = sent
@@ -86,14 +85,16 @@ class _Draft:
         self.left: list[Unsayable] = []
 
     def leave(self, knob: str, value: str, why: str) -> None:
-        """Note what cannot be said."""
+        """Record a value without a field."""
         self.left.append(Unsayable(knob=knob, value=value, why=why, wordless=True))
 
     def memory(self, *, swap_controller: bool, swap_follows_memory: bool) -> None:
-        """Limit, swap and reservation; each is taken out of the unified entries."""
+        """Limit, swap and reservation; each is removed from the unified entries."""
         limit = self._amount(Knob.MEMORY_MAX, self._sent.memory_limit_in_bytes)
         if 0 <= limit < LEAST_MEMORY and (limit or Knob.MEMORY_MAX in self._sent.unified):
-            self.leave(Knob.MEMORY_MAX, str(limit), f"Docker takes no memory limit below 6 MiB ({LEAST_MEMORY} bytes).")
+            self.leave(
+                Knob.MEMORY_MAX, str(limit), f"Docker rejects a memory limit below 6 MiB ({LEAST_MEMORY} bytes)."
+            )
             limit = _UNLIMITED
         limited = limit > 0
         if limited:
@@ -103,14 +104,14 @@ class _Draft:
             if limited:
                 self.said["MemorySwap"] = _UNLIMITED if swap is None else limit + swap
             elif swap is not None:
-                self.leave(Knob.MEMORY_SWAP_MAX, str(swap), "Docker takes MemorySwap together with Memory only.")
+                self.leave(Knob.MEMORY_SWAP_MAX, str(swap), "Docker accepts MemorySwap only with Memory.")
         reservation = self._amount(Knob.MEMORY_LOW, 0)
         if reservation == _UNLIMITED:
             self.leave(Knob.MEMORY_LOW, "max", "MemoryReservation is an amount: Docker cannot express max.")
         elif 0 < reservation < LEAST_MEMORY:
-            self.leave(Knob.MEMORY_LOW, str(reservation), "Docker takes no MemoryReservation below 6 MiB.")
+            self.leave(Knob.MEMORY_LOW, str(reservation), "Docker rejects a MemoryReservation below 6 MiB.")
         elif limited and reservation > limit:
-            self.leave(Knob.MEMORY_LOW, str(reservation), "Docker takes no MemoryReservation above Memory.")
+            self.leave(Knob.MEMORY_LOW, str(reservation), "Docker rejects a MemoryReservation above Memory.")
         elif reservation:
             self.said["MemoryReservation"] = reservation
 
@@ -122,10 +123,9 @@ class _Draft:
         return _UNLIMITED if text == "max" else memparse(text)
 
     def _swap(self, *, swap_follows_memory: bool) -> int | None:
-        """What memory.swap.max should be in bytes; None is max, which is also the value without a request.
+        """The wanted memory.swap.max in bytes; None is max, also without a request.
 
-        A limit of memory and swap below that of memory comes out negative, and so as it was asked for: it is Docker's
-        to refuse.
+        It is negative if the memory+swap limit is below the memory limit: Docker then refuses the request.
         """
         limit, both = self._sent.memory_limit_in_bytes, self._sent.memory_swap_limit_in_bytes
         if Knob.MEMORY_SWAP_MAX in self._unified:
@@ -144,7 +144,7 @@ class _Draft:
             quota, period = _UNLIMITED if text == "max" else memparse(text), memparse(rest or "100000")
         if 0 < quota < _LEAST_US or (period and not _LEAST_US <= period <= _MOST_PERIOD_US):
             value = f"{'max' if quota <= 0 else quota} {period or 100_000}"
-            self.leave(Knob.CPU_MAX, value, "Docker takes a quota from 1 ms, and a period from 1 ms to 1 s.")
+            self.leave(Knob.CPU_MAX, value, "Docker accepts a quota of at least 1 ms, and a period from 1 ms to 1 s.")
             quota = period = 0
         fields: tuple[tuple[str, int | str], ...] = (
             ("CpuShares", sent.cpu_shares),
@@ -156,7 +156,7 @@ class _Draft:
         self.said |= {name: value for name, value in fields if value}
 
     def rest(self) -> None:
-        """The unified entries that no field took."""
+        """The unified entries without a field."""
         pids = self._unified.pop(Knob.PIDS_MAX, "max")
         if pids != "max":
             self.said["PidsLimit"] = memparse(pids)
@@ -166,7 +166,7 @@ class _Draft:
 
 
 HostConfig = Mapping[str, int | str]
-"""What a request says of resources, by the names of the API; amounts in bytes, 0 and "" are not said."""
+"""The resources of a request, by the API's names; amounts in bytes, 0 and "" mean not set."""
 
 _NOTHING_STORED = OciResources()
 _MOST_SCORE = 1000
@@ -181,7 +181,7 @@ _OCI_FIELDS: Mapping[str, str] = {
     "CpusetCpus": "cpus",
     "CpusetMems": "mems",
 }
-"""Field of a HostConfig to that of linux.resources."""
+"""Field of a HostConfig to field of linux.resources."""
 
 _PIDS_LIMIT, _SCORE = "PidsLimit", "OomScoreAdj"
 
@@ -191,10 +191,10 @@ _KEPT_LIMIT = "a Docker update cannot remove a memory limit: once set, it can on
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerdAnswer:
-    """What the daemon makes of a HostConfig.
+    """The daemon's result for a HostConfig.
 
-    held: all that it keeps for the container. resources: what reaches the OCI runtime. refusal: its own error, "" if it
-    has none; then nothing changes.
+    held: its stored resources of the container. resources: the OCI runtime's request. refusal: the daemon's error, ""
+    for none; after an error nothing changes.
     """
 
     held: HostConfig
@@ -203,9 +203,9 @@ class DockerdAnswer:
 
 
 def docker_created(asked: HostConfig, *, swap_controller: bool = True) -> DockerdAnswer:
-    """A container that is created with this. Without MemorySwap there is as much swap again as memory.
+    """A container created with this. Without MemorySwap, as much swap as memory is allowed.
 
-    swap_controller: whether the daemon finds memory.swap.max; it limits no swap without.
+    swap_controller: whether the daemon finds memory.swap.max; without it swap is not limited.
     """
     if refusal := next(_wrong(asked, update=False), ""):
         return DockerdAnswer(held={}, resources=_NOTHING_STORED, refusal=refusal)
@@ -219,7 +219,7 @@ def docker_created(asked: HostConfig, *, swap_controller: bool = True) -> Docker
 
 
 def docker_updated(held: HostConfig, asked: HostConfig, *, swap_controller: bool = True) -> DockerdAnswer:
-    """The same container after an update. held: what the daemon kept until now."""
+    """The same container after an update. held: the daemon's stored resources before."""
     said = {name: value for name, value in asked.items() if value and name != _SCORE}
     memory = _number(said, "Memory")
     if memory and not swap_controller:
@@ -235,10 +235,9 @@ def docker_updated(held: HostConfig, asked: HostConfig, *, swap_controller: bool
 
 
 def asked_of_docker(sent: ContainerResources, *, stored: OciResources = _NOTHING_STORED) -> DockerTranslation:
-    """What memqos asks of Docker for a CRI request: all that was asked for so far, as in CRI what is not said stays.
+    """Memqos's request to Docker for a CRI request: all requests so far, since in CRI unspecified values stay.
 
-    stored: what reached the OCI runtime until now; without it the request is that of a creation.
-    ValueError as `host_config`.
+    stored: the OCI runtime's resources so far; None for a creation. ValueError as in `host_config`.
     """
     limit, swap = sent.memory_limit_in_bytes, sent.memory_swap_limit_in_bytes
     kept: list[Unsayable] = []
@@ -267,9 +266,9 @@ def asked_of_docker(sent: ContainerResources, *, stored: OciResources = _NOTHING
 def translated(
     sent: ContainerResources, *, stored: OciResources | None = None, swap_controller: bool = True
 ) -> OciTranslation:
-    """What reaches the OCI runtime of a CRI request, by way of Docker. stored: as above, None for a creation.
+    """The OCI runtime's request for a CRI request sent through Docker. stored: as above, None for a creation.
 
-    Of a text that is no amount nothing is asked: that is the refusal.
+    A text that is no amount is not sent: it is the refusal.
     """
     try:
         asked = asked_of_docker(sent, stored=stored or _NOTHING_STORED)
@@ -289,7 +288,7 @@ def translated(
 
 
 def _wrong(said: HostConfig, *, update: bool) -> Iterator[str]:
-    """What the daemon refuses by itself, in its words; which CPUs and nodes there are is not known here."""
+    """The daemon's own errors; the machine's CPUs and nodes are unknown here."""
     memory, both, reservation = (_number(said, name) for name in ("Memory", "MemorySwap", "MemoryReservation"))
     quota, period, score = (_number(said, name) for name in ("CpuQuota", "CpuPeriod", _SCORE))
     if memory and memory < LEAST_MEMORY:
@@ -311,9 +310,9 @@ def _wrong(said: HostConfig, *, update: bool) -> Iterator[str]:
 
 
 def _passed_on(said: HostConfig) -> OciResources:
-    """linux.resources of a HostConfig. Of negative amounts only the quota's is passed on.
+    """linux.resources of a HostConfig. A negative amount is passed on only for the quota.
 
-    The limit of processes ends in pids.max, as an entry of unified would.
+    The limit of processes becomes pids.max, like an entry of unified.
     """
     passed: dict[str, int | str] = {}
     for name, field in _OCI_FIELDS.items():
@@ -330,7 +329,7 @@ def _number(said: HostConfig, name: str) -> int:
 
 
 def through_cri_dockerd(sent: ContainerResources, *, update: bool, swap_controller: bool = True) -> OciTranslation:
-    """What reaches the OCI runtime of a request. update: whether it changes a container that exists.
+    """The OCI runtime's request. update: whether it changes an existing container.
 
     swap_controller: whether Docker finds memory.swap.max.
     """

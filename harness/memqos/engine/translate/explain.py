@@ -1,4 +1,4 @@
-"""A container's translation for people and programs: what each language says, what it cannot, and what comes of it."""
+"""A container's translation as text and JSON: the fields in each language, those it lacks, and the files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Document = dict[str, Any]
 
 
 class Language(StrEnum):
-    """What a container's resources can be shown in; FILES is what the OCI runtime makes of them."""
+    """The languages for a container's resources; FILES are the files that the OCI runtime writes."""
 
     CRI = "cri"
     OCI = "oci"
@@ -36,8 +36,8 @@ class Language(StrEnum):
     FILES = "files"
 
 
-# Control file to the fields that say it: in CRI, in OCI (section.field), in Docker. Unified entries and huge page
-# limits go by the file's own name.
+# Control file to its fields: in CRI, in OCI (section.field), in Docker. Unified entries and huge page limits have the
+# file's own name.
 _FIELDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     Knob.MEMORY_MAX: (("memory_limit_in_bytes",), ("memory.limit",), ("Memory",)),
     Knob.MEMORY_SWAP_MAX: (("memory_swap_limit_in_bytes",), ("memory.swap",), ("MemorySwap",)),
@@ -57,7 +57,7 @@ _FIELDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] 
 
 
 def cri_document(resources: ContainerResources) -> Document:
-    """The fields of a CRI message that are specified; hugepage_limits keep their zeros, which are sent."""
+    """The specified fields of a CRI message; hugepage_limits keep their zeros, which are sent."""
     found: Document = {
         "cpu_period": resources.cpu_period,
         "cpu_quota": resources.cpu_quota,
@@ -74,10 +74,10 @@ def cri_document(resources: ContainerResources) -> Document:
 
 
 def translation_document(found: ContainerTranslation) -> Document:
-    """The translation as JSON; the CRI message itself is beside it, in the container's `cri`.
+    """The translation as JSON; the CRI message itself is in the container's `cri`.
 
-    cri: what the message leaves unsaid, and what an update cannot take back. oci, docker: the document, and what it
-    cannot say. files: null where the container is refused; after_reload is null where that is not modelled.
+    cri: unspecified values, and values that an update cannot remove. oci, docker: the document, and the values that it
+    cannot express. files: null if the container is refused; after_reload is null if it is not modelled.
     """
     return {
         "runtimes": [found.cri, found.oci_runtime],
@@ -124,7 +124,7 @@ def _files_document(found: ContainerTranslation) -> Document | None:
 def translation_lines(
     sent: ContainerResources, found: ContainerTranslation, languages: Iterable[Language], *, indent: str = ""
 ) -> Iterator[str]:
-    """What each of these languages says, one line per field, and what it cannot say; then the files."""
+    """Each of these languages, one line per field, with the values that it cannot express; then the files."""
     for language in languages:
         title, body = {
             Language.CRI: ("CRI LinuxContainerResources, as the kubelet sends them", _cri_lines(sent, found)),
@@ -198,7 +198,7 @@ def property_text(value: int | str) -> str:
 
 
 def flat_document(document: Mapping[str, Any]) -> dict[str, str]:
-    """A document's fields by one name each: "memory.limit", "unified memory.high", "hugepage_limits 2MB"."""
+    """A document's fields by name: "memory.limit", "unified memory.high", "hugepage_limits 2MB"."""
     found: dict[str, str] = {}
     for name, value in document.items():
         if isinstance(value, Mapping):
@@ -214,9 +214,9 @@ def flat_document(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def oci_names(knob: str) -> frozenset[str]:
-    """The fields of linux.resources that a control file is made of, by the names of `flat_document`."""
+    """The fields of linux.resources behind a control file, by the names of `flat_document`."""
     _, fields, _ = _FIELDS.get(knob, ((), (), ()))
-    # Swap is what memory and swap together leave beside the memory.
+    # Swap is memory+swap less memory.
     more = _FIELDS[Knob.MEMORY_MAX][1] if knob == Knob.MEMORY_SWAP_MAX else ()
     return frozenset({*fields, *more, f"unified {knob}", f"hugepageLimits {_page_size(knob)}"})
 
@@ -226,7 +226,7 @@ def _page_size(knob: str) -> str:
 
 
 def knob_lines(sent: ContainerResources, found: ContainerTranslation, knob: Knob, *, indent: str = "") -> list[str]:
-    """One control file on its way: the field of each language that says it, and what the file comes to hold."""
+    """One control file at each hop: its field in each language, and the resulting file."""
     size = _page_size(knob)
     classic = _FIELDS.get(knob, ((), (), ()))
     spoken = (

@@ -1,7 +1,7 @@
-"""What an OCI runtime says that it can do: the document of its command `features`.
+"""The features that an OCI runtime reports: the document of its command `features`.
 
-The document has what the runtime was built with, whatever the machine supports. A field that is missing says nothing,
-and is not a no. Source: opencontainers/runtime-spec features.md and features-linux.md (1.1; memoryPolicy 1.3).
+The document describes the build, not the machine. A missing field means unknown, not false. Source:
+opencontainers/runtime-spec features.md and features-linux.md (1.1; memoryPolicy 1.3).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ __all__ = ["NO_FEATURES", "OciFeatures", "features_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OciFeatures:
-    """Of a runtime: None where it does not say.
+    """The features of a runtime; None where the document lacks a field.
 
-    reported: whether it has the command at all. v1, v2, systemd, systemd_user, rdma: linux.cgroup. modes, flags:
-    linux.memoryPolicy, by the kernel's names (MPOL_BIND); None where it names none.
+    reported: whether it has the command. v1, v2, systemd, systemd_user, rdma: linux.cgroup. modes, flags:
+    linux.memoryPolicy, by the kernel's names (MPOL_BIND); None if the field is missing.
     """
 
     reported: bool = False
@@ -32,22 +32,22 @@ class OciFeatures:
     flags: frozenset[str] | None = None
 
     def lacks_driver(self, driver: CgroupDriver) -> str:
-        """Why it has no such cgroup driver, as a clause; "" if it has, or does not say."""
+        """Why it has no such cgroup driver, as a clause; "" if it has it or does not report it."""
         lacks = driver is CgroupDriver.SYSTEMD and self.systemd is False
         return "its features have linux.cgroup.systemd false" if lacks else ""
 
     def lacks_hierarchy(self, version: CgroupVersion) -> str:
-        """Why it does not run on this version of cgroups, as a clause; "" if it does, or does not say."""
+        """Why it does not run on this version of cgroups, as a clause; "" if it does or does not report it."""
         said = self.v2 if version is CgroupVersion.V2 else self.v1
         return f"its features have linux.cgroup.{version} false" if said is False else ""
 
 
 NO_FEATURES = OciFeatures()
-"""A runtime without the command."""
+"""The features of a runtime without the command."""
 
 
 def features_of(document: object) -> OciFeatures:
-    """What the document says; what is not as specified says nothing. `NO_FEATURES` for what is no such document."""
+    """The features in the document; malformed fields count as missing. `NO_FEATURES` for any other document."""
     if not isinstance(document, Mapping):
         return NO_FEATURES
     linux = _table(document, "linux")

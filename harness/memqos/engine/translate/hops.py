@@ -1,8 +1,8 @@
-"""What each hop between a request and a control file has to say of it, and what a hop's own document does say.
+"""The expected content of each hop between a request and a control file, and the content of a hop's document.
 
-The documents are config.json of the OCI runtime specification (the daemon's stored spec has the same form), the
-state.json that runc keeps (libcontainer, configs.Cgroup and configs.Resources), and the properties that
-`systemctl show` prints of a scope.
+The documents are config.json of the OCI runtime specification (the daemon's stored spec has the same form), runc's
+state.json (libcontainer, configs.Cgroup and configs.Resources), and a scope's properties as `systemctl show` prints
+them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from memqos.model.knob import Knob
 __all__ = ["UNIT_PROPERTIES", "ShownHops", "held_at"]
 
 UNIT_PROPERTIES = tuple(dict.fromkeys([*PROPERTY_OF.values(), *LEGACY_PROPERTY_OF.values()]))
-"""What `systemctl show` is to be asked for."""
+"""The properties to request from `systemctl show`."""
 
 _SCORE = "oom_score_adj"
 _SCORE_FIELD = "process.oomScoreAdj"
@@ -36,17 +36,17 @@ _STATE_FIELDS = {
     "cpu_shares": "cpu.shares", "cpu_quota": "cpu.quota", "cpu_period": "cpu.period", "cpuset_cpus": "cpu.cpus",
     "cpuset_mems": "cpu.mems",
 }  # fmt: skip
-"""libcontainer's names of what config.json says; the values are the same."""
+"""libcontainer's names for fields of config.json; the values are the same."""
 
 _UNITS_OF_TIME = {"us": 1, "ms": 1000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownHops:
-    """What could be seen of one container: a hop's document, or why there is none.
+    """The documents of one container by hop, or why there is none.
 
-    Documents are JSON values, of the unit its properties by name, each as systemctl prints it. gone: those of which
-    there is none any more.
+    Documents are JSON values; for the unit its properties by name, as systemctl prints them. gone: the hops whose
+    document no longer exists.
     """
 
     documents: Mapping[Hop, Any] = field(default_factory=dict)
@@ -55,9 +55,9 @@ class ShownHops:
 
 
 def held_at(container: RequestedContainer, knob: str, shown: ShownHops) -> tuple[HopHeld, ...]:
-    """Every hop before the file, in order: what it has to say of the knob (or oom_score_adj), and what it says.
+    """Every hop before the file, in order, with the expected and the observed text for the knob (or oom_score_adj).
 
-    A document that is not built as it should be says nothing of a knob.
+    A malformed document has no text for a knob.
     """
     return tuple(_held(hop, container, knob, shown) for hop in Hop if hop is not Hop.FILE)
 
@@ -77,7 +77,7 @@ def _held(hop: Hop, container: RequestedContainer, knob: str, shown: ShownHops) 
 
 
 def _asked(hop: Hop, container: RequestedContainer, knob: str) -> tuple[str, ...]:
-    """What each version that the runtimes may have puts there."""
+    """The text that each possible version of the runtimes puts there."""
     if hop is Hop.UNIT:
         name = _property_of(knob)
         return tuple(
@@ -93,7 +93,7 @@ def _asked(hop: Hop, container: RequestedContainer, knob: str) -> tuple[str, ...
 
 
 def _left_out(hop: Hop, container: RequestedContainer, knob: str, asked: tuple[str, ...]) -> str:
-    """Why a hop cannot say anything of the knob, whatever is in it."""
+    """Why a hop never has the knob, whatever its document."""
     if not container.held:
         return "the runtime must refuse the request"
     if hop is Hop.UNIT:
@@ -132,7 +132,7 @@ def _flat(resources: OciResources) -> dict[str, str]:
 
 
 def _without_unset(fields: Mapping[str, str]) -> dict[str, str]:
-    """To runtimes a zero of memory and CPU is a field that is not there."""
+    """Runtimes treat a zero for memory and CPU as a missing field."""
     return {
         name: value
         for name, value in fields.items()
@@ -149,7 +149,7 @@ def _spec(document: object) -> dict[str, str]:
 
 
 def _state(document: object) -> dict[str, str]:
-    """The fields of runc's state, by the names that they have in config.json."""
+    """The fields of runc's state, by their names in config.json."""
     config = _part(document, "config")
     cgroups = _part(config, "cgroups")
     fields = _without_unset({name: str(cgroups[key]) for key, name in _STATE_FIELDS.items() if key in cgroups})
@@ -163,7 +163,7 @@ def _part(document: object, name: str) -> Mapping[str, Any]:
 
 
 def _fields(sections: Mapping[str, Any]) -> dict[str, str]:
-    """Sections of linux.resources, as far as they are built as they should be."""
+    """The well-formed sections of linux.resources."""
     sound = {name: section for name, section in sections.items() if isinstance(section, Mapping)}
     limits = sections.get("hugepageLimits")
     sizes = dict(_sizes(limits)) if isinstance(limits, list) else {}
@@ -177,7 +177,7 @@ def _sizes(limits: list[Any]) -> Iterator[tuple[str, str]]:
 
 
 def _unit_text(knob: str, properties: object) -> str:
-    """A property as the engine writes it: "MemoryHigh=50343936", "CPUQuotaPerSecUSec=500000", "AllowedCPUs=0-1,3"."""
+    """A property in the engine's spelling: "MemoryHigh=50343936", "CPUQuotaPerSecUSec=500000", "AllowedCPUs=0-1,3"."""
     name = _property_of(knob)
     text = str(properties.get(name, "")) if isinstance(properties, Mapping) else ""
     if name == PROPERTY_OF[Knob.CPU_MAX]:
@@ -186,7 +186,7 @@ def _unit_text(knob: str, properties: object) -> str:
 
 
 def _microseconds(text: str) -> str:
-    """A time span of systemd's, "1.5s" or "1min 30s", in µs; any other text as it is."""
+    """A systemd time span, "1.5s" or "1min 30s", in µs; any other text unchanged."""
     parts = [re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(us|ms|s|min|h)", word) for word in text.split()]
     if not parts or not all(parts):
         return text

@@ -1,8 +1,8 @@
-"""What a control file shows after a write.
+"""The text of a control file after a write.
 
-Lists of CPUs and memory nodes, "0-3,5": as numbers, and as bits whose bytes were taken in the wrong order.
+Lists of CPUs and memory nodes, "0-3,5": as numbers, and as bits with their bytes in the wrong order.
 
-What a control file shows after a text was written into it: the kernel's own parsing and rounding.
+Other texts: the kernel's parsing and rounding.
 
 Sources: lib/cmdline.c `memparse`, mm/page_counter.c `page_counter_memparse`, mm/hugetlb_cgroup.c, mm/memcontrol.c,
 kernel/sched/core.c. A text that the kernel refuses (EINVAL, ERANGE) is a ValueError here.
@@ -25,7 +25,7 @@ _MOST = 1 << 16
 
 
 def numbers(text: str) -> frozenset[int]:
-    """The CPUs or nodes of a list; "" is none. ValueError for what is not a list, or goes beyond 65535."""
+    """The CPUs or nodes of a list; "" is none. ValueError for any other text, or a number beyond 65535."""
     found: set[int] = set()
     for part in text.strip().split(",") if text.strip() else ():
         match = _PART.fullmatch(part.strip())
@@ -50,7 +50,7 @@ def listed(found: frozenset[int]) -> str:
 
 
 def reversed_bytes(text: str) -> str:
-    """The list that systemd understands when it is given the bits of this one with the highest byte first."""
+    """The list that systemd reads if it receives the bits of this one with the highest byte first."""
     found = numbers(text)
     top = max(found, default=0) // 8
     return listed(frozenset((top - number // 8) * 8 + number % 8 for number in found))
@@ -71,9 +71,9 @@ _DEFAULT_PERIOD = 100_000
 
 
 def memparse(text: str) -> int:
-    """The bytes that a text says: decimal, 0x… or 0… (octal), with one of K M G T P E; it wraps at 64 bits.
+    """The bytes of a text: decimal, 0x… or 0… (octal), with one of K M G T P E; it wraps at 64 bits.
 
-    ValueError if anything else is in the text, as in "-1", "1.5G" and "1GiB".
+    ValueError for any other text, such as "-1", "1.5G" and "1GiB".
     """
     if text.isdecimal() and text.isascii() and text[0] != "0":
         return int(text) % _WORD
@@ -86,12 +86,12 @@ def memparse(text: str) -> int:
     return (value << _SHIFTS.get(suffix, 0)) % _WORD
 
 
-# Few texts occur on one node, each of them many times.
+# A node has few different texts, and each occurs many times.
 @lru_cache(maxsize=4096)
 def taken(knob: Knob, text: str) -> KnobValue:
-    """The value that the kernel takes a text for, before it rounds it; ValueError for what it refuses.
+    """The kernel's value for a text before rounding; ValueError for a text that it refuses.
 
-    The files of cgroup v1 take "-1" for "max". A period that cpu.max does not name is the kernel's default.
+    The files of cgroup v1 accept "-1" for "max". cpu.max without a period means the kernel's default.
     """
     if knob in _AMOUNTS:
         word, unlimited = _AMOUNTS[knob]
@@ -110,11 +110,11 @@ def taken(knob: Knob, text: str) -> KnobValue:
 
 
 def shows(name: str, text: str, page_size: int) -> str:
-    """What the file of this name shows after `text` was written, on a kernel with pages of `page_size` bytes.
+    """The text of the file of this name after `text` was written, on a kernel with pages of `page_size` bytes.
 
     Memory amounts are whole pages, huge page limits whole huge pages, both rounded down; "max" from the largest
-    amount on, a number on cgroup v1. Files without a rule here show what was written. ValueError for what the kernel
-    refuses.
+    amount on, a number on cgroup v1. Files without a rule here show the written text. ValueError for a text that the
+    kernel refuses.
     """
     text = text.strip()
     if name in list(Knob):

@@ -1,7 +1,7 @@
-"""The NUMA memory policy of a container, and what /proc/PID/numa_maps shows of it.
+"""The NUMA memory policy of a container, and its text in /proc/PID/numa_maps.
 
-A policy is a process's own, and children inherit it; cpuset.mems bounds it. The kernel shows for each mapping without a
-policy of its own the process's.
+A policy belongs to a process, and children inherit it; cpuset.mems bounds it. For a mapping without its own policy the
+kernel shows the process's.
 Source: opencontainers/runtime-spec config-linux.md, "Memory policy" (1.3); Linux mm/mempolicy.c, mpol_to_str.
 """
 
@@ -22,12 +22,12 @@ MODES: Mapping[str, str] = {
     "MPOL_PREFERRED_MANY": "prefer (many)",
     "MPOL_LOCAL": "local",
 }
-"""The modes of the specification, and the kernel's word for each."""
+"""The modes of the specification, with the kernel's word for each."""
 
 _NEEDS_NODES = frozenset({"MPOL_BIND", "MPOL_INTERLEAVE", "MPOL_WEIGHTED_INTERLEAVE", "MPOL_PREFERRED_MANY"})
 _FLAGS = {"MPOL_F_STATIC_NODES": "=static", "MPOL_F_RELATIVE_NODES": "=relative"}
 DEFAULT_POLICY = "default"
-"""What a process without a policy shows."""
+"""The text for a process without a policy."""
 
 _SHOWN = re.compile(
     r"^\S+ (default|local|(?:bind|interleave|weighted interleave|prefer \(many\)|prefer)(?:=[\w|]+)?:[\d,-]+)(?= |$)"
@@ -43,7 +43,7 @@ class MemoryPolicy:
     flags: tuple[str, ...] = ()
 
     def document(self) -> dict[str, object]:
-        """As in config.json; empty fields are left out."""
+        """The object of config.json; empty fields are left out."""
         given = {"mode": self.mode, "nodes": self.nodes, "flags": list(self.flags)}
         return {key: value for key, value in given.items() if value}
 

@@ -1,4 +1,4 @@
-"""From CRI LinuxContainerResources to OCI linux.resources, as containerd and CRI-O do it on cgroup v2, and Docker.
+"""From CRI LinuxContainerResources to OCI linux.resources, as containerd, CRI-O and Docker translate on cgroup v2.
 
 Sources: containerd `WithResources` (1.6 to 2.1), CRI-O's container factory and UpdateContainerResources (1.30 to
 1.36). In CRI, 0, "" and empty mean "not specified".
@@ -21,7 +21,7 @@ _OOM_SCORE_ADJ = "oom_score_adj"
 _MIB = 1 << 20
 _NOTHING_STORED = OciResources()
 
-# CRI-O refuses less memory than the OCI runtime itself needs to start a container.
+# CRI-O refuses less memory than the OCI runtime needs to start a container.
 _CRIO_MINIMUM = {
     RuntimeName.CRUN: 500 << 10,
 }
@@ -36,7 +36,7 @@ def oci_for_create(
     hugetlb: bool = False,
     oci: RuntimeName = RuntimeName.RUNC,
 ) -> OciTranslation:
-    """What CreateContainer makes of a request.
+    """The OCI runtime's request of CreateContainer.
 
     swap_controller: whether the runtime finds memory.swap.max. hugetlb: whether containerd is configured to pass
     huge page limits on (`disable_hugetlb_controller = false`); CRI-O always does. oci: the OCI runtime that will run
@@ -62,11 +62,10 @@ def oci_for_update(
     swap_controller: bool = True,
     hugetlb: bool = False,
 ) -> OciTranslation:
-    """What UpdateContainerResources sends on to the OCI runtime.
+    """The OCI runtime's request of UpdateContainerResources.
 
-    containerd merges the request into the `stored` specification and sends all of that; CRI-O sends what was
-    requested. memqos sends Docker all that is stored. None changes oom_score_adj. Arguments else as for
-    `oci_for_create`.
+    containerd merges the request into the `stored` specification and sends all of that; CRI-O sends only the request.
+    memqos sends Docker all stored values. None changes oom_score_adj. Other arguments as for `oci_for_create`.
     """
     if cri.runtime is RuntimeName.CRIO:
         found = _crio_update(sent, cri, swap_controller=swap_controller)
@@ -88,7 +87,7 @@ def oci_for_update(
 
 
 def unclearable(before: ContainerResources, after: ContainerResources) -> tuple[Unsayable, ...]:
-    """What an update from one request to another cannot take back: CRI has no word for "no longer specified"."""
+    """Values that an update cannot remove: CRI has no value for "no longer specified"."""
     why = "in CRI zero and empty mean 'not specified': a value once set can be changed, but not removed."
     fields = (
         (before.memory_limit_in_bytes, after.memory_limit_in_bytes, Knob.MEMORY_MAX, "max"),
@@ -113,7 +112,7 @@ def unclearable(before: ContainerResources, after: ContainerResources) -> tuple[
 def _containerd_merge(
     stored: OciResources, sent: ContainerResources, cri: Traits, *, swap_controller: bool, hugetlb: bool
 ) -> tuple[OciResources, tuple[Unsayable, ...]]:
-    """Every field that is specified takes the place of the stored one; huge page limits are appended to theirs."""
+    """Every specified field replaces the stored one; huge page limits are appended."""
     unsayable: list[Unsayable] = []
     swap = stored.memory_swap
     if sent.memory_swap_limit_in_bytes:
@@ -174,11 +173,11 @@ def _crio_create(sent: ContainerResources, *, swap_controller: bool, oci: Runtim
 
 
 def _crio_update(sent: ContainerResources, cri: Traits, *, swap_controller: bool) -> OciTranslation:
-    """CRI-O's update reads no swap limit: a memory limit turns swap off."""
+    """CRI-O's update ignores the swap limit: a memory limit turns swap off."""
     limit, swap = sent.memory_limit_in_bytes, sent.memory_swap_limit_in_bytes
     unsayable: list[Unsayable] = []
     if swap and swap != limit:
-        why = "CRI-O's update reads no swap limit: it sets memory+swap to the memory limit, or leaves both alone."
+        why = "CRI-O's update ignores the swap limit: it sets memory+swap to the memory limit, or changes neither."
         unsayable.append(Unsayable(knob=Knob.MEMORY_SWAP_MAX, value=_swap_text(swap, limit), why=why))
     unsayable += [
         _hugetlb(size, str(value), "CRI-O's update passes no huge page limits on.")
@@ -209,7 +208,7 @@ def _no_swap_controller(swap: int, limit: int) -> Unsayable:
     return Unsayable(knob=Knob.MEMORY_SWAP_MAX, value=_swap_text(swap, limit), why=why)
 
 
-# A node's containers name the same few sizes and limits again and again.
+# A node's containers have few different sizes and limits.
 @lru_cache(maxsize=256)
 def _dropped(limits: tuple[tuple[str, int], ...]) -> tuple[Unsayable, ...]:
     why = "containerd drops huge page limits while disable_hugetlb_controller is true, which is its default."

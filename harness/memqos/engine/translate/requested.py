@@ -1,18 +1,14 @@
-"""What a container must hold after direct requests to a runtime.
+"""Expected values of a container after direct requests to a runtime, without a pod and a kubelet.
 
-What is asked of an OCI runtime in its own words: a bundle's linux.resources and annotations, and parts later.
+Requests to an OCI runtime: a bundle's linux.resources and annotations, and updates of parts.
 
-A CRI runtime repeats in every update all that was requested so far. `runc update` and its like are used by people, who
-name what is to change: all else has to stay.
+A CRI runtime repeats all requested values in every update. Users of `runc update` and the like name only the values to
+change: all others must stay.
 
-What a container must hold after requests that were made of a runtime directly, with no pod and no kubelet behind.
+Every file has an expectation, also without a request: earlier values stay, and files never set show the kernel's
+default. This finds a runtime that clears a file in an update.
 
-Every file is expected of, also those that no request names: what was set before stays, and what was never set shows the
-kernel's default. That is what a runtime breaks that clears a file in an update.
-
-What each file must show of a container that a runtime was asked for directly, with its reason.
-
-`requested` says what the runtimes make of the requests. Files that no request names are expected of as well.
+`requested` computes the runtimes' results for the requests.
 """
 
 from __future__ import annotations
@@ -54,7 +50,7 @@ __all__ = [
 ]
 
 UNIT_PROPERTY = "org.systemd.property."
-"""What annotations begin with that runc and crun make properties of a unit. Source: runc docs/systemd.md."""
+"""Prefix of annotations that runc and crun set as properties of a unit. Source: runc docs/systemd.md."""
 
 _NUMBER = "uint64 "
 
@@ -68,11 +64,11 @@ _OPTIONS: Mapping[str, str] = {
     "cpus": "--cpuset-cpus",
     "mems": "--cpuset-mems",
 }
-"""Fields of linux.resources that `update` has an option for, in runc and in crun."""
+"""Fields of linux.resources with an option of `update`, in runc and in crun."""
 
 
 class ToldBy(StrEnum):
-    """How `update` gets its values: a document on standard input or in a file, or options, which know no unified."""
+    """The input of `update`: a document on standard input or in a file, or options, which have no unified."""
 
     DOCUMENT = "document"
     FILE = "file"
@@ -83,8 +79,8 @@ class ToldBy(StrEnum):
 class OciRequest:
     """One container's creation, or one update of it.
 
-    resources: of an update what it names, and no more. annotations, memory_policy: of config.json, at creation.
-    told_by: of an update.
+    resources: for an update only the named ones. annotations, memory_policy: of config.json, at creation. told_by: the
+    input of an update.
     """
 
     resources: OciResources = field(default_factory=OciResources)
@@ -94,9 +90,9 @@ class OciRequest:
 
     @property
     def unit_properties(self) -> Mapping[str, int]:
-        """What annotations ask of the unit, by the names of properties: numbers such as amounts in bytes.
+        """Unit properties requested by annotations, by name: numbers such as amounts in bytes.
 
-        ValueError for one of another kind.
+        ValueError for any other value.
         """
         asked = {name: text for name, text in self.annotations.items() if name.startswith(UNIT_PROPERTY)}
         for name, text in asked.items():
@@ -105,9 +101,9 @@ class OciRequest:
         return {name.removeprefix(UNIT_PROPERTY): int(text.removeprefix(_NUMBER)) for name, text in asked.items()}
 
     def told(self, file: str) -> tuple[str, ...]:
-        """The options of `update`; file: where its document is, if it reads one.
+        """The options of `update`; file: the path of its document, if it reads one.
 
-        An amount of -1 would be taken for an option of its own if it stood apart.
+        Options are written NAME=VALUE, since a separate -1 would count as an option.
         """
         if self.told_by is not ToldBy.OPTIONS:
             return "--resources", file if self.told_by is ToldBy.FILE else "-"
@@ -116,19 +112,18 @@ class OciRequest:
 
 
 AnyRequest = ContainerResources | HostConfig | OciRequest
-"""What is asked of a runtime for one container: in the words of CRI, in Docker's, or in an OCI runtime's own."""
+"""A request to a runtime for one container: CRI's, Docker's, or an OCI runtime's."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What one version of the runtimes has made of all requests.
+    """The results of all requests with one version of the runtimes.
 
-    created, stored: linux.resources of the first request, and of all so far. values: what the control files must hold,
-    which is what was written, or what was asked for and the daemon leaves out. properties: of the systemd unit, by
-    name. annotated: those of them that annotations ask for. subgroup: the cgroup of the values below that of the unit,
-    "" for the unit's own. kept: what Docker keeps, if it was asked in its own words. unasked: what could not be asked
-    for, as there is no word for it, with the reason. left_out: what the daemon leaves out of the last request for it,
-    with the reason.
+    created, stored: linux.resources of the first request, and of all so far. values: the expected texts of control
+    files: written ones, or requested ones that the daemon drops. properties: of the systemd unit, by name. annotated:
+    those of them that annotations request. subgroup: the cgroup of the values below that of the unit, "" for the unit's
+    own. kept: Docker's stored HostConfig, for requests in Docker's form. unasked: values that the request cannot
+    express, with the reason. left_out: values of the last request that the daemon drops, with the reason.
     """
 
     runtimes: Runtimes
@@ -143,7 +138,7 @@ class _Held:
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     def after(self, made: _Made, writes: RuntimeWrites, host: RuntimeHost) -> _Held:
-        """The same with one request more; ValueError for what the runtime or the kernel refuses."""
+        """The same after one more request; ValueError if the runtime or the kernel refuses it."""
         if writes.refusal:
             raise ValueError(writes.refusal)
         annotated = made.annotated if host.driver is CgroupDriver.SYSTEMD else {}
@@ -168,10 +163,10 @@ class _Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedContainer:
-    """A container's requests so far, and what the runtimes made of them.
+    """A container's requests so far, and their results.
 
-    refusal: the error of the last request, "" if it is taken. Then nothing of it was written. in_doubt: whether some
-    of the versions that the runtimes may have take the last request, and others refuse it.
+    refusal: the error of the last request, "" if it is accepted; a refused request writes nothing. in_doubt: whether
+    some possible versions of the runtimes accept the last request, and others refuse it.
     """
 
     runtimes: Runtimes
@@ -183,24 +178,24 @@ class RequestedContainer:
 
     @property
     def unasked(self) -> Mapping[str, str]:
-        """The control files whose wanted value the runtime's request cannot express, with the reason."""
+        """The control files whose value the runtime's request cannot express, with the reason."""
         return self.held[0].unasked if self.held else {}
 
     @property
     def named(self) -> frozenset[str]:
-        """The control files that a request named, or that a runtime writes besides."""
+        """The control files that a request names or that a runtime writes in addition."""
         return frozenset(knob for held in self.held for knob in (*held.values, *held.unasked))
 
 
 def oom_score_adj_of(request: AnyRequest) -> int:
-    """What a creation asks for its first process; no update changes it."""
+    """The oom_score_adj requested at creation; no update changes it."""
     if isinstance(request, OciRequest):
         return 0
     return request.oom_score_adj if isinstance(request, ContainerResources) else int(request.get("OomScoreAdj", 0))
 
 
 def requested(request: AnyRequest, runtimes: Runtimes, host: RuntimeHost) -> RequestedContainer:
-    """A container that is created with this request."""
+    """A container created with this request."""
     several: list[_Held] = []
     refusals: list[str] = []
     for one in runtimes.candidates:
@@ -213,7 +208,7 @@ def requested(request: AnyRequest, runtimes: Runtimes, host: RuntimeHost) -> Req
 
 
 def requested_again(before: RequestedContainer, request: AnyRequest) -> RequestedContainer:
-    """The same container after an update with this request; one that was refused has none: ValueError."""
+    """The same container after an update with this request; ValueError for a refused container."""
     if not before.held:
         raise ValueError("a container that was refused cannot be updated")
     several: list[_Held] = []
@@ -231,9 +226,9 @@ def requested_again(before: RequestedContainer, request: AnyRequest) -> Requeste
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What the daemon makes of one request: linux.resources of all so far, and what it keeps in Docker's words.
+    """The daemon's result for one request: linux.resources of all requests so far, and its stored HostConfig.
 
-    annotated: properties of the systemd unit that annotations ask for.
+    annotated: properties of the systemd unit that annotations request.
     """
 
     resources: OciResources
@@ -266,7 +261,7 @@ def _updated(request: AnyRequest, held: _Held, host: RuntimeHost) -> tuple[_Made
 def _told(
     request: OciRequest, before: OciResources, runtimes: Runtimes, host: RuntimeHost, *, stored: OciResources | None
 ) -> tuple[_Made, RuntimeWrites]:
-    """The OCI runtime that memqos drives itself. before: the requests until now; stored: the same, for an update."""
+    """An OCI runtime that memqos drives itself. before: the earlier requests; stored: the same, for an update."""
     read = as_read(OciTranslation(resources=request.resources), runtimes.oci, host.driver)
     made = _Made(read.resources.over(before), annotated=request.unit_properties, unsayable=read.unsayable)
     return made, runtime_writes(read.resources, runtimes.oci, host, stored=stored)
@@ -305,7 +300,7 @@ def _answer(
 
 
 PROTECTION = (Knob.MEMORY_MIN, Knob.MEMORY_LOW)
-"""What a container is protected with by so much alone as the scope above it has too."""
+"""The files whose protection counts only as far as the scope above has it too."""
 
 _FIELDS: Mapping[Knob, tuple[str, ...]] = {
     Knob.MEMORY_MAX: ("memory_limit_in_bytes",),
@@ -329,7 +324,7 @@ _DOCKER_FIELDS: Mapping[Knob, tuple[str, ...]] = {
     Knob.CPUSET_MEMS: ("CpusetMems",),
     Knob.PIDS_MAX: ("PidsLimit",),
 }
-"""The same of Docker's HostConfig."""
+"""The same for Docker's HostConfig."""
 
 _OCI_FIELDS: Mapping[Knob, tuple[str, ...]] = {
     Knob.MEMORY_MAX: ("memory_limit",),
@@ -340,13 +335,13 @@ _OCI_FIELDS: Mapping[Knob, tuple[str, ...]] = {
     Knob.CPUSET_CPUS: ("cpus",),
     Knob.CPUSET_MEMS: ("mems",),
 }
-"""The same of linux.resources."""
+"""The same for linux.resources."""
 
 
 def requested_cgroup(
     container: RequestedContainer, knobs: Iterable[Knob], *, name: str, parent: CgroupPath
 ) -> PlannedCgroup:
-    """What each of these files must show, with its reason; parent: the cgroup that the container was made in."""
+    """The expected text of each of these files, with its reason; parent: the container's parent cgroup."""
     return PlannedCgroup(
         level=Level.CONTAINER,
         path=parent,
@@ -356,9 +351,9 @@ def requested_cgroup(
 
 
 def scope_cgroup(container: RequestedContainer, *, name: str, parent: CgroupPath) -> PlannedCgroup:
-    """What the systemd scope above the container's own cgroup must show of protection, and of what annotations ask.
+    """The expected protection files, and those from annotations, of the systemd scope above the container's own cgroup.
 
-    It holds what the runtime made properties of, and no more.
+    The scope has only values set as properties.
     """
     annotated = {knob for held in container.held for knob in values(files_of_properties(held.annotated).items())}
     return PlannedCgroup(
@@ -370,9 +365,9 @@ def scope_cgroup(container: RequestedContainer, *, name: str, parent: CgroupPath
 
 
 def asked_settings(container: RequestedContainer, judged: Collection[str]) -> dict[str, str | None]:
-    """What files show that requests name as they are, by `unified`, beside these that are judged as knobs.
+    """The texts of files named in `unified`, apart from these, which are judged as knobs.
 
-    The last request that names a file decides. None: it is not certain how the file shows the text.
+    The last request that names a file decides. None: the file's text is uncertain.
     """
     named: dict[str, str] = {}
     for request in container.requests:
@@ -407,7 +402,7 @@ def _expected(container: RequestedContainer, knob: Knob) -> Expected:
 
 
 def _left_open(container: RequestedContainer, knob: Knob) -> str:
-    """Why nothing is expected of a file, "" if something is: of an OCI runtime that is not modelled."""
+    """Why nothing is expected of a file with an OCI runtime that is not modelled, "" if something is."""
     last, held = container.requests[-1], container.held[0]
     asked = last.resources if isinstance(last, OciRequest) else held.stored
     update = isinstance(last, OciRequest) and len(container.requests) > 1
@@ -445,7 +440,7 @@ def _is_unified(request: AnyRequest, knob: Knob) -> bool:
 
 
 def _inputs(request: AnyRequest, knob: Knob) -> list[tuple[str, str]]:
-    """What a request says of a file: the names of its fields, and their values as text."""
+    """The fields of a request for a file: their names, and their values as text."""
     if isinstance(request, OciRequest):
         return _oci_inputs(request, knob)
     if not isinstance(request, ContainerResources):
@@ -460,7 +455,7 @@ def _inputs(request: AnyRequest, knob: Knob) -> list[tuple[str, str]]:
 
 
 def _oci_inputs(request: OciRequest, knob: Knob) -> list[tuple[str, str]]:
-    """As `_inputs`, of linux.resources and of annotations."""
+    """As `_inputs`, for linux.resources and annotations."""
     resources, properties = request.resources, request.unit_properties
     if knob in resources.unified:
         return [(f'unified["{knob}"]', resources.unified[knob])]

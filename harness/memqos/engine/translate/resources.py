@@ -1,10 +1,7 @@
-"""The values of translations: linux.resources, and what a runtime wrote.
+"""The values of translations: linux.resources, values that cannot be expressed, and a runtime's writes.
 
-What translations are made of, as values: linux.resources, what reaches a runtime, and what could not be said.
-
-Those that every planned container takes are not frozen, though nothing changes them: it took a tenth of a plan's time.
-
-What an OCI runtime did with linux.resources: the values that `runc` and `crun` give and `runtime_rules` reads.
+Classes needed for every planned container are not frozen, though nothing changes them: freezing took a tenth of a
+plan's time.
 """
 
 from __future__ import annotations
@@ -29,11 +26,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsayable:
-    """One wish that the other language has no words for.
+    """A value that the other language cannot express.
 
-    knob: the control file (or "oom_score_adj") that stays as it was. value: what it should have been, as text. why: one
-    sentence. wordless: whether it was not requested, as there is no way to request it: what the file shows then says
-    nothing of a runtime.
+    knob: the control file (or "oom_score_adj") that does not change. value: the wanted text. why: one sentence.
+    wordless: whether it was not requested, since there is no field for it: the file's text is then no finding about a
+    runtime.
     """
 
     knob: str
@@ -46,11 +43,10 @@ class Unsayable:
 class OciResources:
     """`linux.resources` of the OCI runtime specification, as far as container runtimes fill it.
 
-    None is a field that is not in the document; zero is one that is there and says 0; -1 is "no limit" for the
-    memory amounts (bytes) and the quota (µs). memory_swap: memory and swap together. check_before_update: whether an
-    update refuses a limit below what is used. cpus, mems: lists such as "0-3,5"; "" is a field without CPUs or nodes.
-    hugepage_limits: page size name ("2MB") and bytes, in order, the last of a size wins. unified: control file name to
-    text, cgroup v2 only.
+    None is a missing field; zero is a field with 0; -1 is "no limit" for the memory amounts (bytes) and the quota (µs).
+    memory_swap: memory and swap together. check_before_update: whether an update refuses a limit below current usage.
+    cpus, mems: lists such as "0-3,5"; "" is a field without CPUs or nodes. hugepage_limits: page size name ("2MB") and
+    bytes, in order, the last of a size wins. unified: control file name to text, cgroup v2 only.
     """
 
     memory_limit: int | None = None
@@ -66,7 +62,7 @@ class OciResources:
     unified: Mapping[str, str] = field(default_factory=dict)
 
     def document(self) -> dict[str, object]:
-        """As in config.json: sections and fields that are not set are left out."""
+        """The object of config.json, without unset sections and fields."""
         sections: dict[str, dict[str, int | str | None]] = {
             "memory": {
                 "limit": self.memory_limit,
@@ -94,7 +90,7 @@ class OciResources:
         return found
 
     def over(self, before: OciResources) -> OciResources:
-        """The earlier fields, replaced by those given here; entries of unified one by one."""
+        """The earlier fields, overwritten by those set here; entries of unified one by one."""
         given = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "unified"}
         said = {name: value for name, value in given.items() if value not in {None, ()}}
         return replace(before, **said, unified={**before.unified, **self.unified})
@@ -102,11 +98,11 @@ class OciResources:
 
 @dataclass(slots=True, kw_only=True)
 class OciTranslation:
-    """What reaches the OCI runtime.
+    """The request to the OCI runtime.
 
-    resources: linux.resources of the container (create) or of the update request. oom_score_adj: what goes into
-    process.oomScoreAdj, None in updates, which cannot change it. refusal: the runtime's own error, "" if it has none;
-    nothing reaches the OCI runtime then.
+    resources: linux.resources of the container (create) or of the update request. oom_score_adj: process.oomScoreAdj,
+    None in updates, which cannot change it. refusal: the CRI runtime's error, "" for none; after an error nothing
+    reaches the OCI runtime.
     """
 
     resources: OciResources
@@ -117,11 +113,11 @@ class OciTranslation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerTranslation:
-    """A HostConfig, and what it leaves unsaid.
+    """A HostConfig, and the values that it cannot express.
 
-    host_config: the JSON object that `POST /containers/create` takes, with what must be said only.
-    annotations: OCI annotations by which runc and crun set memory.min and memory.high through systemd all the same:
-    `HostConfig.Annotations`, engine 24 (API 1.43) and later, systemd driver; what they say stays in `unsayable`.
+    host_config: the JSON object for `POST /containers/create`, with the necessary fields only.
+    annotations: OCI annotations by which runc and crun set memory.min and memory.high through systemd:
+    `HostConfig.Annotations`, engine 24 (API 1.43) and later, systemd driver; `unsayable` has these values too.
     """
 
     host_config: Mapping[str, int | str]
@@ -130,17 +126,17 @@ class DockerTranslation:
 
 
 class Refused(Exception):  # noqa: N818 - it is an answer, and leaves this package as one
-    """The runtime ends with this error; a value in the making, see `RuntimeWrites.refusal`."""
+    """The runtime's error; see `RuntimeWrites.refusal`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeHost:
-    """What of the node decides.
+    """The facts about the node that decide for runtimes.
 
-    driver: what makes the container's cgroup. cgroup_version, page_size: the kernel's, in bytes. swap_file: whether
-    memory.swap.max exists, or memory.memsw.limit_in_bytes on cgroup v1. hugetlb_reservations: whether
-    hugetlb.<size>.rsvd.max exists (Linux 5.7). systemd: its version, 240 at least. subgroup: the annotation
-    `run.oci.systemd.subgroup`, which crun alone reads; None is not given, "" is "none".
+    driver: the cgroup driver. cgroup_version, page_size: the kernel's, in bytes. swap_file: whether memory.swap.max
+    exists, or memory.memsw.limit_in_bytes on cgroup v1. hugetlb_reservations: whether hugetlb.<size>.rsvd.max exists
+    (Linux 5.7). systemd: its version, 240 at least. subgroup: the annotation `run.oci.systemd.subgroup`, which only
+    crun reads; None: not given, "": "none".
     """
 
     driver: CgroupDriver = CgroupDriver.SYSTEMD
@@ -156,10 +152,10 @@ class RuntimeHost:
 class RuntimeWrites:
     """One application of linux.resources.
 
-    files: (control file, text) in the order of writing, in the cgroup that holds the processes; the last one of a
-    name counts. scope: makes the properties, which plans do not ask for; None where there are none.
+    files: (control file, text) in the order of writing, in the cgroup with the processes; the last one of a name
+    counts. scope: computes the properties, which plans do not need; None for none.
     subgroup: the cgroup below the scope in which `files` are, "" for the scope itself. refusal: the runtime's error, ""
-    if it has none; nothing was written then.
+    for none; after an error nothing is written.
     """
 
     files: tuple[tuple[str, str], ...] = ()
@@ -169,9 +165,9 @@ class RuntimeWrites:
 
     @property
     def properties(self) -> Mapping[str, int | str] | None:
-        """Of the systemd scope: numbers (amounts in bytes, INFINITY is max), lists of CPUs and nodes as text.
+        """The systemd scope's properties: numbers (bytes, INFINITY is max), lists of CPUs and nodes as text.
 
-        None with the cgroupfs driver, which makes no scope, and on cgroup v1, where they are not modelled.
+        None with the cgroupfs driver, which creates no scope, and on cgroup v1, where they are not modelled.
         """
         return None if self.scope is None else self.scope()
 
@@ -182,7 +178,7 @@ class RuntimeWrites:
 
 
 def checked_unified(unified: Mapping[str, str]) -> None:
-    """Raise Refused for a key that is no file name: both runtimes check it."""
+    """Raise Refused for a key that is not a file name: both runtimes check it."""
     for name in unified:
         if "/" in name:
             raise Refused(f"unified resource '{name}' must be a file name (no slashes)")

@@ -1,7 +1,7 @@
 """runc on cgroup v2, 1.1 to 1.5: from linux.resources to control files and unit properties.
 
-With the systemd driver the properties come first, then the same files as without. Sources: opencontainers/runc
-libcontainer/cgroups (1.1, 1.2) and opencontainers/cgroups fs2 and systemd/v2.go (from 1.3).
+With the systemd driver runc sets the properties first, then writes the same files as without. Sources:
+opencontainers/runc libcontainer/cgroups (1.1, 1.2) and opencontainers/cgroups fs2 and systemd/v2.go (from 1.3).
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ RUNC_SOURCES: Mapping[Knob, str] = {
     Knob.CPU_MAX: "runc fs2 setCPU",
     Knob.CPU_CFS_QUOTA_US: "runc fs CpuGroup.Set",
 }
-"""Which of its functions writes a file."""
+"""Its functions that write a file."""
 
 
 def runc_writes(resources: OciResources, traits: Traits, host: RuntimeHost) -> RuntimeWrites:
-    """What runc writes when it creates a container.
+    """Runc's writes when it creates a container.
 
-    To runc a field of zero is one that is not there. Unified entries are written last, in an order that is random in
-    runc and alphabetical here.
+    runc treats a zero field as missing. Unified entries are written last, in random order by runc and alphabetically
+    here.
     """
     systemd = host.driver is CgroupDriver.SYSTEMD
     entries = sorted(resources.unified.items())
@@ -66,11 +66,11 @@ def runc_writes(resources: OciResources, traits: Traits, host: RuntimeHost) -> R
 
 
 def set_by_update(sent: OciResources, stored: OciResources, traits: Traits) -> OciResources:
-    """What an OCI runtime sets when it updates a container to this; fields that the update lacks are None.
+    """The resources that an OCI runtime sets in an update to this; None for fields missing in the update.
 
-    stored: what reached it until now. Of a quota and its period runc keeps the one that is not said. From 1.2 on it
-    sets the limits of memory and swap that are not said as it keeps them, so that memory.swap.max is made of both;
-    older ones, and other OCI runtimes, set the fields of the update. Source: runc update.go.
+    stored: its resources so far. runc keeps a quota or period that the update does not name. From 1.2 on it also sets
+    its kept limits of memory and swap again, so that memory.swap.max is computed from both; older versions, and other
+    OCI runtimes, set only the fields of the update. Source: runc update.go.
     """
     if traits.runtime is RuntimeName.RUNC and (sent.cpu_quota or sent.cpu_period):
         quota, period = sent.cpu_quota or stored.cpu_quota, sent.cpu_period or stored.cpu_period
@@ -149,7 +149,7 @@ def _cpu(resources: OciResources, quota: int, traits: Traits) -> list[tuple[str,
 
 
 def _check_properties(resources: OciResources, entries: list[tuple[str, str]], traits: Traits) -> None:
-    """Raise Refused for what runc cannot make properties of: it does so before it writes the first file."""
+    """Raise Refused for a value that runc cannot convert to a property: it converts before it writes the first file."""
     in_order = traits.has(Feature.CPUSET_BYTES_IN_ORDER)
     for knob, given in ((Knob.CPUSET_CPUS, resources.cpus), (Knob.CPUSET_MEMS, resources.mems)):
         if given:
@@ -159,7 +159,7 @@ def _check_properties(resources: OciResources, entries: list[tuple[str, str]], t
 
 
 def _properties(resources: OciResources, swap: KnobValue | None, traits: Traits, systemd: int) -> dict[str, int | str]:
-    """The properties that are set; a swap limit of exactly zero is forgotten here (opencontainers/cgroups#74)."""
+    """The set properties; runc omits a swap limit of exactly zero (opencontainers/cgroups#74)."""
     found: dict[str, int | str] = {}
     if resources.memory_limit:
         found["MemoryMax"] = resources.memory_limit % (INFINITY + 1)
@@ -190,17 +190,17 @@ def _quota(quota: int, period: int) -> dict[str, int | str]:
     return found
 
 
-# Few entries occur on one node, each of them many times.
+# A node has few different entries, and each occurs many times.
 @lru_cache(maxsize=4096)
 def _unified(name: str, text: str, *, in_order: bool) -> Mapping[str, int | str]:
-    """The property of one unified entry; nothing for those that runc does not know."""
+    """The property of one unified entry; none for entries unknown to runc."""
     if "." not in name[1:]:
         raise Refused(f"unified resource '{name}' must be in the form CONTROLLER.PARAMETER")
     try:
         if name in _NUMBERS:
             return {PROPERTY_OF[name]: property_number(name, text)}
         if name == Knob.PIDS_MAX:
-            # systemd does not take 0 for TasksMax.
+            # systemd rejects 0 for TasksMax.
             return {"TasksMax": max(property_number(name, text), 1)}
         if name == Knob.CPU_MAX:
             quota, _, period = text.strip().partition(" ")
@@ -214,7 +214,7 @@ def _unified(name: str, text: str, *, in_order: bool) -> Mapping[str, int | str]
 
 
 def _set(name: str, text: str, *, in_order: bool) -> str:
-    """CPUs or nodes as systemd understands what it is given; a text that is no list is refused."""
+    """CPUs or nodes as systemd reads them; a text that is no list is refused."""
     try:
         found = numbers(text)
     except ValueError as error:

@@ -1,8 +1,8 @@
 """runsc (gVisor) on cgroup v2, 2022 to 2026: from linux.resources to control files and unit properties.
 
-A container that is driven directly is a sandbox: its cgroup holds the sandbox's own processes, with the container's
-memory in them. With systemd runsc sets properties of the scope and writes no file; without, it writes files and sets
-none. Source: google/gvisor runsc/cgroup, cgroup_v2.go and systemd.go, releases 20221219 to 20260817.
+A directly driven container is a sandbox: its cgroup has the sandbox's processes with the container's memory. With
+systemd runsc sets properties of the scope and writes no file; without, it only writes files. Source: google/gvisor
+runsc/cgroup, cgroup_v2.go and systemd.go, releases 20221219 to 20260817.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ RUNSC_SOURCES: Mapping[Knob, str] = {
     Knob.CPUSET_CPUS: "gVisor cpuset2",
     Knob.CPUSET_MEMS: "gVisor cpuset2",
 }
-"""Which part of it makes a file's value."""
+"""Its code that computes a file's value."""
 
 _UNLIMITED = -1
 _DEFAULTS = {knob.value: str(knob.kernel_default) for knob in Knob}
 
 
 def as_read(to_oci: OciTranslation, oci: Traits, driver: CgroupDriver) -> OciTranslation:
-    """What of a translation this OCI runtime reads: runsc leaves unified and huge page limits out; runc reads all.
+    """The part of a translation that this runtime reads: runsc ignores unified and huge page limits; runc reads all.
 
-    What is left out becomes wordless: there is no way to request it. An entry needs no word that says the default of
-    the kernel, or what the other fields say as well.
+    An ignored value becomes wordless: there is no way to request it. Not listed are entries with the kernel's default
+    or with the value of another field.
     """
     if oci.runtime is not RuntimeName.RUNSC:
         return to_oci
@@ -70,14 +70,14 @@ def as_read(to_oci: OciTranslation, oci: Traits, driver: CgroupDriver) -> OciTra
 
 
 def _said_anyhow(asked: OciResources, name: str) -> str:
-    """What a file of unified holds by the other fields alone, as far as kubelets say both."""
+    """The text of a unified file by the other fields, for values that kubelets send in both forms."""
     if name == Knob.MEMORY_SWAP_MAX and asked.memory_limit and asked.memory_swap == asked.memory_limit:
         return "0"
     return _DEFAULTS.get(name, "")
 
 
 def runsc_writes(resources: OciResources, traits: Traits, host: RuntimeHost) -> RuntimeWrites:
-    """What runsc does when it creates a container, of what it reads (`as_read`)."""
+    """Runsc's writes when it creates a container, from the part that it reads (`as_read`)."""
     try:
         if host.driver is CgroupDriver.CGROUPFS:
             checked_unified(resources.unified)
@@ -90,7 +90,7 @@ def runsc_writes(resources: OciResources, traits: Traits, host: RuntimeHost) -> 
 
 
 def _memory_files(resources: OciResources, traits: Traits) -> Iterator[tuple[str, str]]:
-    """A pair of limits that is wrong leaves all of memory as it is before 20260615, without an error."""
+    """Before 20260615 an invalid pair of limits leaves all memory files unwritten, without an error."""
     limit, both = resources.memory_limit, resources.memory_swap
     if both is not None:
         if limit is None:
@@ -110,7 +110,7 @@ def _memory_files(resources: OciResources, traits: Traits) -> Iterator[tuple[str
 
 
 def _memory_properties(resources: OciResources) -> Iterator[tuple[str, int | str]]:
-    """Amounts as they are: zero is none, where the files are left alone."""
+    """Amounts; zero means none, and the file is not written."""
     limit, both = resources.memory_limit, resources.memory_swap
     if both is not None:
         if limit is None:
@@ -123,7 +123,7 @@ def _memory_properties(resources: OciResources) -> Iterator[tuple[str, int | str
 
 
 def _swap(both: int, limit: int) -> int:
-    """memory.swap.max of memory+swap and memory; -1 is max, 0 may also be "not said"."""
+    """memory.swap.max of memory+swap and memory; -1 is max, 0 may also mean "not set"."""
     if both in {0, _UNLIMITED}:
         return _UNLIMITED if limit == _UNLIMITED else both
     if limit in {0, _UNLIMITED}:
@@ -146,7 +146,7 @@ def _cpu_files(resources: OciResources) -> Iterator[tuple[str, str]]:
 
 
 def _cpu_properties(resources: OciResources) -> Iterator[tuple[str, int | str]]:
-    """Systemd is given the bits of a set with the highest byte first, and reads them lowest first."""
+    """Runsc passes the bits of a set with the highest byte first; systemd reads them lowest first."""
     quota, period = resources.cpu_quota or 0, resources.cpu_period or 0
     if resources.cpu_shares:
         yield "CPUWeight", shares_to_weight(resources.cpu_shares)

@@ -1,10 +1,10 @@
-"""What the configuration of a CRI runtime sets: crio.conf, and allowed annotations.
+"""Settings of a CRI runtime's configuration: crio.conf, and allowed annotations.
 
-Which annotations of pods a CRI runtime is configured to act on: what crio.conf says of handlers and workloads.
+Annotations: crio.conf allows them by handler and by workload.
 
 Source: CRI-O pkg/config/config.go (`RuntimeHandler.AllowedAnnotations`) and pkg/config/workloads.go, 1.24 to 1.36.
 
-What crio.conf sets for all containers of a node: the cgroup manager, and a limit of processes.
+For all containers of a node: the cgroup manager, and a limit of processes.
 
 Source: CRI-O pkg/config/config.go `CgroupManagerName`, `PidsLimit`; server/container_create.go, which writes the limit
 as linux.resources.pids.limit; internal/config/cgmgr, which refuses a parent cgroup of the other driver.
@@ -24,8 +24,9 @@ __all__ = ["NOTHING_ALLOWED", "Allowance", "CrioSettings", "Workload"]
 class Workload:
     """One workload of crio.conf: settings for the pods that have its activation annotation.
 
-    prefix: of the annotation `PREFIX/CONTAINER`, whose JSON overrides resources for one container. allowed: annotations
-    that its pods may use besides. shares, quota and period (µs), limit (milli-CPUs): 0 is not said; cpus: "" is not.
+    prefix: of the annotation `PREFIX/CONTAINER`, whose JSON overrides resources for one container. allowed: further
+    annotations for its pods. shares, quota and period (µs), limit (milli-CPUs): 0 means not set; cpus: "" means not
+    set.
     """
 
     name: str
@@ -41,10 +42,10 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """What a runtime handler is configured to allow.
+    """The annotations that a runtime handler allows.
 
-    allowed: names of annotations, which allow every annotation that begins with them; of containerd, patterns with *.
-    known: whether the configuration is known; if not, an annotation that is not allowed here may be all the same.
+    allowed: prefixes of annotations; for containerd, patterns with *. known: whether the configuration is known; if
+    not, an annotation that is not listed may be allowed.
     """
 
     allowed: tuple[str, ...] = ()
@@ -56,7 +57,7 @@ class Allowance:
         return next((one for one in self.workloads if one.activation in annotations), None)
 
     def names(self, annotations: Mapping[str, str]) -> tuple[str, ...]:
-        """All names that are allowed to a pod with these annotations."""
+        """All names allowed for a pod with these annotations."""
         workload = self.workload(annotations)
         return self.allowed if workload is None else (*self.allowed, *workload.allowed)
 
@@ -66,9 +67,9 @@ NOTHING_ALLOWED = Allowance()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrioSettings:
-    """cgroup_manager: None where no file sets it: CRI-O's default is systemd. pids_limit: 0 or less is no limit.
+    """cgroup_manager: None if no file sets it; CRI-O's default is systemd. pids_limit: 0 or less is no limit.
 
-    origin: the name of a setting to the file, with the line where it is known.
+    origin: the name of a setting to its file, with the line if known.
     """
 
     cgroup_manager: CgroupDriver | None = None
@@ -82,15 +83,15 @@ class CrioSettings:
 
     @property
     def place(self) -> str:
-        """Where cgroup_manager was written, for the end of a phrase: " (crio.conf:3)"."""
+        """The place of cgroup_manager, to end a phrase: " (crio.conf:3)"."""
         where = self.origin.get("cgroup_manager", "")
         return f" ({where})" if where else ""
 
     def notes(self) -> Iterator[tuple[str, str, str]]:
-        """Notes on a plan: a setting, where it was written, and one clause about it."""
+        """Notes on a plan: a setting, its place, and one clause about it."""
         if self.pids_limit > 0:
             what = (
                 f"CRI-O writes {self.pids_limit} into pids.max of every container, which is not planned: a plan has "
-                "pids.max of pods and of what is above them, and the lowest limit counts"
+                "pids.max of pods and of the levels above, and the lowest limit counts"
             )
             yield "pids_limit", self.origin.get("pids_limit", ""), what

@@ -1,15 +1,13 @@
 """From OCI linux.resources to the files of a container's cgroup.
 
-What runc and crun write on cgroup v1: linux.resources as they are, each field in the file of its controller.
+On cgroup v1 runc and crun write each field of linux.resources unchanged into its controller's file.
 
 Source: opencontainers/cgroups fs: `CpusetGroup.Set`, `MemoryGroup.Set`, `setMemoryAndSwap`, `CpuGroup.Set`,
 `HugetlbGroup.Set`, in the order of `Manager.Set`; systemd/v1.go, where a scope's properties say the same; crun
 `update_cgroup_v1_resources`.
 
-From OCI linux.resources to the files of a container's cgroup, and of its scope: the one entry.
-
-`runtime_writes` asks the OCI runtime's own module; `values` says what the kernel takes the texts for, and `files_held`,
-`scope_held` and `held_after_reload` tell what the files then show.
+`runtime_writes` calls the OCI runtime's module; `values` has the kernel's values of the texts, and `files_held`,
+`scope_held` and `held_after_reload` the resulting texts of the files.
 """
 
 from __future__ import annotations
@@ -36,9 +34,9 @@ _UNLIMITED = -1
 def written_on_v1(resources: OciResources, traits: Traits, host: RuntimeHost) -> RuntimeWrites:
     """One application of linux.resources to a new cgroup: 0 and "" are "not specified", -1 is "no limit".
 
-    A limit that is taken off memory is taken off memory and swap together too, unless that has one of its own. Without
-    swap accounting there is no file for both together: runc ends with the error, crun goes on without. What systemd is
-    told is not in the answer: its properties are None.
+    Removing the memory limit also removes the memory+swap limit, unless that is set explicitly. Without swap accounting
+    there is no file for memory+swap: runc fails with the error, crun continues. The scope's properties are not
+    modelled: they are None.
     """
     if resources.unified:
         return RuntimeWrites(refusal="invalid configuration: cannot use unified on cgroup v1")
@@ -52,7 +50,7 @@ def written_on_v1(resources: OciResources, traits: Traits, host: RuntimeHost) ->
     quota = resources.cpu_quota or 0
     if host.driver is CgroupDriver.SYSTEMD and traits.has(Feature.ROUNDED_QUOTA_IN_FILE):
         quota = systemd_quota(quota, resources.cpu_period or DEFAULT_PERIOD)
-    # Memory alone can never have more than memory and swap together.
+    # The memory limit can never exceed the memory+swap limit.
     amounts = [(Knob.MEMORY_LIMIT_IN_BYTES, limit), (Knob.MEMORY_MEMSW_LIMIT_IN_BYTES, total)]
     if total == _UNLIMITED:
         amounts.reverse()
@@ -66,14 +64,14 @@ def written_on_v1(resources: OciResources, traits: Traits, host: RuntimeHost) ->
         (Knob.CPU_CFS_QUOTA_US, quota),
     ]
     files = [(str(name), str(value)) for name, value in fields if value]
-    # A limit of no huge pages is one.
+    # Zero huge pages is a limit.
     files += [(f"hugetlb.{size}.limit_in_bytes", str(amount)) for size, amount in resources.hugepage_limits]
     return RuntimeWrites(files=tuple(files))
 
 
 _WRITERS = {RuntimeName.RUNC: runc_writes, RuntimeName.CRUN: crun_writes, RuntimeName.RUNSC: runsc_writes}
 _SOURCES = {RuntimeName.RUNC: RUNC_SOURCES, RuntimeName.CRUN: CRUN_SOURCES, RuntimeName.RUNSC: RUNSC_SOURCES}
-# Kata's are never asked for: it makes no cgroup for a container.
+# Kata needs no rule: it creates no cgroup for a container.
 _WRITERS |= dict.fromkeys((RuntimeName.OTHER_OCI, RuntimeName.KATA), specified_writes)
 _SOURCES |= dict.fromkeys((RuntimeName.OTHER_OCI, RuntimeName.KATA), SPECIFICATION_SOURCES)
 _HOST = RuntimeHost()
@@ -83,9 +81,9 @@ _KNOBS = {knob.value: knob for knob in Knob}
 def runtime_writes(
     resources: OciResources, oci: Traits, host: RuntimeHost = _HOST, *, stored: OciResources | None = None
 ) -> RuntimeWrites:
-    """What an OCI runtime of this version does with the resources; ValueError for traits of a CRI runtime.
+    """The writes of an OCI runtime of this version for the resources; ValueError for traits of a CRI runtime.
 
-    stored: what reached it of the container until now, if this is an update; None if it is the creation.
+    stored: the container's resources so far, for an update; None for a creation.
     """
     if oci.runtime not in _WRITERS:
         raise ValueError(f"{oci.runtime} writes no control files: give the traits of runc or crun")
@@ -97,12 +95,12 @@ def runtime_writes(
 
 
 def source(oci: Traits, knob: Knob) -> str:
-    """Where in an OCI runtime's code a file's value is made; KeyError for a file whose value is the message's own."""
+    """The place in a runtime's code that computes a file's value; KeyError for a file with the message's own value."""
     return _SOURCES[oci.runtime][knob]
 
 
 def values(files: Iterable[tuple[str, str]]) -> dict[Knob, KnobValue]:
-    """What the kernel takes the texts for, of the files that plans are about; ValueError as `files_held`."""
+    """The kernel's values of the texts, for the files that plans cover; ValueError as in `files_held`."""
     found: dict[Knob, KnobValue] = {}
     for name, text in files:
         knob = _KNOBS.get(name)
@@ -115,7 +113,7 @@ def values(files: Iterable[tuple[str, str]]) -> dict[Knob, KnobValue]:
 
 
 def files_held(writes: RuntimeWrites, *, page_size: int = 4096) -> dict[str, str]:
-    """What each written file of the container's own cgroup shows; unwritten files are left out.
+    """The text of each written file of the container's own cgroup, without unwritten ones.
 
     Raises ValueError, naming the file, for a text that the kernel refuses: the runtime then fails.
     """
@@ -123,10 +121,10 @@ def files_held(writes: RuntimeWrites, *, page_size: int = 4096) -> dict[str, str
 
 
 def scope_held(writes: RuntimeWrites, *, page_size: int = 4096) -> dict[str, str]:
-    """What the scope's files show: the container's own, unless it is in a cgroup below the scope.
+    """The texts of the scope's files: the container's own, unless it is in a cgroup below the scope.
 
-    There the scope holds its properties alone, so memory.min and memory.low of the container have a parent with zero
-    if the properties do not say them. Without systemd there is no scope: the container's own again. ValueError as
+    In that case the scope has only its properties, so the container's memory.min and memory.low have a parent with zero
+    unless the properties set them. Without systemd there is no scope: the container's own files. ValueError as in
     `files_held`.
     """
     properties = writes.properties
@@ -139,10 +137,9 @@ def scope_held(writes: RuntimeWrites, *, page_size: int = 4096) -> dict[str, str
 
 
 def held_after_reload(writes: RuntimeWrites, *, page_size: int = 4096, systemd: int = SYSTEMD) -> dict[str, str]:
-    """What the container's own files show after `systemctl daemon-reload`; systemd: its version.
+    """The texts of the container's own files after `systemctl daemon-reload`; systemd: its version.
 
-    Files below the scope are delegated: systemd leaves them alone, as it does without a scope.
-    ValueError as `files_held`.
+    Files below the scope are delegated: systemd does not write them, as without a scope. ValueError as in `files_held`.
     """
     if writes.subgroup or writes.properties is None:
         return files_held(writes, page_size=page_size)

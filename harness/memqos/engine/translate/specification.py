@@ -1,9 +1,9 @@
-"""What follows from the specifications alone, for an OCI runtime or a CRI server that is not modelled.
+"""Expectations from the specifications, for an OCI runtime or a CRI server that is not modelled.
 
-The OCI runtime specification says what a runtime must make of linux.resources: limits of memory, of memory and swap
-together, quota and period, CPUs and nodes, and every entry of unified in its file. It leaves open how cpu.shares become
-cpu.weight, which file holds a limit of huge pages, and what a runtime writes unasked. CRI names the
-fields; servers are known to leave out unified entries, swap limits and limits of huge pages.
+The OCI runtime specification defines the files for these fields of linux.resources: limits of memory, of memory and
+swap together, quota and period, CPUs and nodes, and every entry of unified. It does not define the conversion of
+cpu.shares to cpu.weight, the file of a limit of huge pages, and unrequested writes. CRI defines the fields; known
+servers drop unified entries, swap limits and limits of huge pages.
 Source: opencontainers/runtime-spec config-linux.md, "Control groups"; cri-api v1 LinuxContainerResources.
 """
 
@@ -53,7 +53,7 @@ SPECIFICATION_SOURCES: Mapping[Knob, str] = {
     Knob.CPUSET_CPUS: "OCI runtime specification, linux.resources.cpu.cpus",
     Knob.CPUSET_MEMS: "OCI runtime specification, linux.resources.cpu.mems",
 }
-"""Which part of it makes a file's value."""
+"""Its section that decides a file's value."""
 
 _SANDBOX = (
     "{runtime} runs all containers of a pod in one sandbox: the container's own cgroup is empty and limits nothing, "
@@ -69,7 +69,7 @@ _STAND_IN: Mapping[RuntimeName, tuple[str, str]] = {
 
 
 def specified_writes(resources: OciResources, traits: Traits, host: RuntimeHost) -> RuntimeWrites:
-    """The files on cgroup v2 that every runtime must write for linux.resources; it may write others."""
+    """The files on cgroup v2 that every runtime must write for linux.resources; it may write others too."""
     subgroup = traits.subgroup if host.driver is CgroupDriver.SYSTEMD else ""
     try:
         checked_unified(resources.unified)
@@ -79,7 +79,7 @@ def specified_writes(resources: OciResources, traits: Traits, host: RuntimeHost)
 
 
 def stand_in(runtimes: Runtimes) -> tuple[str, str]:
-    """Why the own cgroup of a container in a sandbox holds nothing of what is asked for, and the source of that."""
+    """Why the cgroup of a container in a sandbox has none of the requested values, and the source."""
     rule, source = _STAND_IN[runtimes.oci.runtime]
     return rule.format(runtime=runtimes.oci), source
 
@@ -97,9 +97,9 @@ _UPDATED: Mapping[RuntimeName, tuple[str, str]] = {
 
 
 def reach_of_update(runtimes: Runtimes) -> tuple[str, str]:
-    """What UpdateContainerResources comes to where it does not come to the container's control files, and the source.
+    """The effect of UpdateContainerResources if it does not write the container's control files, and the source.
 
-    ("", "") for runtimes that write these files. Of one that is not modelled only that nothing certain is known.
+    ("", "") for runtimes that write these files. For a runtime that is not modelled, the effect is unknown.
     """
     oci = runtimes.oci
     if runtimes.sandboxed:
@@ -111,7 +111,7 @@ def reach_of_update(runtimes: Runtimes) -> tuple[str, str]:
 def unmodelled(knob: Knob, sent: ContainerResources, to_oci: OciResources, runtimes: Runtimes) -> str:
     """Why nothing is expected of a container's file, "" if something is.
 
-    sent: the request. to_oci: what reaches the OCI runtime of it.
+    sent: the CRI request. to_oci: the OCI runtime's request.
     """
     cri, oci = runtimes.cri, runtimes.oci
     if oci.runtime is RuntimeName.KATA:
@@ -124,15 +124,15 @@ def unmodelled(knob: Knob, sent: ContainerResources, to_oci: OciResources, runti
 
 
 def what_is_unasked(oci: Traits | str) -> str:
-    """Why nothing is expected of a file that linux.resources does not decide; oci: the runtime, or how it is called."""
+    """Why nothing is expected of a file that linux.resources does not decide; oci: the runtime, or its name."""
     return f"{oci} is not modelled, and the OCI runtime specification does not specify this file"
 
 
 def left_open_after(asked: OciResources, values: Collection[Knob], knob: Knob, oci: Traits, *, update: bool) -> str:
-    """Why nothing is expected of a file after a request of an OCI runtime in its own words, "" if something is.
+    """Why nothing is expected of a file after a direct request to an OCI runtime, "" if something is.
 
-    asked: what the last request names. values: the files that requests so far decide. update: whether the last request
-    is an update that names a part: the specification has none, so only what such an update names is expected.
+    asked: the resources of the last request. values: the files that the requests so far decide. update: whether the
+    last request is an update: the specification has no update, so only the values that it names are expected.
     """
     if oci.modelled or (knob in values and (not update or knob in set(_said_by_oci(asked)))):
         return ""
@@ -140,29 +140,29 @@ def left_open_after(asked: OciResources, values: Collection[Knob], knob: Knob, o
 
 
 def without_update(oci: Traits) -> str:
-    """Why nothing is expected of an update, or of a file that one does not name, of a runtime that is not modelled."""
+    """Why nothing is expected of an update, or of a file that it does not name, with a runtime that is not modelled."""
     return f"{oci} is not modelled, and the OCI runtime specification has no update"
 
 
 def not_modelled(runtimes: Runtimes) -> Iterator[str]:
-    """The runtimes whose files, some or all, do not follow from a model."""
+    """The runtimes without a complete model of their files."""
     for one in (runtimes.cri, runtimes.oci):
         if not one.modelled or one.runtime is RuntimeName.KATA:
             yield str(one)
 
 
 def judged_by(one: Traits) -> str:
-    """By what the containers of a runtime that is not modelled are judged; one clause without the full stop."""
+    """The grounds for judging containers of a runtime that is not modelled; one clause without the full stop."""
     by, rest = (
         ("the fields of CRI", "limits of memory and CPU and sets of CPUs and nodes")
         if one.runtime is RuntimeName.OTHER_CRI
         else ("the OCI runtime specification", "limits, sets of CPUs and nodes, and unified entries")
     )
-    return f"not modelled: its containers are judged by {by} alone ({rest}), all else is not observable"
+    return f"not modelled: its containers are judged only by {by} ({rest}), all else is not observable"
 
 
 def runtime_notes(runtimes: Runtimes) -> Iterator[tuple[str, str]]:
-    """What a reader has to know about these runtimes: which one, and one sentence without the full stop."""
+    """Remarks about these runtimes: which one, and one sentence without the full stop."""
     for one in (runtimes.cri, runtimes.oci):
         if not one.modelled:
             close = difflib.get_close_matches(one.called.split(" ")[0], _MODELLED, n=1, cutoff=0.75)
@@ -181,7 +181,7 @@ _MODELLED = [name.value for name in (*CRI_RUNTIMES, RuntimeName.CRI_DOCKERD, *DR
 
 
 def _said_by_cri(sent: ContainerResources) -> Iterator[Knob]:
-    """The files whose fields every CRI server is taken to pass on."""
+    """The files whose fields every CRI server is assumed to pass on."""
     if sent.memory_limit_in_bytes:
         yield from (Knob.MEMORY_MAX, Knob.MEMORY_LIMIT_IN_BYTES)
     if sent.cpu_quota or sent.cpu_period:
@@ -195,7 +195,7 @@ def _said_by_cri(sent: ContainerResources) -> Iterator[Knob]:
 
 
 def _said_by_oci(asked: OciResources) -> Iterator[Knob]:
-    """The files that linux.resources decides, by the specification."""
+    """The files that linux.resources decides by the specification."""
     if asked.memory_limit:
         yield from (Knob.MEMORY_MAX, Knob.MEMORY_LIMIT_IN_BYTES)
         if asked.memory_swap:

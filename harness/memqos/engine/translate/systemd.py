@@ -1,8 +1,8 @@
-"""Unit properties that stand behind control files, and what a daemon-reload leaves of a file.
+"""The unit properties of control files, and the effect of a daemon-reload on a file.
 
-systemd writes every memory, cpu and cpuset file that it knows whenever it applies a unit again, as it does after a
-daemon-reload: from the unit's property where one was set, else its own default. Files that it does not know keep what
-they hold. Source: systemd `cgroup_context_apply` (244 to 257), opencontainers/cgroups `unifiedResToSystemdProps`.
+Whenever systemd applies a unit again, as after a daemon-reload, it writes every memory, cpu and cpuset file that it
+knows: from the unit's property if set, else its own default. Files that it does not know keep their value. Source:
+systemd `cgroup_context_apply` (244 to 257), opencontainers/cgroups `unifiedResToSystemdProps`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ __all__ = [
 ]
 
 SYSTEMD = 257
-"""The version by default: Debian trixie's."""
+"""The default version: Debian trixie's."""
 
 INFINITY = 2**64 - 1
-"""The property value that stands for "max"."""
+"""The property value for "max"."""
 
 PROPERTY_OF: Mapping[str, str] = {
     Knob.MEMORY_MIN: "MemoryMin",
@@ -49,9 +49,9 @@ PROPERTY_OF: Mapping[str, str] = {
 """Control file to the property that systemd writes it from."""
 
 LEGACY_PROPERTY_OF: Mapping[str, str] = {Knob.MEMORY_LIMIT_IN_BYTES: "MemoryLimit", Knob.CPU_SHARES: "CPUShares"}
-"""The same for the files of cgroup v1; its quota and period are two files, of the same properties as cpu.max."""
+"""The same for the files of cgroup v1; its quota and period are two files with the properties of cpu.max."""
 
-# The first version that has a property, and so writes the file behind it; the others are as old as 240.
+# The first version with a property, which writes the file behind it; all others exist since 240.
 _SINCE: Mapping[str, int] = {
     "CPUQuotaPeriodUSec": 242,
     "OOMPolicy": 243,
@@ -60,8 +60,7 @@ _SINCE: Mapping[str, int] = {
     "MemoryZSwapMax": 253,
 }
 
-# What systemd writes where no property was set. memory.oom.group follows OOMPolicy, which cannot be changed on a
-# running scope.
+# systemd's value without a property. memory.oom.group follows OOMPolicy, which cannot be changed on a running scope.
 _DEFAULTS: Mapping[str, str] = {
     **{name: str(Knob(name).kernel_default) for name in PROPERTY_OF if name != "memory.zswap.max"},
     "memory.zswap.max": "max",
@@ -70,10 +69,10 @@ _DEFAULTS: Mapping[str, str] = {
 
 
 class Survival(Enum):
-    """What becomes of a written file at the next daemon-reload.
+    """The effect of the next daemon-reload on a written file.
 
-    KEPT: a property holds the same. RESET: systemd writes its default there. UNKNOWN: systemd has no such file and
-    leaves it alone.
+    KEPT: a property has the same value. RESET: systemd writes its default. UNKNOWN: systemd does not know the file and
+    does not write it.
     """
 
     KEPT = "kept"
@@ -84,7 +83,7 @@ class Survival(Enum):
 def property_number(name: str, text: str) -> int:
     """The number of a property for a unified entry; ValueError unless it is decimal or "max".
 
-    The kernel takes more ("1G", "0x100"); runtimes give systemd plain numbers only.
+    The kernel accepts more ("1G", "0x100"); runtimes pass only plain numbers to systemd.
     """
     text = text.strip()
     if text == "max":
@@ -100,12 +99,12 @@ def quota_property(quota: int, period: int) -> int:
 
 
 def known_properties(properties: Mapping[str, int | str], systemd: int) -> dict[str, int | str]:
-    """Those properties that this version of systemd has: runtimes leave the others out."""
+    """The properties that this version of systemd has: runtimes omit the others."""
     return {name: value for name, value in properties.items() if systemd >= _SINCE.get(name, 0)}
 
 
 def survival(name: str, properties: Mapping[str, int | str], systemd: int = SYSTEMD) -> Survival:
-    """What a daemon-reload does to a file of a unit with these properties; systemd: its version."""
+    """The effect of a daemon-reload on a file of a unit with these properties; systemd: its version."""
     prop = "OOMPolicy" if name == Knob.MEMORY_OOM_GROUP else PROPERTY_OF.get(name, "")
     if name not in _DEFAULTS or systemd < _SINCE.get(prop, 0):
         return Survival.UNKNOWN
@@ -115,9 +114,9 @@ def survival(name: str, properties: Mapping[str, int | str], systemd: int = SYST
 def after_reload(
     files: Mapping[str, str], properties: Mapping[str, int | str], systemd: int = SYSTEMD
 ) -> dict[str, str]:
-    """The texts that the unit's files hold after a daemon-reload, before the kernel's rounding.
+    """The texts of the unit's files after a daemon-reload, before the kernel's rounding.
 
-    files: what they hold before, by name. systemd: its version.
+    files: their texts before, by name. systemd: its version.
     """
     return {name: _reloaded(name, text, properties, systemd) for name, text in files.items()}
 

@@ -1,4 +1,4 @@
-"""What differs between versions of container runtimes and OCI runtimes: one table, facts without behaviour.
+"""Differences between versions of container runtimes and OCI runtimes: one table of facts.
 
 Sources: the runtimes' own repositories at their release tags. Each row gives the first version with a behaviour. If a
 version's text is ambiguous, such as 1.3 without a patch release or no version at all, the traits are in doubt, not
@@ -47,11 +47,11 @@ __all__ = [
 
 
 class RuntimeName(StrEnum):
-    """Which program translates: CRI to OCI (the first six), and OCI to control files (the others).
+    """The programs that translate: CRI to OCI (the first six), and OCI to control files (the others).
 
-    DOCKER is the Docker Engine, to which memqos sends a CRI request as a HostConfig. BUNDLES is memqos
-    itself, which makes bundles for an OCI runtime that it drives directly, as containerd would. OTHER_CRI and OTHER_OCI
-    stand for programs that are not modelled: `Traits.called` has their names.
+    DOCKER is the Docker Engine; memqos sends it a CRI request as a HostConfig. BUNDLES is memqos itself: it makes
+    bundles for an OCI runtime that it drives directly, like containerd. OTHER_CRI and OTHER_OCI stand for programs that
+    are not modelled: `Traits.called` has their names.
     """
 
     CONTAINERD = "containerd"
@@ -69,9 +69,9 @@ class RuntimeName(StrEnum):
 
 CRI_RUNTIMES = (RuntimeName.CONTAINERD, RuntimeName.CRIO, RuntimeName.DOCKER)
 OCI_RUNTIMES = (RuntimeName.RUNC, RuntimeName.CRUN)
-"""The runtimes that nodes have, and that people name."""
+"""The runtimes of nodes, with names for users."""
 DRIVEN_DIRECTLY = (*OCI_RUNTIMES, RuntimeName.RUNSC)
-"""Those that memqos can drive with no daemon in between. runsc (gVisor) has a containerd shim of its own."""
+"""The runtimes that memqos can drive without a daemon. runsc (gVisor) has its own containerd shim."""
 
 
 SANDBOXED = (RuntimeName.RUNSC, RuntimeName.KATA)
@@ -79,7 +79,7 @@ SANDBOXED = (RuntimeName.RUNSC, RuntimeName.KATA)
 
 UNKNOWN = "of unknown version"
 OF_CLASS = "the runtime of RuntimeClass "
-"""The name of a runtime that is known only by its RuntimeClass."""
+"""The name of a runtime known only by its RuntimeClass."""
 
 
 NEWEST: Mapping[RuntimeName, str] = {
@@ -92,11 +92,11 @@ NEWEST: Mapping[RuntimeName, str] = {
     RuntimeName.RUNSC: "20260817",
     RuntimeName.KATA: "3.32",
 }
-"""The newest release of each runtime whose source the rules were read from."""
+"""The newest release of each runtime from whose source the rules were taken."""
 
 
 class Feature(StrEnum):
-    """One behaviour that some versions have and older ones do not; the value finishes "this version …"."""
+    """One behaviour that newer versions have and older ones lack; the value completes "this version …"."""
 
     SWAP_FOLLOWS_MEMORY = "treats a memory limit without a swap limit as no swap"
     SWAP_NEEDS_CONTROLLER = "drops a swap limit if the swap controller is missing"
@@ -130,7 +130,7 @@ class Row:
     """The first release of a runtime with a feature, and its source.
 
     since: the first release, as numbers; (0,) for every one. upstream: issues and pull requests, as owner/name#number
-    (name#number where both are the same), else the function. before: what older versions do wrong; "" for nothing.
+    (name#number where both are the same), else the function. before: the fault of older versions; "" for none.
     backport: the first older release with it, and the next one without it; () for none.
     """
 
@@ -145,7 +145,7 @@ class Row:
         return "" if self.since == _ALWAYS else ".".join(map(str, self.since))
 
     def holds(self, version: tuple[float, ...]) -> bool:
-        """Whether a release has it."""
+        """Whether a release has the feature."""
         return self.since <= version or bool(self.backport and self.backport[0] <= version < self.backport[1])
 
 
@@ -243,7 +243,7 @@ FEATURES: Mapping[RuntimeName, Mapping[Feature, Row]] = {
     RuntimeName.OTHER_CRI: {},
     RuntimeName.OTHER_OCI: {},
 }
-"""The table: what each runtime's versions do, by feature. No version has a feature that is missing here."""
+"""The table: each runtime's versions by feature. No version has a feature that is missing here."""
 
 
 _REPORTS_DRIVER: Mapping[RuntimeName, tuple[int, ...]] = {
@@ -253,22 +253,22 @@ _REPORTS_DRIVER: Mapping[RuntimeName, tuple[int, ...]] = {
 }
 
 _NUMBERS = {RuntimeName.CRUN: 2, RuntimeName.RUNSC: 2}
-"""How many numbers name a release, where it is not three."""
+"""The count of numbers in a release's name, if not three."""
 
 _BEFORE_DATE = r"(?:release-|0\.0~)?"
-"""The prefix of the date that names a release of runsc: its own, and Debian's."""
+"""The prefix of the date in a release name of runsc: its own, and Debian's."""
 
 _BETWEEN_RELEASES = re.compile(r"[+.-]dev\b|-\d+-g[0-9a-f]{4,}")
-"""How a build of a commit after a release marks itself: runc 1.3.1+dev, containerd v2.0.1-12-g1a2b3c4."""
+"""The mark of a build after a release: runc 1.3.1+dev, containerd v2.0.1-12-g1a2b3c4."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What one version of one runtime does; `version` is the text that it was made from, "" where nothing tells it.
+    """The behaviour of one version of a runtime; `version` is the text from which it was made, "" if unknown.
 
-    in_doubt: what some of the versions that the text may mean do, and others do not. called: name and version of a
-    runtime that is not in the table; "" for one that is. below: of such a runtime, the cgroup below a systemd scope in
-    which it was seen to keep processes; "" for the scope itself.
+    in_doubt: features that only some of the possible versions have. called: name and version of a runtime that is not
+    in the table; "" for one that is. below: for such a runtime, the cgroup below a systemd scope in which its processes
+    were observed; "" for the scope itself.
     """
 
     runtime: RuntimeName
@@ -283,23 +283,23 @@ class Traits:
         return feature in self.features
 
     def known(self, feature: Feature) -> bool | None:
-        """Whether this version behaves so; None where that is in doubt."""
+        """Whether this version behaves so; None if in doubt."""
         return None if feature in self.in_doubt else feature in self.features
 
     @property
     def modelled(self) -> bool:
-        """Whether the table has this runtime: of one that it does not have, a specification alone is known."""
+        """Whether the table has this runtime; otherwise only a specification is known."""
         return self.runtime not in {RuntimeName.OTHER_CRI, RuntimeName.OTHER_OCI}
 
     @property
     def weight(self) -> WeightConversion:
-        """The conversion of cpu.shares; of use for OCI runtimes."""
+        """The conversion of cpu.shares, for OCI runtimes."""
         return WeightConversion.QUADRATIC if self.has(Feature.QUADRATIC_WEIGHT) else WeightConversion.LINEAR
 
     @property
     def candidates(self) -> tuple[Traits, ...]:
-        """Every behaviour that the version may stand for, the newest first; itself where nothing is in doubt."""
-        # As keys they are each once, in this order.
+        """Every behaviour that the version may have, the newest first; itself if nothing is in doubt."""
+        # As keys they are unique and keep this order.
         found = dict.fromkeys(self.features | (has & self.in_doubt) for has in _behaviours(self.runtime, self.version))
         return tuple(replace(self, features=features, in_doubt=frozenset()) for features in found)
 
@@ -332,7 +332,7 @@ def traits_of(runtime: RuntimeName | str, version: str) -> Traits:
 
 @lru_cache(maxsize=256)
 def _behaviours(runtime: RuntimeName, version: str) -> tuple[frozenset[Feature], ...]:
-    """What the releases have that a version may stand for, newest first: the oldest, and those with a change."""
+    """The features of the releases that a version may mean, newest first: the oldest, and those with a change."""
     oldest, newest = _span(runtime, version)
     rows = FEATURES[runtime]
     changes = {release for row in rows.values() for release in (row.since, *row.backport) if oldest < release <= newest}
@@ -343,10 +343,10 @@ def _behaviours(runtime: RuntimeName, version: str) -> tuple[frozenset[Feature],
 
 
 def traits_of_program(name: str, version: str, known: tuple[RuntimeName, ...]) -> Traits:
-    """The traits of what a machine says that it has. known: the CRI runtimes of the table, or its OCI runtimes.
+    """The traits of a runtime that a machine reports. known: the CRI runtimes of the table, or its OCI runtimes.
 
-    A program that is not among them is not modelled. One without a name is taken for the first of the known: then all
-    that its versions differ in is in doubt.
+    Any other program is not modelled. One without a name counts as the first of the known, with all differences between
+    its versions in doubt.
     """
     if name in known:
         return traits_of(name, version)
@@ -356,9 +356,10 @@ def traits_of_program(name: str, version: str, known: tuple[RuntimeName, ...]) -
 
 
 def reports_driver(cri: Traits) -> bool | None:
-    """Whether a CRI runtime tells the kubelet its cgroup driver (CRI `RuntimeConfig`); None where that is not known.
+    """Whether a CRI runtime reports its cgroup driver to the kubelet (CRI `RuntimeConfig`); None if unknown.
 
-    Source: KEP-4033; containerd from 2.0, CRI-O from 1.28, cri-dockerd from 0.3.4, which Docker does not tell.
+    Source: KEP-4033; containerd from 2.0, CRI-O from 1.28, cri-dockerd from 0.3.4, whose version Docker does not
+    report.
     """
     first = _REPORTS_DRIVER.get(cri.runtime)
     if first is None:
@@ -376,7 +377,7 @@ def unmodelled_traits(name: str, version: str, *, cri: bool = False) -> Traits:
 
 
 def newer_than_modelled(traits: Traits) -> str:
-    """The newest release that is modelled, if the version is newer; "" otherwise, or where it says no number."""
+    """The newest modelled release, if the version is newer; "" otherwise, or without a number."""
     newest = NEWEST.get(traits.runtime, "")
     oldest, _ = _span(traits.runtime, traits.version)
     known = tuple(int(part) for part in newest.split(".") if part)
@@ -384,7 +385,7 @@ def newer_than_modelled(traits: Traits) -> str:
 
 
 def _span(runtime: RuntimeName, version: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The oldest and the newest release whose behaviour a version may have; every one for a text that is none."""
+    """The oldest and the newest release whose behaviour a version may have; all for an unreadable text."""
     prefix = _BEFORE_DATE if runtime is RuntimeName.RUNSC else "v?"
     match = re.match(rf"{prefix}(\d{{1,9}}(?:\.\d{{1,9}})*)(?!\d)", version, re.ASCII)
     if match is None:
@@ -408,7 +409,7 @@ _RUNTIME_OF_CLASS = {
 
 
 def _known_by(names: Iterable[str]) -> Traits:
-    """The OCI runtime that a RuntimeClass, or its handler, is named after; the names of both, the class's first."""
+    """The OCI runtime after which a RuntimeClass or its handler is named; the names of both, the class's first."""
     first, *others = names
     for name in (*others, first):
         runtime = RuntimeName.KATA if name.startswith(RuntimeName.KATA) else _RUNTIME_OF_CLASS.get(name)
@@ -419,7 +420,7 @@ def _known_by(names: Iterable[str]) -> Traits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
-    """What a CRI runtime is configured with for one runtime handler; allowance None is that of the default handler."""
+    """A CRI runtime's configuration for one runtime handler; allowance None is that of the default handler."""
 
     oci: Traits
     allowance: Allowance | None = None
@@ -437,13 +438,13 @@ _FLAVOURS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtimes:
-    """What runs containers on a node.
+    """The runtimes of a node.
 
     cri, oci: the CRI runtime, or Docker, and its OCI runtime. hugetlb: whether containerd is configured to pass huge
     page limits on (`disable_hugetlb_controller = false`); CRI-O always does, and Docker cannot. systemd: its version.
-    allowance: which annotations of pods the CRI runtime is configured to act on. handlers: RuntimeClass, or its
-    handler, to the OCI runtime and the allowance that are configured for it. crio: what crio.conf sets besides; None
-    where no crio.conf was read. every_class: whether pods of every RuntimeClass run on these, as in a run of memqos.
+    allowance: the pod annotations that the CRI runtime's configuration allows. handlers: RuntimeClass, or its handler,
+    to its configured OCI runtime and allowance. crio: further settings of crio.conf; None if no crio.conf was read.
+    every_class: whether pods of every RuntimeClass run on these, as in a run of memqos.
     """
 
     cri: Traits
@@ -464,24 +465,24 @@ class Runtimes:
 
     @property
     def sandboxed(self) -> bool:
-        """Whether all containers of a pod run in one sandbox, so that a container's own cgroup limits nothing.
+        """Whether all containers of a pod run in one sandbox, so a container's own cgroup limits nothing.
 
-        Docker and memqos itself ask runsc for one container at a time: then each is a sandbox with a cgroup of its own.
+        Docker and memqos itself request single containers from runsc: then each is a sandbox with its own cgroup.
         """
         alone = {RuntimeName.DOCKER, RuntimeName.CRI_DOCKERD, RuntimeName.BUNDLES}
         return self.oci.runtime in SANDBOXED and self.cri.runtime not in alone
 
     @property
     def modelled(self) -> bool:
-        """Whether every file of a container follows from these runtimes."""
+        """Whether every file of a container is modelled for these runtimes."""
         return self.cri.modelled and self.oci.modelled and self.oci.runtime is not RuntimeName.KATA
 
     def of_class(self, runtime_class: str, handler: str = "") -> Runtimes:
-        """The runtimes for pods of this RuntimeClass; "" is none: the default ones.
+        """The runtimes for pods of this RuntimeClass; "" means the default ones.
 
-        handler: that of the class, "" where it is not known.
-        What `handlers` does not have is known by the name of the handler or of the class alone, if that is an OCI
-        runtime's: runc, crun, gvisor or runsc, kata and what begins with kata. Another one's runtime is not modelled.
+        handler: that of the class, "" if unknown. Without an entry in `handlers`, the name of the handler or class
+        decides if it is an OCI runtime's: runc, crun, gvisor or runsc, kata and names that begin with kata. Any other
+        runtime is not modelled.
         """
         if not runtime_class or self.every_class:
             return self
@@ -494,13 +495,13 @@ class Runtimes:
 
     @property
     def candidates(self) -> tuple[Runtimes, ...]:
-        """All that these versions may stand for, the newest first: every one that agrees in what is not in doubt."""
+        """All runtimes that these versions may mean, the newest first."""
         return tuple(
             replace(self, cri=cri, oci=oci) for cri, oci in itertools.product(self.cri.candidates, self.oci.candidates)
         )
 
     def layout(self, driver: CgroupDriver) -> Layout:
-        """Where they keep containers."""
+        """The cgroups of containers, as they name them."""
         flavour = _FLAVOURS[self.cri.runtime]
         return Layout(
             driver=driver,
@@ -515,7 +516,7 @@ class Runtimes:
 
 
 BUNDLES = replace(traits_of(RuntimeName.BUNDLES, ""), called="memqos's own bundles")
-"""What stands between a request and an OCI runtime that is driven directly."""
+"""The traits of memqos itself between a request and a directly driven OCI runtime."""
 
 TRIXIE = Runtimes(cri=traits_of(RuntimeName.CONTAINERD, "1.7.24"), oci=traits_of(RuntimeName.RUNC, "1.1.15"))
-"""What Debian trixie has: the default runtimes."""
+"""Debian trixie's runtimes, the default."""

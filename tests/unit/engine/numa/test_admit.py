@@ -48,7 +48,7 @@ def test_other_pods_are_not():
         found = outcome(table, policies("single-numa-node"), one)
         assert found.table is table
         assert found.cpuset_mems == {}
-        assert found.reasons["c"].rule.startswith("cpuset.mems is left alone")
+        assert found.reasons["c"].rule.startswith("cpuset.mems is not written")
 
 
 def test_with_both_managers_off_a_machine_may_have_any_zones():
@@ -244,7 +244,7 @@ def test_every_container_has_a_chain_of_reasons():
 
 def test_reasons_of_what_was_not_asked_or_not_possible():
     none = outcome(machine(4), policies(), plain("p", "1Gi")).reasons["c0"].because[1]
-    assert none.rule == "The Topology Manager's policy none asks no provider and gives no affinity."
+    assert none.rule == "The Topology Manager's policy none queries no provider and gives no affinity."
     refused = outcome(machine(4), policies("best-effort"), plain("p", "5Gi"))
     [decision] = refused.reason.because
     assert decision.inputs[2].value == "no preference"

@@ -113,8 +113,8 @@ def test_where_nobody_knows_whether_it_is_allowed_either_may_be():
     found = annotated(SENT, {NEW: "memory.high=40960"}, "c", unsure)
     assert found.by == {}
     assert found.unmodelled == {
-        Knob.MEMORY_HIGH: f"the annotation {NEW} sets it, and whether the runtime handler allows it is not known: it "
-        "would be 40960"
+        Knob.MEMORY_HIGH: f"the annotation {NEW} sets it, and it is unknown whether the runtime handler allows that: "
+        "it would be 40960"
     }
     assert list(annotation_notes({NEW: "memory.high=40960"}, ("c",), unsure)) == []
     plan = expect([pod(annotations={NEW: "memory.high=40960"})], Kubelet.of(node=NODE, release="1.36", runtimes=unsure))
@@ -149,7 +149,7 @@ def test_notes(runtimes, name, what):
 def test_digits_that_are_base64_are_named():
     runtimes = crio("1.36.0", *BOTH)
     notes = dict(annotation_notes({NEW: "memory.high=10485760;memory.low=100000"}, ("c",), runtimes))
-    what = "write the amount with another number of digits, or in base64"
+    what = "write the amount with a different number of digits, or in base64"
     assert notes == {NEW: f"CRI-O decodes memory.high=10485760 as base64: {what}"}
     assert list(annotation_notes({NEW: "memory.high=ODAwMDAwMA==;x"}, ("c",), runtimes)) == []
 

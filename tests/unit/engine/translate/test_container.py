@@ -23,7 +23,7 @@ from tests.unit.engine.pods import NODE, ON, container, pod
 from tests.unit.engine.translate.samples import CGROUPFS
 
 WEB = pod(container({"memory": "64Mi", "cpu": "100m"}, {"memory": "100000000", "cpu": "333m"}), name="web")
-NO_SWAP_LIMIT = "the message has no swap limit: the runtime takes a memory limit alone as no swap."
+NO_SWAP_LIMIT = "the message has no swap limit: the runtime treats a memory limit alone as no swap."
 NO_HUGE_PAGES = "containerd drops huge page limits while disable_hugetlb_controller is true, which is its default."
 AFTER = "after a daemon-reload 34000 100000"
 CRUN = Runtimes(cri=TRIXIE.cri, oci=traits_of("crun", "1.21"))

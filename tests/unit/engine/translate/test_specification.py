@@ -145,11 +145,11 @@ def test_sets_of_cpus_and_nodes_are_said():
 
 
 BY_OCI = (
-    "not modelled: its containers are judged by the OCI runtime specification alone (limits, sets of CPUs and "
+    "not modelled: its containers are judged only by the OCI runtime specification (limits, sets of CPUs and "
     "nodes, and unified entries), all else is not observable"
 )
 BY_CRI = (
-    "not modelled: its containers are judged by the fields of CRI alone (limits of memory and CPU and sets of CPUs "
+    "not modelled: its containers are judged only by the fields of CRI (limits of memory and CPU and sets of CPUs "
     "and nodes), all else is not observable"
 )
 NEWER = "newer than 1.5, the newest modelled release: memqos assumes the same behaviour"
