@@ -144,7 +144,7 @@ def test_without_anon_usage_has_to_stand_still_for_longer():
 def test_without_pgmajfault_it_is_a_reading():
     [part] = of(still(count=90, majfault=None)).segments
     assert part.course is Course.THRASHES
-    assert part.why.startswith("an interpretation: usage is constant while passes continue; the series has no pgmajfault")
+    assert part.why.startswith("an interpretation: usage is constant while passes continue; ")
 
 
 def test_what_stands_still_without_major_faults_is_not_the_text():

@@ -352,7 +352,7 @@ def test_a_tree_of_cgroup_v1():
     lines = plan_tree(expect([pod()], Kubelet.of(node=node, release="1.34"))).splitlines()
     assert lines[0] == (
         "Kubernetes 1.34, cgroup driver cgroupfs, below /sys/fs/cgroup/<controller> "
-        "(cgroup v1: a file is in the hierarchy that its name begins with)"
+        "(cgroup v1: the first word of a file's name is its hierarchy)"
     )
     assert lines[-4:-1] == [
         "  container c of pod default/p, oom_score_adj 1000",
