@@ -18,7 +18,7 @@ from memqos.catalog.kubelet_config import settings_of
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup
-from memqos.engine.resize import resize_pods
+from memqos.engine.resize import resize_pods, taken_over
 from memqos.engine.translate.versions import TRIXIE
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.node import CgroupDriver, NodeFacts
@@ -39,10 +39,12 @@ def _as_it_is(_path: CgroupPath, _knob: Knob, text: str) -> str:
 
 @dataclasses.dataclass(slots=True)
 class Containers:
-    """What a runtime would know, so that it outlives a kubelet: ids by pod uid and name, cgroups by pod uid."""
+    """What outlives a kubelet: ids by pod uid and name, cgroups by pod uid, and the kubelets so far with their plan."""
 
     ids: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
     pods: dict[str, CgroupPath] = dataclasses.field(default_factory=dict)
+    plan: Plan | None = None
+    kubelets: list[Kubelet] = dataclasses.field(default_factory=list)
 
 
 class StandInKubelet:
@@ -52,7 +54,8 @@ class StandInKubelet:
 
     refuses: the reason for each pod, by its name, that it does not admit. resizes: whether it carries out resizes, or
     defers them. rewrites: whether it writes the cgroups of pods that run already, as no kubelet does. slow: whether it
-    reports that it has seen a resize before it has done anything about it.
+    reports that it has seen a resize before it has done anything about it. updates: whether it updates the containers
+    that an older kubelet has not recorded, as kubelets since 1.33 do; it is `lags` seconds late with that.
     """
 
     pid = 1
@@ -72,6 +75,8 @@ class StandInKubelet:
         resizes: bool = True,
         slow: bool = False,
         rewrites: bool = False,
+        updates: bool = True,
+        lags: float = 0.0,
         late: float = 0.0,
         cannot_start: str = "",
     ) -> None:
@@ -94,6 +99,8 @@ class StandInKubelet:
         self._resizes = resizes
         self._slow = slow
         self._rewrites = rewrites
+        self._updates = updates
+        self._lags = lags
         self._late = late
         self._cannot_start = cannot_start
         self._there = containers
@@ -159,15 +166,25 @@ class StandInKubelet:
             return
         text = "\n---\n".join(json.dumps(_stored(one)) for one in running)
         pods = pods_of(text.encode(), "pods.json") if running else ()
+        anew = not self._planned
         plan = self._plan(pods)
         for cgroup in (*plan.reserved, plan.node, *plan.qos):
             self._make(cgroup, cgroup.path)
+        if anew and self._there.plan is not None and self._there.plan.pods and running:
+            self._ends.wait(self._lags)
         for item in running:
-            self._bring(plan, item)
+            self._bring(plan, item, updates=anew and self._updates)
         self._sizes = fresh
+        self._there.plan = plan
+        if self._kubelet not in self._there.kubelets:
+            self._there.kubelets.append(self._kubelet)
 
     def _plan(self, pods: Sequence[Pod]) -> Plan:
         """Pods that run already are resized: a kubelet does not write all that it writes for a new pod."""
+        there = self._there
+        if not self._planned and there.plan is not None and there.plan.pods and pods and not self._rewrites:
+            self._planned = pods
+            return taken_over(there.plan, expect(pods, self._kubelet), pods, self._kubelet, earlier=there.kubelets)
         known = {pod.uid: pod for pod in self._planned}
         moved = [pod for pod in pods if pod.uid in known and _sizes(known[pod.uid]) != _sizes(pod)]
         self._planned = pods
@@ -178,7 +195,7 @@ class StandInKubelet:
         plan = expect((), self._kubelet)
         return plan.node.path in self._cgroups
 
-    def _bring(self, plan: Plan, item: Mapping[str, Any]) -> None:
+    def _bring(self, plan: Plan, item: Mapping[str, Any], *, updates: bool) -> None:
         planned = plan.pod(item["metadata"]["uid"])
         if item["metadata"]["generation"] > 1 and not self._resizes:
             pending = {"type": "PodResizePending", "status": "True", "reason": "Deferred", "message": "no room"}
@@ -191,7 +208,7 @@ class StandInKubelet:
         for container in planned.containers:
             made = self._there.ids.setdefault((planned.uid, container.name), uuid.uuid4().hex)
             path = plan.layout.container(container.cgroup.path, made)
-            self._make(container.cgroup, path, anew=anew)
+            self._make(container.cgroup, path, anew=anew or updates)
             self._cgroups.run_in(path, container.oom_score_adj)
         kinds = {"initContainerStatuses": "initContainers", "containerStatuses": "containers"}
         statuses = {

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict, subject_of
-from memqos.engine.answer.succession import Past, inherited, succession
+from memqos.engine.answer.succession import Past, inherited
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.engine.resize.entry import resize_pods
 from memqos.engine.resize.leftovers import MEMORY_QOS, leftovers
+from memqos.engine.resize.takeover import taken_over
 from memqos.known import KnownDeviation, left_by_kubelet
 from memqos.model.knob import ABSENT
 from memqos.model.pod import Pod
@@ -71,7 +72,7 @@ def _pasts(pods: Sequence[Pod], kubelet: Kubelet, was: Was) -> Iterator[Past]:
     before = was.kubelet or kubelet
     earlier = tuple(_as_before(pods, was.pods or ()))
     first = expect(earlier, before)
-    changed = first if was.kubelet is None else succession(first, expect(earlier, kubelet))
+    changed = first if was.kubelet is None else _taken_over(first, earlier, before, kubelet)
     names = [f"the configuration {was.config}"] if was.kubelet is not None else []
     if was.pods is None:
         yield Past(name=f"{names[0]}: the pods ran through the change", plan=changed)
@@ -80,10 +81,14 @@ def _pasts(pods: Sequence[Pod], kubelet: Kubelet, was: Was) -> Iterator[Past]:
     name = " and ".join([*names, f"the size in {was.manifests}"])
     yield Past(name=f"{name}: the pods ran through the change", plan=resized)
     if was.kubelet is not None:
-        other = succession(resize_pods(earlier, pods, before).after, expect(pods, kubelet))
+        other = _taken_over(resize_pods(earlier, pods, before).after, pods, before, kubelet)
         yield Past(name=f"{name}: the pods were resized before the configuration changed", plan=other)
-        anew = succession(expect(pods, before), expect(pods, kubelet))
+        anew = _taken_over(expect(pods, before), pods, before, kubelet)
         yield Past(name=f"{names[0]}: the current pods ran through the change", plan=anew)
+
+
+def _taken_over(plan: Plan, pods: Sequence[Pod], before: Kubelet, kubelet: Kubelet) -> Plan:
+    return taken_over(plan, expect(pods, kubelet), pods, kubelet, earlier=[before])
 
 
 def _as_before(pods: Sequence[Pod], earlier: Sequence[Pod]) -> Iterator[Pod]:

@@ -10,11 +10,11 @@ from memqos.audits.answer import Audit
 from memqos.audits.node_state import NodeState, Threshold, node_state
 from memqos.engine.answer.difference import Difference, differences
 from memqos.engine.answer.explain import one_line, size
-from memqos.engine.answer.succession import succession
 from memqos.engine.cgroup.protection import Effective, Protected, effective
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
+from memqos.engine.resize.takeover import taken_over
 from memqos.model.knob import MAX, Bytes, Knob, Max
 from memqos.model.path import ROOT, CgroupPath
 
@@ -52,7 +52,7 @@ def what_if(audit: Audit, other: Kubelet, *, name: str) -> WhatIf:
     """The changes if this kubelet ran the node's pods. name: the alternative's name."""
     state = node_state(audit)
     before, after = expect(audit.present, audit.question.kubelet), expect(audit.present, other)
-    kept = succession(before, after)
+    kept = taken_over(before, after, audit.present, other, earlier=[audit.question.kubelet])
     at_once = {(one.subject, one.what, one.after) for one in differences(before, kept)}
     uses = {one.cgroup: one for one in state.thresholds}
     by_subject = {one.subject: one for one in uses.values()}

@@ -384,7 +384,7 @@ class _Order:
         question = ResizeQuestion(
             pods=pods,
             desired=self.manifests.load([self.resize or ""], found.beside).pods,
-            kubelet=kubelets[-1],
+            kubelets=kubelets,
             plans=tuple(self._planned(pods, kubelet) for kubelet in kubelets),
             names=names,
             usage=self.usage,
@@ -395,13 +395,15 @@ class _Order:
     def changes(self) -> str:
         """The answer about two plans."""
         from memqos.cli.expect_changes import changes_text
+        from memqos.engine.resize.takeover import taken_over
 
         pods = self._pods(self._manifests())
         kubelets, names = self._two_kubelets()
-        plans = [self._planned(pods, kubelet) for kubelet in kubelets]
-        say_ignored(*plans)
-        plans = [self._chosen(plan) for plan in plans]
-        return changes_text(plans, names, running=self.running, as_json=self.as_json)
+        before, after = (self._planned(pods, kubelet) for kubelet in kubelets)
+        say_ignored(before, after)
+        if self.running:
+            after = taken_over(before, after, pods, kubelets[1], earlier=kubelets[:1])
+        return changes_text([self._chosen(before), self._chosen(after)], names, as_json=self.as_json)
 
     def _two_kubelets(self) -> tuple[tuple[Kubelet, ...], tuple[str, ...]]:
         """The kubelets before and after the change, and their names in the output."""

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 from memqos.cli.node_options import said_of_containers, usage_of
 from memqos.engine.answer.difference import differences, differences_document, differences_text
-from memqos.engine.answer.succession import succession
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
-from memqos.engine.resize import Activity, Usage, resize_pods
+from memqos.engine.resize import Activity, Usage, resize_pods, taken_over
 from memqos.engine.resize.explain import resize_document, resize_reasons, resize_text
 from memqos.errors import UnknownNameError
 from memqos.model.knob import Knob
@@ -23,10 +22,10 @@ from memqos.model.pod import Pod
 __all__ = ["ResizeQuestion", "changes_text", "resizes_text"]
 
 
-def changes_text(plans: Sequence[Plan], names: Sequence[str], *, running: bool, as_json: bool) -> str:
-    """The answer about two plans with these names. running: the pods run through the change."""
+def changes_text(plans: Sequence[Plan], names: Sequence[str], *, as_json: bool) -> str:
+    """The answer about two plans with these names."""
     before, after = plans
-    found = differences(before, succession(before, after) if running else after)
+    found = differences(before, after)
     if as_json:
         return json.dumps(differences_document(found, *names), indent=1)
     return differences_text(found, *names)
@@ -34,15 +33,15 @@ def changes_text(plans: Sequence[Plan], names: Sequence[str], *, running: bool, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResizeQuestion:
-    """Pods that change while they run, under this kubelet.
+    """Pods that change while they run, under the last of these kubelets.
 
-    plans: this kubelet's plan; before it the plan of the kubelet that created them, if that was another. names: those
-    of the two kubelets. usage, states: the options' texts.
+    kubelets: the one that created the pods first, if that was another. plans: theirs. names: those of the two kubelets.
+    usage, states: the options' texts.
     """
 
     pods: tuple[Pod, ...]
     desired: tuple[Pod, ...]
-    kubelet: Kubelet
+    kubelets: tuple[Kubelet, ...]
     plans: tuple[Plan, ...]
     names: tuple[str, ...] = ()
     usage: tuple[str, ...] = ()
@@ -54,14 +53,14 @@ def resizes_text(question: ResizeQuestion, *, knob: Knob | None, as_json: bool) 
 
     Raises UnknownNameError for an unknown container or state.
     """
-    pods = question.pods
+    pods, kubelet = question.pods, question.kubelets[-1]
     first, *later = question.plans
-    standing = succession(first, later[0]) if later else None
+    standing = taken_over(first, later[0], pods, kubelet, earlier=question.kubelets[:-1]) if later else None
     found = resize_pods(
         pods,
         question.desired,
-        question.kubelet,
-        usage=_pod_usage(usage_of(question.usage, first, question.kubelet.node), pods),
+        kubelet,
+        usage=_pod_usage(usage_of(question.usage, first, kubelet.node), pods),
         activities=_activities(question.states, first),
         standing=standing,
     )

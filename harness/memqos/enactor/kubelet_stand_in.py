@@ -18,7 +18,7 @@ from memqos.engine.resize import Resize, ResizePlan, ResizeStep, StepKind
 from memqos.errors import RuntimeCallError
 from memqos.model.knob import Absent, Knob
 from memqos.model.path import CgroupPath
-from memqos.model.pod import Container, Pod
+from memqos.model.pod import Container, Pod, ResizePolicy
 from memqos.runtime.base import Runtime
 
 __all__ = ["KubeletStandIn"]
@@ -112,9 +112,34 @@ class StandInEnactment:
     def bring(self, order: Order) -> None:
         """Bring the node's cgroups to the order's plan.
 
-        First removes pods that failed or are not in the plan, and the containers whose requests differ.
+        First removes pods that failed or are not in the plan, and the containers whose requests differ, or that were
+        updated. A kubelet that takes over running pods updates containers instead (`engine.resize.takeover`).
         """
+        if order.succeeds:
+            for planned in order.plan.pods:
+                if planned.uid in self._pods and _fits(self._pods[planned.uid], planned):
+                    self._take_over(self._pods[planned.uid], planned)
+        else:
+            updated = {uid: pod for uid, pod in self._pods.items() if any(len(one) > 1 for one in pod.asked.values())}
+            self._admission.remove_containers(updated)
         self._bring(order.plan)
+
+    def _take_over(self, admitted: AdmittedPod, planned: PlannedPod) -> None:
+        """Update the pod's containers to these requests; restart those whose resizePolicy requires that."""
+        runtime, deadline = self._admission.runtime, Deadline.after(ENFORCE_SECONDS)
+        before = {one.name: one.resources for one in admitted.planned.containers}
+        containers = {one.name: one for one in admitted.pod.all_containers}
+        for one in planned.containers:
+            if one.resources == before[one.name] or one.name not in admitted.containers:
+                continue
+            if ResizePolicy.RESTART_CONTAINER in containers[one.name].resize_policy.values():
+                handle = admitted.containers[one.name]
+                runtime.stop(handle, grace=0, deadline=deadline)
+                runtime.remove(handle, deadline=deadline)
+                start_container(runtime, admitted, containers[one.name], one.resources, deadline=deadline)
+            else:
+                update_container(runtime, admitted, one.name, one.resources, deadline=deadline)
+        admitted.planned = planned
 
     def _bring(self, plan: Plan) -> None:
         planned = {pod.uid: pod for pod in plan.pods}

@@ -13,12 +13,11 @@ from memqos.clock import Deadline
 from memqos.enactor.base import Ability, AdmittedPod, Enactor, Order, Steering, require
 from memqos.enactor.base import steering as steering_of
 from memqos.engine.answer.finding import Finding, Setter
-from memqos.engine.answer.succession import succession
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.placement import table_after
 from memqos.engine.plan import Plan, PlannedPod
-from memqos.engine.resize import resize_pods
+from memqos.engine.resize import resize_pods, taken_over
 from memqos.engine.translate.versions import TRIXIE, Feature, Runtimes
 from memqos.errors import EnactorNotAbleError, UsageError
 from memqos.model.knob import Knob
@@ -310,17 +309,19 @@ class NodeUnderTest:
     def restart_kubelet(self, population: Population, kubelet: KubeletCase) -> Population:
         """The same pods, running on, after the kubelet came back with another configuration or release.
 
-        What it writes then, and what it leaves, is `engine.answer.succession`. Raises UsageError if no pods stand,
+        What it writes then, and what it leaves, is `engine.resize.takeover`. Raises UsageError if no pods stand,
         MachineryError if what is written is refused.
         """
         standing = self._occupancy.standing()
         require(self._enactor, Ability.SUCCEED)
         pods = [one.pod for one in population.pods.values()]
-        plan = succession(population.plan, self.plan(pods, kubelet))
+        own, earlier = self.kubelet(kubelet), population.kubelets
+        plan = taken_over(population.plan, self.plan(pods, kubelet), pods, own, earlier=earlier)
         self._recorder.plan(plan)
         with self._vital.guarded():
-            standing.bring(Order(kubelet=self.kubelet(kubelet), plan=plan, pods=pods, succeeds=True))
-            return self._population(plan, standing.pods, kubelet)
+            standing.bring(Order(kubelet=own, plan=plan, pods=pods, succeeds=True))
+            found = self._population(plan, standing.pods, kubelet)
+        return dataclasses.replace(found, kubelets=(*earlier, own))
 
     def upgraded(self, kubelet: KubeletCase) -> KubeletCase:
         """The same configuration under the other kubelet of the run. EnactorNotAbleError without a second one."""
@@ -354,7 +355,8 @@ class NodeUnderTest:
         standing = self._occupancy.with_pod(pod)
         require(self._enactor, Ability.RESIZE)
         desired = with_resources_of(pod, to)
-        plan = resize_pods([one.pod for one in population.pods.values()], [desired], self.kubelet(kubelet))
+        running = [one.pod for one in population.pods.values()]
+        plan = resize_pods(running, [desired], self.kubelet(kubelet), standing=population.plan)
         self._recorder.plan(plan.after)
         resizing = Resizing(runtime=self.runtime, standing=standing, read=self._read_and_record)
         with self._vital.guarded():
@@ -375,12 +377,13 @@ class NodeUnderTest:
         return [drift_finding(drifted, pod, knob, self._enactor.setter), *restored]
 
     def _population(self, plan: Plan, pods: Mapping[str, AdmittedPod], kubelet: KubeletCase) -> Population:
-        tracing = Tracing(runtime=self.runtime, target=self.target, kubelet=self.kubelet(kubelet))
+        own = self.kubelet(kubelet)
+        tracing = Tracing(runtime=self.runtime, target=self.target, kubelet=own)
         unread, setter = Reading(source=self.target.address, at=0.0), self._enactor.setter
         # What a kubelet writes into a pod's cgroup besides, such as podPidsLimit, no plan has.
         settings = self._settings if setter is Setter.MEMQOS else None
         population = Population(
-            plan=plan, pods=pods, reading=unread, enacted_by=setter, tracing=tracing, settings=settings
+            plan=plan, pods=pods, reading=unread, enacted_by=setter, tracing=tracing, settings=settings, kubelets=(own,)
         )
         return dataclasses.replace(population, reading=self._read_and_record(population))
 

@@ -13,7 +13,7 @@ import pytest
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.enactor.base import Order
+from memqos.enactor.base import Ability, Order
 from memqos.enactor.contract import EnactorCase, check_enactor_contract
 from memqos.enactor.kubelet.enactor import Kubelet
 from memqos.enactor.kubelet.session import kubelet_session
@@ -22,7 +22,7 @@ from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.answer.succession import succession
 from memqos.engine.answer.verdict import judged_files
-from memqos.engine.resize import resize_pods
+from memqos.engine.resize import resize_pods, taken_over
 from memqos.errors import EnactorNotAbleError, MachineryError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, ReservationPolicy
@@ -293,7 +293,7 @@ def test_a_kubelet_that_writes_running_pods_again_after_an_upgrade_is_found(rewr
     bench = Bench()
     gate = {"feature_gates": {"MemoryQoS": True}}
     before, later = order_of(bench, "1.27", **gate), order_of(bench, **TIERED, **gate)
-    plan = succession(before.plan, later.plan)
+    plan = taken_over(before.plan, later.plan, later.pods, later.kubelet, earlier=[before.kubelet])
     with enactor_on(bench, binaries={27: "kubelet-1.27", 36: "kubelet-1.36"}, rewrites=rewrites) as enactor:
         assert enactor.releases == ["1.27", "1.36"]
         pods = enactor.begin("test")
@@ -308,6 +308,30 @@ def test_a_kubelet_that_writes_running_pods_again_after_an_upgrade_is_found(rewr
         found = {knob for path, knob in wrong_files(bench, succeeding, pods.pods) if "-poduid" in path}
     assert (Knob.MEMORY_LOW in found) == rewrites
     assert bool(found) == rewrites
+
+
+@pytest.mark.parametrize("updates", [False, True])
+def test_an_upgrade_updates_the_containers_that_the_older_kubelet_did_not_record(updates):
+    """1.27 sends memory.min for each request; 1.36 with the policy None takes it back, after it is healthy."""
+    bench = Bench()
+    gate = {"feature_gates": {"MemoryQoS": True}}
+    before, later = order_of(bench, "1.27", **gate), order_of(bench, memory_reservation_policy=None, **gate)
+    plan = taken_over(before.plan, later.plan, later.pods, later.kubelet, earlier=[before.kubelet])
+    with enactor_on(bench, binaries={27: "kubelet-1.27", 36: "kubelet-1.36"}, updates=updates, lags=1.0) as enactor:
+        enactor.levels_seconds = 3.0
+        pods = enactor.begin("test")
+        pods.bring(before)
+        pods.admit(before, appears=lambda _: None)
+        assert enactor.why_not(Ability.RESIZE)
+        succeeding = dataclasses.replace(later, plan=plan, succeeds=True)
+        pods.bring(succeeding)
+        found = {knob for path, knob in wrong_files(bench, succeeding, pods.pods) if "-poduid" in path}
+        assert [one.asked["app"][-1].unified["memory.min"] for one in pods.pods.values()] == ["0", "0"]
+        assert not enactor.why_not(Ability.RESIZE)
+        pods.bring(dataclasses.replace(before, plan=succession(plan, before.plan), succeeds=True))
+        assert enactor.why_not(Ability.RESIZE)
+    assert (Knob.MEMORY_MIN in found) == (not updates)
+    assert bool(found) == (not updates)
 
 
 def test_a_case_of_another_release_is_not_for_this_kubelet():

@@ -157,3 +157,22 @@ def test_a_runtime_that_is_not_told_of_sandboxes(code, raised):
             resized(SMALL, LARGE, bench=bench)
     else:
         assert worst(resized(SMALL, LARGE, bench=bench).judge()) is Verdict.CONFORMS
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((("1.27", {}), ("1.36", TIERED))),
+        ((("1.36", TIERED), ("1.36", {"memory_reservation_policy": ReservationPolicy.NONE}))),
+    ],
+)
+def test_a_resize_after_another_kubelet_took_over_keeps_what_the_first_one_left(first, second):
+    """The first kubelet's values of the pod and of its containers stay, except those that the resize writes."""
+    bench = Bench()
+    before, later = (kubelet(release, **settings) for release, settings in (first, second))
+    with bench.node.admitted([SMALL], before) as population:
+        restarted = bench.node.restart_kubelet(population, later)
+        resized = bench.node.resize(restarted, SMALL, later, to=LARGE)
+    found = resized.judge()
+    assert [(one.cgroup, one.knob, one.expected) for one in found if one.verdict is Verdict.DEVIATES] == []
+    assert [one for one in found if one.knob == "memory.max"]

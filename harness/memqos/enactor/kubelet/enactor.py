@@ -14,7 +14,7 @@ from memqos.enactor.kubelet.configuration import configuration
 from memqos.enactor.kubelet.manifest import RUNTIME_CLASS, pod_manifest
 from memqos.enactor.kubelet.session import KubeletSession
 from memqos.engine.answer.finding import Setter, Verdict
-from memqos.engine.answer.verdict import judge_node, judged_files
+from memqos.engine.answer.verdict import judge_node, judge_pod, judged_files
 from memqos.engine.plan import Plan, PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep
 from memqos.errors import DeadlineError, EnactorNotAbleError, MachineryError
@@ -54,6 +54,7 @@ class Kubelet:
     """A kubelet in the machine. handler: the runtime's handler, "" for the default. socket: the CRI socket.
 
     binaries: paths in the machine by minor version (36 for 1.36); the first is the kubelet under test.
+    levels_seconds: how long a kubelet that takes over may need for its first writes.
     """
 
     setter = Setter.KUBELET
@@ -74,11 +75,20 @@ class Kubelet:
         self.handler = handler
         self.socket = socket
         self.binaries = binaries
+        self.levels_seconds = _LEVELS_SECONDS
         self._plan: Plan | None = None
-        self.minor = next(iter(binaries))
+
+    @property
+    def minor(self) -> int:
+        """The minor version of the kubelet that was started last; before that, of the one under test."""
+        return next((minor for minor, path in self.binaries.items() if path == self.session.binary), self._first)
+
+    @property
+    def _first(self) -> int:
+        return next(iter(self.binaries))
 
     def why_not(self, ability: Ability) -> str:
-        """A kubelet never reconciles a pod's cgroup. It resizes in place since 1.33."""
+        """A kubelet never reconciles a pod's cgroup. The one that runs now resizes in place since 1.33."""
         if ability is Ability.RESIZE and self.minor < RESIZES_SINCE:
             return "this kubelet resizes in place only behind an alpha gate; kubelets since 1.33 do so by default."
         return _WHY_NOT.get(ability, "")
@@ -167,24 +177,35 @@ class KubeletEnactment:
             self._kubelet.remove_levels_of_another(order)
         self._kubelet.bring(order)
         if order.succeeds:
-            self._await_levels(order.plan)
+            self._await_values(order.plan)
+            for planned in order.plan.pods:
+                _note_updates(self._pods[planned.uid], planned)
         self._order = order
 
-    def _await_levels(self, plan: Plan) -> None:
-        """Wait until the kubelet has written the levels above pods, at most for a period; then they are judged anyway.
+    def _await_values(self, plan: Plan) -> None:
+        """Wait until every level is as planned, at most for a period; then it is judged anyway.
 
-        It is healthy before it has done so, and does it again every minute (`periodicQOSCgroupUpdateInterval`).
+        The kubelet is healthy before it has written anything: it writes the levels above pods every minute
+        (`periodicQOSCgroupUpdateInterval`), and updates containers when it first syncs their pods.
         """
-        tree, paths = self._kubelet.tree, [one.path for one in (*plan.reserved, plan.node, *plan.qos)]
+        tree, setter = self._kubelet.tree, self._kubelet.setter
+        leaves = {(uid, name): one.id for uid, pod in self._pods.items() for name, one in pod.containers.items()}
+        paths = [one.path for one in (*plan.reserved, plan.node, *plan.qos)]
+        for pod in plan.pods:
+            paths.append(pod.cgroup.path)
+            containers = [one for one in pod.containers if (pod.uid, one.name) in leaves]
+            paths += [plan.layout.container(one.cgroup.path, leaves[pod.uid, one.name]) for one in containers]
         files = judged_files(tree.hierarchy.version)
 
         def written() -> bool:
             reading = tree.read_cgroups(paths, files, deadline=Deadline.after(_CALL_SECONDS))
-            found = judge_node(plan, reading, enacted_by=self._kubelet.setter)
+            found = list(judge_node(plan, reading, enacted_by=setter))
+            for pod in plan.pods:
+                found += judge_pod(plan, pod.uid, reading, enacted_by=setter, ids=leaves)
             return all(one.verdict is not Verdict.DEVIATES for one in found)
 
         with contextlib.suppress(DeadlineError):
-            self._session.until("the levels above pods are written", written, Deadline.after(_LEVELS_SECONDS))
+            self._session.until("every level is as planned", written, Deadline.after(self._kubelet.levels_seconds))
 
     def admit(self, order: Order, *, appears: Callable[[PlannedPod], None]) -> Mapping[str, AdmittedPod]:
         """Give the kubelet the pods, and wait until their containers have been started.
@@ -401,6 +422,13 @@ def _never_ran(admitted: AdmittedPod, status: Json) -> MachineryError | None:
                 data={"reason": ended["reason"]},
             )
     return None
+
+
+def _note_updates(admitted: AdmittedPod, planned: PlannedPod) -> None:
+    """Record the requests that a kubelet sends for running containers when it takes over."""
+    for one in planned.containers:
+        if one.name in admitted.asked and admitted.asked[one.name][-1] != one.resources:
+            admitted.asked[one.name] = (*admitted.asked[one.name], one.resources)
 
 
 def _failure(admitted: AdmittedPod, item: Json, error: MachineryError) -> MachineryError:

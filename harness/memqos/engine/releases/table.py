@@ -106,6 +106,7 @@ class Novelty(Enum):
     RESIZE_READS_BACK = 32, Family.RESIZE, "amounts are compared as the runtime reports them"
     # 1.33
     POD_LEVEL_HUGE_PAGES = 33, Family.DEFAULTS, "pod-level resources include huge pages"
+    RESIZE_RECORDS = 33, Family.RESIZE, "the kubelet records the resources that it created containers with"
     RESIZE_SIDECARS = 33, Family.RESIZE, "sidecars are resized"
     RESIZE_MEMORY_REQUESTS = 33, Family.RESIZE, "a change of the memory request alone is a resize"
     RESIZE_CONDITIONS = 33, Family.RESIZE, "static pods, swap and the Memory Manager's policy make it infeasible"

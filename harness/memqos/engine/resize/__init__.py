@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from memqos.engine.resize.entry import resize_pods, standing_after
 from memqos.engine.resize.outcome import Activity, Left, Resize, ResizeOutcome, ResizePlan, ResizeStep, StepKind, Usage
+from memqos.engine.resize.takeover import keeps_records, taken_over
 
 __all__ = [
     "Activity",
@@ -14,6 +15,8 @@ __all__ = [
     "ResizeStep",
     "StepKind",
     "Usage",
+    "keeps_records",
     "resize_pods",
     "standing_after",
+    "taken_over",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memqos.engine.admission.entry import admitted
+from memqos.engine.answer.succession import succession
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod, Refusal
@@ -82,7 +83,8 @@ def resize_pods(
         if found[-1].outcome.allocates:
             taken[old.uid] = new
     fresh = expect([taken[pod.uid] for pod in pods if pod.uid in taken], kubelet)
-    after = _carried_out(before, fresh, found)
+    above = fresh if standing is None else replace(succession(standing, fresh), pods=fresh.pods)
+    after = _carried_out(before, above, found)
     told = []
     for resize in found:
         if resize.outcome is ResizeOutcome.IN_PROGRESS:
@@ -177,7 +179,10 @@ class _Case:
 
 
 def _carried_out(before: Plan, fresh: Plan, resizes: Iterable[Resize]) -> Plan:
-    """The plan after all steps: pods keep unwritten values; the levels above are written for the new requests."""
+    """The plan after all steps: pods keep unwritten values; the levels above are written for the new requests.
+
+    fresh: the pods as they would be made now; its levels above hold also what is not written again.
+    """
     steps = {one.uid: one.steps for one in resizes}
     pods = tuple(standing_after(steps.get(pod.uid, ()), before.pod(pod.uid), pod) for pod in fresh.pods)
     return replace(fresh, pods=pods)

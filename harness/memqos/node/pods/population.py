@@ -16,6 +16,7 @@ from memqos.enactor.observer import Observer
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding, Setter, Verdict, subject_of
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, ContainerIds, Unsure, judged_files, outside_finding
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.errors import DeadlineError, NonconformanceError, TargetError
 from memqos.model.path import CgroupPath
@@ -37,7 +38,8 @@ class Population:
 
     reading: taken when every pod had been started; init containers as they were read while they ran.
     enacted_by: what carried the plan out above containers. tracing: looks behind what deviates; None where there is
-    nothing but the reading. settings: of the machine, if the reading has those that no plan names.
+    nothing but the reading. settings: of the machine, if the reading has those that no plan names. kubelets: those that
+    have run the pods, the current one last.
     """
 
     plan: Plan
@@ -46,6 +48,7 @@ class Population:
     enacted_by: Setter
     tracing: Tracing | None = None
     settings: SettingFiles | None = None
+    kubelets: tuple[Kubelet, ...] = ()
 
     def traced(self, findings: Iterable[Finding]) -> Sequence[Finding]:
         """The findings; those that deviate in a container's file say what lost the value."""

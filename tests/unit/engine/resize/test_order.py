@@ -3,6 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memqos.engine.answer.succession import succession
+from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.resize import ResizeOutcome, StepKind, resize_pods, standing_after
 from memqos.model.knob import Bytes, Knob
@@ -62,3 +64,26 @@ def test_every_container_that_changes_is_updated_once_and_what_shrinks_goes_firs
     shrinks = [limits[name][1] < limits[name][0] for name in steps]
     if True in grows and True in shrinks:
         assert max(place for place, one in enumerate(shrinks) if one) < grows.index(True)
+
+
+def test_a_resize_after_an_upgrade_leaves_what_the_older_kubelet_wrote_above_pods():
+    """1.27 writes memory.min of the Burstable class; 1.36 writes its memory.low, and memory.min stays (KEP-2570)."""
+    old, new = (
+        pod(container({"memory": "48Mi"}, {"memory": "96Mi"})),
+        pod(container({"memory": "72Mi"}, {"memory": "96Mi"})),
+    )
+    gate = KubeletSettings(feature_gates={"MemoryQoS": True})
+    first, second = (
+        Kubelet.of(node=NODE, settings=settings, release=release)
+        for settings, release in ((gate, "1.27"), (TIERED, "1.36"))
+    )
+    standing = succession(expect([old], first), expect([old], second))
+    plan = resize_pods([old], [new], second, standing=standing)
+    burstable = next(one for one in plan.after.qos if str(one.path).endswith("burstable"))
+    assert [burstable.knobs[knob].value for knob in (Knob.MEMORY_MIN, Knob.MEMORY_LOW)] == [
+        Bytes(48 << 20),
+        Bytes(72 << 20),
+    ]
+    assert plan.after.node.knobs[Knob.MEMORY_MIN].value == Bytes(72 << 20)
+    restarted = resize_pods([old], [old], second, standing=standing)
+    assert restarted.after.pods == standing.pods
