@@ -271,6 +271,8 @@ MACHINE_LOGS: Mapping[str, tuple[str, ...]] = {
     "containerd.txt": ("journalctl", "--no-pager", "--unit", "containerd", "--lines", "200"),
     "docker.txt": ("journalctl", "--no-pager", "--unit", "memqos-docker@*", "--unit", "docker", "--lines", "200"),
     "cgroups.txt": ("sh", "-c", _CGROUP_DUMP),
+    "kubelet.txt": ("sh", "-c", "tail -c 500000 /run/memqos/kubelet/kubelet.log 2>/dev/null || true"),
+    "kubelet-config.json": ("sh", "-c", "cat /run/memqos/kubelet/config.json 2>/dev/null || true"),
 }
 
 

@@ -27,7 +27,7 @@ _KUBECONFIG = f"{_FOLDER}/kubeconfig"
 _HEALTH = ("http://127.0.0.1:10248/healthz", "https://127.0.0.1:10250/healthz")
 """Of the kubelet, and of the server of its statistics, which comes later."""
 
-_START_SECONDS = 180.0
+_START_SECONDS = 420.0
 _ORDER_SECONDS = 60.0
 _LOOKS_SECONDS = 0.5
 _LOG_LINES = 12
@@ -184,6 +184,8 @@ def _last_words(log: str) -> str:
     """The errors at the end of a kubelet's log (klog: lines that begin with E or F), else its last lines."""
     lines = [line.removeprefix("??? ") for line in log.splitlines() if line.strip()]
     errors = [line for line in lines if (line[:1] in "EF" and line[1:5].isdigit()) or line.startswith("Error:")]
+    # Repeated every 100 ms until the node is registered; it would hide why.
+    errors = [line for line in errors if "Unable to register mirror pod" not in line]
     return "\n".join((errors or lines)[-_LOG_LINES:])[-4000:]
 
 
