@@ -31,6 +31,8 @@ _START_SECONDS = 420.0
 _ORDER_SECONDS = 60.0
 _LOOKS_SECONDS = 0.5
 _LOG_LINES = 12
+_REPEATED = "Unable to register mirror pod because node is not registered yet"
+"""A kubelet logs this every 100 ms until its node is registered."""
 
 
 class KubeletSession:
@@ -182,10 +184,8 @@ class KubeletSession:
 
 def _last_words(log: str) -> str:
     """The errors at the end of a kubelet's log (klog: lines that begin with E or F), else its last lines."""
-    lines = [line.removeprefix("??? ") for line in log.splitlines() if line.strip()]
+    lines = [line.removeprefix("??? ") for line in log.splitlines() if line.strip() and _REPEATED not in line]
     errors = [line for line in lines if (line[:1] in "EF" and line[1:5].isdigit()) or line.startswith("Error:")]
-    # Repeated every 100 ms until the node is registered; it would hide why.
-    errors = [line for line in errors if "Unable to register mirror pod" not in line]
     return "\n".join((errors or lines)[-_LOG_LINES:])[-4000:]
 
 
