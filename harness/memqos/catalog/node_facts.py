@@ -14,6 +14,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from memqos.catalog.page_sizes import PAGE_SIZES, page_size_of_kernel
 from memqos.catalog.pods import read_text
 from memqos.catalog.schema import LARGEST, FieldPath, check, mapping, parse_fields, quantity_of, text
 from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, parse_documents
@@ -22,7 +23,7 @@ from memqos.model.node import CgroupVersion, NodeFacts, NumaZone
 from memqos.model.pod import ResourceList
 from memqos.model.quantity import Quantity, QuantityError
 
-__all__ = ["CPUS", "PAGE_SIZES", "SWAPPINESS", "facts_of", "load_facts", "zones_of"]
+__all__ = ["CPUS", "SWAPPINESS", "facts_of", "load_facts", "zones_of"]
 
 _HUGE = "hugepages-"
 _LISTS = {"List", "NodeList"}
@@ -33,8 +34,9 @@ _MOST_CPUS = 8192
 def node_of(node: MappingNode, place: FieldPath) -> NodeFacts:
     """The facts in a Node object, or in a list of one; what a Node does not tell has the default of `NodeFacts`.
 
-    A Node tells neither its NUMA nodes nor its page size, 4096 on amd64. Raises ManifestError naming file and field for
-    another object, several Nodes, a node that runs Windows, and one without memory and CPUs.
+    A Node names neither its NUMA nodes nor its page size: that one follows from its architecture and its kernel's name.
+    Raises ManifestError naming file and field for another object, several Nodes, a node that runs Windows, and one
+    without memory and CPUs.
     """
     kind = text(node, "kind")
     if kind in _LISTS:
@@ -60,6 +62,7 @@ def node_of(node: MappingNode, place: FieldPath) -> NodeFacts:
         memory=memory,
         cpus=cpus,
         swap=_swap(info, own),
+        page_size=page_size_of_kernel(text(info, "architecture"), text(info, "kernelVersion"))[0],
         zones=_zones(memory, huge),
         hugepage_sizes=tuple(sorted(huge)) or bare.hugepage_sizes,
         kernel=text(info, "kernelVersion"),
@@ -123,7 +126,6 @@ def _zones(memory: int, huge: dict[int, int]) -> tuple[NumaZone, ...]:
     return (NumaZone(id=0, memory=memory, distances=(10,), hugepages=pages),) if pages else ()
 
 
-PAGE_SIZES = (4096, 16384, 65536)
 CPUS = range(1, 8192 + 1)
 SWAPPINESS = range(200 + 1)
 _MOST_PIDS = 1 << 22

@@ -20,6 +20,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
+from memqos.catalog.page_sizes import (
+    amounts_of,
+    page_size_in_diagnostics,
+    page_size_of_amounts,
+    page_size_of_kernel,
+)
 from memqos.collector import program as collector
 from memqos.errors import UsageError
 
@@ -31,7 +37,7 @@ _WANTED = re.compile(
     r"sys/fs/cgroup/.+|proc/(meminfo|swaps|mounts|uptime|pressure/\w+|sys/vm/\w+|sys/kernel/osrelease)|"
     r"sys/devices/system/(cpu/online|node/node\d+/(meminfo|cpulist|distance))|etc/os-release|"
     r"etc/kubernetes/kubelet\.conf|var/lib/kubelet/(config\.(yaml|json)|\w+_state)|"
-    r"sos_commands/.*crictl_inspect.*|sos_commands/kernel/(uname_-a|sysctl_-a)|uname|hostname|installed-(rpms|debs)|"
+    r"sos_commands/.*crictl_inspect.*|sos_commands/system/ld\.so_--list-diagnostics|sos_commands/kernel/(uname_-a|sysctl_-a)|uname|hostname|installed-(rpms|debs)|"
     r"sos_commands/(rpm|dpkg)/.*"
 )
 _CONFIGS = ("/etc/kubernetes/kubelet.conf", "/var/lib/kubelet/config.yaml", "/var/lib/kubelet/config.json")
@@ -186,7 +192,8 @@ def _document(root: Path, place: str) -> dict[str, Any]:
         )
     packages = _packages(root)
     architecture = _architecture(node)
-    facts = collector.facts_of(node, tree) | {"page_size": 4096, "architecture": architecture}
+    page_size, taken = _page_size(node, architecture, cgroups)
+    facts = collector.facts_of(node, tree) | {"page_size": page_size, "architecture": architecture}
     facts |= {name: f"{name} {version}" for name, version in packages.items() if name != "kubelet"}
     swappiness = re.search(r"(?m)^vm\.swappiness = (\d+)$", node.read("/sos_commands/kernel/sysctl_-a", 1 << 24) or "")
     facts |= {"swappiness": int(swappiness[1])} if swappiness else {}
@@ -202,12 +209,34 @@ def _document(root: Path, place: str) -> dict[str, Any]:
     }
     if "config" not in found:
         found["config_unread"] = "a sosreport has it only in " + " or ".join(_CONFIGS)
-    return found | {"notes": dict(_missing(found, architecture))}
+    notes = dict(_missing(found)) | ({"page_size": taken} if taken else {})
+    return found | {"notes": notes}
+
+
+def _page_size(node: collector.Node, architecture: str, cgroups: Mapping[str, Mapping[str, str]]) -> tuple[int, str]:
+    """Bytes of a page, and why they are taken so; "" where they are certain."""
+    printed = page_size_in_diagnostics(node.read("/sos_commands/system/ld.so_--list-diagnostics", 1 << 20) or "")
+    if printed is not None:
+        return printed, ""
+    release = node.line("/proc/sys/kernel/osrelease") or next(iter(_uname(node)[2:]), "")
+    named, is_certain = page_size_of_kernel(architecture, release)
+    counted = page_size_of_amounts(amounts_of(node.read("/proc/meminfo") or "", cgroups.values()))
+    if is_certain and (counted is None or counted[0] >= named):
+        return named, ""
+    on = architecture or "an architecture that is not told"
+    if counted is None:
+        return named, f"it is taken as {named} bytes, as most kernels have on {on}"
+    why = "an amount of memory is not a multiple of more" if counted[1] else "all amounts of memory are multiples"
+    said = f", against the kernel's name {release}" if is_certain else ""
+    return counted[0], "" if counted[1] and not said else f"it is taken as {counted[0]} bytes on {on}: {why}{said}"
+
+
+def _uname(node: collector.Node) -> list[str]:
+    return (node.line("/sos_commands/kernel/uname_-a") or node.line("/uname")).split()
 
 
 def _architecture(node: collector.Node) -> str:
-    words = (node.line("/sos_commands/kernel/uname_-a") or node.line("/uname")).split()
-    return next((word for word in words if word in {"x86_64", "aarch64", "ppc64le", "s390x"}), "")
+    return next((word for word in _uname(node) if word in {"x86_64", "aarch64", "ppc64le", "s390x"}), "")
 
 
 def _configured(node: collector.Node) -> dict[str, Any]:
@@ -265,7 +294,7 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-def _missing(found: Mapping[str, Any], architecture: str) -> Iterator[tuple[str, str]]:
+def _missing(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What the archive lacks of a recording."""
     yield "pods", "a sosreport has no manifests: give them with --pods, such as those of a must-gather"
     if not found["containers"]:
@@ -274,6 +303,4 @@ def _missing(found: Mapping[str, Any], architecture: str) -> Iterator[tuple[str,
         yield "config", "it has no configuration of the kubelet: give it with --kubelet-config"
     if "kubelet" not in found:
         yield "kubelet", "no package tells its release: give it with --kubernetes"
-    if architecture not in {"x86_64", "s390x"}:
-        yield "page_size", f"it is taken as 4096 bytes on {architecture or 'an architecture that is not told'}"
     yield "processes", "oom_score_adj of processes is not in it"

@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 from memqos.catalog.kubelet_config import load_settings
-from memqos.catalog.node_facts import PAGE_SIZES, load_facts, zones_of
+from memqos.catalog.node_facts import load_facts, zones_of
+from memqos.catalog.page_sizes import PAGE_SIZES
 from memqos.catalog.schema import LARGEST
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan

@@ -48,6 +48,21 @@ def test_a_node():
     assert found.allocatable == {"cpu": Quantity.parse("3930m"), "memory": Quantity.parse("6888564Ki")}
 
 
+@pytest.mark.parametrize(
+    ("architecture", "kernel", "page_size"),
+    [
+        ("amd64", "6.12.40", 4096),
+        ("arm64", "6.12.40", 4096),
+        ("arm64", "5.14.0-570.el9.aarch64+64k", 65536),
+        ("ppc64le", "5.14.0-570.el9.ppc64le", 65536),
+    ],
+)
+def test_the_page_is_of_the_architecture_and_the_kernel(architecture, kernel, page_size):
+    """It was 4096 bytes for every Node."""
+    info = NODE["status"]["nodeInfo"] | {"architecture": architecture, "kernelVersion": kernel}
+    assert read(changed("status", "nodeInfo", to=info)).page_size == page_size
+
+
 def test_lists_of_one_node():
     assert read({"apiVersion": "v1", "kind": "List", "items": [NODE]}).cpus == 4
     bare = {name: value for name, value in NODE.items() if name not in {"kind", "apiVersion"}}

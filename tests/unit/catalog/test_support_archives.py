@@ -154,10 +154,62 @@ def test_a_must_gather_alone_names_the_way(tmp_path: Path) -> None:
     assert f"--pods {place} -R" in error.value.next_step
 
 
-def test_an_unknown_page_size_is_noted(tmp_path: Path) -> None:
-    root = sosreport(tmp_path)
-    (root / "sos_commands/kernel/uname_-a").write_text("Linux n1 6.12 aarch64\n")
-    assert archived(root)["notes"]["page_size"] == "it is taken as 4096 bytes on aarch64"
+KERNEL_64K = "Linux n1 5.14.0-570.el9.aarch64+64k #1 SMP aarch64 GNU/Linux"
+PPC64LE = "Linux n1 5.14.0-570.el9.ppc64le #1 SMP ppc64le GNU/Linux"
+ARM64 = "Linux n1 5.14.0-570.el9.aarch64 #1 SMP aarch64 GNU/Linux"
+
+
+def with_pages(root: Path, uname: str, *, current: int = 0) -> Path:
+    """A sosreport with another kernel. current: what every cgroup uses is this and a multiple of 1 MiB."""
+    (root / "sos_commands/kernel/uname_-a").write_text(f"{uname}\n")
+    (root / "proc/sys/kernel/osrelease").write_text(f"{uname.split()[2]}\n")
+    (root / "proc/meminfo").write_text("MemTotal:       8388608 kB\nMemFree:        4194304 kB\n")
+    for number, file in enumerate(sorted((root / "sys/fs/cgroup").rglob("memory.current")), start=1):
+        file.write_text(f"{(number << 20) + current}\n")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("uname", "current", "page_size", "note"),
+    [
+        (KERNEL_64K, 0, 65536, None),
+        (
+            KERNEL_64K,
+            4096,
+            4096,
+            (
+                "it is taken as 4096 bytes on aarch64: an amount of memory is not a multiple of more, against the "
+                "kernel's name 5.14.0-570.el9.aarch64+64k"
+            ),
+        ),
+        (PPC64LE, 0, 65536, "it is taken as 65536 bytes on ppc64le: all amounts of memory are multiples"),
+        (PPC64LE, 4096, 4096, None),
+        (ARM64, 16384, 16384, "it is taken as 16384 bytes on aarch64: all amounts of memory are multiples"),
+        (ARM64, 4096, 4096, None),
+    ],
+)
+def test_the_page_size_is_the_kernels_or_follows_from_what_it_counts(
+    uname: str, current: int, page_size: int, note: str | None, tmp_path: Path
+) -> None:
+    """It was 4096 bytes on every node, also of RHEL on ppc64le and of its kernels called +64k."""
+    found = archived(with_pages(sosreport(tmp_path), uname, current=current))
+    assert (found["node"]["page_size"], found["notes"].get("page_size")) == (page_size, note)
+
+
+def test_a_page_size_that_nothing_tells_is_noted(tmp_path: Path) -> None:
+    root = with_pages(sosreport(tmp_path), PPC64LE)
+    for file in (root / "sys/fs/cgroup").rglob("memory.current"):
+        file.unlink()
+    assert archived(root)["notes"]["page_size"] == "it is taken as 65536 bytes, as most kernels have on ppc64le"
+
+
+def test_the_page_size_that_glibc_prints_is_certain(tmp_path: Path) -> None:
+    root = with_pages(sosreport(tmp_path), ARM64)
+    (root / "sos_commands/system").mkdir()
+    (root / "sos_commands/system/ld.so_--list-diagnostics").write_text("dl_hwcap=0x0\ndl_pagesize=0x10000\n")
+    found = archived(packed(root, tmp_path / "sos.tar.xz"))
+    assert found["node"]["page_size"] == 65536
+    assert "page_size" not in found["notes"]
 
 
 def test_a_sosreport_without_kubelet_or_cgroup_2_is_refused(tmp_path: Path) -> None:
