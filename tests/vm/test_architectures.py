@@ -11,7 +11,9 @@ from tests.vm.runs import bundle, memqos_run
 pytestmark = [pytest.mark.vm, pytest.mark.architectures]
 
 PAGES = {
+    "trixie-arm64": ("aarch64", 4096, 9998336),
     "trixie-arm64-16k": ("aarch64", 16384, 9994240),
+    "trixie-ppc64le-64k": ("ppc64le", 65536, 9961472),
 }
 """What `uname -m` prints, bytes of a page, and what memory.high shows of 10000000: whole pages, rounded down."""
 

@@ -32,7 +32,7 @@ from memqos.errors import EnvironmentNotAbleError, ExitCode
 from memqos.model.topology import Topology
 from memqos.runtime.base import ContainerSpec, SandboxSpec
 from memqos.runtime.cri import CriRuntime, connect
-from memqos.vm.architecture import AMD64, ARCHITECTURES, ARM64, Architecture
+from memqos.vm.architecture import AMD64, ARCHITECTURES, ARM64, PPC64LE, Architecture
 from memqos.vm.boot import boot
 from memqos.vm.cache.entry import list_images
 from memqos.vm.cache.store import Cache, default_cache
@@ -182,7 +182,7 @@ CHECKPOINT_BYTES = 512 << 20
 """Size of a checkpoint of the default topology."""
 
 GIB = 1 << 30
-BOOTED = (AMD64, ARM64)
+BOOTED = (AMD64, ARM64, PPC64LE)
 """The architectures of the machines that memqos boots: those of the profiles."""
 
 

@@ -378,12 +378,12 @@ def resolve(
     return Settings(**values, origins=origins)
 
 
-VARIANTS = {"amd64": "", "arm64": "-arm64-16k"}
+VARIANTS = {"amd64": "", "arm64": "-arm64", "ppc64le": "-ppc64le-64k"}
 """How the name of a profile's variant ends, by architecture."""
 
 
 def profile_for(name: str, architecture: str, *, where: str) -> str:
-    """The name of a profile's variant for an architecture, by which the profiles are named: trixie-arm64-16k of trixie.
+    """The name of a profile's variant for an architecture: trixie-ppc64le-64k of trixie.
 
     Raises UsageError for a profile whose name says another architecture.
     """

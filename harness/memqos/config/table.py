@@ -95,7 +95,7 @@ def oci_runtime(chosen: str) -> str:
     return re.split(r"[+:]", chosen)[-1]
 
 
-ARCHITECTURES = ("amd64", "arm64")
+ARCHITECTURES = ("amd64", "arm64", "ppc64le")
 """Of the machines that memqos boots, as container images spell them."""
 
 PREFIX = "MEMQOS_"
@@ -193,7 +193,7 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.WORD,
         choices=ARCHITECTURES,
         metavar="NAME",
-        help="CPU architecture of the machines, where a profile has several: trixie with arm64 is trixie-arm64-16k; "
+        help="CPU architecture of the machines, where a profile has several: trixie with arm64 is trixie-arm64; "
         "one that is not this host's is emulated",
     ),
     Setting(

@@ -69,8 +69,10 @@ def test_the_shipped_profiles_are_suites_kernels_and_architectures():
         "bookworm": ("bookworm", "", "amd64"),
         "forky": ("forky", "", "amd64"),
         "trixie": ("trixie", "", "amd64"),
+        "trixie-arm64": ("trixie", "", "arm64"),
         "trixie-arm64-16k": ("trixie", "", "arm64"),
         "trixie-bpo": ("trixie", "trixie-backports", "amd64"),
+        "trixie-ppc64le-64k": ("trixie", "", "ppc64le"),
     }
     assert [name for name, profile in profiles.items() if not profile.cgroup_v1.refused] == ["bookworm"]
 
@@ -86,7 +88,7 @@ def test_the_shipped_profiles_have_what_vendors_need(name):
 
 @pytest.mark.parametrize(
     ("name", "console"),
-    [("trixie", "ttyS0"), ("trixie-arm64-16k", "ttyAMA0")],
+    [("trixie", "ttyS0"), ("trixie-arm64-16k", "ttyAMA0"), ("trixie-ppc64le-64k", "hvc0")],
 )
 def test_a_profile_has_the_serial_console_of_its_architecture(name, console):
     profile = load_profile(name)

@@ -74,8 +74,10 @@ def test_list_as_json(cache):
         "bookworm": "yes",
         "forky": "systemd 258 r",
         "trixie": "Debian builds",
+        "trixie-arm64": "Debian builds",
         "trixie-arm64-16k": "Debian builds",
         "trixie-bpo": "Debian builds",
+        "trixie-ppc64le-64k": "Debian builds",
     }
 
 
@@ -267,7 +269,7 @@ def test_doctor_as_json_says_whether_this_host_is_able(cache):
 def test_doctor_says_that_machines_have_another_cpu_than_this_host():
     told = doctor.check_processor("riscv64", ())
     assert not told.ok
-    assert told.found == "riscv64, but the machines that memqos boots are x86_64, aarch64"
+    assert told.found == "riscv64, but the machines that memqos boots are x86_64, aarch64, ppc64le"
     assert "--target" in told.fix
     own = doctor.check_processor("aarch64", ())
     assert own.ok
@@ -291,10 +293,12 @@ def test_doctor_says_what_other_architectures_take_without_failing_for_them(monk
             "ok       aarch64 machines: not set up, which only the profiles of arm64 need. Install it: apt-get install "
             "--no-install-recommends qemu-system-arm gcc-aarch64-linux-gnu libc6-dev-arm64-cross kmod"
         ),
+        "ok       ppc64le machines: emulated by QEMU 10.0.2 (/usr/bin/qemu)",
     ]
     monkeypatch.setattr(doctor, "find_qemu", lambda _: SimpleNamespace(version_text="10.0.2", program="/usr/bin/qemu"))
     assert [doctor.check_line(check) for check in doctor.check_other_architectures()] == [
-        "ok       aarch64 machines: emulated by QEMU 10.0.2 (/usr/bin/qemu)"
+        "ok       aarch64 machines: emulated by QEMU 10.0.2 (/usr/bin/qemu)",
+        "ok       ppc64le machines: emulated by QEMU 10.0.2 (/usr/bin/qemu)",
     ]
 
 

@@ -95,9 +95,10 @@ def test_profiles_are_listed_once_each():
 @pytest.mark.parametrize(
     ("profile", "arch", "found"),
     [
-        ("trixie", "arm64", ("trixie-arm64-16k",)),
+        ("trixie", "arm64", ("trixie-arm64",)),
+        ("trixie", "ppc64le", ("trixie-ppc64le-64k",)),
         ("trixie-arm64-16k", "arm64", ("trixie-arm64-16k",)),
-        ("trixie,trixie-arm64-16k", "arm64", ("trixie-arm64-16k",)),
+        ("trixie,trixie-arm64-16k", "arm64", ("trixie-arm64", "trixie-arm64-16k")),
         ("trixie-bpo", "amd64", ("trixie-bpo",)),
     ],
 )

@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from memqos.model.topology import Topology, Zone
-from memqos.vm.architecture import AMD64, ARM64, Architecture
+from memqos.vm.architecture import AMD64, ARM64, PPC64LE, Architecture
 
 __all__ = [
     "Accelerator",
@@ -53,19 +53,22 @@ class Accelerator(StrEnum):
         """The CPU model with every feature that this accelerator has, but for what is only slow in it."""
         return "host" if self is Accelerator.KVM else EMULATED_CPUS[architecture.name]
 
-    @property
-    def kernel_words(self) -> tuple[str, ...]:
+    def kernel_words(self, architecture: Architecture) -> tuple[str, ...]:
         """The words of the kernel's command line that save what is only slow in this accelerator.
 
         highres=off rounds sleeps up to the kernel's tick (4 ms at 250 Hz). Programs in Go ask for sleeps of 20 us, and
         a timer's interrupt costs more than that to emulate: starting a container takes an eighth less processor time.
         What throttles above memory.high counts in ticks anyway (mm/memcontrol.c, schedule_timeout_killable).
+        On pseries it is left out: there the decrementer, which has no periodic mode, then interrupts a CPU of a busy
+        host without end, in one boot of two.
 
         init_on_alloc=0 leaves pages that the kernel allocates for itself as they are, where a distribution has it clear
         all of them (CONFIG_INIT_ON_ALLOC_DEFAULT_ON): huge pages are set aside a hundred times as fast. What a program
         gets is cleared in any case.
         """
-        return () if self is Accelerator.KVM else ("highres=off", "init_on_alloc=0")
+        if self is Accelerator.KVM:
+            return ()
+        return ("init_on_alloc=0",) if architecture is PPC64LE else ("highres=off", "init_on_alloc=0")
 
 
 class DiskFormat(StrEnum):
@@ -159,7 +162,8 @@ class MachineSpec:
         """
         if self.boots_from_disk:
             return ""
-        return " ".join((*self.kernel_arguments, *self.accelerator.kernel_words, *topology_words(self.topology)))
+        words = self.accelerator.kernel_words(self.architecture)
+        return " ".join((*self.kernel_arguments, *words, *topology_words(self.topology)))
 
 
 def topology_words(topology: Topology) -> Iterator[str]:
