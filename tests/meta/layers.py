@@ -95,7 +95,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "place.collecting": frozenset({"errors", "clock", "collector", "place", "target"}),
     "place.room": frozenset({"catalog", "config", "vm"}),
     "place.opening": frozenset({"errors", "model", "catalog", "config", "place", "target.opening", "vm"}),
-    "catalog.support_archives": frozenset({"errors", "collector"}),
+    "catalog.support_archives": frozenset({"errors", "catalog.page_sizes", "collector"}),
     "catalog": frozenset(
         {"errors", "plain_file", "model", "engine", "validation", "vm", "third:msgspec", "third:yaml"}
     ),
