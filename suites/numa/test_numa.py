@@ -110,7 +110,7 @@ def test_huge_pages_come_from_the_numa_node_of_cpuset_mems(qos_node, qos_kubelet
         qos_node.watched(pod, qos_kubelet, rests_on=MEMS, zone=qos_zone, volumes=[huge.mount]) as container,
     ):
         course = container.until_done()
-        placed = huge.numa.is_only_on(qos_zone)
+        placed = huge.is_only_on(qos_zone)
 
     qos_evidence.settle(course.premises, course.finishes(), course.still_runs(), placed)
 

@@ -240,7 +240,7 @@ def test_anonymous_memory_is_where_the_plan_says(mems, anon, verdict):
 
 
 def bound(one, mems):
-    planned = one.rests_on.planned
+    planned = one.observed.rests_on.planned
     resources = dataclasses.replace(planned.resources, cpuset_mems=mems)
     premises = dataclasses.replace(one.observed.rests_on, planned=dataclasses.replace(planned, resources=resources))
     return Course(dataclasses.replace(one.observed, rests_on=premises))
