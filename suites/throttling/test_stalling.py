@@ -112,7 +112,7 @@ def test_a_program_between_high_and_max_stalls(side_by_side, qos_evidence):
         stalled.premises,
         stalled.throttling.waits(),
         stalled.throttling.grows_as_delayed(),
-        stalled.stays("memory.events", "max"),
+        stalled.stays("memory.events", "max", why_not=stalled.throttling.reaches_limit()),
         *stalled.lives(),
     )
 

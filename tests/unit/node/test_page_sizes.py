@@ -1,13 +1,18 @@
 """What is judged in batches of pages follows the machine's page size: 64 pages are 4 MiB where a page has 64 KiB."""
 
+import dataclasses
+
 import pytest
 
-from memqos.engine.answer.finding import Verdict
+from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.cgroup.protection import Effective
 from memqos.model.knob import Bytes, Knob
+from memqos.node.behaviour.course import Course
+from memqos.node.behaviour.preconditions import Preconditions
 from memqos.node.behaviour.pressure import charged_ahead
+from memqos.node.behaviour.sample_findings import Observed
 from memqos.node.behaviour.throttling import Entering, furthest, modelled_sleep
-from tests.unit.node.samples import course, files, sample
+from tests.unit.node.samples import EVENTS, course, files, planned, sample
 
 MIB = 1 << 20
 
@@ -27,7 +32,7 @@ def test_an_amount_is_near_a_limit_by_a_batch_of_the_machine(page_size, verdict)
     )
     assert found.verdict is verdict
     if verdict is Verdict.NOT_OBSERVABLE:
-        assert "no more than the 4194304 bytes by which it may be missed" in found.why_not
+        assert "no more than the 4194304 bytes of tolerance" in found.why_not
 
 
 @pytest.mark.parametrize(("page_size", "used"), [(4096, Verdict.CONFORMS), (65536, Verdict.DEVIATES)])
@@ -40,6 +45,38 @@ def test_what_cpus_charge_ahead_is_in_batches_of_the_machine():
     counts = Effective(usage=8 * MIB, min=Bytes(0), low=Bytes(0))
     assert charged_ahead(counts, 2, 256 << 10) == ""
     assert charged_ahead(counts, 2, 4 * MIB) == "of 8388608 bytes in use 2 CPUs may have charged 8388608 ahead"
+
+
+@pytest.mark.parametrize(
+    ("page_size", "seconds", "verdict"),
+    [
+        (4096, 4.0, Verdict.DEVIATES),
+        (4096, 60.0, Verdict.NOT_OBSERVABLE),
+        (16384, 1.0, Verdict.DEVIATES),
+        (16384, 4.0, Verdict.NOT_OBSERVABLE),
+        (65536, 1.0, Verdict.NOT_OBSERVABLE),
+    ],
+)
+def test_a_kill_breaks_no_rule_where_the_sleeps_end_in_memory_max(page_size, seconds, verdict):
+    """memory.high 19.2 MiB, memory.max 24 MiB: one batch of pages of 64 KiB has 4 MiB of the 4.8 in between."""
+    pod, app = planned(memory__high=Bytes(20119552), memory__max=Bytes(24 * MIB))
+    shown = files(memory_current="20000000\n", memory_high="20119552\n", memory_max=f"{24 * MIB}\n")
+    killed = shown | {"memory.events": EVENTS.format(high=9, oom_kill=1)}
+    samples = [
+        dataclasses.replace(one, planned=app.cgroup.knobs)
+        for one in (
+            sample(shown, at=0.0, page_size=page_size),
+            sample(killed, at=seconds, exit_code=137, reason="OOMKilled", page_size=page_size),
+        )
+    ]
+    premises = Preconditions(pod=pod, planned=app, knobs=(Knob.MEMORY_HIGH,), enacted_by=Setter.MEMQOS)
+    spared, runs = Course(Observed(rests_on=premises, samples=tuple(samples))).lives()
+    assert (spared.verdict, runs.verdict) == (verdict, verdict)
+    if page_size == 65536:
+        assert spared.why_not == (
+            "it was killed, and each sleep above memory.high 20119552 lets 4194304 bytes pass, so memory.max 25165824 "
+            "is soon reached"
+        )
 
 
 def test_growth_that_the_model_allows_depends_on_the_page_size():

@@ -58,9 +58,11 @@ class Course:
     def still_runs(self, *, spent: str = "") -> Finding:
         """The container was running at the end of the watch.
 
-        spent: why no container had reclaimable memory left, "" if one had. A kill is then not observable; any other end
-        still deviates.
+        spent: why a kill breaks no rule, such as that no container had reclaimable memory left; "" if it does. A kill
+        is then not observable, as is one where the model of memory.high lets the program reach memory.max by then. Any
+        other end still deviates.
         """
+        spent = spent or self.throttling.reaches_limit()
         status = self.samples[-1].status
         observed = "running" if status.exit_code is None else f"ended with {status.exit_code} ({status.reason})"
         found = self.observed.word("state", "running", observed)
@@ -69,8 +71,14 @@ class Course:
         return found
 
     def lives(self) -> tuple[Finding, Finding]:
-        """The kernel killed no process of the container, and it still runs."""
-        return self.oom.is_spared(), self.still_runs()
+        """The kernel killed no process of the container, and it still runs.
+
+        A kill is not observable where the model of memory.high lets the program reach memory.max by then.
+        """
+        spared, why = self.oom.is_spared(), self.throttling.reaches_limit()
+        if why and spared.verdict is Verdict.DEVIATES:
+            spared = replace(spared, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=f"it was killed, and {why}")
+        return spared, self.still_runs()
 
     def rises(self, file: str, key: str, *, why_not: str = "") -> Finding:
         """A counter rose from zero; pressure: by more than one short sleep. why_not: as for `keeps`."""

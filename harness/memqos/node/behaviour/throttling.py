@@ -227,6 +227,24 @@ class Throttling:
             threads=self.observed.threads,
         )
 
+    def reaches_limit(self) -> str:
+        """Why the sleeps above memory.high may end in memory.max by the last sample; "" if they may not.
+
+        A sleep of at most 2 s pays for a batch of 64 pages, which are 4 MiB where a page has 64 KiB.
+        """
+        first = self.observed.samples[0]
+        high, limit = first.bound(Knob.MEMORY_HIGH), first.bound(Knob.MEMORY_MAX)
+        above = slowed(self.observed.samples, high) if high is not None else ()
+        if high is None or limit is None or high >= limit:
+            return ""
+        before = len(self.observed.samples) - max(len(above), 1) - 1
+        seconds = self.observed.samples[-1].reading.at - self.observed.samples[max(0, before)].reading.at
+        allowed = _allowed(high, high, max(1, math.ceil(seconds)), self.observed.threads, first.page_size)
+        if allowed < limit:
+            return ""
+        batch = CHARGE_BATCH * first.page_size
+        return f"each sleep above memory.high {high} lets {batch} bytes pass, so memory.max {limit} is soon reached"
+
     def each_thread_waits(self) -> Finding:
         """Each of the program's threads waited at least a second by its own clock; not observable with one thread."""
         waits = waits_of(self.observed.samples[-1].report)
