@@ -66,6 +66,12 @@ MOST_DROP_INS = 256
 OTHER_SECONDS = 0.8
 """Of CPU time; cgroups outside the kubelet's that are left out then are counted in the document."""
 
+WHOLE_SECONDS = 1.8
+"""All there is for a node; what is left of it at the end goes to a kubelet that is slow to print its version."""
+
+LEAST_SECONDS = 0.3
+VERSION = re.compile(r"v\d+\.\d+\.\d+\S*")
+
 SETTING_FLAGS = frozenset(
     """
 cgroup-driver cgroup-root cgroups-per-qos cpu-cfs-quota cpu-cfs-quota-period cpu-manager-policy
@@ -632,6 +638,7 @@ class Kubelet:
         self.kept: List[str] = []
         self.omitted: List[str] = []
         self.process: "Optional[subprocess.Popen[bytes]]" = None
+        self.program = ""
 
     def path(self, flag: str, default: str = "") -> str:
         """The file that a flag names, "" for none."""
@@ -654,6 +661,7 @@ def kubelet_of(node: Node, names: Dict[str, str]) -> Optional[Kubelet]:
     words = (node.read("/proc/%s/cmdline" % here[0]) or "").split("\0")
     found.folder = link_of(node, "/proc/%s/cwd" % here[0]) or "/"
     read_flags(words[1:], found)
+    found.program = link_of(node, "/proc/%s/exe" % here[0]) or words[0]
     try:
         found.process = subprocess.Popen(
             [node.path("/proc/%s/exe" % here[0]), "--version"],
@@ -665,6 +673,23 @@ def kubelet_of(node: Node, names: Dict[str, str]) -> Optional[Kubelet]:
     except OSError as error:
         node.notes["kubelet"] = "its version cannot be read: %s" % (error.strerror or error)
     return found
+
+
+def version_of(node: Node, kubelet: Kubelet, seconds: float) -> str:
+    """What `kubelet --version` prints within this time, else what the path of its program names; "" for neither.
+
+    Installers put each version into a folder of its own: /var/lib/minikube/binaries/v1.36.2/kubelet.
+    """
+    version = VERSION.search(ended(kubelet.process, seconds))
+    if version:
+        return version.group(0)
+    for part in reversed(kubelet.program.replace(" (deleted)", "").split("/")):
+        named = re.fullmatch(r"(?:kubelet[-_.]?)?v?(1\.\d{1,3}\.\d{1,3}(?:[-+][0-9A-Za-z.+-]{1,40})?)", part)
+        if named:
+            node.notes.setdefault("kubelet", "it did not print its version in time; the path of its program names it")
+            return "v" + named.group(1)
+    node.notes.setdefault("kubelet", "it did not print its version")
+    return ""
 
 
 def link_of(node: Node, path: str) -> str:
@@ -1261,17 +1286,16 @@ def collected(options: argparse.Namespace) -> Dict[str, Any]:
             document.update({what: one for what, one in said_of_pods.items() if what not in document})
     document["machine"] = machine_of(node, tree)
     document["daemons"] = daemons_of(node, names, {path.rpartition("/")[2] for path in ours})
-    said = ended(kubelet.process, 1.0) if kubelet is not None else ""
-    version = re.search(r"v\d+\.\d+\.\d+\S*", said)
-    if version:
-        document["kubelet"] = version.group(0)
-    elif kubelet is not None and not kubelet.inside:
-        node.notes.setdefault("kubelet", "it did not print its version")
     if ours and options.pause >= 0:
         time.sleep(max(0.0, options.pause - (time.monotonic() - looked)))
         document["second_look"] = second_look(tree, ours, cgroups)
         still_running(document, cgroups, node, sockets_of(options, kubelet), options.timeout)
         document["second_look"]["after_seconds"] = round(time.monotonic() - looked, 3)
+    if kubelet is not None and not kubelet.inside:
+        left = started + WHOLE_SECONDS - time.monotonic()
+        version = version_of(node, kubelet, max(left, options.timeout, LEAST_SECONDS))
+        if version:
+            document["kubelet"] = version
     document["notes"] = node.notes
     complete(document)
     document["cgroups"] = cgroups

@@ -21,7 +21,7 @@ from memqos.collector import program as collect_program
 from memqos.errors import EnvironmentNotAbleError, MissingProgramError, TargetError, UsageError
 from memqos.model.path import CgroupPath
 from memqos.place import collecting
-from tests.node_folder import SECRET, NodeFolder, node_folder
+from tests.node_folder import SECRET, VERSION, NodeFolder, node_folder
 from tests.recorded_nodes import CONFIG, recorded_node
 
 PODS = 4
@@ -196,6 +196,35 @@ def test_a_runtime_that_does_not_answer_is_noted_and_containers_come_from_the_po
     assert document["notes"]["containers"].startswith("no socket of a runtime is there: /run/containerd")
     uid = node.pods[0]["metadata"]["uid"]
     assert document["containers"]["pod-0c0"] == ["pod-0", "c0", uid]
+
+
+def test_a_kubelet_that_is_slow_to_print_its_version_is_waited_for(node: NodeFolder) -> None:
+    """On a loaded machine, a kubelet of 80 MB needs seconds to start."""
+    node.put("/proc/500/exe", VERSION.replace("echo", "sleep 2.5; echo")).chmod(0o755)
+    _, document, _ = node.collect("--timeout", "20")
+    assert (document["kubelet"], "kubelet" in document["notes"]) == ("v1.36.3", False)
+
+
+@pytest.mark.parametrize(
+    ("path", "version"),
+    [
+        ("/var/lib/minikube/binaries/v1.36.4/kubelet", "v1.36.4"),
+        ("/opt/bin/kubelet-1.32.13", "v1.32.13"),
+        ("/opt/v1.31.7+rke2r1/bin/kubelet", "v1.31.7+rke2r1"),
+        ("/usr/bin/kubelet", None),
+        ("/opt/2.0.1/v1.36/kubelet", None),
+    ],
+)
+def test_a_version_that_is_not_printed_is_that_of_the_program_s_path(
+    node: NodeFolder, path: str, version: str | None
+) -> None:
+    program = node.put(path, "#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    (node.root / "proc/500/exe").unlink()
+    (node.root / "proc/500/exe").symlink_to(program)
+    _, document, _ = node.collect()
+    assert document.get("kubelet") == version
+    assert document["notes"]["kubelet"].startswith("it did not print its version")
 
 
 def test_several_kubelets_are_none(node: NodeFolder) -> None:
