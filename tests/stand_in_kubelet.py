@@ -30,7 +30,7 @@ from tests.manifests import pods_of
 NODE = {"metadata": {"name": "memqos"}, "spec": {}, "status": {"conditions": []}}
 
 Wrong = Callable[[CgroupPath, Knob, str], str]
-"""What is written to a file of a cgroup instead of a text."""
+"""What is written to a file of a cgroup instead of a text; "" is nothing."""
 
 
 def _as_it_is(_path: CgroupPath, _knob: Knob, text: str) -> str:
@@ -244,8 +244,8 @@ class StandInKubelet:
         elif not anew:
             return
         for expected in cgroup.knobs.values():
-            if expected.written is not ABSENT:
-                text = self._wrong(path, expected.knob, str(expected.written))
+            text = self._wrong(path, expected.knob, "" if expected.written is ABSENT else str(expected.written))
+            if text:
                 self._cgroups.put(path, expected.knob, text)
 
 

@@ -1,11 +1,16 @@
 """A real kubelet: what its restart changes, which foreign writes it repairs, and what it reports of memory.
 
-    pods      guaranteed-one, burstable, best-effort: one of each QoS class
+    pods             guaranteed-one, burstable, best-effort: one of each QoS class
+    pod sized        request 64 Mi, limit 128 Mi; resized to 96/128, 96/192 and 128/128 Mi
+    writes-volume    its init container leaves 24 Mi in a memory-backed volume; its limit is 64 Mi
+    above-high       asks for 124 Mi of its limit of 128 Mi; memory.high is below
 
 The kubelet in the machine has made everything that is judged here, so every finding above containers is about it.
 """
 
 import pytest
+
+from memqos.testing import MemoryVolume
 
 pytestmark = pytest.mark.more
 PODS = ["guaranteed-one", "burstable", "best-effort"]
@@ -78,3 +83,78 @@ def test_rollback_leaves_running_pods_alone(qos_node, qos_kubelet, pods, qos_evi
     later = qos_node.restart_kubelet(pods, qos_node.upgraded(qos_kubelet))
 
     qos_evidence.settle(qos_node.restart_kubelet(later, qos_kubelet).judge_all())
+
+
+@pytest.mark.claim("kubelet/resize-after-upgrade")
+def test_a_resize_after_an_upgrade(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Request and limit grow under the new kubelet, over what the old one left."""
+    pod = qos_catalog.pod("sized")
+    with qos_node.admitted([pod], qos_kubelet) as before:
+        newer = qos_node.upgraded(qos_kubelet)
+        population = qos_node.restart_kubelet(before, newer)
+        findings = qos_node.resize(population, pod, newer, to=qos_catalog.pod("sized-both")).judge()
+
+    qos_evidence.settle(findings)
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param("request", marks=pytest.mark.claim("kubelet/resize-request")),
+        pytest.param("both", marks=pytest.mark.claim("kubelet/resize-both")),
+        pytest.param("to-limit", marks=pytest.mark.claim("kubelet/resize-to-limit")),
+    ],
+)
+def test_a_resize_writes_what_its_kind_does(qos_node, qos_kubelet, qos_catalog, size, qos_evidence):
+    """Every file of the pod and its container, after the kubelet has reported the resize done."""
+    pod = qos_catalog.pod("sized")
+    with qos_node.admitted([pod], qos_kubelet) as population:
+        findings = qos_node.resize(population, pod, qos_kubelet, to=qos_catalog.pod(f"sized-{size}")).judge()
+
+    qos_evidence.settle(findings)
+
+
+@pytest.mark.claim("kubelet/volume-size")
+def test_the_size_of_a_memory_backed_volume(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The tmpfs has the size of the pod's limit, of a smaller sizeLimit, or of the node's allocatable memory."""
+    volumes = [
+        MemoryVolume(name="unlimited", container_path="/unlimited"),
+        MemoryVolume(name="small", container_path="/small", size_limit=8 << 20),
+        MemoryVolume(name="large", container_path="/large", size_limit=1 << 40),
+    ]
+    pods = [qos_catalog.pod("sized"), qos_catalog.pod("best-effort")]
+    with qos_node.admitted(pods, qos_kubelet, memory_volumes=volumes) as population:
+        findings = qos_node.kubelet_verbs(population).volume_sizes(volumes)
+
+    qos_evidence.settle(findings)
+
+
+@pytest.mark.behaviour
+@pytest.mark.claim("kubelet/volume-charge")
+def test_pages_of_a_volume_count_for_the_pod(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The pod's shmem has the 24 MiB of the ended init container, the app container's has none of it."""
+    volume = MemoryVolume(name="volume", container_path="/volume")
+    with qos_node.admitted([qos_catalog.pod("writes-volume")], qos_kubelet, memory_volumes=[volume]) as population:
+        findings = qos_node.kubelet_verbs(population).volume_pages(24 << 20)
+
+    qos_evidence.settle(findings)
+
+
+@pytest.mark.behaviour
+@pytest.mark.claim("kubelet/high-evicts-nothing")
+def test_a_pod_above_memory_high_is_not_evicted(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The pod still runs after two looks of the eviction manager."""
+    with qos_node.admitted([qos_catalog.pod("above-high")], qos_kubelet) as population:
+        findings = qos_node.kubelet_verbs(population).evicts_nothing_at_high()
+
+    qos_evidence.settle(findings)
+
+
+@pytest.mark.kubelet("v1.36-static")
+@pytest.mark.claim("kubelet/memory-manager-state")
+def test_the_memory_manager_s_checkpoint(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Checkpoint and cpuset.mems of a pod with an init container, whose memory is reused."""
+    with qos_node.admitted([qos_catalog.pod("init-then-app")], qos_kubelet) as population:
+        findings = qos_node.kubelet_verbs(population).memory_manager_places()
+
+    qos_evidence.settle([*findings, *population.judge_all()])

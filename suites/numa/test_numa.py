@@ -65,10 +65,10 @@ def test_memory_is_where_the_policy_in_force_places_it(qos_node, qos_kubelet, qo
     and chooses another one.
     """
     pod, draft = qos_catalog.pod("init-then-app"), qos_catalog.kubelet("v1.36-static-draft")
-    with qos_node.watched(pod, qos_kubelet, rests_on=MEMS) as container:
-        shipped = container.until(counted("anon"))
     with qos_node.watched(pod, draft, rests_on=MEMS) as container:
         drafted = container.until(counted("anon"))
+    with qos_node.watched(pod, qos_kubelet, rests_on=MEMS) as container:
+        shipped = container.until(counted("anon"))
 
     qos_evidence.settle(
         shipped.premises,

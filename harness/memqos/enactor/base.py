@@ -38,6 +38,7 @@ __all__ = [
     "Enactment",
     "Enactor",
     "KubeletAnswers",
+    "MemoryVolume",
     "Order",
     "Patience",
     "RefusedRequest",
@@ -102,15 +103,28 @@ FOLDER = "/run/memqos/control"
 MAKE_SECONDS = 30.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryVolume:
+    """A memory-backed emptyDir volume for every container of a pod, which only a kubelet makes.
+
+    size_limit: bytes, None without one.
+    """
+
+    name: str
+    container_path: str
+    size_limit: int | None = None
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Steering:
     """The FIFOs of containers that take commands, by "pod uid/container name"; empty for none.
 
-    volumes: further mounts of the target's folders for every app container.
+    volumes: further mounts of the target's folders for every app container. memory_volumes: need Ability.ANSWER.
     """
 
     controls: Mapping[str, Control] = dataclasses.field(default_factory=dict)
     volumes: tuple[Mount, ...] = ()
+    memory_volumes: tuple[MemoryVolume, ...] = ()
 
     def pods(self, pods: Sequence[Pod]) -> list[Pod]:
         """The pods with workloads that run their own commands first and then take commands from their FIFOs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,11 +10,13 @@ from dataclasses import dataclass
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
-from memqos.enactor.base import KubeletAnswers
+from memqos.enactor.base import KubeletAnswers, MemoryVolume
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict, subject_of
+from memqos.engine.node.placement import status_allocatable
+from memqos.engine.numa.reservation import hard_eviction
 from memqos.engine.plan import PlannedCgroup
 from memqos.errors import DeadlineError, EnactorNotAbleError
-from memqos.model.knob import Absent, Knob
+from memqos.model.knob import Absent, Bytes, Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
 from memqos.node.pods.population import Population
@@ -35,6 +38,14 @@ _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _CADVISOR = "https://127.0.0.1:10250/metrics/cadvisor"
 _STALLED: Mapping[str, str] = {"some": "waiting", "full": "stalled"}
 """What the metrics of cadvisor call the two lines of a pressure file: container_pressure_cpu_waiting_seconds_total."""
+
+_VOLUMES = "/var/lib/kubelet/pods"
+_SIZE = re.compile(r"(?:^|,)size=(\d+)k(?:,|$)")
+_CHECKPOINT = "/var/lib/kubelet/memory_manager_state"
+_EVICTION_SECONDS = 10
+"""How often the kubelet compares the node's memory with its thresholds (pkg/kubelet `evictionMonitoringPeriod`)."""
+
+_EVICTION_LOOKS = 2
 
 _CHARGE_BATCH = 64
 """Pages that each CPU may charge ahead (mm/memcontrol.c, MEMCG_CHARGE_BATCH), and that memory.stat may be behind."""
@@ -227,6 +238,158 @@ class KubeletVerbs:
             measured=True,
         )
 
+    def volume_sizes(self, volumes: Sequence[MemoryVolume]) -> Sequence[Finding]:
+        """The size of each memory-backed volume: the least of its sizeLimit, its pod's limit and the allocatable."""
+        kubelet = self.population.kubelets[-1]
+        allocatable = status_allocatable(kubelet)["memory"].value
+        mounts = self._tmpfs_sizes()
+        found = []
+        for uid, admitted in self.population.pods.items():
+            cgroup = admitted.require().planned.cgroup
+            limit = cgroup.knobs[kubelet.files.memory_limit].value
+            for volume in volumes:
+                limits = [allocatable, *([limit.count] if isinstance(limit, Bytes) else [])]
+                if volume.size_limit is not None:
+                    limits.append(volume.size_limit)
+                size = -(-min(limits) // self.page_size) * self.page_size
+                folder = f"{_VOLUMES}/{uid}/volumes/kubernetes.io~empty-dir/{volume.name}"
+                found.append(
+                    Finding(
+                        verdict=Verdict.CONFORMS if mounts.get(folder) == size else Verdict.DEVIATES,
+                        subject=subject_of(cgroup, admitted.planned),
+                        cgroup=str(cgroup.path),
+                        knob=f"size of volume {volume.name}",
+                        set_by=Setter.KUBELET,
+                        expected=str(size),
+                        observed=str(mounts.get(folder, "no tmpfs")),
+                    )
+                )
+        return found
+
+    def _tmpfs_sizes(self) -> dict[str, int]:
+        """The sizes in bytes of the machine's tmpfs mounts by folder; those without a size are left out."""
+        data = self.tree.target.read("/proc/self/mounts", deadline=Deadline.after(_CALL_SECONDS)) or b""
+        rows = [line.split() for line in data.decode("utf-8", "surrogateescape").splitlines()]
+        sizes = {row[1]: _SIZE.search(row[3]) for row in rows if len(row) > 3 and row[2] == "tmpfs"}  # noqa: PLR2004
+        return {folder: int(size[1]) << 10 for folder, size in sizes.items() if size}
+
+    def volume_pages(self, written: int) -> Sequence[Finding]:
+        """The shmem of each pod whose init container has left `written` bytes in a volume, and of its app containers.
+
+        The kernel moves the pages of a removed cgroup to its parent, and charges no other container for them.
+        """
+        slack = _CHARGE_BATCH * self.cpus * self.page_size
+        found = []
+        for uid, admitted in self.population.pods.items():
+            planned = admitted.require().planned
+            cgroups = [(subject_of(planned.cgroup, planned), planned.cgroup.path, written)]
+            for name in admitted.containers:
+                subject = Subject.of_container(name, self._pod_name(uid))
+                cgroups.append((subject, self.population.path_of(admitted.pod, name), 0))
+            for subject, path, expected in cgroups:
+                shmem = self._stat(path).get("shmem", 0)
+                found.append(
+                    Finding(
+                        verdict=Verdict.CONFORMS if abs(shmem - expected) <= slack else Verdict.DEVIATES,
+                        subject=subject,
+                        cgroup=str(path),
+                        knob="memory.stat shmem",
+                        set_by=Setter.KERNEL,
+                        expected=f"{expected} ± {slack}",
+                        observed=str(shmem),
+                        measured=True,
+                    )
+                )
+        return found
+
+    def evicts_nothing_at_high(self) -> Sequence[Finding]:
+        """Pods whose containers came above memory.high run on after the kubelet has twice looked at the node's memory.
+
+        EnactorNotAbleError if no container has a memory.high or comes above it, and if the node is short of memory.
+        """
+        paths = [path for _, path in self._containers()]
+        if all(self._text(path, Knob.MEMORY_HIGH) in {"max", ""} for path in paths):
+            raise EnactorNotAbleError(
+                "no container has a memory.high.", next_step="Take a configuration with memoryThrottlingFactor."
+            )
+        try:
+            wait(
+                "a container came above its memory.high",
+                lambda: sum(self._events(path).get("high", 0) for path in paths),
+                until=bool,
+                every=1.0,
+                deadline=Deadline.after(self.report_seconds),
+            )
+        except DeadlineError:
+            raise EnactorNotAbleError("no container came above its memory.high in time.") from None
+        began = self._node_memory()
+        later = wait(
+            "the kubelet has looked at the node's memory again",
+            self._node_memory,
+            until=lambda now: now[0] - began[0] >= _EVICTION_LOOKS * _EVICTION_SECONDS,
+            every=2.0,
+            deadline=Deadline.after(self.repair_seconds),
+        )
+        kubelet = self.population.kubelets[-1]
+        threshold = hard_eviction(kubelet.settings, kubelet.node.memory).value
+        if min(began[1], later[1]) <= threshold:
+            raise EnactorNotAbleError("the node itself has less memory available than its eviction threshold.")
+        items = {one["metadata"]["uid"]: one.get("status") or {} for one in self.answers.objects("v1", "pods")}
+        return [
+            _finding(
+                admitted.planned.cgroup,
+                subject_of(admitted.planned.cgroup, admitted.planned),
+                "phase",
+                "Running",
+                " ".join(filter(None, (str(items.get(uid, {}).get(name, "")) for name in ("phase", "reason")))),
+            )
+            for uid, admitted in self.population.pods.items()
+        ]
+
+    def memory_manager_places(self) -> Sequence[Finding]:
+        """The NUMA nodes and bytes of each container in the Memory Manager's checkpoint, against the plan.
+
+        EnactorNotAbleError if the configuration gives no container NUMA nodes.
+        """
+        data = self.tree.target.read(_CHECKPOINT, deadline=Deadline.after(_CALL_SECONDS))
+        entries = json.loads(data or b"{}").get("entries") or {}
+        found = []
+        for pod in self.population.plan.pods:
+            requests = {one.name: one.resources.requests for one in self.population.pods[pod.uid].pod.all_containers}
+            for container in pod.containers:
+                placed = container.cgroup.knobs.get(Knob.CPUSET_MEMS)
+                if placed is None or isinstance(placed.written, Absent):
+                    continue
+                blocks = (entries.get(pod.uid) or {}).get(container.name) or ()
+                memory = [one for one in blocks if one.get("type") == "memory"]
+                seen = [f"{_listed(one.get('numaAffinity') or ())}: {one.get('size')} bytes" for one in memory]
+                expected = f"{placed.value}: {requests[container.name]['memory'].value} bytes"
+                subject = subject_of(container.cgroup, pod)
+                found.append(
+                    _finding(
+                        container.cgroup, subject, "memory_manager_state", expected, " and ".join(seen) or "nothing"
+                    )
+                )
+        if not found:
+            raise EnactorNotAbleError(
+                "no container gets NUMA nodes from the Memory Manager.",
+                next_step="Take a configuration with memoryManagerPolicy: Static, and a Guaranteed pod.",
+            )
+        return found
+
+    def _node_memory(self) -> tuple[float, int]:
+        """When the kubelet last read the node's memory, in seconds of the epoch, and the bytes available then."""
+        summary = json.loads(self.answers.fetched(_SUMMARY, seconds=_CALL_SECONDS))
+        memory = summary["node"]["memory"]
+        moment = datetime.datetime.fromisoformat(memory["time"].replace("Z", "+00:00"))
+        return moment.timestamp(), int(memory["availableBytes"])
+
+    def _events(self, path: CgroupPath) -> dict[str, int]:
+        return _numbers(self._text(path, "memory.events"))
+
+    def _stat(self, path: CgroupPath) -> dict[str, int]:
+        return _numbers(self._text(path, "memory.stat"))
+
     def _stalls(self, path: CgroupPath) -> dict[str, int]:
         """The totals of a cgroup's cpu.pressure by the lines' names, in microseconds; none if it has no such file."""
         lines = [line.split() for line in self._text(path, "cpu.pressure").splitlines()]
@@ -272,8 +435,7 @@ class KubeletVerbs:
         if field == "swapUsageBytes":
             return int(self._text(path, "memory.swap.current"))
         used = int(self._text(path, "memory.current"))
-        stat = dict(line.split() for line in self._text(path, "memory.stat").splitlines())
-        return max(0, used - int(stat["inactive_file"]))
+        return max(0, used - self._stat(path)["inactive_file"])
 
     def _reclaim(self, path: CgroupPath) -> None:
         """Have the kernel take some of its memory, as much as it gets; EAGAIN of the file says that it was less."""
@@ -289,6 +451,15 @@ class KubeletVerbs:
         return found.strip() if isinstance(found, str) else ""
 
 
+def _listed(nodes: Sequence[int]) -> str:
+    return ",".join(map(str, nodes))
+
+
+def _numbers(text: str) -> dict[str, int]:
+    """The lines of a flat-keyed file."""
+    return {name: int(number) for name, number in (line.split() for line in text.splitlines())}
+
+
 def _protections(cgroup: PlannedCgroup) -> list[Knob]:
     """The protection that the plan gives this cgroup, as far as it is more than nothing."""
     return [
@@ -300,7 +471,7 @@ def _protections(cgroup: PlannedCgroup) -> list[Knob]:
     ]
 
 
-def _finding(cgroup: PlannedCgroup, subject: Subject, knob: Knob, expected: str, observed: str) -> Finding:
+def _finding(cgroup: PlannedCgroup, subject: Subject, knob: str, expected: str, observed: str) -> Finding:
     return Finding(
         verdict=Verdict.CONFORMS if observed == expected else Verdict.DEVIATES,
         subject=subject,

@@ -10,7 +10,7 @@ from typing import TypeVar
 from memqos.catalog.kubelets import KubeletCase
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.enactor.base import Ability, AdmittedPod, Enactor, Order, Steering, require
+from memqos.enactor.base import Ability, AdmittedPod, Enactor, MemoryVolume, Order, Steering, require
 from memqos.enactor.base import steering as steering_of
 from memqos.engine.answer.finding import Finding, Setter
 from memqos.engine.expect import expect
@@ -235,15 +235,24 @@ class NodeUnderTest:
             yield
 
     def admitted(
-        self, pods: Sequence[Pod], kubelet: KubeletCase, *, zone: Zones | None = None
+        self,
+        pods: Sequence[Pod],
+        kubelet: KubeletCase,
+        *,
+        zone: Zones | None = None,
+        memory_volumes: Sequence[MemoryVolume] = (),
     ) -> contextlib.AbstractContextManager[Population]:
         """These pods on the node, started and read; all of it is removed when the context ends.
 
         zone: a NUMA node that every container is bound to through CRI's cpuset_mems; None binds none. Of several every
-        container may use all, and runs on the CPUs of the first.
+        container may use all, and runs on the CPUs of the first. memory_volumes: of each pod; only
+        a kubelet makes them.
         Raises MachineryError if the node's own cgroups cannot be made; a single pod's failure is kept with the pod.
         """
-        return self._admitted(self._bound(self.plan(pods, kubelet), zone), pods, kubelet)
+        if memory_volumes:
+            require(self._enactor, Ability.ANSWER)
+        steering = Steering(memory_volumes=tuple(memory_volumes))
+        return self._admitted(self._bound(self.plan(pods, kubelet), zone), pods, kubelet, steering=steering)
 
     @contextlib.contextmanager
     def _admitted(

@@ -4,7 +4,7 @@ Types are for annotations; the values come from the plugin's fixtures, and in a 
 """
 
 from memqos.catalog.kubelets import KubeletCase
-from memqos.enactor.base import AdmittedPod
+from memqos.enactor.base import AdmittedPod, MemoryVolume
 from memqos.node.behaviour.conditions import (
     Combined,
     Condition,
@@ -51,6 +51,7 @@ __all__ = [
     "Free",
     "Hold",
     "KubeletCase",
+    "MemoryVolume",
     "Moment",
     "Mount",
     "NodeUnderTest",

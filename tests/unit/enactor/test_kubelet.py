@@ -13,15 +13,17 @@ import pytest
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.enactor.base import Ability, Order
+from memqos.enactor.base import Ability, MemoryVolume, Order
 from memqos.enactor.contract import EnactorCase, check_enactor_contract
 from memqos.enactor.kubelet.enactor import Kubelet
+from memqos.enactor.kubelet.manifest import pod_manifest
 from memqos.enactor.kubelet.session import kubelet_session
 from memqos.enactor.kubelet.supervisor import Supervisor, serve
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.answer.succession import succession
 from memqos.engine.answer.verdict import judged_files
+from memqos.engine.releases.release import Variant
 from memqos.engine.resize import resize_pods, taken_over
 from memqos.errors import EnactorNotAbleError, MachineryError
 from memqos.model.knob import Knob
@@ -241,6 +243,75 @@ def test_a_resize_is_done_when_its_amounts_are_in_force_and_not_when_it_is_seen(
         pods.resize(resized, resized.resizes[0], LARGER, after=lambda _: None)
         path = resized.after.pod(WEB.uid).cgroup.path
         assert bench.cgroups.text(path, "memory.max").strip() == str(96 << 20)
+
+
+RAISED = {
+    "request": ("48Mi", "64Mi"),
+    "both": ("48Mi", "96Mi"),
+    "to-limit": ("64Mi", "64Mi"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "container", "knob", "text"),
+    [
+        ("request", False, Knob.MEMORY_LOW, str(48 << 20)),
+        ("request", True, Knob.MEMORY_LOW, str(32 << 20)),
+        ("both", True, Knob.MEMORY_HIGH, str(60 << 20)),
+        ("both", False, Knob.MEMORY_MAX, str(64 << 20)),
+        ("to-limit", True, Knob.MEMORY_HIGH, "max"),
+    ],
+)
+def test_a_kubelet_that_resizes_otherwise_than_planned_is_found(kind, container, knob, text):
+    """1.36 leaves memory.low of the pod for a request alone, and memory.high where the request is the limit."""
+    bench = Bench()
+    order = order_of(bench, **TIERED, feature_gates={"MemoryQoS": True})
+    larger = dataclasses.replace(WEB, containers=pod("web", *RAISED[kind]).containers)
+    resized = resize_pods((WEB, OTHER), [larger], order.kubelet)
+    planned = resized.after.pod(WEB.uid).cgroup.path
+    resizing, wrongs = [], []
+
+    def wrong(path, written, right):
+        of_pod = path == planned
+        of_container = str(path).startswith(f"{planned}/")
+        if resizing and wrongs and written is knob and (of_container if container else of_pod):
+            return text
+        return right
+
+    for is_wrong in (False, True):
+        wrongs[:] = [True] * is_wrong
+        resizing.clear()
+        with enactor_on(bench, wrong=wrong) as enactor:
+            pods = enactor.begin("test")
+            pods.bring(order)
+            admitted = pods.admit(order, appears=lambda _: None)
+            resizing.append(True)
+            pods.resize(resized, resized.resizes[0], larger, after=lambda _: None)
+            found = wrong_files(bench, dataclasses.replace(order, plan=resized.after), admitted)
+            pods.clear()
+        assert {one for _, one in found} == ({knob} if is_wrong else set())
+
+
+def test_rules_that_no_kubelet_follows_are_not_for_a_kubelet():
+    bench = Bench()
+    order = order_of(bench)
+    drafted = dataclasses.replace(order, kubelet=dataclasses.replace(order.kubelet, variant=Variant.DRAFT))
+    with enactor_on(bench) as enactor, pytest.raises(EnactorNotAbleError, match="variant 'draft'"):
+        enactor.begin("test").bring(drafted)
+
+
+def test_a_memory_backed_volume_is_mounted_by_all_containers():
+    volumes = [
+        MemoryVolume(name="one", container_path="/one"),
+        MemoryVolume(name="two", container_path="/two", size_limit=8388608),
+    ]
+    found = pod_manifest(pod("web", init=True), "Burstable", {}, volumes)["spec"]
+    assert found["volumes"] == [
+        {"name": "one", "emptyDir": {"medium": "Memory"}},
+        {"name": "two", "emptyDir": {"medium": "Memory", "sizeLimit": "8388608"}},
+    ]
+    mounts = [{"name": "one", "mountPath": "/one"}, {"name": "two", "mountPath": "/two"}]
+    assert [one["volumeMounts"] for one in (*found["initContainers"], *found["containers"])] == [mounts, mounts]
 
 
 def test_a_kubelet_that_ends_at_its_start_is_told_with_the_errors_of_its_log():

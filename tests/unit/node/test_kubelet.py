@@ -1,13 +1,18 @@
 """What only a kubelet shows, on a node in memory: each verb agrees with a right kubelet, and finds a wrong one."""
 
+import dataclasses
 import json
 import threading
+from fractions import Fraction
 
 import pytest
 
+from memqos.enactor.base import MemoryVolume
 from memqos.engine.answer.finding import Setter, Verdict
 from memqos.errors import EnactorNotAbleError
 from memqos.model.node import ReservationPolicy
+from memqos.model.pod import Resources
+from memqos.model.quantity import Quantity
 from memqos.node.kubelet import KubeletVerbs
 from tests.unit.node.fakes import Bench, kubelet, pod
 
@@ -20,18 +25,31 @@ class Session:
     """What a kubelet answers. memory, swap: what it reports of the container `app`; state: of its status.
 
     pressure: the totals of the pod's CPU pressure, in the summary and in seconds; None for a kubelet without.
+    phase: of the pod. available: bytes of the node; each answer is 15 seconds after the one before.
     """
 
-    def __init__(self, population, *, memory=0, swap=0, state="running", other_id="", pressure=None):
+    def __init__(
+        self,
+        population,
+        *,
+        memory=0,
+        swap=0,
+        state="running",
+        other_id="",
+        pressure=None,
+        phase=None,
+        available=1 << 30,
+    ):
         self.population, self.memory, self.swap, self.state, self.other_id = population, memory, swap, state, other_id
-        self.pressure = pressure
+        self.pressure, self.phase, self.available = pressure, phase or {"phase": "Running"}, available
+        self.looks = 0
 
     def objects(self, version, resource):
         assert (version, resource) == ("v1", "pods")
         admitted = self.population.pods[WEB.uid]
         made = self.other_id or admitted.containers["app"].id
         status = {"name": "app", "containerID": f"containerd://{made}", "state": {self.state: {}}}
-        return [{"metadata": {"uid": WEB.uid}, "status": {"containerStatuses": [status]}}]
+        return [{"metadata": {"uid": WEB.uid}, "status": {**self.phase, "containerStatuses": [status]}}]
 
     def fetched(self, url, *, seconds):
         assert seconds > 0
@@ -42,7 +60,11 @@ class Session:
                 "swap": {"swapUsageBytes": self.swap},
             }
             psi = self.pressure and {"some": {"total": self.pressure[0]}, "full": {"total": self.pressure[0]}}
-            return json.dumps({"pods": [{"podRef": {"uid": WEB.uid}, "containers": [container], "cpu": {"psi": psi}}]})
+            pod = {"podRef": {"uid": WEB.uid}, "containers": [container], "cpu": {"psi": psi}}
+            minutes, seconds = divmod(15 * self.looks, 60)
+            self.looks += 1
+            time = f"2026-11-29T20:{minutes:02}:{seconds:02}Z"
+            return json.dumps({"node": {"memory": {"time": time, "availableBytes": self.available}}, "pods": [pod]})
         if url.endswith("/metrics/cadvisor"):
             path = self.population.plan.pods[0].cgroup.path
             return "".join(
@@ -184,6 +206,141 @@ def test_without_pressure_there_is_nothing_to_compare(bench, text, why):
         bench.cgroups.show(population.plan.pods[0].cgroup.path, "cpu.pressure", text)
         with pytest.raises(EnactorNotAbleError, match=why):
             on(bench, population).reports_pressure()
+
+
+UNLIMITED, SMALL = (
+    MemoryVolume(name="unlimited", container_path="/a"),
+    MemoryVolume(name="small", container_path="/b", size_limit=(8 << 20) - 1),
+)
+
+
+def mounts(sizes):
+    """The mount table: sizes in KiB by volume of the pod."""
+    rows = [
+        f"tmpfs /var/lib/kubelet/pods/{WEB.uid}/volumes/kubernetes.io~empty-dir/{name} tmpfs rw,size={size}k,noswap 0 0"
+        for name, size in sizes.items()
+    ]
+    return "\n".join(["proc /proc proc rw 0 0", "tmpfs /run/x tmpfs rw 0 0", *rows, ""]).encode()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wrong"),
+    [
+        # The pod's limit of 64Mi, and a sizeLimit that is rounded up to whole pages.
+        ({"unlimited": 65536, "small": 8192}, []),
+        # The node's allocatable memory, as before the gate SizeMemoryBackedVolumes; the pod's limit past a sizeLimit.
+        ({"unlimited": 3145728, "small": 8192}, ["unlimited"]),
+        ({"unlimited": 65536, "small": 65536}, ["small"]),
+        ({"small": 8192}, ["unlimited"]),
+    ],
+)
+def test_the_size_of_a_volume_is_the_least_of_its_limits(bench, sizes, wrong):
+    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
+        bench.target.put("/proc/self/mounts", mounts(sizes))
+        found = on(bench, population).volume_sizes([UNLIMITED, SMALL])
+    assert [one.knob for one in found if one.verdict is Verdict.DEVIATES] == [f"size of volume {one}" for one in wrong]
+    assert [one.expected for one in found] == ["67108864", "8388608"]
+
+
+def test_a_volume_of_a_pod_without_limit_has_what_pods_may_use(bench):
+    """3 GiB without the reservations (none here) and the default threshold of 100 MiB."""
+    free = dataclasses.replace(WEB, containers=(dataclasses.replace(WEB.containers[0], resources=Resources()),))
+    with bench.node.admitted([free], kubelet("1.36", **TIERED)) as population:
+        bench.target.put("/proc/self/mounts", mounts({"unlimited": 1}))
+        [found] = on(bench, population).volume_sizes([UNLIMITED])
+    assert int(found.expected) == bench.facts.node.memory - (100 << 20)
+
+
+@pytest.mark.parametrize(
+    ("pod_shmem", "app_shmem", "wrong"),
+    [
+        (24 << 20, 0, []),
+        ((24 << 20) + (512 << 10), 512 << 10, []),
+        # A kernel that charges the next container, and pages that vanished with the cgroup.
+        (24 << 20, 24 << 20, ["container app"]),
+        (0, 0, ["pod default/web"]),
+    ],
+)
+def test_pages_of_a_volume_are_the_pod_s(bench, pod_shmem, app_shmem, wrong):
+    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
+        bench.cgroups.show(population.plan.pods[0].cgroup.path, "memory.stat", f"anon 5\nshmem {pod_shmem}\n")
+        bench.cgroups.show(population.path_of(WEB, "app"), "memory.stat", f"anon 5\nshmem {app_shmem}\n")
+        found = on(bench, population).volume_pages(24 << 20)
+    assert len(found) == 2
+    assert [str(one.subject).partition(" of ")[0] for one in found if one.verdict is Verdict.DEVIATES] == wrong
+
+
+STATIC = {
+    "memory_manager_policy": "Static",
+    "topology_manager_policy": "single-numa-node",
+    "system_reserved": {"memory": Quantity.parse("100Mi"), "cpu": Quantity.parse("100m")},
+    "reserved_memory": ((0, {"memory": Quantity.parse("100Mi")}), (1, {"memory": Quantity.parse("100Mi")})),
+}
+
+
+@pytest.mark.parametrize(
+    ("block", "observed", "verdict"),
+    [
+        ({"numaAffinity": [0], "type": "memory", "size": 64 << 20}, "0: 67108864 bytes", Verdict.CONFORMS),
+        ({"numaAffinity": [1], "type": "memory", "size": 64 << 20}, "1: 67108864 bytes", Verdict.DEVIATES),
+        ({"numaAffinity": [0, 1], "type": "memory", "size": 64 << 20}, "0,1: 67108864 bytes", Verdict.DEVIATES),
+        ({"numaAffinity": [0], "type": "memory", "size": 1}, "0: 1 bytes", Verdict.DEVIATES),
+        (None, "nothing", Verdict.DEVIATES),
+    ],
+)
+def test_the_memory_manager_s_checkpoint_has_the_planned_numa_node(bench, block, observed, verdict):
+    amounts = {"memory": Quantity.parse("64Mi"), "cpu": Quantity.parse("1")}
+    container = dataclasses.replace(WEB.containers[0], resources=Resources(requests=amounts, limits=amounts))
+    web = dataclasses.replace(WEB, containers=(container,))
+    with bench.node.admitted([web], kubelet("1.36", **STATIC)) as population:
+        entries = {} if block is None else {WEB.uid: {"app": [{"type": "hugepages-2Mi", "size": 0}, block]}}
+        bench.target.put("/var/lib/kubelet/memory_manager_state", json.dumps({"entries": entries}).encode())
+        [found] = on(bench, population).memory_manager_places()
+    assert (found.observed, found.expected, found.verdict) == (observed, "0: 67108864 bytes", verdict)
+
+
+def test_without_the_policy_static_there_is_no_checkpoint_to_look_at(bench):
+    with (
+        bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population,
+        pytest.raises(EnactorNotAbleError, match="no container gets NUMA nodes"),
+    ):
+        on(bench, population).memory_manager_places()
+
+
+def test_only_a_kubelet_makes_memory_backed_volumes(bench):
+    with pytest.raises(EnactorNotAbleError, match="--kubelet-binary PATH"):
+        bench.node.admitted([WEB], kubelet("1.36", **TIERED), memory_volumes=[UNLIMITED])
+
+
+@pytest.mark.parametrize(
+    ("phase", "verdict"),
+    [
+        ({"phase": "Running"}, Verdict.CONFORMS),
+        ({"phase": "Failed", "reason": "Evicted"}, Verdict.DEVIATES),
+    ],
+)
+def test_a_pod_above_its_memory_high_must_run_on(bench, phase, verdict):
+    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
+        bench.cgroups.show(population.path_of(WEB, "app"), "memory.events", "low 0\nhigh 7\nmax 0\n")
+        [found] = on(bench, population, phase=phase).evicts_nothing_at_high()
+    assert (found.verdict, found.observed) == (verdict, " ".join(phase.values()))
+
+
+@pytest.mark.parametrize(
+    ("events", "settings", "told", "why"),
+    [
+        ("high 0\n", TIERED, {}, "came above its memory.high in time"),
+        ("high 7\n", {"throttling_factor": Fraction(1)}, {}, "no container has a memory.high"),
+        ("high 7\n", TIERED, {"available": 100 << 20}, "less memory available than its eviction threshold"),
+    ],
+)
+def test_a_look_that_shows_nothing_of_memory_high_is_not_observable(bench, events, settings, told, why):
+    with bench.node.admitted([WEB], kubelet("1.36", **settings)) as population:
+        bench.cgroups.show(population.path_of(WEB, "app"), "memory.events", events)
+        if "throttling_factor" in settings:
+            bench.cgroups.put(population.path_of(WEB, "app"), "memory.high", "max")
+        with pytest.raises(EnactorNotAbleError, match=why):
+            on(bench, population, **told).evicts_nothing_at_high()
 
 
 def test_without_a_second_kubelet_an_upgrade_is_not_observable(bench):

@@ -16,6 +16,7 @@ from memqos.enactor.kubelet.session import KubeletSession
 from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.answer.verdict import judge_node, judge_pod, judged_files
 from memqos.engine.plan import Plan, PlannedPod
+from memqos.engine.releases.release import Variant
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep
 from memqos.errors import DeadlineError, EnactorNotAbleError, MachineryError
 from memqos.model.path import CgroupPath
@@ -113,6 +114,11 @@ class Kubelet:
     def bring(self, order: Order) -> None:
         """Start the kubelet with the order's configuration."""
         minor = order.kubelet.release.minor
+        if order.kubelet.variant is not Variant.SHIPPED:
+            raise EnactorNotAbleError(
+                f"no kubelet follows the rules of the variant '{order.kubelet.variant}' of {order.kubelet.release}.",
+                next_step="Leave out --kubelet-binary: memqos then carries them out itself.",
+            )
         if minor not in self.binaries:
             there = " and ".join(f"1.{one}" for one in self.binaries)
             raise EnactorNotAbleError(
@@ -223,7 +229,8 @@ class KubeletEnactment:
         for first in range(0, len(waiting), _AT_A_TIME):
             # A kubelet starts all its pods at once; in an emulated machine that takes longer than one after another.
             turn = waiting[first : first + _AT_A_TIME]
-            manifests = [pod_manifest(one.pod, str(one.planned.qos), one.mounts) for one in turn]
+            memory = order.steering.memory_volumes
+            manifests = [pod_manifest(one.pod, str(one.planned.qos), one.mounts, memory) for one in turn]
             self._session.put("v1", "pods", manifests)
             self._await_pods(turn, appears)
             _require_room(turn)

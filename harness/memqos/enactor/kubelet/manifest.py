@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from memqos.enactor.base import MemoryVolume
 from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.runtime.base import Mount
 
@@ -15,8 +16,10 @@ RUNTIME_CLASS = "memqos"
 """The RuntimeClass whose handler is the runtime under test."""
 
 
-def pod_manifest(pod: Pod, qos_class: str, mounts: Mapping[str, Sequence[Mount]]) -> dict[str, Any]:
-    """The object. mounts: by container name.
+def pod_manifest(
+    pod: Pod, qos_class: str, mounts: Mapping[str, Sequence[Mount]], memory: Sequence[MemoryVolume] = ()
+) -> dict[str, Any]:
+    """The object. mounts: by container name. memory: for all containers.
 
     Pods use the host's network, since the machine has no network plugin, and restartPolicy Never. Priority and overhead
     are those of the admitted pod.
@@ -32,11 +35,11 @@ def pod_manifest(pod: Pod, qos_class: str, mounts: Mapping[str, Sequence[Mount]]
         "securityContext": {},
         "runtimeClassName": RUNTIME_CLASS,
         "tolerations": [{"operator": "Exists"}],
-        "containers": [_container(one, mounts.get(one.name, ())) for one in pod.containers],
-        "volumes": list(_volumes(mounts)),
+        "containers": [_container(one, mounts.get(one.name, ()), memory) for one in pod.containers],
+        "volumes": [*_volumes(mounts), *map(_memory_volume, memory)],
     }
     if pod.init_containers:
-        spec["initContainers"] = [_container(one, mounts.get(one.name, ())) for one in pod.init_containers]
+        spec["initContainers"] = [_container(one, mounts.get(one.name, ()), memory) for one in pod.init_containers]
     if pod.resources is not None:
         spec["resources"] = _resources(pod.resources)
     if pod.overhead:
@@ -53,7 +56,7 @@ def pod_manifest(pod: Pod, qos_class: str, mounts: Mapping[str, Sequence[Mount]]
     }
 
 
-def _container(container: Container, mounts: Sequence[Mount]) -> dict[str, Any]:
+def _container(container: Container, mounts: Sequence[Mount], memory: Sequence[MemoryVolume]) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": container.name,
         "image": container.image,
@@ -62,7 +65,8 @@ def _container(container: Container, mounts: Sequence[Mount]) -> dict[str, Any]:
         "terminationMessagePolicy": "File",
         "resources": _resources(container.resources),
         "volumeMounts": [
-            {"name": _volume_name(one), "mountPath": one.container_path, "readOnly": one.readonly} for one in mounts
+            *({"name": _volume_name(one), "mountPath": one.container_path, "readOnly": one.readonly} for one in mounts),
+            *({"name": one.name, "mountPath": one.container_path} for one in memory),
         ],
     }
     if container.command:
@@ -87,6 +91,11 @@ def _volumes(mounts: Mapping[str, Sequence[Mount]]) -> Iterator[dict[str, Any]]:
     unique = {_volume_name(one): one for several in mounts.values() for one in several}
     for name, mount in unique.items():
         yield {"name": name, "hostPath": {"path": mount.host_path, "type": ""}}
+
+
+def _memory_volume(volume: MemoryVolume) -> dict[str, Any]:
+    size = {} if volume.size_limit is None else {"sizeLimit": str(volume.size_limit)}
+    return {"name": volume.name, "emptyDir": {"medium": "Memory", **size}}
 
 
 def _volume_name(mount: Mount) -> str:
