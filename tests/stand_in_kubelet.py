@@ -50,7 +50,8 @@ class Containers:
 class StandInKubelet:
     """Has the interface of a process. files: of the machine, by path. wrong: what it writes instead.
 
-    late: seconds before it does anything. cannot_start: why no container starts, "" where they do.
+    late: seconds before it does anything. cannot_start: why no container starts, "" where they do. mute: whether it
+    registers its node and does nothing about pods.
 
     refuses: the reason for each pod, by its name, that it does not admit. resizes: whether it carries out resizes, or
     defers them. rewrites: whether it writes the cgroups of pods that run already, as no kubelet does. slow: whether it
@@ -79,6 +80,7 @@ class StandInKubelet:
         lags: float = 0.0,
         late: float = 0.0,
         cannot_start: str = "",
+        mute: bool = False,
     ) -> None:
         flags = dict(one.removeprefix("--").split("=", 1) for one in argv[1:])
         self._config = files(flags["config"])
@@ -103,6 +105,7 @@ class StandInKubelet:
         self._lags = lags
         self._late = late
         self._cannot_start = cannot_start
+        self._mute = mute
         self._there = containers
         self._sizes: dict[str, int] = {}
         self._planned: Sequence[Pod] = ()
@@ -144,7 +147,8 @@ class StandInKubelet:
         if not self._call("GET", "/api/v1/nodes")["items"]:
             self._call("POST", "/api/v1/nodes", NODE)
         while not self._ends.wait(0.005):
-            self._sync()
+            if not self._mute:
+                self._sync()
 
     def _sync(self) -> None:
         items = self._call("GET", "/api/v1/pods?fieldSelector=spec.nodeName%3Dmemqos")["items"]

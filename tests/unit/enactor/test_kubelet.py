@@ -210,6 +210,21 @@ def test_a_pod_that_the_kubelet_rejects_has_its_reason_and_the_other_runs():
     assert "UnexpectedAdmissionError" in str(admitted[OTHER.uid].failure)
 
 
+def test_a_kubelet_that_starts_none_of_its_pods_is_given_no_more():
+    """It took 4 minutes for each four of them, and a chapter of 17 pods seemed to hang."""
+    bench = Bench()
+    pods = [pod(f"web{number}") for number in range(7)]
+    order = order_of(bench, pods=pods)
+    with enactor_on(bench, mute=True) as enactor:
+        enactor.pod_seconds = 0.3
+        enacted = enactor.begin("test")
+        enacted.bring(order)
+        admitted = enacted.admit(order, appears=lambda _: None)
+        given = [one["metadata"]["name"] for one in enactor.session.objects("v1", "pods")]
+    assert given == ["web0", "web1", "web2", "web3"]
+    assert {"not in time: all containers have been started" in str(one.failure) for one in admitted.values()} == {True}
+
+
 def test_a_machine_too_small_for_a_pod_makes_the_case_not_observable():
     bench = Bench()
     order = order_of(bench)

@@ -55,7 +55,8 @@ class Kubelet:
     """A kubelet in the machine. handler: the runtime's handler, "" for the default. socket: the CRI socket.
 
     binaries: paths in the machine by minor version (36 for 1.36); the first is the kubelet under test.
-    levels_seconds: how long a kubelet that takes over may need for its first writes.
+    levels_seconds: how long a kubelet that takes over may need for its first writes. pod_seconds: how long pods that
+    are given to it together may need to start.
     """
 
     setter = Setter.KUBELET
@@ -77,6 +78,7 @@ class Kubelet:
         self.socket = socket
         self.binaries = binaries
         self.levels_seconds = _LEVELS_SECONDS
+        self.pod_seconds = _POD_SECONDS
         self._plan: Plan | None = None
 
     @property
@@ -232,15 +234,19 @@ class KubeletEnactment:
             memory = order.steering.memory_volumes
             manifests = [pod_manifest(one.pod, str(one.planned.qos), one.mounts, memory) for one in turn]
             self._session.put("v1", "pods", manifests)
-            self._await_pods(turn, appears)
+            if not self._await_pods(turn, appears):
+                # The others would take as long, and start as little.
+                for one in waiting[first + _AT_A_TIME :]:
+                    one.failure = turn[0].failure
+                break
             _require_room(turn)
         return self._pods
 
-    def _await_pods(self, turn: Sequence[AdmittedPod], appears: Callable[[PlannedPod], None]) -> None:
-        """Wait until each pod has started all containers or failed."""
+    def _await_pods(self, turn: Sequence[AdmittedPod], appears: Callable[[PlannedPod], None]) -> bool:
+        """Wait until each pod has started all containers or failed. False if none has in time."""
         waiting = {one.planned.uid: one for one in turn}
         unseen, seen = dict(waiting), dict[str, Json]()
-        began = Deadline.after(_POD_SECONDS)
+        began = Deadline.after(self._kubelet.pod_seconds)
 
         def settled() -> bool:
             for uid in [uid for uid, one in unseen.items() if self._is_there(one.planned.cgroup.path)]:
@@ -256,6 +262,7 @@ class KubeletEnactment:
         except MachineryError as error:
             for uid, admitted in waiting.items():
                 admitted.failure = _failure(admitted, seen.get(uid, {}), error)
+        return len(waiting) < len(turn)
 
     def _is_there(self, path: CgroupPath) -> bool:
         folder = self._kubelet.tree.hierarchy.folder(path)
