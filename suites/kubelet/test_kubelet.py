@@ -97,21 +97,34 @@ def test_a_resize_after_an_upgrade(qos_node, qos_kubelet, qos_catalog, qos_evide
     qos_evidence.settle(findings)
 
 
-@pytest.mark.parametrize(
-    "size",
-    [
-        pytest.param("request", marks=pytest.mark.claim("kubelet/resize-request")),
-        pytest.param("both", marks=pytest.mark.claim("kubelet/resize-both")),
-        pytest.param("to-limit", marks=pytest.mark.claim("kubelet/resize-to-limit")),
-    ],
-)
-def test_a_resize_writes_what_its_kind_does(qos_node, qos_kubelet, qos_catalog, size, qos_evidence):
-    """Every file of the pod and its container, after the kubelet has reported the resize done."""
-    pod = qos_catalog.pod("sized")
-    with qos_node.admitted([pod], qos_kubelet) as population:
-        findings = qos_node.resize(population, pod, qos_kubelet, to=qos_catalog.pod(f"sized-{size}")).judge()
+@pytest.fixture
+def resized(qos_node, qos_kubelet, qos_catalog):
+    """The pod sized, once it has the resources of another pod: every file of it and its container."""
 
-    qos_evidence.settle(findings)
+    def resized_to(other):
+        pod = qos_catalog.pod("sized")
+        with qos_node.admitted([pod], qos_kubelet) as population:
+            return qos_node.resize(population, pod, qos_kubelet, to=qos_catalog.pod(other)).judge()
+
+    return resized_to
+
+
+@pytest.mark.claim("kubelet/resize-request")
+def test_a_resize_of_the_request_alone(resized, qos_evidence):
+    """The container's files have the new request's values, and the pod's files the old ones."""
+    qos_evidence.settle(resized("sized-request"))
+
+
+@pytest.mark.claim("kubelet/resize-both")
+def test_a_resize_of_request_and_limit(resized, qos_evidence):
+    """The container's files and the pod's limit have the new values."""
+    qos_evidence.settle(resized("sized-both"))
+
+
+@pytest.mark.claim("kubelet/resize-to-limit")
+def test_a_resize_of_the_request_up_to_the_limit(resized, qos_evidence):
+    """The container's memory.high is the old one; its other files have the new values."""
+    qos_evidence.settle(resized("sized-to-limit"))
 
 
 @pytest.mark.claim("kubelet/volume-size")
@@ -119,8 +132,8 @@ def test_the_size_of_a_memory_backed_volume(qos_node, qos_kubelet, qos_catalog, 
     """The tmpfs has the size of the pod's limit, of a smaller sizeLimit, or of the node's allocatable memory."""
     volumes = [
         MemoryVolume(name="unlimited", container_path="/unlimited"),
-        MemoryVolume(name="small", container_path="/small", size_limit=8 << 20),
-        MemoryVolume(name="large", container_path="/large", size_limit=1 << 40),
+        MemoryVolume(name="small", container_path="/small", size_limit="8Mi"),
+        MemoryVolume(name="large", container_path="/large", size_limit="1Ti"),
     ]
     pods = [qos_catalog.pod("sized"), qos_catalog.pod("best-effort")]
     with qos_node.admitted(pods, qos_kubelet, memory_volumes=volumes) as population:
@@ -135,7 +148,7 @@ def test_pages_of_a_volume_count_for_the_pod(qos_node, qos_kubelet, qos_catalog,
     """The pod's shmem has the 24 MiB of the ended init container, the app container's has none of it."""
     volume = MemoryVolume(name="volume", container_path="/volume")
     with qos_node.admitted([qos_catalog.pod("writes-volume")], qos_kubelet, memory_volumes=[volume]) as population:
-        findings = qos_node.kubelet_verbs(population).volume_pages(24 << 20)
+        findings = qos_node.kubelet_verbs(population).volume_pages()
 
     qos_evidence.settle(findings)
 

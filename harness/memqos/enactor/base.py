@@ -107,12 +107,12 @@ MAKE_SECONDS = 30.0
 class MemoryVolume:
     """A memory-backed emptyDir volume for every container of a pod, which only a kubelet makes.
 
-    size_limit: bytes, None without one.
+    size_limit: a Kubernetes quantity ("8Mi"), "" without one.
     """
 
     name: str
     container_path: str
-    size_limit: int | None = None
+    size_limit: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from memqos.engine.plan import PlannedCgroup
 from memqos.errors import DeadlineError, EnactorNotAbleError
 from memqos.model.knob import Absent, Bytes, Knob
 from memqos.model.path import CgroupPath
+from memqos.model.quantity import Quantity
 from memqos.model.reading import FileText
 from memqos.node.pods.population import Population
 
@@ -249,8 +250,8 @@ class KubeletVerbs:
             limit = cgroup.knobs[kubelet.files.memory_limit].value
             for volume in volumes:
                 limits = [allocatable, *([limit.count] if isinstance(limit, Bytes) else [])]
-                if volume.size_limit is not None:
-                    limits.append(volume.size_limit)
+                if volume.size_limit:
+                    limits.append(Quantity.parse(volume.size_limit).value)
                 size = -(-min(limits) // self.page_size) * self.page_size
                 folder = f"{_VOLUMES}/{uid}/volumes/kubernetes.io~empty-dir/{volume.name}"
                 found.append(
@@ -273,8 +274,8 @@ class KubeletVerbs:
         sizes = {row[1]: _SIZE.search(row[3]) for row in rows if len(row) > 3 and row[2] == "tmpfs"}  # noqa: PLR2004
         return {folder: int(size[1]) << 10 for folder, size in sizes.items() if size}
 
-    def volume_pages(self, written: int) -> Sequence[Finding]:
-        """The shmem of each pod whose init container has left `written` bytes in a volume, and of its app containers.
+    def volume_pages(self) -> Sequence[Finding]:
+        """The shmem of each pod whose init container has written to a tmpfs (its arguments), and of its app containers.
 
         The kernel moves the pages of a removed cgroup to its parent, and charges no other container for them.
         """
@@ -282,10 +283,12 @@ class KubeletVerbs:
         found = []
         for uid, admitted in self.population.pods.items():
             planned = admitted.require().planned
+            commands = [one.args for one in admitted.pod.init_containers if one.args[:1] == ("tmpfs",)]
+            written = sum(Quantity.parse(args[2]).value for args in commands)
             cgroups = [(subject_of(planned.cgroup, planned), planned.cgroup.path, written)]
-            for name in admitted.containers:
-                subject = Subject.of_container(name, self._pod_name(uid))
-                cgroups.append((subject, self.population.path_of(admitted.pod, name), 0))
+            for one in admitted.pod.containers:
+                subject = Subject.of_container(one.name, self._pod_name(uid))
+                cgroups.append((subject, self.population.path_of(admitted.pod, one.name), 0))
             for subject, path, expected in cgroups:
                 shmem = self._stat(path).get("shmem", 0)
                 found.append(

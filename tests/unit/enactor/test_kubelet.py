@@ -318,12 +318,12 @@ def test_rules_that_no_kubelet_follows_are_not_for_a_kubelet():
 def test_a_memory_backed_volume_is_mounted_by_all_containers():
     volumes = [
         MemoryVolume(name="one", container_path="/one"),
-        MemoryVolume(name="two", container_path="/two", size_limit=8388608),
+        MemoryVolume(name="two", container_path="/two", size_limit="8Mi"),
     ]
     found = pod_manifest(pod("web", init=True), "Burstable", {}, volumes)["spec"]
     assert found["volumes"] == [
         {"name": "one", "emptyDir": {"medium": "Memory"}},
-        {"name": "two", "emptyDir": {"medium": "Memory", "sizeLimit": "8388608"}},
+        {"name": "two", "emptyDir": {"medium": "Memory", "sizeLimit": "8Mi"}},
     ]
     mounts = [{"name": "one", "mountPath": "/one"}, {"name": "two", "mountPath": "/two"}]
     assert [one["volumeMounts"] for one in (*found["initContainers"], *found["containers"])] == [mounts, mounts]

@@ -210,7 +210,7 @@ def test_without_pressure_there_is_nothing_to_compare(bench, text, why):
 
 UNLIMITED, SMALL = (
     MemoryVolume(name="unlimited", container_path="/a"),
-    MemoryVolume(name="small", container_path="/b", size_limit=(8 << 20) - 1),
+    MemoryVolume(name="small", container_path="/b", size_limit="8388607"),
 )
 
 
@@ -262,10 +262,12 @@ def test_a_volume_of_a_pod_without_limit_has_what_pods_may_use(bench):
     ],
 )
 def test_pages_of_a_volume_are_the_pod_s(bench, pod_shmem, app_shmem, wrong):
-    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
+    init = dataclasses.replace(pod("web", init=True).init_containers[0], args=("tmpfs", "/volume/data", "24Mi"))
+    web = dataclasses.replace(WEB, init_containers=(init,))
+    with bench.node.admitted([web], kubelet("1.36", **TIERED)) as population:
         bench.cgroups.show(population.plan.pods[0].cgroup.path, "memory.stat", f"anon 5\nshmem {pod_shmem}\n")
         bench.cgroups.show(population.path_of(WEB, "app"), "memory.stat", f"anon 5\nshmem {app_shmem}\n")
-        found = on(bench, population).volume_pages(24 << 20)
+        found = on(bench, population).volume_pages()
     assert len(found) == 2
     assert [str(one.subject).partition(" of ")[0] for one in found if one.verdict is Verdict.DEVIATES] == wrong
 

@@ -94,7 +94,7 @@ def _volumes(mounts: Mapping[str, Sequence[Mount]]) -> Iterator[dict[str, Any]]:
 
 
 def _memory_volume(volume: MemoryVolume) -> dict[str, Any]:
-    size = {} if volume.size_limit is None else {"sizeLimit": str(volume.size_limit)}
+    size = {"sizeLimit": volume.size_limit} if volume.size_limit else {}
     return {"name": volume.name, "emptyDir": {"medium": "Memory", **size}}
 
 
