@@ -122,7 +122,7 @@ class LeavesContainers(FakeRuntime):
         (DropsUnified, "resources reach the container's cgroup"),
         (ForgetsOnUpdate, "resources reach the container's cgroup"),
         (TellsAnExitCodeTooEarly, "no exit code"),
-        (KeepsTheFirstSpecification, "the specification that is kept"),
+        (KeepsTheFirstSpecification, "the stored specification"),
         (NamesPlacesByHalf, "traces are whole paths"),
         (LeavesContainers, "whose sandbox was removed"),
     ],

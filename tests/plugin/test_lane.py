@@ -179,7 +179,7 @@ def fall_silent(station):
         (mark, "trixie-0 is given up: call of test_it ended in an error"),
         (
             leave_something,
-            "trixie-0 is given up: cgroups were left on it: /kubepods.slice, /kubepods.slice/pod1.slice",
+            "trixie-0 is given up: it has leftover cgroups: /kubepods.slice, /kubepods.slice/pod1.slice",
         ),
         (die, "trixie-0 is given up: it is broken"),
         (fall_silent, "trixie-0 is given up: the connection was lost."),

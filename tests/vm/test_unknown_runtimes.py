@@ -64,4 +64,4 @@ def test_a_driver_that_a_runtime_does_not_have_is_named(tmp_path):
     done = memqos_run(tmp_path / "results", "--runtime", f"oci:{MINIMAL}", "-k", "bundle-nothing")
 
     assert done.returncode == 4
-    assert "does not run under the systemd driver: its help names no --systemd-cgroup" in done.stdout
+    assert "does not run under the systemd driver: its help does not list --systemd-cgroup" in done.stdout

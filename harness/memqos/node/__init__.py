@@ -1,4 +1,4 @@
-"""The node under test: a machine, a runtime on it, the engine's plans, and the verbs that tests use."""
+"""The node under test: a machine, a runtime on it, the engine's plans, and the verbs of tests."""
 
 from memqos.enactor.base import AdmittedPod
 from memqos.node.behaviour.conditions import (

@@ -1,4 +1,4 @@
-"""The node that a place is, once one of its runtimes is spoken to."""
+"""Opens a node: a place, one of its runtimes, and an enactor."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def node_on(
     enactor: str | Maker = MEMQOS,
     kubelet: KubeletAccess | None = None,
 ) -> NodeUnderTest:
-    """A place with one of its runtimes, and the enactor of this name, as the node of tests.
+    """The node for tests: a place with one of its runtimes and the enactor of this name.
 
-    target: reaches the place, with agents for example; None is the place's own. facts: corrects the place's.
-    enactor: a name of `enactor.registry.ENACTORS`, UnknownNameError for any other; or what makes one.
-    kubelet: the kubelet in the machine, for the enactor of that name.
+    target: reaches the place, for example over agents; None uses the place's own. facts: replaces the place's facts.
+    enactor: a name in `enactor.registry.ENACTORS`, UnknownNameError for any other; or a factory. kubelet: the kubelet
+    in the machine, for the enactor of that name.
     """
     target = target or place.target
     site = Site(

@@ -1,4 +1,4 @@
-"""A node over a place in memory; what holds for `memqos.place.fake` holds for it."""
+"""A node over an in-memory place; its limits are those of `memqos.place.fake`."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def fake_node(
     driver: CgroupDriver = CgroupDriver.SYSTEMD,
     runtimes: Runtimes = TRIXIE,
 ) -> NodeUnderTest:
-    """A node without anything behind it. Pods with init containers never come up on it: nothing runs, so none ends."""
+    """A node without a machine. Pods with init containers never come up on it: nothing runs, so none ends."""
     place = FakePlace(facts=facts, runtimes=runtimes)
     return node_on(place, place.runtime(driver), recorder=NoRecorder(), driver=driver, runtimes=runtimes)

@@ -1,4 +1,4 @@
-"""What only a kubelet shows: which foreign writes it repairs and which it never does, and what it reports of memory."""
+"""Findings about a real kubelet: which foreign writes it repairs, which it never does, and its memory metrics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PERIOD_SECONDS = 60.0
 _CALL_SECONDS = 60.0
 _RECLAIMED = 8 << 20
 _FOREIGN = "1048576"
-"""What a foreign writer leaves: 1 MiB, which no plan has."""
+"""The value that a foreign writer leaves: 1 MiB, which no plan has."""
 
 _SUMMARY = "https://127.0.0.1:10250/stats/summary"
 _METRICS = "https://127.0.0.1:10250/metrics/resource"
@@ -38,7 +38,7 @@ _METRIC = re.compile(r"^(?P<name>\w+)\{(?P<labels>[^}]*)\} (?P<value>\S+)", re.M
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _CADVISOR = "https://127.0.0.1:10250/metrics/cadvisor"
 _STALLED: Mapping[str, str] = {"some": "waiting", "full": "stalled"}
-"""What the metrics of cadvisor call the two lines of a pressure file: container_pressure_cpu_waiting_seconds_total."""
+"""cadvisor's names for the two lines of a pressure file: container_pressure_cpu_waiting_seconds_total."""
 
 _VOLUMES = "/var/lib/kubelet/pods"
 _SIZE = re.compile(r"(?:^|,)size=(\d+)k(?:,|$)")
@@ -49,14 +49,14 @@ _EVICTION_SECONDS = 10
 _EVICTION_LOOKS = 2
 
 _CHARGE_BATCH = 64
-"""Pages that each CPU may charge ahead (mm/memcontrol.c, MEMCG_CHARGE_BATCH), and that memory.stat may be behind."""
+"""Pages that each CPU may charge ahead, and by which memory.stat may lag (mm/memcontrol.c, MEMCG_CHARGE_BATCH)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletVerbs:
     """The verbs on one population. page_size: bytes. cpus: of the machine.
 
-    repair_seconds, report_seconds: how long the kubelet may take to repair a write, and to report what the kernel has.
+    repair_seconds, report_seconds: how long the kubelet may take to repair a write, and to report the kernel's values.
     """
 
     answers: KubeletAnswers
@@ -68,7 +68,7 @@ class KubeletVerbs:
     report_seconds: float = 90.0
 
     def repairs_classes(self) -> Sequence[Finding]:
-        """A foreign value in memory.min or memory.low of each class that has one is gone within a few periods.
+        """The kubelet overwrites a foreign memory.min or memory.low of each class that has one within a few periods.
 
         EnactorNotAbleError for a configuration that protects no class.
         """
@@ -96,17 +96,17 @@ class KubeletVerbs:
         return _finding(cgroup, subject_of(cgroup), knob, expected, seen)
 
     def never_repairs_pods(self) -> Sequence[Finding]:
-        """A foreign memory.low of a pod's cgroup is still there after two periods, as is all else of the node."""
+        """A foreign memory.low of a pod's cgroup survives two periods, and nothing else of the node changed."""
         pods = self.population.plan.pods
         for pod in pods:
             self._write(pod.cgroup.path, Knob.MEMORY_LOW)
-        # A class that the kubelet restores in the meantime shows that a period went by.
+        # A class that the kubelet restores in the meantime shows that a period has passed.
         found = self.repairs_classes()
         left = [(pod.cgroup, subject_of(pod.cgroup, pod), self._text(pod.cgroup.path, Knob.MEMORY_LOW)) for pod in pods]
         return [*found, *(_finding(cgroup, subject, Knob.MEMORY_LOW, _FOREIGN, text) for cgroup, subject, text in left)]
 
     def still_runs(self) -> Sequence[Finding]:
-        """The container that the kubelet reports under each name is the one that it started, and it runs."""
+        """The kubelet reports under each name the container that it started, and that container runs."""
         items = {one["metadata"]["uid"]: one for one in self.answers.objects("v1", "pods")}
         found = []
         for uid, admitted in self.population.pods.items():
@@ -132,10 +132,10 @@ class KubeletVerbs:
         return found
 
     def reports_memory(self) -> Sequence[Finding]:
-        """The working set and the swap that it reports of each container are those of the kernel's files.
+        """The kubelet reports the working set and the swap of each container as the kernel's files have them.
 
-        Some memory of each container is reclaimed first, so that there is swap where it may have some. What it reports
-        has to come to lie between two readings of the kernel, give or take what CPUs charge ahead.
+        Some memory of each container is reclaimed first, so that a container that may swap has some in swap. The
+        reported value must lie between two readings of the kernel, with a tolerance of what CPUs charge ahead.
         """
         paths = dict(self._containers())
         for path in paths.values():
@@ -153,7 +153,7 @@ class KubeletVerbs:
                 yield (uid, name), path
 
     def _reported(self, key: tuple[str, str], path: CgroupPath, field: str) -> Finding:
-        """What both of the kubelet's endpoints say of one container, once they agree with the kernel."""
+        """The values of both endpoints of the kubelet for one container, once they agree with the kernel."""
         slack = _CHARGE_BATCH * self.cpus * self.page_size
 
         def looked() -> tuple[int, Mapping[str, int | None]]:
@@ -185,20 +185,20 @@ class KubeletVerbs:
         )
 
     def reports_pressure(self) -> Sequence[Finding]:
-        """The totals of CPU pressure that it reports of each pod are the kernel's: nanoseconds, and seconds in metrics.
+        """The kubelet reports the kernel's totals of CPU pressure for each pod: in ns, and in seconds in metrics.
 
-        It reports what it looked at some seconds ago: so a total has to lie between a reading of the kernel's before
-        and one after. EnactorNotAbleError for a kubelet that reports no pressure (before 1.34 without the gate
-        KubeletPSI), and for pods that never waited for a CPU.
+        The report is some seconds old, so a total must lie between a reading of the kernel's before and one after.
+        EnactorNotAbleError for a kubelet that reports no pressure (before 1.34 without the gate KubeletPSI), and for
+        pods that never waited for a CPU.
         """
         cgroups = {uid: admitted.planned.cgroup for uid, admitted in self.population.pods.items()}
         before = {uid: self._stalls(cgroup.path) for uid, cgroup in cgroups.items()}
         cgroups = {uid: cgroup for uid, cgroup in cgroups.items() if before[uid]["some"]}
         if not cgroups:
-            raise EnactorNotAbleError("no pod waited for a CPU, and zero is the same in every unit.")
+            raise EnactorNotAbleError("no pod waited for a CPU, and zero does not show the unit.")
         told = self._pressures(cgroups)
         if all(one is None for several in told.values() for one in several.values()):
-            raise EnactorNotAbleError("this kubelet reports no pressure.", next_step="Give one of 1.34 or later.")
+            raise EnactorNotAbleError("this kubelet reports no pressure.", next_step="Use a kubelet of 1.34 or later.")
         return [
             self._pressed(uid, cgroup, before[uid], source, line)
             for uid, cgroup in cgroups.items()
@@ -207,7 +207,7 @@ class KubeletVerbs:
         ]
 
     def _pressed(self, uid: str, cgroup: PlannedCgroup, before: Mapping[str, int], source: str, line: str) -> Finding:
-        """One total of one pod, once it is at least what the kernel had before, or time is over."""
+        """One total of one pod, once it is at least the kernel's earlier value, or at the deadline."""
 
         def looked() -> tuple[int | None, int]:
             return self._pressures({uid: cgroup})[uid][source, line], self._stalls(cgroup.path)[line]
@@ -394,13 +394,13 @@ class KubeletVerbs:
         return _numbers(self._text(path, "memory.stat"))
 
     def _stalls(self, path: CgroupPath) -> dict[str, int]:
-        """The totals of a cgroup's cpu.pressure by the lines' names, in microseconds; none if it has no such file."""
+        """The totals of a cgroup's cpu.pressure by line, in microseconds; empty if it has no such file."""
         lines = [line.split() for line in self._text(path, "cpu.pressure").splitlines()]
         found = {words[0]: int(words[-1].partition("=")[2]) for words in lines if words}
         return {"some": 0, "full": 0, **found}
 
     def _pressures(self, cgroups: Mapping[str, PlannedCgroup]) -> dict[str, dict[tuple[str, str], int | None]]:
-        """What both endpoints say of each pod's CPU pressure, by uid, endpoint and line, in ns; None if missing."""
+        """Each pod's CPU pressure from both endpoints, by uid, endpoint and line, in ns; None if missing."""
         summary = json.loads(self.answers.fetched(_SUMMARY, seconds=_CALL_SECONDS))
         metrics = self.answers.fetched(_CADVISOR, seconds=_CALL_SECONDS)
         told = {pod["podRef"]["uid"]: (pod.get("cpu") or {}).get("psi") or {} for pod in summary.get("pods") or ()}
@@ -434,14 +434,14 @@ class KubeletVerbs:
         }
 
     def _kernel(self, path: CgroupPath, field: str) -> int:
-        """Source: cadvisor and the CRI servers: the working set is what is used without inactive_file."""
+        """The working set: usage less inactive_file (cadvisor and the CRI servers)."""
         if field == "swapUsageBytes":
             return int(self._text(path, "memory.swap.current"))
         used = int(self._text(path, "memory.current"))
         return max(0, used - self._stat(path)["inactive_file"])
 
     def _reclaim(self, path: CgroupPath) -> None:
-        """Have the kernel take some of its memory, as much as it gets; EAGAIN of the file says that it was less."""
+        """Have the kernel reclaim some of its memory, as much as it can; EAGAIN means less than requested."""
         command = ["sh", "-c", 'echo "$1" > "$2" || true', "sh", str(_RECLAIMED)]
         file = self.tree.hierarchy.file(path, "memory.reclaim")
         self.tree.target.run([*command, file], deadline=Deadline.after(_CALL_SECONDS))
@@ -464,7 +464,7 @@ def _numbers(text: str) -> dict[str, int]:
 
 
 def _protections(cgroup: PlannedCgroup) -> list[Knob]:
-    """The protection that the plan gives this cgroup, as far as it is more than nothing."""
+    """The planned protection of this cgroup, where it is above zero."""
     return [
         knob
         for knob in (Knob.MEMORY_MIN, Knob.MEMORY_LOW)

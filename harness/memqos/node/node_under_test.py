@@ -69,11 +69,11 @@ _OF_SCOPES = frozenset({"bare scope", "no bare scope"})
 
 
 class NodeUnderTest:
-    """A node: what it has, and the verbs of tests.
+    """A node: its resources, and the verbs of tests.
 
-    Nothing of an earlier population is left on it when the next one is admitted. `enactor`: carries out plans on it.
-    `runtimes`: what runs its containers. `tidying`: how it is left. `vital`: raises the machine's own failure.
-    `parallel`: pods that are made at the same time (>= 1).
+    No population leaves anything for the next one. `enactor`: enacts plans on it. `runtimes`: run its containers.
+    `tidying`: what happens at the end. `vital`: raises the machine's own failure. `parallel`: pods created at the same
+    time (>= 1).
     """
 
     def __init__(
@@ -110,16 +110,16 @@ class NodeUnderTest:
         self._settings = SettingFiles(self.tree)
 
     def why_not(self, need: str) -> str:
-        """Why the node lacks what a claim needs, "" if it has it; the names are those of `claims.NEEDS`."""
+        """Why the node lacks a need, "" if it has it; names are those of `claims.NEEDS`."""
         if need == "kubelet":
             return self._enactor.why_not(Ability.ANSWER)
         if need == "two kubelets":
-            few = "" if len(self._enactor.releases) > 1 else "there is one kubelet: give --kubelet-upgrade PATH"
+            few = "" if len(self._enactor.releases) > 1 else "only one kubelet is given; use --kubelet-upgrade PATH"
             return self._enactor.why_not(Ability.ANSWER) or few
         oci = self._runtimes.oci
         bare = self.driver is CgroupDriver.SYSTEMD and oci.subgroup and not oci.has(Feature.SCOPE_HAS_PROTECTION)
         if oci.below and need in _OF_SCOPES:
-            return f"{oci} is not modelled: whether it protects the scope above a container is not known"
+            return f"{oci} is not modelled, so it is unknown whether it protects the scope above a container"
         return lacking(
             need, facts=self._facts, runtime=self.runtime, is_own=self._tidying.disposable, bare_scope=bool(bare)
         )
@@ -133,13 +133,12 @@ class NodeUnderTest:
         others: Mapping[str, KubeletCase] | None = None,
         fit: bool = False,
     ) -> Plan:
-        """What this node must hold for these pods under this kubelet.
+        """The plan for these pods under this kubelet on this node.
 
-        ended: pods that were admitted before these, and whose memory the Memory Manager has back; those of these that
-        it had placed beside them stay where they are. Empty is a node on which nothing ever ran. others: kubelets that
-        have some of these pods, by uid, in its place; UsageError for one that has something else above pods, and
-        EnactorNotAbleError for both of a real kubelet. fit:
-        whether pods that the node has no room for are refused, as a real kubelet does.
+        ended: pods admitted earlier whose memory the Memory Manager has back; pods of this plan that it placed next to
+        them keep their place. Empty means a node on which nothing ever ran. others: different kubelets for some pods,
+        by uid; UsageError if one writes different values above pods, and EnactorNotAbleError for both with a real
+        kubelet. fit: whether pods without room are rejected, as a real kubelet does.
         """
         if ended or others:
             require(self._enactor, Ability.ALTER)
@@ -164,24 +163,24 @@ class NodeUnderTest:
         return narrow_zone(self.target, zone)
 
     def memory_volume(self, *, noswap: bool) -> contextlib.AbstractContextManager[Mount]:
-        """A memory-backed volume, which watched pods may be given; see `node.machine.mounts`."""
+        """A memory-backed volume for watched pods; see `node.machine.mounts`."""
         return memory_volume(self.target, noswap=noswap)
 
     def huge_volume(self) -> contextlib.AbstractContextManager[HugeVolume]:
-        """A volume of huge pages, some on each zone, which watched pods may be given; see `node.machine.mounts`."""
+        """A volume of huge pages on each NUMA node, for watched pods; see `node.machine.mounts`."""
         return huge_volume(self.target)
 
     def swaps_in_order(self) -> Finding:
-        """Now, nothing is on a swap device while one of a higher priority has room; see `node.machine.swap`."""
+        """No swap device is used while one of a higher priority has room; see `node.machine.swap`."""
         result = self.target.run(["cat", SWAPS], deadline=Deadline.after(READ_SECONDS))
         return order_finding(checked(result, where=self.target.address).text, where=self.target.address)
 
     def zswap(self) -> contextlib.AbstractContextManager[Zswap]:
-        """While the context lasts, what is swapped out is compressed in memory first; see `node.machine.swap`."""
+        """While the context lasts, swapped pages are compressed in memory first; see `node.machine.swap`."""
         return zswap_on(self.tree)
 
     def fallback(self) -> Fallback:
-        """Three zones of which the order shows in which the kernel turns to them; UsageError where there are none."""
+        """Three NUMA nodes whose distances determine the kernel's fallback order; UsageError without them."""
         if (order := fallback(self.facts.zones)) is None:
             raise UsageError(
                 "each NUMA node of the machine is equally far from all others.",
@@ -190,15 +189,15 @@ class NodeUnderTest:
         return order
 
     def tight(self, kubelet: KubeletCase, pods: Sequence[Pod] = ()) -> KubeletCase:
-        """The same kubelet with so much reserved that its pods have 256 MiB together; see `node.machine.shortage`.
+        """The same kubelet with a reservation that leaves its pods 256 MiB; see `node.machine.shortage`.
 
-        pods: have no more than their programs take at first, and 64 MiB, which is faster.
+        pods: leave them their programs' first allocations plus 64 MiB, which is faster.
         """
         return tight(kubelet, self.facts, pods)
 
     @contextlib.contextmanager
     def scarce(self) -> Iterator[None]:
-        """Until the context ends, the machine is short of memory as a whole, and only pods can make room.
+        """Until the context ends, the whole machine is short of memory, and only pods are reclaimable.
 
         EnvironmentNotAbleError for a kernel without huge pages; see `node.machine.shortage`.
         """
@@ -206,7 +205,7 @@ class NodeUnderTest:
             yield
 
     def daemon(self, cgroup: str, *, shared: bool = False) -> contextlib.AbstractContextManager[Daemon]:
-        """A daemon below this cgroup of the node ("/memqossys.slice"), beside its pods; see `node.machine.daemon`."""
+        """A daemon in this cgroup of the node ("/memqossys.slice"), outside its pods; see `node.machine.daemon`."""
         return daemon_beside(
             self.tree, CgroupPath.parse(cgroup), shared=shared, cpus=self.facts.cpus, page_size=self.facts.page_size
         )
@@ -230,7 +229,7 @@ class NodeUnderTest:
 
     @contextlib.contextmanager
     def keeping_pods(self) -> Iterator[None]:
-        """Until the context ends, populations leave cgroups and pods standing, and the next one uses what fits."""
+        """Until the context ends, populations leave cgroups and pods in place, and the next one reuses what fits."""
         with self._occupancy.keeping():
             yield
 
@@ -242,12 +241,12 @@ class NodeUnderTest:
         zone: Zones | None = None,
         memory_volumes: Sequence[MemoryVolume] = (),
     ) -> contextlib.AbstractContextManager[Population]:
-        """These pods on the node, started and read; all of it is removed when the context ends.
+        """These pods on the node, started and read; all are removed when the context ends.
 
-        zone: a NUMA node that every container is bound to through CRI's cpuset_mems; None binds none. Of several every
-        container may use all, and runs on the CPUs of the first. memory_volumes: of each pod; only
-        a kubelet makes them.
-        Raises MachineryError if the node's own cgroups cannot be made; a single pod's failure is kept with the pod.
+        zone: a NUMA node that every container is bound to through CRI's cpuset_mems; None binds none. With several,
+        every container may use all of them and runs on the CPUs of the first. memory_volumes: of each pod; only a
+        kubelet creates them. Raises MachineryError if the node's own cgroups cannot be created; the failure of a single
+        pod is kept with the pod.
         """
         if memory_volumes:
             require(self._enactor, Ability.ANSWER)
@@ -264,7 +263,7 @@ class NodeUnderTest:
         steering: Steering | None = None,
         appears: Callable[[PlannedPod], None] = lambda _: None,
     ) -> Iterator[Population]:
-        """As `admitted`; appears: see `Enactment.admit`."""
+        """`admitted`, with appears: see `Enactment.admit`."""
         self._recorder.plan(plan)
         with self._occupancy.begun(f"memqos {kubelet.id}") as standing:
             order = Order(kubelet=self.kubelet(kubelet), plan=plan, pods=pods, steering=steering or Steering())
@@ -279,7 +278,7 @@ class NodeUnderTest:
 
     @contextlib.contextmanager
     def requests(self, pod: Pod, kubelet: KubeletCase) -> Iterator[Requests]:
-        """This pod on the node, in whose sandbox the runtime is asked for further containers directly.
+        """This pod on the node; its sandbox is used to request further containers from the runtime directly.
 
         Raises MachineryError if the pod does not come up.
         """
@@ -288,13 +287,13 @@ class NodeUnderTest:
 
     @contextlib.contextmanager
     def asking(self, pod: Pod, kubelet: KubeletCase, kind: Callable[[Requests], Asking]) -> Iterator[Asking]:
-        """As `requests`, with the verbs of this kind: `Life` or `Conversation`."""
+        """`requests`, with the verbs of this kind: `Life` or `Conversation`."""
         with self.requests(pod, kubelet) as requests:
             yield kind(requests)
 
     @contextlib.contextmanager
     def asking_each(self, pods: Sequence[Pod], kubelet: KubeletCase) -> Iterator[Sequence[Requests]]:
-        """One for each of these pods, which stand on the node together; several threads may use one each."""
+        """One for each of these pods, which are on the node together; several threads may use one each."""
         with self.admitted(pods, kubelet) as population:
             parts = [population.alone(pod) for pod in pods]
             self._weigh(parts[0])
@@ -310,16 +309,16 @@ class NodeUnderTest:
             yield [asked, *(dataclasses.replace(asked, population=part, left=[]) for part in parts[1:])]
 
     def _weigh(self, population: Population) -> None:
-        """Once for a node: what the runtime costs is the same the next time, and no finding rests on it."""
+        """Measured once for a node: the runtime's cost does not change, and no finding depends on it."""
         if not self._weighed:
             self._weighed = True
             self._recorder.weight(weight_of(self.tree, self._runtimes.layout(self.driver), population))
 
     def restart_kubelet(self, population: Population, kubelet: KubeletCase) -> Population:
-        """The same pods, running on, after the kubelet came back with another configuration or release.
+        """The same pods, still running, after the kubelet returned with another configuration or release.
 
-        What it writes then, and what it leaves, is `engine.resize.takeover`. Raises UsageError if no pods stand,
-        MachineryError if what is written is refused.
+        What it writes and what it leaves is in `engine.resize.takeover`. Raises UsageError without pods,
+        MachineryError if a write fails.
         """
         standing = self._occupancy.standing()
         require(self._enactor, Ability.SUCCEED)
@@ -340,7 +339,7 @@ class NodeUnderTest:
         return dataclasses.replace(kubelet, id=f"{kubelet.id}-under-{other}", release=other)
 
     def kubelet_verbs(self, population: Population) -> KubeletVerbs:
-        """What only a kubelet shows, on these pods; EnactorNotAbleError where memqos is in its place."""
+        """Verbs about a real kubelet for these pods; EnactorNotAbleError if memqos is in its place."""
         return KubeletVerbs(
             answers=self._enactor.answers(),
             tree=self.tree,
@@ -350,7 +349,7 @@ class NodeUnderTest:
         )
 
     def daemon_reloaded(self, population: Population) -> Population:
-        """The same pods, read after systemd has read its units anew and applied them to its cgroups."""
+        """The same pods, read after systemd has reloaded its units and applied them to its cgroups."""
         deadline = Deadline.after(READ_SECONDS)
         checked(self.target.run(["systemctl", "daemon-reload"], deadline=deadline), where=self.target.address)
         return dataclasses.replace(population, reading=self._read_and_record(population))
@@ -358,8 +357,8 @@ class NodeUnderTest:
     def resize(self, population: Population, pod: Pod, kubelet: KubeletCase, *, to: Pod) -> Resized:
         """Resize a pod of the population in place, step by step as this kubelet does, and read it after every step.
 
-        to: a pod whose containers have the same names, and the sizes that are wanted. UsageError for a resize that the
-        kubelet would not carry out, MachineryError for a step that fails.
+        to: a pod with the same container names and the wanted resources. UsageError for a resize that the kubelet would
+        not carry out, MachineryError for a step that fails.
         """
         standing = self._occupancy.with_pod(pod)
         require(self._enactor, Ability.RESIZE)
@@ -372,9 +371,9 @@ class NodeUnderTest:
             return resizing.carry_out(plan, plan.resizes[0], desired, population)
 
     def drift_of_pod(self, population: Population, pod: Pod) -> Sequence[Finding]:
-        """Another program's write to the pod's cgroup changes that file alone, until the cgroup is reconciled.
+        """A foreign write to the pod's cgroup changes that file only, until the cgroup is reconciled.
 
-        Raises UsageError for a pod that is not on the node, or whose cgroup has nothing of memory planned.
+        Raises UsageError for a pod that is not on the node, or without planned memory values.
         """
         standing = self._occupancy.with_pod(pod)
         require(self._enactor, Ability.RECONCILE)
@@ -389,7 +388,7 @@ class NodeUnderTest:
         own = self.kubelet(kubelet)
         tracing = Tracing(runtime=self.runtime, target=self.target, kubelet=own)
         unread, setter = Reading(source=self.target.address, at=0.0), self._enactor.setter
-        # What a kubelet writes into a pod's cgroup besides, such as podPidsLimit, no plan has.
+        # A kubelet also writes values that no plan has, such as podPidsLimit.
         settings = self._settings if setter is Setter.MEMQOS else None
         population = Population(
             plan=plan, pods=pods, reading=unread, enacted_by=setter, tracing=tracing, settings=settings, kubelets=(own,)
@@ -424,9 +423,9 @@ class NodeUnderTest:
     def watched_each(
         self, pod: Pod, kubelets: Mapping[str, KubeletCase], *, rests_on: Sequence[Knob]
     ) -> Iterator[Mapping[str, WatchedContainer]]:
-        """Pods like this one beside each other, one for each kubelet, of which the first app container is watched.
+        """Copies of this pod, one for each kubelet; the first app container of each is watched.
 
-        kubelets: one or more, by what their pod's name ends with; see `plan` and `watched_pods`.
+        kubelets: one or more, by the suffix of their pod's name; see `plan` and `watched_pods`.
         """
         pods = {name: another(pod, name) for name in kubelets}
         others = {pods[name].uid: kubelet for name, kubelet in kubelets.items()}

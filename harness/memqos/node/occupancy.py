@@ -1,6 +1,6 @@
-"""Whether the machine below a node lives, and its own failure instead of the many that follow from it.
+"""The populations on a node in turn: what one leaves for the next, and whether the machine is alive.
 
-What stands on a node: one population after another, with what the next one may use of the one before.
+If the machine has failed, its own failure is raised instead of the many errors that follow from it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ __all__ = ["Occupancy", "Tidying", "Vital"]
 class Vital:
     """Both raise the machine's own failure, if it has one.
 
-    check: is cheap, and asked before anything is begun. examine: is given an error that may come from it; without it,
-    the check is made once more.
+    check: cheap, called before anything begins. examine: takes an error that may come from the failure; without one it
+    checks again.
     """
 
     check: Callable[[], None] = lambda: None
@@ -29,7 +29,7 @@ class Vital:
 
     @contextlib.contextmanager
     def guarded(self) -> Iterator[None]:
-        """Whatever fails in this context ends in the machine's own failure, if it has one."""
+        """Any error in this context is replaced by the machine's own failure, if it has one."""
         self.check()
         try:
             yield
@@ -43,11 +43,11 @@ class Vital:
 
 @dataclass(slots=True, kw_only=True)
 class Tidying:
-    """How one machine is left.
+    """How a machine is left.
 
-    disposable: it is thrown away at the end, so an interrupt need not wait for pods to be removed from it. leaves:
-    whether the user wants to look at the pods, so that they are left where they are. lingers: whether the user may want
-    to yet, so that they stay until the machine is used again.
+    disposable: it is thrown away at the end, so an interrupt need not wait for pods to be removed. leaves: the user
+    wants to inspect the pods, so they stay. lingers: the user may still want to, so they stay until the machine is used
+    again.
     """
 
     disposable: bool = False
@@ -57,13 +57,13 @@ class Tidying:
 
     @contextlib.contextmanager
     def ending(self, well: Callable[[], None], badly: Callable[[], None]) -> Iterator[None]:
-        """End a context by one of these, by whether it ended in an error; after an interrupt as said above.
+        """End a context by one of these, depending on an error; after an interrupt, depending on `Tidying`.
 
-        What ends a test is an error here, also where it is none of Exception, as a skip of pytest's is.
+        Anything that ends a test counts as an error here, also if it is not an Exception, such as pytest's skip.
         """
 
         def quietly() -> None:
-            # The first error is what the reader needs: one in tidying up after it must not take its place.
+            # The first error is the one to report: an error in tidying up must not replace it.
             with contextlib.suppress(MachineryError):
                 badly()
 
@@ -79,7 +79,7 @@ class Tidying:
         self._tidy_up(well)
 
     def clear_away(self) -> None:
-        """Remove what lingers of earlier populations, unless the user wants to look at it."""
+        """Remove what lingers of earlier populations, unless the user wants to inspect it."""
         lingering, self._lingering = self._lingering, []
         for clear in lingering if not self.leaves() else ():
             clear()
@@ -92,7 +92,7 @@ class Tidying:
 
 
 class Occupancy:
-    """The pods on a node now, put there by an enactor. Raises the machine's own failure as `vital` finds it."""
+    """The pods on a node now, admitted by an enactor. Raises the machine's own failure as `vital` finds it."""
 
     def __init__(self, enactor: Enactor, *, tidying: Tidying, vital: Vital) -> None:
         self._enactor = enactor
@@ -103,7 +103,7 @@ class Occupancy:
 
     @contextlib.contextmanager
     def keeping(self) -> Iterator[None]:
-        """Until the context ends, populations leave cgroups and pods standing, and the next one uses what fits."""
+        """Until the context ends, populations leave cgroups and pods in place, and the next one reuses what fits."""
         self._tidying.clear_away()
         self._kept = standing = self._enactor.begin("memqos")
         try:
@@ -114,7 +114,7 @@ class Occupancy:
 
     @contextlib.contextmanager
     def begun(self, name: str) -> Iterator[Enactment]:
-        """Room for a population of this name; nothing of it is left when the context ends, unless pods are kept."""
+        """Room for a population of this name; it is removed when the context ends, unless pods are kept."""
         self._tidying.clear_away()
         kept = self._kept
         self._standing = standing = kept or self._enactor.begin(name)
@@ -123,17 +123,17 @@ class Occupancy:
             yield standing
 
     def standing(self) -> Enactment:
-        """The pods there; UsageError if there are none."""
+        """The current population; UsageError without one."""
         if self._standing is None:
-            raise UsageError("no pods are on the node.", next_step="Admit some first.")
+            raise UsageError("the node has no pods.", next_step="Admit some first.")
         return self._standing
 
     def with_pod(self, pod: Pod) -> Enactment:
-        """The same where this pod is among it; UsageError if it is not."""
+        """The current population if this pod is in it; UsageError if not."""
         if self._standing is None or pod.uid not in self._standing.pods:
             raise UsageError(f"the pod '{pod.name}' is not on the node.", next_step="Admit it first.")
         return self._standing
 
     def _clearing(self, standing: Enactment) -> contextlib.AbstractContextManager[None]:
-        """End with nothing of it on the node."""
+        """End with none of it left on the node."""
         return self._tidying.ending(standing.clear, standing.clear)

@@ -1,1 +1,1 @@
-"""The pytest plugin: options, fixtures, markers, outcomes and results; the only part that knows pytest."""
+"""The pytest plugin: options, fixtures, markers, outcomes and results; the only package that imports pytest."""

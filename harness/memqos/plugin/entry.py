@@ -1,7 +1,7 @@
-"""Where pytest meets memqos: options, markers, and the plugin's other modules.
+"""The plugin's entry point: options, markers, and registration of the other modules.
 
-This module is loaded in every pytest run of an environment that has memqos installed, so it imports nothing heavy
-and changes nothing for tests that are not memqos tests.
+Loaded in every pytest run of an environment with memqos installed, so it imports nothing heavy and changes nothing for
+other tests.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ BEGAN = "memqos_began"
 
 
 class Budget:
-    """`--time-budget`: begins no further test once its time is up; registered in every process.
+    """`--time-budget`: starts no further test once the time is used up; registered in every process.
 
-    The clock is the host's, so that workers count from the moment in which their controller began.
+    Uses the host's clock, so that workers count from their controller's start.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -61,14 +61,14 @@ class Budget:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker when the run began."""
+        """Pass a worker the start of the run."""
         node.workerinput[BEGAN] = self._began
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> Generator[None, object, object]:
-        """A test that was begun is finished; pytest checks this before it begins the next one."""
+        """A started test is finished; pytest checks this before it starts the next one."""
         result = yield
         budget = self._settings.time_budget
         if budget is not None and nextitem is not None and SYSTEM_CLOCK.now() - self._began >= budget.seconds:
@@ -77,9 +77,9 @@ class Budget:
 
 
 class Interrupting:
-    """SIGTERM and SIGHUP end a run of memqos tests as Ctrl-C does, in xdist's workers too; other runs are left alone.
+    """SIGTERM and SIGHUP end a run of memqos tests as Ctrl-C does, also in xdist's workers; other runs are unaffected.
 
-    It heeds the signals from the moment at which it is known that this is a run of memqos tests.
+    Active once the run is known to have memqos tests.
     """
 
     def __init__(self) -> None:
@@ -93,13 +93,13 @@ class Interrupting:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Elsewhere it takes a test that is one."""
+        """Elsewhere a test of memqos activates it."""
         if any(is_ours(item) for item in session.items):
             self.interruption.__enter__()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        """No test is begun after a signal, whatever became of the exception: the one before may have swallowed it."""
+        """No test starts after a signal, even if the running one swallowed the exception."""
         if not self.interruption.came:
             return None
         item.session.shouldstop = "ended by a signal"
@@ -107,19 +107,19 @@ class Interrupting:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
-        """The run is being ended: what is torn down now is not to be interrupted by the same signal again."""
+        """The run is being ended: the same signal must not interrupt teardown again."""
         self.interruption.heeded()
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
-        """Signals are again what they were before."""
+        """Restore the previous signal handlers."""
         self.interruption.__exit__(None, None, None)
 
 
 class Beginning:
-    """Writes, while a run goes on, how many cases there are, of which shard, and which were begun.
+    """Records during a run how many cases there are, of which shard, and which were started.
 
-    Only a run that is killed leaves that: the bundle says how each case ended. Registered in the controller only.
+    Only a killed run keeps this file: the bundle has each case's result. Registered in the controller only.
     """
 
     def __init__(self, config: pytest.Config, recording: Recording) -> None:
@@ -128,16 +128,16 @@ class Beginning:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self) -> None:
-        """This process has found its cases."""
+        """This process has collected its cases."""
         self._tell_cases()
 
     @pytest.hookimpl(optionalhook=True, trylast=True)
     def pytest_xdist_node_collection_finished(self) -> None:
-        """A worker has found the cases; all of them find the same."""
+        """A worker has collected the cases; all of them collect the same."""
         self._tell_cases()
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """A case begins, here or in a worker."""
+        """A case starts, here or in a worker."""
         case, folder = plain_id(nodeid), self._recording.folder
         if folder is not None and case in self._recording.roster.chosen:
             with contextlib.suppress(OSError), (folder / BEGUN).open("a", encoding="utf-8") as stream:
@@ -151,14 +151,14 @@ class Beginning:
 
 
 def _add(file: Path, more: dict[str, object]) -> None:
-    """More of what a run is to be; a disk that rejects it is reported with the results."""
+    """Add to the record; a disk error is reported with the results."""
     with contextlib.suppress(OSError, ValueError):
         said = json.loads(file.read_text(encoding="utf-8"))
         write(file, json.dumps({**said, **more}, indent=1, ensure_ascii=False) + "\n")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """One option per setting, from the settings table; and what pytest prints is written whole from here on."""
+    """Add one option per setting, from the settings table; from here on each message of pytest is written whole."""
     # Before pytest's capture takes the streams.
     frame.write_whole()
     group = parser.getgroup("memqos", "memqos: Kubernetes memory QoS conformance")
@@ -183,7 +183,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
-    """With -n or --tx alone, keep tests together that share what stands on a machine.
+    """With -n or --tx alone, keep tests together that share a population.
 
     With -n start no more workers than fit here.
     """
@@ -216,13 +216,13 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object
 
 
 def _responsible(config: pytest.Config) -> Recording | None:
-    """The frame of this run, None for a run without memqos tests."""
+    """The recording of this run, None for a run without memqos tests."""
     recording: Recording | None = config.pluginmanager.get_plugin("memqos-recording")
     return recording if recording is not None and recording.is_responsible else None
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """How many machines run at a time, where it is more than one or was to be."""
+    """How many machines run at a time, if it is more than one or should be."""
     return config.stash.get(WORKERS, "")
 
 
@@ -241,7 +241,7 @@ def pytest_configure(config: pytest.Config) -> None:
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None
     except MemqosError as error:
-        # No session has begun: what pytest did not expect here, it shows with its traceback.
+        # No session exists yet: pytest shows unexpected errors here with their traceback.
         pytest.exit(str(error), returncode=error.exit_code)
     manager = config.pluginmanager
     manager.register(parameters, "memqos-parameters")

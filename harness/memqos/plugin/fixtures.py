@@ -1,6 +1,6 @@
-"""The fixtures that the plugin gives to tests. What needs gRPC, YAML or QEMU is imported when it is first used.
+"""The plugin's fixtures for tests. What needs gRPC, YAML or QEMU is imported on first use.
 
-What the fixture `qos_evidence` gives to a test: a folder for its evidence, and the end of the test.
+Also the value of `qos_evidence`: a test's evidence folder, and the end of the test.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
 
 @pytest.fixture(scope="session")
 def qos_lane(request: pytest.FixtureRequest) -> Iterator[Lane]:
-    """This worker's machines: `qos_node` and `qos_fresh_node` are taken from here."""
+    """This worker's machines, used by `qos_node` and `qos_fresh_node`."""
     from memqos.plugin.machines.lane import Lane
 
     with Lane(request.config) as lane:
@@ -78,7 +78,7 @@ def qos_fresh_node(request: pytest.FixtureRequest, qos_lane: Lane) -> Iterator[N
 
 
 def _system(request: pytest.FixtureRequest) -> SystemKey:
-    """The system that a test asks for by its parameter, and otherwise the one of the settings."""
+    """The system of a test's parameter, or else of the settings."""
     chosen: SystemKey = getattr(request, "param", None) or systems_of(request.config.stash[SETTINGS_KEY])[0]
     return chosen
 
@@ -93,9 +93,9 @@ def qos_catalog() -> Catalogue:
 
 @pytest.fixture(scope="module")
 def qos_kubelet(request: pytest.FixtureRequest) -> KubeletCase:
-    """One kubelet of fixtures/kubelets.toml after the other: its release, variant and configuration.
+    """Each kubelet of fixtures/kubelets.toml in turn: its release, variant and configuration.
 
-    What is asked of one that would not start on the machines' version of cgroups is not observable.
+    A claim about a kubelet that would not start on the machines' cgroup version is not observable.
     """
     kubelet: KubeletCase = request.param
     version = request.config.stash[SETTINGS_KEY].cgroup
@@ -113,13 +113,13 @@ def qos_zone(request: pytest.FixtureRequest, qos_node: NodeUnderTest) -> int:
 
 @pytest.fixture
 def qos_expect(qos_node: NodeUnderTest, qos_kubelet: KubeletCase) -> Callable[..., Plan]:
-    """The engine, bound to this node and kubelet: called with pods it gives the plan."""
+    """The engine for this node and kubelet: called with pods, it returns the plan."""
     return lambda *pods: qos_node.plan(pods, qos_kubelet)
 
 
 @pytest.fixture(scope="module")
 def qos_standing(qos_node: NodeUnderTest) -> Iterator[None]:
-    """What stands on the node between the populations of a module: see memqos.enactor.kubelet_stand_in."""
+    """The cgroups that stay between the populations of a module: see memqos.enactor.kubelet_stand_in."""
     with qos_node.keeping_pods():
         yield
 
@@ -131,7 +131,7 @@ def qos_population(
     qos_kubelet: KubeletCase,
     qos_catalog: Catalogue,
 ) -> Iterator[Population]:
-    """The pods of the catalogue on the node under one kubelet, started at once and read once.
+    """The pods of the catalogue on the node under one kubelet, started together and read once.
 
     All of them, unless only tests of single pods were selected: then the pods of these tests.
     """
@@ -148,10 +148,10 @@ def qos_scene(
     request: pytest.FixtureRequest,
     qos_node: NodeUnderTest,  # noqa: ARG001 - where it happens
 ) -> Callable[..., contextlib.AbstractContextManager[Scene]]:
-    """Within `qos_scene(kubelet)` a fixture of a module makes happen what several tests look at afterwards.
+    """`qos_scene(kubelet)`: the context in which a module's fixture triggers what several tests look at afterwards.
 
-    Its evidence is that of each of them. `qos_scene(kubelet, "zone 1")`: one of several with this kubelet, by its name.
-    The context's value says which claims are looked at: a scene makes nothing happen for any other.
+    Its evidence belongs to each of them. `qos_scene(kubelet, "zone 1")` names one of several with this kubelet. The
+    context's value says which claims are selected: a scene does nothing for any other.
     """
     from memqos.laboratory.evidence import Folder, Sink
     from memqos.plugin.machines.shared import scene_of
@@ -185,9 +185,9 @@ def _selected(request: pytest.FixtureRequest, pods: Sequence[Pod], kubelet: Kube
 
 @pytest.fixture(autouse=True)
 def _evidence_first(request: pytest.FixtureRequest) -> None:
-    """Where a test leaves its evidence is known before its own fixtures put pods on the node, whose evidence it is.
+    """Sets a test's evidence folder before its own fixtures put pods on the node.
 
-    Everybody's tests have it: by its name it makes none of them ours (`keys.is_ours`).
+    Autouse for all tests; its name does not mark a test as memqos's (`keys.is_ours`).
     """
     for name in ("qos_fresh_node", "qos_evidence"):
         if name in request.fixturenames:
@@ -196,7 +196,7 @@ def _evidence_first(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
-    """Where a test leaves its evidence and its findings: qos_evidence.settle(findings) ends every test of a claim."""
+    """A test's evidence and findings: qos_evidence.settle(findings) ends every test of a claim."""
     from memqos.laboratory.evidence import Folder, Sink
     from memqos.laboratory.known_deviations import known_or_not
     from memqos.plugin.collection.known_deviations import accepted_by
@@ -214,7 +214,7 @@ def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
         return accepted_by(config, told, claim_of(item))
 
     if station is not None and "qos_scene" in item.fixturenames:
-        # What it is about has happened.
+        # Its event has happened.
         notes.folder = item.getparent(pytest.Module).stash.get(SCENE, None)
         station = None
     if station is not None:
@@ -226,7 +226,7 @@ def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
 
 @pytest.fixture(scope="module")
 def qos_conversation(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Conversation]:
-    """What can be asked of a runtime over CRI alone; its verbs give findings."""
+    """Verbs that only CRI offers; each returns findings."""
     from memqos.node.requests.cri_calls import Conversation
 
     with qos_node.asking(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none"), Conversation) as asking:
@@ -235,7 +235,7 @@ def qos_conversation(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterato
 
 @pytest.fixture(scope="module")
 def qos_life(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Life]:
-    """What may happen to a container that stands, and must change nothing; its verbs give findings."""
+    """Events that must not change a running container; each verb returns findings."""
     from memqos.node.requests.lifecycle import Life
 
     with qos_node.asking(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none"), Life) as asking:
@@ -246,10 +246,10 @@ def qos_life(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Life]:
 def qos_cases(
     request: pytest.FixtureRequest, qos_node: NodeUnderTest, qos_catalog: Catalogue
 ) -> Iterator[Callable[[Case], Sequence[Finding]]]:
-    """Does what claims ask for by a verb: called with a case, `qos_case`, it gives the findings.
+    """Runs the verbs of claims: called with a case, `qos_case`, it returns the findings.
 
-    The verbs are those of `qos_life` and `qos_conversation`. One that takes several cases happens once, for all
-    selected tests of the module that ask for it.
+    The verbs are those of `qos_life` and `qos_conversation`. A verb that takes several cases runs once for all selected
+    tests of the module that name it.
     """
     from memqos.node.requests.cri_calls import Conversation
     from memqos.node.requests.lifecycle import Life
@@ -286,9 +286,9 @@ def qos_kubelets_in_turn(
     qos_standing: None,  # noqa: ARG001 - what stands between one turn and the next
     qos_catalog: Catalogue,
 ) -> Callable[..., Sequence[Finding]]:
-    """One kubelet after another over the same pods, one of each QoS class.
+    """Several kubelets in turn over the same pods, one of each QoS class.
 
-    Called with their names; the findings are of every level, after each kubelet but the first.
+    Called with their names; returns findings of every level, after each kubelet but the first.
     """
 
     def in_turn(first: str, *others: str) -> Sequence[Finding]:
@@ -310,12 +310,11 @@ def qos_requests(
     qos_node: NodeUnderTest,  # noqa: ARG001 - where they are made
     qos_catalog: Catalogue,
 ) -> Iterator[Callable[[str], Sequence[Finding]]]:
-    """Asks the runtime itself: called with the name of a request it gives the findings.
+    """Makes requests of the runtime: called with the name of a request, it returns the findings.
 
     Requests are in CRI's words in fixtures/requests.toml, in Docker's in docker.toml, in those of OCI runtimes in
-    oci.toml.
-    The containers are made in pods that ask for nothing, under a kubelet whose rules are about none of it. The requests
-    of the tests that come next are made as well, side by side.
+    oci.toml. The containers run in pods without requests, under a kubelet whose rules do not apply to them. The
+    requests of the next tests run at the same time.
     """
     from memqos.plugin.machines.shared import asked_ahead
 
@@ -328,9 +327,9 @@ def qos_requests(
 def qos_compared(
     request: pytest.FixtureRequest, qos_node: NodeUnderTest, qos_catalog: Catalogue
 ) -> Callable[[], Sequence[Finding]]:
-    """Called, makes every request in CRI's words of this runtime and of another one of the machine, and compares.
+    """Called, makes every CRI request of this runtime and of another one on the machine, and compares.
 
-    Skips where the machine has no other OCI runtime that memqos drives directly.
+    Skips if the machine has no other OCI runtime that memqos drives directly.
     """
     from memqos.node.requests.differential import compared, made
     from memqos.plugin.machines.lane import turned_station
@@ -339,7 +338,7 @@ def qos_compared(
     mine = station.key.runtime
     other = next((one for one in sorted(station.place.runtimes) if one.startswith("oci:") and one != mine), None)
     if other is None:
-        pytest.skip(f"the machine has no OCI runtime beside {mine}: there is nothing to compare with")
+        pytest.skip(f"the machine has no OCI runtime other than {mine} to compare with")
     pod, kubelet = qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")
 
     def makes(node: NodeUnderTest) -> Mapping[str, Sequence[Finding]]:
@@ -356,16 +355,16 @@ def qos_compared(
 
 @pytest.fixture
 def qos_told_stats(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Callable[[str], Sequence[Finding]]]:
-    """Called with a request's name, makes a container that holds memory, and returns findings on the reported usage."""
+    """Called with a request's name, creates a container that uses memory; returns findings on the reported usage."""
     with qos_node.requests(qos_catalog.pod("one-zone"), qos_catalog.kubelet("v1.36-none")) as requests:
         yield lambda name: requests.judge_stats(qos_catalog.any_request(name))
 
 
 @pytest.fixture
 def qos_told_oom(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Callable[[str], Sequence[Finding]]]:
-    """Called with the name of a request of fixtures/oci.toml, gives what the runtime's events tell of an OOM kill.
+    """Called with the name of a request of fixtures/oci.toml, returns findings on the runtime's OOM events.
 
-    The container that is made with it asks for 96 MiB.
+    The container requests 96 MiB.
     """
     program = qos_catalog.pod("over-limit").containers[0]
     with qos_node.requests(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")) as requests:
@@ -373,7 +372,7 @@ def qos_told_oom(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Ca
 
 
 class Evidence:
-    """What the fixture `qos_evidence` gives to a test: places for evidence, and the end of the test."""
+    """The value of the fixture `qos_evidence`: places for evidence, and the end of the test."""
 
     def __init__(
         self, *, notes: Notes, folder: Folder, amend: Callable[[Finding], Finding], about: About | None
@@ -390,14 +389,14 @@ class Evidence:
         return self._folder
 
     def attach(self, name: str, value: object) -> None:
-        """Keep something beside the findings: text, bytes, or any value that can be said in JSON."""
+        """Attach something to the findings: text, bytes, or any JSON value."""
         self.folder.write(slug(name), value)
 
     def settle(self, *findings: Finding | Iterable[Finding]) -> None:
         """Judge the test by these findings: the end of every test that proves a claim.
 
-        Raises NonconformanceError if one deviates; if none does and one is not observable, the test is not
-        observable, with the reason. Nor is it if none of them is set by what the claim is about.
+        Raises NonconformanceError if one deviates. If none deviates and one is not observable, the test is not
+        observable, with the reason; so it is if no finding is set by the subject of the claim.
         """
         flat = [
             self._amend(finding) for group in findings for finding in ([group] if isinstance(group, Finding) else group)

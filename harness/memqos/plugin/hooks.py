@@ -16,9 +16,9 @@ __all__ = ["pytest_memqos_finding", "pytest_memqos_node_facts", "pytest_memqos_r
 
 @pytest.hookspec(firstresult=True)
 def pytest_memqos_node_facts(facts: NodeFacts, config: pytest.Config) -> NodeFacts | None:
-    """Correct or complete what was found out about the machine, before any plan is made.
+    """Correct or complete the facts of the machine, before any plan is made.
 
-    Return the facts to use, or None to leave them as they are. The first answer wins.
+    Return the facts to use, or None to keep them. The first answer wins.
     """
 
 
@@ -26,10 +26,10 @@ def pytest_memqos_node_facts(facts: NodeFacts, config: pytest.Config) -> NodeFac
 def pytest_memqos_finding(finding: Finding, item: pytest.Item) -> Finding | None:
     """Amend a finding before it is judged, for example to name a known deviation in its evidence.
 
-    Return the finding to record, or None to leave it as it is. The first answer wins.
+    Return the finding to record, or None to keep it. The first answer wins.
     """
 
 
 @pytest.hookspec
 def pytest_memqos_result(result: TestResult, worker: str) -> None:
-    """A case is over; called in the controller, as it comes. worker: pytest-xdist's name of it, "" without xdist."""
+    """A case has ended; called in the controller on arrival. worker: pytest-xdist's name for it, "" without xdist."""

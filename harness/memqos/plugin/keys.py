@@ -1,6 +1,6 @@
-"""What the plugin's modules leave for one another on pytest's objects, and which tests are memqos tests.
+"""What the plugin's modules store for one another on pytest's objects, and which tests are memqos tests.
 
-Which claim a test cites, and what that says of the test.
+Also which claim a test cites, and what that implies for the test.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ __all__ = [
 
 @dataclass(slots=True)
 class Notes:
-    """What one test found so far, filled by `qos_evidence` and read when the test is reported.
+    """What one test has found so far, filled by `qos_evidence` and read for the test's report.
 
     machine: id of the machine it used. folder: its evidence, None while there is none.
     """
@@ -74,7 +74,7 @@ class Notes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedBeside:
-    """A case that failed while others were under way on the same machine: its name, and what it failed of."""
+    """A case that failed while others ran on the same machine: its name and its error."""
 
     name: str
     error: MachineryError
@@ -84,25 +84,25 @@ AGAIN = "again"
 """The outcome that pytest gets for a phase of a test that runs again."""
 
 ATTRIBUTE = "memqos"
-"""The name under which a report carries its Phase; as JSON while it is on its way from a worker."""
+"""The key of a report's Phase; JSON on its way from a worker."""
 
 SETTINGS_KEY = pytest.StashKey[Settings]()
 RESULTS = pytest.StashKey[Path]()
 BUILDS = pytest.StashKey[Mapping[str, str]]()
-"""The SHA-256, when the run began, of each file that the user gave, by its path."""
+"""The SHA-256, at the start of the run, of each file given by the user, by its path."""
 
 NOTES = pytest.StashKey[Notes]()
 FAILED_BESIDE = pytest.StashKey[FailedBeside]()
-"""Of a module: the last one, which is run once more; from then on its cases are judged one at a time."""
+"""Of a module: the last test that was rerun; from then on its cases are judged one at a time."""
 
 SCENE = pytest.StashKey[Path]()
-"""Of a module: the evidence of what its tests look at together just now."""
+"""Of a module: the evidence of what its tests currently share."""
 
 HOST = "memqos_host"
-"""The name under which a worker receives its host's name."""
+"""The key under which a worker receives its host's name."""
 
 LANE = pytest.StashKey[Any]()
-"""This worker's `machines.lane.Lane`, once a test asked for a node; Any, since it is too heavy to import here."""
+"""This worker's `machines.lane.Lane`, once a test needed a node; Any, since it is too heavy to import here."""
 
 INTERRUPTION = pytest.StashKey[Interruption]()
 """Of this process."""
@@ -114,7 +114,7 @@ SHARD = pytest.StashKey[Mapping[str, Any]]()
 """Of a run that is one of several shards: its number, of how many, of how many cases, and the division's name."""
 
 USAGE = pytest.StashKey[UsageError]()
-"""A usage error that an xdist worker found while collecting; the controller reports it."""
+"""A usage error found by an xdist worker while collecting; the controller reports it."""
 
 WORKERS = pytest.StashKey[str]()
 """How many machines run at a time, as a line; set in xdist's controller."""
@@ -129,9 +129,9 @@ MARKERS = (
 )
 
 NODES = ("qos_node", "qos_fresh_node")
-"""The fixtures that give a test its node."""
+"""The fixtures that provide a test's node."""
 ASKING = frozenset({"qos_requests", "qos_life", "qos_conversation", "qos_cases"})
-"""The fixtures by which all tests of a module ask for containers in one pod."""
+"""The fixtures through which all tests of a module request containers in one pod."""
 
 _GROUP = re.compile(r"@[^@\[\]/:]+$")
 
@@ -144,7 +144,7 @@ def is_ours(item: pytest.Item) -> bool:
 
 
 def is_run_of_suites(config: pytest.Config) -> bool:
-    """Whether everything that this run collects is in folders of suites, so that all of it is memqos's."""
+    """Whether everything that this run collects is in suites folders, so that all of it is memqos's."""
     if claims.is_suites_root(config.rootpath):
         return True
     places = [config.invocation_params.dir / word.partition("::")[0] for word in config.args]
@@ -159,19 +159,19 @@ def node_fixture(names: Iterable[str]) -> str:
 
 
 def outcome_of_phase(report: pytest.TestReport) -> Outcome | None:
-    """What a phase of a memqos test says; None if it says nothing, or the test is not ours."""
+    """The Phase of a memqos test's report; None without one, or for other tests."""
     phase = phase_of(report)
     return None if phase is None else phase.outcome
 
 
 def phase_of(report: pytest.TestReport) -> Phase | None:
-    """What memqos knows of a phase; None of a test that is not ours."""
+    """The Phase of a report; None for other tests."""
     phase: Phase | None = getattr(report, ATTRIBUTE, None)
     return phase
 
 
 def told_again(report: pytest.TestReport, why: str) -> pytest.TestReport:
-    """The report of a phase that does not count, since the test is run again, and why: neither passed nor failed."""
+    """The report of a phase that does not count because the test is run again, and why: neither passed nor failed."""
     report.outcome = AGAIN  # type: ignore[assignment]
     phase = phase_of(report)
     if phase is not None:
@@ -191,7 +191,7 @@ def worker_id(config: pytest.Config) -> str:
 
 
 def host_of(process: object) -> str:
-    """The name of a worker's host, as ssh gets it; "" for the host on which the run was started.
+    """The name of a worker's host, as ssh knows it; "" for the host on which the run was started.
 
     process: a worker's own configuration, or what its controller has of it; any other is the controller itself.
     """
@@ -206,7 +206,7 @@ def claim_of(item: pytest.Item) -> str:
 
 
 def about_of(item: pytest.Item) -> claims.About | None:
-    """Whom the claim that a test cites is about, None for a test that cites none."""
+    """The subject of the claim that a test cites, None for a test that cites none."""
     claim = cited_by(item)
     return claim.about if claim is not None else None
 
@@ -227,5 +227,5 @@ def needs_of(item: pytest.Item) -> tuple[str, ...]:
 
 @lru_cache(maxsize=32)
 def claims_below(root: Path) -> claims.Claims:
-    """The claims of a folder of suites; errors as `claims.load`."""
+    """The claims of a folder of suites; errors as for `claims.load`."""
     return claims.load(root)

@@ -1,6 +1,6 @@
-"""The parts of pytest that memqos uses and pytest does not document, each with a way to go on without it.
+"""The undocumented parts of pytest that memqos uses, each with a fallback.
 
-All of them are there in pytest 8.0 to 9.2. `lacking` names those that the running pytest lacks, and what is lost.
+All of them exist in pytest 8.0 to 9.2. `lacking` names those that the running pytest lacks, and the loss.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ VERSIONS = "8.0 to 9.2"
 """The versions of pytest that have all of these parts; tests run with the first and the last."""
 
 SETUP_STATE = "_setupstate"
-"""The attribute of a session that keeps what is set up."""
+"""The attribute of a session that keeps the active setup state."""
 
 
 def lacking(session: pytest.Session) -> list[str]:
-    """A sentence for each part that this pytest lacks, and for what is lost with it."""
+    """A sentence for each part that this pytest lacks, with what is lost."""
     has_reporter = session.config.pluginmanager.has_plugin("terminalreporter")
     parts = {
         "Config.get_terminal_writer": (
@@ -56,9 +56,9 @@ def lacking(session: pytest.Session) -> list[str]:
 
 
 def quiet(config: pytest.Config) -> Callable[[], None] | None:
-    """Keep pytest's reporter, and what writes through it, from printing; returns what ends that.
+    """Keep pytest's reporter, and what writes through it, from printing; returns a function that ends this.
 
-    None if this pytest has no reporter, or no known way to keep it quiet.
+    None if this pytest has no reporter, or no known way to silence it.
     """
     if (writer := _writer(config)) is None:
         return None
@@ -73,7 +73,7 @@ def quiet(config: pytest.Config) -> Callable[[], None] | None:
 
 
 def show_report(reporter: pytest.TerminalReporter, report: pytest.CollectReport | pytest.TestReport) -> None:
-    """Print a report's text as pytest does; without colours where this pytest has no known way."""
+    """Print a report's text as pytest does; without colours if this pytest has no known way."""
     writer, show = _writer(reporter.config), getattr(report, "toterminal", None)
     if writer is not None and show is not None:
         show(writer)
@@ -82,7 +82,7 @@ def show_report(reporter: pytest.TerminalReporter, report: pytest.CollectReport 
 
 
 def can_tear_down(session: pytest.Session) -> bool:
-    """Whether `tear_down` can do its work with this pytest."""
+    """Whether `tear_down` works with this pytest."""
     return _takes(getattr(getattr(session, SETUP_STATE, None), "teardown_exact", None), 1)
 
 
@@ -98,15 +98,15 @@ def tear_down(session: pytest.Session) -> bool:
 
 
 def forget(fixture: pytest.FixtureDef[object], request: pytest.FixtureRequest, error: BaseException) -> None:
-    """Forget that this fixture ended in this error, so that the next test sets it up anew."""
+    """Forget that this fixture ended in this error, so that the next test sets it up again."""
     if _takes(getattr(fixture, "finish", None), 1):
-        # Only a fixture that has a result can be finished.
+        # Only a fixture with a result can be finished.
         fixture.cached_result = (None, None, (error, None))
         fixture.finish(request)  # type: ignore[arg-type]
 
 
 def uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None]:
-    """Without pytest's capture, so that what is written is seen now; with it where this pytest has no known way."""
+    """Suspends pytest's capture, so that output is seen now; keeps it if this pytest has no known way."""
     capture = config.pluginmanager.get_plugin("capturemanager")
     disabled = getattr(capture, "global_and_fixture_disabled", None)
     without: contextlib.AbstractContextManager[None] = disabled() if disabled is not None else contextlib.nullcontext()
@@ -114,7 +114,7 @@ def uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None]
 
 
 def _writer(config: pytest.Config) -> Any:
-    """What the reporter writes through; None if it is not there, or has not the methods that are used."""
+    """The reporter's writer; None if it is missing, or lacks a method that is used."""
     if not config.pluginmanager.has_plugin("terminalreporter") or not hasattr(config, "get_terminal_writer"):
         return None
     writer = config.get_terminal_writer()
@@ -122,7 +122,7 @@ def _writer(config: pytest.Config) -> Any:
 
 
 def _takes(method: Any, arguments: int) -> bool:
-    """Whether this is a method that can be called with so many positional arguments and requires no more."""
+    """Whether this is a method that can be called with exactly this many positional arguments."""
     if not callable(method):
         return False
     with contextlib.suppress(TypeError, ValueError):

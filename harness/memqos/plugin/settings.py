@@ -1,4 +1,4 @@
-"""The settings of a run, each with where it came from."""
+"""The settings of a run, each with its origin."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from memqos.errors import UsageError
 __all__ = ["Carried", "files_to_carry", "settings_given", "told_elsewhere"]
 
 Carried: TypeAlias = Mapping[str, tuple[int, bytes]]
-"""By a file's path, as a setting names it, its mode and what it holds."""
+"""The mode and content of each file, by its path as a setting names it."""
 
 
 def files_to_carry(settings: Settings) -> dict[str, tuple[int, bytes]]:
-    """The files of this host that settings name; one that is not there is left for its worker to refuse.
+    """The files of this host that settings name; a missing one is left for its worker to reject.
 
     Raises UsageError for one that cannot be read.
     """
@@ -40,7 +40,7 @@ def files_to_carry(settings: Settings) -> dict[str, tuple[int, bytes]]:
 
 
 def with_carried_files(settings: Settings, carried: Carried, folder: Path) -> Settings:
-    """Write these files below this folder, and name them there. Raises OSError."""
+    """Write these files below this folder, under their names. Raises OSError."""
     places = {path: folder / str(number) / Path(path).name for number, path in enumerate(carried)}
     for path, (mode, data) in carried.items():
         place = places[path]
@@ -53,7 +53,7 @@ def with_carried_files(settings: Settings, carried: Carried, folder: Path) -> Se
 
 
 def _paths(one: SettingValue) -> Iterator[Path]:
-    """What may be a file of a setting's value."""
+    """The possible file paths in a setting's value."""
     match one.setting.kind, one.value:
         case Kind.NAME_OR_FILE | Kind.FILE, (str() | Path()) as path:
             yield Path(path)
@@ -69,7 +69,7 @@ def _paths(one: SettingValue) -> Iterator[Path]:
 
 
 def _moved(value: object, places: Mapping[str, Path]) -> object:
-    """The same value with the places that its files have now."""
+    """The same value with the files' current paths."""
     match value:
         case Path():
             return places.get(str(value), value)
@@ -85,14 +85,14 @@ def _moved(value: object, places: Mapping[str, Path]) -> object:
 
 
 _TOLD, _FILES, _FOLDER = "memqos_settings", "memqos_files", "memqos_files_folder"
-"""The names under which a worker on another host receives them: its environment and its files are not the run's."""
+"""The keys under which a worker on another host receives them: its environment and files are not the run's."""
 
 
 def settings_given(config: pytest.Config) -> Settings:
-    """Those that `memqos run` has resolved already, with the origins that its user knows, or else pytest's options.
+    """The settings that `memqos run` has already resolved, with their origins for the user, or else pytest's options.
 
     Files are those from the current folder upwards, and the one that pytest took. Raises UsageError as `resolve` and
-    `settings_files` do. A worker of xdist receives values only, from its controller.
+    `settings_files` do. An xdist worker receives only values, from its controller.
     """
     for plugin in config.pluginmanager.get_plugins():
         settings = getattr(plugin, "memqos_settings", None)
@@ -115,7 +115,7 @@ def settings_given(config: pytest.Config) -> Settings:
 
 
 def told_elsewhere(settings: Settings, files: Carried, folder: str) -> dict[str, Any]:
-    """What makes a worker elsewhere resolve the same settings. folder: of its host, for the files that they name."""
+    """What lets a worker on another host resolve the same settings. folder: on its host, for the named files."""
     texts = {
         one.setting.key: list(map(str, one.value))
         if one.setting.kind.is_repeated and isinstance(one.value, tuple)

@@ -1,1 +1,1 @@
-"""The port "something that makes containers" and its adapters."""
+"""The container runtime port and its adapters."""

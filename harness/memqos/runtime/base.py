@@ -1,7 +1,7 @@
-"""The port "something that makes containers": the verbs every runtime adapter offers.
+"""The container runtime port: the verbs that every runtime adapter offers.
 
-An adapter asserts nothing and retries nothing; an answer that is an error becomes RuntimeCallError. Some runtimes can
-also be asked in words of their own: those of CRI, of the Docker Engine, or of OCI runtimes.
+An adapter asserts nothing and retries nothing; an error answer becomes RuntimeCallError. Some runtimes also take
+requests in native words: those of CRI, of the Docker Engine, or of OCI runtimes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 
 class Capability(StrEnum):
-    """What a runtime can say; a claim that needs a missing one is not observable through it."""
+    """What a runtime supports; a claim that needs a missing capability is not observable with it."""
 
     UNIFIED = "unified"
     UPDATE = "update"
@@ -67,7 +67,7 @@ OF_BUNDLES = frozenset(
         Capability.MEMORY_POLICY,
     }
 )
-"""What can be asked where no daemon is in between."""
+"""The capabilities of a runtime without a daemon."""
 
 
 class ContainerState(StrEnum):
@@ -81,7 +81,7 @@ class ContainerState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeVersion:
-    """Who answers: containerd 1.7.24 speaking CRI v1."""
+    """The identity of a runtime, such as containerd 1.7.24 with CRI v1."""
 
     name: str
     version: str
@@ -90,7 +90,7 @@ class RuntimeVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """A folder or file of the target, seen inside the container."""
+    """A folder or file of the target, mounted into the container."""
 
     container_path: str
     host_path: str
@@ -113,7 +113,7 @@ class SandboxSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxHandle:
-    """A sandbox that exists, with the spec it was made from (CreateContainer must repeat it)."""
+    """An existing sandbox, with its spec (CreateContainer must repeat it)."""
 
     id: str
     spec: SandboxSpec
@@ -121,10 +121,10 @@ class SandboxHandle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSpec:
-    """A container to make: image by the name in the runtime's own store, resources as the kubelet sends them.
+    """A container to create: image by its name in the runtime's own store, resources as the kubelet sends them.
 
-    log: the file of its output below the sandbox's log directory, "" for one of its name. Runtimes append to a file
-    that is there: one that an earlier container wrote to has that one's output first.
+    log: its output file below the sandbox's log directory, "" for one with the container's name. Runtimes append to an
+    existing file: one of an earlier container starts with that container's output.
     """
 
     name: str
@@ -138,7 +138,7 @@ class ContainerSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerHandle:
-    """A container that exists. log_path: where its output is on the target."""
+    """An existing container. log_path: where its output is on the target."""
 
     id: str
     name: str
@@ -148,10 +148,10 @@ class ContainerHandle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerStatus:
-    """What the runtime says of a container.
+    """The runtime's status of a container.
 
-    exit_code: None until it exited. reason: the runtime's word, "OOMKilled", "Completed", "Error".
-    resources: what the runtime says it was asked for (not what the kernel holds); None if it does not say.
+    exit_code: None until it exited. reason: as reported, "OOMKilled", "Completed", "Error". resources: what the runtime
+    reports as requested (not what the kernel holds); None if it does not report them.
     """
 
     state: ContainerState
@@ -164,11 +164,11 @@ class ContainerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traces:
-    """Where what was asked of a container can be looked at on its way to the files of its cgroup.
+    """Where a container's requested resources can be read on their way to its cgroup's files.
 
-    spec: the OCI specification that the daemon keeps of it, None if there is no daemon or it does not tell.
-    config, state, log: files of the target where the bundle's config.json, what the OCI runtime itself keeps
-    (state.json), and its log may be; the first that is there is meant, and there may be none.
+    spec: the OCI specification that the daemon stores, None without a daemon or if it does not report it. config,
+    state, log: possible files on the target of the bundle's config.json, of the OCI runtime's own state (state.json),
+    and of its log; the first one that exists counts, and there may be none.
     """
 
     spec: Mapping[str, object] | None = None
@@ -181,8 +181,8 @@ class Traces:
 class CallRecord:
     """One call, for evidence.
 
-    at: wall clock, ISO 8601 in UTC, when the call began; seconds: how long the answer took.
-    reply: None if the answer was an error, which `error` then tells.
+    at: wall clock, ISO 8601 in UTC, when the call began; seconds: how long the answer took. reply: None after an error,
+    which is in `error`.
     """
 
     method: str
@@ -202,16 +202,16 @@ def keep_none(_: CallRecord) -> None:
 
 @runtime_checkable
 class Runtime(Protocol):
-    """What memqos asks of a container runtime. Every verb raises RuntimeCallError for an answer that is an error."""
+    """The verbs of a container runtime. Each raises RuntimeCallError for an error answer."""
 
     @property
     def name(self) -> str:
-        """How reports call it: containerd+runc."""
+        """Its name in reports: containerd+runc."""
         ...
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What this runtime can say."""
+        """What this runtime supports."""
         ...
 
     def version(self, *, deadline: Deadline) -> RuntimeVersion:
@@ -219,11 +219,11 @@ class Runtime(Protocol):
         ...
 
     def run_sandbox(self, spec: SandboxSpec, *, deadline: Deadline) -> SandboxHandle:
-        """Make and start a pod's sandbox; the pod cgroup must exist."""
+        """Create and start a pod's sandbox; the pod cgroup must exist."""
         ...
 
     def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:
-        """Make a container without starting it."""
+        """Create a container without starting it."""
         ...
 
     def start(self, container: ContainerHandle, *, deadline: Deadline) -> None:
@@ -231,7 +231,7 @@ class Runtime(Protocol):
         ...
 
     def update(self, container: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:
-        """Change the resources of a running container; what is not specified stays."""
+        """Change the resources of a running container; unspecified ones stay."""
         ...
 
     def update_sandbox(
@@ -242,7 +242,7 @@ class Runtime(Protocol):
         resources: ContainerResources,
         deadline: Deadline,
     ) -> None:
-        """Tell the runtime of the pod's new size; the error of one without this call has the code UNIMPLEMENTED."""
+        """Pass the runtime the pod's new size; one without this call raises an error with the code UNIMPLEMENTED."""
         ...
 
     def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:
@@ -250,7 +250,7 @@ class Runtime(Protocol):
         ...
 
     def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:
-        """Where to look for what became of the container's resources."""
+        """Where a container's resources can be read on their way to its cgroup."""
         ...
 
     def exec(
@@ -272,81 +272,81 @@ class Runtime(Protocol):
         ...
 
     def close(self) -> None:
-        """Give up the connection."""
+        """Close the connection."""
         ...
 
 
 @runtime_checkable
 class SpeaksCri(Protocol):
-    """What a runtime can that has Capability.CRI: tell what pods and containers use, and its cgroup driver."""
+    """Verbs of a runtime with Capability.CRI: usage of pods and containers, and its cgroup driver."""
 
     @property
     def reported_driver(self) -> CgroupDriver | None:
-        """The cgroup driver that it says it has; None if it does not know RuntimeConfig."""
+        """The cgroup driver that it reports; None if it does not support RuntimeConfig."""
         ...
 
     def stats(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:
-        """ContainerStats as CRI names its fields; what the runtime leaves out is missing, not zero."""
+        """ContainerStats with CRI's field names; a field that the runtime omits is missing, not zero."""
         ...
 
     def sandbox_stats(self, sandbox: SandboxHandle, *, deadline: Deadline) -> Mapping[str, object]:
-        """PodSandboxStats, the same."""
+        """PodSandboxStats, likewise."""
         ...
 
 
 @runtime_checkable
 class SpeaksDocker(Protocol):
-    """What a runtime can that has Capability.HOST_CONFIG: take requests in Docker's own words, and tell its stats.
+    """Verbs of a runtime with Capability.HOST_CONFIG: requests in Docker's own words, and its stats.
 
-    config: fields of HostConfig that are about resources, by their names in the API.
+    config: the resource fields of HostConfig, by their names in the API.
     """
 
     def create_as(
         self, sandbox: SandboxHandle, spec: ContainerSpec, config: Mapping[str, int | str], *, deadline: Deadline
     ) -> ContainerHandle:
-        """Make a container without starting it, with this in the place of the spec's resources."""
+        """Create a container without starting it, with this instead of the spec's resources."""
         ...
 
     def update_as(self, container: ContainerHandle, config: Mapping[str, int | str], *, deadline: Deadline) -> None:
-        """Change what is named, and nothing else."""
+        """Update only the named fields."""
         ...
 
     def stats(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:
-        """What a running container uses, as the API names it."""
+        """A running container's usage, with the API's names."""
         ...
 
 
 @runtime_checkable
 class SpeaksOci(Protocol):
-    """What a runtime can that has Capability.BUNDLE: take requests in the words of the OCI runtime specification."""
+    """Verbs of a runtime with Capability.BUNDLE: requests in the words of the OCI runtime specification."""
 
     def create_from(
         self, sandbox: SandboxHandle, spec: ContainerSpec, request: OciRequest, *, deadline: Deadline
     ) -> ContainerHandle:
-        """Make a container without starting it, with this in the place of the spec's resources."""
+        """Create a container without starting it, with this instead of the spec's resources."""
         ...
 
     def update_with(self, container: ContainerHandle, request: OciRequest, *, deadline: Deadline) -> None:
-        """Change what is named, by a document or by options of the command line."""
+        """Update only the named fields, by a document or by command line options."""
         ...
 
     def stats_event(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:
-        """What a running container uses, as `events --stats` tells it: the event's `data`."""
+        """A running container's usage from `events --stats`: the event's `data`."""
         ...
 
     def follow(self, container: ContainerHandle, *, deadline: Deadline) -> None:
-        """Have `events` follow a container from now until its end, or until it is removed."""
+        """Have `events` follow a container from now until its end or removal."""
         ...
 
     def followed(self, container: ContainerHandle, *, deadline: Deadline) -> Sequence[str]:
-        """The types of the events that were told of it until now, such as "oom"."""
+        """The types of its events until now, such as "oom"."""
         ...
 
 
 @runtime_checkable
 class KubeletsRuntime(Runtime, Protocol):
-    """A runtime that a kubelet uses as well: it lists the sandboxes of all its clients, as CRI servers do."""
+    """A runtime that a kubelet may share: it lists the sandboxes of all its clients, as CRI servers do."""
 
     def sandboxes(self, *, deadline: Deadline) -> Mapping[str, str]:
-        """The pod's uid of every sandbox, by the sandbox's id, running or not."""
+        """The pod uid of every sandbox, by the sandbox's id, running or not."""
         ...

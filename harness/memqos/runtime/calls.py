@@ -1,4 +1,4 @@
-"""Calls to a runtime, whatever it is asked through: a record of each, and the errors of one without a usable answer."""
+"""Calls to a runtime over any transport: records of each, and errors for a missing answer."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["RecordedCalls", "usable_id"]
 
 
 class Call:
-    """One that is under way. reply: what came back, None until then and for an error."""
+    """A running call. reply: the answer, None until then and for an error."""
 
     reply: Mapping[str, object] | None = None
 
 
 class RecordedCalls:
-    """Hands every call over to a recorder, one at a time, from whatever thread it is made."""
+    """Passes every call to a recorder, one at a time, from any thread."""
 
     def __init__(self, record: CallRecorder) -> None:
         self._record = record
@@ -29,7 +29,7 @@ class RecordedCalls:
 
     @contextlib.contextmanager
     def call(self, method: str, request: Mapping[str, object], deadline: Deadline) -> Iterator[Call]:
-        """Recorded when the context ends, with the reply that was put into it or the error that is raised."""
+        """Recorded when the context ends, with its reply or the raised error."""
         call, trouble = Call(), "there was no answer"
         at, began = utc_now().isoformat(timespec="milliseconds"), deadline.clock.now()
         try:
@@ -55,7 +55,7 @@ _SHOWN = 100
 
 
 def late(runtime: str, method: str, deadline: Deadline, *, data: Mapping[str, object]) -> DeadlineError:
-    """It did not answer in time."""
+    """The error for a call without an answer in time."""
     condition = f"{runtime} answers {method}"
     return DeadlineError(
         f"waited {deadline.elapsed:.1f} s for '{condition}'; there was no answer.",
@@ -64,23 +64,23 @@ def late(runtime: str, method: str, deadline: Deadline, *, data: Mapping[str, ob
 
 
 def gone(runtime: str, method: str, details: str, *, data: Mapping[str, object]) -> MachineryError:
-    """Nothing is at the other end."""
+    """The error if nothing listens at the other end."""
     return MachineryError(
         f"{runtime} does not answer: {details}",
         where=method,
-        next_step="See whether the runtime's service runs on the machine, and its journal.",
+        next_step="Check whether the runtime's service runs on the machine, and its journal.",
         data=data,
     )
 
 
 def usable_id(runtime: str, method: str, text: str) -> str:
-    """The id that a runtime gave what it made; MachineryError for one that no cgroup and no folder can have."""
+    """The id that a runtime assigned; MachineryError for one that no cgroup and no folder can have."""
     if not _ID.fullmatch(text):
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
         raise MachineryError(
-            f"{runtime} answered with {shown!r}, which is no id.",
+            f"{runtime} answered with {shown!r}, which is not an id.",
             where=method,
-            next_step="An id has letters, digits, '.', '-' and '_', and begins with a letter or a digit.",
+            next_step="An id has only letters, digits, '.', '-' and '_', and begins with a letter or a digit.",
             data={"id": text},
         )
     return text

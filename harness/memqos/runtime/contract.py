@@ -43,7 +43,7 @@ _FIRST_SHOWN = {
     Knob.MEMORY_MIN: "8388608",
     Knob.MEMORY_HIGH: "50343936",
 }
-"""memory.high is 50344005 rounded down to pages of 4 KiB."""
+"""50344005 for memory.high, rounded down to pages of 4 KiB."""
 _SECOND = ContainerResources(
     memory_limit_in_bytes=96 * _MIB,
     memory_swap_limit_in_bytes=96 * _MIB,
@@ -61,9 +61,9 @@ _SECOND_SHOWN = {
 class RuntimeCase:
     """A runtime with what the contract needs.
 
-    sandbox: a sandbox that can be run; its cgroup parent exists. container: a container that stays until it is
-    stopped, and dies of TERM at once. read: a knob of a container's own cgroup as its file shows it, without the
-    newline. The machine has pages of 4 KiB and a swap controller.
+    sandbox: a sandbox that can be run; its cgroup parent exists. container: a container that runs until it is stopped,
+    and ends on TERM at once. read: a knob of a container's own cgroup as its file shows it, without the newline. The
+    machine has pages of 4 KiB and a swap controller.
     """
 
     runtime: Runtime
@@ -73,7 +73,7 @@ class RuntimeCase:
 
 
 def check_runtime_contract(factory: Callable[[], AbstractContextManager[RuntimeCase]]) -> None:
-    """Hold an adapter to what the port promises; AssertionError says which promise it breaks."""
+    """Check an adapter against the port's contract; AssertionError names the broken promise."""
     with factory() as case:
         _says_who_it_is(case)
         sandbox = case.runtime.run_sandbox(case.sandbox, deadline=_soon())
@@ -90,11 +90,9 @@ def check_runtime_contract(factory: Callable[[], AbstractContextManager[RuntimeC
 
 def _says_who_it_is(case: RuntimeCase) -> None:
     version = case.runtime.version(deadline=_soon())
-    _promise(bool(version.name and version.version), f"version tells name and version, and tells {version}")
+    _promise(bool(version.name and version.version), f"version returns name and version, and returned {version}")
     _promise(bool(case.runtime.name), "it has a name for reports")
-    _promise(
-        all(isinstance(one, Capability) for one in case.runtime.capabilities), "capabilities are of the known ones"
-    )
+    _promise(all(isinstance(one, Capability) for one in case.runtime.capabilities), "all capabilities are known")
 
 
 def _lives_through_its_states(case: RuntimeCase, sandbox: SandboxHandle) -> None:
@@ -117,17 +115,17 @@ def _lives_through_its_states(case: RuntimeCase, sandbox: SandboxHandle) -> None
 
 
 def _says_where_to_look(case: RuntimeCase, container: ContainerHandle) -> None:
-    """After an update: a specification that is kept of a container holds what was asked for last."""
+    """After an update, a stored specification of a container has the last requested values."""
     traces = case.runtime.traces(container, deadline=_soon())
     places = (*traces.config, *traces.state, *traces.log)
-    _promise(all(place.startswith("/") for place in places), f"traces are whole paths, and are {places}")
+    _promise(all(place.startswith("/") for place in places), f"traces are absolute paths, and are {places}")
     last = _SECOND if Capability.UPDATE in case.runtime.capabilities else _FIRST
     if traces.spec is not None:
         linux: Any = traces.spec.get("linux", {})
         kept = linux.get("resources", {}).get("memory", {}).get("limit")
         _promise(
             kept == last.memory_limit_in_bytes,
-            f"the specification that is kept has the last memory limit {last.memory_limit_in_bytes}, and has {kept}",
+            f"the stored specification has the last memory limit {last.memory_limit_in_bytes}, and has {kept}",
         )
 
 
@@ -184,7 +182,7 @@ def _expect_shown(case: RuntimeCase, container: ContainerHandle, expected: Mappi
 
 
 def _without(expected: Mapping[Knob, str], runtime: Runtime, capability: Capability) -> Mapping[Knob, str]:
-    """What can be expected of a runtime that may not be able to say all of it."""
+    """A check that is skipped if the runtime lacks a capability for it."""
     able = runtime.capabilities
     unsaid = set[Knob]()
     if Capability.UNIFIED not in able or capability not in able:
@@ -198,7 +196,7 @@ def _raises(act: Callable[[], object], what: str) -> None:
     try:
         act()
     except RuntimeCallError as error:
-        _promise({"method", "code", "details"} <= set(error.data), f"{what} is an error that keeps what was answered")
+        _promise({"method", "code", "details"} <= set(error.data), f"{what} is an error with the runtime's answer")
     else:
         _promise(False, f"{what} is a RuntimeCallError")
 

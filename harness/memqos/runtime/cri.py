@@ -1,7 +1,7 @@
-"""The CRI adapter: gRPC to a runtime over a local UNIX socket; `cri_wire` makes the messages.
+"""The CRI adapter: gRPC to a runtime over a local UNIX socket; `cri_wire` builds the messages.
 
-gRPC and its codes are known here alone. Several threads may use one adapter: the channel is safe for that, and
-records are handed over one at a time.
+Only this module knows gRPC and its codes. Several threads may use one adapter: the channel is thread-safe, and records
+are passed on one at a time.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from memqos.runtime.proto import cri_pb2, cri_pb2_grpc
 __all__ = ["CriRuntime", "connect", "traces_of"]
 
 FINISHING_SECONDS = 10.0
-"""For a runtime to come to the end of a call that an interrupt does not cut off."""
+"""How long a runtime may take to finish a call that an interrupt does not cancel."""
 
 _FINISHED = frozenset({"RunPodSandbox"})
-"""The methods of those: what is half made in a sandbox goes with it, but nothing tells of half a sandbox."""
+"""Methods not to cancel: a half-created container is removed with its sandbox; a half-created sandbox stays."""
 
 _BROKEN_OFF = ("Stream removed", "Received RST_STREAM", "Received http2 :status header")
-"""How gRPC itself words an answer that is none, with codes that a server might have given."""
+"""gRPC's own wording for a missing answer, with codes that a server might also use."""
 
 
 def answered(
     call: grpc.UnaryUnaryMultiCallable[Message, Message], request: Message, *, method: str, deadline: Deadline
 ) -> Message:
-    """The reply; grpc.RpcError where there is none. An interrupt waits FINISHING_SECONDS for a sandbox being started.
+    """The reply; grpc.RpcError without one. An interrupt waits FINISHING_SECONDS for a sandbox that is being started.
 
-    It would cancel the call, and containerd that is told so may fail to clean up behind itself: what is left appears
-    some seconds later, when memqos no longer looks for it.
+    It would cancel the call, and after a cancellation containerd may fail to clean up: what is left appears some
+    seconds later, when memqos no longer looks for it.
     """
     if method not in _FINISHED:
         return call(request, timeout=deadline.remaining)
@@ -67,7 +67,7 @@ def answered(
         except Exception as error:  # noqa: BLE001 - it is raised where the reply is waited for
             outcome.set_exception(error)
 
-    # Signals are the main thread's, so none of them ends this one; gRPC's own futures are left in disorder by one.
+    # Signals go to the main thread, so none ends this one; gRPC's own futures are left in disorder by one.
     asking = threading.Thread(target=ask, name="memqos-cri", daemon=True)
     try:
         asking.start()
@@ -78,7 +78,7 @@ def answered(
 
 
 def error_meant(error: grpc.RpcError, *, method: str, runtime: str, deadline: Deadline) -> MachineryError:
-    """The error of memqos for one of gRPC's."""
+    """The memqos error for one of gRPC's."""
     code, details = error.code(), error.details() or ""
     data = {"method": method, "code": code.name, "details": details}
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -124,11 +124,11 @@ def _of(container_id: str, places: tuple[str, ...]) -> tuple[str, ...]:
 
 
 _OF_IMAGES = frozenset({"ImageStatus", "PullImage"})
-"""The methods of the other service."""
+"""The methods of the image service."""
 
 Reply = TypeVar("Reply", bound=Message)
 
-# Go servers refuse the percent-encoded socket path that gRPC would otherwise send as :authority.
+# Go servers reject the percent-encoded socket path that gRPC would otherwise send as :authority.
 _CHANNEL_OPTIONS = (("grpc.default_authority", "localhost"), ("grpc.enable_retries", 0))
 
 
@@ -136,9 +136,9 @@ _CHANNEL_OPTIONS = (("grpc.default_authority", "localhost"), ("grpc.enable_retri
 def connect(
     socket: Path, *, name: str, handler: str = "", record: CallRecorder = keep_none, deadline: Deadline
 ) -> Iterator[CriRuntime]:
-    """A CRI runtime behind this local socket, for as long as the context lives.
+    """A CRI runtime behind this local socket, until the context ends.
 
-    name: how reports call it. handler: the runtime's handler for sandboxes whose spec names none; "" is its default.
+    name: its name in reports. handler: the runtime's handler for sandboxes whose spec names none; "" is its default.
     Raises MachineryError if nothing answers on the socket.
     """
     with grpc.insecure_channel(f"unix:{socket}", options=_CHANNEL_OPTIONS) as channel:
@@ -148,7 +148,7 @@ def connect(
 
 
 class CriRuntime:
-    """The Runtime port over CRI v1, and the few CRI verbs that only CRI has. Made by `connect`."""
+    """The Runtime port over CRI v1, and the verbs that only CRI has. Created by `connect`."""
 
     def __init__(self, channel: grpc.Channel, *, name: str, handler: str, record: CallRecorder) -> None:
         self._channel = channel
@@ -163,21 +163,21 @@ class CriRuntime:
 
     @property
     def name(self) -> str:
-        """How reports call this runtime."""
+        """This runtime's name in reports."""
         return self._name
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What this runtime can say, as its version and its answer to RuntimeConfig tell."""
+        """What this runtime supports, from its version and its answer to RuntimeConfig."""
         return self._capabilities
 
     @property
     def reported_driver(self) -> CgroupDriver | None:
-        """The cgroup driver; None if the runtime does not know RuntimeConfig, or tells it of another handler alone."""
+        """The cgroup driver; None if the runtime has no RuntimeConfig, or reports it only for another handler."""
         return self._driver
 
     def greet(self, *, deadline: Deadline) -> None:
-        """Learn which runtime answers and what it supports."""
+        """Query the runtime's version and what it supports."""
         version = self.version(deadline=deadline)
         self._daemon = version.name
         try:
@@ -186,7 +186,7 @@ class CriRuntime:
             if not default or self._handler in {"", default}:
                 self._driver = cri_wire.cgroup_driver_from_wire(reply)
         except RuntimeCallError as error:
-            # containerd before 2.0 does not serve it, and the kubelet then goes by its own configuration.
+            # containerd before 2.0 does not serve it, and the kubelet then uses its own configuration.
             if error.data["code"] != "UNIMPLEMENTED":
                 raise
         self._capabilities = cri_wire.capabilities_of(version, reports_driver=self._driver is not None)
@@ -202,7 +202,7 @@ class CriRuntime:
         return {condition.type: condition.status for condition in reply.status.conditions}
 
     def configuration(self, *, deadline: Deadline) -> Mapping[str, Any]:
-        """Status: the daemon's configuration as it tells it itself; empty for one that tells none, as CRI-O."""
+        """Status: the daemon's configuration in its own words; empty if it reports none, as CRI-O."""
         request = cri_pb2.StatusRequest(verbose=True)
         return cri_wire.configuration_from_wire(self._call("Status", request, cri_pb2.StatusResponse, deadline))
 
@@ -217,12 +217,12 @@ class CriRuntime:
         self._call("PullImage", request, cri_pb2.PullImageResponse, deadline)
 
     def handlers(self, *, deadline: Deadline) -> tuple[str, ...]:
-        """Status: the names of the runtime's handlers; empty for one that tells none."""
+        """Status: the names of the runtime's handlers; empty if it reports none."""
         reply = self._call("Status", cri_pb2.StatusRequest(), cri_pb2.StatusResponse, deadline)
         return tuple(handler.name for handler in reply.runtime_handlers if handler.name)
 
     def run_sandbox(self, spec: SandboxSpec, *, deadline: Deadline) -> SandboxHandle:
-        """RunPodSandbox with the spec's handler, or this adapter's where the spec names none."""
+        """RunPodSandbox with the spec's handler, or this adapter's if the spec names none."""
         request = cri_wire.sandbox_request(spec, spec.handler or self._handler)
         reply = self._call("RunPodSandbox", request, cri_pb2.RunPodSandboxResponse, deadline)
         return SandboxHandle(id=calls.usable_id(self._name, "RunPodSandbox", reply.pod_sandbox_id), spec=spec)
@@ -240,7 +240,7 @@ class CriRuntime:
         self._call("StartContainer", request, cri_pb2.StartContainerResponse, deadline)
 
     def update(self, container: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:
-        """UpdateContainerResources; what is not specified stays."""
+        """UpdateContainerResources; unspecified ones stay."""
         request = cri_wire.update_request(container.id, resources)
         self._call("UpdateContainerResources", request, cri_pb2.UpdateContainerResourcesResponse, deadline)
 
@@ -269,27 +269,27 @@ class CriRuntime:
         return cri_wire.pid_from_info(self._status(container, verbose=True, deadline=deadline))
 
     def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:
-        """ContainerStatus, verbose, which has the stored specification; and the places of this daemon's bundles."""
+        """ContainerStatus, verbose for the stored specification; and the paths of this daemon's bundles."""
         status = self._status(container, verbose=True, deadline=deadline)
         return traces_of(self._daemon, container.id, status)
 
     def exec(
         self, container: ContainerHandle, argv: tuple[str, ...], *, deadline: Deadline
     ) -> tuple[int, bytes, bytes]:
-        """ExecSync; its timeout, in whole seconds, is what is left of the deadline."""
+        """ExecSync; its timeout, in whole seconds, is the rest of the deadline."""
         request = cri_pb2.ExecSyncRequest(container_id=container.id, cmd=argv, timeout=max(1, int(deadline.remaining)))
         reply = self._call("ExecSync", request, cri_pb2.ExecSyncResponse, deadline)
         return reply.exit_code, reply.stdout, reply.stderr
 
     def stats(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:
-        """ContainerStats as CRI names its fields; what the runtime leaves out is missing, not zero."""
+        """ContainerStats with CRI's field names; a field that the runtime omits is missing, not zero."""
         request = cri_pb2.ContainerStatsRequest(container_id=container.id)
         return cri_wire.message_json(
             self._call("ContainerStats", request, cri_pb2.ContainerStatsResponse, deadline).stats
         )
 
     def sandbox_stats(self, sandbox: SandboxHandle, *, deadline: Deadline) -> Mapping[str, object]:
-        """PodSandboxStats, the same."""
+        """PodSandboxStats, likewise."""
         request = cri_pb2.PodSandboxStatsRequest(pod_sandbox_id=sandbox.id)
         return cri_wire.message_json(
             self._call("PodSandboxStats", request, cri_pb2.PodSandboxStatsResponse, deadline).stats
@@ -306,14 +306,14 @@ class CriRuntime:
         self._call("RemoveContainer", request, cri_pb2.RemoveContainerResponse, deadline)
 
     def remove_sandbox(self, sandbox: SandboxHandle, *, deadline: Deadline) -> None:
-        """StopPodSandbox, then RemovePodSandbox, which takes the containers along; both are idempotent in CRI."""
+        """StopPodSandbox, then RemovePodSandbox, which also removes the containers; both are idempotent in CRI."""
         self.remove_sandbox_by_id(sandbox.id, deadline=deadline)
 
     def remove_sandbox_by_id(self, sandbox_id: str, *, deadline: Deadline) -> None:
-        """The same for a sandbox of which only the id is known, such as one that a dead run left behind.
+        """The same for a sandbox of which only the id is known, such as a leftover of a killed run.
 
-        It is tried twice, as a kubelet would: a runtime that learns of a container's end while it removes the sandbox
-        may refuse that, and ask for the container to be stopped first.
+        It is tried twice, as a kubelet would: a runtime that notices a container's end while it removes the sandbox may
+        refuse that, and require that the container be stopped first.
         """
         try:
             self._stop_and_remove_sandbox(sandbox_id, deadline)
@@ -332,19 +332,19 @@ class CriRuntime:
         return {item.id: item.metadata.uid for item in reply.items}
 
     def foreign_sandboxes(self, *, deadline: Deadline) -> tuple[str, ...]:
-        """ListPodSandbox: NAMESPACE/NAME of every sandbox that was not made by memqos, running or not."""
+        """ListPodSandbox: NAMESPACE/NAME of every sandbox that memqos did not create, running or not."""
         reply = self._call("ListPodSandbox", cri_pb2.ListPodSandboxRequest(), cri_pb2.ListPodSandboxResponse, deadline)
         others = (item.metadata for item in reply.items if cri_wire.MADE_BY_LABEL not in item.labels)
         return tuple(sorted(f"{pod.namespace}/{pod.name}" for pod in others))
 
     def running(self, *, deadline: Deadline) -> dict[str, tuple[str, str, str]]:
-        """ListPodSandbox and ListContainers: by id what is there of pods now; see `cri_wire.running_from_wire`."""
+        """ListPodSandbox and ListContainers: the pods that exist now, by id; see `cri_wire.running_from_wire`."""
         pods = self._call("ListPodSandbox", cri_pb2.ListPodSandboxRequest(), cri_pb2.ListPodSandboxResponse, deadline)
         inside = self._call("ListContainers", cri_pb2.ListContainersRequest(), cri_pb2.ListContainersResponse, deadline)
         return cri_wire.running_from_wire(pods, inside)
 
     def close(self) -> None:
-        """Give up the connection; closing twice is nothing."""
+        """Close the connection; closing twice is allowed."""
         self._channel.close()
 
     def _status(self, container: ContainerHandle, *, verbose: bool, deadline: Deadline) -> ContainerStatus:

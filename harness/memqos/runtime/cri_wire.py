@@ -1,7 +1,7 @@
-"""PURE translation between memqos' values and CRI v1 messages; `cri` sends what is made here.
+"""PURE translation between memqos' values and CRI v1 messages; `cri` sends them.
 
-Proto3 has no difference between a number that is zero and one that was not given, so 0, "" and empty mean "not
-specified" on both sides (see `ContainerResources`).
+Proto3 does not distinguish a zero from an unset number, so 0, "" and empty mean "not specified" on both sides (see
+`ContainerResources`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _SCALARS = (
 )
 
 MADE_BY_LABEL = "memqos.local/made-by"
-"""The label of all sandboxes and containers that memqos makes."""
+"""The label of all sandboxes and containers that memqos creates."""
 
 _STATES: dict[int, ContainerState] = {
     cri_pb2.CONTAINER_CREATED: ContainerState.CREATED,
@@ -93,9 +93,9 @@ def resources_from_wire(message: cri_pb2.LinuxContainerResources) -> ContainerRe
 
 
 def sandbox_config(spec: SandboxSpec) -> cri_pb2.PodSandboxConfig:
-    """The sandbox as CreateContainer repeats it.
+    """The sandbox config as CreateContainer repeats it.
 
-    seccomp and AppArmor are off, because a filter that a distribution ships must not decide what a memory test sees.
+    seccomp and AppArmor are off, so that no filter of a distribution affects what a memory test observes.
     """
     return cri_pb2.PodSandboxConfig(
         metadata=cri_pb2.PodSandboxMetadata(name=spec.name, uid=spec.uid, namespace=spec.namespace),
@@ -141,7 +141,7 @@ def create_request(sandbox: SandboxHandle, spec: ContainerSpec) -> cri_pb2.Creat
 
 
 def container_handle(sandbox: SandboxHandle, spec: ContainerSpec, container_id: str) -> ContainerHandle:
-    """The handle of a container that CreateContainer named."""
+    """The handle of a container from CreateContainer's answer."""
     return ContainerHandle(
         id=container_id,
         name=spec.name,
@@ -156,7 +156,7 @@ def log_name(spec: ContainerSpec) -> str:
 
 
 def update_request(container_id: str, resources: ContainerResources) -> cri_pb2.UpdateContainerResourcesRequest:
-    """UpdateContainerResources; what is not specified stays as it is."""
+    """UpdateContainerResources; unspecified ones stay."""
     return cri_pb2.UpdateContainerResourcesRequest(container_id=container_id, linux=resources_to_wire(resources))
 
 
@@ -173,7 +173,7 @@ def container_state_from_wire(state: int) -> ContainerState:
 
 
 def status_from_wire(message: cri_pb2.ContainerStatusResponse) -> ContainerStatus:
-    """What the runtime says; the exit code is None until the container exited, resources None if it is silent."""
+    """The runtime's status; the exit code is None until the container exited, resources None if not reported."""
     status = message.status
     state = container_state_from_wire(status.state)
     said = status.HasField("resources") and status.resources.HasField("linux")
@@ -196,7 +196,7 @@ def pid_from_info(status: ContainerStatus) -> int:
         pid = json.loads(status.info["info"])["pid"]
     except (KeyError, TypeError, ValueError) as error:
         raise RuntimeCallError(
-            "the runtime's verbose ContainerStatus names no pid.", data={"info": dict(status.info)}
+            "the runtime's verbose ContainerStatus has no pid.", data={"info": dict(status.info)}
         ) from error
     if not isinstance(pid, int) or pid <= 0:
         raise RuntimeCallError(f"the runtime's verbose ContainerStatus gives pid {pid!r}.", data={"pid": pid})
@@ -204,12 +204,12 @@ def pid_from_info(status: ContainerStatus) -> int:
 
 
 def cgroup_driver_from_wire(message: cri_pb2.RuntimeConfigResponse) -> CgroupDriver:
-    """The driver that the runtime reports; an answer that leaves it out reads systemd, as proto3 has it."""
+    """The driver that the runtime reports; an answer without it means systemd, by proto3's rules."""
     return CgroupDriver.CGROUPFS if message.linux.cgroup_driver == cri_pb2.CGROUPFS else CgroupDriver.SYSTEMD
 
 
 def capabilities_of(version: RuntimeVersion, *, reports_driver: bool) -> frozenset[Capability]:
-    """What a CRI runtime of this name and version can say; an unknown name is taken to keep the whole of CRI v1."""
+    """What a CRI runtime of this name and version supports; an unknown one is assumed to implement all of CRI v1."""
     able = set(Capability) - {Capability.HOST_CONFIG, *OF_BUNDLES}
     if not reports_driver:
         able.discard(Capability.CGROUP_DRIVER_REPORT)
@@ -220,7 +220,7 @@ def capabilities_of(version: RuntimeVersion, *, reports_driver: bool) -> frozens
 
 
 def message_json(message: Message) -> dict[str, object]:
-    """A message for evidence: CRI's own field names, fields that were not given left out."""
+    """A message for evidence: CRI's own field names, without unset fields."""
     return dict(MessageToDict(message, preserving_proto_field_name=True))
 
 
@@ -234,11 +234,11 @@ def _labels(spec: SandboxSpec) -> dict[str, str]:
 
 
 def _namespaces() -> cri_pb2.NamespaceOption:
-    """The node's own network, so that a sandbox needs no CNI plug-in, and its IPC; processes are each container's.
+    """The node's own network, so that a sandbox needs no CNI plug-in, and its IPC; PID namespaces are per container.
 
-    So has a kubelet each container's processes apart, unless the pod says otherwise. With the node's PID namespace
-    containerd's shim kills all of a container once more when it has ended (ShouldKillAllOnExit), which costs a run
-    under emulation a twentieth.
+    A kubelet also separates containers' processes unless the pod says otherwise. With the node's PID namespace
+    containerd's shim kills all of a container once more after its end (ShouldKillAllOnExit), which costs a run under
+    emulation a twentieth of its time.
     """
     return cri_pb2.NamespaceOption(network=cri_pb2.NODE, pid=cri_pb2.CONTAINER, ipc=cri_pb2.NODE)
 
@@ -262,7 +262,7 @@ def running_from_wire(
 
 
 def configuration_from_wire(reply: cri_pb2.StatusResponse) -> Mapping[str, Any]:
-    """What a daemon says of its configuration in a verbose status; empty if it does not."""
+    """A daemon's configuration from a verbose status; empty if it is not reported."""
     try:
         told = json.loads(reply.info.get("config", "{}"))
     except ValueError:
@@ -271,6 +271,6 @@ def configuration_from_wire(reply: cri_pb2.StatusResponse) -> Mapping[str, Any]:
 
 
 def default_handler(configuration: Mapping[str, Any]) -> str:
-    """The handler of containers for which none is named, and of containerd's RuntimeConfig; "" if it is not told."""
+    """The default handler of containers, and of containerd's RuntimeConfig; "" if not reported."""
     containerd = configuration.get("containerd")
     return str(containerd.get("defaultRuntimeName") or "") if isinstance(containerd, dict) else ""

@@ -1,7 +1,7 @@
-"""The adapter of the Docker Engine: its SDK over a local UNIX socket; `docker_words` makes the requests.
+"""The adapter of the Docker Engine: its SDK over a local UNIX socket; `docker_wire` builds the requests.
 
-The SDK is imported here alone. Docker knows no pods: a pod is a cgroup parent and a label. What a CRI request says
-reaches Docker as `engine.translate.docker` puts it into a HostConfig; of what it has no word for, nothing is asked.
+Only this module imports the SDK. Docker has no pods: a pod is a cgroup parent and a label. `engine.translate.docker`
+turns a CRI request into a HostConfig; fields without a counterpart are not requested.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["DockerRuntime", "connect_docker"]
 
 
 def in_memqos_terms(error: Exception, *, method: str, runtime: str, deadline: Deadline) -> MachineryError:
-    """What an error of the SDK means to memqos; the only place that knows them."""
+    """Translates the SDK's errors to memqos's; the only place that knows them."""
     if isinstance(error, docker.errors.APIError):
         return refusal(runtime, method, error.status_code or 0, str(error.explanation or error))
     data = {"method": method, "code": type(error).__name__, "details": str(error)}
@@ -50,7 +50,7 @@ def in_memqos_terms(error: Exception, *, method: str, runtime: str, deadline: De
 
 @contextlib.contextmanager
 def passing_over(status: int) -> Iterator[None]:
-    """Take this answer for one that says that nothing was to be done."""
+    """Treat this answer as: nothing to do."""
     try:
         yield
     except RuntimeCallError as error:
@@ -59,7 +59,7 @@ def passing_over(status: int) -> Iterator[None]:
 
 
 def refusal(runtime: str, method: str, code: object, details: str) -> RuntimeCallError:
-    """An answer of the engine, or of memqos in its place, that is no success."""
+    """The error for an answer of the engine, or of memqos in its place, that is no success."""
     return RuntimeCallError(
         f"{runtime} answered {code}: {details}",
         where=method,
@@ -71,7 +71,7 @@ Answer = TypeVar("Answer")
 
 _NOT_FOUND, _CONFLICT, _NOT_MODIFIED = 404, 409, 304
 _LEAST_SECONDS = 0.001
-"""A timeout of nothing is none that can be set."""
+"""The SDK cannot take a timeout of zero."""
 
 
 @contextlib.contextmanager
@@ -84,9 +84,9 @@ def connect_docker(
     record: CallRecorder = keep_none,
     deadline: Deadline,
 ) -> Iterator[DockerRuntime]:
-    """A Docker Engine behind this local socket, for as long as the context lives.
+    """A Docker Engine behind this local socket, until the context ends.
 
-    name: how reports call it. oci_runtime: which of its runtimes makes containers. driver: the cgroup driver that it
+    name: its name in reports. oci_runtime: the runtime that creates its containers. driver: the cgroup driver that it
     must have. Raises MachineryError if nothing answers, EnvironmentNotAbleError for an engine with another driver.
     """
     runtime = DockerRuntime(socket, name=name, oci_runtime=oci_runtime, driver=driver, record=record)
@@ -95,7 +95,7 @@ def connect_docker(
 
 
 class DockerRuntime:
-    """The Runtime port over Docker's API, and the few verbs that only Docker has. Made by `connect_docker`.
+    """The Runtime port over Docker's API, and the verbs that only Docker has. Created by `connect_docker`.
 
     Several threads may use one: each call has a client of its own.
     """
@@ -114,23 +114,23 @@ class DockerRuntime:
 
     @property
     def name(self) -> str:
-        """How reports call it."""
+        """Its name in reports."""
         return self._name
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What an engine can be asked for."""
+        """What an engine supports."""
         return docker_wire.CAPABILITIES
 
     def greet(self, *, deadline: Deadline) -> None:
-        """Learn which API is spoken, and see that the engine is the one that is meant."""
+        """Query the API's version, and check that the engine is the expected one."""
         self._api = self.version(deadline=deadline).api_version
         info = self.info(deadline=deadline)
         self._data_root = str(info.get("DockerRootDir", ""))
         docker_wire.check_driver(info, self._driver, name=self._name)
 
     def info(self, *, deadline: Deadline) -> Mapping[str, Any]:
-        """GET /info: the cgroup driver and the runtimes that the engine has, among much else."""
+        """GET /info: the cgroup driver and the runtimes of the engine, among much else."""
         answer: Mapping[str, Any] = self._call("SystemInfo", {}, lambda client: client.info(), deadline)
         return answer
 
@@ -144,7 +144,7 @@ class DockerRuntime:
         return bool(found)
 
     def import_image(self, image: str, program: str, root: bytes, *, deadline: Deadline) -> None:
-        """Make an image of a root file system, a tar, that has a program in it; nothing is pulled from anywhere."""
+        """Create an image from a root file system, a tar with a program in it; nothing is pulled."""
         repository, _, tag = image.rpartition(":")
         self._call(
             "ImageCreate",
@@ -156,11 +156,11 @@ class DockerRuntime:
         )
 
     def run_sandbox(self, spec: SandboxSpec, *, deadline: Deadline) -> SandboxHandle:  # noqa: ARG002 - nothing is run
-        """Name it: no process holds anything for a pod whose containers share no network."""
+        """Only names it: no process is needed for a pod whose containers share no network."""
         return SandboxHandle(id=uuid.uuid4().hex, spec=spec)
 
     def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:
-        """POST /containers/create, with what HostConfig has words for."""
+        """POST /containers/create, with the fields that HostConfig has."""
         asked = _words("ContainerCreate", spec.resources, OciResources())
         handle = self.create_as(sandbox, spec, asked, deadline=deadline)
         self._asked[handle.id] = dockerd.docker_created(asked).resources
@@ -169,7 +169,7 @@ class DockerRuntime:
     def create_as(
         self, sandbox: SandboxHandle, spec: ContainerSpec, config: HostConfig, *, deadline: Deadline
     ) -> ContainerHandle:
-        """The same with these fields of HostConfig in the place of the spec's resources."""
+        """The same with these fields of HostConfig instead of the spec's resources."""
         document = docker_wire.create_document(
             sandbox, spec, config, driver=self._driver, oci_runtime=self._oci_runtime
         )
@@ -181,20 +181,20 @@ class DockerRuntime:
         return ContainerHandle(id=container_id, name=spec.name, sandbox=sandbox, log_path=log_path)
 
     def start(self, container: ContainerHandle, *, deadline: Deadline) -> None:
-        """POST /containers/ID/start; a container that runs already is "not modified", and an error here."""
+        """POST /containers/ID/start; for a running container "not modified", an error here."""
         status = self._post("ContainerStart", container, "start", None, deadline)
         if status == _NOT_MODIFIED:
             raise refusal(self._name, "ContainerStart", status, "the container runs already")
 
     def update(self, container: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:
-        """POST /containers/ID/update with all that was asked for so far, as containerd does."""
+        """POST /containers/ID/update with everything requested so far, as containerd does."""
         before = self._asked.get(container.id, OciResources())
         asked = _words("ContainerUpdate", resources, before)
         self.update_as(container, asked, deadline=deadline)
         self._asked[container.id] = dockerd.docker_updated({}, asked).resources
 
     def update_as(self, container: ContainerHandle, config: HostConfig, *, deadline: Deadline) -> None:
-        """The same with these fields of HostConfig alone."""
+        """The same with only these fields of HostConfig."""
         self._post("ContainerUpdate", container, "update", docker_wire.update_document(config), deadline)
 
     def update_sandbox(
@@ -205,7 +205,7 @@ class DockerRuntime:
         resources: ContainerResources,  # noqa: ARG002
         deadline: Deadline,  # noqa: ARG002
     ) -> None:
-        """Docker knows no pods."""
+        """Docker has no pods."""
         raise refusal(self._name, "UpdatePodSandboxResources", "UNIMPLEMENTED", f"there is no sandbox {sandbox.id}")
 
     def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:
@@ -217,13 +217,13 @@ class DockerRuntime:
         return docker_wire.status_from(answer)
 
     def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:  # noqa: ARG002 - no call is made
-        """The bundle that containerd made for the engine, and what the OCI runtime keeps."""
+        """The bundle that containerd created for the engine, and the OCI runtime's state."""
         return docker_wire.docker_traces(container.id, driver=self._driver, oci_runtime=self._oci_runtime)
 
     def exec(
         self, container: ContainerHandle, argv: tuple[str, ...], *, deadline: Deadline
     ) -> tuple[int, bytes, bytes]:
-        """POST /containers/ID/exec, and what comes of it."""
+        """POST /containers/ID/exec, and its result."""
 
         def run(client: Any) -> Mapping[str, Any]:
             made = client.exec_create(container.id, list(argv))["Id"]
@@ -234,7 +234,7 @@ class DockerRuntime:
         return int(answer["code"]), answer["stdout"], answer["stderr"]
 
     def stats(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:
-        """GET /containers/ID/stats, once and at once, as Docker names its fields."""
+        """GET /containers/ID/stats, one reading without a wait, with Docker's field names."""
         answer: Mapping[str, object] = self._call(
             "ContainerStats",
             {"id": container.id},
@@ -244,7 +244,7 @@ class DockerRuntime:
         return answer
 
     def stop(self, container: ContainerHandle, *, grace: int, deadline: Deadline) -> None:
-        """POST /containers/ID/stop: TERM, then KILL after `grace` seconds; KILL at once is another call."""
+        """POST /containers/ID/stop: TERM, then KILL after `grace` seconds; an immediate KILL is another call."""
         if grace:
             self._call(
                 "ContainerStop",
@@ -258,11 +258,11 @@ class DockerRuntime:
         self._call("ContainerWait", {"id": container.id}, lambda client: client.wait(container.id), deadline)
 
     def remove(self, container: ContainerHandle, *, deadline: Deadline) -> None:
-        """DELETE /containers/ID by force; a missing container is not an error."""
+        """DELETE /containers/ID with force; a missing container is not an error."""
         self._remove(container.id, deadline=deadline)
 
     def remove_sandbox(self, sandbox: SandboxHandle, *, deadline: Deadline) -> None:
-        """The same for all that bear its label."""
+        """The same for all containers with its label."""
         label = f"{docker_wire.SANDBOX_LABEL}={sandbox.id}"
         found: Sequence[Mapping[str, Any]] = self._call(
             "ContainerList",
@@ -274,7 +274,7 @@ class DockerRuntime:
             self._remove(str(one["Id"]), deadline=deadline)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing stays open."""
 
     def _remove(self, container_id: str, *, deadline: Deadline) -> None:
         with passing_over(_NOT_FOUND):
@@ -289,7 +289,7 @@ class DockerRuntime:
     def _post(
         self, method: str, container: ContainerHandle, verb: str, body: Mapping[str, object] | None, deadline: Deadline
     ) -> int:
-        """A call of which the SDK keeps the status for itself, or has no words for all of its body."""
+        """A call whose status the SDK does not return, or whose body it cannot express."""
 
         def post(client: Any) -> Mapping[str, Any]:
             url = f"{client.base_url}/v{client.api_version}/containers/{container.id}/{verb}"
@@ -309,7 +309,7 @@ class DockerRuntime:
     def _call(
         self, method: str, request: Mapping[str, object], act: Callable[[Any], Answer], deadline: Deadline
     ) -> Answer:
-        """One call, with its record: what was asked for and what came back."""
+        """One call, with its record: request and answer."""
         with self._calls.call(method, request, deadline) as call:
             try:
                 with contextlib.closing(self._client(deadline)) as client:

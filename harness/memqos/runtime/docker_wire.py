@@ -1,4 +1,4 @@
-"""PURE: requests to the Docker Engine, and what its answers mean; the documents of its API, 1.41 and later."""
+"""PURE: requests to the Docker Engine, and the meaning of its answers; documents of its API, 1.41 and later."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ CAPABILITIES = frozenset(
         Capability.HOST_CONFIG,
     }
 )
-"""What Docker can say: HostConfig has no words for control files, and an engine answers no RuntimeConfig."""
+"""Docker's capabilities: HostConfig has no fields for interface files, and an engine has no RuntimeConfig."""
 
 SANDBOX_LABEL = "memqos.sandbox"
-"""By which the containers of a pod are found: Docker knows none."""
+"""The label that identifies the containers of a pod: Docker has no pods."""
 
 _STATES = {
     "created": ContainerState.CREATED,
@@ -63,9 +63,9 @@ _NOT_IN_UPDATES = "OomScoreAdj"
 def create_document(
     sandbox: SandboxHandle, spec: ContainerSpec, config: HostConfig, *, driver: CgroupDriver, oci_runtime: str
 ) -> dict[str, object]:
-    """The body of `POST /containers/create`: without a network, and confined by nothing but its cgroup.
+    """The body of `POST /containers/create`: without a network, and confined only by its cgroup.
 
-    config: what of HostConfig is about resources. oci_runtime: as the daemon knows it.
+    config: the resource fields of HostConfig. oci_runtime: as the daemon knows it.
     """
     parent = CgroupPath.parse(sandbox.spec.cgroup_parent)
     host_config: dict[str, object] = {
@@ -97,12 +97,12 @@ def _bind(host_path: str, container_path: str, *, readonly: bool) -> str:
 
 
 def update_document(config: HostConfig) -> dict[str, object]:
-    """The body of `POST /containers/ID/update`, which knows no oom_score_adj."""
+    """The body of `POST /containers/ID/update`, which has no oom_score_adj."""
     return {name: value for name, value in config.items() if name != _NOT_IN_UPDATES}
 
 
 def entry_of(program: str) -> Sequence[str]:
-    """The changes with which a root file system becomes the image of a program, known for ours by its label."""
+    """The changes that turn a root file system into the image of a program; a label marks it as memqos's."""
     return [f'ENTRYPOINT ["/{program}"]', "WORKDIR /", f"LABEL {MADE_BY_LABEL}=memqos"]
 
 
@@ -112,7 +112,7 @@ def log_path_of(data_root: str, container_id: str) -> str:
 
 
 def docker_traces(container_id: str, *, driver: CgroupDriver, oci_runtime: str) -> Traces:
-    """Where the bundle and the OCI runtime's state may be: of an engine of memqos's images, or of one as it comes."""
+    """Where the bundle and the OCI runtime's state may be: for an engine of memqos's images, or for a stock one."""
     engines = ((f"/run/memqos-docker/{driver}", f"memqos-{driver}"), ("/run/docker", "moby"))
     bundles = [f"/run/containerd/io.containerd.runtime.v2.task/{namespace}/{container_id}" for _, namespace in engines]
     return Traces(
@@ -125,30 +125,30 @@ def docker_traces(container_id: str, *, driver: CgroupDriver, oci_runtime: str) 
 
 
 def version_from(document: Mapping[str, Any]) -> RuntimeVersion:
-    """Who answered, from `GET /version`."""
+    """The engine's identity, from `GET /version`."""
     return RuntimeVersion(
         name="docker", version=str(document.get("Version", "")), api_version=str(document.get("ApiVersion", ""))
     )
 
 
 def cgroup_driver_of(document: Mapping[str, Any]) -> str:
-    """The daemon's cgroup driver from `GET /info`, "" if it does not tell."""
+    """The daemon's cgroup driver from `GET /info`, "" if not reported."""
     return str(document.get("CgroupDriver", ""))
 
 
 def check_driver(document: Mapping[str, Any], driver: CgroupDriver, *, name: str) -> None:
-    """The daemon has this cgroup driver; EnvironmentNotAbleError for another. name: how reports call the daemon."""
+    """Check the daemon's cgroup driver; EnvironmentNotAbleError for another. name: the daemon's name in reports."""
     if (found := cgroup_driver_of(document)) != driver:
         raise EnvironmentNotAbleError(
-            f"{name} runs with the cgroup driver '{found}', and {driver} is asked for.",
-            next_step="Start dockerd with --exec-opt native.cgroupdriver=… or say --driver.",
+            f"{name} runs with the cgroup driver '{found}', but {driver} is required.",
+            next_step="Start dockerd with --exec-opt native.cgroupdriver=… or use --driver.",
         )
 
 
 def status_from(document: Mapping[str, Any]) -> ContainerStatus:
-    """What `GET /containers/ID/json` says; MachineryError for an answer without a state.
+    """The status in `GET /containers/ID/json`; MachineryError for an answer without a state.
 
-    The reason is OOMKilled if the daemon says so, else by the exit code, as containerd names it.
+    The reason is OOMKilled if the daemon reports it, else derived from the exit code with containerd's names.
     """
     said = document.get("State")
     if not isinstance(said, dict):
@@ -167,7 +167,7 @@ def status_from(document: Mapping[str, Any]) -> ContainerStatus:
 
 
 def _resources_from(config: Mapping[str, Any]) -> ContainerResources:
-    """What the daemon says was asked for, in the words of CRI."""
+    """The resources that the daemon reports as requested, as CRI fields."""
     reservation = int(config.get("MemoryReservation") or 0)
     return ContainerResources(
         cpu_period=int(config.get("CpuPeriod") or 0),

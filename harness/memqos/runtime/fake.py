@@ -1,8 +1,8 @@
-"""Runtimes in memory over a fake cgroup tree, which do with resources what containerd and runc do.
+"""In-memory runtimes over a fake cgroup tree, which treat resources as containerd and runc do.
 
-For developing suites and for tests of memqos itself, never for conformance results: a fake holds what memqos believes
-of a runtime, and so can only agree. Its containers do not run anything; a test ends one with `finish`. Besides CRI one
-fake answers in the Docker Engine's own words, and one in those of OCI bundles.
+For developing suites and for tests of memqos itself, never for conformance results: a fake implements memqos's model of
+a runtime, and so can only agree. Its containers run nothing; a test ends one with `finish`. Besides CRI, one fake takes
+the Docker Engine's own words, and one those of OCI bundles.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _KILLED = 137
 _TERMINATED = 143
 _SANDBOX = OciResources(cpu_shares=2)
 _SANDBOX_SCORE = -998
-"""Source: kubelet, and containerd defaultSandboxOOMAdj."""
+"""The oom_score_adj of a sandbox: kubelet, and containerd defaultSandboxOOMAdj."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Container:
-    """One container: what it was asked for until now, as CRI and as OCI say it, and how it is."""
+    """One container: its requests so far, in CRI's and in OCI's words, and its state."""
 
     cgroup: CgroupPath
     resources: ContainerResources
@@ -69,11 +69,11 @@ class _Container:
 class FakeRuntime:
     """The Runtime port in memory.
 
-    driver: how cgroups are named. runtimes: of which CRI runtime and OCI runtime it is the likeness; what they make of
-    resources is the engine's translation, which it takes over.
+    driver: how cgroups are named. runtimes: the CRI and OCI runtime that it imitates; resources go through the engine's
+    translation.
 
-    What a test changes: exec_score, the oom_score_adj of processes that `exec` starts, None for the container's;
-    keeps_cgroups, whether the cgroup of an ended container stays until it is removed.
+    Attributes that a test may change: exec_score, the oom_score_adj of processes that `exec` starts, None for the
+    container's; keeps_cgroups, whether the cgroup of an ended container stays until it is removed.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class FakeRuntime:
         self._cgroups = cgroups
         self._runtimes = runtimes
         self._layout = runtimes.layout(driver)
-        # A tree in memory has no files of huge page reservations.
+        # An in-memory tree has no files of huge page reservations.
         self._host = RuntimeHost(
             driver=driver,
             cgroup_version=cgroups.hierarchy.version,
@@ -103,7 +103,7 @@ class FakeRuntime:
 
     @property
     def name(self) -> str:
-        """How reports call it."""
+        """Its name in reports."""
         return "fake"
 
     @property
@@ -116,7 +116,7 @@ class FakeRuntime:
         return RuntimeVersion(name="fake", version="0", api_version="v1")
 
     def run_sandbox(self, spec: SandboxSpec, *, deadline: Deadline) -> SandboxHandle:  # noqa: ARG002
-        """Make the sandbox's cgroup below the pod's, which must exist."""
+        """Create the sandbox's cgroup below the pod's, which must exist."""
         parent = CgroupPath.parse(spec.cgroup_parent)
         if parent not in self._cgroups:
             raise _error("RunPodSandbox", f"the cgroup parent '{parent}' does not exist")
@@ -127,7 +127,7 @@ class FakeRuntime:
         return SandboxHandle(id=sandbox_id, spec=spec)
 
     def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:  # noqa: ARG002
-        """Make a container and its cgroup."""
+        """Create a container and its cgroup."""
         if sandbox.id not in self._sandboxes:
             raise _error("CreateContainer", f"there is no sandbox '{sandbox.id}'")
         cri, runc_or_crun = self._runtimes.cri, self._runtimes.oci.runtime
@@ -140,7 +140,7 @@ class FakeRuntime:
     def _made(
         self, sandbox: SandboxHandle, spec: ContainerSpec, resources: ContainerResources, asked: OciResources
     ) -> ContainerHandle:
-        """A container whose OCI runtime is to be given this. resources: as CRI says it."""
+        """A container whose OCI runtime gets these values. resources: in CRI's words."""
         container_id = self._new_id()
         parent = CgroupPath.parse(sandbox.spec.cgroup_parent)
         self._containers[container_id] = _Container(
@@ -159,9 +159,9 @@ class FakeRuntime:
         known.state = ContainerState.RUNNING
 
     def update(self, container: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:  # noqa: ARG002
-        """Write what the CRI runtime sends on: containerd all that was asked for so far, CRI-O the request.
+        """Write what the CRI runtime passes on: containerd everything requested so far, CRI-O only the request.
 
-        Of a container that does not run nothing is written, and all is remembered.
+        For a container that does not run nothing is written; the request is remembered.
         """
         known = self._known(container, "UpdateContainerResources")
         sent_on = oci.oci_for_update(
@@ -181,12 +181,12 @@ class FakeRuntime:
         resources: ContainerResources,  # noqa: ARG002 - containerd remembers both, and writes nothing
         deadline: Deadline,  # noqa: ARG002
     ) -> None:
-        """Hear of the pod's new size, and leave it at that, as containerd 2.1 does; older ones do not listen."""
+        """Accept the pod's new size without effect, as containerd 2.1 does; older ones do not have the call."""
         if sandbox.id not in self._sandboxes:
             raise _error("UpdatePodSandboxResources", f"there is no sandbox '{sandbox.id}'")
 
     def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:  # noqa: ARG002
-        """What is known of it."""
+        """Its status."""
         known = self._known(container, "ContainerStatus")
         return ContainerStatus(
             state=known.state,
@@ -198,19 +198,19 @@ class FakeRuntime:
 
     @property
     def reported_driver(self) -> CgroupDriver | None:
-        """None: it does not know RuntimeConfig, as containerd 1.7."""
+        """None: RuntimeConfig is not supported, as in containerd 1.7."""
         return None
 
     def stats(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:  # noqa: ARG002
-        """What its cgroup shows, as containerd 1.7 computes it."""
+        """The values of its cgroup, as containerd 1.7 computes them."""
         return self._cgroups.stats(self._known(container, "ContainerStats").cgroup)
 
     def sandbox_stats(self, sandbox: SandboxHandle, *, deadline: Deadline) -> Mapping[str, object]:  # noqa: ARG002
-        """What the pod's cgroup shows."""
+        """The values of the pod's cgroup."""
         return {"linux": self._cgroups.stats(CgroupPath.parse(sandbox.spec.cgroup_parent))}
 
     def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:  # noqa: ARG002
-        """The specification that is kept; there is no bundle."""
+        """The stored specification; there is no bundle."""
         known = self._known(container, "ContainerStatus")
         score = {"oomScoreAdj": known.resources.oom_score_adj}
         return Traces(spec={"process": score, "linux": {"resources": known.specification.document()}})
@@ -222,7 +222,7 @@ class FakeRuntime:
         *,
         deadline: Deadline,  # noqa: ARG002
     ) -> tuple[int, bytes, bytes]:
-        """Nothing runs here: whatever is asked for ends with 0 and says nothing, and was seen in the cgroup."""
+        """Nothing runs here: every command ends with 0 and no output, and was seen in the cgroup."""
         known = self._known(container, "ExecSync")
         if known.state is not ContainerState.RUNNING:
             raise _error("ExecSync", "the container does not run")
@@ -252,10 +252,10 @@ class FakeRuntime:
             self._cgroups.remove(cgroup)
 
     def close(self) -> None:
-        """Nothing to give up."""
+        """Nothing to close."""
 
     def finish(self, container: ContainerHandle, *, exit_code: int, reason: str = "") -> None:
-        """Let a running container end with this code; reason: the runtime's word, told by the code if "" is given."""
+        """End a running container with this code; reason: as reported, derived from the code if ""."""
         self._end(self._known(container, "finish"), exit_code, reason)
 
     def _end(self, container: _Container, exit_code: int, reason: str) -> None:
@@ -269,12 +269,12 @@ class FakeRuntime:
 
     @property
     def container_ids(self) -> frozenset[str]:
-        """The containers that were made and not removed."""
+        """The containers that were created and not removed."""
         return frozenset(self._containers)
 
     @property
     def sandbox_ids(self) -> frozenset[str]:
-        """The sandboxes that were made and not removed."""
+        """The sandboxes that were created and not removed."""
         return frozenset(self._sandboxes)
 
     def cgroup_of(self, container: ContainerHandle) -> CgroupPath:
@@ -294,7 +294,7 @@ class FakeRuntime:
         return self._known(container, "resources_of").resources
 
     def misplace(self, container: ContainerHandle, cgroup: CgroupPath) -> None:
-        """Let the runtime have a container in this cgroup from now on; makes, moves and removes nothing."""
+        """Assign this cgroup to a container; creates, moves and removes nothing."""
         self._known(container, "misplace").cgroup = cgroup
 
     def specification_of(self, container: ContainerHandle) -> OciResources:
@@ -306,7 +306,7 @@ class FakeRuntime:
         self._known(container, "remember").specification = specification
 
     def finish_all(self, folders: Collection[str] | None = None) -> None:
-        """End whatever runs as a kill does; folders: of the cgroups in which it does, None is everywhere."""
+        """End everything in these cgroups as a kill does; folders: of the cgroups, None for all."""
         for container in self._containers.values():
             own = self._cgroups.hierarchy.folder(container.cgroup)
             if container.state is ContainerState.RUNNING and (folders is None or own in folders):
@@ -323,7 +323,7 @@ class FakeRuntime:
     def write_as_oci(
         self, method: str, cgroup: CgroupPath, asked: OciResources, stored: OciResources | None = None
     ) -> CgroupPath:
-        """Let the OCI runtime write, and say where."""
+        """Have the OCI runtime write; the error names the file."""
         if (writes := runtime_writes(asked, self._runtimes.oci, self._host, stored=stored)).refusal:
             raise _error(method, writes.refusal)
         holder = cgroup.child(writes.subgroup) if writes.subgroup else cgroup
@@ -340,14 +340,14 @@ class FakeRuntime:
 
 
 def _accepted(method: str, translation: OciTranslation) -> OciResources:
-    """What reaches the OCI runtime; the CRI runtime's refusal is this runtime's answer."""
+    """The OCI runtime's part of a request; the CRI runtime's refusal is this runtime's answer."""
     if translation.refusal:
         raise _error(method, translation.refusal)
     return translation.resources
 
 
 def _merged(old: ContainerResources, new: ContainerResources) -> ContainerResources:
-    """What is specified in `new` over `old`; unified key by key."""
+    """The specified fields of `new` over `old`; unified key by key."""
     given = {field.name: getattr(new, field.name) for field in dataclasses.fields(new)}
     changes = {name: value for name, value in given.items() if value and name not in {"unified", "oom_score_adj"}}
     return dataclasses.replace(old, **changes, unified={**old.unified, **new.unified})
@@ -359,7 +359,7 @@ def _error(method: str, details: str) -> RuntimeCallError:
 
 
 class FakeDockerRuntime(FakeRuntime):
-    """The Runtime port in memory as Docker keeps it, for runtimes whose `cri` is Docker."""
+    """The Runtime port in memory with Docker's behaviour, for runtimes whose `cri` is Docker."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -378,7 +378,7 @@ class FakeDockerRuntime(FakeRuntime):
         *,
         deadline: Deadline,  # noqa: ARG002
     ) -> ContainerHandle:
-        """Make a container from this request."""
+        """Create a container from this request."""
         answer = _docker_accepted("ContainerCreate", dockerd.docker_created(config))
         resources = ContainerResources(oom_score_adj=int(config.get("OomScoreAdj", 0)))
         handle = self._made(sandbox, spec, resources, answer.resources)
@@ -386,7 +386,7 @@ class FakeDockerRuntime(FakeRuntime):
         return handle
 
     def update_as(self, container: ContainerHandle, config: HostConfig, *, deadline: Deadline) -> None:  # noqa: ARG002
-        """Write the named fields; the daemon keeps them with the earlier ones."""
+        """Write the named fields; the daemon stores them with the earlier ones."""
         known = self._known(container, "ContainerUpdate")
         answer = _docker_accepted("ContainerUpdate", dockerd.docker_updated(self._kept[container.id], config))
         self.write_as_oci("ContainerUpdate", known.cgroup, answer.resources, known.specification)
@@ -394,7 +394,7 @@ class FakeDockerRuntime(FakeRuntime):
         self._kept[container.id] = answer.held
 
     def stats(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:  # noqa: ARG002
-        """What the files of its cgroup show, as the API names it."""
+        """The values of its cgroup's files, with the API's names."""
         cgroup = self._known(container, "ContainerStats").cgroup
         limit = self._cgroups.text(cgroup, "memory.max").strip()
         usage = int(self._cgroups.text(cgroup, "memory.current"))
@@ -409,7 +409,7 @@ def _docker_accepted(method: str, answer: DockerdAnswer) -> DockerdAnswer:
 
 
 class FakeOciRuntime(FakeRuntime):
-    """The Runtime port in memory as an OCI runtime keeps it that is driven directly."""
+    """The Runtime port in memory with the behaviour of a directly driven OCI runtime."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -428,7 +428,7 @@ class FakeOciRuntime(FakeRuntime):
         *,
         deadline: Deadline,  # noqa: ARG002
     ) -> ContainerHandle:
-        """Make a container of this bundle; a memory policy counts where the version knows it."""
+        """Create a container from this bundle; a memory policy applies if the version supports it."""
         policy = request.memory_policy if Capability.MEMORY_POLICY in self.capabilities else None
         if policy and policy.refusal:
             raise _error("create", policy.refusal)
@@ -437,7 +437,7 @@ class FakeOciRuntime(FakeRuntime):
         return handle
 
     def start(self, container: ContainerHandle, *, deadline: Deadline) -> None:
-        """Start it, in a unit with the properties that its annotations ask for."""
+        """Start it, in a unit with the properties of its annotations."""
         request = self._bundles.get(container.id, OciRequest())
         if request.unit_properties and self._host.driver is CgroupDriver.SYSTEMD:
             unit = self._known(container, "start").cgroup
@@ -451,7 +451,7 @@ class FakeOciRuntime(FakeRuntime):
             self._cgroups.policies[own if own in self._cgroups else known.cgroup] = request.memory_policy.shown
 
     def update_with(self, container: ContainerHandle, request: OciRequest, *, deadline: Deadline) -> None:  # noqa: ARG002
-        """Write what is named, unless less is allowed than is used and that was to be seen to."""
+        """Write the named fields, unless the limit is below the usage and the request asks for that check."""
         known = self._known(container, "update")
         asked = request.resources
         used = int(self._cgroups.text(known.cgroup, "memory.current"))
@@ -463,7 +463,7 @@ class FakeOciRuntime(FakeRuntime):
         known.specification = asked.over(known.specification)
 
     def stats_event(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:  # noqa: ARG002
-        """What the files of its cgroup show, as runc tells it."""
+        """The values of its cgroup's files, with runc's names."""
         cgroup = self._known(container, "events").cgroup
         limit = self._cgroups.text(cgroup, "memory.max").strip()
         usage = int(self._cgroups.text(cgroup, "memory.current"))
@@ -472,9 +472,9 @@ class FakeOciRuntime(FakeRuntime):
         }
 
     def follow(self, container: ContainerHandle, *, deadline: Deadline) -> None:  # noqa: ARG002
-        """Nothing happens here that is not seen."""
+        """Nothing happens here that is not recorded."""
         self._known(container, "events")
 
     def followed(self, container: ContainerHandle, *, deadline: Deadline) -> Sequence[str]:  # noqa: ARG002
-        """An OOM kill, if that is how it ended."""
+        """An OOM kill, if the container ended with one."""
         return ["oom"] if self._known(container, "events").reason == "OOMKilled" else []

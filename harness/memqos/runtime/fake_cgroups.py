@@ -1,8 +1,8 @@
-"""A cgroup tree in memory, which keeps values as the kernel does; for fakes, never for conformance results.
+"""An in-memory cgroup tree that stores values as the kernel does; for fakes, never for conformance results.
 
-It answers the reading commands of `cgroupfs.parse` and single files, so that a fake target with it mounted can be read
-like a machine. One of cgroup v1 has its files in several hierarchies, and makes a cgroup in all of them. Nothing in it
-uses memory: memory.current is 0 and no event ever happens, unless a test says so with `show`.
+It answers the reading commands of `cgroupfs.parse` and reads of single files, so that a fake target with it mounted can
+be read like a machine. One of cgroup v1 has its files in several hierarchies, and creates a cgroup in all of them.
+Nothing in it uses memory: memory.current is 0 and no event ever happens, unless a test sets it with `show`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ FAKE_HIERARCHY = Unified(
 
 _CONTROLLERS = "cpuset cpu io memory hugetlb pids\n"
 _BELOW = "cgroup.subtree_control"
-"""Empty in a cgroup that has none below it."""
+"""Empty in a cgroup without children."""
 _LEGACY_MOUNTS = {
     name: CgroupMount(folder=f"/sys/fs/cgroup/{name}", options=frozenset(name.split(",")), version=CgroupVersion.V1)
     for name in ("cpu,cpuacct", "cpuset", "hugetlb", "memory", "pids", SYSTEMD)
 }
 FAKE_LEGACY = Legacy({name: mount for mount in _LEGACY_MOUNTS.values() for name in sorted(mount.options)})
-"""cgroup v1, as bookworm mounts it, without the controllers that nothing here has to do with."""
+"""cgroup v1, as bookworm mounts it, without controllers that are irrelevant here."""
 
 _AS_WRITTEN: Mapping[str, str] = {
     "memory.swap.high": "max\n",
@@ -52,7 +52,7 @@ _AS_WRITTEN: Mapping[str, str] = {
     "io.weight": "default 100\n",
     "misc.max": "",
 }
-"""Control files that no rule is about; whatever is written there shows."""
+"""Interface files without rules; any written text is shown."""
 
 _UNIFIED_FILES: Mapping[str, str] = {
     **_AS_WRITTEN,
@@ -78,14 +78,14 @@ _LEGACY_FILES: Mapping[str, str] = {
 }
 _FILES = {CgroupVersion.V1: _LEGACY_FILES, CgroupVersion.V2: _UNIFIED_FILES}
 _INHERITED = (Knob.CPUSET_CPUS, Knob.CPUSET_MEMS)
-"""Of cgroup v1: libcontainer and the agent give a new cgroup its parent's."""
+"""On cgroup v1, libcontainer and the agent give a new cgroup its parent's values."""
 
 
 class FakeCgroups:
-    """The tree. page_size: of the kernel it stands in for, in bytes. hierarchy: where its files are.
+    """The tree. page_size: of the imitated kernel, in bytes. hierarchy: where its files are.
 
-    zones: the root's cpuset.mems, which shows on cgroup v1 only. Several threads may use it: whoever goes through the
-    cgroups goes through those of one moment.
+    zones: the root's cpuset.mems, which exists on cgroup v1 only. Several threads may use it: an iteration over the
+    cgroups sees a snapshot.
     """
 
     def __init__(self, *, page_size: int = 4096, hierarchy: Hierarchy = FAKE_HIERARCHY, zones: str = "") -> None:
@@ -96,18 +96,18 @@ class FakeCgroups:
             root |= {Knob.CPUSET_CPUS: "\n", Knob.CPUSET_MEMS: f"{zones}\n"}
         self._cgroups: dict[CgroupPath, dict[str, str]] = {ROOT: root}
         self.policies: dict[CgroupPath, str] = {}
-        """The NUMA memory policy of each cgroup's first process, as numa_maps shows it, where it is not the default."""
+        """The NUMA memory policy of each cgroup's first process, as numa_maps shows it, if it is not the default."""
         self._scores: dict[CgroupPath, int] = {}
         self._beside: dict[CgroupPath, tuple[int, int]] = {}
         self._numbers = itertools.count(2)
 
     @property
     def mounts(self) -> dict[str, FakeFiles]:
-        """Itself in every place where it is mounted, for FakeTarget."""
+        """Itself at every mount point, for FakeTarget."""
         return dict.fromkeys(self.hierarchy.mounts.values(), self)
 
     def commands(self) -> dict[tuple[str, ...], Handler]:
-        """The scripts of the commands by which a tree is read, for FakeTarget."""
+        """The scripts that read a tree, for FakeTarget."""
         return {
             parse.files_command(())[0]: self._scan_files,
             parse.first_process_command("oom_score_adj", ()): self._first_processes,
@@ -116,13 +116,13 @@ class FakeCgroups:
         }
 
     def run_in(self, path: CgroupPath, oom_score_adj: int) -> None:
-        """Let a process with this oom_score_adj be in a cgroup, as its first and only one."""
+        """Put a process with this oom_score_adj into a cgroup, as its first and only one."""
         self._scores[path] = oom_score_adj
         if path in self._cgroups:
             self._cgroups[path]["cgroup.procs"] = "1\n"
 
     def run_beside(self, path: CgroupPath, oom_score_adj: int) -> None:
-        """Let a second process with this oom_score_adj come to a cgroup, in the place of the last that came."""
+        """Put a second process with this oom_score_adj into a cgroup, in place of the previous second one."""
         self._beside[path] = (next(self._numbers), oom_score_adj)
 
     def lose_process(self, path: CgroupPath) -> None:
@@ -132,14 +132,14 @@ class FakeCgroups:
             self._cgroups[path]["cgroup.procs"] = ""
 
     def make(self, path: CgroupPath) -> None:
-        """Make a cgroup and those above it; one that is there stays as it is."""
+        """Create a cgroup and its ancestors; an existing one stays unchanged."""
         for cgroup in (*reversed(path.ancestors), path):
             self._cgroups.setdefault(cgroup, self._fresh(cgroup))
             if cgroup.parts and _BELOW in (above := self._cgroups[cgroup.parent]):
                 above[_BELOW] = _CONTROLLERS
 
     def remove(self, path: CgroupPath) -> None:
-        """Remove a cgroup and all below it; one that is not there is no error."""
+        """Remove a cgroup and its descendants; a missing one is not an error."""
         for cgroup in self._below(path):
             self._cgroups.pop(cgroup, None)
 
@@ -147,15 +147,15 @@ class FakeCgroups:
         return path in self._cgroups
 
     def text(self, path: CgroupPath, name: str) -> str:
-        """A file's text; KeyError if it is not there."""
+        """A file's text; KeyError if it does not exist."""
         return self._cgroups[path][name]
 
     def below(self, roots: Iterable[CgroupPath]) -> list[CgroupPath]:
-        """Those of these cgroups that exist, and all below them."""
+        """The existing ones of these cgroups, and their descendants."""
         return sorted({path for root in roots for path in self._below(root)})
 
     def texts(self, path: CgroupPath, names: Iterable[str]) -> dict[str, str | None]:
-        """Files of a cgroup that exists, None for those that it has not."""
+        """Files of an existing cgroup, None for those that it lacks."""
         return {name: self._cgroups[path].get(name) for name in names}
 
     def stats(self, path: CgroupPath) -> Mapping[str, object]:
@@ -175,11 +175,11 @@ class FakeCgroups:
         return {"memory": {name: {"value": str(value)} for name, value in said.items()}}
 
     def show(self, path: CgroupPath, name: str, text: str) -> None:
-        """Let a file show this text, as if the kernel had counted something."""
+        """Set the text of a file, as if the kernel had counted something."""
         self._cgroups[path][name] = text
 
     def lose_file(self, path: CgroupPath, name: str) -> None:
-        """Let a cgroup be without this file, as on a kernel that does not have it; KeyError if it is missing."""
+        """Remove a file from a cgroup, as on a kernel without it; KeyError if it is missing."""
         del self._cgroups[path][name]
 
     def snapshot(self) -> dict[CgroupPath, dict[str, str]]:
@@ -187,7 +187,7 @@ class FakeCgroups:
         return {path: dict(files) for path, files in self._cgroups.items()}
 
     def put(self, path: CgroupPath, name: str, text: str) -> None:
-        """Write to a control file as the kernel takes it: amounts are rounded down to pages, wrong ones refused.
+        """Write to an interface file with the kernel's rules: amounts are rounded down to pages, invalid ones refused.
 
         Raises RefusedError with the kernel's words.
         """
@@ -205,7 +205,7 @@ class FakeCgroups:
             raise RefusedError("Invalid argument") from None
 
     def read(self, path: str) -> bytes | None:
-        """A file's bytes, as FakeTarget asks."""
+        """A file's bytes, as FakeTarget requests them."""
         folder, name = self._split(path)
         if self._cgroup(path) in self._cgroups:
             raise RefusedError("Is a directory")
@@ -213,7 +213,7 @@ class FakeCgroups:
         return None if text is None else text.encode()
 
     def write(self, path: str, data: bytes) -> None:
-        """One write to a file, as FakeTarget asks."""
+        """One write to a file, as FakeTarget requests it."""
         folder, name = self._split(path)
         self.put(folder, name, data.decode())
 
@@ -259,7 +259,7 @@ class FakeCgroups:
         return 0, "".join(f"{file}\0{0x400000:08x} {policy} file=/a\n" for file, policy in found.items()).encode(), b""
 
     def _named_processes(self, argv: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:
-        """Whatever program is asked about, all of them run it."""
+        """Every program that is queried is run by all of them."""
         path = self._split(argv[5])[0]
         several = [(1, self._scores[path])] if path in self._scores and path in self._cgroups else []
         several += [self._beside[path]] if several and path in self._beside else []
@@ -273,7 +273,7 @@ class FakeCgroups:
         return [f"{path}\0{line}\n".encode() for line in text.splitlines()]
 
     def list(self, path: str) -> tuple[str, ...] | None:
-        """The names in a cgroup's folder, as FakeTarget asks."""
+        """The names in a cgroup's folder, as FakeTarget requests them."""
         cgroup = self._cgroup(path)
         files = self._cgroups.get(cgroup)
         if files is None:

@@ -1,8 +1,8 @@
-"""The adapter of OCI runtimes that are driven directly: bundles and the runtime's own commands, with no daemon between.
+"""The adapter of directly driven OCI runtimes: bundles and the runtime's own commands, without a daemon.
 
-memqos does what a CRI runtime would: it makes linux.resources of a request by the engine's translation, as the newest
-containerd does, and remembers what was asked for so far. So what a container's cgroup shows is the OCI runtime's own
-doing. A sandbox is a name alone: it has no process and no cgroup.
+memqos takes the place of a CRI runtime: it builds linux.resources from a request by the engine's translation, as the
+newest containerd does, and remembers the requests so far. So the values in a container's cgroup come from the OCI
+runtime alone. A sandbox is only a name: it has no process and no cgroup.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from memqos.target.base import CommandResult, Target
 __all__ = ["OciRuntime"]
 
 PREFIX = "memqos"
-"""What the names of scopes begin with, as those of containerd do with cri-containerd."""
+"""The prefix of scopes' names, like containerd's cri-containerd."""
 
 _CAPABILITIES = tuple(
     f"CAP_{name}"
@@ -56,10 +56,10 @@ _CAPABILITIES = tuple(
         "NET_BIND_SERVICE", "SYS_CHROOT", "KILL", "AUDIT_WRITE",
     )
 )  # fmt: skip
-"""What containerd and Docker leave to a container of root."""
+"""The capabilities that containerd and Docker leave to a root container."""
 
 _NAMESPACES = ("pid", "ipc", "uts", "mount", "cgroup")
-"""Not the network: no claim is about it, and a namespace of it takes a kernel long to remove."""
+"""Without the network: no claim is about it, and removing its namespace takes the kernel long."""
 
 _MOUNTS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("/proc", "proc", "proc", ("nosuid", "noexec", "nodev")),
@@ -88,8 +88,8 @@ def bundle_config(
 ) -> dict[str, object]:
     """config.json of a container whose root file system is the bundle's folder `rootfs`.
 
-    args: the program and its arguments. oom_score_adj: of its process, -1000 to 1000; always said, since a process
-    would else have that of the process that starts it.
+    args: the program and its arguments. oom_score_adj: of its process, -1000 to 1000; always set, since a process would
+    otherwise inherit the value of its parent.
     """
     resources_document: dict[str, object] = {"devices": [{"allow": False, "access": "rwm"}], **resources.document()}
     return {
@@ -133,11 +133,11 @@ def _bind(mount: Mount) -> dict[str, object]:
 
 
 _STARTTIME = 19
-"""The place of starttime among the fields of /proc/PID/stat that follow the state."""
+"""The index of starttime among the fields of /proc/PID/stat after the state."""
 
 
 class FirstProcesses:
-    """The first process of each container on a target, and whether the runtime has said that the container runs."""
+    """The first process of each container on a target, and whether the runtime has reported it as running."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -145,19 +145,19 @@ class FirstProcesses:
         self._running: set[str] = set()
 
     def add(self, container: str, pid: int, *, deadline: Deadline) -> None:
-        """This container was made, and this is its first process, which waits to be started."""
+        """A container was created; its first process waits to be started."""
         self._made[container] = (pid, self._birth(pid, deadline))
 
     def pid(self, container: str) -> int:
-        """The first process of a container that was made."""
+        """The first process of a created container."""
         return self._made[container][0]
 
     def said_to_run(self, container: str) -> None:
-        """The runtime said that it runs."""
+        """The runtime reported it as running."""
         self._running.add(container)
 
     def still_runs(self, container: str, *, deadline: Deadline) -> bool:
-        """Whether the runtime said that it runs, and its first process lives."""
+        """Whether the runtime reported it as running, and its first process lives."""
         if container not in self._running or container not in self._made:
             return False
         pid, born = self._made[container]
@@ -174,9 +174,9 @@ class FirstProcesses:
 
 
 def birth(stat: str) -> str | None:
-    """When a process began, in ticks since the boot, of its /proc/PID/stat (proc_pid_stat(5)); None if it has ended.
+    """A process's start time in ticks since boot, from /proc/PID/stat (proc_pid_stat(5)); None if it has ended.
 
-    A pid is given anew in time, and the two together are not. One that is not waited for yet has ended, too.
+    Pids are reused, pairs of pid and start time are not. A zombie counts as ended.
     """
     state, *fields = stat.rpartition(")")[2].split() or [""]
     return None if state in {"", "Z", "X"} or len(fields) < _STARTTIME else fields[_STARTTIME - 1]
@@ -194,8 +194,8 @@ _PROBE = SandboxSpec(
 class OciRuntime:
     """The Runtime port over an OCI runtime's command line on a target.
 
-    program: "runc", "crun" or another file on the target. name: how reports call it. oci: what it is, by which the
-    request is made: of what runsc does not read nothing is in its bundle. Several threads may use one.
+    program: "runc", "crun" or another file on the target. name: its name in reports. oci: its kind, which decides the
+    request: fields that runsc does not read are not in its bundle. Several threads may use one.
     """
 
     def __init__(
@@ -225,19 +225,19 @@ class OciRuntime:
 
     @property
     def name(self) -> str:
-        """How reports call it: oci:runc."""
+        """Its name in reports: oci:runc."""
         return self._name
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """All that is not CRI's or Docker's alone, and of crun and runsc what they can."""
+        """All capabilities that are not specific to CRI or Docker, and those specific to crun and runsc."""
         return oci_commands.able(self._oci, self._driver, self._learned)
 
     def greet(self, *, deadline: Deadline) -> None:
-        """See that the target has what this adapter needs, and learn what the runtime can do.
+        """Check that the target has what this adapter needs, and query what the runtime supports.
 
-        Raises EnvironmentNotAbleError naming what the target has not, UsageError for a cgroup driver or a version of
-        cgroups that the runtime says it has not.
+        Raises EnvironmentNotAbleError for what the target lacks, UsageError for a cgroup driver or a cgroup version
+        that the runtime reports as unsupported.
         """
         self.version(deadline=deadline)
         self._learned = learn(self._target, self._places.program, deadline=deadline)
@@ -257,7 +257,7 @@ class OciRuntime:
         return CgroupVersion.V1 if seen.status else CgroupVersion.V2
 
     def version(self, *, deadline: Deadline) -> RuntimeVersion:
-        """`--version`: name and version of its first line, and the version of the specification it keeps."""
+        """`--version`: name and version from its first line, and the version of the specification."""
         result = self._target.run([self._places.program, "--version"], deadline=deadline)
         found = oci_commands.version_of(result.text)
         if not result.status and found is not None:
@@ -268,9 +268,9 @@ class OciRuntime:
         return RuntimeVersion(name=self._places.name, version="", api_version="OCI")
 
     def subgroup(self, *, deadline: Deadline) -> str:
-        """The cgroup below a systemd scope in which it keeps a container's processes, "" for the scope itself.
+        """The cgroup below a systemd scope that holds a container's processes, "" for the scope itself.
 
-        A container is made for it and removed. RuntimeCallError if the runtime makes none, "" under cgroupfs.
+        Found with a temporary container. RuntimeCallError if the runtime cannot create one, "" with cgroupfs.
         """
         programs = self._target.list(oci_commands.ROOTS, deadline=deadline)
         if self._driver is CgroupDriver.CGROUPFS or not programs:
@@ -286,7 +286,7 @@ class OciRuntime:
         return path.partition(".scope/")[2]
 
     def run_sandbox(self, spec: SandboxSpec, *, deadline: Deadline) -> SandboxHandle:  # noqa: ARG002 - nothing is run
-        """Name it: no process holds anything for a pod whose containers share no network."""
+        """Only names it: no process is needed for a pod whose containers share no network."""
         return SandboxHandle(id=uuid.uuid4().hex, spec=spec)
 
     def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:
@@ -298,7 +298,7 @@ class OciRuntime:
     def create_from(
         self, sandbox: SandboxHandle, spec: ContainerSpec, request: OciRequest, *, deadline: Deadline
     ) -> ContainerHandle:
-        """The same of linux.resources and annotations as they are."""
+        """The same with given linux.resources and annotations."""
         asked = OciTranslation(resources=request.resources)
         return self._made(
             sandbox,
@@ -351,7 +351,7 @@ class OciRuntime:
         self._must("start", container, [*self._places.command, "start", container.id], deadline=deadline)
 
     def update(self, container: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:
-        """`update --resources -` with all that was asked for so far, as containerd does."""
+        """`update --resources -` with everything requested so far, as containerd does."""
         before = self._asked.get(container.id, OciResources())
         asked = self._read("update", translate.oci_for_update(before, resources, BUNDLES, hugetlb=True))
         argv = [*self._places.command, "update", "--resources", "-", container.id]
@@ -359,7 +359,7 @@ class OciRuntime:
         self._asked[container.id] = asked
 
     def update_with(self, container: ContainerHandle, request: OciRequest, *, deadline: Deadline) -> None:
-        """`update` with what is named alone."""
+        """`update` with only the named fields."""
         document = None if request.told_by is ToldBy.OPTIONS else request.resources.document()
         file = f"{self._places.bundle(container.sandbox.id, container.id)}/update.json"
         if request.told_by is ToldBy.FILE:
@@ -379,7 +379,7 @@ class OciRuntime:
         self._must("events", container, argv, deadline=deadline)
 
     def followed(self, container: ContainerHandle, *, deadline: Deadline) -> Sequence[str]:
-        """What `events` wrote there until now; RuntimeCallError with its words if it failed."""
+        """The output of `events` so far; RuntimeCallError with its message if it failed."""
         argv = oci_commands.followed(self._places, sandbox=container.sandbox.id, container=container.id)
         return oci_commands.event_types(self._must("events", container, argv, deadline=deadline).text)
 
@@ -397,7 +397,7 @@ class OciRuntime:
         )
 
     def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:
-        """`state` until it says running, which holds while the first process lives; and what conmon kept of an end."""
+        """`state` until it reports running (valid while the first process lives); and conmon's record of an end."""
         if self._first.still_runs(container.id, deadline=deadline):
             return oci_commands.status_of(SeenContainer(state=ContainerState.RUNNING))
         argv = oci_commands.looking(self._places, sandbox=container.sandbox.id, container=container.id)
@@ -412,7 +412,7 @@ class OciRuntime:
         return oci_commands.status_of(seen)
 
     def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:  # noqa: ARG002 - no call is made
-        """The bundle, which memqos wrote, and what the runtime keeps below its `--root`."""
+        """The bundle, which memqos wrote, and the runtime's files below its `--root`."""
         bundle = self._places.bundle(container.sandbox.id, container.id)
         return Traces(
             config=(f"{bundle}/config.json",),
@@ -423,7 +423,7 @@ class OciRuntime:
     def exec(
         self, container: ContainerHandle, argv: tuple[str, ...], *, deadline: Deadline
     ) -> tuple[int, bytes, bytes]:
-        """`exec`; what the runtime itself says of a failure is in the standard error."""
+        """`exec`; the runtime's own error messages are in the standard error."""
         result = self._run(
             "exec", container.id, oci_commands.entering(self._places, container.id, argv), deadline=deadline
         )
@@ -435,23 +435,23 @@ class OciRuntime:
         self._must("kill", container, argv, deadline=deadline)
 
     def remove(self, container: ContainerHandle, *, deadline: Deadline) -> None:
-        """`delete --force`, and the bundle; a missing container is not an error."""
+        """`delete --force`, and removal of the bundle; a missing container is not an error."""
         self._must("delete", container, self._deleting(container.sandbox, container.id), deadline=deadline)
         self._asked.pop(container.id, None)
         self._first.forget(container.id)
 
     def remove_sandbox(self, sandbox: SandboxHandle, *, deadline: Deadline) -> None:
-        """The same for all that is left in it."""
+        """The same for every container left in it."""
         argv = oci_commands.deleting(self._places, sandbox=sandbox.id)
         result = self._run("delete", sandbox.id, argv, deadline=deadline)
         if result.status:
             raise self._error("delete", result)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing stays open."""
 
     def _read(self, method: str, translation: OciTranslation) -> OciResources:
-        """What of a request the program reads."""
+        """The fields of a request that the program reads."""
         return oci_commands.accepted(method, as_read(translation, self._oci, self._driver))
 
     def _deleting(self, sandbox: SandboxHandle, container_id: str) -> list[str]:
@@ -474,7 +474,7 @@ class OciRuntime:
     def _run(
         self, method: str, about: str, argv: Sequence[str], *, deadline: Deadline, document: object = None
     ) -> CommandResult:
-        """One command, with its record: what was asked for and what came back."""
+        """One command, with its record: input and result."""
         said = {} if document is None else {"document": document}
         stdin = b"" if document is None else json.dumps(document).encode()
         with self._calls.call(method, {"id": about, "argv": list(argv), **said}, deadline) as call:
@@ -484,4 +484,4 @@ class OciRuntime:
 
     def _error(self, method: str, result: CommandResult) -> RuntimeCallError:
         said = (result.error_text.strip() or result.text.strip())[-600:]
-        return command_refusal(method, f"status {result.status}", f"{self._name}: {said or 'it gave no reason'}")
+        return command_refusal(method, f"status {result.status}", f"{self._name}: {said or 'no reason given'}")

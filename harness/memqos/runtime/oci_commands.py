@@ -1,8 +1,8 @@
-"""PURE: the commands by which an OCI runtime is driven on a target, one for each verb, and what it answers to them.
+"""PURE: the commands that drive an OCI runtime on a target, one for each verb, and the meaning of their output.
 
-Each is a script for sh with arguments of its own, so that a verb is one journey to the target and no name becomes part
-of a script. conmon, as CRI-O and podman use it, is the parent of a container's first process: it keeps the exit code,
-the word of an OOM kill and the output in the kubelet's log format.
+Each is an sh script with arguments of its own, so that a verb is one round trip to the target and no name becomes part
+of a script. conmon, as CRI-O and podman use it, is the parent of a container's first process: it records the exit code,
+OOM kills, and the output in the kubelet's log format.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ __all__ = [
 ]
 
 ROOTS = "/var/lib/memqos/rootfs"
-"""Where an image of memqos has its programs' root file systems, by name."""
+"""The root file systems of programs in an image of memqos, by name."""
 
 _STATE = "/run/memqos/oci"
-"""Each runtime's `--root`: a folder of its name below this one."""
+"""The parent folder of each runtime's `--root`."""
 
 _BUNDLES = "/var/lib/memqos/bundles"
-"""On a disk: files that a container writes are page cache, and no memory of a tmpfs."""
+"""On a disk, so that files that a container writes are page cache and not tmpfs memory."""
 
 _SOCKETS = "/run/memqos/conmon"
 """Where conmon links bundles, so that the paths of its sockets are short enough."""
@@ -64,18 +64,18 @@ _OCI_SYNCPIPE=3 conmon --runtime "$(command -v "$runtime")" "$@" 3>&1 >conmon.ou
     { IFS= read -r answer || true; printf '%s\n' "$answer"; }
 test ! -s conmon.out || cat conmon.out >&2
 """
-"""conmon says on its pipe what became of `create`: {"pid": 17}, or -1 and the runtime's own words.
+"""conmon writes the result of `create` to its pipe: {"pid": 17}, or -1 and the runtime's own words.
 
-The shell's own commands start no program; each program takes hundredths of a second under emulation.
+Shell builtins start no program; each program takes hundredths of a second under emulation.
 """
 
 _OWN_MOUNTS = ("unshare", "--mount", "--propagation", "slave")
-"""Before a command whose mounts stay private; they end with its last process, here with conmon.
+"""Prefix of a command whose mounts stay private; they end with its last process, here with conmon.
 
-systemd keeps a unit for each mount that it sees, which takes it longer than to mount it takes the kernel.
+systemd keeps a unit for each mount that it sees, which takes it longer than the kernel's mount itself.
 """
 
-# A runtime that is called while a container ends may find half of it removed; conmon's answer a moment later is right.
+# While a container ends, the runtime may find it half removed; conmon's record a moment later is right.
 _SEE = """\
 bundle=$1 id=$2; shift 2
 test -e "$bundle/config.json" || exit 9
@@ -132,7 +132,7 @@ exit $status
 """
 
 _PLAINLY = ' 2>/dev/null || { "$@" kill "$id" KILL 2>/dev/null; sleep 0.1; "$@" delete "$id"; }'
-"""For a runtime that knows no --force; what is refused twice is refused."""
+"""For a runtime without --force; a container that is refused twice is an error."""
 
 _FOLLOW = """\
 bundle=$1; shift
@@ -147,7 +147,7 @@ while kill -0 "$pid" 2>/dev/null && test "$n" -gt 0; do
 done
 exit 0
 """
-"""It comes back once `events` waits for changes of files, which is how it hears of an OOM kill on cgroup v2."""
+"""Returns once `events` waits for file changes, which is how it notices an OOM kill on cgroup v2."""
 
 _FOLLOWED = """\
 bundle=$1
@@ -160,7 +160,7 @@ cat "$bundle/events.json"
 """
 
 _SELDOM = "3600s"
-"""Between one report of stats and the next, where those are not what is waited for."""
+"""The interval between stats reports, if those are not what is needed."""
 
 NOT_STARTED = frozenset({126, 127})
 """The statuses with which a shell reports that a program cannot be started."""
@@ -173,9 +173,9 @@ GONE = 9
 class BundleFolders:
     """Where a runtime's containers are on the target.
 
-    program: its file, "runc" or a path. name: of its folders. systemd: whether that is its cgroup driver. options: what
-    else stands before every command of it. takes_root: whether it takes --root; without, it keeps its records where it
-    likes. is_plain: whether `delete` may know no --force, which the specification's command line does not have.
+    program: its file, "runc" or a path. name: of its folders. systemd: whether that is its cgroup driver. options:
+    further global options. takes_root: whether it has --root; without it the runtime chooses the folder of its records.
+    is_plain: whether `delete` may lack --force, which the specification's command line does not have.
     """
 
     program: str
@@ -201,18 +201,18 @@ class BundleFolders:
 
     @property
     def command(self) -> list[str]:
-        """The runtime with the options that stand before its command."""
+        """The runtime with its global options."""
         return [self.program, *self.own_options, *(["--systemd-cgroup"] if self.systemd else [])]
 
     @property
     def own_options(self) -> list[str]:
-        """What stands before every command of it, under either driver."""
+        """Its global options, with either driver."""
         return [*(["--root", self.state] if self.takes_root else []), *self.options]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenContainer:
-    """What a look says of a container. exit_code: None before its end. oom: whether conmon saw an OOM kill in it."""
+    """The state of a container. exit_code: None before its end. oom: whether conmon saw an OOM kill in it."""
 
     state: ContainerState
     exit_code: int | None = None
@@ -226,7 +226,7 @@ def program_of(image: str) -> str | None:
 
 
 def making(places: BundleFolders, *, sandbox: str, container: str, program: str, log: str) -> list[str]:
-    """The command that makes a container; config.json is its standard input."""
+    """The command that creates a container; config.json is its standard input."""
     bundle = places.bundle(sandbox, container)
     return [
         *_OWN_MOUNTS,
@@ -251,16 +251,16 @@ def making(places: BundleFolders, *, sandbox: str, container: str, program: str,
 
 
 def conmon_answer(answer: str) -> tuple[int, str]:
-    """The process and the words in conmon's answer: 0 and the words for a refusal, the process and "" otherwise.
+    """The pid and the message in conmon's answer: 0 and the message for a refusal, the pid and "" otherwise.
 
-    Raises MachineryError for an answer that is none of conmon's.
+    Raises MachineryError for an answer in another format.
     """
     try:
         said = json.loads(answer)
         pid, message = int(said["pid"]), str(said.get("message", ""))
     except (ValueError, KeyError, TypeError) as error:
-        raise MachineryError(f"conmon said '{answer[:200]}', instead of a process id.", where="create") from error
-    return (pid, "") if pid > 0 else (0, message.strip() or "it gave no reason")
+        raise MachineryError(f"conmon answered '{answer[:200]}' instead of a process id.", where="create") from error
+    return (pid, "") if pid > 0 else (0, message.strip() or "no reason given")
 
 
 def entering(places: BundleFolders, container: str, argv: tuple[str, ...]) -> list[str]:
@@ -269,12 +269,12 @@ def entering(places: BundleFolders, container: str, argv: tuple[str, ...]) -> li
 
 
 def looking(places: BundleFolders, *, sandbox: str, container: str) -> list[str]:
-    """The command that looks at a container; `seen` reads what it says."""
+    """The command that prints a container's state; `seen` parses it."""
     return ["sh", "-c", _SEE, "memqos-state", places.bundle(sandbox, container), container, *places.command]
 
 
 def seen(text: str) -> SeenContainer:
-    """What the look says. Raises MachineryError for the state of a runtime that is no JSON, or has no status."""
+    """The state of a container. Raises MachineryError if the runtime's state is not JSON or has no status."""
     code, _, rest = text.partition("\n")
     word, _, state = rest.partition("\n")
     oom = word == "oom"
@@ -285,7 +285,7 @@ def seen(text: str) -> SeenContainer:
     except (ValueError, KeyError, TypeError) as error:
         raise MachineryError(f"the runtime's state is '{state.strip()[:200]}', which has no status.") from error
     known = {"created": ContainerState.CREATED, "running": ContainerState.RUNNING}
-    # Stopped, and conmon has not written its exit code yet.
+    # Stopped, but conmon has not written its exit code yet.
     return SeenContainer(state=known.get(status, ContainerState.UNKNOWN), oom=oom)
 
 
@@ -296,13 +296,13 @@ def killing(places: BundleFolders, *, sandbox: str, container: str, grace: int) 
 
 
 def following(places: BundleFolders, *, sandbox: str, container: str) -> list[str]:
-    """The command that leaves `events` running for a container; it ends with it, or is ended by `deleting`."""
+    """The command that starts `events` for a container; it ends with the container, or by `deleting`."""
     bundle = places.bundle(sandbox, container)
     return ["sh", "-c", _FOLLOW, "memqos-events", bundle, *places.command, "events", "--interval", _SELDOM, container]
 
 
 def followed(places: BundleFolders, *, sandbox: str, container: str) -> list[str]:
-    """The command that shows what `events` wrote until now; it fails with its words if it ended with them alone."""
+    """The command that prints the output of `events` so far; it fails with the error if there is nothing else."""
     return ["sh", "-c", _FOLLOWED, "memqos-followed", places.bundle(sandbox, container)]
 
 
@@ -325,35 +325,34 @@ _ROOM, _WORDS = 1 << 16, 2000
 _KILLED = 137
 
 OPTIONS = {RuntimeName.RUNSC: ("--network=none", "--overlay2=none")}
-"""What stands before every command. Of runsc as little as memory needs: no stack of network of its own, and files on
-the disk that a bundle has."""
+"""Global options by program. runsc: no network stack of its own, and files on the bundle's disk."""
 
 
 def answer(result: CommandResult) -> dict[str, object]:
-    """What came back of a command, for its record."""
+    """A command's output, for its record."""
     return {"status": result.status, "stdout": _kept(result.text), "stderr": _kept(result.error_text)}
 
 
 def _kept(text: str, room: int = _ROOM) -> str:
-    """A text as it is, or its beginning and its end where a runtime printed more than is kept."""
+    """A text, shortened to its beginning and end if the runtime printed more than is kept."""
     left_out = len(text) - room
     return text if left_out <= 0 else f"{text[: room // 2]}\n… {left_out} characters …\n{text[-room // 2 :]}"
 
 
 def able(oci: Traits, driver: CgroupDriver, learned: Learned = UNASKED) -> frozenset[Capability]:
-    """What can be asked of an OCI runtime: all that is not of a daemon, less what this one has not.
+    """The capabilities of an OCI runtime: all that need no daemon, less those that this one lacks.
 
-    learned: what it tells of itself.
+    learned: what it reports about itself.
     """
     lacking = {Capability.CGROUP_DRIVER_REPORT, Capability.CRI, Capability.HOST_CONFIG}
     if oci.runtime in {RuntimeName.CRUN, RuntimeName.RUNSC, RuntimeName.OTHER_OCI}:
-        # crun has no such command; runsc's tells what the programs in its sandbox use, and a cgroup has the sandbox.
-        # The specification has none either.
+        # crun has no such command; runsc reports the programs' usage, and the cgroup holds the whole sandbox.
+        # The specification has neither.
         lacking.add(Capability.EVENTS)
     if driver is CgroupDriver.CGROUPFS or oci.called or oci.runtime is RuntimeName.RUNSC:
-        # The annotations are no matter of the specification: runc and crun have them.
+        # The annotations are not part of the specification: runc and crun have them.
         lacking.add(Capability.UNIT_PROPERTIES)
-    # What features say of it goes before what is known of the version; runsc has none, whatever it says.
+    # Reported features take precedence over the known version; runsc has none, whatever it reports.
     modes = learned.features.modes
     if not (modes if learned.features.reported and modes is not None else oci.has(Feature.MEMORY_POLICY)):
         lacking.add(Capability.MEMORY_POLICY)
@@ -369,7 +368,7 @@ def able(oci: Traits, driver: CgroupDriver, learned: Learned = UNASKED) -> froze
 
 
 def accepted(method: str, translation: OciTranslation) -> OciResources:
-    """What reaches the runtime of a translation; its refusal is raised as the runtime's own."""
+    """The runtime's part of a translation; its refusal is raised as the runtime's own."""
     if translation.refusal:
         raise command_refusal(method, "REFUSED", translation.refusal)
     return translation.resources
@@ -379,28 +378,28 @@ def command_refusal(method: str, code: str, details: str) -> RuntimeCallError:
     """The error of a command, with the first of its own words."""
     said = _kept(details, _WORDS)
     return RuntimeCallError(
-        f"{method} ended in an error ({code}): {said}",
+        f"{method} failed ({code}): {said}",
         where=method,
         data={"method": method, "code": code, "details": said},
     )
 
 
 def version_of(text: str) -> RuntimeVersion | None:
-    """Name and version in the first line of `--version`, and the version of the specification; None of no answer."""
+    """Name and version in the first line of `--version`, and the version of the specification; None without output."""
     first = text.partition("\n")[0].split()
     spec = next((line.split()[-1] for line in text.splitlines() if line.startswith("spec")), "")
     return RuntimeVersion(name=first[0], version=first[-1], api_version=f"OCI {spec}".strip()) if first else None
 
 
 def status_of(seen: SeenContainer) -> ContainerStatus:
-    """What was seen of a container, as the port tells it: OOMKilled is an end by SIGKILL after an OOM kill in it."""
+    """A container's status for the port: OOMKilled is an end by SIGKILL after an OOM kill in it."""
     killed = seen.oom and seen.exit_code == _KILLED
     reason = "" if seen.exit_code is None else "OOMKilled" if killed else "Error" if seen.exit_code else "Completed"
     return ContainerStatus(state=seen.state, exit_code=seen.exit_code, reason=reason, message="", resources=None)
 
 
 def stats_of(text: str) -> Mapping[str, object]:
-    """The data of the event that `events --stats` prints; MachineryError for what is no such event."""
+    """The data of the event that `events --stats` prints; MachineryError for other output."""
     try:
         event = json.loads(text)
         return {"stats": dict(event["data"])}[event["type"]]
@@ -409,7 +408,7 @@ def stats_of(text: str) -> Mapping[str, object]:
 
 
 def event_types(text: str) -> tuple[str, ...]:
-    """The types of events, a line each; an unfinished line is left out."""
+    """The types of events, one for each line; an unfinished line is left out."""
     whole = text[: text.rfind("\n") + 1]
     try:
         return tuple(str(json.loads(line)["type"]) for line in whole.splitlines())

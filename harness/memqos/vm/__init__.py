@@ -1,1 +1,1 @@
-"""Machines that memqos boots: what they are made of, how they start, and how nothing of them is left."""
+"""Virtual machines that memqos boots: their images, start, and complete removal."""

@@ -1,4 +1,4 @@
-"""The CPU architectures that memqos makes programs and machines for, with the name each field gives them."""
+"""The CPU architectures for which memqos builds programs and machines, with each field's name for them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Architecture:
     """One CPU architecture.
 
     name: as container images spell it (OCI image-spec, GOARCH). machine: what `uname -m` prints. debian: dpkg's name.
-    gnu: the triplet that Debian's cross compiler and its libraries are named by.
-    qemu: the program that emulates it; "" where memqos boots no machines of it. qemu_package: Debian's package with it.
-    console: the serial console's name in the kernel of QEMU's machine.
+    gnu: the triplet of Debian's cross compiler and libraries. qemu: the program that emulates it; "" if memqos boots no
+    machines of it. qemu_package: Debian's package with it. console: the serial console's name in the kernel of QEMU's
+    machine.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Architecture:
 
     @property
     def compiler_packages(self) -> tuple[str, str]:
-        """The Debian packages that bring the cross compiler and a static C library for it."""
+        """The Debian packages with the cross compiler and a static C library for it."""
         return f"gcc-{self.gnu.replace('_', '-')}", f"libc6-dev-{self.debian}-cross"
 
 
@@ -71,9 +71,9 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     Architecture(name="riscv64", machine="riscv64", debian="riscv64", gnu="riscv64-linux-gnu"),
     Architecture(name="s390x", machine="s390x", debian="s390x", gnu="s390x-linux-gnu"),
 )
-"""All that Debian has a cross compiler for and a container runtime runs on."""
+"""The architectures with a cross compiler in Debian and a container runtime."""
 
 
 def architecture_of_machine(machine: str) -> Architecture | None:
-    """The architecture that `uname -m` prints this for; None for one that memqos makes no programs for."""
+    """The architecture for which `uname -m` prints this; None for one without memqos programs."""
     return next((one for one in ARCHITECTURES if one.machine == machine), None)

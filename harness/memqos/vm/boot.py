@@ -1,4 +1,4 @@
-"""The one entry point for a machine: `boot` makes what is missing, starts it, and leaves nothing behind."""
+"""The entry point for a machine: `boot` creates what is missing, starts it, and removes it completely."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from memqos.vm.qemu.spec import Accelerator
 __all__ = ["boot", "make_log_dir", "restore_machine", "start_machine"]
 
 BOOT_SECONDS = 300
-"""From QEMU's start to all units being up: twenty seconds alone on a host, minutes where others use its processors."""
+"""From QEMU's start to all units being up: twenty seconds on an idle host, minutes on a busy one."""
 
 VERIFY_SECONDS = 30
 
@@ -52,16 +52,16 @@ def boot(
 ) -> Iterator[Machine]:
     """A ready, pristine machine of this profile and topology; QEMU and its files are gone when the context ends.
 
-    It is restored from a checkpoint, which is made first if the cache has none, unless the options say otherwise. What
-    programs and configuration the user brings is put into it then, so that a new build of a program costs no boot.
+    It is restored from a checkpoint, which is created first if the cache has none, unless the options say otherwise.
+    The user's programs and configuration are installed afterwards, so that a new build of a program costs no boot.
 
-    log_dir: receives serial.log (the console) and qemu.log; made if it is not there.
-    keepable: the machine may be left running at the end, with `memqos.vm.kept.keep`.
-    temporary_logs: log_dir is removed if we are killed, and with a machine that was kept; otherwise it stays.
+    log_dir: receives serial.log (the console) and qemu.log; created if missing. keepable: the machine may be left
+    running at the end, with `memqos.vm.kept.keep`. temporary_logs: log_dir is removed if the process is killed, and
+    with a machine that was kept; otherwise it stays.
 
     Raises UsageError for options that this machine cannot have, EnvironmentNotAbleError for what the host lacks, and
-    MachineryError for what failed. A MachineryError in the context has checkpoint and image checked in full, and is
-    a DamagedOriginError if one was damaged.
+    MachineryError for other failures. A MachineryError in the context has checkpoint and image checked in full, and
+    becomes a DamagedOriginError if one was damaged.
     """
     check_room(topology.name, topology.memory_bytes)
     choices = check_options(options or BootOptions())
@@ -91,7 +91,7 @@ def boot(
 def _both(
     checkpoint_is_whole: Callable[[], bool], image: Image, cache: Cache, progress: Progress
 ) -> Callable[[], bool]:
-    """Whether neither the checkpoint nor the image below it is damaged; each is checked, and told, for itself."""
+    """Whether neither the checkpoint nor the image below it is damaged; each is checked and reported separately."""
 
     def recheck() -> bool:
         return all([checkpoint_is_whole(), recheck_image(image, cache, progress=progress)])
@@ -109,7 +109,7 @@ def making_of(
     progress: Progress,
     log_dir: Path,
 ) -> Making:
-    """What the machine is made of: image and accelerator are found, or made, and all that was asked for is checked."""
+    """The origin of the machine: finds or creates image and accelerator, and checks all options."""
     qemu = find_qemu(profile.architecture)
     image = ensure_image(profile, cache, progress=progress)
     choice = choose_accelerator(qemu, image.kernel, cache=cache, architecture=profile.architecture)
@@ -135,7 +135,7 @@ def making_of(
         architecture=profile.architecture,
     )
 
-    # A brought program may be another runc, or one that only its file tells apart: then it replaces nothing.
+    # A brought program may be another runc, or only its file tells what it is: then it replaces nothing.
     is_sealed = choice.accelerator is Accelerator.TCG and not choices.fingerprint
 
     def prepare(machine: Machine) -> None:
@@ -156,7 +156,7 @@ def making_of(
 
 
 def declared(topology: Topology, options: BootOptions) -> Declared:
-    """What the guest's own view is held against."""
+    """The declared values that the guest's own view is compared with."""
     return Declared(topology=topology, cgroup=options.cgroup, recursiveprot=options.recursiveprot)
 
 
@@ -172,9 +172,9 @@ def start_machine(
 
 
 def restore_machine(stack: contextlib.ExitStack, making: Making, cache: Cache, progress: Progress) -> Machine | None:
-    """A machine restored from its checkpoint, entered on the stack; None, with a reason told, if there is no room.
+    """A machine restored from its checkpoint, entered on the stack; None, after a note, if there is no room.
 
-    A checkpoint that no machine comes of is made again, once.
+    A checkpoint that cannot be restored is created again, once.
     """
 
     def attempt(checkpoint: Checkpoint) -> Machine:
@@ -200,7 +200,7 @@ def restore_machine(stack: contextlib.ExitStack, making: Making, cache: Cache, p
 def check_topology(topology: Topology, image: Image, choices: Choices, *, accelerator: Accelerator) -> None:
     """Raise UsageError for what QEMU here or this image's kernel cannot do.
 
-    Of a kernel that the user brings nothing is known yet: then the guest's own view tells.
+    Nothing is known yet of a kernel that the user brings: the guest's own view decides then.
     """
     if accelerator is Accelerator.TCG and topology.layout.dies > 1:
         raise UsageError(
@@ -220,7 +220,7 @@ def check_topology(topology: Topology, image: Image, choices: Choices, *, accele
 
 
 def make_log_dir(log_dir: Path) -> None:
-    """Make the folder for the machine's logs; raises UsageError if it cannot be made."""
+    """Create the folder for the machine's logs; raises UsageError on failure."""
     try:
         log_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -61,25 +61,25 @@ CONSOLE = "console.log"
 MANIFEST = "checkpoint.json"
 
 KEPT_BYTES = 12 << 30
-"""What all checkpoints together may take; beyond it those that were not used for longest go."""
+"""The most that all checkpoints together may take; beyond it the least recently used ones are removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint(Entry):
-    """A whole checkpoint, named PROFILE-TOPOLOGY-KEY.
+    """A complete checkpoint, named PROFILE-TOPOLOGY-KEY.
 
-    manifest: checkpoint.json: image, profile, topology, created, seconds (what making it took, by step), provenance
-    (of the machine that was saved), and size, time and hash of each file.
+    manifest: checkpoint.json: image, profile, topology, created, seconds (of each step of its creation), provenance (of
+    the saved machine), and size, time and hash of each file.
     """
 
     @property
     def image(self) -> str:
-        """The name of the image whose disk the checkpoint's own is a layer of."""
+        """The name of the image that its disk is a layer over."""
         return str(self.manifest["image"])
 
     @property
     def profile(self) -> str:
-        """The name of the profile that it is of; empty if its maker did not say."""
+        """The name of its profile; empty if its creator did not record it."""
         return str(self.manifest.get("profile", ""))
 
     @property
@@ -104,19 +104,19 @@ class Checkpoint(Entry):
 
     @property
     def provenance(self) -> dict[str, object]:
-        """What was known of the machine that was saved, its kernel command line and runtimes among it."""
+        """The provenance of the saved machine, such as its kernel command line and runtimes."""
         known = self.manifest["provenance"]
         return {str(key): value for key, value in known.items()} if isinstance(known, dict) else {}
 
     @property
     def versions(self) -> dict[str, str]:
-        """Version by program, of those that were in it."""
+        """Version by program in it."""
         known = self.provenance.get("versions")
         return {str(name): str(version) for name, version in known.items()} if isinstance(known, dict) else {}
 
     @property
     def has_its_disk_file(self) -> bool:
-        """Whether it is of a disk image outside of the cache, which is still there and unchanged."""
+        """Whether it belongs to a disk image outside the cache that still exists unchanged."""
         told = self.manifest.get("disk_file")
         if not isinstance(told, dict) or not told:
             return False
@@ -132,41 +132,41 @@ class Checkpoint(Entry):
         return (self.folder / MANIFEST).stat().st_mtime
 
     def touch(self) -> None:
-        """Note that it is being used now."""
+        """Record that it is being used now."""
         os.utime(self.folder / MANIFEST)
 
 
 def checkpoint_key(argv: Sequence[str], facts: Mapping[str, object]) -> str:
     """12 hexadecimal digits that change with anything the saved machine depends on.
 
-    argv: QEMU's argument list with stand-ins for the paths of one run. facts: the rest, as JSON can say it: QEMU's
-    version, the image, what the user put into the machine.
+    argv: QEMU's argument list with placeholders for the paths of one run. facts: the rest, as JSON: QEMU's version, the
+    image, what the user put into the machine.
     """
     text = json.dumps({"argv": list(argv), "facts": facts}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def checkpoints_folder(cache: Cache) -> Path:
-    """Where the cache's checkpoints are; its owner's only, since they hold a machine's whole memory."""
+    """The folder of the cache's checkpoints; only readable by its owner, since they hold a machine's whole memory."""
     return cache.folder("checkpoints", mode=0o700)
 
 
 def seal_checkpoint(folder: Path, facts: Mapping[str, object]) -> None:
-    """Make the folder a checkpoint: its files are frozen, and the manifest is written."""
+    """Turn the folder into a checkpoint: freeze its files, and write the manifest."""
     whole = {file.name: whole_digest(file) for file in sorted(folder.iterdir())}
     write_manifest(folder / MANIFEST, {**facts, "whole": whole}, mode=0o400, times=True)
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:
-    """The checkpoint in a folder, or None if it is not whole or not as it was written."""
+    """The checkpoint in a folder, or None if it is incomplete or changed."""
     manifest = read_manifest(folder / MANIFEST, needed=frozenset({STATE, ROOT_OVERLAY}))
     return None if manifest is None else Checkpoint(folder=folder, manifest=manifest)
 
 
 def damaged_checkpoint_files(checkpoint: Checkpoint) -> list[str]:
-    """The files that are not what they were when the checkpoint was made, by all that is in them; takes seconds.
+    """The files that changed since the checkpoint was created, by their whole content; takes seconds.
 
-    Of one that was made before whole files were hashed nothing can be vouched for: all of its files.
+    For one from before whole files were hashed: all of its files.
     """
     files, whole = checkpoint.manifest["files"], checkpoint.manifest.get("whole")
     names = sorted(files) if isinstance(files, dict) else []
@@ -182,14 +182,14 @@ def _holds(path: Path, digest: object) -> bool:
 
 
 def list_checkpoints(cache: Cache) -> Iterator[Checkpoint]:
-    """The whole checkpoints, by name; damaged ones and those under construction are passed over."""
+    """The complete checkpoints, by name; damaged ones and those under construction are skipped."""
     return whole_entries(checkpoints_folder(cache), load_checkpoint)
 
 
 def useless_checkpoints(cache: Cache, *, images: frozenset[str], kept_bytes: int = KEPT_BYTES) -> list[Path]:
-    """What cannot be used any more, and the longest unused beyond `kept_bytes`; by name.
+    """Unusable checkpoints, and the least recently used ones beyond `kept_bytes`; by name.
 
-    images: the names of the whole images: a checkpoint without its image, or a damaged one, is of no use.
+    images: the names of the complete images: a checkpoint without its image, or a damaged one, is unusable.
     """
     whole = {one.name: one for one in list_checkpoints(cache) if one.image in images or one.has_its_disk_file}
     folders = [path for path in checkpoints_folder(cache).iterdir() if not path.name.startswith(".")]
@@ -203,7 +203,7 @@ def useless_checkpoints(cache: Cache, *, images: frozenset[str], kept_bytes: int
 
 
 def prune_checkpoints(cache: Cache, *, images: frozenset[str], kept_bytes: int = KEPT_BYTES) -> list[str]:
-    """Remove the checkpoints that are of no use; their names."""
+    """Remove these checkpoints; returns their names."""
     doomed = useless_checkpoints(cache, images=images, kept_bytes=kept_bytes)
     for folder in doomed:
         remove_entry(folder)
@@ -213,7 +213,7 @@ def prune_checkpoints(cache: Cache, *, images: frozenset[str], kept_bytes: int =
 MAKING_PREFIX = ".making-"
 
 NEEDED_BYTES = 1 << 30
-"""What a machine writes of its memory and disks until it is ready, with room to spare."""
+"""What a machine writes of its memory and disks until it is ready, plus a margin."""
 
 WARM_SECONDS = 60
 SAVE_SECONDS = 60
@@ -222,7 +222,7 @@ FULL_BYTES = 16 << 20
 """With less room than this a disk counts as full."""
 
 NOWHERE = Path("/memqos")
-"""Stands for the folders of one run in the argument list that a key is computed from."""
+"""Placeholder for the folders of one run in the argument list from which a key is computed."""
 
 WARM = """\
 set -eu
@@ -237,18 +237,17 @@ jq -n 1 >/dev/null
 python3 -c 'import errno, json, os, pathlib, subprocess, sys, threading'
 sync
 """
-"""Brings the programs that every test needs into the guest's page cache, which clones share; nothing of it stays."""
+"""Reads the programs that every test needs into the guest's page cache, which clones share; nothing else changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Making:
-    """What a checkpoint is made of.
+    """The ingredients of a checkpoint.
 
     contents: what the user put into the machine, by name, with hashes of files: anything that makes it another one.
-    prepare: puts it in, once the machine has booted; what it notes in the machine's provenance is kept.
-    boot_seconds: how long the boot may take. warm: the last command before the machine is saved,
-    "" for that of our own images.
-    disk_file: path, size in bytes and time of change in ns of a disk image outside of the cache; empty for one in it.
+    prepare: installs it, once the machine has booted; what it adds to the machine's provenance is stored. boot_seconds:
+    how long the boot may take. warm: the last command before the machine is saved, "" for that of memqos's own images.
+    disk_file: path, size in bytes and modification time in ns of a disk image outside the cache; empty for one in it.
     """
 
     ingredients: Ingredients
@@ -261,7 +260,7 @@ class Making:
 
     @property
     def name(self) -> str:
-        """The entry's name: what the machine is, and the key."""
+        """The entry's name: profile, topology, and the key."""
         kernel = [path for path in (self.ingredients.kernel, self.ingredients.initrd) if path is not None]
         facts = {
             "qemu": self.ingredients.qemu.version_text,
@@ -270,7 +269,7 @@ class Making:
             "processor": _processor() if self.ingredients.accelerator is Accelerator.KVM else "",
             "contents": dict(self.contents),
             "guest code": self.warm or WARM,
-            # Left out where it is empty: an older memqos knows of no such thing.
+            # Omitted if empty: an older memqos does not have it.
             **({"disk file": dict(self.disk_file)} if self.disk_file else {}),
             **({"seed": hashlib.sha256(self.ingredients.seed).hexdigest()} if self.ingredients.seed else {}),
         }
@@ -285,10 +284,10 @@ class Making:
 
 
 def ensure_checkpoint(making: Making, cache: Cache, *, progress: Progress) -> Checkpoint:
-    """The checkpoint, made now if the cache has none that can be trusted.
+    """The checkpoint, created now if the cache has no valid one.
 
-    Raises NoSpaceError if there is no room for it, MachineError if the machine does not come up; then the cache is as
-    it was before.
+    Raises NoSpaceError if there is no room for it, MachineError if the machine does not come up; then the cache is
+    unchanged.
     """
     folder = checkpoints_folder(cache) / making.name
     if checkpoint := load_checkpoint(folder):
@@ -317,7 +316,7 @@ def ensure_checkpoint(making: Making, cache: Cache, *, progress: Progress) -> Ch
 
 
 def discard_checkpoint(checkpoint: Checkpoint, cache: Cache, *, progress: Progress) -> None:
-    """Remove a checkpoint that no machine could be restored from, unless another one is in its place already."""
+    """Remove a checkpoint that cannot be restored, unless another one has already replaced it."""
     waiting = f"waiting for another process that is creating the checkpoint '{checkpoint.name}'"
     with cache.lock(f"checkpoint-{checkpoint.name}", progress=progress, waiting=waiting):
         found = load_checkpoint(checkpoint.folder)
@@ -327,9 +326,9 @@ def discard_checkpoint(checkpoint: Checkpoint, cache: Cache, *, progress: Progre
 
 
 def recheck_checkpoint(checkpoint: Checkpoint, cache: Cache, *, progress: Progress) -> bool:
-    """Whether a checkpoint, whose machine failed, is all that it was; a damaged one is removed. One note says which."""
+    """Whether a checkpoint is undamaged, after its machine failed; a damaged one is removed. A note says which."""
     if (now := load_checkpoint(checkpoint.folder)) is None or now.manifest != checkpoint.manifest:
-        # Another process may have found it out, or it had to make room.
+        # Another process may have found the damage, or needed room.
         progress.note(f"the checkpoint '{checkpoint.name}' of a machine with a failure was already removed.")
         return False
     damaged = damaged_checkpoint_files(checkpoint)
@@ -374,7 +373,7 @@ def _make(making: Making, folder: Path, cache: Cache, progress: Progress) -> Non
 
 @contextlib.contextmanager
 def _seeing_a_full_disk(folder: Path) -> Iterator[None]:
-    """QEMU dies of a bus error when its memory's file finds no room: say that instead."""
+    """Turn QEMU's death by a bus error, after its memory's file found no room, into the error that says so."""
     try:
         yield
     except (MachineryError, OSError) as error:
@@ -385,7 +384,7 @@ def _seeing_a_full_disk(folder: Path) -> Iterator[None]:
 
 
 def _processor() -> str:
-    """What `-cpu host` makes of this host: its model, its features and the kernel that passes them on."""
+    """The facts of this host that `-cpu host` depends on: its CPU model and features, and the kernel."""
     lines = Path("/proc/cpuinfo").read_text().partition("\n\n")[0].splitlines()
     kept = [line for line in lines if line.startswith(("vendor_id", "model", "stepping", "microcode", "flags"))]
     return "\n".join([platform.release(), *kept])
@@ -403,10 +402,10 @@ def _file_digest(path: Path) -> str:
 RESUME_SECONDS = 20
 
 WAKE = 'printf %s "$1" >/dev/urandom; exec date --utc --set="@$2"'
-"""The guest's first command. Where the kernel knows no vmgenid, the clone gets at least this entropy of its own."""
+"""The guest's first command. On kernels without vmgenid the clone gets at least this entropy of its own."""
 
 CLOCK_SECONDS = 0.5
-"""How wrong the guest's clock may be: no more than setting it took."""
+"""The tolerated error of the guest's clock: the time that setting it took."""
 
 CLOCK_TRIES = 3
 
@@ -415,12 +414,12 @@ CLOCK_TRIES = 3
 def restored(
     ingredients: Ingredients, checkpoint: Checkpoint, *, cache: Cache, deadline: Deadline
 ) -> Iterator[Machine]:
-    """A clone of a checkpoint's machine, ready, with the right time and entropy of its own; nothing is left of it.
+    """A clone of a checkpoint's machine, ready, with the right time and its own entropy; it is removed completely.
 
-    ingredients: those that the checkpoint was made of, but for where logs go. The machine's provenance says after how
-    many seconds it was running, and had run its first command.
+    ingredients: those of the checkpoint, except for where logs go. The machine's provenance says after how many seconds
+    it was running, and had run its first command.
 
-    Raises MachineryError, with what went wrong, if it does not come to answer.
+    Raises MachineryError, with the cause, if it does not come to answer.
     """
     with contextlib.ExitStack() as stack:
         run = stack.enter_context(opened_run(cache, keepable=ingredients.keepable, doomed=ingredients.doomed))
@@ -438,7 +437,7 @@ def restored(
 
 @contextlib.contextmanager
 def _resumed(ingredients: Ingredients, checkpoint: Checkpoint, run: Run) -> Iterator[Machine]:
-    """A machine that goes on where the checkpoint stopped; its console's file begins with the boot's."""
+    """A machine that continues where the checkpoint stopped; its console's file begins with the boot's."""
     spec = _clone_spec(spec_of(ingredients, sockets=run.sockets, disks=run.disks), checkpoint)
     make_overlay(checkpoint.disk, spec.disk, base_format=DiskFormat.QCOW2)
     for path in spec.swap_disks:
@@ -467,7 +466,7 @@ def _clone_spec(spec: MachineSpec, checkpoint: Checkpoint) -> MachineSpec:
 def _wake(machine: Machine, target: Target, deadline: Deadline) -> None:
     """Set the guest's clock, which stood still since the checkpoint, and stir its entropy.
 
-    The clock is behind by what the command took, at most; on a busy host it is set again.
+    The clock then lags by at most the command's time; on a busy host it is set again.
     """
     with machine.failing("its clock was being set"):
         for _ in range(CLOCK_TRIES):

@@ -1,4 +1,4 @@
-"""Machines that outlive the run that started them: which there are, how to enter them, and how to end them."""
+"""Machines that outlive the run that started them: listing, entering, and ending them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ END_SECONDS = 15
 class KeptMachine:
     """A machine that was left running.
 
-    name: what `memqos vm rm` takes. machine: its profile and topology. guard: the process that ends it when it gets a
-    TERM. shell: the command that opens a root shell in it. console: the file its serial console goes on in.
+    name: the argument of `memqos vm rm`. machine: its profile and topology. guard: the process that ends it on a TERM.
+    shell: the command that opens a root shell in it. console: the file of its serial console.
     """
 
     name: str
@@ -71,7 +71,7 @@ def list_kept(environment: Mapping[str, str]) -> Iterator[KeptMachine]:
 def end_kept(name: str, environment: Mapping[str, str]) -> KeptMachine:
     """End a kept machine; its folders are gone too when this returns.
 
-    Raises UnknownNameError naming those there are, DeadlineError if the guard does not do its work.
+    Raises UnknownNameError with the known names, DeadlineError if the guard does not finish.
     """
     known = {kept.name: kept for kept in list_kept(environment)}
     if name not in known:
@@ -80,10 +80,10 @@ def end_kept(name: str, environment: Mapping[str, str]) -> KeptMachine:
     guard = _arguments_of(kept.guard)
 
     def is_gone() -> bool:
-        # The guard's own end is the last that it does: the folders went before it, one after another.
+        # The guard exits last: it removes the folders first, one after another.
         if _arguments_of(kept.guard) != guard or not guard:
             return not Path(f"/proc/{kept.qemu}/exe").exists()
-        # Told again each time: a guard that has only just taken over would not have heard it.
+        # Sent again each time: a guard that has only just taken over may have missed it.
         with contextlib.suppress(ProcessLookupError):
             os.kill(kept.guard, signal.SIGTERM)
         return False
@@ -93,7 +93,7 @@ def end_kept(name: str, environment: Mapping[str, str]) -> KeptMachine:
 
 
 def _arguments_of(pid: int) -> bytes:
-    """What a process was started with: it tells it from another one with its number; nothing of one that has ended."""
+    """A process's command line, which identifies it beyond its pid; empty for one that has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

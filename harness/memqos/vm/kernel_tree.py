@@ -1,6 +1,6 @@
-"""A kernel that the user has built, as it is in a folder: in its build tree, or as its install targets lay it out.
+"""A kernel built by the user: in its build tree, or in the layout of its install targets.
 
-It becomes a Debian package in memory, which is installed in the machine as one of --kernel-deb is: the machine makes
+It becomes a Debian package in memory, which is installed in the machine like one of --kernel-deb: the machine generates
 the initrd with the modules that it needs. Nothing is written to the tree.
 """
 
@@ -26,13 +26,13 @@ OPTION = "--kernel-tree"
 BZIMAGE = "arch/x86/boot/bzImage"
 RELEASE = "include/config/kernel.release"
 MOST_BYTES = 1 << 30
-"""Of a kernel and its modules without debug information: the machine's disk has some GiB."""
+"""The most bytes of a kernel and its modules without debug information: the machine's disk has some GiB."""
 
 MAGIC, MAGIC_AT, VERSION_AT = b"HdrS", 0x202, 0x20E
-"""The boot protocol's header, and the place of the pointer to the version's text (Documentation/arch/x86/boot.rst)."""
+"""The boot protocol's magic, and the offset of its version pointer (Documentation/arch/x86/boot.rst)."""
 
 METADATA = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
-"""What depmod reads beside the modules."""
+"""The files that depmod reads besides the modules."""
 
 NEEDED = (
     "BLK_DEV_INITRD", "CGROUPS", "DEVTMPFS", "EXT4_FS", "INET", "MEMCG", "OVERLAY_FS", "SERIAL_8250_CONSOLE",
@@ -45,9 +45,9 @@ MODULE = (".ko", ".ko.xz", ".ko.gz", ".ko.zst")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTree:
-    """A built kernel. modules: by their place below /lib/modules/RELEASE, the files.
+    """A built kernel. modules: their files, by path below /lib/modules/RELEASE.
 
-    sha256: of the kernel, its configuration, and the modules' names, sizes and times of change. size: in bytes.
+    sha256: of the kernel, its configuration, and the modules' names, sizes and modification times. size: in bytes.
     """
 
     path: Path
@@ -60,12 +60,12 @@ class KernelTree:
 
     @property
     def option(self) -> str:
-        """What named it."""
+        """The option that named it."""
         return OPTION
 
     @property
     def facts(self) -> dict[str, object]:
-        """What a bundle says of it."""
+        """Its JSON in a bundle."""
         return {
             "path": str(self.path),
             "release": self.release,
@@ -75,7 +75,7 @@ class KernelTree:
         }
 
     def content(self) -> bytes:
-        """The Debian package; modules without their debug information where this host has strip.
+        """The Debian package; modules without their debug information if this host has strip.
 
         Raises UsageError if the tree has changed since it was read, or is too large.
         """
@@ -86,7 +86,7 @@ class KernelTree:
 
 
 def kernel_tree(path: Path) -> KernelTree:
-    """Look at a build tree (arch/x86/boot/bzImage), or a folder with lib/modules/RELEASE and boot/vmlinuz-RELEASE.
+    """Read a build tree (arch/x86/boot/bzImage), or a folder with lib/modules/RELEASE and boot/vmlinuz-RELEASE.
 
     Raises UsageError, naming --kernel-tree and the command that helps, for a tree that is not built, is of another
     architecture, is of two versions, or lacks what the machine needs.
@@ -108,7 +108,7 @@ def kernel_tree(path: Path) -> KernelTree:
 
 
 def _built(path: Path) -> KernelTree:
-    """A build tree, in or out of the source."""
+    """A build tree, in or outside the source."""
     image = path / BZIMAGE
     if not image.is_file():
         raise _not_built(path)
@@ -143,7 +143,7 @@ def _built(path: Path) -> KernelTree:
 
 
 def _installed(path: Path, folder: Path) -> KernelTree:
-    """What `make modules_install INSTALL_MOD_PATH=DIR` and `make install INSTALL_PATH=DIR/boot` leave."""
+    """The result of `make modules_install INSTALL_MOD_PATH=DIR` and `make install INSTALL_PATH=DIR/boot`."""
     releases = sorted(one.name for one in folder.iterdir() if one.is_dir())
     if len(releases) != 1:
         shown = ", ".join(releases) or "none"
@@ -229,7 +229,7 @@ def _has_modules(config: Path) -> bool:
 
 
 def _check_image(tree: KernelTree) -> None:
-    """UsageError for what is no bzImage, and for one of another version than the modules."""
+    """UsageError for a file that is not a bzImage, and for one of another version than the modules."""
     data = tree.image.read_bytes()
     if data[MAGIC_AT : MAGIC_AT + 4] != MAGIC:
         raise UsageError(
@@ -248,7 +248,7 @@ def _check_image(tree: KernelTree) -> None:
 
 
 def _check_config(tree: KernelTree) -> None:
-    """UsageError for a kernel that was built without what the machine needs; one without configuration is tried."""
+    """UsageError for a kernel built without what the machine needs; one without configuration is tried."""
     options = _options(tree.config)
     if options and (lacking := [name for name in NEEDED if options.get(name) not in {"y", "m"}]):
         flags = " ".join(f"-e {name}" for name in lacking)
@@ -261,7 +261,7 @@ def _check_config(tree: KernelTree) -> None:
 
 
 def _stripped(tree: KernelTree, folder: Path) -> dict[str, Path]:
-    """The modules without debug information, as copies; themselves where there is none, or no strip."""
+    """The modules without debug information, as copies; the originals if they have none, or without strip."""
     strip = shutil.which("strip")
     if strip is None or _options(tree.config).get("DEBUG_INFO") != "y":
         return dict(tree.modules)
@@ -271,13 +271,13 @@ def _stripped(tree: KernelTree, folder: Path) -> dict[str, Path]:
             found[name] = Path(shutil.copyfile(file, folder / f"{number}.ko"))
     copies = [str(file) for name, file in found.items() if name.endswith(".ko")]
     for start in range(0, len(copies), 500):
-        # A module that strip does not know keeps what it has.
+        # A module that strip cannot read stays unchanged.
         subprocess.run([strip, "--strip-debug", *copies[start : start + 500]], capture_output=True, check=False)
     return found
 
 
 def _package(tree: KernelTree, modules: Mapping[str, Path]) -> bytes:
-    """An archive in the format deb(5), as `make bindeb-pkg` would fill it; always the same for the same files."""
+    """An archive in the format deb(5), as `make bindeb-pkg` would fill it; deterministic for the same files."""
     total = sum(file.stat().st_size for file in (tree.image, *modules.values()))
     if total > MOST_BYTES:
         raise UsageError(
@@ -309,7 +309,7 @@ def _member(name: str, content: bytes) -> bytes:
 
 
 def _tar(files: Iterator[tuple[str, bytes]] | list[tuple[str, bytes]]) -> bytes:
-    """A tar of these files and the folders above them, owned by root and of no time."""
+    """A tar of these files and their parent folders, owned by root and without times."""
     buffer, made = io.BytesIO(), set()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for name, content in files:

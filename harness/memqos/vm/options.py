@@ -1,9 +1,9 @@
-"""What the user chooses of a machine and puts into it, checked before anything is started.
+"""The user's options and files for a machine, checked before anything is started.
 
-What changes the guest before it is saved is in `Choices.fingerprint` or in the kernel's command line, so that nothing
-that was saved of one machine is taken for another. The rest, in LATE, is put into each clone.
+What changes the guest before it is saved is in `Choices.fingerprint` or in the kernel's command line, so that a
+checkpoint is never used for another machine. The rest, in LATE, is installed in each clone.
 
-What the user brings into a machine: files in place of the image's, packages, and folders in places of their own.
+Files replace the image's, or are packages, or trees with destinations of their own.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ __all__ = [
 ELF = b"\x7fELF"
 X86_64 = 62
 MAX_BYTES = 1 << 30
-"""A larger file is refused: it is read into memory whole, and no program, package or initrd of machines is larger."""
+"""A larger file is rejected: files are read into memory, and no program, package or initrd is larger."""
 
 RUNNABLE = frozenset({2, 3})
-"""The types of an ELF file that is a program: at a fixed place, or at any."""
+"""The types of an ELF file that is a program: at a fixed address, or at any."""
 
 HEADER = struct.Struct("<16xHHIQQQIHHH")
 """An ELF64 file's header up to e_phnum: type, machine, …, e_phoff, …, e_phentsize, e_phnum."""
 
 SEGMENT = struct.Struct("<IIQQQQ")
-"""One segment as a program header tells it: type, flags, offset, two addresses, size in the file."""
+"""One program header: type, flags, offset, two addresses, size in the file."""
 
 LOADED = 1
 
@@ -67,7 +67,7 @@ INITRDS = (
     b"BZh",
     b"\x5d\x00",
 )
-"""How a cpio archive begins, or a compressed one."""
+"""The magic of a cpio archive, and of compressed ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class Brought:
     name: str = ""
 
     def content(self) -> bytes:
-        """What is in it; raises UsageError if that is not what was checked any more."""
+        """Its content; raises UsageError if it changed since it was checked."""
         data = _read(self.path, self.option)
         if hashlib.sha256(data).hexdigest() != self.sha256:
             raise UsageError(f"'{self.path}' was changed while it was in use.", where=self.option)
@@ -92,12 +92,12 @@ class Brought:
 
     @property
     def facts(self) -> dict[str, object]:
-        """What a bundle says of it."""
+        """Its JSON in a bundle."""
         return {"path": str(self.path), "sha256": self.sha256, "bytes": self.size}
 
 
 def bring(option: str, path: Path, check: Callable[[Path, str, bytes], None], name: str = "") -> Brought:
-    """The file, checked; raises UsageError naming the option for one that cannot be read, or what `check` raises."""
+    """The file, checked; raises UsageError naming the option for an unreadable one, or what `check` raises."""
     data = _read(path, option)
     check(path, option, data)
     sha256 = hashlib.sha256(data).hexdigest()
@@ -105,11 +105,11 @@ def bring(option: str, path: Path, check: Callable[[Path, str, bytes], None], na
 
 
 def _bring_runtime(asked: AskedProgram) -> Brought:
-    """The file of an OCI runtime; raises as `bring` does, and for a path with arguments behind it."""
+    """The file of an OCI runtime; raises as `bring` does, and for a path followed by arguments."""
     program, _, arguments = str(asked.path).partition(" ")
     if arguments and not asked.path.exists() and Path(program).is_file():
         raise UsageError(
-            f"'{asked.path}': a runtime is a file without arguments, and '{program}' is one.",
+            f"'{asked.path}': a runtime must be a file without arguments; '{program}' is one.",
             where=asked.option,
             next_step=f"Copy it with --guest-file {program}:/opt/{Path(program).name}, and name a script that runs it: "
             f'#!/bin/sh, exec /opt/{Path(program).name} {arguments} "$@".',
@@ -132,7 +132,7 @@ def _read(path: Path, option: str) -> bytes:
 
 
 def check_program(path: Path, option: str, data: bytes) -> None:
-    """UsageError for what the machines' kernel could not start: they are x86-64, and the file has to be whole."""
+    """UsageError for a file that the machines' kernel could not start: not x86-64, or truncated."""
     if not os.access(path, os.X_OK):
         raise UsageError(f"'{path}' is not executable.", where=option, next_step=f"chmod +x '{path}'")
     if data.startswith(ELF):
@@ -161,7 +161,7 @@ def _elf_fault(data: bytes) -> str:
 
 
 def check_config(path: Path, option: str, data: bytes) -> None:
-    """UsageError for what is not TOML."""
+    """UsageError for a file that is not TOML."""
     try:
         tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -169,13 +169,13 @@ def check_config(path: Path, option: str, data: bytes) -> None:
 
 
 def check_deb(path: Path, option: str, data: bytes) -> None:
-    """UsageError for what is not a Debian package."""
+    """UsageError for a file that is not a Debian package."""
     if not data.startswith(b"!<arch>\ndebian-binary"):
         raise UsageError(f"'{path}' is not a Debian package.", where=option)
 
 
 def check_kernel(path: Path, option: str, data: bytes) -> None:
-    """UsageError for what is not a kernel in the form that QEMU starts."""
+    """UsageError for a file that is not a kernel in a format that QEMU starts."""
     if data[0x202:0x206] != b"HdrS":
         raise UsageError(
             f"'{path}' is not a kernel that QEMU can start.",
@@ -185,21 +185,21 @@ def check_kernel(path: Path, option: str, data: bytes) -> None:
 
 
 def check_initrd(path: Path, option: str, data: bytes) -> None:
-    """UsageError for what is neither a cpio archive nor a compressed one."""
+    """UsageError for a file that is neither a cpio archive nor a compressed one."""
     if not data.startswith(INITRDS):
         raise UsageError(f"'{path}' is not an initrd: neither a cpio archive nor a compressed one.", where=option)
 
 
 MOST_BYTES = 1 << 30
-"""A machine has a disk of a few GiB, and the host holds the packed files in memory."""
+"""The most bytes of one tree: a machine has a disk of a few GiB, and the host holds the packed files in memory."""
 
 NOT_THERE = ("/proc", "/sys", "/dev", "/boot", "/run", "/tmp", "/usr/lib/memqos", "/var/lib/memqos")  # noqa: S108
-"""Below these nothing is put: the kernel's, what is gone after a boot, and memqos's own."""
+"""Nothing is put below these: the kernel's, folders that are empty after a boot, and memqos's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskedTree:
-    """A file or folder of this host, its absolute place in the machine, and its mode there, None for the one it has."""
+    """A file or folder of this host, its absolute destination in the machine, and its mode there, None to keep it."""
 
     source: Path
     destination: str
@@ -208,9 +208,9 @@ class AskedTree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BroughtTree:
-    """What was found at an AskedTree's source: the option, the source's path, the hash of its content, and its bytes.
+    """The content of an AskedTree's source: the option, the source's path, the hash of its content, and its bytes.
 
-    The content is hashed without its place, times and owners: the same content is the same file.
+    The hash excludes destination, times and owners: the same content is the same file.
     """
 
     option: str
@@ -223,7 +223,7 @@ class BroughtTree:
 
     @property
     def facts(self) -> dict[str, object]:
-        """What a bundle says of it."""
+        """Its JSON in a bundle."""
         mode = {} if self.mode is None else {"mode": f"{self.mode:04o}"}
         return {
             "path": str(self.path),
@@ -239,7 +239,7 @@ class BroughtTree:
             yield f"{self.destination}/{name}" if name else self.destination, _is_folder(path, name)
 
     def archive(self) -> bytes:
-        """It as a tar file for the machine's root; UsageError if it is not what was checked any more."""
+        """A tar file of it for the machine's root; UsageError if it changed since it was checked."""
         stream, digest = io.BytesIO(), hashlib.sha256()
         with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
             for name, path in _members(self.option, self.path):
@@ -257,8 +257,8 @@ class BroughtTree:
 def bring_tree(option: str, file: AskedTree) -> BroughtTree:
     """Read a file or folder once.
 
-    Raises UsageError, naming the option, for what cannot be read, is neither file nor folder nor link, is too much, or
-    would be put where nothing can be; and for the mode of a folder.
+    Raises UsageError, naming the option, for a source that is unreadable, is neither file nor folder nor link, or is
+    too large, for a forbidden destination, and for the mode of a folder.
     """
     for place in NOT_THERE:
         if file.destination == place or file.destination.startswith(f"{place}/"):
@@ -287,7 +287,7 @@ def bring_tree(option: str, file: AskedTree) -> BroughtTree:
 
 
 def _members(option: str, source: Path) -> Iterator[tuple[str, Path]]:
-    """Every path at and below the source with its name below it, folders before what is in them; "" for itself."""
+    """Every path at and below the source with its relative name ("" for the source), folders before contents."""
     yield "", source
     if source.is_dir():
         try:
@@ -309,7 +309,7 @@ def _is_folder(path: Path, name: str) -> bool:
 
 
 def _member(option: str, path: Path, name: str) -> tuple[tarfile.TarInfo, bytes]:
-    """A member as tar has it, owned by root and of no time; the source itself is what a link there points to."""
+    """A member in tar's form, owned by root and without times; for the source itself links are followed."""
     info = tarfile.TarInfo(name)
     try:
         status = path.lstat() if name else path.stat()
@@ -334,7 +334,7 @@ def _unreadable(option: str, path: Path, error: OSError) -> UsageError:
 
 
 def _count(digest: hashlib._Hash, name: str, info: tarfile.TarInfo, content: bytes) -> None:
-    """Add a member to the hash: its name, kind, mode, and what is in it or where it points."""
+    """Add a member to the hash: its name, kind, mode, and its content or link target."""
     head = f"{name}\0{info.type!r}\0{info.mode:o}\0{info.linkname}\0{len(content)}\0"
     digest.update(head.encode("utf-8", "surrogateescape"))
     digest.update(content)
@@ -346,12 +346,12 @@ RECURSIVEPROT_OFF = "memqos.recursiveprot=0"
 HUGETLB = "disable_hugetlb_controller"
 
 LATE = frozenset({"--containerd-binary", "--containerd-config"})
-"""Their files, and OCI runtimes, are put into each machine that runs: it takes seconds, where a boot takes a minute."""
+"""Their files, and OCI runtimes, are installed in each running machine: it takes seconds, a boot a minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedProgram:
-    """A file of this host that is the OCI runtime of this name; option: where it was given."""
+    """A file of this host with the OCI runtime of this name; option: the option that named it."""
 
     name: str
     path: Path
@@ -360,17 +360,17 @@ class AskedProgram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootOptions:
-    """What the user chooses of a machine, beside its profile and topology. None and empty leave the image's own.
+    """The user's choices for a machine, besides its profile and topology. None and empty keep the image's own.
 
-    runtime_files: OCI runtimes; one that the image has takes its place, and containerd_binary that of containerd: the
-    image's own stay beside them as NAME.dist. handlers, docker_runtimes: OCI runtimes that the image does not have, and
-    that containerd or Docker is told of. containerd_config: takes the place of /etc/containerd/config.toml.
-    runtime_debs, guest_debs, kernel_debs: Debian packages that are installed, all of a kind at once.
-    guest_files: what gets a place of its own. guest_units: systemd units that are enabled and started then.
-    kernel_tree: the folder of a kernel that is built, which is installed with its modules.
-    kernel_image, initrd: the kernel that QEMU starts; an initrd alone makes no sense, a kernel alone gets the image's.
-    cgroup: which hierarchy systemd mounts. recursiveprot: whether cgroup v2 has the option memory_recursiveprot.
-    checkpoint: restore the machine from a checkpoint, which is made if there is none; otherwise boot it.
+    runtime_files: OCI runtimes; each replaces the image's own, if any, and containerd_binary replaces containerd: the
+    image's own stay next to them as NAME.dist. handlers, docker_runtimes: OCI runtimes that the image does not have,
+    and that are added to containerd's or Docker's configuration. containerd_config: replaces
+    /etc/containerd/config.toml. runtime_debs, guest_debs, kernel_debs: Debian packages that are installed, all of a
+    kind at once. guest_files: files with destinations of their own. guest_units: systemd units that are then enabled
+    and started. kernel_tree: the folder of a built kernel, which is installed with its modules. kernel_image, initrd:
+    the kernel that QEMU starts; an initrd alone is rejected, a kernel alone gets the image's. cgroup: which hierarchy
+    systemd mounts. recursiveprot: whether cgroup v2 has the option memory_recursiveprot. checkpoint: restore the
+    machine from a checkpoint, which is created if there is none; otherwise boot it.
     """
 
     runtime_files: tuple[AskedProgram, ...] = ()
@@ -393,9 +393,9 @@ class BootOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """Boot options whose files were read and found fit.
+    """Boot options whose files were read and accepted.
 
-    trees: what gets a place of its own. kernel: of a build tree.
+    trees: files with destinations of their own. kernel: of a build tree.
     """
 
     options: BootOptions
@@ -419,25 +419,25 @@ class Choices:
 
     @property
     def saved(self) -> tuple[Brought, ...]:
-        """The files that a checkpoint of the machine holds, or that it boots from."""
+        """The files that a checkpoint of the machine includes, or that it boots from."""
         return tuple(file for file in self.brought if file not in self.late)
 
     @property
     def files(self) -> tuple[Brought | BroughtTree | KernelTree, ...]:
-        """All that was brought."""
+        """All files."""
         return (*self.brought, *self.trees, *([] if self.kernel is None else [self.kernel]))
 
     @property
     def late(self) -> tuple[Brought, ...]:
-        """The files that are put into each machine."""
+        """The files that are installed in each machine."""
         return tuple(file for file in self.brought if file.name or file.option in LATE)
 
     @property
     def fingerprint(self) -> str:
         """12 hexadecimal digits that change with the content and use of every saved file; empty without any.
 
-        The order of packages of one kind counts, paths do not. cgroup and recursiveprot are words of the kernel's
-        command line, and not in here.
+        The order of packages of one kind counts, paths do not. cgroup and recursiveprot are in the kernel's command
+        line, and not included here.
         """
         facts: list[list[object]] = [[file.option, file.sha256] for file in self.saved]
         facts += [[tree.option, tree.sha256, tree.destination, tree.mode] for tree in self.trees]
@@ -446,7 +446,7 @@ class Choices:
 
     @property
     def provenance(self) -> Mapping[str, object]:
-        """What a bundle says of the saved files, by option as a Python identifier; empty without any."""
+        """The saved files' JSON in a bundle, by option as a Python identifier; empty without any."""
         options = dict.fromkeys(file.option for file in self.saved)
         told: dict[str, object] = {
             option.removeprefix("--").replace("-", "_"): [file.facts for file in self.of(option)] for option in options
@@ -461,9 +461,9 @@ class Choices:
 
 
 def kernel_words(profile: Profile, options: BootOptions) -> tuple[str, ...]:
-    """The kernel's command line as far as profile and options say it.
+    """The kernel's command line, as given by profile and options.
 
-    Raises UsageError for a hierarchy that this profile's kernel and systemd cannot have.
+    Raises UsageError for a hierarchy that this profile's kernel and systemd do not support.
     """
     words = profile.kernel_arguments
     if options.cgroup is CgroupVersion.V1:
@@ -484,7 +484,7 @@ def kernel_words(profile: Profile, options: BootOptions) -> tuple[str, ...]:
 
 
 def check_options(options: BootOptions) -> Choices:
-    """The options with every file read once; raises UsageError naming the option and what is wrong with its file."""
+    """The options with every file read once; raises UsageError naming the option and the fault of its file."""
     if options.initrd and not options.kernel_image:
         raise UsageError("an initrd needs its kernel.", where="--initrd", next_step=KERNEL_IMAGE)
     kernels = {
@@ -518,7 +518,7 @@ KERNEL_IMAGE = "Name it with --kernel-image."
 
 
 def passes_hugetlb(config: bytes) -> bool:
-    """Whether containerd with this configuration passes huge page limits on; its default is not to."""
+    """Whether containerd with this configuration passes huge page limits on; by default it does not."""
     plugins = tomllib.loads(config.decode()).get("plugins", {})
     names = ("io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime")
     return any(plugins.get(name, {}).get(HUGETLB) is False for name in names)

@@ -1,6 +1,6 @@
-"""A profile: which system a machine runs, and everything that goes into its image. A value with all its content.
+"""A profile: the system that a machine runs, as a value with everything that goes into its image.
 
-And which programs are in a machine, as far as it is known: what plans and expectations rest on.
+Also the known programs of a machine, which plans and expectations depend on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Contents", "GuestFile", "LegacyBoot", "Profile", "Program", "SourceF
 class GuestFile:
     """A file of memqos in the guest: its absolute path and its content.
 
-    A script, told by its first two bytes, is executable; everything else is not.
+    A script, recognized by its first two bytes, is executable; other files are not.
     """
 
     path: str
@@ -30,7 +30,7 @@ class GuestFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
-    """One file of a C program: its name, and what is in it."""
+    """One source file of a C program: its name and content."""
 
     name: str
     content: bytes
@@ -38,7 +38,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """One C program of memqos, and the files it is compiled from: its .c files, which include its .h files."""
+    """One C program of memqos, and its source files: its .c files, which include its .h files."""
 
     name: str
     sources: tuple[SourceFile, ...]
@@ -46,9 +46,9 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyBoot:
-    """How a system boots with cgroup v1: by further words of the kernel's command line, or not at all.
+    """How a system boots with cgroup v1: with additional words of the kernel's command line, or not at all.
 
-    refused: why it cannot, as a sentence without its full stop; empty where it can, and then there are words.
+    refused: why it cannot, as a sentence without its full stop; empty if it can, and then there are words.
     """
 
     kernel_arguments: tuple[str, ...] = ()
@@ -57,18 +57,15 @@ class LegacyBoot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What a machine's image is made of.
+    """The definition of a machine's image.
 
-    suite: Debian's code name; kernel: the package that brings it; packages: the others.
-    kernel_suite: where the kernel is taken from, such as "trixie-backports"; empty is the suite itself.
-    kernel_arguments: the words of the kernel's command line, whatever the topology.
-    cgroup_v1: how its kernel and systemd boot with cgroup v1.
-    masked_units, enabled_units: systemd units that are made impossible to start, and started with multi-user.target.
-    files: laid over the installed root, later ones over earlier ones.
-    programs: those that become container images in the guest's store; probes: those that are for the guest itself.
-    additions: what was added to it for this use, by name, such as "docker".
-    architecture: its CPU's.
-    init: the program that mounts the root, of which memqos makes the initrd itself; None leaves the initrd to Debian's
+    suite: Debian's code name; kernel: the kernel's package; packages: the others. kernel_suite: where the kernel is
+    taken from, such as "trixie-backports"; empty is the suite itself. kernel_arguments: the words of the kernel's
+    command line, whatever the topology. cgroup_v1: how its kernel and systemd boot with cgroup v1. masked_units,
+    enabled_units: systemd units that are masked, and started with multi-user.target. files: laid over the installed
+    root, later ones over earlier ones. programs: those that become container images in the guest's store; probes: those
+    for the guest itself. additions: what was added to it for this use, by name, such as "docker". architecture: its
+    CPU's. init: the program that mounts the root in memqos's own initrd; None leaves the initrd to Debian's
     initramfs-tools, which only runs on a host of the same architecture.
     """
 
@@ -92,7 +89,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a program says that it is, by its own name and version; "" for what it does not say."""
+    """A program's own report of its name and version; "" if missing."""
 
     name: str = ""
     version: str = ""
@@ -100,11 +97,11 @@ class Told:
 
 @dataclass(slots=True, kw_only=True)
 class Contents:
-    """What is in a machine by now.
+    """The current programs of a machine.
 
-    versions: by the program's name; one that is not in it is not known. brought: what the user's file says of itself,
-    by the name of the program whose place it took. places: where the brought OCI runtimes are. hugetlb: whether
-    containerd passes huge page limits on, which memqos's own configuration of it does (vm/guest).
+    versions: by the program's name; a missing one is unknown. brought: the identity that the user's file reports, by
+    the name of the replaced program. places: the paths of the brought OCI runtimes. hugetlb: whether containerd passes
+    huge page limits on, as memqos's own configuration does (vm/guest).
     """
 
     versions: dict[str, str] = field(default_factory=dict)

@@ -227,4 +227,4 @@ def test_a_machine_larger_than_this_host(capsys, monkeypatch, tmp_path):
     assert error.startswith(
         "memqos: error: --topology: the topology 'large' has 105906176 MiB of memory, but this host only"
     )
-    assert "Give its NUMA nodes at most " in error
+    assert "Reduce its NUMA nodes to " in error

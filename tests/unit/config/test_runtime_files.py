@@ -68,7 +68,9 @@ def test_what_no_runtime_can_be_called_is_refused(given, words):
 def test_a_path_with_arguments_is_no_runtime(tmp_path):
     program = tmp_path / "uxc"
     program.write_text("#!/bin/sh\n")
-    words = r"--runtime: '.*uxc --debug': a runtime is a file without arguments.*exec PROGRAM --debug .*--guest-file"
+    words = (
+        r"--runtime: '.*uxc --debug': a runtime must be a file without arguments.*exec PROGRAM --debug .*--guest-file"
+    )
     with pytest.raises(UsageError, match=words):
         resolve({"runtime": f"oci:{program} --debug"}, {})
     (tmp_path / "uxc --debug").write_text("")

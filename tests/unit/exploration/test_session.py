@@ -236,7 +236,7 @@ def test_two_runtimes_are_compared_without_the_engines_word():
     one.run(batches=8)
     [found] = one.found.values()
     assert (found.expected, found.observed) == (
-        "the same by both",
+        "the same with both",
         f"{16 * MIB + PAGE} by right, {16 * MIB} by short",
     )
     same = session(Comparison(judge_with(), judge_with(), ("one", "other")), Kind.PODS)

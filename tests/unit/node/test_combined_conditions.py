@@ -64,9 +64,9 @@ def test_what_was_seen_is_not_asked_for_again_and_what_comes_later_not_yet():
 
 
 def test_nothing_cannot_be_waited_for():
-    with pytest.raises(UsageError, match="no condition is named"):
+    with pytest.raises(UsageError, match="no condition is given"):
         either()
-    with pytest.raises(UsageError, match="no condition is named to come after it"):
+    with pytest.raises(UsageError, match="needs a second condition"):
         after("a")
 
 

@@ -139,7 +139,7 @@ def test_a_limit_may_be_reached_between_two_looks(amounts, exit_code, verdict):
     assert (finding.why_not != "") is (verdict is Verdict.NOT_OBSERVABLE)
     if peak is not None and verdict is Verdict.NOT_OBSERVABLE:
         assert finding.why_not == (
-            "memory.swap.current was seen at 8192, and the container ended before the next look, "
+            "memory.swap.current was seen at 8192, and the container ended before the next sample, "
             "with a memory.swap.peak of 8192000 in its pod"
         )
 

@@ -206,8 +206,8 @@ def test_a_pod_that_the_machine_kills_deviates_while_the_daemon_has_something_to
 
     assert (str(odd.subject).rpartition("/")[2], odd.knob, odd.verdict) == ("neighbour", "state", verdict)
     told = (
-        f"it ended with 137 (OOMKilled), and the daemon had no more to give: {swapped} bytes of it are in swap, its "
-        f"file has 67108864, and it uses {uses} (67108864 before)"
+        f"it ended with 137 (OOMKilled), and the daemon had no reclaimable memory left: {swapped} bytes of it "
+        f"are in swap, its file has 67108864, and it uses {uses} (67108864 before)"
     )
     assert odd.why_not == (told if verdict is Verdict.NOT_OBSERVABLE else "")
 

@@ -21,23 +21,29 @@ def finding(observed, expected="4096", *, knob="memory.high", verdict=Verdict.CO
 @pytest.mark.parametrize(
     ("one", "other", "verdict", "expected", "observed"),
     [
-        (finding("4096"), finding("4096"), Verdict.CONFORMS, "the same by both", "the same by both"),
+        (finding("4096"), finding("4096"), Verdict.CONFORMS, "the same with both", "the same with both"),
         # One drops what no trait lets it drop.
-        (finding("4096"), finding("max"), Verdict.DEVIATES, "the same by both", "4096 by oci:runc, max by oci:crun"),
+        (
+            finding("4096"),
+            finding("max"),
+            Verdict.DEVIATES,
+            "the same with both",
+            "4096 with oci:runc, max with oci:crun",
+        ),
         # A wrong trait made the model expect what a wrong runtime does: both conform to themselves, and are the same.
         (
             finding("max", "max"),
             finding("max", "4096", verdict=Verdict.DEVIATES),
             Verdict.DEVIATES,
-            "max by oci:runc, 4096 by oci:crun",
-            "the same by both",
+            "max with oci:runc, 4096 with oci:crun",
+            "the same with both",
         ),
         (
             finding("max", "max"),
             finding("4096"),
             Verdict.CONFORMS,
-            "max by oci:runc, 4096 by oci:crun",
-            "max by oci:runc, 4096 by oci:crun",
+            "max with oci:runc, 4096 with oci:crun",
+            "max with oci:runc, 4096 with oci:crun",
         ),
     ],
 )
@@ -78,7 +84,7 @@ def test_a_setting_that_only_one_of_them_shows_is_a_difference(first):
     sides = ([odd], [rest]) if first else ([rest], [odd])
     [found] = compared(*({"nothing": side} for side in sides), NAMES)
     assert (found.verdict, found.knob) == (Verdict.DEVIATES, "pids.max")
-    assert found.observed.startswith("100 by oci:runc" if first else "100 by oci:crun")
+    assert found.observed.startswith("100 with oci:runc" if first else "100 with oci:crun")
 
 
 @pytest.mark.parametrize(

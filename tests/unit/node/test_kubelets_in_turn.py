@@ -102,7 +102,7 @@ def test_a_kubelet_over_no_pods_is_a_usage_error() -> None:
     node = fake_node()
     with node.admitted(PODS, CATALOGUE.kubelet("v1.36-tiered")) as population:
         pass
-    with pytest.raises(UsageError, match="no pods are on the node"):
+    with pytest.raises(UsageError, match="the node has no pods"):
         fake_node().restart_kubelet(population, CATALOGUE.kubelet("v1.36-none"))
 
 

@@ -215,7 +215,7 @@ def test_what_only_the_multi_generational_lru_does_is_not_observable_of_the_clas
 
     assert {one.verdict for one in findings} == {Verdict.CONFORMS, Verdict.NOT_OBSERVABLE}
     assert [(one.knob, one.why_not) for one in findings if one.why_not] == [
-        (file, "the classic LRU takes unprotected memory first, and that is enough")
+        (file, "the classic LRU takes unprotected memory first, which is enough")
         for file in ("memory.current", "memory.events")
     ]
 
@@ -334,7 +334,7 @@ def test_the_machine_is_given_back_what_was_taken():
 
 def test_a_kernel_without_huge_pages_cannot_be_made_short():
     with (
-        pytest.raises(EnvironmentNotAbleError, match="its kernel has no huge pages"),
+        pytest.raises(EnvironmentNotAbleError, match="kernel has no huge pages"),
         shortage.scarce(FakeTarget(), FAKE_HIERARCHY),
     ):
         pass

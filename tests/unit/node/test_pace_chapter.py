@@ -188,7 +188,7 @@ def test_an_aggressor_takes_only_what_it_is_told_to(beside, other):
     # Three victims are read twice in each of six turns, alone and beside one aggressor.
     assert bench.reads == 3 * 2 * 6 * 2
     assert bool(bench.read_beside) is (beside == "files")
-    with pytest.raises(UsageError, match=f"no program was timed beside '{other}'"):
+    with pytest.raises(UsageError, match=f"no program was timed with an aggressor of kind '{other}'"):
         paces.keeps_more("kept-guaranteed", than="unguarded", beside=other)
 
 
@@ -210,7 +210,7 @@ def test_pace_is_kept_where_memory_is(function, kubelet, tmp_path):
     [pace] = [one for one in findings if one.knob == "pace"]
 
     assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
-    assert pace.observed == "100 % (100 to 100), beside 18 % (18 to 18); by chance 0.001"
+    assert pace.observed == "100 % (100 to 100), the other 18 % (18 to 18); p = 0.001"
     assert pace.evidence["unguarded/app beside anonymous"] == "18 % (18 to 18)"
     assert pace.evidence["unguarded/app beside files"] == "18 % (18 to 18)"
     # Whenever one of three victims begins one of two readings in one of six turns, it has one or two before it.
@@ -255,7 +255,7 @@ def test_no_pace_is_judged_where_a_loss_costs_nothing(function, kubelet, slower,
     assert (pace.verdict, pace.observed) == (Verdict.NOT_OBSERVABLE, "")
     assert pace.why_not == (
         "a loss costs no more than the undisturbed readings vary on this host: "
-        "100 % (100 to 100), beside 100 % (100 to 100); by chance 1.000"
+        "100 % (100 to 100), the other 100 % (100 to 100); p = 1.000"
     )
 
 

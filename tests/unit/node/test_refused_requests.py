@@ -44,7 +44,7 @@ def test_a_right_runtime_refuses_and_takes_the_next(name: str, runtimes: Runtime
     found = findings(name, runtimes=runtimes, driver=driver)
     assert deviating(found) == set()
     assert found[0].observed.startswith("refused: ")
-    assert "the next is taken" in {finding.observed for finding in found}
+    assert "the next request is accepted" in {finding.observed for finding in found}
 
 
 @pytest.mark.parametrize("name", sorted(THE_KERNELS))
@@ -64,7 +64,7 @@ def test_what_is_refused_leaves_nothing() -> None:
     assert told.verdict is Verdict.CONFORMS
     assert "memory+swap limit should be >= memory limit" in told.observed
     assert (left.verdict, left.knob) == (Verdict.CONFORMS, "cgroup")
-    assert (after.verdict, after.observed) == (Verdict.CONFORMS, "the next is taken")
+    assert (after.verdict, after.observed) == (Verdict.CONFORMS, "the next request is accepted")
 
 
 class SwallowsUnknownKeys(Asked):

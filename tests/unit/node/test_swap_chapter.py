@@ -216,7 +216,7 @@ def test_the_device_with_the_higher_priority_is_first(second, verdict):
 
 
 def test_a_table_of_devices_that_is_not_understood_is_said():
-    with pytest.raises(TargetError, match="is not understood"):
+    with pytest.raises(TargetError, match="cannot be parsed"):
         order_finding(f"{HEAD}/dev/a partition\n", where="test")
 
 
@@ -375,7 +375,7 @@ def test_slots_that_each_cpu_keeps_may_be_missing_of_what_is_given_back(left, ve
 def test_what_never_was_in_swap_is_not_given_back():
     found = course(sample(files()), sample(files())).swap.is_freed(cpus=2)
 
-    assert (found.verdict, found.why_not) == (Verdict.NOT_OBSERVABLE, "no more than 0 bytes of its pod were in swap")
+    assert (found.verdict, found.why_not) == (Verdict.NOT_OBSERVABLE, "at most 0 bytes of its pod were in swap")
 
 
 def test_one_batch_in_swap_is_not_yet_swapping():

@@ -88,7 +88,7 @@ def test_a_container_that_only_works_on_gives_nothing_to_judge(monkeypatch):
         r"waited 0\.\d s for 'memory\.events high rises and memory\.current reaches memory\.max'; the last "
         r"observation was high 0 in /kubepods\.slice/.*-poduid_web\.slice/memory\.events; "
         r"0 in /kubepods\.slice/.*/cri-containerd-[0-9a-f]{64}\.scope/memory\.current, "
-        r"beside a planned memory\.max of 67108864\.",
+        r"planned memory\.max of 67108864\.",
         told,
     ), told
 

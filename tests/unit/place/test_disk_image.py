@@ -63,7 +63,7 @@ def test_its_systems_are_called_after_the_file():
 
 @pytest.mark.parametrize("user", ["", "a b", "-oProxyCommand=x", "root;id", "a" * 40, "ä"])
 def test_a_users_name_is_checked(user):
-    with pytest.raises(UsageError, match="is not a user's name"):
+    with pytest.raises(UsageError, match="is not a valid user name"):
         check_login(Login(user=user))
 
 

@@ -172,10 +172,10 @@ def test_few_claims_and_the_whole_matrix_have_every_row():
 
 
 def test_findings_of_one_knob_are_compared_in_their_order():
-    """A request that has to be refused on the one, after which the next is taken, and is right on the other."""
+    """One accepts the next request after a refusal that is required; the other is right as well."""
     refused, taken, following = (
         finding(Verdict.CONFORMS, knob="create", expected=words, observed=words)
-        for words in ("refused", "taken", "the next is taken")
+        for words in ("refused", "taken", "the next request is accepted")
     )
     cases = [one("old", "a", findings=[refused, following]), one("new", "a", findings=[taken])]
     [difference] = matrix_of(cases).differences

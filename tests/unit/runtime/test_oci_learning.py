@@ -77,7 +77,7 @@ def test_what_its_help_names_is_asked() -> None:
     ("said", "help_text", "words"),
     [
         (features(systemd=False), b"", "its features have linux.cgroup.systemd false"),
-        (b"", PLAIN, "its help names no --systemd-cgroup"),
+        (b"", PLAIN, "its help does not list --systemd-cgroup"),
     ],
 )
 def test_a_driver_that_it_does_not_have_is_refused_with_the_reason(said: bytes, help_text: bytes, words: str) -> None:

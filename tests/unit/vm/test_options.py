@@ -196,5 +196,5 @@ def test_a_runtime_that_is_no_file_names_its_option(tmp_path, option):
 def test_a_runtime_takes_no_arguments(tmp_path):
     program = tmp_path / "uxc"
     program.write_text("#!/bin/sh\n")
-    with pytest.raises(UsageError, match=r"a runtime is a file without arguments.*exec /opt/uxc --debug .*\$@"):
+    with pytest.raises(UsageError, match=r"a runtime must be a file without arguments.*exec /opt/uxc --debug .*\$@"):
         check_options(BootOptions(runtime_files=(AskedProgram(name="uxc", path=Path(f"{program} --debug")),)))

@@ -1,1 +1,1 @@
-"""What containers do under pressure: watched from inside their machine, and judged by the kernel's own models."""
+"""Container behaviour under memory pressure: watched from inside the machine, judged by the kernel's own models."""

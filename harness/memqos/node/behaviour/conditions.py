@@ -1,6 +1,6 @@
-"""Named conditions on a container that is watched: what a behaviour test waits for, as values.
+"""Named conditions on a watched container, which behaviour tests wait for.
 
-What a watch waits for, put together: all of several conditions, any of them, or one after another.
+Conditions combine: all of several, any of them, or one after another.
 
     container.until(either(ended(), rises("memory.events", "high")))
     watch.until(after(victim.sees(rises("memory.events", "low")), neighbour.sees(ended())))
@@ -65,43 +65,44 @@ WATCHED_FILES: Mapping[CgroupVersion, tuple[str, ...]] = {
         "memory.memsw.failcnt", "memory.oom_control", "memory.stat", "cpuset.mems",
     ),
 }  # fmt: skip
-"""The files that behaviour shows in, and the knobs that it rests on."""
+"""The files that show behaviour, and the knobs that it depends on."""
 
 PEAKS: Mapping[str, str] = {"memory.swap.current": "memory.swap.peak"}
-"""Amounts of which the kernel keeps the most there ever was, and where (memory.swap.peak: from 6.5 on).
+"""Amounts whose maximum the kernel keeps, and its file (memory.swap.peak: from 6.5 on).
 
-What was between two looks is in it too.
+The peak includes what happened between two samples.
 """
 
 THROTTLE_US = 10_000
 """A stall that counts as throttling, in µs of memory pressure.
 
-The kernel lets a task above memory.high go on without sleep for penalties of up to HZ/100 = 10 ms
-(mm/memcontrol.c, mem_cgroup_handle_over_high), so one throttled task stalls for more than that.
+The kernel skips the sleep of a task above memory.high for penalties of up to HZ/100 = 10 ms (mm/memcontrol.c,
+mem_cgroup_handle_over_high), so a throttled task stalls for longer than that.
 """
 
 
 STALL_US = 4_000_000
-"""A stall that is no hiccup, in µs of memory pressure: two of the longest sleeps of a task above memory.high.
+"""A stall too long to be noise, in µs of memory pressure: two of the longest sleeps of a task above memory.high.
 
-How far a program comes meanwhile is held to the model, whatever the time.
+The growth in the meantime is compared with the model, however long it takes.
 """
 
 GOOD = 10
-"""How many times as long a program stalls that will not come to its end.
+"""How many times as long a program stalls that will never finish.
 
-Where others run on its CPU while it sleeps, a sleep buys a page instead of a batch of 64. From 96 % of 24 MiB on to the
-end that makes 205 sleeps of up to 72 ms, 4.6 s in all, and so it was beside a busy neighbour on the host.
+If other tasks run on its CPU while it sleeps, one sleep buys a page instead of a batch of 64. From 96 % of 24 MiB to
+the end that makes 205 sleeps of up to 72 ms, 4.6 s in all; this was measured beside a busy neighbour on the host.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One look at a container: its cgroup and its pod's, the runtime's word, and what the workload reported.
+    """One sample of a container: its cgroup and its pod's, the runtime's status, and the workload's report.
 
-    planned: what the container's control files must hold, which is what its behaviour is measured by. runs: whether
-    the container was known to run by then: while a runtime makes it, its files still hold the kernel's defaults.
-    page_size: bytes of a page of the machine. done: of how many commands the workload had reported the end.
+    planned: the values that the container's interface files must hold, and that its behaviour is compared with. runs:
+    whether the container was known to run by then; while a runtime creates it, its files still hold the kernel's
+    defaults. page_size: the machine's page size in bytes. done: how many commands the workload has reported as
+    finished.
     """
 
     container: CgroupPath
@@ -115,29 +116,29 @@ class Sample:
     done: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Once: each wait asks it of all samples there are.
+        # Cached: each wait asks this of every sample.
         done = {line.command for line in self.report if isinstance(line, Done)}
         object.__setattr__(self, "done", len(done))
 
     @property
     def slack(self) -> int:
-        """Bytes below its limit at which an amount counts as having reached it: a batch of pages.
+        """Bytes below its limit from which an amount counts as having reached it: a batch of pages.
 
-        The kernel charges in batches (mm/memcontrol.c, MEMCG_CHARGE_BATCH), and stops swapping when less than so many
-        pages are left to a cgroup (mm/vmscan.c, MIN_LRU_BATCH).
+        The kernel charges in batches (mm/memcontrol.c, MEMCG_CHARGE_BATCH), and stops swapping when a cgroup has fewer
+        pages than that left (mm/vmscan.c, MIN_LRU_BATCH).
         """
         return CHARGE_BATCH * self.page_size
 
     def text(self, file: str) -> str | None:
-        """A file of the container's cgroup, None if it is not there (any more)."""
+        """A file of the container's cgroup; None if it does not exist (any more)."""
         text = self.reading.file(self.container, file)
         return text if isinstance(text, str) else None
 
     def counter(self, file: str, key: str) -> int | None:
-        """A counter of an events file or of memory.pressure ("some total", "full total", in µs); None if none tells it.
+        """A counter of an events file or of memory.pressure ("some total", "full total", in µs); None if missing.
 
-        The pod's cgroup tells: events and pressure count up the tree, so it counts what its container counts, still
-        counts it when the container is gone, and counts the pod's own limits, which the container runs into as well.
+        Read from the pod's cgroup. Events and pressure propagate up the tree, so the pod includes its container, keeps
+        the counts when the container is gone, and counts hits of the pod's own limits, which bound the container too.
         """
         for path in (self.pod, self.container):
             text = self.reading.file(path, file)
@@ -146,33 +147,33 @@ class Sample:
         return None
 
     def number(self, file: str) -> int | None:
-        """A file that counts an amount, in bytes; None if it is not there."""
+        """A file that holds an amount, in bytes; None if it does not exist."""
         text = self.text(file)
         return None if text is None else parse.number(text, path=f"{self.container}/{file}")
 
     def pod_number(self, file: str) -> int | None:
-        """The same of the pod's cgroup."""
+        """`number` for the pod's cgroup."""
         text = self.reading.file(self.pod, file)
         return parse.number(text, path=f"{self.pod}/{file}") if isinstance(text, str) else None
 
     def bound(self, limit: Knob) -> int | None:
-        """The limit that the plan gives the container, in bytes as the kernel shows them; None if it gives none.
+        """The container's planned limit, in bytes as the kernel shows them; None if the plan sets none.
 
-        Never what the file shows: a runtime that writes a wrong limit would be measured by its own mistake.
+        Never the value of the file: a runtime that writes a wrong limit would be compared with its own mistake.
         """
         expected = self.planned.get(limit)
         return expected.value.count if expected is not None and isinstance(expected.value, Bytes) else None
 
     def pod_peak(self, file: str) -> int | None:
-        """The most that the pod's cgroup, which outlives the container's, ever had of an amount; None if not told."""
+        """The peak of an amount in the pod's cgroup, which outlives the container's; None if missing."""
         peak = PEAKS.get(file, "")
         text = self.reading.file(self.pod, peak)
         return parse.number(text, path=f"{self.pod}/{peak}") if isinstance(text, str) else None
 
     def failures(self, file: str) -> int | None:
-        """How often a limit of cgroup v1 was run into, the pod's and the container's together; None if nothing tells.
+        """How often a cgroup v1 limit was hit, summed over the pod and the container; None if neither file exists.
 
-        Such a counter (memory.failcnt) is its own cgroup's, and does not count up the tree.
+        Such a counter (memory.failcnt) covers its own cgroup only and does not propagate up the tree.
         """
         texts = [(path, self.reading.file(path, file)) for path in (self.pod, self.container)]
         counts = [parse.number(text, path=f"{path}/{file}") for path, text in texts if isinstance(text, str)]
@@ -188,7 +189,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something to wait for: its name as errors print it, whether a sample shows it, and what it shows of it."""
+    """A condition: its name as errors print it, whether a sample fulfils it, and what the sample shows of it."""
 
     name: str
     holds: Callable[[Sample], bool]
@@ -196,13 +197,13 @@ class Condition:
 
 
 def amounts_of(sample: Sample, file: str) -> list[int]:
-    """What a sample shows of an amount, in bytes: now, and the most there was until now, if the kernel keeps it."""
+    """An amount in a sample, in bytes: the current value, and the peak so far if the kernel keeps it."""
     names = (file, PEAKS[file]) if file in PEAKS else (file,)
     return [amount for name in names if (amount := sample.number(name)) is not None]
 
 
 def rises(file: str, key: str) -> Condition:
-    """This counter is above zero, which it was when the cgroup was made; pressure: by more than one short sleep."""
+    """The counter is above zero, its value at creation of the cgroup; pressure: above one short sleep."""
     least = THROTTLE_US if file == "memory.pressure" else 0
     return Condition(
         f"{file} {key} rises",
@@ -214,7 +215,7 @@ def rises(file: str, key: str) -> Condition:
 def stalls(*, for_good: bool = False) -> Condition:
     """Tasks of the container's pod have waited for memory for four seconds in all: two of the longest sleeps.
 
-    for_good: for so long that they wait for more than growth which is only slow; see GOOD.
+    for_good: wait long enough to rule out growth that is only slow; see GOOD.
     """
     least = STALL_US * (GOOD if for_good else 1)
     return Condition(
@@ -225,7 +226,7 @@ def stalls(*, for_good: bool = False) -> Condition:
 
 
 FAULTS = 40
-"""So many major faults of a container that reads its text in again and again; one whose text is locked has a few."""
+"""So many major faults show a container that reads its text again and again; one with its text locked has a few."""
 
 
 def faults() -> Condition:
@@ -238,13 +239,13 @@ def faults() -> Condition:
 
 
 def stat_of(sample: Sample, key: str) -> int | None:
-    """A row of the container's own memory.stat; None where it cannot be read, or has no such row."""
+    """A row of the container's own memory.stat; None if it is missing or unreadable."""
     text = sample.text("memory.stat")
     return None if text is None else parse.counters(text, path=f"{sample.container}/memory.stat").get(key)
 
 
 def reaches(file: str, limit: Knob) -> Condition:
-    """This amount has come as close to its planned limit as the kernel's batches let it come."""
+    """The amount is within one charge batch of its planned limit."""
 
     def holds(sample: Sample) -> bool:
         amounts, bound = amounts_of(sample, file), sample.bound(limit)
@@ -254,7 +255,7 @@ def reaches(file: str, limit: Knob) -> Condition:
 
 
 def exceeds(file: str, limit: Knob) -> Condition:
-    """This amount has passed what is planned as another file's limit."""
+    """The amount exceeds the planned limit of another file."""
 
     def holds(sample: Sample) -> bool:
         amount, bound = sample.number(file), sample.bound(limit)
@@ -265,7 +266,7 @@ def exceeds(file: str, limit: Knob) -> Condition:
 
 def _beside(sample: Sample, file: str, limit: Knob) -> str:
     amount, bound = _or_unread(sample.number(file)), sample.bound(limit)
-    return f"{amount} in {sample.container}/{file}, beside a planned {limit} of {'max' if bound is None else bound}"
+    return f"{amount} in {sample.container}/{file}; planned {limit} is  {'max' if bound is None else bound}"
 
 
 def _or_unread(number: int | None) -> str:
@@ -273,7 +274,7 @@ def _or_unread(number: int | None) -> str:
 
 
 def ended() -> Condition:
-    """The container is not running any more."""
+    """The container no longer runs."""
     return Condition(
         "the container has ended",
         lambda sample: sample.status.exit_code is not None,
@@ -282,7 +283,7 @@ def ended() -> Condition:
 
 
 def counted(key: str) -> Condition:
-    """memory.numa_stat counts all that the workload holds; the kernel brings its statistics up to date every 2 s.
+    """memory.numa_stat counts all that the workload holds; the kernel updates its statistics every 2 s.
 
     key: a row of memory.numa_stat: anon, file, shmem.
     """
@@ -300,7 +301,7 @@ def counted(key: str) -> Condition:
 
 
 def gathered(key: str, zone: int) -> Condition:
-    """memory.numa_stat counts all that the workload holds on one NUMA node; key: as of `counted`."""
+    """memory.numa_stat counts all that the workload holds on one NUMA node; key: as for `counted`."""
 
     def count(sample: Sample) -> int:
         return (numa_of(sample, key) or {}).get(zone, 0)
@@ -313,23 +314,23 @@ def gathered(key: str, zone: int) -> Condition:
 
 
 def numa_of(sample: Sample, key: str) -> dict[int, int] | None:
-    """Bytes by zone of a row of memory.numa_stat; None where it cannot be read, empty for a row that is not there."""
+    """Bytes by NUMA node of a row of memory.numa_stat; None if unreadable, empty if the row is missing."""
     text = sample.text("memory.numa_stat")
     return None if text is None else parse.numa_stat(text, path=f"{sample.container}/memory.numa_stat").get(key, {})
 
 
 _VERBS = {"anon": "anon", "file": "file", "shmem": "tmpfs"}
-"""The workload's commands, by the row of memory.numa_stat in which what they use is counted."""
+"""The workload's commands, by the row of memory.numa_stat that counts their memory."""
 
 
 def held(report: tuple[ReportLine, ...], key: str) -> int:
-    """Bytes of a kind that the workload has said to hold with all commands that are done; key: as of `counted`."""
+    """Bytes of a kind that the workload reports to hold after all finished commands; key: as for `counted`."""
     done = (line for line in report if isinstance(line, Done) and line.verb == _VERBS[key])
     return sum({line.command: line.bytes for line in done}.values())
 
 
 def work_done(commands: int) -> Condition:
-    """The workload has reported the end of this many commands."""
+    """The workload has reported this many commands as finished."""
     return Condition(
         f"the workload has done {commands} commands",
         lambda sample: sample.done >= commands,
@@ -342,7 +343,7 @@ U = TypeVar("U")
 
 
 class Join(StrEnum):
-    """How parts go together, in the word that stands between them."""
+    """How the parts of a combination are joined; the value is the word between them."""
 
     ALL = "and"
     ANY = "or"
@@ -351,18 +352,18 @@ class Join(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Combined(Generic[T]):
-    """Several things to wait for as one."""
+    """Several conditions combined into one."""
 
     join: Join
     parts: tuple[Combined[T] | T, ...]
 
     def each(self, make: Callable[[T], Combined[U] | U]) -> Combined[U]:
-        """The same of what is made of each part."""
+        """The same combination with each part mapped."""
         parts = (part.each(make) if isinstance(part, Combined) else make(part) for part in self.parts)
         return Combined(self.join, tuple(parts))
 
     def leaves(self) -> Iterator[T]:
-        """All that is put together in this, in its order."""
+        """All single conditions in this combination, in order."""
         for part in self.parts:
             if isinstance(part, Combined):
                 yield from part.leaves()
@@ -370,7 +371,7 @@ class Combined(Generic[T]):
                 yield part
 
     def told(self, name: Callable[[T], str]) -> str:
-        """This in words: parts that are put together differently are in brackets."""
+        """This combination in words; nested combinations are in brackets."""
         words = []
         for part in self.parts:
             if isinstance(part, Combined):
@@ -383,33 +384,35 @@ class Combined(Generic[T]):
 
 
 def either(*parts: Combined[T] | T) -> Combined[T]:
-    """Any one of these; UsageError for none."""
+    """Any one of these conditions; UsageError for none."""
     return _combined(Join.ANY, parts)
 
 
 def both(*parts: Combined[T] | T) -> Combined[T]:
-    """All of these, each at some time, in whatever order; UsageError for none."""
+    """All of these conditions, each at any time and in any order; UsageError for none."""
     return _combined(Join.ALL, parts)
 
 
 def after(first: Combined[T] | T, *then: Combined[T] | T) -> Combined[T]:
-    """Each of these in a look that came after those in which the ones before it were seen; UsageError for only one.
+    """Each of these conditions in a sample after the one that fulfilled the previous; UsageError for only one.
 
-    What lasts, such as a counter that rose, is seen in every later look: it may have begun before.
+    A lasting condition, such as a counter that rose, holds in every later sample: it may have begun before.
     """
     if not then:
-        raise UsageError("no condition is named to come after it.", where="after()", next_step="Name what comes then.")
+        raise UsageError(
+            "'after' needs a second condition.", where="after()", next_step="Name the condition that follows."
+        )
     return _combined(Join.IN_TURN, (first, *then))
 
 
 def _combined(join: Join, parts: tuple[Combined[T] | T, ...]) -> Combined[T]:
     if not parts:
-        raise UsageError("no condition is named.", next_step="Put together at least one.")
+        raise UsageError("no condition is given.", next_step="Give at least one condition.")
     return Combined(join, parts)
 
 
 class Unfinished(Generic[T]):
-    """How much of something that is waited for was seen so far."""
+    """Progress of one condition or combination over the samples so far."""
 
     def __init__(self, combined: Combined[T]) -> None:
         self._join = combined.join
@@ -419,12 +422,12 @@ class Unfinished(Generic[T]):
 
     @property
     def is_seen(self) -> bool:
-        """Whether enough of its parts were seen, at whatever times."""
+        """Whether enough of its parts were fulfilled, at whatever times."""
         some = any if self._join is Join.ANY else all
         return some(part.is_seen for part in self._parts)
 
     def see(self, holds: Callable[[T], bool]) -> None:
-        """One look more. holds: whether it shows something; asked only for what is still waited for."""
+        """Take one more sample. holds: whether a condition holds in it; called only for pending conditions."""
         if self.is_seen:
             return
         waiting = [part for part in self._parts if not part.is_seen]
@@ -432,7 +435,7 @@ class Unfinished(Generic[T]):
             part.see(holds)
 
     def unseen(self) -> Iterator[T]:
-        """What is still waited for."""
+        """The pending conditions."""
         if not self.is_seen:
             for part in self._parts:
                 yield from part.unseen()
@@ -446,10 +449,10 @@ class _Leaf(Generic[T]):
         self.is_seen = False
 
     def see(self, holds: Callable[[T], bool]) -> None:
-        """One look more."""
+        """Take one more sample."""
         self.is_seen = holds(self._what)
 
     def unseen(self) -> Iterator[T]:
-        """Itself, until it was seen."""
+        """Itself while it is pending."""
         if not self.is_seen:
             yield self._what

@@ -38,7 +38,7 @@ class NumaPlacement:
         of_runtime = self.observed.slack if kind == "file" else 0
         holds = elsewhere <= of_runtime and _on(most, zones) >= least
         expected = f"{kind} of at least {least} on {named} only" + (
-            f", but for {self.observed.slack} beside it" if of_runtime else ""
+            f", at most {self.observed.slack} elsewhere" if of_runtime else ""
         )
         return self.observed.finding(_NUMA_STAT, expected, _shown(kind, most), holds, why_not=self._held_none(kind))
 
@@ -71,8 +71,8 @@ class NumaPlacement:
         elsewhere = sum(amount for number, amount in most.items() if number != zone)
         holds = elsewhere <= self.observed.slack < most.get(zone, 0)
         shown = _shown(kind, most) if spread else None
-        expected = f"{kind} on N{zone} only, all the time, but for {self.observed.slack}"
-        why = "" if not spread or any(most.values()) else f"{_NUMA_STAT} counted nothing of it while it ran"
+        expected = f"{kind} on N{zone} only in every sample, at most {self.observed.slack} elsewhere"
+        why = "" if not spread or any(most.values()) else f"{_NUMA_STAT} counted none of it while it ran"
         return self.observed.finding(_NUMA_STAT, expected, shown, holds, why_not=why)
 
     def spills_to(self, near: int, *, not_to: int) -> Finding:
@@ -80,7 +80,7 @@ class NumaPlacement:
         spread = [one for sample in self.observed.samples if (one := numa_of(sample, "anon")) is not None]
         most = max(spread, key=lambda one: sum(one.values()), default={})
         holds = most.get(near, 0) > self.observed.slack >= most.get(not_to, 0)
-        expected = f"anon of more than {self.observed.slack} on N{near}, and of no more on N{not_to}"
+        expected = f"anon of more than {self.observed.slack} on N{near}, and at most that on N{not_to}"
         return self.observed.finding(
             _NUMA_STAT, expected, _shown("anon", most) if spread else None, holds, key="spilled"
         )
@@ -95,7 +95,7 @@ class NumaPlacement:
         left = sum(spread[-1].values()) if spread else None
         holds = left is not None and left < used - self.observed.slack
         had_room = left is not None and not holds and self.observed.samples[-1].counter("memory.stat", "pgsteal") == 0
-        why = f"there was room for all of it: {left} of {kind}, pgsteal 0" if had_room else ""
+        why = f"all of it fitted: {left} of {kind}, pgsteal 0" if had_room else ""
         return self.observed.finding(
             _NUMA_STAT, f"less than {used - self.observed.slack} of {kind}", left, holds, key="reclaimed", why_not=why
         )
@@ -179,7 +179,7 @@ class SwapUse:
                 and (swap := one.pod_number(_CURRENT)) is not None]  # fmt: skip
         kept, swap = max(seen, default=(0, 0))
         slack = cpus * self.observed.slack
-        expected = f"at least {kept - slack} in swap, of {kept} in zswap, which are more than {slack}"
+        expected = f"at least {kept - slack} in swap, of {kept} in zswap, and more than {slack} in zswap"
         holds = kept > slack and swap >= kept - slack
         found = self.observed.finding(_CURRENT, expected, swap if seen else None, holds, key="zswapped")
         return replace(found, measured=True)
@@ -187,14 +187,14 @@ class SwapUse:
     def compresses_nothing(self) -> Finding:
         """Zswap used no memory for it in any sample."""
         pool = max(self.observed.amounts(_POOL), default=None)
-        return self.observed.finding(_POOL, "0 all the time", pool, pool == 0, key="limited")
+        return self.observed.finding(_POOL, "0 in every sample", pool, pool == 0, key="limited")
 
     def compresses_at_most(self, most: int) -> Finding:
         """Zswap never used more memory for it than its limit and one batch."""
         pool = max(self.observed.amounts(_POOL), default=None)
         bound = most + self.observed.slack
         holds = pool is not None and pool <= bound
-        return self.observed.finding(_POOL, f"at most {bound} all the time", pool, holds, key="limited")
+        return self.observed.finding(_POOL, f"at most {bound} in every sample", pool, holds, key="limited")
 
     def is_used(self, *, why_not: str = "") -> Finding:
         """More than one batch of it was in swap. why_not: why this is not observable, "" if it is."""
@@ -207,7 +207,7 @@ class SwapUse:
     def is_unused(self, *, why_not: str = "") -> Finding:
         """None of it was in swap in any sample. why_not: as for `is_used`."""
         most = max(self.observed.amounts(_CURRENT), default=None)
-        return self.observed.finding(_CURRENT, "0 all the time", most, most == 0, why_not=why_not)
+        return self.observed.finding(_CURRENT, "0 in every sample", most, most == 0, why_not=why_not)
 
     def is_hardly_used(self) -> Finding:
         """At most one batch of it was in swap: a program also has memory that its commands do not allocate."""
@@ -232,7 +232,7 @@ class SwapUse:
         """
         seen = [amount for sample in self.observed.samples if (amount := _of_pod(sample)) is not None]
         most, slack = max(seen, default=0), cpus * self.observed.slack
-        why = "" if most > slack or not seen else f"no more than {most} bytes of its pod were in swap"
+        why = "" if most > slack or not seen else f"at most {most} bytes of its pod were in swap"
         left = seen[-1] if seen else None
         holds = left is not None and left <= slack
         return self.observed.finding(

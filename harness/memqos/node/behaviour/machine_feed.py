@@ -1,4 +1,4 @@
-"""Between watched containers and their machine: what it says becomes their samples, what they want is asked of it."""
+"""Connects watched containers to their machine: turns its messages into samples and passes their requests to it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = ["CALL_SECONDS", "WATCH_SECONDS", "Hearing"]
 
 
 class Looking:
-    """The files of each cgroup as they were last seen: a look has those that changed, and all of them at the first.
+    """The last known files of each cgroup: the first sample has all of them, later ones only those that changed.
 
-    source: what the readings are called by. files: which files are looked at.
+    source: the name of the readings. files: which files are sampled.
     """
 
     def __init__(self, *, source: str, hierarchy: Hierarchy, files: Sequence[str]) -> None:
@@ -36,7 +36,7 @@ class Looking:
         self._cgroups: dict[CgroupPath, dict[str, FileText]] = {}
 
     def see(self, look: Look) -> CgroupPath:
-        """Take what a look says; the cgroup that it is about. One that is gone has none of its files."""
+        """Take one sample; returns its cgroup. A removed cgroup has none of its files."""
         path = self._hierarchy.cgroup_of(look.folder)
         if look.why == "gone":
             self._cgroups[path] = dict.fromkeys(self._files, NoFile.NO_FILE)
@@ -46,7 +46,7 @@ class Looking:
         return path
 
     def reading(self, paths: Sequence[CgroupPath], at: float) -> Reading:
-        """What these held at that time, in seconds of the machine's clock; one never seen is left out."""
+        """Their values at that time, in seconds of the machine's clock; a cgroup never sampled is left out."""
         cgroups = {path: CgroupReading(path=path, files=self._cgroups[path]) for path in paths if path in self._cgroups}
         return Reading(source=self._source, at=at, cgroups=cgroups)
 
@@ -57,13 +57,13 @@ WATCH_SECONDS = 120.0
 CALL_SECONDS = 30.0
 
 OUTSIDE_SECONDS = 20.0
-"""How long a runtime may take to notice that a container has ended, whose processes were never seen."""
+"""How long a runtime may take to notice the end of a container whose processes were never seen."""
 
 
 class Hearing:
-    """What samples and logs say of these containers, by their keys; a container added later takes part from then on.
+    """Samples and logs of these containers, by their keys; a container added later is included from then on.
 
-    sampling: watches inside the machine. files: which files of each cgroup it looks at.
+    sampling: the samplers inside the machine. files: the files of each cgroup that are sampled.
     """
 
     def __init__(
@@ -86,12 +86,12 @@ class Hearing:
         self._missing: dict[str, float] = {}
 
     def add(self, container: WatchedContainer, log_path: str) -> None:
-        """From now on this container gets its samples and the lines of its log."""
+        """From now on this container receives its samples and the lines of its log."""
         self.containers[container.key] = container
         self._sampling.follow(container.key, log_path, patient=STEP)
 
     def begin(self) -> None:
-        """Take what all of them are now: from here on they are known to run, whatever their workloads say."""
+        """Sample all of them now: from here on they count as running, whatever their workloads report."""
         for container in self.containers.values():
             self.ask(container)
             container.processes = self._tree.processes(container.path, deadline=Deadline.after(CALL_SECONDS))
@@ -101,24 +101,24 @@ class Hearing:
         self._take(said)
 
     def wait(self, *, seconds: float) -> bool:
-        """Take the next message, waiting up to so long; whether there was one."""
+        """Take the next message, waiting at most this long; returns whether there was one."""
         said = self._sampling.next(seconds=seconds)
         self._take(said)
         return bool(said)
 
     def look(self) -> None:
-        """Take all messages until now, and a sample that is made now."""
+        """Take all messages until now, and one sample made now."""
         self._take(self._sampling.look(deadline=Deadline.after(CALL_SECONDS)))
 
     def ask(self, container: WatchedContainer) -> None:
-        """Take what the runtime says of it."""
+        """Ask the runtime for its status."""
         status = self._runtime.status(container.handle, deadline=Deadline.after(CALL_SECONDS))
         container.asked(status, self._reading(container, container.now))
 
     def look_outside(self, container: WatchedContainer) -> None:
-        """Find out whether a container that has no process in its cgroup any more runs in another one.
+        """Find out whether a container without a process in its cgroup runs in another one.
 
-        It does if one of its processes is seen there, or if the runtime says for OUTSIDE_SECONDS that it runs.
+        It does if one of its processes is seen there, or if the runtime reports it as running for OUTSIDE_SECONDS.
         """
         if container.has_ended or not container.seems_ended:
             self._missing.pop(container.key, None)
@@ -129,30 +129,30 @@ class Hearing:
             container.goes_outside(where)
 
     def tell(self, key: str, fifo: str, line: str) -> None:
-        """Give a container's workload a command."""
+        """Send a container's workload a command."""
         self._recorder.spoken(Spoken(at=self.containers[key].now, container=key, told=True, text=line))
         self._sampling.write(fifo, line)
 
     def exec(self, container: ContainerHandle, argv: tuple[str, ...], seconds: float) -> str:
-        """What a program says that the runtime runs in a container."""
+        """The output of a program that the runtime runs in a container."""
         _, output, _ = self._runtime.exec(container, argv, deadline=Deadline.after(seconds))
         return output.decode("utf-8", "replace")
 
     def update(self, container: ContainerHandle, resources: ContainerResources) -> None:
-        """Have the runtime change what a container may use, once all page cache is on the disk.
+        """Have the runtime update a container's resources, once all page cache is written back.
 
-        Until then it is neither moved nor reclaimed, and the kernel kills for a limit that it cannot get below at once
-        (mm/memcontrol.c, memory_max_write).
+        Dirty page cache can be neither migrated nor reclaimed, and the kernel kills for a limit that it cannot reach at
+        once (mm/memcontrol.c, memory_max_write).
         """
         self.write_back()
         try:
             self._runtime.update(container, resources, deadline=Deadline.after(CALL_SECONDS))
         finally:
-            # What the files hold from now on is what the container is judged by.
+            # The container is judged by the files' values from now on.
             self.look()
 
     def write_back(self) -> None:
-        """Have the machine write page cache to its disks, and wait for that."""
+        """Have the machine write its page cache back to disk, and wait for it."""
         checked(self._target.run(["sync"], deadline=Deadline.after(WATCH_SECONDS)), where=self._target.address)
 
     def _take(self, said: Iterable[Said]) -> None:

@@ -1,8 +1,8 @@
-"""How much a neighbour is to take for others to be short of memory, by the kernel's model of what they can lose.
+"""How much memory a neighbour must take to make others short, by the kernel's model of what they can lose.
 
-Below kubepods' limit reclaim begins at kubepods, so that protection is handed down from there: a container's memory.min
-and memory.low count as far as those of its pod and its QoS class do. Where the whole machine is short of memory it
-begins at the root, and they count only as far as kubepods' do too.
+Below kubepods' limit, reclaim starts at kubepods, and protection is distributed from there: a container's memory.min
+and memory.low count only as far as those of its pod and QoS class do. When the whole machine is short, reclaim starts
+at the root, and they count only as far as kubepods' do too.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ __all__ = ["Aim", "Before", "Squeeze", "below_limit", "squeeze_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Squeeze:
-    """What there was before the pressure, and what the neighbour takes at last: all in bytes.
+    """Usage before the pressure, and how much the neighbour takes; all in bytes.
 
-    counts: what counts of each container's protection, by its key in the watch. short: how much of what it takes is not
-    free, and so has to come from others. since: when it began, in seconds of the machine's clock. cpus: those of the
-    machine, each of which may have charged a batch ahead for each container. past_low: whether that is more than what
-    is unprotected. generations: whether the machine as a whole is short, and reclaims by the multi-generational LRU: it
-    passes memory.low over once and then takes from it, whatever other cgroup has memory left (mm/vmscan.c, shrink_one),
-    where the classic LRU takes nothing of it while others have. dirty: whether what others have to give may have to be
-    written to the disk first.
+    counts: the effective protection of each container, by its key in the watch. short: the part of `takes` that is not
+    free and must come from others. since: when it began, in seconds of the machine's clock. cpus: the machine's CPUs,
+    each of which may have charged a batch ahead for each container. past_low: whether `short` exceeds what is
+    unprotected. generations: whether the machine as a whole is short and reclaims by the multi-generational LRU. That
+    LRU skips memory.low once and then reclaims from it even if other cgroups have memory left (mm/vmscan.c,
+    shrink_one); the classic LRU does not. dirty: whether others' memory may have to be written to disk first.
     """
 
     counts: Mapping[str, Effective]
@@ -46,14 +45,14 @@ class Squeeze:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
-    """What containers used before memory was taken from them, in bytes by their keys, and when it was seen last."""
+    """What containers used before the pressure, in bytes by their keys, and when that was read."""
 
     usage: Mapping[str, int]
     at: float
 
     @classmethod
     def of(cls, containers: Sequence[WatchedContainer]) -> Before:
-        """What these use now; at: seconds of the machine's clock."""
+        """Their usage now; at: seconds of the machine's clock."""
         return cls(
             usage={one.key: one.last_usage(one.path) for one in containers},
             at=max(one.samples[-1].reading.at for one in containers),
@@ -62,12 +61,13 @@ class Before:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """How much is to be short, of what others can lose: half of what nothing protects, unless it says something else.
+    """How much of what others can lose is to be short; by default half of what is unprotected.
 
-    all_lose: all of that but half of an equal part. Which cgroup is reclaimed from first is not guaranteed, so for all
-    of them to lose some, there has to be too little without any of them. past_low: all of that, and half of what
-    memory.low alone protects. besides: bytes that something beside the pods can lose, and is to lose half of at least:
-    all that pods can lose, and half of these. short: so many bytes in place of all that, where pods can lose nothing.
+    all_lose: all of it, less half of an equal part. The kernel does not guarantee which cgroup is reclaimed first; for
+    all of them to lose some, the rest must never be enough without one of them. past_low: all of it, plus half of what
+    memory.low alone protects. besides: bytes that something other than the pods can lose, and must lose at least half
+    of: all that the pods can lose, plus half of these bytes. short: this many bytes instead, where pods can lose
+    nothing.
     """
 
     past_low: bool = False
@@ -76,7 +76,7 @@ class Aim:
     short: int | None = None
 
     def of(self, others: Sequence[Effective]) -> int:
-        """Bytes that these, of which so much counts, and what is beside them are to lose together."""
+        """Bytes that these containers, with this effective protection, and anything besides must lose together."""
         if self.short is not None:
             return self.short
         exposed, soft = sum(counts.exposed for counts in others), sum(counts.soft for counts in others)
@@ -99,17 +99,18 @@ def squeeze_of(
     generations: bool = False,
     dirty: bool = False,
 ) -> Squeeze:
-    """How much the neighbour takes for others to be short of so much, with what they have lost already.
+    """How much the neighbour takes to make others short, counting what they have already lost.
 
     recursive: whether cgroups are mounted with memory_recursiveprot. spare: bytes that the whole machine has to give,
-    where that is what runs short; None where it is kubepods. generations: how the machine reclaims. dirty: whether
-    others were left to write to the disk later. UsageError if kubepods is to run short and has no limit.
+    if the machine is to run short; None if kubepods is. generations: whether the machine reclaims by the
+    multi-generational LRU. dirty: whether others' page cache was left unwritten. UsageError if kubepods is to run short
+    and has no limit.
     """
     free = below_limit(plan, containers) if spare is None else spare
     now, others = Before.of(containers).usage, [one for one in containers if one is not neighbour]
     lost = sum(max(0, before.usage[one.key] - now[one.key]) for one in others)
     usage = {(one.premises.pod.uid, one.premises.planned.name): before.usage[one.key] for one in others}
-    # Unclaimed protection is shared out by use, and the neighbour has its share when memory is short.
+    # Unclaimed protection is shared out by usage, and the neighbour has its share under pressure.
     its_own = neighbour.premises.pod.uid, neighbour.premises.planned.name
     usage[its_own] = now[neighbour.key] + max(0, free)
     subjects = {one.key: subject_of(one.premises.planned.cgroup, one.premises.pod) for one in containers}
@@ -133,11 +134,11 @@ def squeeze_of(
 
 
 def below_limit(plan: Plan, containers: Sequence[WatchedContainer]) -> int:
-    """Bytes that kubepods' limit leaves to its pods; UsageError without one."""
+    """Bytes left to pods below kubepods' limit; UsageError without one."""
     limit = plan.node.knobs.get(Knob.MEMORY_MAX)
     if limit is None or not isinstance(limit.value, Bytes):
         raise UsageError(
-            "kubepods has no memory.max under this kubelet, so nothing is short of memory below it.",
-            next_step="Take a kubelet that enforces allocatable memory, as tight() makes one.",
+            "kubepods has no memory.max under this kubelet, so pods cannot run short of memory below it.",
+            next_step="Take a kubelet that enforces allocatable memory, such as tight() returns.",
         )
     return limit.value.count - sum(one.last_usage(pod) for pod, one in {one.pod: one for one in containers}.items())

@@ -59,7 +59,7 @@ class OomKills:
         return self.observed.word(*reason_of_kill(self.observed.samples[-1].status))
 
     def is_killed_for_its_zone(self) -> Finding:
-        """The kernel killed the container below its limits, because its NUMA nodes were full."""
+        """The kernel killed the container below its limits because its NUMA nodes were full."""
         limits = [count for one in self.observed.samples if (count := one.counter(_EVENTS, "max")) is not None]
         why = f"it ran into memory.max {max(limits)} times" if any(limits) else ""
         kills = [count for one in self.observed.samples if (count := one.counter(_EVENTS, _KILLS)) is not None]
@@ -67,5 +67,5 @@ class OomKills:
         return self.observed.finding(_EVENTS, f"{_KILLS} above 0", shown, any(kills), key=f"{_KILLS} zone", why_not=why)
 
     def anything_killed(self) -> bool:
-        """Whether the kernel killed something in its cgroup or below it, in any sample."""
+        """Whether the kernel killed a process in its cgroup or below it, in any sample."""
         return any(one.counter(_EVENTS, _KILLS) for one in self.observed.samples)

@@ -1,7 +1,7 @@
-"""What a behaviour rests on: knobs whose planned values must be there before anything the kernel does means something.
+"""Preconditions of a behaviour: knobs that must have their planned values for the behaviour to prove anything.
 
-A runtime that leaves memory.swap.max at max lets a program swap as the kernel does without a limit. What the kernel
-did then says nothing about the limit that was planned; that the limit is not there says all.
+A runtime that leaves memory.swap.max at max lets a program swap without a limit. That behaviour says nothing about the
+planned limit; the missing limit is the finding.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Preconditions", "began", "broken_of", "is_there", "premises_above", 
 class Preconditions:
     """These knobs of one container and of its pod, at least one, each planned for at least one of the two.
 
-    enacted_by: what carried the plan out above containers. Raises UsageError for knobs that are not planned.
+    enacted_by: what enacted the plan above containers. Raises UsageError for knobs that are not planned.
     """
 
     pod: PlannedPod
@@ -52,16 +52,16 @@ class Preconditions:
             )
 
     def judge(self, samples: Sequence[Sample]) -> tuple[Finding, ...]:
-        """Each knob over all samples (at least one): the first deviation, with its time, stands for the whole.
+        """Each knob over all samples (at least one): the finding is the first deviation, with its time.
 
-        What held before says that it was written right, and changed afterwards. What could be read in no
-        sample is not observable.
+        A value that was right before and wrong later was changed by something else. A file read in no sample is not
+        observable.
         """
         start = began(samples)
         judged: list[tuple[float, list[Finding]]] = []
         before: tuple[FileText | None, ...] = ()
         for sample in _while_it_ran(samples):
-            # They change seldom, and there are many samples.
+            # Cached: they change seldom, and there are many samples.
             texts = self.texts(sample)
             if texts != before:
                 judged.append((sample.reading.at - start, self._in(sample)))
@@ -71,7 +71,7 @@ class Preconditions:
 
     @property
     def undecided(self) -> str:
-        """The premise whose value is undecided, as one sentence; "" if all are known."""
+        """The precondition whose value is undecided, as one sentence; "" if all are known."""
         for knob in self.knobs:
             for cgroup in (self.pod.cgroup, self.planned.cgroup):
                 expected = cgroup.knobs.get(knob)
@@ -84,11 +84,11 @@ class Preconditions:
         return ""
 
     def texts(self, sample: Sample) -> tuple[FileText | None, ...]:
-        """What the files hold in a sample that these knobs are judged by."""
+        """The texts of the judged files in a sample."""
         return tuple(sample.reading.file(path, knob) for path in (sample.pod, sample.container) for knob in self.knobs)
 
     def broken(self, sample: Sample) -> str:
-        """The premise that does not hold in one sample, as one sentence; "" if none is seen to be broken."""
+        """The precondition that fails in one sample, as one sentence; "" if none does."""
         return broken_of(self._in(sample)) if sample.runs else ""
 
     def _in(self, sample: Sample) -> list[Finding]:
@@ -104,7 +104,7 @@ class Preconditions:
 
 
 def began(samples: Sequence[Sample]) -> float:
-    """When the first of these was read; one that has only the runtime's word was read at no time."""
+    """When the first of these was read; a sample with only the runtime's status has no time."""
     return next((sample.reading.at for sample in samples if sample.reading.at), 0.0)
 
 
@@ -117,7 +117,7 @@ def broken_of(premises: Iterable[Finding]) -> str:
 
 
 def premises_of(plan: Plan, knobs: Sequence[Knob], enacted_by: Setter) -> list[Preconditions]:
-    """These knobs of every app container of a plan; UsageError as of Preconditions."""
+    """These knobs of every app container of a plan; UsageError as for Preconditions."""
     return [
         Preconditions(pod=pod, planned=container, knobs=tuple(knobs), enacted_by=enacted_by)
         for pod in plan.pods
@@ -127,9 +127,9 @@ def premises_of(plan: Plan, knobs: Sequence[Knob], enacted_by: Setter) -> list[P
 
 
 def _while_it_ran(samples: Sequence[Sample]) -> Sequence[Sample]:
-    """The samples that say what a runtime made of a container; at least one.
+    """The samples that show what a runtime made of a container; at least one.
 
-    Of one that ended before it was known to run, the last sample in which it had files.
+    For a container that ended before it was known to run: the last sample in which it had files.
     """
     ran = [sample for sample in samples if sample.runs]
     if any(is_there(sample) for sample in ran):
@@ -166,9 +166,9 @@ _REASON = Reason(
 def premises_above(
     population: Population, tree: CgroupTree, knobs: Collection[Knob], *, deadline: Deadline
 ) -> tuple[Finding, ...]:
-    """These knobs of kubepods and of each QoS class, when the pods had been started and now; and the mount option.
+    """These knobs of kubepods and of each QoS class, when the pods had started and now; and the mount option.
 
-    Of each knob the first deviation stands for both times. tree: as the node was known when its pods were admitted.
+    The first deviation of a knob counts for both times. tree: the node as known when its pods were admitted.
     """
     above = [cgroup for cgroup in (population.plan.node, *population.plan.qos) if cgroup.path != ROOT]
     now = tree.read_cgroups([one.path for one in above], [str(knob) for knob in knobs], deadline=deadline)

@@ -1,8 +1,8 @@
-"""Several containers that are judged together, each named by its pod, of which it is the first.
+"""Several containers judged together. Each is named by its pod and is the pod's first container.
 
-Pressed: one pod takes what others could lose, and the kernel's model says what each of them keeps.
+Pressed: one pod takes what others could lose; the kernel's model says what each of them keeps.
 
-Exhausted below kubepods' limit: one pod takes too much, and the kernel's model says what is killed.
+Exhausted below kubepods' limit: one pod takes too much; the kernel's model says which container is killed.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Together:
-    """What was seen of containers of several pods. above: what their behaviour rests on above the pods, judged."""
+    """Observations of containers of several pods. above: findings on the preconditions above the pods."""
 
     containers: Sequence[WatchedContainer]
     above: Sequence[Finding] = ()
 
     @property
     def premises(self) -> tuple[Finding, ...]:
-        """The knobs that it all rests on, of every container, its pod and above: settle them with the behaviour."""
+        """All preconditions, of every container, its pod and above: settle them with the behaviour."""
         return (*self.above, *(finding for one in self.containers for finding in one.course.premises))
 
     def still_runs(self, pod: str, *, spent: str = "") -> Finding:
-        """The runtime says that it runs; see `Course.still_runs`."""
+        """It runs; see `Course.still_runs`."""
         return self._course(pod).still_runs(spent=spent)
 
     def swaps(self, pod: str) -> Finding:
@@ -62,7 +62,7 @@ class Together:
         return self._course(pod).swap.is_used(why_not=self._broken())
 
     def swaps_nothing(self, pod: str) -> Finding:
-        """Nothing of it was swapped out."""
+        """None of it was swapped out."""
         return self._course(pod).swap.is_unused(why_not=self._broken())
 
     def _container(self, pod: str) -> WatchedContainer:
@@ -73,13 +73,13 @@ class Together:
         return self._container(pod).course
 
     def _broken(self, why: str = "") -> str:
-        """Why nothing can be expected, where one container has what it should not have; else `why`."""
+        """Why nothing can be expected, because a precondition of some container fails; else `why`."""
         broken = broken_of(self.premises)
         return f"a precondition does not hold: {broken}" if broken else why
 
 
 def exposed(counts: Effective) -> str:
-    """Why a container of whose protection so much counts may lose memory, "" for one that is protected whole."""
+    """Why a container with this effective protection may lose memory, "" if it is fully protected."""
     whole = counts.shelter in {Shelter.HARD, Shelter.SOFT}
     return "" if whole else f"not all of it is protected: {what_counts(counts)}"
 
@@ -90,33 +90,33 @@ def mostly_protected(counts: Effective) -> str:
 
 
 def charged_ahead(counts: Effective, cpus: int, slack: int) -> str:
-    """Why what a container lost cannot be told where so many CPUs may have charged ahead for it; "" if it can be.
+    """Why a loss is not observable where this many CPUs may have charged ahead; "" if it is.
 
-    slack: bytes that each of them may have charged.
+    slack: bytes that each CPU may have charged.
     """
     ahead = cpus * slack
-    why = f"of {counts.usage} bytes in use {cpus} CPUs may have charged {ahead} ahead"
+    why = f"of {counts.usage} bytes in use, {cpus} CPUs may have charged {ahead} ahead"
     return why if 2 * ahead > counts.usage else ""
 
 
 def gave_way_meanwhile(container: WatchedContainer, counts: Effective) -> str:
-    """Why what memory.low alone protects may have been taken where others write files; "" if it cannot have been.
+    """Why memory that only memory.low protects may have been reclaimed while others write files; "" if not.
 
-    Reclaim that gets nowhere until the disk has what they wrote takes what memory.low covers, and counts `low` for it
+    Reclaim that makes no progress until the disk has those writes takes what memory.low covers, and counts `low` for it
     (mm/vmscan.c, do_try_to_free_pages, memcg_low_skipped).
     """
     low = container.samples[-1].counter("memory.events", "low")
     if counts.shelter is not Shelter.SOFT or not low:
         return ""
-    return f"nothing else could make room while the others' writes waited for the disk: low {low}"
+    return f"nothing else was reclaimable while the others' writes waited for the disk: low {low}"
 
 
 def taken_unweighed(container: WatchedContainer) -> str:
-    """Why what a container lost to the multi-generational LRU says nothing of its protection; "" if it does.
+    """Why a loss to the multi-generational LRU proves nothing about protection; "" if it does.
 
-    From Linux 6.11 on kswapd alone works out what counts of memory.min and memory.low for the whole machine
-    (mm/vmscan.c, lru_gen_age_node). Other reclaim, as that of khugepaged for a huge page on a NUMA node that is full
-    while another one is not, goes by what kswapd found last (shrink_one): nothing, if it has not been there.
+    From Linux 6.11 on only kswapd computes the effective memory.min and memory.low for the whole machine (mm/vmscan.c,
+    lru_gen_age_node). Other reclaim, such as khugepaged's for a huge page on a full NUMA node, uses what kswapd
+    computed last (shrink_one): nothing, if kswapd has not run.
     """
     last = container.samples[-1]
     kswapd, direct, khugepaged = (
@@ -129,15 +129,15 @@ def taken_unweighed(container: WatchedContainer) -> str:
 
 
 def too_young(container: WatchedContainer) -> str:
-    """Why no page of it may have been taken though its memory.low was passed over; "" if some were, or it was not."""
+    """Why no page may have been taken though its memory.low was skipped; "" if some were, or it was not."""
     last = container.samples[-1]
     low, taken = last.counter("memory.events", "low"), last.counter("memory.stat", "pgsteal")
     return f"reclaim scanned it and took nothing: low {low}, pgsteal {taken}" if low and not taken else ""
 
 
 def what_counts(counts: Effective) -> str:
-    """How much of its protection counts, and of how much."""
-    return f"of {counts.usage} bytes in use {counts.min} count for memory.min and {counts.low} for memory.low"
+    """How much of its usage is effectively protected."""
+    return f"effective memory.min is {counts.min} and memory.low {counts.low} of {counts.usage} bytes in use"
 
 
 _REFAULTS = "workingset_refault_file"
@@ -145,21 +145,22 @@ _REFAULTS = "workingset_refault_file"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refaulting(Together):
-    """Containers from which a neighbour took memory. squeeze: what there was before, and how much was to be short.
+    """Containers that lost memory to a neighbour. squeeze: the usage before, and how much was to be short.
 
-    Refaults are pages of page cache that were taken from a container and that it read again, as memory.stat counts them
-    (mm/workingset.c, workingset_refault). The multi-generational LRU counts none that comes back on another NUMA node
-    than it was taken from (lru_gen_refault), as where the program runs on another CPU by then. So no number of them is
-    expected of a container that lost memory, only that there are some; and none where its files came to other nodes.
+    Refaults are pages of page cache that were reclaimed from a container and that it read again, as memory.stat counts
+    them (mm/workingset.c, workingset_refault). The multi-generational LRU does not count pages that return on another
+    NUMA node than they were reclaimed from (lru_gen_refault), as when the program has moved to another CPU. So a
+    container that lost memory must show some refaults, but no certain number, and none if its files returned on other
+    nodes.
     """
 
     squeeze: Squeeze
 
     def refaults(self, pod: str) -> Finding:
-        """It read again what was taken from it since the pressure began.
+        """It read again what was reclaimed from it since the pressure began.
 
-        Not observable of one of which more than half is protected, nor of one that has read nothing since then (see
-        `Watch.read_again`), nor where all of that came back on other zones.
+        Not observable if more than half of it is protected, if it has read nothing since then (see `Watch.read_again`),
+        or if all of that returned on other NUMA nodes.
         """
         container, counts = self._counted(pod)
         why = self._broken(mostly_protected(counts) or self._unread(container))
@@ -168,10 +169,10 @@ class Refaulting(Together):
         return container.course.rises("memory.stat", _REFAULTS, why_not=why)
 
     def _hardly_refaults(self, container: WatchedContainer, *, at_most: int, why_not: str) -> Finding:
-        """It read nothing again but so many batches of pages, which it may have missed.
+        """It read nothing again beyond this many batches of pages, which it may have missed.
 
-        Not observable of one that has read nothing, nor where no more is counted, and more of its files has come to
-        other zones. why_not: why it may have lost more, "" if it may not.
+        Not observable if it has read nothing, or if no more is counted while more of its files has come to other NUMA
+        nodes. why_not: why it may have lost more, "" if it may not.
         """
         why = self._broken(why_not or self._unread(container))
         found = container.course.rises_by_batches("memory.stat", _REFAULTS, at_most=at_most, why_not=why)
@@ -185,52 +186,52 @@ class Refaulting(Together):
         return container, self.squeeze.counts[container.key]
 
     def _read_again(self, container: WatchedContainer) -> int:
-        """Pages of its files that were taken from it and that it read again, as far as the kernel counts them."""
+        """Pages of its files that were reclaimed and read again, as far as the kernel counts them."""
         return container.samples[-1].counter("memory.stat", _REFAULTS) or 0
 
     def _unread(self, container: WatchedContainer) -> str:
-        """Why nothing can have come back; "" if it has reported since then that it read what it had."""
+        """Why nothing can have been read again; "" if it has reported since then that it read its memory."""
         read = _readings(container.samples[-1]) > max(map(_readings, self._before(container)), default=0)
         return "" if read else "it has not read its memory again"
 
     def _elsewhere(self, container: WatchedContainer, *, at_most: int) -> str:
-        """Why pages may have come back uncounted: there are more on a zone, by more than so many batches; or ""."""
+        """Why refaults may be uncounted: a NUMA node holds more, by more than this many batches; or ""."""
         before, now = _files(self._before(container)), _files(container.samples)
         more = {zone: size - before.get(zone, 0) for zone, size in now.items() if size > before.get(zone, 0)}
         if sum(more.values()) <= at_most * container.samples[0].slack:
             return ""
         told = " and ".join(f"{size} bytes more on N{zone}" for zone, size in sorted(more.items()))
-        return f"a page that comes back on another NUMA node need not be counted: there are {told}"
+        return f"a page that returns on another NUMA node may not be counted: {told}"
 
     def _before(self, container: WatchedContainer) -> Sequence[Sample]:
         return [sample for sample in container.samples if sample.reading.at <= self.squeeze.since]
 
 
 def _readings(sample: Sample) -> int:
-    """How often its workload had read all that it had by then."""
+    """How often its workload had read all of its memory by then."""
     return sum(isinstance(one, Done) and one.verb in {Read.verb, Touch.verb} for one in sample.report)
 
 
 def _files(samples: Sequence[Sample]) -> Mapping[int, int]:
-    """Bytes of its files by zone as these saw them last; none if they never did."""
+    """Bytes of its files by NUMA node in the last sample that has them; empty if none has."""
     seen = (numa_of(sample, "file") for sample in reversed(samples))
     return next((spread for spread in seen if spread is not None), {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pressed(Refaulting):
-    """What a neighbour's growth did to the containers beside it.
+    """The effect of a neighbour's growth on the other containers.
 
-    That something was kept says nothing where the neighbour ended before it had taken what it was to take.
+    That memory was kept proves nothing if the neighbour ended before it took its amount.
     """
 
     neighbour: WatchedContainer
 
     def keeps(self, pod: str) -> Finding:
-        """It lost nothing since the pressure began; not observable of one that is not protected whole.
+        """It lost nothing since the pressure began; not observable if it is not fully protected.
 
-        A loss is not observable of one that memory.low alone protects, if the kernel counted `low` for it while others
-        waited for the disk; see `gave_way_meanwhile`. Nor of one from which a process took before kswapd did; see
+        A loss is not observable if memory.low alone protects it and the kernel counted `low` for it while others waited
+        for the disk; see `gave_way_meanwhile`. Nor if a process reclaimed from it before kswapd did; see
         `taken_unweighed`.
         """
         container, counts = self._counted(pod)
@@ -251,10 +252,10 @@ class Pressed(Refaulting):
         return container.course.gives_way(counts.usage, since=since, cpus=cpus, why_not=why)
 
     def keep_together(self, pod: str, *others: str) -> tuple[Finding, ...]:
-        """Together they lost memory, and kept all that what stands above them protects.
+        """Together they lost memory, and kept all that their ancestors protect.
 
-        Reclaim passes them over as soon as that covers what they use together, whichever of them lost how much, and
-        each of the CPUs may have taken a batch more of each. Not observable of one that is not protected in part.
+        Reclaim skips them as soon as that protection covers their summed usage, whichever of them lost how much, and
+        each CPU may have drained a batch of each. Not observable if one of them is not partly protected.
         """
         counted, why = self._partly([pod, *others])
         since = self.squeeze.since
@@ -268,7 +269,7 @@ class Pressed(Refaulting):
         )
 
     def _partly(self, pods: Sequence[str]) -> tuple[list[tuple[WatchedContainer, Effective]], str]:
-        """What counts of each, and why nothing can be expected of their parts, "" if it can."""
+        """The effective protection of each, and why their parts are not observable, "" if they are."""
         counted = [self._counted(pod) for pod in pods]
         whole = [counts for _, counts in counted if counts.shelter is not Shelter.PARTIAL or counts.min == Bytes(0)]
         ahead = [
@@ -278,7 +279,7 @@ class Pressed(Refaulting):
         return counted, self._broken(why_not)
 
     def hardly_refaults(self, pod: str) -> Finding:
-        """It read nothing again but what `keeps` lets it miss, and not observable where that is not."""
+        """It refaulted no more than `keeps` allows; not observable where `keeps` is not."""
         container, counts = self._counted(pod)
         why, cpus = self._may_lose(counts), self.squeeze.cpus
         return self._weighed(container, counts, self._hardly_refaults(container, at_most=cpus, why_not=why))
@@ -286,17 +287,16 @@ class Pressed(Refaulting):
     def breaks_low(self, pod: str) -> tuple[Finding, Finding]:
         """It lost memory that memory.low covers, and `low` was counted for it.
 
-        How much of it the multi-generational LRU takes depends on which cgroup comes next there: that pages of it were
-        taken is all that is expected then, since its usage may fall by a batch of charges without that. And not
-        observable where the kernel counts that it came for them, and found none that is old enough (mm/vmscan.c,
-        get_nr_to_scan). Neither is observable of one that memory.low alone does not cover whole, nor while others make
-        room first.
+        How much the multi-generational LRU takes depends on which cgroup comes next. Only reclaimed pages are expected
+        then, since usage may fall by a charge batch without any. This is not observable if the kernel counts a scan
+        that found no page old enough (mm/vmscan.c, get_nr_to_scan). Both are not observable if memory.low alone does
+        not cover the whole container, or while others can be reclaimed first.
         """
         container, counts = self._counted(pod)
         covered = counts.shelter is Shelter.SOFT
         why = "" if covered else f"memory.low alone does not cover all of it: {what_counts(counts)}"
         if not (why or self.squeeze.past_low or self.squeeze.generations):
-            why = "the classic LRU takes unprotected memory first, and that is enough"
+            why = "the classic LRU takes unprotected memory first, which is enough"
         why, course = self._broken(why), container.course
         low = course.rises("memory.events", "low", why_not=why)
         if self.squeeze.generations:
@@ -304,11 +304,11 @@ class Pressed(Refaulting):
         return self._gives_way(container, counts, why), low
 
     def lives(self, pod: str) -> tuple[Finding, Finding]:
-        """Nothing of it was killed, and it runs."""
+        """None of its processes was killed, and it runs."""
         return self._course(pod).lives()
 
     def swaps_nothing(self, pod: str) -> Finding:
-        """Nothing of it was swapped out; some that was is not observable where a loss of `keeps` is not."""
+        """None of it was swapped out; swapped memory is not observable where a loss in `keeps` is not."""
         container, counts = self._counted(pod)
         return self._weighed(container, counts, container.course.swap.is_unused(why_not=self._broken()))
 
@@ -317,15 +317,15 @@ class Pressed(Refaulting):
         return self._course(pod).stays(file, key, why_not=self._broken())
 
     def _may_lose(self, counts: Effective) -> str:
-        """Why it may lose memory by the kernel's rules; "" if it may not."""
+        """Why the kernel's rules let it lose memory; "" if they do not."""
         if counts.shelter is Shelter.SOFT and self.squeeze.generations:
             return "the multi-generational LRU takes what memory.low covers too when the whole machine is short"
         return exposed(counts)
 
     def _weighed(self, container: WatchedContainer, counts: Effective, found: Finding) -> Finding:
-        """What was kept is not observable without pressure.
+        """Kept memory is not observable without pressure.
 
-        Nor is a loss that may have been taken without weighing what is protected, or in spite of it.
+        Nor is a loss that may have happened before its protection was computed, or in spite of it.
         """
         if found.verdict is Verdict.CONFORMS:
             why = self._unpressed()
@@ -337,25 +337,28 @@ class Pressed(Refaulting):
         return replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=why) if why else found
 
     def _unpressed(self) -> str:
-        """Why there was no shortage; "" if the neighbour took all that it was to take."""
+        """Why there was no shortage; "" if the neighbour took its whole amount."""
         if self.neighbour.work_is_done:
             return ""
         return f"{self.neighbour.key} ended before it had made the others short of memory"
 
 
 EXCESS = 16 << 20
-"""Bytes taken beyond the free memory: enough to use it up, and fewer than any victim frees."""
+"""Bytes taken beyond the free memory: enough to exhaust it, and fewer than any victim frees."""
 
 EXCESS_OF_MACHINE = 256 << 20
-"""The same where the machine runs out: more than what its daemons have in page cache, and in swap, and can lose."""
+"""The same for the whole machine: more than its daemons can lose from page cache and to swap."""
 
 MARGIN = 8 << 20
-"""Bytes by which the first victim is ahead at least: page tables and page cache are in no container's own figure."""
+"""The least lead of the first victim, in bytes: page tables and page cache are in no container's own figure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exhaustion:
-    """What is going to run out. takes: bytes that the greedy pod takes. order: by the model, for the usage then."""
+    """What is going to run out. takes: bytes that the greedy pod takes.
+
+    order: the model's order of kills at that usage.
+    """
 
     takes: int
     order: Shortage
@@ -363,26 +366,26 @@ class Exhaustion:
 
     @property
     def close(self) -> str:
-        """Why the model's word is too close to be held to, as one sentence; "" if it is not."""
+        """Why the model's order is too close to rely on, as one sentence; "" if it is not."""
         first, second = self.order.victims[:2]
         ahead = (first.badness - second.badness) * self.page_size
         if ahead >= MARGIN:
             return ""
-        return f"{first.subject} is ahead of {second.subject} by {ahead} bytes alone, less than {MARGIN}"
+        return f"{first.subject} is ahead of {second.subject} by only {ahead} bytes, less than {MARGIN}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exhausted(Together):
-    """What became of the containers. above: with their oom_score_adj."""
+    """The outcome for the containers. above: includes their oom_score_adj."""
 
     exhaustion: Exhaustion
 
     def is_killed(self, pod: str) -> Finding:
-        """The kernel killed it; not observable of one that the model does not name first."""
+        """The kernel killed it; not observable if the model names another one first."""
         return self._course(pod).oom.is_oom_killed(why_not=self._why_not(pod, first=True))
 
     def is_spared(self, pod: str) -> Finding:
-        """The kernel killed nothing in it; not observable of the one that the model names first."""
+        """The kernel killed none of its processes; not observable if the model names it first."""
         return self._course(pod).oom.is_spared(why_not=self._why_not(pod, first=False))
 
     def _why_not(self, pod: str, *, first: bool) -> str:
@@ -402,10 +405,10 @@ def exhaustion_of(
     *,
     spare: int | None = None,
 ) -> Exhaustion:
-    """How much the greedy one takes until kubepods has nothing left.
+    """How much the greedy container takes until kubepods has nothing left.
 
-    UsageError if kubepods has no limit, or if there is no container beside the greedy one that could be killed first.
-    spare: bytes that the whole machine has to give, where that is what is to run out; None where it is kubepods.
+    UsageError if kubepods has no limit, or if no other container could be killed first. spare: bytes that the whole
+    machine has to give, if the machine is to run out; None if kubepods is.
     """
     if all(one is greedy for one in containers):
         raise UsageError(
@@ -423,7 +426,7 @@ def exhaustion_of(
 
 
 def scores_of(population: Population) -> tuple[Finding, ...]:
-    """The oom_score_adj of every container, judged."""
+    """The findings on the oom_score_adj of every container."""
     found = [one for admitted in population.pods.values() for one in population.judge_pod(admitted.pod)]
     return tuple(one for one in found if one.knob == verdict.OOM_SCORE_ADJ)
 

@@ -56,7 +56,7 @@ class Observed:
         """Why an amount may have reached `least` though at most `most` was seen; "" if it cannot have."""
         if self.samples[-1].status.exit_code is None:
             return ""
-        unseen = f"{file} was seen at {most}, and the container ended before the next look"
+        unseen = f"{file} was seen at {most}, and the container ended before the next sample"
         peak = max((peak for sample in self.samples if (peak := sample.pod_peak(file)) is not None), default=None)
         if peak is None:
             return unseen

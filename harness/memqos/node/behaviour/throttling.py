@@ -137,7 +137,7 @@ class Entering:
 
 
 def modelled_sleep(high: int, entry: Entering, *, page_size: int) -> float:
-    """Seconds that it sleeps at least, whatever the kernel's ticks, and as far as it is waited for."""
+    """The least sleep in seconds, for any CONFIG_HZ, up to the time limit of ENTRY."""
     over = Over(usage=entry.usage, high=Bytes(high))
     return min(_SLEPT, *(float(least_wait(over, ENTRY.size, hz=hz, page_size=page_size)) for hz in HERTZ))
 
@@ -307,7 +307,11 @@ class Throttling:
         if high is None:
             return self.observed.unbounded("memory.pressure", Knob.MEMORY_HIGH, key="entry")
         least = modelled_sleep(high, entry, page_size=self.observed.samples[0].page_size)
-        why = unseen(entry, undisturbed, least) if least else f"nothing sleeps at {entry.usage} of {high} bytes"
+        why = (
+            unseen(entry, undisturbed, least)
+            if least
+            else f"the model expects no sleep at {entry.usage} of {high} bytes"
+        )
         if OomKills(self.observed).anything_killed():
             why = "a process in its pod was killed meanwhile, and the runtime's own process is charged there too"
         observed = f"{entry}; below memory.high it {undisturbed}"

@@ -1,7 +1,7 @@
-"""Watching containers from inside their machine while their workloads run, until named conditions came true.
+"""Watching containers from inside their machine while their workloads run, until named conditions hold.
 
-Every change that the kernel tells of becomes a sample, so a counter that rises and a process that is killed are seen
-when it happens, and the last reading of a container that is gone is there.
+Every change that the kernel reports becomes a sample. A rising counter or a kill is seen when it happens, and the last
+reading of a removed container is kept.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from memqos.workload.command import Anon, Control, Read
 __all__ = ["Waiting", "Watch", "growth_of"]
 
 SETTLE_SECONDS = 5.0
-"""How long counters may lag behind a workload that is done: the kernel refreshes its statistics every 2 s."""
+"""How long counters may lag behind a finished workload: the kernel refreshes its statistics every 2 s."""
 
 IDLE_SECONDS = 1.0
-"""How long to wait for something to happen before the runtime is asked how its containers are."""
+"""How long to wait for a message before the runtime is asked for the status of its containers."""
 
 STATUS_SECONDS = 5.0
-"""The same for containers whose cgroup.events tells their end.
+"""The same for containers whose cgroup.events reports their end.
 
-Each question takes CPU time of the machine that the workloads need: 69 to 166 of them were asked in one case of four
-pods, and nearly all answers said that the container runs.
+Each status call takes CPU time of the machine from the workloads: one case of four pods made 69 to 166 calls, and
+nearly all answers said that the container runs.
 """
 
 
 class Waiting:
-    """What is still waited for, and when there is nothing left to wait for."""
+    """The pending conditions, and whether waiting is over."""
 
     def __init__(self, awaited: Sequence[Awaited]) -> None:
         self._awaited: Combined[Sees] = both(*awaited)
@@ -67,9 +67,10 @@ class Waiting:
         return self._awaited.told(lambda one: one.condition.name)
 
     def due(self) -> Sequence[WatchedContainer]:
-        """The containers of which the runtime should be asked now, however much happens.
+        """The containers whose status is due, however many messages arrive.
 
-        Those that seem to have ended, at once; each second those whose end no file tells; all others each five seconds.
+        Those that seem to have ended, at once; those without a file that reports their end, each second; all others
+        every five seconds.
         """
         due = [one for one in self.containers if one.seems_ended and not one.has_ended]
         if self._idle.expired:
@@ -81,7 +82,7 @@ class Waiting:
         return list(dict.fromkeys(due))
 
     def is_over(self) -> bool:
-        """Judge the samples that came since the last time; whether that was enough."""
+        """Judge the new samples; returns whether all conditions are fulfilled."""
         for container, sample in self._news():
             self._progress.see(lambda one: one.container is container and one.condition.holds(sample))  # noqa: B023
         if self._progress.is_seen or any(
@@ -95,7 +96,7 @@ class Waiting:
         return self._settled is not None and self._settled.expired
 
     def _news(self) -> Sequence[tuple[WatchedContainer, Sample]]:
-        """The samples that came since the last time, as they came: of several containers the earlier ones first."""
+        """The new samples in order of time, over all containers."""
         news = [
             (container, sample)
             for container in self.containers
@@ -105,7 +106,7 @@ class Waiting:
         return sorted(news, key=lambda one: one[1].reading.at)
 
     def in_vain(self, deadline: Deadline) -> DeadlineError:
-        """What was waited for, and what was seen last of what did not come."""
+        """The DeadlineError with the pending conditions and the last observation of each."""
         names = self.name
         last = "; ".join(
             one.condition.shows(one.container.samples[-1]) for one in self._progress.unseen() if one.container.samples
@@ -117,7 +118,7 @@ class Waiting:
 
 
 def _container(sees: Sees) -> WatchedContainer:
-    """The container of this condition; UsageError for a condition of none."""
+    """The container of this condition; UsageError for a condition without one."""
     if isinstance(sees, Sees):
         return sees.container
     raise UsageError(
@@ -127,12 +128,12 @@ def _container(sees: Sees) -> WatchedContainer:
 
 
 TO_DISK = 32 << 20
-"""Bytes a second, a fraction of what a program can take: slow enough for a disk of a machine under emulation."""
+"""Bytes a second, a fraction of what a program can take: slow enough for the disk of an emulated machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crowded(Together):
-    """What a neighbour's growth made others swap."""
+    """How much a neighbour's growth made others swap."""
 
     def stays_within_its_share(self, pod: str) -> Finding:
         """It never had more in swap than its planned memory.swap.max."""
@@ -140,18 +141,18 @@ class Crowded(Together):
 
 
 def growth_of(free: int, more: int) -> Sequence[Anon]:
-    """What a neighbour takes: what is free at once, and then more, for which others have to write theirs to the disk.
+    """A neighbour's growth: what is free at once, then more, which others have to swap out.
 
-    free, more: bytes; below zero counts as none. It goes on no faster than the disk. What is on its way there cannot
-    make room yet, and counts as swapped already: a program that outruns the disk is killed though there is enough
-    for all, or the kernel takes what it would have left.
+    free, more: bytes; negative counts as none. It grows no faster than the disk writes. Pages on their way to swap make
+    no room yet but count as swapped: a program that outruns the disk is killed although there is enough for all, or the
+    kernel takes memory that it would have left alone.
     """
     at_once = [Anon(size=free)] if free > 0 else []
     return [*at_once, Anon(size=more, step=TO_DISK // 64, rate=TO_DISK)] if more > 0 else at_once
 
 
 def crowding(plan: Plan, containers: Sequence[WatchedContainer], neighbour: WatchedContainer) -> tuple[int, int]:
-    """Bytes: what kubepods has left, and half of what the others have in use and may swap out.
+    """Bytes: what kubepods has left, plus half of what the others have in use and may swap out.
 
     UsageError if kubepods has no limit, or if no other container may swap.
     """
@@ -169,15 +170,15 @@ def crowding(plan: Plan, containers: Sequence[WatchedContainer], neighbour: Watc
 
 
 def _share(one: WatchedContainer) -> int:
-    """Bytes that the plan lets a container have in swap; a container without a limit counts with none."""
+    """The planned swap limit of a container in bytes; zero for a container without one."""
     planned = one.premises.planned.cgroup.knobs.get(Knob.MEMORY_SWAP_MAX)
     return planned.value.count if planned is not None and isinstance(planned.value, Bytes) else 0
 
 
 def refusal_finding(plan: Plan, pod: Pod, *reason_names: str) -> Finding:
-    """The plan refuses this pod for a reason that bears one of these names, and has no cgroup for it.
+    """The plan refuses this pod for a reason with one of these names, and has no cgroup for it.
 
-    It is the rules' own word on the zones that this machine really has; set_by is memqos, which obeys it.
+    The model's answer for the NUMA nodes that this machine really has; set_by is memqos, which follows it.
     """
     refusal = next((one for one in plan.refusals if one.pod == pod.uid), None)
     observed = "admitted" if refusal is None else f"refused: {refusal.reason_name}"
@@ -195,13 +196,13 @@ def refusal_finding(plan: Plan, pod: Pod, *reason_names: str) -> Finding:
 
 
 ENDING_SECONDS = 0.1
-"""The same while a container is known to end, of which the runtime hears a moment later."""
+"""The same while a container is known to be ending; the runtime notices a moment later."""
 
 
 class Watch:
-    """The app containers of some pods, running, and the knobs that their behaviour rests on.
+    """The running app containers of some pods, and the knobs that their behaviour depends on.
 
-    kubelet: by whose rules they are there.
+    kubelet: the kubelet whose rules admitted them.
     """
 
     def __init__(self, hearing: Hearing, hierarchy: Hierarchy, target: Target, kubelet: Kubelet) -> None:
@@ -213,7 +214,7 @@ class Watch:
         self._containers = hearing.containers
 
     def begin(self, population: Population, rests_on: Sequence[Preconditions], controls: Mapping[str, Control]) -> None:
-        """Take the containers of these premises as those that are watched, now that they run."""
+        """Watch the containers of these preconditions, which run by now."""
         self._population = population
         for premises in rests_on:
             uid, name = premises.pod.uid, premises.planned.name
@@ -237,16 +238,16 @@ class Watch:
         self._hearing.begin()
 
     def container(self, pod: str, name: str = "") -> WatchedContainer:
-        """A pod's container, its first one if no name is given; UsageError for what is not watched."""
+        """A pod's container, its first one if no name is given; UsageError if it is not watched."""
         return container_of(pod, name, among=self._containers.values())
 
     def until(self, *awaited: Awaited, settled: bool = True) -> None:
-        """Wait until each of these had been seen, or nothing more could happen; see `either`, `both` and `after`.
+        """Wait until each of these conditions was fulfilled, or none can be any more; see `either`, `both` and `after`.
 
-        Nothing more can happen when all containers that are asked about have ended, or SETTLE_SECONDS after their work
-        was done; and nothing that says anything, once a knob that their behaviour rests on is not as planned. Raises
-        DeadlineError naming the conditions that were not seen, if one still works at the end of the time: then there
-        is nothing to judge yet. settled: whether all are looked at once more then, and the runtime is asked of each.
+        None can be fulfilled once all their containers have ended, or SETTLE_SECONDS after their work was done; and
+        nothing is conclusive once a knob that their behaviour depends on is not as planned. Raises DeadlineError with
+        the pending conditions if a container still works at the deadline: then there is nothing to judge. settled:
+        whether to take a last sample and ask the runtime about each container at the end.
         """
         waiting = Waiting(awaited)
         deadline = Deadline.after(WATCH_SECONDS)
@@ -259,22 +260,22 @@ class Watch:
                 self._hearing.wait(seconds=min(patience, deadline.remaining))
                 self._ask(waiting.due())
         if settled:
-            # What the runtime and the counters say of an end comes a moment after it.
+            # The runtime and the counters report an end a moment after it.
             self._hearing.look()
             self._ask(waiting.containers)
 
     def _ask(self, containers: Iterable[WatchedContainer]) -> None:
-        """Ask the runtime how these are, and of those that seem to have ended whether they run elsewhere."""
+        """Ask the runtime for the status of these, and whether those that seem to have ended run elsewhere."""
         for container in containers:
             self._hearing.ask(container)
             self._hearing.look_outside(container)
 
     def until_ended(self, pod: str, *, beside: str) -> tuple[Course, Course]:
-        """What happened to both until one pod's container had ended and the other's had done what it was told."""
+        """The courses of both, until one pod's container had ended and the other's had finished its commands."""
         return self.container(pod).until(ended()), self.container(beside).until_done()
 
     def is_refused(self, pod: Pod, *reason_names: str) -> Finding:
-        """The kubelet in whose place memqos is does not admit a pod, for a reason that bears one of these names."""
+        """The kubelet, or memqos in its place, rejects a pod for a reason with one of these names."""
         return refusal_finding(self._watched.plan, pod, *reason_names)
 
     def press(
@@ -288,21 +289,20 @@ class Watch:
         besides: int = 0,
         short: int | None = None,
     ) -> Pressed:
-        """Once all have done what they were told, let the pod `neighbour` take what kubepods has left, and more.
+        """Once all have finished their commands, let the pod `neighbour` take what kubepods has left, and more.
 
-        What it takes beyond is half of what nothing protects from it, or what `Aim` says of past_low, all_lose, besides
-        and short. whole_node: take what the machine has left instead, which is little where it is `scarce`. dirty:
-        what the pods have is to be written before it can be taken: page cache is left as they wrote it, and written
-        to the disk first otherwise; or it is anonymous. Returns when it is done.
-        UsageError for a workload that takes no commands, and without a limit.
+        The additional amount is half of what is unprotected, or what `Aim` says of past_low, all_lose, besides and
+        short. whole_node: take what the machine has left instead, which is little while it is `scarce`. dirty: leave
+        the pods' page cache unwritten; otherwise it is written to disk first. Returns when the neighbour is done.
+        UsageError for a workload that takes no commands, or without a limit.
         """
         grows, everyone = self.container(neighbour), self._all_done()
         if not dirty:
             self._hearing.write_back()
         before = Before.of(everyone)
         if whole_node:
-            # Programs of the runtime that come and go change what is free by as much as is short: little is left to
-            # guess where most of it is taken already. One zone may run short before, and reclaim begin there.
+            # Short-lived programs of the runtime change the free memory by as much as is to be short. With most of it
+            # taken, little is left to guess. One NUMA node may run short earlier, and reclaim begin there.
             grows.do(Anon(size=self._spare() * 7 // 8))
             grows.until_done()
         squeeze = squeeze_of(
@@ -321,12 +321,12 @@ class Watch:
         grows.do(*growth_of(squeeze.takes - to_disk, to_disk))
         grows.until_done()
         if soft := [one for one in everyone if squeeze.generations and squeeze.counts[one.key].shelter is Shelter.SOFT]:
-            # memory.stat is behind by fewer than 64 updates a CPU until the kernel's next flush, every 2 s.
+            # memory.stat lags by fewer than 64 updates a CPU until the kernel's next flush, every 2 s.
             self.until(both(*(one.sees(rises("memory.stat", "pgsteal")) for one in soft)))
         return Pressed(containers=everyone, above=self._above(), squeeze=squeeze, neighbour=grows)
 
     def read_again(self, *pods: str) -> None:
-        """Have each of these, one after the other, read once more what it has, or had: all its page cache.
+        """Have each of these in turn read all its page cache again, including what it lost.
 
         Returns when the last is done. UsageError for a workload that takes no commands.
         """
@@ -335,10 +335,10 @@ class Watch:
             one.until_done()
 
     def crowd_out(self, neighbour: str) -> Crowded:
-        """Once all have done what they were told, let the pod `neighbour` take what kubepods has left, and more.
+        """Once all have finished their commands, let the pod `neighbour` take what kubepods has left, and more.
 
-        What it takes beyond is half of what others may swap out. Returns when it has done so, or something has ended.
-        UsageError as of `press`.
+        The additional amount is half of what others may swap out. Returns when it is done, or something has ended.
+        UsageError as for `press`.
         """
         grows, everyone = self.container(neighbour), self._all_done()
         commands = growth_of(*crowding(self._watched.plan, everyone, grows))
@@ -349,10 +349,10 @@ class Watch:
     def disturb(self, neighbour: str, *victims: str, beside: Iterable[str] = tuple(Taking)) -> Paces:
         """Time how long each victim takes to read its memory, alone and while `neighbour` presses, in turns.
 
-        It presses as `press` does below kubepods' limit, and gives all back at the end of each turn, after which the
-        victims fetch what they lost before they are timed again.
-        beside: what it takes memory for ("anonymous", "files"), one after the other in each turn; at least one.
-        UsageError as of `press`, and for another word or none.
+        The neighbour presses as `press` does below kubepods' limit, and frees everything at the end of each turn; then
+        the victims fetch what they lost before they are timed again. beside: what it takes memory for ("anonymous",
+        "files"), one after the other in each turn; at least one. UsageError as for `press`, and for an unknown or
+        missing kind.
         """
         kinds = [taking_of(word) for word in beside]
         if not kinds:
@@ -367,12 +367,11 @@ class Watch:
         )
 
     def exhaust(self, greedy: str, *, whole_node: bool = False) -> Exhausted:
-        """Once all have done what they were told, let the pod `greedy` take all that kubepods has left, and more.
+        """Once all have finished their commands, let the pod `greedy` take all that kubepods has left, and more.
 
-        whole_node: all that the machine has left instead, which is little where it is `scarce`. Returns when a
-        container was killed for it, and the greedy one has come to its end or has what it wanted.
-        UsageError if its workload takes no commands, if the kubelet gives kubepods no limit, and if no pod runs
-        beside it.
+        whole_node: all that the machine has left instead, which is little while it is `scarce`. Returns when a
+        container was killed for it and the greedy one has ended or has its amount. UsageError if its workload takes no
+        commands, if the kubelet sets no limit on kubepods, or if no other pod runs.
         """
         grows, everyone = self.container(greedy), self._all_done()
         left = self._spare() if whole_node else None
@@ -384,13 +383,13 @@ class Watch:
         return Exhausted(containers=everyone, above=rests_on, exhaustion=exhaustion)
 
     def _all_done(self) -> list[WatchedContainer]:
-        """All of them, once each has done what it was told."""
+        """All of them, once each has finished its commands."""
         for container in self._containers.values():
             container.until_done()
         return [*self._containers.values()]
 
     def _above(self) -> tuple[Finding, ...]:
-        """What the behaviour of all together rests on above their pods; all are asked once more whether they run."""
+        """The preconditions above the pods; the runtime is asked once more whether all containers run."""
         for one in self._containers.values():
             self._hearing.ask(one)
         knobs = {knob for one in self._containers.values() for knob in one.premises.knobs}
@@ -402,6 +401,6 @@ class Watch:
 
     @property
     def _watched(self) -> Population:
-        """The pods that are watched, once it has begun."""
+        """The pods that are watched, once the watch has begun."""
         assert self._population is not None  # noqa: S101 - a watch is handed out when it has begun
         return self._population

@@ -1,4 +1,4 @@
-"""One container of a watched pod: what was seen of it so far, and the way to tell its workload what to do."""
+"""One container of a watched pod: its samples, and commands for its workload."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ __all__ = ["Awaited", "Sampled", "Sees", "WatchedContainer", "container_of"]
 
 
 class Sampled:
-    """One container: its samples, what its workload reported, and what the runtime says of it.
+    """One container: its samples, its workload's report, and the runtime's status.
 
-    key: by which the watch knows it. args: its workload's arguments, that say how many of its commands come to an end.
-    page_size: bytes of a page of the machine.
-    processes: those that were in its cgroup when the watch began. outside: that it runs, and not in its cgroup.
+    key: its name in the watch. args: its workload's arguments, which tell how many of its commands end by themselves.
+    page_size: the machine's page size in bytes. processes: those in its cgroup when the watch began. outside: the
+    finding that it runs outside its cgroup.
     """
 
     def __init__(
@@ -83,22 +83,22 @@ class Sampled:
 
     @property
     def whole(self) -> CgroupPath:
-        """The cgroup that was made for it: its own, or the scope above."""
+        """The cgroup made for it: its own, or the scope above."""
         return next(path for path in (self.path, *self.path.ancestors) if path.parent == self.pod)
 
     def goes_outside(self, where: str) -> None:
-        """It runs in another cgroup, "" if it is not known in which, and not in its own any more."""
+        """It runs in another cgroup ("" if unknown), and no longer in its own."""
         if self.outside is None:
             name = subject_of(self.premises.planned.cgroup, self.premises.pod)
             self.outside = outside_finding(self.path, subject=name, state=ContainerState.RUNNING, where=where)
 
     @property
     def now(self) -> float:
-        """When it was seen last, in seconds of the machine's clock; zero before that, and after a change of it."""
+        """When it was last sampled, in seconds of the machine's clock; zero before that, and after a change to it."""
         return self.samples[-1].reading.at if self.samples else 0.0
 
     def last_usage(self, path: CgroupPath) -> int:
-        """memory.current of its cgroup or of its pod's, as it was read last, in bytes; zero if it never was."""
+        """The last memory.current read of its cgroup or of its pod's, in bytes; zero if never read."""
         for sample in reversed(self.samples):
             text = sample.reading.file(path, "memory.current")
             if isinstance(text, str):
@@ -107,30 +107,30 @@ class Sampled:
 
     @property
     def work_is_done(self) -> bool:
-        """Whether all that the workload was told to do, and that comes to an end, is done."""
+        """Whether the workload has finished all commands that end by themselves."""
         return bool(self.samples) and not self.undone
 
     @property
     def undone(self) -> int:
-        """How many of these commands it has not reported the end of."""
+        """How many of these commands it has not reported as finished."""
         return self._finite - (self.samples[-1].done if self.samples else 0)
 
     @property
     def _is_past(self) -> bool:
-        """Whether nothing that it does from now on says anything."""
+        """Whether nothing that it does from now on is conclusive."""
         return self.has_ended or self.was_outside or bool(self.samples and self.is_broken(self.samples[-1]))
 
     def is_broken(self, sample: Sample) -> bool:
-        """Whether a premise is seen not to hold in this sample."""
+        """Whether a precondition fails in this sample."""
         texts = self.premises.texts(sample) if sample.runs else None
         if texts not in self._broken:
-            # They change seldom, and there are many samples.
+            # Cached: they change seldom, and there are many samples.
             self._broken[texts] = bool(self.premises.broken(sample))
         return self._broken[texts]
 
     @property
     def was_broken(self) -> bool:
-        """Whether a premise was seen not to hold in any sample so far."""
+        """Whether a precondition failed in any sample so far."""
         return any(self._broken.values())
 
     @property
@@ -140,17 +140,17 @@ class Sampled:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it was seen to run, and in each sample every premise held that was seen then."""
+        """Whether it was seen to run, with every precondition met in every sample."""
         return self._was_seen and not self.was_broken
 
     @property
     def has_ended(self) -> bool:
-        """Whether the runtime says so."""
+        """Whether the runtime reports that it has ended."""
         return self._status is not None and self._status.exit_code is not None
 
     @property
     def seems_ended(self) -> bool:
-        """Whether its cgroup says so, of which the runtime hears a moment later."""
+        """Whether its cgroup shows that it has ended; the runtime notices a moment later."""
         last = self.samples[-1].reading.cgroups.get(self.path) if self.samples else None
         if last is None:
             return False
@@ -159,26 +159,26 @@ class Sampled:
 
     @property
     def tells_its_end(self) -> bool:
-        """Whether the last sample has a cgroup.events, in which the kernel reports the end of the last process."""
+        """Whether the last sample has a cgroup.events, which reports the end of the last process."""
         last = self.samples[-1].reading.cgroups.get(self.path) if self.samples else None
         return last is not None and isinstance(last.files.get("cgroup.events"), str)
 
     def runs_from(self, at: float) -> None:
-        """From this time on it is known to run, whatever its workload says."""
+        """From this time on it counts as running, whatever its workload reports."""
         self._runs_from = at
 
     def heard(self, text: str) -> None:
-        """Its log has this more."""
+        """Append this text to its log."""
         self._log.grows(text)
 
     def asked(self, status: ContainerStatus, reading: Reading) -> None:
-        """The runtime says this of it; what is new becomes a sample."""
+        """Take the runtime's status; a new status becomes a sample."""
         if status != self._status or not self.samples:
             self._status = status
             self.seen(reading)
 
     def seen(self, reading: Reading) -> None:
-        """One sample more, with what is known now; nothing before the runtime was first asked."""
+        """Add a sample; nothing before the first status."""
         if self._status is None:
             return
         sample = Sample(
@@ -207,7 +207,7 @@ class Sees:
 BESIDE_SECONDS = 120.0
 
 Awaited = Sees | Combined[Sees]
-"""What a watch waits for."""
+"""A condition of a watch."""
 
 
 class Until(Protocol):
@@ -217,7 +217,7 @@ class Until(Protocol):
 
 
 class WatchedContainer(Sampled):
-    """One container of a watched pod: what was seen of it so far, and its workload."""
+    """One container of a watched pod: its samples, and its workload."""
 
     def __init__(
         self,
@@ -244,20 +244,20 @@ class WatchedContainer(Sampled):
         self._traced = traced
 
     def sees(self, condition: Condition | Combined[Condition]) -> Awaited:
-        """The condition, of this container, for a watch of several; also several as one (`either`, `both`, `after`)."""
+        """The condition, for this container, for a watch of several; also a combination (`either`, `both`, `after`)."""
         return condition.each(self._leaf) if isinstance(condition, Combined) else self._leaf(condition)
 
     def _leaf(self, condition: Condition | Sees) -> Sees:
         return condition if isinstance(condition, Sees) else Sees(self, condition)
 
     def until(self, *conditions: Condition | Combined[Condition]) -> Course:
-        """What happened until each of the conditions had been seen of this container; see `Watch.until`."""
+        """The course until each of the conditions was fulfilled by this container; see `Watch.until`."""
         self._until(*(self.sees(condition) for condition in conditions))
         return self.course
 
     @property
     def course(self) -> Course:
-        """What happened until now; the hop that lost a premise is looked for while the container exists."""
+        """The course until now; the hop that lost a precondition is looked for while the container exists."""
         samples = tuple(self.samples)
         observed = Observed(
             rests_on=self.premises,
@@ -272,18 +272,18 @@ class WatchedContainer(Sampled):
         return Course(dataclasses.replace(observed, losses=losses) if losses else observed)
 
     def until_done(self) -> Course:
-        """What happened until the workload had done all that it was told to do, and that comes to an end."""
+        """The course until the workload had finished all commands that end by themselves."""
         return self.until(work_done(self._finite))
 
     def until_reported(self) -> None:
-        """Wait for the same and look no further: for a workload that gets more commands at once."""
+        """Wait for that without settling: for a workload that gets more commands at once."""
         self._until(self.sees(work_done(self._finite)), settled=False)
 
     def do(self, *commands: Command) -> None:
-        """Give the workload commands, which it does in turn after those that it has.
+        """Send the workload commands, which it runs in order after those that it has.
 
-        One that has ended, or of which a premise is broken, is given none: they would stay unread, or what they do says
-        nothing. UsageError for a pod that is not steered.
+        Nothing is sent to a container that has ended or has a failed precondition: the commands would stay unread or
+        prove nothing. UsageError for a pod that is not steered.
         """
         if self._control is None:
             raise UsageError(
@@ -296,14 +296,14 @@ class WatchedContainer(Sampled):
         self._finite += len(commands)
 
     def overfill(self) -> None:
-        """Run a second program in the container, which takes twice the planned memory.max, until it ends.
+        """Run a second program in the container until it ends; it takes twice the planned memory.max.
 
         UsageError for a container without one.
         """
         self.run_beside(Anon(size=2 * self._planned(Knob.MEMORY_MAX)))
 
     def _planned(self, knob: Knob) -> int:
-        """A limit of the container, in bytes; UsageError for one without it."""
+        """A planned limit of the container, in bytes; UsageError without one."""
         limit = self.premises.planned.cgroup.knobs.get(knob)
         if limit is None or not isinstance(limit.value, Bytes):
             raise UsageError(
@@ -313,7 +313,7 @@ class WatchedContainer(Sampled):
         return limit.value.count
 
     def exceed_high(self) -> None:
-        """Have the workload take a fortieth more than its planned memory.high: so much that it sleeps, and gets there.
+        """Have the workload take a fortieth more than its planned memory.high: enough to be throttled, and to finish.
 
         UsageError for a pod that is not steered, and for a container without a memory.high.
         """
@@ -321,16 +321,16 @@ class WatchedContainer(Sampled):
         self.do(Anon(size=max(1, high + high // 40 - self.last_usage(self.path)), step=CHARGE_BATCH * self.page_size))
 
     def stay_below_high(self) -> None:
-        """Have it take three quarters of what its planned memory.high leaves; UsageError as of `exceed_high`."""
+        """Have it take three quarters of what its planned memory.high leaves; UsageError as for `exceed_high`."""
         self.do(Anon(size=max(1, (self._planned(Knob.MEMORY_HIGH) - self.last_usage(self.path)) * 3 // 4)))
 
     def run_beside(self, *commands: Command) -> None:
         """Run a second program in the container until it has done these commands, or has ended with the container."""
-        with contextlib.suppress(RuntimeCallError):  # a container that ends with it may end the call with an error
+        with contextlib.suppress(RuntimeCallError):  # A container that ends with it may end the call with an error.
             self._exec(self.handle, (PROGRAM, *arguments(commands)), BESIDE_SECONDS)
 
     def enter(self) -> Entering:
-        """Run a second program in the container that takes ENTRY, and wait as long as the model has it take at most."""
+        """Run a second program in the container that takes ENTRY, and wait as long as the model allows."""
         usage, text, waited = self.last_usage(self.path), "", 0.0
         high = self.premises.planned.cgroup.knobs.get(Knob.MEMORY_HIGH)
         value = None if high is None else high.value
@@ -340,14 +340,14 @@ class WatchedContainer(Sampled):
         except DeadlineError:
             waited = seconds
         except RuntimeCallError:
-            pass  # It was killed, or the container was; what the kernel counted says so.
+            pass  # It or the container was killed; the kernel's counters show it.
         done = [line for line in parse_report(text, source=self.key, live=True) if isinstance(line, Done)]
         return Entering(usage=usage, said=done[-1] if done else None, waited=waited)
 
     def take_a_third(self, *, beside: bool = False) -> int:
-        """Have it take a third of what its planned memory.max leaves, and wait for that: what it used then at least.
+        """Have it take a third of what its planned memory.max leaves, and wait; returns the least usage after that.
 
-        beside: by a second program, which ends then. UsageError as of `overfill`, and as of `do` where it is steered.
+        beside: by a second program, which then ends. UsageError as for `overfill`, and as for `do` if it is steered.
         """
         used = self.last_usage(self.path)
         command = Anon(size=(self._planned(Knob.MEMORY_MAX) - used) // 3)
@@ -356,9 +356,9 @@ class WatchedContainer(Sampled):
         return used + command.size
 
     def leave_a_third(self, kind: str) -> int:
-        """Have a second program write as much to a new file, and end: what was used then at least.
+        """Have a second program write a third of that to a new file and end; returns the least usage after that.
 
-        kind: "file" on the container's disk, "tmpfs" in its /dev. UsageError as of `overfill`, and for another kind.
+        kind: "file" on the container's disk, "tmpfs" in its /dev. UsageError as for `overfill`, and for another kind.
         """
         used = self.last_usage(self.path)
         size = (self._planned(Knob.MEMORY_MAX) - used) // 3
@@ -371,13 +371,14 @@ class WatchedContainer(Sampled):
         return used + size
 
     def rebind(self, zone: int) -> None:
-        """Let the runtime bind it to another NUMA node while it runs; what happens is recorded from then on."""
+        """Have the runtime bind it to another NUMA node while it runs; samples start anew from then on."""
         self._change(bound_container(self.premises.planned, str(zone)))
 
     def halve_limit(self) -> None:
-        """Let the runtime limit it to half of what it uses, as of `rebind`; UsageError for one that uses nothing.
+        """Have the runtime limit it to half of its usage, as for `rebind`; UsageError if it uses nothing.
 
-        A runtime may refuse that (CRI-O does from 1.33.4 on): what rests on the limit is not observable from then on.
+        A runtime may refuse that (CRI-O does from 1.33.4 on): behaviour that depends on the limit is then not
+        observable.
         """
         half = self.last_usage(self.path) // 2
         if not half and not self._is_past:
@@ -392,7 +393,7 @@ class WatchedContainer(Sampled):
             self.premises = dataclasses.replace(self.premises, planned=refused_limit(planned, str(error)))
 
     def _change(self, planned: PlannedContainer) -> None:
-        """As `do`: not one that has ended, nor one of which a premise is broken; one that ends with it has ended."""
+        """As `do`: skipped for a container that has ended or has a failed precondition; one may end with the update."""
         if self._is_past:
             return
         try:
@@ -406,7 +407,7 @@ class WatchedContainer(Sampled):
 
 
 def container_of(pod: str, name: str = "", *, among: Iterable[WatchedContainer]) -> WatchedContainer:
-    """A pod's container, its first one if no name is given; UsageError for what is not watched."""
+    """A pod's container, its first one if no name is given; UsageError if it is not watched."""
     watched = {one.key: one for one in among}
     for key, container in watched.items():
         if key == f"{pod}/{name}" or (not name and key.startswith(f"{pod}/")):

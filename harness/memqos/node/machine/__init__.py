@@ -1,1 +1,1 @@
-"""What a node's machine has, what it holds for pods, and what it is put through."""
+"""The machine of a node: its resources, what pods find on it, and what tests change about it."""

@@ -1,6 +1,6 @@
-"""A host daemon: it keeps a file in memory, and answers requests from it.
+"""A host daemon that keeps a file in memory and answers requests from it.
 
-It is in a cgroup of its own below one that a kubelet may reserve memory for, as a service in system.slice is.
+Its cgroup is below one that a kubelet may reserve memory for, like a service in system.slice.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from memqos.target.base import Target, checked
 __all__ = ["Daemon", "daemon_beside"]
 
 HOLDS = 48 << 20
-"""Bytes of its file on a disk."""
+"""Size of its file on a disk, in bytes."""
 
 SHARED = 64 << 20
-"""Bytes of its file on a tmpfs: four times what is to be short, since what a machine has left is a guess (`spare`)."""
+"""Size of its file on a tmpfs, in bytes: four times the shortage, since free memory is a guess (`spare`)."""
 
 NAME = "memqos-daemon"
 SUBJECT = Subject.of_machine("the daemon")
@@ -34,7 +34,7 @@ SECONDS = 60.0
 PATIENCE = 20
 """Seconds after which a client gives up."""
 
-# The file is read anew for each answer. What stands above the daemon is left as it was found.
+# Each answer reads the file anew. The cgroups above the daemon are left as they were found.
 _START = """\
 parent=$1 folder=$2 file=$3
 rm -rf -- "$folder"
@@ -62,11 +62,11 @@ rm -rf -- "$2" "$3"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
-    """A daemon that runs. before: bytes in use when its file was there and there was no shortage.
+    """A running daemon. before: bytes in use once its file was read and before any shortage.
 
-    size: bytes of its file. page_size: bytes of a page of the machine.
-    cpus: those it runs on, whichever is free. Each may have charged a batch ahead for it, which counts as in use and is
-    given back once memory is short, though nothing was taken (mm/memcontrol.c, drain_all_stock).
+    size: bytes of its file. page_size: the machine's page size in bytes. cpus: those that it may run on. Each may have
+    charged a batch ahead for it. That counts as used, and is returned once memory is short although nothing was
+    reclaimed (mm/memcontrol.c, drain_all_stock).
     """
 
     tree: CgroupTree
@@ -79,65 +79,65 @@ class Daemon:
 
     @property
     def slack(self) -> int:
-        """A batch of the machine's pages, in bytes: what each CPU may have charged ahead."""
+        """A batch of the machine's pages, in bytes, that each CPU may have charged ahead."""
         return CHARGE_BATCH * self.page_size
 
     @property
     def _least(self) -> int:
-        """What it uses at least if nothing was taken from it: bytes."""
+        """Its least usage if nothing was reclaimed from it, in bytes."""
         return self.before - self.cpus * self.slack
 
     @property
     def exposed(self) -> int:
-        """Bytes that it can lose when the whole machine runs short: none where something protects it."""
+        """Bytes that it can lose when the whole machine runs short: zero if something protects it."""
         return self.before if self._counts().shelter is Shelter.NONE else 0
 
     @property
     def quarter(self) -> int:
-        """A quarter of what it can lose: bytes."""
+        """A quarter of what it can lose, in bytes."""
         return self.exposed // 4
 
     def keeps_its_memory(self) -> Finding:
-        """Nothing of what it used was taken; not observable where what it has above it does not protect it whole."""
+        """Nothing was reclaimed from it; not observable if its ancestors do not protect it fully."""
         now, counts = self._amount(self.path, "memory.current"), self._counts()
         why = "" if counts.shelter is Shelter.HARD else f"not all of it is protected: {_told(counts)}"
         expected = f"at least {self._least} ({self.before} before, less {self.slack} for each CPU)"
         return self._finding("memory.current", "kept", expected, now, now >= self._least, why_not=why)
 
     def gives_way(self) -> Finding:
-        """Some of it was taken; not observable where something protects it."""
+        """Some of it was reclaimed; not observable if something protects it."""
         now, counts = self._amount(self.path, "memory.current"), self._counts()
         why = "" if counts.shelter is Shelter.NONE else f"something protects it: {_told(counts)}"
         expected = f"less than {self._least} ({self.before} before, less {self.slack} for each CPU)"
         return self._finding("memory.current", "taken", expected, now, now < self._least, why_not=why)
 
     def swaps(self) -> Finding:
-        """More of it is in swap than one batch."""
+        """More than one batch of it is in swap."""
         swapped = self._amount(self.path, "memory.swap.current")
         return self._finding("memory.swap.current", "used", f"more than {self.slack}", swapped, swapped > self.slack)
 
     @property
     def spent(self) -> str:
-        """Why it has nothing to give any more: its file is in swap, but for a batch, and no longer in memory.
+        """Why it has nothing left to reclaim: its file, but for a batch, is in swap and not in memory; "" if it has.
 
-        "" while it has. What is in swap and in memory too (the swap cache) can be freed, and is still charged to it.
+        Pages that are in swap and in memory (the swap cache) can be freed, and are still charged to it.
         """
         swapped, now = self._amount(self.path, "memory.swap.current"), self._amount(self.path, "memory.current")
         if self.size - swapped >= self.slack or now > self.before - self.size + self.cpus * self.slack:
             return ""
         return (
-            f"{SUBJECT} had no more to give: {swapped} bytes of it are in swap, its file has {self.size}, and it uses "
-            f"{now} ({self.before} before)"
+            f"{SUBJECT} had no reclaimable memory left: {swapped} bytes of it are in swap, its file has {self.size}, "
+            f"and it uses {now} ({self.before} before)"
         )
 
     def answers(self) -> Finding:
-        """It answers a request now, within PATIENCE seconds."""
+        """It answers a request within PATIENCE seconds."""
         argv = ["sh", "-ec", _ASK, "memqos-ask", self.folder, str(PATIENCE)]
         said = self.tree.target.run(argv, deadline=Deadline.after(SECONDS)).text.strip()
         return self._finding("answer", "", "ok", said or "none", said == "ok")
 
     def _counts(self) -> Effective:
-        """What counts of its protection and of what stands above it, when the whole machine runs short."""
+        """Its effective protection, and that of its ancestors, when the whole machine runs short."""
         above = {path: self._protected(path) for path in (self.path.parent, self.path)}
         return effective(above, recursive=self.tree.hierarchy.is_recursive, page_size=self.page_size)[self.path]
 
@@ -174,14 +174,14 @@ class Daemon:
 
 
 def _told(counts: Effective) -> str:
-    return f"of {counts.usage} bytes in use {counts.min} count for memory.min and {counts.low} for memory.low"
+    return f"effective memory.min is {counts.min} and memory.low {counts.low} of {counts.usage} bytes in use"
 
 
 @contextlib.contextmanager
 def daemon_beside(tree: CgroupTree, parent: CgroupPath, *, shared: bool, cpus: int, page_size: int) -> Iterator[Daemon]:
-    """A daemon below this cgroup, which is made if it is not there, until the context ends.
+    """Run a daemon below this cgroup, created if missing, until the context ends.
 
-    cpus: as of `Daemon`. shared: whether its file is on a tmpfs, which is swapped out and not dropped. TargetError if
+    cpus: as for `Daemon`. shared: whether its file is on a tmpfs, which is swapped out and not dropped. TargetError if
     it cannot be started.
     """
     target, above = tree.target, tree.hierarchy.folder(parent)

@@ -1,6 +1,6 @@
-"""The cgroup file system mounted anew, with memory_recursiveprot or without it.
+"""Remounts the cgroup file system with memory_recursiveprot or without it, and mounts volumes as the kubelet does.
 
-Volumes of the node as the kubelet mounts them for an emptyDir: a tmpfs (Memory), and huge pages (HugePages).
+Volumes: an emptyDir on tmpfs (Memory) and on huge pages (HugePages).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ SECONDS = 30.0
 
 @contextlib.contextmanager
 def mounted(target: Target, known: Hierarchy, *, recursive: bool) -> Iterator[Hierarchy]:
-    """The hierarchy with the option, or without, until the context ends; then as it was known.
+    """The hierarchy with the option, or without it, until the context ends; then as before.
 
-    The option is one of the whole machine: a mount with other options changes it for all that see the hierarchy.
-    Raises MachineryError if the kernel leaves it as it was, EnvironmentNotAbleError on cgroup v1.
+    The option is global: remounting changes it for every mount of the hierarchy. Raises MachineryError if the kernel
+    ignores the change, EnvironmentNotAbleError on cgroup v1.
     """
     _mount(target, recursive=recursive)
     try:
@@ -37,7 +37,7 @@ def mounted(target: Target, known: Hierarchy, *, recursive: bool) -> Iterator[Hi
         if found.is_recursive is not recursive:
             raise MachineryError(
                 f"cgroups of {target.address} stay mounted {'without' if recursive else 'with'} {OPTION}.",
-                next_step="Take a kernel with the option: 5.7 or later.",
+                next_step="Use a kernel with the option: 5.7 or later.",
             )
         yield found
     finally:
@@ -51,11 +51,11 @@ def _mount(target: Target, *, recursive: bool) -> None:
         raise EnvironmentNotAbleError(
             f"cgroup v2 is mounted {len(mounts)} times, and one mount has the option {OPTION}.",
             where=target.address,
-            next_step="Take a machine on cgroup v2.",
+            next_step="Use a machine with cgroup v2.",
         )
     mount = mounts[0]
     options = sorted(mount.options - {OPTION}) + ([OPTION] if recursive else [])
-    # Named with its source, or else mount takes the old options too.
+    # The source is named too, or mount would keep the old options.
     argv = ["mount", "-t", "cgroup2", "-o", ",".join(["remount", *options]), "cgroup2", mount.folder]
     checked(target.run(argv, deadline=Deadline.after(SECONDS)), where=target.address)
 
@@ -69,10 +69,10 @@ _UNMOUNT = 'umount -- "$1" && rmdir -- "$1"'
 
 @contextlib.contextmanager
 def memory_volume(target: Target, *, noswap: bool) -> Iterator[Mount]:
-    """A tmpfs on the target until the context ends, which containers see at /volume.
+    """A tmpfs on the target until the context ends, mounted in containers at /volume.
 
-    noswap: whether its pages may never be swapped out (the mount option of kernels from 6.4 on), as the kubelet wants
-    it on a node with swap. Raises TargetError on a kernel that does not know it.
+    noswap: whether its pages may never be swapped out (a mount option from 6.4 on), as the kubelet requires on a node
+    with swap. Raises TargetError on a kernel without the option.
     """
     options = "noswap,mode=0777" if noswap else "mode=0777"
     argv = ["sh", "-ec", _MOUNT, "memqos-volume", FOLDER, options]
@@ -87,7 +87,7 @@ def memory_volume(target: Target, *, noswap: bool) -> Iterator[Mount]:
 HUGE_FOLDER = "/run/memqos/huge"
 HUGE_INSIDE = "/huge"
 PAGES = 16
-"""Of 2 MiB, that each zone has beside those that it had: twice what a program takes."""
+"""Huge pages of 2 MiB added to each NUMA node: twice what a program takes."""
 
 HUGE_SECONDS = 120.0
 KNOB = "huge pages in use"
@@ -118,14 +118,14 @@ done
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HugeVolume:
-    """A volume that is mounted. mount: what containers see of it; before: pages in use by zone when it was made."""
+    """A mounted volume. mount: the containers' mount; before: huge pages in use by NUMA node when it was mounted."""
 
     target: Target
     mount: Mount
     before: Mapping[int, int]
 
     def is_only_on(self, zone: int) -> Finding:
-        """All huge pages that were taken since are of this NUMA node; not observable while none are."""
+        """All huge pages taken since then are of this NUMA node; not observable while none are."""
         taken = {one: total - free - self.before[one] for one, (total, free) in _counted(self.target).items()}
         shown = " ".join(f"N{one}={pages}" for one, pages in sorted(taken.items()))
         why = "" if any(taken.values()) else "no huge page is in use"
@@ -136,7 +136,7 @@ class HugeVolume:
             cgroup="/",
             knob=KNOB,
             set_by=behaviour_setter(KNOB, ""),
-            expected=f"of N{zone} only",
+            expected=f"N{zone} only",
             observed="" if why else shown,
             reason=behaviour_reason(KNOB, "", {}),
             why_not=why,
@@ -145,9 +145,9 @@ class HugeVolume:
 
 @contextlib.contextmanager
 def huge_volume(target: Target) -> Iterator[HugeVolume]:
-    """Huge pages of 2 MiB on each zone, and a hugetlbfs of them on the target, until the context ends.
+    """Huge pages of 2 MiB on each NUMA node, and a hugetlbfs with them on the target, until the context ends.
 
-    MachineryError if a zone has no room for them in one piece.
+    MachineryError if a NUMA node has no contiguous memory for them.
     """
     before = _counted(target)
     argv = ["sh", "-ec", _MOUNT_HUGE, "memqos-huge", HUGE_FOLDER, str(PAGES)]
@@ -171,7 +171,7 @@ def huge_volume(target: Target) -> Iterator[HugeVolume]:
 
 
 def _counted(target: Target) -> dict[int, tuple[int, int]]:
-    """Pages that there are and that are free, by zone."""
+    """Total and free huge pages by NUMA node."""
     said = checked(
         target.run(["sh", "-ec", _COUNT, "memqos-huge-pages"], deadline=Deadline.after(HUGE_SECONDS)),
         where=target.address,

@@ -1,4 +1,4 @@
-"""What a claim can need of a node, and why a node has not got it."""
+"""The needs of claims, and why a node lacks one."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ _WOULD_DO = {
     "zswap": "--profile forky",
     "zswap writeback": "--profile forky",
 }
-"""What a machine of memqos's own has if it is booted with this."""
+"""The machine option that provides each need."""
 
 SMALL_SWAP = 128 << 20
 """Bytes: what a program under emulation fills in a minute."""
 
 ROOMY, SCANT = Fraction(1, 5), Fraction(3, 2)
-"""Swap as a part of memory, which is the part that a container with LimitedSwap may swap of what it requests.
+"""Swap as a fraction of memory. LimitedSwap lets a container swap this fraction of its request.
 
-With a fifth and more the programs that are to get through with their share do so, which want up to a sixth of their
-request beyond their limit. With one and a half and less those do not that are to use it up: they want twice as much.
+From a fifth on, programs that must fit into their share do; they need up to a sixth of their request above their limit.
+Up to one and a half, programs that must exhaust their share do; they allocate twice as much.
 """
 
 NOSWAP_SINCE = (6, 4)
-"""The kernel from which on the kubelet takes noswap for known without trying (kubelet pkg/util/swap)."""
+"""The kernel release from which the kubelet assumes noswap without trying it (kubelet pkg/util/swap)."""
 
 
 def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, bare_scope: bool) -> str:
-    """Why the node lacks this, "" if it has it; the names are those of `claims.NEEDS`, KeyError for another.
+    """Why the node lacks this need, "" if it has it; names are those of `claims.NEEDS`, KeyError for another.
 
-    bare_scope: the runtime keeps containers below a systemd scope that it protects with nothing. is_own: the machine is
-    memqos's own, which will be thrown away; then the reason names what would do.
+    bare_scope: the runtime keeps containers below a systemd scope that has no protection. is_own: the machine is
+    memqos's own and disposable; then the reason names a fitting option.
     """
     node = facts.node
     lacks = {
         "swap": not (node.swap and node.swap_controller) and "the machine has no swap",
         "small swap": not 0 < node.swap <= SMALL_SWAP
-        and f"the machine has {node.swap >> 20} MiB of swap, and the claim needs some, at most {SMALL_SWAP >> 20} MiB",
+        and f"the machine has {node.swap >> 20} MiB of swap; the claim needs between 1 and {SMALL_SWAP >> 20} MiB",
         "roomy shares": node.swap < ROOMY * node.memory and f"containers' shares are too small with {_swap_of(node)}",
         "scant shares": node.swap > SCANT * node.memory
         and f"no program of this claim fills its share of {_swap_of(node)}",
@@ -105,7 +105,7 @@ def _swap_of(node: NodeFacts) -> str:
 
 
 def _kernel(release: str) -> tuple[int, ...]:
-    """The first two numbers of a kernel's release; none where it is not known."""
+    """The first two numbers of a kernel release; empty if it is unknown."""
     return tuple(map(int, re.findall(r"\d+", release, re.ASCII)[:2]))
 
 

@@ -1,11 +1,10 @@
-"""A node whose pods are soon short of memory: in one NUMA node, or by what its kubelet reserves.
+"""Memory shortage on a node: in one NUMA node, by the kubelet's reservation, or of the whole machine.
 
-A machine that is short of memory as a whole: most of it is set aside, and nothing but pods can make room.
-
-Huge pages take memory that no program can use and reclaim cannot get at. Everything beside kubepods (sshd, the runtime,
-the watch) asks to be protected with all that it uses: it neither makes room nor thrashes, so what is short is what pods
-have to give, and the machine goes on answering. khugepaged does not reclaim meanwhile: it would when it pleases, for a
-huge page on a zone that is full, and with the multi-generational LRU whatever is protected (mm/vmscan.c, shrink_one).
+For the whole machine, most of the memory is set aside in huge pages, which no program can use and reclaim cannot free.
+Everything outside kubepods (sshd, the runtime, the watch) gets memory.min for all it uses. So it is not reclaimed and
+does not thrash; only pods are reclaimable, and the machine stays responsive. khugepaged is kept from reclaiming
+meanwhile: it would reclaim at any time for a huge page on a full NUMA node, and with the multi-generational LRU it
+ignores protection (mm/vmscan.c, shrink_one).
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ __all__ = ["by_generations", "narrow_zone", "reclaiming", "scarce", "spare", "ti
 NARROW_SECONDS = 120.0
 
 LEFT_IN_ZONE = 48 << 20
-"""Bytes that stay free: what a program under emulation fills within seconds, beside what a pod's start takes."""
+"""Bytes that stay free: what a program under emulation fills within seconds, plus what a pod's start takes."""
 
 SHORT_OF = 96 << 20
-"""Bytes by which more may be left than was asked for: others free some beside it, and some is in too small pieces."""
+"""Bytes by which more may stay free than requested: other programs free some, and some is too fragmented."""
 
-# Huge pages are taken from the zone in which they are asked for, and nothing uses these. Page cache makes room first.
+# Huge pages come from the NUMA node that is asked, and nothing uses them. Page cache is dropped first.
 _NARROW = """\
 sync
 echo 3 >/proc/sys/vm/drop_caches
@@ -56,9 +55,9 @@ _WIDEN = 'echo "$2" >"/sys/devices/system/node/node$1/hugepages/hugepages-2048kB
 
 @contextlib.contextmanager
 def narrow_zone(target: Target, zone: int, *, leaving: int = LEFT_IN_ZONE) -> Iterator[None]:
-    """Take all free memory of a zone but `leaving` bytes (> 0), until the context ends.
+    """Take all free memory of a NUMA node but `leaving` bytes (> 0), until the context ends.
 
-    Raises MachineryError if more than that stays free, as on a kernel without huge pages of 2 MiB.
+    Raises MachineryError if more stays free, as on a kernel without huge pages of 2 MiB.
     """
     argv = ["sh", "-ec", _NARROW, "memqos-narrow", str(zone), str(leaving)]
     said = checked(target.run(argv, deadline=Deadline.after(NARROW_SECONDS)), where=target.address).text.split()
@@ -67,7 +66,7 @@ def narrow_zone(target: Target, zone: int, *, leaving: int = LEFT_IN_ZONE) -> It
         if free > leaving + SHORT_OF:
             raise MachineryError(
                 f"NUMA node {zone} of {target.address} still has {free} bytes free instead of {leaving}.",
-                next_step="Its memory is fragmented: take a machine that has just been booted.",
+                next_step="Its memory is fragmented: use a freshly booted machine.",
             )
         yield
     finally:
@@ -79,14 +78,14 @@ LEFT_TO_PODS = 256 << 20
 """Bytes that pods may use together: what a small machine under emulation fills within seconds."""
 
 ROOM = 64 << 20
-"""Bytes beyond what programs take at first: for all else in their pods, and for one of them to begin to grow in."""
+"""Bytes beyond the programs' first allocations: for the rest of their pods, and for one of them to start growing."""
 
 
 def tight(kubelet: KubeletCase, node: NodeFacts, pods: Sequence[Pod] = ()) -> KubeletCase:
-    """The same kubelet with so much kubeReserved that kubepods has this memory.max on this node, in bytes.
+    """The same kubelet with a kubeReserved that leaves kubepods this memory.max on this node, in bytes.
 
-    It is what the programs of these pods take by their own arguments, and ROOM; LEFT_TO_PODS for none.
-    UsageError for a node that has no more than that, and for a kubelet that leaves kubepods without a limit.
+    The limit is what these pods' programs allocate by their arguments, plus ROOM; LEFT_TO_PODS without pods. UsageError
+    for a node with no more memory than that, and for a kubelet that sets no limit on kubepods.
     """
     left = ROOM + sum(allocated(one.args) for pod in pods for one in pod.containers) if pods else LEFT_TO_PODS
     settings = kubelet.settings
@@ -94,34 +93,34 @@ def tight(kubelet: KubeletCase, node: NodeFacts, pods: Sequence[Pod] = ()) -> Ku
     reserved = node.memory - left - system.value
     if reserved <= 0:
         raise UsageError(
-            f"a node with {node.memory} bytes of memory cannot be made short of it by a reservation.",
-            next_step=f"Take a machine with more than {left + system.value} bytes: --topology two-zones has them.",
+            f"a reservation cannot make a node with {node.memory} bytes of memory short of it.",
+            next_step=f"Use a machine with more than {left + system.value} bytes, such as --topology two-zones.",
         )
     if "pods" not in (settings.enforce_node_allocatable or ("pods",)):
         raise UsageError(
             f"the kubelet {kubelet.id} does not enforce a limit for all pods together.",
-            next_step="Take one whose enforceNodeAllocatable names pods.",
+            next_step="Use one whose enforceNodeAllocatable contains pods.",
         )
     kube_reserved = {**(settings.kube_reserved or {}), "memory": Quantity.parse(str(reserved))}
     return dataclasses.replace(kubelet, settings=dataclasses.replace(settings, kube_reserved=kube_reserved))
 
 
 LEFT = 448 << 20
-"""Bytes that are left free: for some pods under emulation, and for a neighbour that is to fill the rest in seconds."""
+"""Bytes left free: for some pods under emulation, and for a neighbour to fill the rest within seconds."""
 
 LEAST_FREE_KIB = 16 << 10
-"""What the kernel keeps free (vm.min_free_kbytes): little, so that where shortage begins is known to a few MiB."""
+"""vm.min_free_kbytes, kept small so that the start of reclaim is known to within a few MiB."""
 
 SECONDS = 180.0
-"""To set the pages aside: the kernel clears each of them, at about 30 a second under emulation."""
+"""Seconds for setting the pages aside: the kernel clears about 30 a second under emulation."""
 
 ZONES = "/proc/zoneinfo"
 
 KHUGEPAGED = "/sys/kernel/mm/transparent_hugepage/khugepaged/defrag"
-"""Whether khugepaged reclaims to make a huge page; missing from a kernel without them."""
+"""Whether khugepaged may reclaim to make a huge page; missing on a kernel without them."""
 
 GENERATIONS = "/sys/kernel/mm/lru_gen/enabled"
-"""A mask in hexadecimal, of which the lowest bit is the LRU itself."""
+"""A hexadecimal mask; its lowest bit is the LRU itself."""
 
 _HUGE = 2 << 20
 _ZONE = re.compile(r"^Node +\d+, zone +\w+$", re.MULTILINE)
@@ -130,7 +129,7 @@ _LOW = re.compile(r"^ +low +(\d+)$", re.MULTILINE)
 _KEPT = re.compile(r"^ +protection: \(([\d, ]+)\)$", re.MULTILINE)
 _AT_HAND = re.compile(r"^ +count: +(\d+)$", re.MULTILINE)
 
-# What there was before is written in the way in which it is put back.
+# Records the old values in the format in which they are written back.
 _TAKE = """\
 cd "$1"
 free=$(awk '/^MemFree:/ {print $2}' /proc/meminfo)
@@ -159,15 +158,15 @@ done
 
 @contextlib.contextmanager
 def scarce(target: Target, hierarchy: Hierarchy) -> Iterator[None]:
-    """Until the context ends, this machine has no more than LEFT bytes free, and all that is not a pod's is protected.
+    """Until the context ends, this machine has at most LEFT bytes free, and everything outside pods is protected.
 
-    EnvironmentNotAbleError for a kernel that has no huge pages to take the memory with.
+    EnvironmentNotAbleError for a kernel without huge pages, which are needed to set memory aside.
     """
     if target.read("/proc/sys/vm/nr_hugepages", deadline=Deadline.after(SECONDS)) is None:
         raise EnvironmentNotAbleError(
-            "the machine cannot be made short of memory: its kernel has no huge pages.",
+            "the machine's kernel has no huge pages, which memqos needs to make memory short.",
             where=target.address,
-            next_step="Take a kernel with CONFIG_HUGETLBFS.",
+            next_step="Use a kernel with CONFIG_HUGETLBFS.",
         )
     folder = hierarchy.folder(ROOT)
     words = ("memqos", folder, str(LEAST_FREE_KIB), str(LEFT >> 10), KHUGEPAGED)
@@ -185,7 +184,7 @@ def scarce(target: Target, hierarchy: Hierarchy) -> Iterator[None]:
 def reclaiming(target: Target, *, generations: bool) -> Iterator[None]:
     """Until the context ends, the kernel reclaims by the multi-generational LRU, or by the classic one.
 
-    A kernel that has only the classic one (before 6.1, or built without) goes on with that.
+    A kernel that only has the classic one (before 6.1, or built without) keeps it.
     """
     before = target.read(GENERATIONS, deadline=Deadline.after(SECONDS))
     if before is None:
@@ -205,19 +204,18 @@ def by_generations(target: Target) -> bool:
 
 
 def spare(target: Target, page_size: int) -> int:
-    """Bytes that can be taken before the kernel begins to reclaim.
+    """Bytes that can be allocated before the kernel begins to reclaim.
 
-    That is what is free in each zone above its low watermark and above what the zone keeps for allocations that can use
-    no other (vm.lowmem_reserve_ratio), with what each CPU has at hand, which the zone does not count as free. A guess,
-    and reclaim does more than it has to: in 57 runs on three kernels others lost 7 MiB less to 41 MiB more than was
-    short.
+    The sum over memory zones of free pages above the low watermark and above the lowmem reserve
+    (vm.lowmem_reserve_ratio), plus the pages in per-CPU lists, which do not count as free. An estimate, and reclaim
+    does more than it must: in 57 runs on three kernels others lost between 7 MiB less and 41 MiB more than was short.
     """
     text = (target.read(ZONES, deadline=Deadline.after(SECONDS)) or b"").decode()
     return sum(map(_free_pages, _ZONE.split(text)[1:])) * page_size
 
 
 def _free_pages(zone: str) -> int:
-    """Pages of a zone that can be taken, by its part of /proc/zoneinfo."""
+    """Allocatable pages of a memory zone, from its part of /proc/zoneinfo."""
     free, at_hand, low = (sum(_numbers(pattern, zone)) for pattern in (_FREE, _AT_HAND, _LOW))
     return max(0, free + at_hand - low - max(_numbers(_KEPT, zone), default=0))
 

@@ -1,4 +1,4 @@
-"""Swap of a node's machine: how much of each swap device is in use, by priority, and zswap for a while."""
+"""Swap of a node's machine: use of each swap device by priority, and zswap for a while."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _REASON = Reason(
 
 
 def order_finding(text: str, *, where: str) -> Finding:
-    """By /proc/swaps, nothing is on a device while one before it, by priority, has room for it.
+    """By /proc/swaps, no device is used while one with a higher priority has room.
 
     Not observable with one device, with several of one priority, and while nothing is in swap. TargetError for a text
-    that is not understood.
+    that cannot be parsed.
     """
     rows = sorted((_row(line, where) for line in text.splitlines()[1:]), reverse=True)
     used = [(priority, size, in_use) for priority, _, size, in_use in rows]
@@ -66,7 +66,7 @@ def _row(line: str, where: str) -> tuple[int, str, int, int]:
     """Priority, name, size and use in KiB."""
     words = line.split()
     if len(words) != _FIELDS or not all(word.lstrip("-").isdigit() for word in words[2:]):
-        raise TargetError(f"'{line[:80]}' of {SWAPS} is not understood.", where=where)
+        raise TargetError(f"'{line[:80]}' of {SWAPS} cannot be parsed.", where=where)
     size, used, priority = map(int, words[2:])
     return priority, words[0], size, used
 
@@ -76,12 +76,12 @@ SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Zswap:
-    """What a machine whose zswap is on lets its containers do with it."""
+    """Sets limits on the zswap use of containers on a machine with zswap enabled."""
 
     _tree: CgroupTree
 
     def limit(self, container: WatchedContainer) -> int:
-        """Let the container have a small pool, of so many bytes: a batch of charges.
+        """Limit the container's pool to so many bytes: a batch of charges.
 
         A program fills it with far less than its share of the swap.
         """
@@ -90,42 +90,42 @@ class Zswap:
         return pool
 
     def keep_out(self, container: WatchedContainer) -> None:
-        """Let the container have nothing in zswap."""
+        """Allow the container nothing in zswap."""
         self._write(container, "memory.zswap.max", "0")
 
     def forbid_writeback(self, container: WatchedContainer) -> None:
-        """Let nothing of the container be written to a swap device, neither from zswap nor past it."""
+        """Allow no writes of the container's memory to a swap device, neither from zswap nor past it."""
         self._write(container, "memory.zswap.writeback", "0")
 
     def overfill(self, container: WatchedContainer) -> None:
-        """Have its workload take its planned memory.max and half of what it may swap, of what can be compressed.
+        """Have its workload take its planned memory.max and half of its swap limit, in compressible memory.
 
         UsageError for a container without either limit, or whose workload takes no commands.
         """
         limits = [container.samples[-1].bound(knob) for knob in (Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX)]
         if None in limits:
             raise UsageError(
-                f"the container {container.key} has no memory.max or no memory.swap.max that its program could exceed.",
-                next_step="Take a pod with limits, and a kubelet with LimitedSwap.",
+                f"the container {container.key} has no memory.max or no memory.swap.max to exceed.",
+                next_step="Use a pod with limits and a kubelet with LimitedSwap.",
             )
         most, share = (limit or 0 for limit in limits)
         container.do(Anon(size=most + share // 2, compressible=True))
 
     def _write(self, container: WatchedContainer, file: str, text: str) -> None:
-        """Into the container's own cgroup, which counts as those above it do; nothing once it has ended."""
+        """Written to the container's own cgroup, where it limits as in an ancestor; ignored once it has ended."""
         if not container.has_ended:
             self._tree.write(container.path, file, text, deadline=Deadline.after(SECONDS))
 
 
 @contextlib.contextmanager
 def zswap_on(tree: CgroupTree) -> Iterator[Zswap]:
-    """Until the context ends, zswap is on; EnvironmentNotAbleError for a kernel that has none."""
+    """Until the context ends, zswap is on; EnvironmentNotAbleError for a kernel without it."""
     before = tree.target.read(ZSWAP_ENABLED, deadline=Deadline.after(SECONDS))
     if before is None:
         raise EnvironmentNotAbleError(
-            "zswap cannot be switched on: the machine's kernel has none.",
+            "zswap cannot be enabled: the machine's kernel does not have it.",
             where=tree.target.address,
-            next_step="Take a kernel with CONFIG_ZSWAP: --profile forky.",
+            next_step="Use a kernel with CONFIG_ZSWAP, such as --profile forky.",
         )
     tree.target.write(ZSWAP_ENABLED, b"Y\n", deadline=Deadline.after(SECONDS))
     try:

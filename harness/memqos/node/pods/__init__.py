@@ -1,1 +1,1 @@
-"""Pods that were admitted to a node: what stands of each, what lost a value, and what changes it."""
+"""Pods admitted to a node: their state, what lost a value of theirs, and what changes them."""

@@ -1,8 +1,6 @@
-"""Drift of what is above containers: a foreign write to a pod's cgroup, and what the enactor does about it.
+"""Changes that no kubelet makes: foreign writes to pod cgroups, NUMA bindings, limits below usage, halved protection.
 
-What a kubelet would not ask for: pods bound to NUMA nodes or limited below what they use, classes with half.
-
-And pods of several kubelets beside each other.
+Also plans with pods of several kubelets next to each other.
 """
 
 from __future__ import annotations
@@ -39,23 +37,23 @@ WRITING_SECONDS = 60.0
 
 
 def write_over(tree: CgroupTree, cgroup: PlannedCgroup, *, page_size: int) -> Knob:
-    """Have one memory file of a pod's cgroup hold something else, behind everybody's back; which one it was.
+    """Write another value to one memory file of a pod's cgroup, as a foreign writer; returns the file.
 
-    A limit goes and a protection comes, so that nothing is killed and no page is taken. Raises UsageError for a cgroup
-    whose plan says nothing of memory.
+    Limits are raised and protections added, so that nothing is killed or reclaimed. Raises UsageError for a cgroup
+    without planned memory values.
     """
     for knob, foreign in ((Knob.MEMORY_MAX, MAX), (Knob.MEMORY_LOW, Bytes(page_size)), (Knob.MEMORY_MIN, Bytes(0))):
         expected = cgroup.knobs.get(knob)
         if expected is not None and not isinstance(expected.written, Absent) and expected.value != foreign:
             tree.write(cgroup.path, knob, str(foreign), deadline=Deadline.after(WRITING_SECONDS))
             return knob
-    raise UsageError(f"no memory of {cgroup.path} is planned.", next_step="Take a pod with limits.")
+    raise UsageError(f"the plan has no memory values for {cgroup.path}.", next_step="Use a pod with limits.")
 
 
 def drift_finding(found: Sequence[Finding], pod: Pod, knob: Knob, setter: Setter) -> Finding:
-    """What a look after the foreign write says: this file deviates, and nothing else of the pod.
+    """A reading after the foreign write: this file deviates, and nothing else of the pod.
 
-    found: of the pod and its containers. setter: what made the pod's cgroup.
+    found: the findings of the pod and its containers. setter: the creator of the pod's cgroup.
     """
     drifted = ", ".join(sorted(f"{one.subject}: {one.knob}" for one in found if one.verdict is Verdict.DEVIATES))
     of_the_pod = [one for one in found if one.knob == knob and one.verdict is Verdict.DEVIATES]
@@ -92,10 +90,10 @@ _HALVED = Reason(
 
 
 def bound_to(plan: Plan, zones: Zones, node: NodeFacts) -> Plan:
-    """The plan with every container's request naming these zones of the node, as the Memory Manager would have it.
+    """The plan with every container's request naming these NUMA nodes, as the Memory Manager would set it.
 
-    Where they are several it names CPUs too, as the CPU Manager would. UsageError for several that are none, that the
-    node has not, or of which the first has no CPUs.
+    With several nodes it names CPUs too, as the CPU Manager would. UsageError for several that are unknown, or of which
+    the first has no CPUs.
     """
     if isinstance(zones, int):
         mems, on = str(zones), ""
@@ -109,18 +107,19 @@ def _cpus_of_first(zones: Sequence[int], node: NodeFacts) -> tuple[int, ...]:
     if not zones or not cpus.keys() >= set(zones) or not cpus[zones[0]]:
         raise UsageError(
             f"no container can be bound to the NUMA nodes {list(zones)} and run on the first of them.",
-            next_step=f"The machine has {', '.join(f'{zone} with {len(held)} CPUs' for zone, held in cpus.items())}.",
+            next_step="NUMA nodes of the machine: "
+            f"{', '.join(f'{zone} with {len(held)} CPUs' for zone, held in cpus.items())}.",
         )
     return cpus[zones[0]]
 
 
 def halved_classes(plan: Plan, *, page_size: int) -> Plan:
-    """The plan with half of each QoS class's memory.min, in whole pages: as before a kubelet has summed up its pods."""
+    """The plan with half of each QoS class's memory.min, in whole pages: as before a kubelet adds its newest pods."""
     return dataclasses.replace(plan, qos=tuple(_halved(cgroup, page_size) for cgroup in plan.qos))
 
 
 def another(pod: Pod, suffix: str) -> Pod:
-    """A pod like this one, with this behind its name and a uid of its own, the same one each time."""
+    """A copy of this pod with this name suffix and a uid of its own, always the same."""
     uid = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{pod.uid} {suffix}"))
     return dataclasses.replace(pod, name=f"{pod.name}-{suffix}", uid=uid)
 
@@ -128,14 +127,14 @@ def another(pod: Pod, suffix: str) -> Pod:
 def beside_each_other(plan: Plan, others: Mapping[str, Plan]) -> Plan:
     """The plan with some of its pods, by uid, as other kubelets plan them.
 
-    UsageError where another one has something else above pods, which is there once for all of them.
+    UsageError if another kubelet has other values above pods, since those cgroups are shared.
     """
     for uid, other in others.items():
         if [one.knobs for one in (other.node, *other.qos)] != [one.knobs for one in (plan.node, *plan.qos)]:
             raise UsageError(
                 f"the pod '{plan.pod(uid).name}' cannot run beside the others under its own kubelet: the kubelets "
                 "write different values above pods.",
-                next_step="Take kubelets that differ only in values of pods, such as the throttling factor.",
+                next_step="Use kubelets that differ only in values of pods, such as the throttling factor.",
             )
     return dataclasses.replace(plan, pods=tuple(others.get(pod.uid, plan).pod(pod.uid) for pod in plan.pods))
 
@@ -155,14 +154,14 @@ def _bound_pod(pod: PlannedPod, mems: str, cpus: str) -> PlannedPod:
 
 
 def bound_container(container: PlannedContainer, mems: str, *, cpus: str = "") -> PlannedContainer:
-    """The container with its request naming these NUMA nodes, and these CPUs; "" for those that it names anyway."""
+    """The container with its request naming these NUMA nodes and CPUs; "" keeps its own."""
     resources = container.resources
     bound = dataclasses.replace(resources, cpuset_mems=mems, cpuset_cpus=cpus or resources.cpuset_cpus)
     return _asked(container, bound, Knob.CPUSET_MEMS, read_back(Knob.CPUSET_MEMS, Text(mems), 1), _ASKED)
 
 
 def limited_container(container: PlannedContainer, limit: int, *, page_size: int) -> PlannedContainer:
-    """The container with this memory limit in bytes, and with as much swap as before."""
+    """The container with this memory limit in bytes and its previous swap."""
     resources = container.resources
     swap = resources.memory_swap_limit_in_bytes
     lowered = dataclasses.replace(
@@ -175,7 +174,7 @@ def limited_container(container: PlannedContainer, limit: int, *, page_size: int
 
 
 def refused_limit(container: PlannedContainer, why: str) -> PlannedContainer:
-    """The container with the memory.max that it has, in place of another one that its runtime refused; why, as said."""
+    """The container with its current memory.max planned, because its runtime refused another one; why: its message."""
     return _expecting(container, dataclasses.replace(container.cgroup.knobs[Knob.MEMORY_MAX], unasked=why))
 
 

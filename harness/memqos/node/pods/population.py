@@ -1,6 +1,6 @@
-"""What was admitted: the plan, the pods with their handles, and the judgement of what the kernel holds for them.
+"""The admitted population: plan, pods, handles, and the judgement of their cgroups.
 
-Where a container's processes are, and whether it runs: the kernel bounds and counts only what is in its cgroup.
+Also where a container's processes are: the kernel limits and counts only what is in its cgroup.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ __all__ = ["HEARING_SECONDS", "Population", "place_outside", "read_population", 
 class Population:
     """The pods of one plan on the node, and one reading of all their cgroups.
 
-    reading: taken when every pod had been started; init containers as they were read while they ran.
-    enacted_by: what carried the plan out above containers. tracing: looks behind what deviates; None where there is
-    nothing but the reading. settings: of the machine, if the reading has those that no plan names. kubelets: those that
+    reading: taken when every pod had started; init containers as read while they ran. enacted_by: what enacted the plan
+    above containers. tracing: looks for the hop behind a deviation; None if only the reading is left. settings: of the
+    machine, if the reading includes settings that no plan names. kubelets: those that
     have run the pods, the current one last.
     """
 
@@ -51,13 +51,13 @@ class Population:
     kubelets: tuple[Kubelet, ...] = ()
 
     def traced(self, findings: Iterable[Finding]) -> Sequence[Finding]:
-        """The findings; those that deviate in a container's file say what lost the value."""
+        """The findings; those that deviate in a container's file name the hop that lost the value."""
         return tuple(findings) if self.tracing is None else self.tracing.traced(findings, self.pods.values())
 
     def require(self, uid: str) -> AdmittedPod:
         """A pod, if all of it was started.
 
-        Otherwise MachineryError; NonconformanceError, with its finding, for a runtime that refused what it has to take.
+        Otherwise MachineryError; NonconformanceError with its finding for a runtime that refused a valid request.
         """
         for finding in self._refusals(self.pods[uid]):
             if finding.verdict is Verdict.DEVIATES:
@@ -66,11 +66,11 @@ class Population:
         return self.pods[uid].require()
 
     def alone(self, pod: Pod) -> Population:
-        """What there is of this pod, of the same plan; raises as `require` does."""
+        """The admitted part of this pod, of the same plan; raises as `require` does."""
         return replace(self, pods={pod.uid: self.require(pod.uid)})
 
     def _refusals(self, pod: AdmittedPod) -> Iterator[Finding]:
-        """What the runtime's refusal says of it, if the pod met one."""
+        """The findings from the runtime's refusal, if the pod met one."""
         if self.tracing is not None and pod.refused is not None:
             yield self.tracing.refusal(pod, pod.refused)
 
@@ -89,12 +89,12 @@ class Population:
         return tuple(admitted for admitted in self.pods.values() if admitted.failure is not None)
 
     def judge(self, *, unsure: Unsure) -> Sequence[Finding]:
-        """The findings for everything that is planned, as far as it is there; unsure: as for `verdict.judge`."""
+        """The findings for everything planned, as far as it exists; unsure: as for `verdict.judge`."""
         found = verdict.judge(self.plan, self.reading, enacted_by=self.enacted_by, ids=self.ids, unsure=unsure)
         return self.traced(found)
 
     def judge_all(self) -> Sequence[Finding]:
-        """The findings for everything that is planned; MachineryError if a pod did not come up."""
+        """The findings for everything planned; MachineryError if a pod did not come up."""
         for admitted in self.pods.values():
             admitted.require()
         found = self.judge(unsure=lambda _cgroup, _knob: "")
@@ -105,7 +105,7 @@ class Population:
     def judge_pod(self, pod: Pod) -> Sequence[Finding]:
         """The findings for a pod and each of its containers; MachineryError if the pod did not come up.
 
-        One that did not because the runtime refused a request has that as its first finding.
+        If the runtime refused a request of the pod, the first finding is that refusal.
         """
         refusals = list(self._refusals(self.pods[pod.uid]))
         if not refusals:
@@ -114,7 +114,7 @@ class Population:
         return [*refusals, *self.traced(found), *self._unnamed(pod), *self._outside(pod)]
 
     def _outside(self, pod: Pod) -> Iterator[Finding]:
-        """What says that a container that was started, and is not to end, has no process in its cgroup."""
+        """Findings on started containers that should run but have no process in their cgroup."""
         admitted = self.pods[pod.uid]
         came_up = self.settings is not None and admitted.failure is None and admitted.refused is None
         for container in admitted.planned.containers if came_up else ():
@@ -125,7 +125,7 @@ class Population:
                 yield outside_finding(path, subject=subject_of(container.cgroup, admitted.planned))
 
     def _unnamed(self, pod: Pod) -> Sequence[Finding]:
-        """What the settings of a pod and its containers show that nothing names."""
+        """Findings on settings of a pod and its containers that no plan names."""
         if self.settings is None:
             return ()
         return unnamed_of_pod(self.plan, pod.uid, self.reading, self.ids, self.settings)
@@ -150,7 +150,7 @@ class Population:
 
 
 def read_population(tree: CgroupTree, population: Population, *, deadline: Deadline) -> Reading:
-    """Every planned cgroup and every container's, now, with one command; init containers as they were seen.
+    """Every planned cgroup and every container's, now, with one command; init containers as read earlier.
 
     Containers' cgroups also have oom_score_adj, of their first process. A population with `settings` has all of them.
     """
@@ -170,7 +170,7 @@ def read_population(tree: CgroupTree, population: Population, *, deadline: Deadl
 
 
 def _settings_of(population: Population) -> Sequence[str]:
-    """The settings that pods and containers have: a pod's cgroup has all controllers that its containers' have."""
+    """The settings of pods and containers: a pod's cgroup has all controllers that its containers' cgroups have."""
     if population.settings is None:
         return ()
     several = (population.settings.names(admitted.planned.cgroup.path) for admitted in population.pods.values())
@@ -178,7 +178,7 @@ def _settings_of(population: Population) -> Sequence[str]:
 
 
 def recorded_population(tree: RecordedTree, order: Order, ids: ContainerIds) -> Population:
-    """What a tree has of what a kubelet was to make true. ids: the containers that the tree has of the order's pods."""
+    """The part of a kubelet's orders that a recorded tree has. ids: the containers in the tree of the ordered pods."""
     enactor = Observer(lambda: _containers(ids))
     standing = enactor.begin(tree.source)
     standing.bring(order)
@@ -187,7 +187,7 @@ def recorded_population(tree: RecordedTree, order: Order, ids: ContainerIds) -> 
 
 
 def _containers(ids: ContainerIds) -> Iterator[ContainerHandle]:
-    """The containers as far as a tree knows them: by id, name and the uid of their pod."""
+    """The containers as a recorded tree knows them: id, name and the uid of their pod."""
     for (uid, name), container_id in ids.items():
         spec = SandboxSpec(name="", namespace="", uid=uid, cgroup_parent="", log_directory="")
         yield ContainerHandle(id=container_id, name=name, sandbox=SandboxHandle(id="", spec=spec), log_path="")
@@ -198,11 +198,11 @@ HEARING_SECONDS = 20.0
 """How long a runtime may take to notice that a container has ended."""
 
 _DELETED = " (deleted)"
-"""What stands behind the cgroup of a process that has ended, once that is removed (proc_cgroup_show)."""
+"""The suffix in /proc/PID/cgroup for an ended process whose cgroup was removed (proc_cgroup_show)."""
 
 
 def place_outside(tree: CgroupTree, whole: CgroupPath, pids: Iterable[int]) -> str:
-    """The cgroup of the first of these processes that runs, and not in this one or below it; "" if there is none."""
+    """The cgroup of the first running process of these outside this cgroup and its descendants; "" if there is none."""
     for pid in pids:
         try:
             path = tree.cgroup_of(pid, deadline=Deadline.after(SECONDS))
@@ -214,7 +214,7 @@ def place_outside(tree: CgroupTree, whole: CgroupPath, pids: Iterable[int]) -> s
 
 
 def still_runs(runtime: Runtime, handle: ContainerHandle) -> bool:
-    """Whether the runtime reports a container as running, after it had time to notice that its processes exited."""
+    """Whether the runtime reports a container as running, after time to notice that its processes exited."""
     try:
         wait(
             "the runtime knows that the container has ended",

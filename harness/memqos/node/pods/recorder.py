@@ -1,6 +1,6 @@
-"""Whom a node tells what it plans and reads, so that it is kept as evidence.
+"""The recorder interface: a node passes it plans and readings to keep as evidence.
 
-What memory a runtime itself costs a pod: information that is shown side by side, and no verdict.
+Also what memory the runtime itself costs a pod: information for the report, without a verdict.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ WEIGHING_SECONDS = 20.0
 
 _CURRENT, _PEAK = "memory.current", "memory.peak"
 
-# A process that has ended since it was listed is no error to cat; it ends an awk that is to open its file.
+# cat ignores a process that has ended since it was listed; awk would fail to open its file.
 _MONITORS = """\
 cat /proc/[0-9]*/status 2>/dev/null |
 awk '/^Name:/ { name = $2 } /^RssAnon:/ && name ~ /^(containerd-shim|conmon)/ { kib += $2; number++ }
      END { printf "%d %.0f\\n", number, kib * 1024 }'
 """
-"""A shim or conmon is in no pod with most configurations; the kernel cuts their names to 15 signs."""
+"""Shims and conmon are outside the pod in most configurations; the kernel truncates their names to 15 characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weight:
-    """Of one pod, in bytes; None for what the machine does not tell.
+    """The cost for one pod, in bytes; None if the machine does not report it.
 
-    beside: charged to the pod and to none of its containers: its sandbox's process, and a shim or monitor in it.
-    starting: the most that was charged to its first container until it ran, the runtime's own first process included.
-    monitors: how many shims and monitors there are on the machine; monitor: the anonymous memory of one, on average.
+    beside: charged to the pod outside its containers: its sandbox's process, and a shim or monitor in it. starting: the
+    peak charged to its first container before its program ran, including the runtime's own first process. monitors: how
+    many shims and monitors the machine has; monitor: the anonymous memory of one, on average.
     """
 
     beside: int | None
@@ -47,12 +47,12 @@ class Weight:
     monitor: int | None
 
     def document(self) -> dict[str, int]:
-        """As a bundle has it: what is not known is left out."""
+        """The JSON of a bundle; unknown values are omitted."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def weight_of(tree: CgroupTree, layout: Layout, population: Population) -> Weight:
-    """The weight of a population's only pod, which runs. MachineryError if the machine does not answer."""
+    """The cost for a population's only pod, which runs. MachineryError if the machine does not answer."""
     [pod] = population.pods.values()
     deadline = Deadline.after(WEIGHING_SECONDS)
     above = pod.planned.cgroup.path
@@ -76,24 +76,24 @@ def weight_of(tree: CgroupTree, layout: Layout, population: Population) -> Weigh
 
 
 class Recorder(Protocol):
-    """Who keeps evidence; every method may be called from any thread."""
+    """Keeps evidence; every method may be called from any thread."""
 
     def plan(self, plan: Plan, *, requested: PlannedCgroup | None = None) -> None:
-        """A plan that is going to be enforced. requested: a further container, which the runtime was asked for."""
+        """Record a plan that is going to be enacted. requested: a further container requested from the runtime."""
         ...
 
     def reading(self, reading: Reading) -> None:
-        """A reading that findings are made from."""
+        """Record a reading that findings are made from."""
         ...
 
     def weight(self, weight: Weight) -> None:
-        """What memory the runtime itself takes for a pod."""
+        """Record what memory the runtime itself takes for a pod."""
         ...
 
     def look(self, look: Look) -> None:
-        """What changed in a cgroup that is watched."""
+        """Record a change in a watched cgroup."""
         ...
 
     def spoken(self, spoken: Spoken) -> None:
-        """What a workload was told, or said."""
+        """Record a command for a workload, or a line of its report."""
         ...

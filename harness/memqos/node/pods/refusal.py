@@ -29,7 +29,7 @@ def refused_finding(
 ) -> Finding:
     """A refusal conforms if the request must be refused, and deviates if it must be accepted.
 
-    container: the refused request. why: a reason to refuse it besides the runtime's own rules, "" for none.
+    container: the refused request. why: a reason for refusal other than the runtime's own rules, "" for none.
     """
     must = why or container.refusal
     unsure = VERSION_UNKNOWN if container.in_doubt else ""
@@ -75,16 +75,21 @@ def taken_finding(must: str, container: RequestedContainer, *, update: bool) -> 
 
 
 def refused_next(error: RuntimeCallError, *, update: bool) -> Finding:
-    """After a refusal the runtime refuses a valid request: it deviates."""
+    """The runtime refuses a valid request after a refusal: deviates."""
     details = f"refused: {error.data['details']}"
-    return request_finding(Verdict.DEVIATES, update=update, expected="the next is taken", observed=details)
+    return request_finding(Verdict.DEVIATES, update=update, expected="the next request is accepted", observed=details)
 
 
 def taken_next(*, update: bool) -> Finding:
-    """After a refusal the runtime accepts a valid request: it conforms."""
-    return request_finding(Verdict.CONFORMS, update=update, expected="the next is taken", observed="the next is taken")
+    """The runtime accepts a valid request after a refusal: conforms."""
+    return request_finding(
+        Verdict.CONFORMS,
+        update=update,
+        expected="the next request is accepted",
+        observed="the next request is accepted",
+    )
 
 
 def unobservable_request(why_not: str, *, update: bool, expected: str = "refused") -> Finding:
-    """A request that says nothing about this runtime, which has no command for it or does not read the field."""
+    """A request that is not observable with this runtime, which has no command for it or does not read the field."""
     return request_finding(Verdict.NOT_OBSERVABLE, update=update, expected=expected, observed="", why_not=why_not)

@@ -1,4 +1,4 @@
-"""In-place resize on a node: the kubelet's steps through runtime and cgroups, with a look at the pod after each."""
+"""In-place resize on a node: the kubelet's steps through runtime and cgroups, with a reading of the pod after each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ASKING_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """One step that was done, the pod as it was right after it, and the ids of its containers then."""
+    """One finished step, the pod's reading right after it, and the ids of its containers then."""
 
     step: ResizeStep
     reading: Reading
@@ -34,7 +34,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resized:
-    """A resize that was carried out. running: by container that no step restarts, whether it runs as it did before."""
+    """A finished resize. running: for each container that no step restarts, whether it still runs."""
 
     plan: ResizePlan
     resize: Resize
@@ -43,10 +43,10 @@ class Resized:
     population: Population
 
     def judge(self) -> Sequence[Finding]:
-        """After every step: all files of the pod and its containers, as the steps until then leave them.
+        """After every step: all files of the pod and its containers, as the steps so far should leave them.
 
-        So a step that comes too early or too late deviates as one with a wrong value does. A container that was stopped
-        is left out until it is started again. Last, whether the others run as before, and the levels above the pod.
+        A step that comes too early or too late therefore deviates like a wrong value. A stopped container is left out
+        until it is started again. The last findings are whether the others still run, and the levels above the pod.
         """
         before, after = self.plan.before.pod(self.resize.uid), self.plan.after.pod(self.resize.uid)
         found: list[Finding] = []
@@ -64,7 +64,7 @@ class Resized:
                 ids=moment.ids,
             )
             found += [dataclasses.replace(one, subject=one.subject.at(when)) for one in last]
-        # What deviates still can be looked at; what a later step set right was too late or too early, and not lost.
+        # Only the last state can still be traced: a value that a later step corrected was late or early, and not lost.
         lost = {(one.cgroup, one.knob): one.lost for one in self.population.traced(last) if one.lost is not None}
         found = [
             dataclasses.replace(one, lost=lost.get((one.cgroup, one.knob))) if one.verdict is Verdict.DEVIATES else one
@@ -76,7 +76,7 @@ class Resized:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resizing:
-    """Has a resize carried out, and looks. read: reads a population's cgroups now."""
+    """Carries a resize out and reads the pod. read: reads a population's cgroups now."""
 
     runtime: Runtime
     standing: Enactment
@@ -92,7 +92,7 @@ class Resizing:
                 f"the kubelet does not carry this resize out: {resize.outcome}"
                 + (f", {resize.message}." if resize.message else "."),
                 where=f"pod {resize.namespace}/{resize.name}",
-                next_step="Ask for another size, or for a kubelet that does.",
+                next_step="Choose another size, or a kubelet that does.",
             )
         admitted = population.require(resize.uid)
         before = {name: handle.id for name, handle in admitted.containers.items()}
@@ -130,8 +130,8 @@ class Resizing:
             cgroup="",
             knob="restart",
             set_by=Setter.RUNTIME,
-            expected="none: it runs on",
-            observed="none: it runs on" if same else f"{status.state} ({status.reason or 'no reason given'})",
+            expected="none: it still runs",
+            observed="none: it still runs" if same else f"{status.state} ({status.reason or 'no reason given'})",
         )
 
 
@@ -141,7 +141,7 @@ def with_resources_of(pod: Pod, other: Pod) -> Pod:
     if sizes.keys() != {one.name for one in pod.all_containers}:
         raise UsageError(
             f"the containers of '{other.name}' are not those of '{pod.name}', so it cannot be resized to it.",
-            next_step="Give a pod whose containers have the same names.",
+            next_step="Use a pod whose containers have the same names.",
         )
 
     def sized(containers: Sequence[Container]) -> tuple[Container, ...]:

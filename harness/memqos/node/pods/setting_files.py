@@ -1,4 +1,4 @@
-"""Which settings the cgroups of a machine have, and what systemd gives a scope that sets nothing."""
+"""The settings that a machine's cgroups have, and what systemd gives a scope without properties."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ SECONDS = 60.0
 
 
 class SettingFiles:
-    """The settings in a tree of cgroup v2; there are none of cgroup v1, where each controller has files of its own."""
+    """The settings in a cgroup v2 tree; none for cgroup v1, where each controller has files of its own."""
 
     def __init__(self, tree: CgroupTree) -> None:
         self._tree = tree
 
     def names(self, path: CgroupPath) -> Sequence[str]:
-        """The settings of an existing cgroup, known or not; none of one that is not."""
+        """The settings of an existing cgroup, known or not; none if it does not exist."""
         if self._tree.hierarchy.version is not CgroupVersion.V2:
             return ()
         folder = self._tree.hierarchy.folder(path)
@@ -41,7 +41,7 @@ class SettingFiles:
 
     @cached_property
     def tasks_max(self) -> str:
-        """DefaultTasksMax of systemd, a number or "infinity"; "" where systemd does not say."""
+        """DefaultTasksMax of systemd, a number or "infinity"; "" if systemd does not report it."""
         result = self._tree.target.run(
             ["systemctl", "show", "--property=DefaultTasksMax"], deadline=Deadline.after(SECONDS)
         )
@@ -63,17 +63,17 @@ class _Shown:
         return {} if cgroup is None else {name: cgroup.files[name] for name in setting_names(cgroup.files)}
 
     def path(self, pod: PlannedPod, container: PlannedContainer) -> CgroupPath | None:
-        """A container's cgroup; None of one that was not started."""
+        """A container's cgroup; None if it was not started."""
         container_id = self.ids.get((pod.uid, container.name))
         return None if container_id is None else self.plan.layout.container(pod.cgroup.path, container_id)
 
     def tasks_max(self, files: Mapping[str, FileText]) -> str:
-        """DefaultTasksMax, asked for only where there is a limit of processes."""
+        """DefaultTasksMax, queried only if a limit of processes is read."""
         text = files.get(Knob.PIDS_MAX)
         return self.settings.tasks_max if isinstance(text, str) and text.strip() != "max" else ""
 
     def asked_for_nothing(self) -> tuple[Mapping[str, FileText], Mapping[str, FileText]]:
-        """The settings of a BestEffort pod and of its first container; none where no such container was started."""
+        """The settings of a BestEffort pod and of its first container; none if no such container was started."""
         for pod in self.plan.pods:
             path = self.path(pod, pod.containers[0]) if pod.qos is QosClass.BEST_EFFORT else None
             if path is not None:
@@ -84,10 +84,10 @@ class _Shown:
 def unnamed_of_pod(
     plan: Plan, uid: str, reading: Reading, ids: Mapping[tuple[str, str], str], settings: SettingFiles
 ) -> list[Finding]:
-    """What the settings of a pod's cgroup and of its containers' show that the plan does not name.
+    """Findings on settings of a pod's cgroup and of its containers' cgroups that the plan does not name.
 
-    reading: with the settings of both. ids: of containers, by pod uid and name. The pod's cgroup is one that memqos
-    made, in which the runtime enables controllers. None of cgroup v1.
+    reading: with the settings of both. ids: of containers, by pod uid and name. The pod's cgroup must be one that
+    memqos created, in which the runtime enables controllers. None on cgroup v1.
     """
     if plan.cgroup_version is not CgroupVersion.V2:
         return []
@@ -119,10 +119,10 @@ def unnamed_of_pod(
 
 
 def _is_left_open(container: PlannedContainer) -> bool:
-    """Whether a runtime that is not modelled carries out this container: the plan may have other pods of such."""
+    """Whether an unmodelled runtime runs this container: the plan may have other pods with one."""
     return any(one.unmodelled for one in container.cgroup.knobs.values())
 
 
 def huge_pages_of(asked: Iterable[ContainerResources | OciResources]) -> tuple[str, ...]:
-    """How the names of files begin that limits of huge pages become, and of those that runtimes write beside them."""
+    """Prefixes of the files for huge page limits, and of those that runtimes write with them."""
     return tuple(f"hugetlb.{size}." for resources in asked for size, _ in resources.hugepage_limits)

@@ -1,7 +1,7 @@
-"""Who lost it: of a container's value that deviates, a look at every hop that it passed on its way to the file.
+"""Which hop lost a value: for a container's file that deviates, looks at every hop from the request to the file.
 
-It is looked for only after something deviated, and while the container is still there. Whatever comes in the way of
-looking is reported with the deviation, and never in its place.
+Runs only after a deviation, while the container still exists. An error while looking is reported with the deviation,
+and never in its place.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ from memqos.target.base import Target
 __all__ = ["Tracing"]
 
 LOOKING_SECONDS = 20.0
-"""For one container: a few files, one question to the daemon and one to systemd."""
+"""For one container: a few files, one request to the daemon and one to systemd."""
 
 _AT_MOST = "1000000"
-"""Bytes of a file: config.json has some ten thousand, and a runtime's log may have any number."""
+"""The most bytes read of a file: config.json has some ten thousand, and a runtime's log may be arbitrarily long."""
 
 _GONE = "not-found"
-"""What systemd says of a unit that it does not know (any more)."""
+"""What systemd reports for a unit that it does not know (any more)."""
 
 _KNOBS = frozenset({*(knob.value for knob in Knob), OOM_SCORE_ADJ})
 
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What was seen of one container. documents: what the hops showed, by the name of a file to keep it in."""
+    """The observations for one container. documents: what the hops show, by the name of the file to keep it in."""
 
     container: RequestedContainer
     shown: ShownHops
@@ -61,7 +61,7 @@ class _Looked:
 
 
 class Tracing:
-    """Looks at the hops of containers on one node. kubelet: the node's, of which what concerns runtimes is used."""
+    """Looks at the hops of containers on one node. kubelet: the node's; only its runtime settings are used."""
 
     def __init__(self, *, runtime: Runtime, target: Target, kubelet: Kubelet) -> None:
         self._runtime = runtime
@@ -70,7 +70,7 @@ class Tracing:
         self._gave_up = ""
 
     def traced(self, findings: Iterable[Finding], pods: Iterable[AdmittedPod]) -> tuple[Finding, ...]:
-        """The findings; those that deviate in a container's file say what lost the value."""
+        """The findings; those that deviate in a container's file name the hop that lost the value."""
         findings, pods = tuple(findings), tuple(pods)
         if not any(map(_is_a_containers, findings)):
             return findings
@@ -81,7 +81,7 @@ class Tracing:
         )
 
     def refusal(self, pod: AdmittedPod, refused: RefusedRequest) -> Finding:
-        """What the runtime's refusal of a request of this pod says of it."""
+        """The findings from the runtime's refusal of a request for this pod."""
         before = pod.asked.get(refused.container, ()) if refused.update else ()
         [planned] = [one for one in pod.planned.containers if one.name == refused.container]
         return refused_finding(
@@ -131,7 +131,7 @@ class Tracing:
     def _look(self, pod: AdmittedPod, handle: ContainerHandle) -> _Looked:
         deadline = Deadline.after(LOOKING_SECONDS)
         planned = (one.resources for one in pod.planned.containers if one.name == handle.name)
-        # Only the plan is known of a container that others made.
+        # For a container that other programs created, only the plan is known.
         container = self._asked(pod.asked.get(handle.name) or tuple(planned))
         traces = self._runtime.traces(handle, deadline=deadline)
         texts = {
@@ -169,7 +169,7 @@ class Tracing:
         return container
 
     def _first(self, places: Iterable[str], deadline: Deadline, *, program: str = "head") -> str:
-        """The text of the first of these files that is there; "" if none is."""
+        """The text of the first of these files that exists; "" if none does."""
         for place in places:
             result = self._target.run([program, "-c", _AT_MOST, "--", place], deadline=deadline)
             if not result.status:
@@ -177,7 +177,7 @@ class Tracing:
         return ""
 
     def _properties(self, unit: str, deadline: Deadline) -> tuple[dict[str, str], str]:
-        """A unit's properties as systemctl prints them, and why they say nothing, "" if the unit is loaded."""
+        """A unit's properties as systemctl prints them, and why they are missing, "" if the unit is loaded."""
         names = ",".join(("LoadState", *UNIT_PROPERTIES))
         result = self._target.run(["systemctl", "show", f"--property={names}", "--", unit], deadline=deadline)
         if result.status:

@@ -1,1 +1,1 @@
-"""Requests made of a runtime directly: what must hold after them, and what a container lives through."""
+"""Requests made of a runtime directly: what must hold after them, and events in a container's life."""

@@ -1,8 +1,8 @@
-"""Requests judged ahead of being asked for: several at a time, each in a pod of its own.
+"""Judges several requests at a time, ahead of their cases, each in a pod of its own.
 
-What a runtime does for one container is one program after another, which keeps one processor busy and lets the others
-wait. So the cases that are next are begun while an earlier one is under way. A container, its pod and what is above it
-are judged as if it were alone. A failure next to another case may be caused by that case.
+For one container a runtime runs one program after another, which keeps one CPU busy and leaves the others idle. So the
+next cases begin while an earlier one is running. A container, its pod and its ancestors are judged as if they were
+alone. A failure next to another case may be caused by that case.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Findings = Sequence[Finding]
 
 
 class Ahead(Generic[Asker]):
-    """Cases by name, in the order in which they will be asked for. Made by `ahead_of`.
+    """Cases by name, in the order in which they will be collected. Created by `ahead_of`.
 
-    askers: each judges one case at a time; one that failed is the last to be taken again. judge: has an asker judge the
-    case of this name. beside: told of a case that failed while another one was under way, and of its error.
+    askers: each judges one case at a time; one that failed is reused last. judge: has an asker judge the case of this
+    name. beside: called with a case that failed while another one was running, and its error.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Ahead(Generic[Asker]):
         self._accompanied: set[str] = set()
 
     def findings(self, name: str) -> Findings:
-        """The findings of this case, which is judged now unless it was; raises the MachineryError that ended it."""
+        """The findings of this case, judged now unless done already; raises the MachineryError that ended it."""
         future = self._begun.pop(name, None) or submit(self._pool, self._one, name)
         self._go_ahead(name)
         try:
@@ -63,7 +63,7 @@ class Ahead(Generic[Asker]):
             raise
 
     def _go_ahead(self, name: str) -> None:
-        """Begin what comes after this case, as far as is of use; what was passed over is not begun any more."""
+        """Begin the cases after this one, as far as useful; skipped cases are not begun any more."""
         if name in self._upcoming:
             while self._upcoming.popleft() != name:
                 pass
@@ -97,9 +97,9 @@ def ahead_of(
     beside: Callable[[str, MachineryError], None],
     leaves: Callable[[], bool],
 ) -> Iterator[Ahead[Asker]]:
-    """As many cases at a time as there are askers; when the context ends, what is under way ends first.
+    """As many cases at a time as there are askers; when the context ends, running cases finish first.
 
-    beside: see `Ahead`. leaves: whether it is left then as it is, because its machine is given up.
+    beside: see `Ahead`. leaves: whether everything is left in place because the machine is given up.
     """
     pool = ThreadPoolExecutor(max_workers=len(askers), thread_name_prefix="asker")
     try:

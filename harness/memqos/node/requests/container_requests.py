@@ -1,7 +1,7 @@
-"""Requests to the runtime under test directly, in a running pod, and what must hold after them.
+"""Requests made directly of the runtime under test in a running pod, and what must hold after them.
 
-No kubelet's rules are in it: a container is created with one request, updated with others, and judged as a whole. Its
-neighbours are judged as well. Nothing that is asked for one container may change another's files, or the pod's.
+No kubelet rules are involved: a container is created with one request, updated with others, and judged as a whole. Its
+neighbours are judged as well: no request for one container may change another's files, or the pod's.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ __all__ = ["Requests"]
 
 CPUSETS = (Knob.CPUSET_CPUS, Knob.CPUSET_MEMS)
 REMOVED_SECONDS = 10.0
-"""What a refused container had is gone by then; a runtime that left something once does not get so long again."""
+"""Seconds to clean up a refused container; a runtime that left something once gets less the next time."""
 REMOVED_AGAIN_SECONDS = 1.0
 
 READ_SECONDS = 60.0
@@ -89,20 +89,20 @@ REQUEST_SECONDS = 60.0
 BESIDE, UPDATED = "beside", "updated"
 """The containers that run while other cases are judged."""
 LATER_SECONDS = 10.0
-"""How long after an update what it changed, and what it may not change, is looked at at the earliest."""
+"""The least time after an update before its effects, and its side effects, are read."""
 BASELINE = "asked-for-nothing"
-"""The container whose unknown files are what those of others are compared with."""
+"""The container whose settings the others' settings are compared with."""
 OF_SCOPES = frozenset({Knob.PIDS_MAX, Knob.HUGETLB_2MB_MAX, Knob.HUGETLB_1GB_MAX})
-"""The files of a scope that hold a default, whatever its properties are: the others a property may set."""
+"""The files of a scope that hold a default under any properties; the other files may be set by a property."""
 _NOTHING = ContainerResources()
 
 
 @dataclass(slots=True)
 class Standing:
-    """Two containers of a pod, of which one was updated. containers: by name, each with its requests so far.
+    """Two containers of a pod, one of which was updated. containers: by name, each with its requests so far.
 
-    asker: what made them, and looks at them. before: the files of the pod and of its own container before the update.
-    updated: LATER_SECONDS after the last one. failure: what kept them from coming so far.
+    asker: creates and reads them. before: the files of the pod and of the other container before the update. updated:
+    LATER_SECONDS after the last update. failure: what failed on the way.
     """
 
     asker: Requests
@@ -115,13 +115,13 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requests:
-    """The verb of suites that ask the runtime itself. parallel: pods that are made at the same time (>= 1).
+    """The verb of suites that call the runtime directly. parallel: pods created at the same time (>= 1).
 
-    What surrounds a container is read before and after a request, and must hold what it held: the pod of `population`,
-    whose first container is the neighbour, and the cgroups above. kubelet: the node's, of which only what concerns
-    runtimes is used. recorder: told what is judged, and by what. settings: of the machine. left: what was found to be
-    left by refusals. baseline: the settings of a container that was asked for nothing, once they were needed. standing:
-    what stands until it is judged, by the names of cases.
+    A container's surroundings are read before and after a request and must not change: the pod of `population`, whose
+    first container is the neighbour, and the cgroups above. kubelet: the node's; only its runtime settings are used.
+    recorder: records what is judged, and by what. settings: of the machine. left: what refused requests left behind.
+    baseline: the settings of a container with an empty request, once needed. standing: the containers that wait to be
+    judged, by case.
     """
 
     tree: CgroupTree
@@ -137,7 +137,7 @@ class Requests:
 
     @property
     def pod(self) -> AdmittedPod:
-        """The pod in which containers are asked for, the first of the population."""
+        """The pod for requested containers, the first of the population."""
         return next(iter(self.population.pods.values()))
 
     def apart(self) -> Requests:
@@ -166,7 +166,7 @@ class Requests:
             knob="cgroup",
             set_by=Setter.RUNTIME,
             expected="nothing left",
-            # Names of containers are never the same: what is left is evidence.
+            # Container names are unique: what is left behind is evidence.
             observed="a cgroup is left" if left else "nothing left",
             evidence={"left": ", ".join(left)} if left else {},
         )
@@ -179,7 +179,7 @@ class Requests:
     def neighbours(
         self, pod: AdmittedPod, above: Sequence[CgroupPath] = ()
     ) -> Mapping[CgroupPath, Mapping[str, FileText]]:
-        """What the pod's cgroup and its own containers' hold, and these above it."""
+        """The files of the pod's cgroup, of its own containers', and of these above it."""
         names = [container.name for container in pod.pod.containers]
         containers = (self.population.path_of(pod.pod, name) for name in names)
         paths = [pod.planned.cgroup.path, *containers, *above]
@@ -188,7 +188,7 @@ class Requests:
         return {path: seen.files for path, seen in self.read(paths, [*files, *settings]).cgroups.items()}
 
     def read(self, paths: Sequence[CgroupPath], names: Sequence[str]) -> Reading:
-        """Files that something is judged by."""
+        """The judged files."""
         reading = self.tree.read_cgroups(paths, names, deadline=Deadline.after(READ_SECONDS))
         self.recorder.reading(reading)
         return reading
@@ -202,11 +202,10 @@ class Requests:
         return [*self.population.traced(kept_findings(before, after))]
 
     def judge(self, case: AnyRequestCase) -> Sequence[Finding]:
-        """Make these requests for a new container, read everything, remove it, and judge what was read.
+        """Create a container with these requests, read everything, remove it, and judge the readings.
 
-        A request that the runtime refuses though it starts other containers deviates; one that it has to refuse and
-        takes does too. Updates are not observable of a runtime that has none. Raises MachineryError if it starts no
-        container at all.
+        A refused request deviates if the runtime starts other containers; so does an accepted one that must be refused.
+        Updates are not observable if the runtime has none. Raises MachineryError if it starts no container at all.
         """
         if case.updates and Capability.UPDATE not in self.runtime.capabilities:
             why = f"{self.runtime.name} has no command that updates a container"
@@ -228,9 +227,9 @@ class Requests:
         return findings
 
     def judge_stats(self, case: AnyRequestCase) -> Sequence[Finding]:
-        """The reported memory of a new container that holds some, against its files; see `stats_findings`.
+        """The reported memory of a new container that uses some, compared with its files; see `stats_findings`.
 
-        DeadlineError for one whose memory does not settle.
+        DeadlineError if its memory does not settle.
         """
         pod = self.pod
         with self.removing(pod):
@@ -240,9 +239,9 @@ class Requests:
             return stats_findings(self.runtime, self.tree, handle, path, page_size=page_size, deadline=_soon())
 
     def judge_oom_event(self, case: OciRequestCase, program: Container) -> Sequence[Finding]:
-        """Whether the runtime's `events` tell that the kernel killed a container that runs this program.
+        """Whether the runtime's `events` report an OOM kill of a container that runs this program.
 
-        DeadlineError for one that does not end.
+        DeadlineError if it does not end.
         """
         pod = self.pod
         template = dataclasses.replace(program, name=NAME)
@@ -251,10 +250,9 @@ class Requests:
             return oom_event_findings(self.runtime, handle, deadline=_soon())
 
     def stand(self, case: AnyRequestCase) -> None:
-        """Make what `judge` looks at later for such a case: it stands until then, while other cases are judged.
+        """Create what `judge` reads later for such a case; it stays while other cases are judged.
 
-        One container is created and updated, after another one beside it was created with the same request. What
-        fails is raised by `judge`.
+        A container is created and updated after another one with the same request. Errors are raised by `judge`.
         """
         if case.name not in self.standing and Capability.UPDATE in self.runtime.capabilities:
             pod = self.pod
@@ -277,13 +275,13 @@ class Requests:
         standing.updated = Deadline.after(LATER_SECONDS)
 
     def _judged_later(self, case: AnyRequestCase) -> Sequence[Finding]:
-        """What the two containers and their pod show some seconds after the last update of one of them."""
+        """The readings of both containers and their pod some seconds after the last update of one of them."""
         self.stand(case)
         standing = self.standing.pop(case.name)
         return standing.asker.look_at(standing)
 
     def look_at(self, standing: Standing) -> Sequence[Finding]:
-        """The containers in this one's pod, which are removed then."""
+        """The containers in this one's pod, which are removed afterwards."""
         pod = standing.pod
         with self.removing(pod, BESIDE), self.removing(pod, UPDATED):
             if standing.failure is not None:
@@ -296,7 +294,7 @@ class Requests:
             return [*found, *self.kept(standing.before, self.neighbours(pod))]
 
     def _asked(self, case: AnyRequestCase, pod: AdmittedPod, below: frozenset[str]) -> list[Finding]:
-        """What comes of the requests, one after another, until one is refused or should have been."""
+        """The findings for the requests in order, until one is refused or should have been."""
         container = requested(case.create, self.kubelet.runtimes, self.kubelet.host)
         handle, before = None, container
         requests: Sequence[AnyRequest] = case.requests
@@ -323,7 +321,7 @@ class Requests:
         return [taken, *self.shown(container, pod, handle)]
 
     def _wrong(self, container: RequestedContainer, pod: AdmittedPod, handle: ContainerHandle) -> list[Finding]:
-        """What deviates after an update that is not the last."""
+        """Deviations after an update that is not the last."""
         return [one for one in self.shown(container, pod, handle) if one.verdict is Verdict.DEVIATES]
 
     def _create(self, pod: AdmittedPod, request: AnyRequest, name: str = NAME) -> ContainerHandle:
@@ -349,12 +347,12 @@ class Requests:
         score = self._score(oom_score_adj_of(container.requests[0]), path, subject)
         findings.append(score)
         if score.verdict is Verdict.NOT_OBSERVABLE:
-            # Who has no process there is somewhere else, or ended.
+            # A container without a process in its cgroup runs elsewhere or has ended.
             state = self.runtime.status(handle, deadline=_soon()).state
             absent = is_absent(path, reading)
             knob = "cgroup" if absent else PROCESSES
             findings.insert(0, outside_finding(path, subject=subject, knob=knob, state=state))
-            # Nor can it be killed there: only the runtime knows where it is.
+            # It cannot be killed there: only the runtime knows where it runs.
             self.runtime.stop(handle, grace=0, deadline=_soon())
         elif policy := self._policy(container.requests[0]):
             seen = self.tree.read_first_processes([path], "numa_maps", deadline=_soon()).get(path, "")
@@ -364,13 +362,13 @@ class Requests:
             findings += uncounted_findings(path, parent, controllers, subject=subject)
         asked = [request for request in container.requests if isinstance(request, ContainerResources)]
         if not asked:
-            # Hops are looked at for what was asked in the words of CRI.
+            # Hops are traced only for CRI requests.
             return findings
         pod.asked[handle.name] = tuple(asked)
         return [*self.population.traced(findings)]
 
     def _policy(self, asked: AnyRequest) -> str:
-        """The memory policy that the first process of a container so created shows, "" if none was asked for.
+        """The memory policy of the container's first process, "" if the request has none.
 
         A runtime must ignore a field that it does not know (OCI config.md, "Extensibility").
         """
@@ -381,7 +379,7 @@ class Requests:
     def _of_scope(
         self, container: RequestedContainer, planned: PlannedCgroup, scope: CgroupPath, pod: AdmittedPod
     ) -> list[Finding]:
-        """What the systemd scope above a container's own cgroup shows."""
+        """Findings on the systemd scope above a container's own cgroup."""
         subject = Subject.of_container(planned.container)
         of_scope = scope_cgroup(container, name=planned.container, parent=pod.planned.cgroup.path)
         settings = self.settings.names(scope)
@@ -399,7 +397,7 @@ class Requests:
         judged: Collection[str],
         pod: AdmittedPod,
     ) -> Unnamed:
-        """What is known of the settings of a container's cgroup, or of its scope. files: the settings that it has."""
+        """Findings on settings of a container's cgroup, or of its scope. files: the settings that it has."""
         text = files.get(Knob.PIDS_MAX)
         return Unnamed(
             judged=judged,
@@ -411,7 +409,7 @@ class Requests:
         )
 
     def _asked_for_nothing(self, pod: AdmittedPod) -> Mapping[str, FileText]:
-        """The settings of a container of the pod that was asked for nothing, made once and removed."""
+        """The settings of a container with an empty request in the pod, created and removed once."""
         if not self.baseline:
             with self.removing(pod, BASELINE):
                 handle = self._create(pod, _NOTHING, BASELINE)
@@ -420,23 +418,23 @@ class Requests:
         return self.baseline
 
     def _score(self, asked: int, path: CgroupPath, subject: Subject) -> Finding:
-        """oom_score_adj of the container's first process, which its creation sets and no update changes."""
+        """oom_score_adj of the container's first process, set at creation and unchanged by updates."""
         seen = self.tree.read_first_processes([path], OOM_SCORE_ADJ, deadline=_soon()).get(path, "").strip()
         return score_finding(path, str(asked), seen, subject=subject)
 
     def _next(self, pod: AdmittedPod, error: RuntimeCallError, told: Finding) -> Finding:
-        """After a refusal the next request is taken; where the refusal was wrong, a second one is machinery's."""
+        """After a refusal the next request is accepted; after a wrong refusal, a second one is a MachineryError."""
         try:
             self._create(pod, _NOTHING)
         except RuntimeCallError as again:
             if told.verdict is Verdict.DEVIATES:
-                # A runtime that starts nothing says nothing about this request.
+                # A runtime that starts nothing proves nothing about this request.
                 raise error from None
             return refused_next(again, update=False)
         return taken_next(update=False)
 
     def _next_update(self, handle: ContainerHandle) -> Finding:
-        """After a refused update one that asks for nothing is taken, unless something of the refused one was kept."""
+        """After a refused update an empty update is accepted, unless the runtime kept something of the refused one."""
         try:
             self.runtime.update(handle, _NOTHING, deadline=_soon())
         except RuntimeCallError as error:
@@ -445,7 +443,7 @@ class Requests:
 
     @contextlib.contextmanager
     def removing(self, pod: AdmittedPod, name: str = NAME) -> Iterator[None]:
-        """Remove the container that is made in this context at its end; the first error is raised."""
+        """Remove the container created in this context at its end; the first error is raised."""
         try:
             yield
         except BaseException:
@@ -455,9 +453,9 @@ class Requests:
         self.remove(pod, name)
 
     def remove(self, pod: AdmittedPod, name: str = NAME) -> None:
-        """Kill it in the kernel and remove it: StopContainer starts another program or two, and proves nothing here.
+        """Kill it in the kernel and remove it: StopContainer would start more programs and adds nothing here.
 
-        NonconformanceError, with its finding, for one that runs and has no process in its cgroup: the runtime ends it.
+        NonconformanceError with its finding if it runs without a process in its cgroup; then the runtime ends it.
         """
         handle = pod.containers.pop(name, None)
         if handle is None:
@@ -472,7 +470,7 @@ class Requests:
         if runs and (where or not pids):
             subject = Subject.of_container(handle.name)
             outside = outside_finding(path, subject=subject, state=ContainerState.RUNNING, where=where)
-            # It cannot be killed there: only the runtime knows where it is.
+            # It cannot be killed there: only the runtime knows where it runs.
             self.runtime.stop(handle, grace=0, deadline=deadline)
         wait(
             "the runtime knows that the container has ended",
@@ -487,13 +485,13 @@ class Requests:
 
 
 def _resources_of(requests: Iterable[AnyRequest]) -> list[ContainerResources | OciResources]:
-    """What requests ask for in the words that have limits of huge pages."""
+    """The requests in the words that can express limits of huge pages."""
     asked = [request.resources if isinstance(request, OciRequest) else request for request in requests]
     return [one for one in asked if isinstance(one, ContainerResources | OciResources)]
 
 
 def _checks(case: AnyRequestCase) -> bool:
-    """Whether an update of it is to be refused by what the container uses."""
+    """Whether an update of it must be refused because of the container's usage."""
     return any(isinstance(one, OciRequest) and one.resources.check_before_update for one in case.updates)
 
 

@@ -1,4 +1,4 @@
-"""Containers that a test makes in a running pod, with the program and the resources that it chooses."""
+"""Containers that a test creates in a running pod, with a program and resources of its choice."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ _NOTHING = ContainerResources()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Containers:
-    """Makes containers one at a time in addition to the pod's own, and removes each."""
+    """Creates containers one at a time in addition to the pod's own, and removes each."""
 
     requests: Requests
 
     @property
     def sandbox(self) -> SandboxHandle:
-        """The pod's own."""
+        """The pod's own sandbox."""
         sandbox = self.requests.pod.sandbox
         assert sandbox is not None  # noqa: S101 - the pod came up
         return sandbox
 
     @property
     def cri(self) -> SpeaksCri:
-        """The runtime, as one that is used over CRI; UsageError for another one."""
+        """The runtime if it is used over CRI; UsageError for another one."""
         if not isinstance(self.requests.runtime, SpeaksCri):
             raise UsageError(
                 f"{self.requests.runtime.name} is not used over CRI.", next_step="Add CRI to the claim's needs."
@@ -64,9 +64,9 @@ class Containers:
     def made(
         self, resources: ContainerResources, *commands: Command, pod: AdmittedPod | None = None, name: str = NAME
     ) -> ContainerHandle:
-        """A container that is not started, of the pod or of another one beside it; removed with `Requests.remove`.
+        """A created, not started container, in the pod's sandbox or a further one; removed with `Requests.remove`.
 
-        name: the runtime's for it, which no two of a sandbox may have at a time.
+        name: its name for the runtime, unique within a sandbox.
         """
         pod = pod or self.requests.pod
         spec = ContainerSpec(
@@ -102,7 +102,7 @@ class Containers:
         sandbox: SandboxHandle | None = None,
         name: str = NAME,
     ) -> Iterator[ContainerHandle]:
-        """A container in the pod, or in a further sandbox: several threads may have one in a sandbox each."""
+        """A container in the pod, or in a further sandbox; several threads may have one in a sandbox each."""
         pod = (
             self.requests.pod
             if sandbox is None
@@ -122,9 +122,9 @@ class Containers:
         return self.requests.tree.read_cgroups([path], names, deadline=soon()).cgroups[path].files
 
     def entered(self, handle: ContainerHandle, score: int, program: Command) -> tuple[int, list[Finding]]:
-        """The exit code of a program that the runtime starts in a container, and what was seen of it while it ran.
+        """The exit code of a program that the runtime execs in a container, and what was seen of it while it ran.
 
-        It must be in the container's cgroup, with its oom_score_adj. score: the container's. program: takes seconds.
+        It must be in the container's cgroup, with its oom_score_adj. score: the container's. program: runs for seconds.
         """
         path, seen, where = self.cgroup_of(handle), dict[int, str](), ""
         whole = self.requests.kubelet.layout.whole(self.requests.pod.planned.cgroup.path, handle.id)
@@ -135,7 +135,7 @@ class Containers:
             )
             is_over = False
             while not is_over:
-                # One look more after its end: a program that was never seen was not there.
+                # One more look after its end: a program that was never seen was not there.
                 is_over = running.done()
                 now = self._scores_in(path)
                 seen |= {pid: text for pid, text in now.items() if pid not in before}
@@ -150,19 +150,19 @@ class Containers:
         ]
 
     def _scores_in(self, path: CgroupPath) -> Mapping[int, str]:
-        """By the number of each process in a cgroup that runs the workload its oom_score_adj."""
+        """The oom_score_adj of each workload process in a cgroup, by pid."""
         name = posixpath.basename(PROGRAM)
         found = self.requests.tree.read_named_processes(path, OOM_SCORE_ADJ, name, deadline=soon())
         return {pid: text.strip() for pid, text in found.items()}
 
     def end(self, handle: ContainerHandle) -> ContainerStatus:
-        """Kill what runs in it."""
+        """Kill everything in it."""
         path = self.requests.kubelet.layout.whole(self.requests.pod.planned.cgroup.path, handle.id)
         self.requests.tree.kill([path], deadline=soon())
         return self.ended(handle)
 
     def ended(self, handle: ContainerHandle) -> ContainerStatus:
-        """What the runtime says of it once it has ended."""
+        """Its status once it has ended."""
         return wait(
             "the container has ended",
             lambda: self.requests.runtime.status(handle, deadline=soon()),
@@ -172,7 +172,7 @@ class Containers:
 
 
 def observed(knob: str, expected: str, seen: str, *, cgroup: str = "", why_not: str = "") -> Finding:
-    """What the runtime did, held against what it had to do; why_not: why it could not be observed."""
+    """A finding that compares the runtime's action with the required one; why_not: why it is not observable."""
     verdict = Verdict.CONFORMS if seen == expected else Verdict.DEVIATES
     return Finding(
         verdict=Verdict.NOT_OBSERVABLE if why_not else verdict,
@@ -187,5 +187,5 @@ def observed(knob: str, expected: str, seen: str, *, cgroup: str = "", why_not: 
 
 
 def soon() -> Deadline:
-    """When one call, and what it brings about, has to be over."""
+    """The deadline of one call and its effects."""
     return Deadline.after(CALL_SECONDS)

@@ -1,4 +1,4 @@
-"""What can be asked over CRI alone: of sandboxes, of containers that do not run, and reported resources."""
+"""Verbs that only CRI offers: sandboxes, containers that do not run, and reported resources."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ __all__ = ["Conversation"]
 
 _MIB = 1 << 20
 LIMIT = 48 * _MIB
-"""Of a container in which programs use memory, without swap."""
+"""The limit of a container whose programs use memory, without swap."""
 HELD = 16 * _MIB
-"""What a program uses that has room there."""
+"""What a program uses that fits."""
 TOO_MUCH = 64 * _MIB
 SCORE = 500
 """An oom_score_adj that no process has by itself."""
@@ -42,19 +42,19 @@ GONE = "its cgroup is gone"
 LIMITED = ContainerResources(memory_limit_in_bytes=LIMIT, memory_swap_limit_in_bytes=LIMIT)
 _LOOKS = 3
 _APART = 0.7
-"""Seconds between two of them."""
+"""Seconds between two looks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """Findings on a program that ExecSync started: whether it was charged, and whether it is like its container."""
+    """Findings on a program started by ExecSync: whether it was charged, and whether it is like its container."""
 
     charged: Sequence[Finding]
     alike: Sequence[Finding]
 
 
 def _argv(program: Anon) -> tuple[str, ...]:
-    """The words with which a program is started in a container that runs."""
+    """The arguments that start a program in a running container."""
     return (PROGRAM, *arguments([program]))
 
 
@@ -65,13 +65,13 @@ _POD = ContainerResources(memory_limit_in_bytes=96 * _MIB, cpu_shares=512, cpu_q
 
 @dataclasses.dataclass(frozen=True)
 class Conversation:
-    """The verbs of suites about CRI alone; each gives the findings of one claim."""
+    """The verbs of suites about CRI alone; each returns the findings of one claim."""
 
     requests: Requests
 
     @property
     def containers(self) -> Containers:
-        """Makes the containers that the verbs look at."""
+        """Creates the containers that the verbs look at."""
         return Containers(self.requests)
 
     @verb
@@ -88,13 +88,13 @@ class Conversation:
             several = []
             for _ in range(_LOOKS):
                 several.append(self._asked_of_stats(names, handle))
-                # Long enough to grow by more than CPUs have charged ahead: an answer of before is too small then.
+                # Long enough to grow by more than CPUs have charged ahead: a stale answer is then too small.
                 SYSTEM_CLOCK.sleep(_APART)
         return [finding for findings in several for finding in findings]
 
     @verb
     def pod_uses(self, *names: str) -> Sequence[Finding]:
-        """PodSandboxStats of the pod with a container at rest in it, held against the pod's own cgroup."""
+        """PodSandboxStats of the pod with a container at rest in it, compared with the pod's own cgroup."""
         pod = self.requests.pod
         with self.containers.running(LIMITED, Anon(size=HELD), Hold()) as handle:
             self._settled(handle)
@@ -126,28 +126,28 @@ class Conversation:
             for name in names
         ]
 
-    # ---- what is killed
+    # ---- kills
 
     @verb
     def hog_is_told(self) -> Sequence[Finding]:
-        """A container whose only program takes more than its limit ends with 137 and the reason OOMKilled."""
+        """A container whose only program exceeds its limit ends with 137 and the reason OOMKilled."""
         with self.containers.running(LIMITED, Anon(size=TOO_MUCH), Hold()) as handle:
             status = self.containers.ended(handle)
         return [observed(*exit_code_of_kill(status)), observed(*reason_of_kill(status))]
 
     @verb
     def exec_is_charged(self) -> Sequence[Finding]:
-        """What a program uses that ExecSync starts is charged to the container."""
+        """The memory of a program started by ExecSync is charged to the container."""
         return self._executed.charged
 
     @verb
     def exec_is_alike(self) -> Sequence[Finding]:
-        """A program that ExecSync starts is in the container's cgroup, with the container's oom_score_adj."""
+        """A program started by ExecSync is in the container's cgroup, with the container's oom_score_adj."""
         return self._executed.alike
 
     @functools.cached_property
     def _executed(self) -> Executed:
-        """A program is started in a container that has an oom_score_adj, and looked at while it runs; once for both."""
+        """A program started in a container with an oom_score_adj, looked at while it runs; once for both claims."""
         scored = dataclasses.replace(LIMITED, oom_score_adj=SCORE)
         with self.containers.running(scored) as handle:
             path = self.containers.cgroup_of(handle)
@@ -161,24 +161,24 @@ class Conversation:
 
     @verb
     def exec_is_bound(self) -> Sequence[Finding]:
-        """A program that ExecSync starts and that takes more than the limit is killed, and the container lives."""
+        """A program started by ExecSync that exceeds the limit is killed, and the container lives."""
         with self.containers.running(LIMITED) as handle:
             return [*self._hog_in(handle), self._lives(handle)]
 
     @verb
     def group_is_killed(self) -> Sequence[Finding]:
-        """With memory.oom.group a program that takes too much takes all of the container with it."""
+        """With memory.oom.group, a program that exceeds the limit has the whole container killed."""
         group = dataclasses.replace(LIMITED, unified={"memory.oom.group": "1"})
         with self.containers.running(group) as handle:
             with contextlib.suppress(RuntimeCallError):
-                # A container that is killed in the middle of the call may end it with an error.
+                # A container that is killed during the call may end it with an error.
                 self.requests.runtime.exec(handle, _argv(Anon(size=TOO_MUCH)), deadline=soon())
             status = self.containers.ended(handle)
         return [observed(*exit_code_of_kill(status))]
 
     @verb
     def limited_below_use(self) -> Sequence[Finding]:
-        """An update below the usage is refused and nothing happens, or carried out and the kill is reported."""
+        """An update below the usage is refused without effect, or applied with the kill reported."""
         less = ContainerResources(memory_limit_in_bytes=HELD // 2, memory_swap_limit_in_bytes=HELD // 2)
         with self.containers.running(LIMITED, Anon(size=HELD), Hold()) as handle:
             self._settled(handle)
@@ -198,7 +198,7 @@ class Conversation:
         path = self.containers.cgroup_of(handle)
         before = self._kills(path)
         code, _, _ = self.requests.runtime.exec(handle, _argv(Anon(size=TOO_MUCH)), deadline=soon())
-        # A container that was killed itself may have no cgroup any more.
+        # A killed container may have no cgroup any more.
         seen = self._kills(path) if self.requests.tree.exists(path, deadline=soon()) else GONE
         return [
             observed("exec", str(OOM_EXIT_CODE), str(code)),
@@ -211,14 +211,14 @@ class Conversation:
         return str(parse.entry(parse.counters(parse.present(text, path=where), path=where), "oom_kill", path=where))
 
     def _lives(self, handle: ContainerHandle) -> Finding:
-        """Whether it runs on. A runtime may learn of its end late, and its cgroup may be gone by then."""
+        """Whether it still runs. A runtime may notice its end late, and its cgroup may be gone by then."""
         path = self.containers.cgroup_of(handle)
         is_there = self.requests.tree.exists(path, deadline=soon())
         state = self.requests.runtime.status(handle, deadline=soon()).state.value if is_there else GONE
         return observed("state", ContainerState.RUNNING.value, state, cgroup=str(path))
 
     def _settled(self, handle: ContainerHandle) -> None:
-        """Wait until the program has what it asks for."""
+        """Wait until the program has its memory."""
         path = self.containers.cgroup_of(handle)
         wait(
             "the program has its memory",
@@ -231,7 +231,7 @@ class Conversation:
 
     @verb
     def sandbox_in_its_parent(self) -> Sequence[Finding]:
-        """The sandbox's cgroup is directly below the cgroup_parent that RunPodSandbox was given."""
+        """The sandbox's cgroup is directly below the cgroup_parent of RunPodSandbox."""
         cgroup = self.requests.kubelet.layout.whole(self.requests.pod.planned.cgroup.path, self.containers.sandbox.id)
         seen = "there" if self.requests.tree.exists(cgroup, deadline=soon()) else "none"
         why = "" if self._is_containerd or seen == "there" else "this runtime keeps no process for a sandbox"
@@ -239,18 +239,25 @@ class Conversation:
 
     @verb
     def sandbox_as_it_comes(self) -> Sequence[Finding]:
-        """What the files of the sandbox's own cgroup show: nothing of the pod's resources and overhead."""
+        """The files of the sandbox's own cgroup have nothing of the pod's resources and overhead."""
         container = requested(_SANDBOX, self.requests.kubelet.runtimes, self.requests.kubelet.host)
         sandbox = self.containers.sandbox
         if not self._is_containerd:
-            return [observed("sandbox", "", "", why_not="what this runtime gives a sandbox's process is not modelled")]
+            return [
+                observed(
+                    "sandbox",
+                    "",
+                    "",
+                    why_not="the resources that this runtime gives a sandbox's process are not modelled",
+                )
+            ]
         handle = ContainerHandle(id=sandbox.id, name=NAME, sandbox=sandbox, log_path="")
         shown = self.requests.shown(container, self.requests.pod, handle)
         return [one for one in shown if one.knob != OOM_SCORE_ADJ]
 
     @verb
     def sandbox_beside(self) -> Sequence[Finding]:
-        """A second sandbox in the parent, with resources and overhead, changes nothing and leaves nothing there."""
+        """A second sandbox in the parent, with resources and overhead, changes nothing and leaves nothing behind."""
         pod = self.requests.pod
         before, below = self.requests.neighbours(pod), self.requests.below(pod)
         with self.containers.second_sandbox("beside", _POD):
@@ -259,7 +266,7 @@ class Conversation:
 
     @verb
     def sandbox_updated(self) -> Sequence[Finding]:
-        """UpdatePodSandboxResources writes no control file: the pod's cgroup is the kubelet's."""
+        """UpdatePodSandboxResources writes no interface file: the pod's cgroup is the kubelet's."""
         pod = self.requests.pod
         before = self.requests.neighbours(pod)
         try:
@@ -273,7 +280,7 @@ class Conversation:
 
     @verb
     def driver(self) -> Sequence[Finding]:
-        """RuntimeConfig names the cgroup driver by which the containers' cgroups are made."""
+        """RuntimeConfig reports the cgroup driver that creates the containers' cgroups."""
         told = self.containers.cri.reported_driver
         why = "" if told else "the runtime does not support RuntimeConfig, or reports it only for its default handler"
         expected = str(self.requests.kubelet.host.driver)
@@ -283,7 +290,7 @@ class Conversation:
 
     @verb
     def created_and_updated(self, case: RequestCase) -> Sequence[Finding]:
-        """Updates of a container that was created and not started hold once it runs."""
+        """Updates of a container that was created and not started apply once it runs."""
         pod = self.requests.pod
         container = requested(case.create, self.requests.kubelet.runtimes, self.requests.kubelet.host)
         try:
@@ -298,7 +305,7 @@ class Conversation:
 
     @verb
     def ended_and_updated(self, case: RequestCase) -> Sequence[Finding]:
-        """An update of an exited container gets an answer, creates no cgroup, and changes nothing else."""
+        """An update of an exited container is answered, creates no cgroup, and changes nothing else."""
         pod = self.requests.pod
         before = self.requests.neighbours(pod)
         with self.containers.running(case.create) as handle:
@@ -321,11 +328,11 @@ class Conversation:
                 *self.requests.kept(before, self.requests.neighbours(pod)),
             ]
 
-    # ---- what is reported
+    # ---- reports
 
     @verb
     def says_what_was_asked(self, case: RequestCase) -> Sequence[Finding]:
-        """ContainerStatus.resources has every field that the requests gave, the later ones over the earlier."""
+        """ContainerStatus.resources has every field of the requests; later requests override earlier ones."""
         with self.containers.running(case.create) as handle:
             for update in case.updates:
                 with contextlib.suppress(RuntimeCallError) if case.refused else contextlib.nullcontext():
@@ -343,7 +350,7 @@ class Conversation:
 
 
 def _asked_in_all(requests: Sequence[ContainerResources]) -> Mapping[str, str]:
-    """The fields that were given in any of these, the last of each, as text; oom_score_adj is no matter of updates."""
+    """The last value of each field in these requests, as text; updates do not cover oom_score_adj."""
     told: dict[str, str] = {}
     for request in requests:
         for field in dataclasses.fields(request):
@@ -356,6 +363,6 @@ def _asked_in_all(requests: Sequence[ContainerResources]) -> Mapping[str, str]:
 
 
 def _text_of(resources: ContainerResources, name: str) -> str:
-    """One field of an answer as text, as `_asked_in_all` names it."""
+    """One field of an answer as text, named as in `_asked_in_all`."""
     field, _, key = name.partition(".")
     return resources.unified.get(key, "nothing") if key else str(getattr(resources, field))

@@ -1,7 +1,7 @@
-"""The same requests to two runtimes: what they do differently, and whether a named trait of either explains it.
+"""The same requests to two runtimes: their differences, and whether a named trait of either explains each.
 
-The expected values of a container come from the model of its runtime's very version. A wrong trait in that model would
-make a wrong runtime conform; here both runtimes get the same request, and only where the models differ may the files.
+The expected values of a container come from the model of its very runtime version. A wrong trait in that model would
+let a wrong runtime conform. Here both runtimes get the same request, and files may differ only where the models do.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ __all__ = ["compared", "differences", "made"]
 
 Judge = Callable[[AnyRequestCase], Sequence[Finding]]
 
-_SAME = "the same by both"
+_SAME = "the same with both"
 
 
 def made(judge: Judge, cases: Iterable[AnyRequestCase]) -> Mapping[str, Sequence[Finding]]:
-    """What one runtime makes of these requests, by their names; a deviation that ends a case early is its only finding.
+    """The files after these requests, by subject; a deviation that ends a case early is its only finding.
 
     Raises MachineryError if the runtime starts no container at all.
     """
@@ -38,7 +38,7 @@ def _judged(judge: Judge, case: AnyRequestCase) -> Sequence[Finding]:
 def compared(
     one: Mapping[str, Sequence[Finding]], other: Mapping[str, Sequence[Finding]], names: Sequence[str]
 ) -> Sequence[Finding]:
-    """A finding for each file of each container that two runtimes of these names both show after the same request."""
+    """A finding for each file of each container that both of these runtimes show after the same request."""
     return [found for request in one for found in differences(request, one[request], other[request], names)]
 
 
@@ -47,8 +47,8 @@ def differences(
 ) -> Iterator[Finding]:
     """A finding for each file that both runtimes show after a request of this name.
 
-    It deviates if the files differ where the two models say the same, and if they are the same where the models differ:
-    then a trait is wrong. A cgroup that only one of them makes, such as crun's scope around a container, is left out.
+    It deviates if the files differ where the models agree, and if they agree where the models differ: then a trait is
+    wrong. A cgroup that only one of them creates, such as crun's scope around a container, is left out.
     """
     sides = [_by_place(side) for side in (one, other)]
     both = {about for about, _, _ in sides[0]} & {about for about, _, _ in sides[1]}
@@ -58,12 +58,12 @@ def differences(
             yield _difference(request, mine, its, names)
         elif (alone := mine or its) is not None and alone.verdict is Verdict.DEVIATES and alone.subject in both:
             # A setting that no request names is a finding of its own only if it is not at its default.
-            held = f"{alone.observed} by {names[mine is None]}, nothing unusual by {names[mine is not None]}"
+            held = f"{alone.observed} with {names[mine is None]}, nothing unusual with {names[mine is not None]}"
             yield _found(request, alone, expected=_SAME, observed=held, right=False)
 
 
 def _by_place(findings: Sequence[Finding]) -> Mapping[tuple[Subject, str, int], Finding]:
-    """The observed findings by subject, control file, and which one of several such it is."""
+    """The observed findings by subject, file, and number among equals."""
     found: dict[tuple[Subject, str, int], Finding] = {}
     count = Counter[tuple[Subject, str]]()
     for finding in findings:
@@ -77,8 +77,8 @@ def _by_place(findings: Sequence[Finding]) -> Mapping[tuple[Subject, str, int], 
 def _difference(request: str, mine: Finding, its: Finding, names: Sequence[str]) -> Finding:
     explained = _kind(mine.expected) != _kind(its.expected)
     differs = _kind(mine.observed) != _kind(its.observed)
-    trait = f"{mine.expected} by {names[0]}, {its.expected} by {names[1]}"
-    held = f"{mine.observed} by {names[0]}, {its.observed} by {names[1]}"
+    trait = f"{mine.expected} with {names[0]}, {its.expected} with {names[1]}"
+    held = f"{mine.observed} with {names[0]}, {its.observed} with {names[1]}"
     return _found(
         request,
         mine,
@@ -102,5 +102,5 @@ def _found(request: str, about: Finding, *, expected: str, observed: str, right:
 
 
 def _kind(text: str) -> str:
-    """What is compared of a value: of a refusal not the words, which are each runtime's own."""
+    """The comparable part of a value: the wording of a refusal is each runtime's own."""
     return "refused" if text.startswith("refused: ") else text

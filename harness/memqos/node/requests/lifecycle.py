@@ -1,6 +1,6 @@
 """Events in a container's life other than requests: restarts around it, and other containers.
 
-Every file must hold afterwards what was asked for, as before.
+Every file must afterwards hold its requested value, as before.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ systemctl list-units --all --plain --no-legend --type=scope,slice,mount 2>/dev/n
 cat /proc/[0-9]*/comm 2>/dev/null | sed 's/^/processes /'
 true
 """
-# A process that has ended since it was listed is no error to cat; it ends an awk that is to open its file.
+# cat ignores a process that has ended since it was listed; awk would fail to open its file.
 WEIGH_SCRIPT = r"""
 cat /proc/[0-9]*/status 2>/dev/null |
 awk -v names=" $1 " '/^Name:/ { name = " " $2 " " } /^RssAnon:/ && index(names, name) { kib += $2 }
@@ -54,7 +54,7 @@ _OF_CONTAINERS = re.compile(r"shim|conmon|runc|crun|runsc|youki|pause|memload")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """By kind the names that are there; one that is there several times is named as often."""
+    """Names by kind; a name with several instances appears as often."""
 
     cgroups: tuple[str, ...] = ()
     mounts: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Inventory:
         return any((self.cgroups, self.mounts, self.units, self.processes))
 
     def beyond(self, before: Inventory) -> Inventory:
-        """What is there now and was not then."""
+        """The names that are new since then."""
         return Inventory(
             cgroups=_more(self.cgroups, before.cgroups),
             mounts=_more(self.mounts, before.mounts),
@@ -75,9 +75,9 @@ class Inventory:
 
 
 def inventory_of(target: Target, folder: str) -> Inventory:
-    """What is there now, with one command. folder: of the cgroup below which pods leave theirs.
+    """The current inventory, with one command. folder: of the cgroup below which pods leave theirs.
 
-    Raises MachineryError if it cannot be looked at.
+    Raises MachineryError if it cannot be read.
     """
     deadline = Deadline.after(LOOKING_SECONDS)
     result = checked(target.run(["sh", "-c", _LOOK, "sh", folder], deadline=deadline), where=target.address)
@@ -88,9 +88,9 @@ def inventory_of(target: Target, folder: str) -> Inventory:
 
 
 def anonymous_memory_of(target: Target, programs: Sequence[str]) -> int:
-    """Bytes of anonymous memory that all processes with these names have together; 0 if there is none.
+    """The anonymous memory of all processes with these names, in bytes; 0 if there is none.
 
-    Raises MachineryError if they cannot be looked at.
+    Raises MachineryError if they cannot be read.
     """
     deadline = Deadline.after(LOOKING_SECONDS)
     argv = ["sh", "-c", WEIGH_SCRIPT, "sh", " ".join(programs)]
@@ -103,27 +103,27 @@ def _more(now: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:
 
 GONE_SECONDS = 15.0
 FEW, MANY = 3, 50
-"""Pods that come and go, as many at a time as are started at a time."""
+"""Pods that come and go; as many at a time as are started at a time."""
 SETTLING, LAST = 20, 5
-"""During how many of the first a daemon comes to have all that it keeps, and how many of the last show what is more."""
+"""The first pods, during which a daemon reaches its steady state, and the last ones, which show growth."""
 GROWTH = 8 << 20
-"""Bytes that it may have more at the end: a collector of garbage is not always of one mind."""
+"""Bytes of growth that are tolerated: garbage collection is not deterministic."""
 
 DAEMONS: Mapping[RuntimeName, Sequence[str]] = {
     RuntimeName.CONTAINERD: ("containerd",),
     RuntimeName.CRIO: ("crio",),
     RuntimeName.DOCKER: ("dockerd", "containerd"),
 }
-"""The processes of a daemon, by the names that the kernel has for them."""
+"""The process names of a daemon in the kernel."""
 
 _NOTHING = ContainerResources()
 
 
 @dataclass
 class _Churn:
-    """Pods that came and went. before: what was there. gone: how many. left: by how many what was left of them.
+    """Pods that came and went. before: the inventory before. gone: how many. left: what was left, by number of pods.
 
-    sizes: the daemon's by the number of the pod that went last.
+    sizes: the daemon's memory by the number of the last pod.
     """
 
     before: Inventory
@@ -139,32 +139,32 @@ def _grown(seen: str, why_not: str = "") -> Finding:
 
 RESTART_SECONDS = 120.0
 UNASKED_SECONDS = 6.0
-"""How long a container is left alone, to see whether its values stay."""
+"""How long a container is left alone to check that its values stay."""
 ENTRANT = 1 << 20
-"""Bytes of a program that is run in a container, in two seconds."""
+"""Bytes of a program that runs in a container for two seconds."""
 ASKED_OFTEN = 20
-"""How many times stats are asked for in a row."""
+"""How many times stats are requested in a row."""
 
 
 @dataclass(frozen=True)
 class Life:
-    """The verbs of suites about what a container lives through; each gives the findings of one claim."""
+    """The verbs of suites about a container's life; each returns the findings of one claim."""
 
     requests: Requests
 
     @property
     def containers(self) -> Containers:
-        """Makes the containers that the verbs look at."""
+        """Creates the containers that the verbs look at."""
         return Containers(self.requests)
 
     @verb
     def left_by_few(self, kind: str) -> Sequence[Finding]:
-        """What a few pods with a container each leave that came and went. kind: a field of Inventory."""
+        """What a few removed pods with a container each leave behind. kind: a field of Inventory."""
         return [self._left_over(kind, FEW)]
 
     @verb
     def left_by_many(self, kind: str) -> Sequence[Finding]:
-        """The same for many pods; if the few were created and removed before, they are the first of these."""
+        """The same for many pods; pods created and removed earlier count as the first of these."""
         return [self._left_over(kind, MANY)]
 
     @verb
@@ -198,7 +198,7 @@ class Life:
         return churn.left[times]
 
     def _come_and_go(self, numbers: range) -> None:
-        """Pods with these numbers; of the first and last of many the daemon's size is kept."""
+        """Pods with these numbers; the daemon's size is recorded for the first and last of many."""
         programs = DAEMONS.get(self.requests.kubelet.runtimes.cri.runtime, ())
 
         def comes_and_goes(number: int) -> None:
@@ -219,7 +219,7 @@ class Life:
                 raise
 
     def _left_since(self, before: Inventory) -> Inventory:
-        """What is left after some time that is given it."""
+        """What is still left after a grace period."""
         try:
             return wait(
                 "nothing is left of removed pods",
@@ -237,22 +237,22 @@ class Life:
 
     @together
     def systemd_reloaded(self, cases: Mapping[str, RequestCase], within: Within = anywhere) -> Outcomes:
-        """After systemctl daemon-reload: systemd writes the files of its units anew. It is reloaded once for all cases.
+        """After systemctl daemon-reload: systemd rewrites the files of its units. One reload serves all cases.
 
-        within: see `memqos.node.requests.verbs`; so it is in all verbs that take several cases.
+        within: see `memqos.node.requests.verbs`; the same in all verbs that take several cases.
         """
         return self._stood(cases, lambda: self._resettle("daemon-reload"), within)
 
     @together
     def systemd_replaced(self, cases: Mapping[str, RequestCase], within: Within = anywhere) -> Outcomes:
-        """After systemctl daemon-reexec, the same with systemd itself started anew."""
+        """After systemctl daemon-reexec: the same with systemd itself restarted."""
         return self._stood(cases, lambda: self._resettle("daemon-reexec"), within)
 
     @together
     def daemon_restarted(self, cases: Mapping[str, RequestCase], within: Within = anywhere) -> Outcomes:
         """After a restart of the runtime's daemon: each container still runs, and has its values.
 
-        The updates of a case are the first that are asked for after it: they change what they name, and nothing else.
+        The updates of a case are the first after the restart: they change what they name, and nothing else.
         """
         if not self.requests.kubelet.runtimes.cri.modelled:
             why = f"which service is the daemon of {self.requests.runtime.name} is not known"
@@ -261,7 +261,7 @@ class Life:
 
     @verb
     def left_alone(self, case: RequestCase) -> Sequence[Finding]:
-        """Created, updated, and some seconds later, without any request meanwhile."""
+        """Created, updated, and read some seconds later without any request in between."""
         with self.containers.running(case.create) as handle:
             return self._held(self._updated(handle, case), handle, lambda _: SYSTEM_CLOCK.sleep(UNASKED_SECONDS))
 
@@ -275,7 +275,7 @@ class Life:
 
     @verb
     def exec_in_it(self, case: RequestCase) -> Sequence[Finding]:
-        """After a program was run in it, which was in its cgroup with its oom_score_adj while it ran."""
+        """After a program ran in it, in its cgroup and with its oom_score_adj."""
         program = Anon(size=ENTRANT, step=ENTRANT // 16, rate=ENTRANT // 2)
         seen: list[Finding] = []
         score = case.create.oom_score_adj
@@ -284,7 +284,7 @@ class Life:
 
     @verb
     def asked_for_stats(self, case: RequestCase) -> Sequence[Finding]:
-        """After its stats and its status were asked for many times."""
+        """After its stats and its status were requested many times."""
 
         def ask(handle: ContainerHandle) -> None:
             for _ in range(ASKED_OFTEN):
@@ -295,9 +295,9 @@ class Life:
 
     @verb
     def made_again(self, case: RequestCase) -> Sequence[Finding]:
-        """After it was killed and made anew, as a kubelet does: it has its values, and none of its old counts.
+        """After it was killed and recreated, as a kubelet does: it has its values, and none of its old counts.
 
-        So it does after the case's updates, if there are any.
+        The same after the case's updates, if there are any.
         """
         with self.containers.running(case.create) as handle:
             self.containers.end(handle)
@@ -314,7 +314,7 @@ class Life:
 
     @verb
     def updated_after_exec(self, case: RequestCase) -> Sequence[Finding]:
-        """Its files after a program was run in it and the case's updates were made."""
+        """Its files after a program ran in it and the case's updates were made."""
         with self.containers.running(case.create) as handle:
             program = (PROGRAM, *arguments([Anon(size=ENTRANT)]))
             self.requests.runtime.exec(handle, program, deadline=soon())
@@ -332,7 +332,7 @@ class Life:
 
     @verb
     def written_by_others(self, case: RequestCase) -> Sequence[Finding]:
-        """A foreign write is seen in its file alone, and an update that asks for the same again undoes it."""
+        """A foreign write shows in its file alone, and an update with the same values again undoes it."""
         container = self._asked_for(case.create)
         with self.containers.running(case.create) as handle:
             path = self.containers.cgroup_of(handle)
@@ -366,15 +366,15 @@ class Life:
         happens: Callable[[], object],
         within: Within,
     ) -> Outcomes:
-        """All stand before the first is seen, and are seen again before the first goes.
+        """All are created before the first is read, and are read again before the first is removed.
 
-        When something comes or goes beside a container, systemd may write its files anew.
+        When a unit appears or goes next to a container, systemd may rewrite its files.
         """
         each = {name: wait_with(Life(self.requests.apart()), case) for name, case in cases.items()}
         return passed(each, _all_stand, happens, _all_are_seen, within=within)
 
     def _stands(self, case: RequestCase) -> Waiting:
-        """A container that waits until those of other cases run as well, is then read, and waits again."""
+        """A container that waits until those of other cases run too, is then read, and waits again."""
         with self.containers.running(case.create, name=_one_of_several()) as handle:
             yield
             container = self._asked_for(case.create)
@@ -394,9 +394,9 @@ class Life:
     def _right_before(
         self, container: RequestedContainer, handle: ContainerHandle, after: Callable[[], RequestedContainer]
     ) -> Waiting:
-        """The container's files, and what stands beside it, which were right before it waited.
+        """The container's files and its surroundings, which were right before it waited.
 
-        after: what has to be there then. It waits once more before it goes.
+        after: the expected values then. It waits once more before it is removed.
         """
         early = [
             one for one in self.requests.shown(container, self.requests.pod, handle) if one.verdict is Verdict.DEVIATES
@@ -423,10 +423,10 @@ class Life:
         checked(target.run(["systemctl", *words], deadline=Deadline.after(RESTART_SECONDS)), where=target.address)
 
     def _resettle(self, verb: str) -> None:
-        """Let systemd load its units anew, and do what it then finds to do.
+        """Have systemd reload its units, and apply what it then finds to apply.
 
-        It writes the files of all units that it put down for that before it answers the next request (manager_loop in
-        src/core/manager.c); the second is for what it puts down while it does so.
+        Before it answers the next request it writes the files of all units queued for that (manager_loop in
+        src/core/manager.c); the second request covers units queued meanwhile.
         """
         self._systemctl(verb)
         for _ in range(2):
@@ -444,7 +444,7 @@ class Life:
             try:
                 self.requests.runtime.status(handle, deadline=deadline)
             except MachineryError:
-                # A daemon that starts refuses connections at first, and then has not read its containers yet.
+                # A starting daemon first refuses connections, and then has not loaded its containers yet.
                 return False
             return True
 
@@ -452,7 +452,7 @@ class Life:
 
 
 def _all_stand() -> None:
-    """Nothing happens but that."""
+    """An event that does nothing else."""
 
 
 def _all_are_seen() -> None:
@@ -465,5 +465,5 @@ def _one_of_several() -> str:
 
 
 def _without_groups_beside(findings: Sequence[Finding]) -> Sequence[Finding]:
-    """Without memory.oom.group of the neighbours, which a kubelet asks for: systemd resets it, a claim of its own."""
+    """Without the neighbours' memory.oom.group, which a kubelet requests: systemd resets it, a separate claim."""
     return [one for one in findings if one.subject == SUBJECT or one.knob != Knob.MEMORY_OOM_GROUP]

@@ -1,4 +1,4 @@
-"""A request made of the runtime in the words that it is in: CRI's, Docker's, or those of an OCI runtime."""
+"""Makes a request of the runtime in the request's own words: CRI's, Docker's, or those of an OCI runtime."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def ask_for_container(
     deadline: Deadline,
     follow: bool = False,
 ) -> ContainerHandle:
-    """A container of this template in the pod, created with the request and started; the pod has it if that fails.
+    """A container from this template in the pod, created with the request and started; the pod keeps it after an error.
 
-    follow: whether the runtime's events follow it from before its start, which takes one that is driven directly.
-    UsageError for words that the runtime does not speak. Raises what the runtime's calls raise.
+    follow: whether the runtime's events are followed from before its start; this needs a directly driven runtime.
+    UsageError for words that the runtime does not accept. Raises what the runtime's calls raise.
     """
     if isinstance(request, ContainerResources):
         return start_container(runtime, pod, template, request, deadline=deadline)
@@ -46,7 +46,7 @@ def ask_for_container(
 
 
 def ask_for_update(runtime: Runtime, handle: ContainerHandle, request: AnyRequest, *, deadline: Deadline) -> None:
-    """Change a running container; errors as above."""
+    """Update a running container; errors as above."""
     if isinstance(request, ContainerResources):
         runtime.update(handle, request, deadline=deadline)
     elif isinstance(request, OciRequest):

@@ -1,7 +1,7 @@
-"""What runtimes report of a container, held against the kernel's own files: stats, and OOM kills.
+"""A runtime's reports about a container, compared with the kernel's own files: stats, and OOM kills.
 
-For CRI the files are read before and after the runtime is asked, so a right answer lies between the two readings, or
-beyond them by no more than what a kernel keeps for its CPUs in stock.
+For CRI the files are read before and after the call, so a right answer lies between the two readings, with a tolerance
+of what the kernel charges ahead for its CPUs.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _STOCK_PAGES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One number of CRI's stats. field: where it is in the answer. kernel: what the files of that moment make of it.
+    """One number of CRI's stats. field: its path in the answer. kernel: computes it from the files.
 
-    charged: whether it moves with memory.current, and so by what CPUs have in stock.
+    charged: whether it follows memory.current, and so varies by what CPUs have charged ahead.
     """
 
     field: tuple[str, ...]
@@ -78,9 +78,9 @@ FIGURES: Mapping[str, Figure] = {
 
 
 def said(answer: object, field: tuple[str, ...]) -> int | None:
-    """The number in an answer; None for one that is left out, which is not zero.
+    """The number in an answer; None if it is missing, which is not zero.
 
-    JSON of proto3 has no fields of value 0: a message that is there without its number says 0.
+    JSON of proto3 omits values of 0: a message without its number means 0.
     """
     *above, last = field
     for name in above:
@@ -99,7 +99,10 @@ def figure_finding(
     cgroup: str,
     stock: int,
 ) -> Finding:
-    """Whether the answer is between what the files said before and after. stock: bytes that CPUs may have charged."""
+    """Whether the answer lies between the files' values before and after.
+
+    stock: bytes that CPUs may have charged ahead.
+    """
     figure = FIGURES[name]
     seen = said(answer, figure.field)
     texts = [{file: text for file, text in files.items() if isinstance(text, str)} for files in (before, after)]
@@ -130,10 +133,10 @@ def stock_of(cpus: int, page_size: int) -> int:
 
 
 SLACK_PAGES = 64
-"""The batch in which the kernel charges memory, and counts it in memory.stat."""
+"""The batch in which the kernel charges memory, and updates memory.stat."""
 
 APART = 0.2
-"""Seconds between two looks that tell whether memory has settled."""
+"""Seconds between two readings that decide whether memory has settled."""
 
 _FILES = ("memory.current", Knob.MEMORY_MAX.value, "memory.stat")
 _COUNTED = ("anon", "file", "kernel_stack")
@@ -142,11 +145,11 @@ _COUNTED = ("anon", "file", "kernel_stack")
 def stats_findings(
     runtime: Runtime, tree: CgroupTree, handle: ContainerHandle, path: CgroupPath, *, page_size: int, deadline: Deadline
 ) -> Sequence[Finding]:
-    """Usage, limit and the parts of the memory that a runtime reports of a running container with a limit.
+    """Usage, limit and the parts of memory that a runtime reports for a running container with a limit.
 
-    The runtime is asked when the anonymous memory has settled above 64 pages. Each conforms if it is no further than
-    that from what lies between the file before and after the question.
-    UsageError for a runtime that tells none, DeadlineError for memory that does not settle.
+    The runtime is asked once the anonymous memory has settled above 64 pages. Each value conforms if it is within 64
+    pages of the range between the file before and after the call. UsageError for a runtime without stats, DeadlineError
+    for memory that does not settle.
     """
     slack = SLACK_PAGES * page_size
     before = _settled(tree, path, above=slack, deadline=deadline)
@@ -166,7 +169,7 @@ def stats_findings(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Told:
-    """What a runtime says of a container's memory. parts: by the names of memory.stat."""
+    """A runtime's figures for a container's memory. parts: by the names of memory.stat."""
 
     who: Subject
     usage: object
@@ -205,7 +208,7 @@ def _section(document: Mapping[str, object], name: str) -> Mapping[str, object]:
 def _agrees(
     name: str, told: object, before: int | None, after: int | None, path: CgroupPath, *, slack: int, subject: Subject
 ) -> Finding:
-    verdict, expected, why_not = Verdict.NOT_OBSERVABLE, "what the file shows", "the file holds no number"
+    verdict, expected, why_not = Verdict.NOT_OBSERVABLE, "the value of the file", "the file holds no number"
     if before is not None and after is not None:
         least, most = min(before, after) - slack, max(before, after) + slack
         verdict = Verdict.CONFORMS if isinstance(told, int) and least <= told <= most else Verdict.DEVIATES
@@ -224,7 +227,7 @@ def _agrees(
 
 
 def _settled(tree: CgroupTree, path: CgroupPath, *, above: int, deadline: Deadline) -> dict[str, int | None]:
-    """What the files show once the anonymous memory is the same twice; at once where it cannot be read."""
+    """The files once two readings have the same anonymous memory; at once if it cannot be read."""
     looks = [_shown(tree, path, deadline)]
 
     def look() -> dict[str, int | None]:
@@ -239,7 +242,7 @@ def _settled(tree: CgroupTree, path: CgroupPath, *, above: int, deadline: Deadli
 
 
 def _shown(tree: CgroupTree, path: CgroupPath, deadline: Deadline) -> dict[str, int | None]:
-    """What the files show: memory.stat by its keys."""
+    """The values of the files: memory.stat by its keys."""
     reading = tree.read_cgroups([path], _FILES, deadline=deadline)
     current, limit, stat = (reading.file(path, name) for name in _FILES)
     counted = counters(stat, path=f"{path}/memory.stat") if isinstance(stat, str) else {}
@@ -255,14 +258,13 @@ def _number_at(text: object) -> int | None:
 
 
 TOLD_SECONDS = 10.0
-"""Within which the end of a container, and a kill in it, are reported."""
+"""Seconds within which the end of a container, and a kill in it, must be reported."""
 
 
 def oom_event_findings(runtime: Runtime, handle: ContainerHandle, *, deadline: Deadline) -> Sequence[Finding]:
-    """One for how the container ended, and one for whether an event of the type "oom" was told of it.
+    """One finding on how the container ended, and one on whether an event of type "oom" was reported.
 
-    handle: of a container that `events` follow, whose program uses more than its limit. DeadlineError if it does not
-    end.
+    handle: of a container that `events` follow, whose program exceeds its limit. DeadlineError if it does not end.
     """
     status = wait(
         "the container has ended",
@@ -277,7 +279,7 @@ def oom_event_findings(runtime: Runtime, handle: ContainerHandle, *, deadline: D
         told = over_bundles(runtime).followed(handle, deadline=deadline)
         return told
 
-    # What was told until then is judged.
+    # The events until then are judged.
     with contextlib.suppress(DeadlineError):
         wait("an event is reported", look, until=lambda types: "oom" in types, deadline=Deadline.after(TOLD_SECONDS))
     code = "" if status.exit_code is None else str(status.exit_code)

@@ -1,9 +1,9 @@
 """PURE: a container's surroundings: its neighbours, the place of its cgroup, its process's score.
 
-PURE: the systemd scope above a container's own cgroup, which may allow it less than it asked for.
+Also the systemd scope above a container's own cgroup, which may limit it further.
 
-crun keeps a container's processes in a cgroup below the scope on cgroup v2. The container holds what was asked, and the
-kernel obeys whatever above it is narrower. It is protected by no more than the scope is.
+On cgroup v2 crun keeps a container's processes in a cgroup below the scope. The container's files hold the requested
+values, but the kernel applies the tighter of both limits, and effective protection is at most the scope's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 CONTROLLERS = "cgroup.controllers"
-"""Those that are on for a cgroup, because its parent's cgroup.subtree_control says so."""
+"""The controllers that the parent's cgroup.subtree_control enables for a cgroup."""
 
 _BESIDE = Subject.of_machine("a neighbouring cgroup")
 
@@ -52,9 +52,9 @@ def kept_findings(
 
 
 def written_by_others(pod: PlannedCgroup, before: Mapping[CgroupPath, Mapping[str, FileText]]) -> Iterator[Finding]:
-    """What a pod's own cgroup does not hold any more of what was written there, before a first request is made.
+    """Values of a pod's own cgroup that changed between the kubelet's write and the first request.
 
-    Only the kubelet writes there: memqos in its place, which started the sandbox and the containers that stand.
+    Only the kubelet writes there: memqos in its place, which started the sandbox and the first containers.
     """
     reading = Reading(source="", at=0.0, cgroups={pod.path: CgroupReading(path=pod.path, files=before[pod.path])})
     for found in judge_cgroup(pod, pod.path, _BESIDE, reading, enacted_by=Setter.RUNTIME):
@@ -68,9 +68,9 @@ def is_absent(path: CgroupPath, reading: Reading) -> bool:
 
 
 def uncounted_findings(path: CgroupPath, pod: CgroupPath, reading: Reading, *, subject: Subject) -> Iterator[Finding]:
-    """A container whose memory the kernel does not count, though it counts its pod's. reading: CONTROLLERS of both.
+    """Findings on a container whose memory is not counted although its pod's is. reading: CONTROLLERS of both.
 
-    The program that creates cgroups of containers enables their controllers; without it they have no memory files.
+    The program that creates cgroups of containers enables their controllers; without them they have no memory files.
     """
     own, above = (reading.cgroups[one].files[CONTROLLERS] for one in (path, pod))
     if isinstance(own, str) and isinstance(above, str) and "memory" in above.split() and "memory" not in own.split():
@@ -86,7 +86,7 @@ def uncounted_findings(path: CgroupPath, pod: CgroupPath, reading: Reading, *, s
 
 
 def score_finding(path: CgroupPath, asked: str, seen: str, *, subject: Subject) -> Finding:
-    """oom_score_adj of a container's first process, as it was asked for. seen: "" for no process."""
+    """The oom_score_adj of a container's first process against the request. seen: "" without a process."""
     verdict = Verdict.CONFORMS if seen == asked else Verdict.DEVIATES
     return Finding(
         verdict=verdict if seen else Verdict.NOT_OBSERVABLE,
@@ -101,7 +101,7 @@ def score_finding(path: CgroupPath, asked: str, seen: str, *, subject: Subject) 
 
 
 def policy_finding(path: CgroupPath, policy: str, numa_maps: str, *, subject: Subject) -> Finding:
-    """The NUMA memory policy of a container's first process. policy: as expected. numa_maps: "" for no process."""
+    """The NUMA memory policy of a container's first process. policy: as expected. numa_maps: "" without a process."""
     seen = policy_in(numa_maps)
     return Finding(
         verdict=(Verdict.CONFORMS if seen == policy else Verdict.DEVIATES) if seen else Verdict.NOT_OBSERVABLE,
@@ -128,12 +128,12 @@ def _neighbour(path: CgroupPath, knob: str, *, expected: str, observed: str) -> 
 
 
 _LIMITS = (Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX)
-"""What a cgroup allows all below it together, in bytes or max."""
+"""A cgroup's limit on everything below it, in bytes or max."""
 
 SCOPE_FILES = (*PROTECTION, *_LIMITS)
 
 _WIDE_ENOUGH = Reason(
-    rule="what a cgroup allows, those above it have to allow as well",
+    rule="an ancestor must not limit a cgroup below the cgroup's own limit",
     revision="kernel cgroup v2",
     source="kernel cgroup-v2.rst, top-down constraint",
 )
@@ -144,8 +144,8 @@ def scope_findings(
 ) -> Iterator[Finding]:
     """One finding for each of these files that the scope has; none for a file without a certain expected value.
 
-    container: what the container's own cgroup must hold, which the limits of the scope have to allow. own: what the
-    scope must show itself. files: what it shows, by name; one that is not there limits nothing.
+    container: the values that the container's own cgroup must hold, and that the scope's limits must allow. own: the
+    values that the scope itself must hold. files: its contents by name; a missing file limits nothing.
     """
     for knob in dict.fromkeys((*own.knobs, *_LIMITS)):
         exact = own.knobs.get(knob)

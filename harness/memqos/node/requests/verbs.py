@@ -1,9 +1,8 @@
-"""The verbs of `Life` and `Conversation` that a claim may ask for by name, and what does as it asks.
+"""The verbs of `Life` and `Conversation` that a claim may name, and how they run.
 
-What happens once for all that wait for it: each is made ready, it happens, and each is judged by itself.
-
-A restart takes seconds, whether one container stands there or ten do. A case is a generator, which yields where it has
-to wait for the others and returns its findings; what a container needs to be removed stands in its `with`.
+An event happens once for all cases that wait for it: each is prepared, the event happens, and each is judged by itself.
+A restart takes seconds, whether there is one container or ten. A case is a generator: it yields where it waits for the
+others, and returns its findings; the cleanup of its container is in its `with`.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ __all__ = [
 Findings: TypeAlias = Sequence[Finding]
 Waiting: TypeAlias = Generator[None, None, Findings]
 Outcomes: TypeAlias = Mapping[str, Future[Findings]]
-"""By the names of cases that were begun their findings, or the error in which each ended; all are done."""
+"""The findings of each started case, or the error that ended it, by name; all are finished."""
 
 Within: TypeAlias = Callable[[str], contextlib.AbstractContextManager[None]]
-"""In what is done whatever concerns the case of a name."""
+"""The context in which everything about the case of this name runs."""
 
 
 def settled(findings: Findings) -> Future[Findings]:
@@ -56,11 +55,11 @@ def anywhere(_name: str) -> contextlib.AbstractContextManager[None]:
 
 
 def passed(cases: Mapping[str, Waiting], *moments: Callable[[], object], within: Within = anywhere) -> Outcomes:
-    """Lead these cases through moments that they share, one for each time that they yield.
+    """Run these cases through shared moments, one for each time that they yield.
 
-    A case that ends before, in findings or in an error, waits no longer and blocks no other. Nothing happens that
-    no case waits for. An error of what happens is that of every case that waited. After a case that does not begin in
-    time none is begun, since a runtime that hangs would do so with each: those have no outcome.
+    A case that ends early, in findings or in an error, no longer waits and blocks no other. An event happens only if
+    some case waits for it. Its error is that of every case that waited. After a case that does not begin in time no
+    further one is begun, since a hanging runtime would delay each; those have no outcome.
     """
     outcomes: dict[str, Future[Findings]] = {}
     try:
@@ -82,14 +81,14 @@ def passed(cases: Mapping[str, Waiting], *moments: Callable[[], object], within:
                 _go_on(name, cases, outcomes, within)
     finally:
         for name, case in cases.items():
-            # What is found when a case is given up is no more than what ended it.
+            # An error while a case is given up must not replace the one that ended it.
             with within(name), contextlib.suppress(NonconformanceError):
                 case.close()
     return outcomes
 
 
 def _go_on(name: str, cases: Mapping[str, Waiting], outcomes: Mapping[str, Future[Findings]], within: Within) -> None:
-    """Let a case do what it does up to the next moment."""
+    """Run a case up to its next moment."""
     try:
         with within(name):
             next(cases[name])
@@ -103,19 +102,19 @@ _MARK = "_memqos_verb"
 _ALONE, _TOGETHER = "alone", "together"
 
 TogetherVerb: TypeAlias = Callable[[Mapping[str, RequestCase], Within], Outcomes]
-"""A verb that lets something happen once for several cases."""
+"""A verb that has something happen once for several cases."""
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def verb(method: Method) -> Method:
-    """Marks a method that a claim may ask for: it takes a request, or some texts, and gives the claim's findings."""
+    """Marks a method that a claim may name: it takes a request, or some texts, and returns the claim's findings."""
     setattr(method, _MARK, _ALONE)
     return method
 
 
 def together(method: Method) -> Method:
-    """Marks one that takes the requests of several claims and lets something happen once for all, as TogetherVerb."""
+    """Marks a method that takes the requests of several claims and shares one event, as a TogetherVerb."""
     setattr(method, _MARK, _TOGETHER)
     return method
 
@@ -126,7 +125,7 @@ def verbs_of(kind: type) -> list[str]:
 
 
 def verb_of(asker: object, name: str) -> Callable[..., Any]:
-    """The verb of this name; UnknownNameError with those that the asker has."""
+    """The verb of this name; UnknownNameError with the asker's verbs."""
     known = verbs_of(type(asker))
     if name not in known:
         raise UnknownNameError.of("verb", name, known)
@@ -140,10 +139,10 @@ def is_together(kind: type, name: str) -> bool:
 
 
 def perform(asker: object, asks: Asks, request: Callable[[str], RequestCase]) -> Sequence[Finding]:
-    """Do what a claim asks for, alone, and give its findings.
+    """Run a claim's verb, alone, and return its findings.
 
-    asker: a `Life` or a `Conversation`. request: gives a request by its name. UnknownNameError for a verb that the
-    asker has not.
+    asker: a `Life` or a `Conversation`. request: returns a request by its name. UnknownNameError for a verb that the
+    asker does not have.
     """
     does = verb_of(asker, asks.verb)
     if is_together(type(asker), asks.verb):

@@ -19,7 +19,7 @@ Case = TypeVar("Case", RequestCase, OciRequestCase)
 
 
 class Catalogue:
-    """What is in `fixtures`: pods, behaviour pods, kubelets.toml, and requests; read when first asked for."""
+    """The contents of `fixtures`: pods, behaviour pods, kubelets.toml, and requests; read on first use."""
 
     @cached_property
     def pods(self) -> Sequence[Pod]:
@@ -27,36 +27,36 @@ class Catalogue:
         return load_pod_catalog()
 
     def pod(self, name: str) -> Pod:
-        """A pod of the catalogue or of the behaviour pods; UnknownNameError naming those there are."""
+        """A pod of the catalogue or of the behaviour pods; UnknownNameError with the known names."""
         known = {pod.name: pod for pod in (*self.pods, *self._behaviour_pods)}
         if name not in known:
             raise UnknownNameError.of("pod", name, sorted(known))
         return known[name]
 
     def kubelet(self, name: str) -> KubeletCase:
-        """A kubelet; UnknownNameError naming those there are."""
+        """A kubelet; UnknownNameError with the known names."""
         known: Mapping[str, KubeletCase] = {kubelet.id: kubelet for kubelet in self._kubelets}
         if name not in known:
             raise UnknownNameError.of("kubelet", name, list(known))
         return known[name]
 
     def any_request(self, name: str) -> AnyRequestCase:
-        """What is asked of a runtime for one container, in whichever words; UnknownNameError naming those there are."""
+        """A request for one container, in CRI's, OCI's or Docker's words; UnknownNameError with the known names."""
         if name not in self._requests:
             raise UnknownNameError.of("request", name, sorted(self._requests))
         return self._requests[name]
 
     def request(self, name: str) -> RequestCase:
-        """One in the words of CRI."""
+        """A request in the words of CRI."""
         return self._in_words(name, RequestCase)
 
     def oci_request(self, name: str) -> OciRequestCase:
-        """One in the words of OCI runtimes."""
+        """A request in the words of OCI runtimes."""
         return self._in_words(name, OciRequestCase)
 
     @property
     def plain_requests(self) -> Sequence[RequestCase]:
-        """All requests in the words of CRI, but for those that are looked at seconds later."""
+        """All requests in the words of CRI, except those that are read seconds later."""
         return [one for one in self._requests.values() if isinstance(one, RequestCase) and not one.later]
 
     def _in_words(self, name: str, kind: type[Case]) -> Case:

@@ -1,4 +1,4 @@
-"""What another host has of memqos: execnet runs this there, with nothing but the standard library."""
+"""Reports the memqos of another host: execnet runs this there with nothing but the standard library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["installed"]
 
 
 def installed() -> dict[str, str]:
-    """The version of memqos, of Python, and the hash of memqos's sources; no version where there is none."""
+    """The versions of memqos and Python, and the hash of memqos's sources; no version if memqos is missing."""
     python = platform.python_version()
     found = importlib.util.find_spec("memqos")
     places = list(found.submodule_search_locations or ()) if found is not None else []
@@ -20,7 +20,7 @@ def installed() -> dict[str, str]:
         (file.relative_to(place).as_posix(), file)
         for place in map(Path, places)
         for file in place.rglob("*.py")
-        if "_data" not in file.parts  # suites and fixtures: a checkout has them elsewhere
+        if "_data" not in file.parts  # suites and fixtures: elsewhere in a checkout
     )
     said = [file.read_text(encoding="utf-8") for name, file in files if name == "version.py"]
     version = re.search(r'__version__ = "(.+)"', "".join(said))

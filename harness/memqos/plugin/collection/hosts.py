@@ -1,6 +1,6 @@
-"""Workers of xdist on other hosts: whether they fit is asked beforehand, and their evidence is handed over at the end.
+"""xdist workers on other hosts: compatibility is checked before the run, and evidence is transferred at the end.
 
-A host has the name that ssh gets. Its worker has the folder of the results on a disk of its own.
+A host is named as ssh knows it. Its worker has the results folder on a disk of its own.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from memqos.plugin.settings import Carried, files_to_carry, told_elsewhere
 __all__ = ["Hosts", "check_hosts", "host_address"]
 
 _EVIDENCE = "memqos_evidence"
-"""The name under which a worker hands it over."""
+"""The key of the transferred evidence in a worker's output."""
 _THERE = "/var/tmp/memqos-results"  # noqa: S108 - a random name follows
 _FILES = "-files"
-"""What follows the folder's name where the files are that settings name."""
+"""The suffix of the folder with the files that settings name."""
 ANSWER_SECONDS = 60.0
 TERMINATION_SECONDS = 5.0
 
 
 def host_address(spec: Any) -> str:
-    """The name of a worker's host, as ssh gets it, or its server's address; "" for this host.
+    """The name of a worker's host as ssh knows it, or its server's address; "" for this host.
 
     spec: of the worker, as execnet has it.
     """
@@ -45,13 +45,13 @@ def host_address(spec: Any) -> str:
 
 
 class Hosts:
-    """What the controller and a worker on another host say to each other; registered in both."""
+    """Messages between the controller and workers on other hosts; registered in both."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._run = secrets.token_hex(4)
         self._owing: dict[str, tuple[Any, str]] = {}
-        """Workers that have not handed their evidence over, and where it is, by id."""
+        """The workers whose evidence is still elsewhere, and where, by id."""
         self._files: Carried = {}
 
     @pytest.hookimpl(optionalhook=True)
@@ -68,7 +68,7 @@ class Hosts:
 
     @pytest.hookimpl(optionalhook=True, trylast=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker what its host is called, and a folder there that is its alone: ours need not exist there."""
+        """Pass a worker the name of its host and a folder there for it alone: the run's folder need not exist there."""
         if address := host_address(node.gateway.spec):
             folder = f"{_THERE}-{self._run}-{node.gateway.id}"
             told = told_elsewhere(self._config.stash[SETTINGS_KEY], self._files, f"{folder}{_FILES}")
@@ -81,7 +81,7 @@ class Hosts:
         self._take_over(node)
 
     def _take_over(self, node: Any) -> None:
-        """Keep a worker's evidence here, if it has handed it over."""
+        """Store a worker's evidence here, if it was transferred."""
         evidence = (getattr(node, "workeroutput", None) or {}).get(_EVIDENCE)
         if evidence is not None:
             keep_evidence(self._config.stash[RESULTS], evidence)
@@ -89,21 +89,21 @@ class Hosts:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        """A worker hands its evidence over; the controller reports what is missing."""
+        """A worker sends its evidence; the controller reports what is missing."""
         if host_of(self._config):
             self._hand_over(interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
-        # A controller that is interrupted does not come to what workers have told it meanwhile.
+        # An interrupted controller never reads what workers sent meanwhile.
         for node, _ in list(self._owing.values()):
             self._take_over(node)
         for _, place in self._owing.values():
             Telling(self._config).note(f"evidence was not transferred: it is in {place}")
 
     def _hand_over(self, *, interrupted: bool) -> None:
-        """Transfer this worker's evidence to the controller; it stays here if the controller does not take it."""
+        """Transfer this worker's evidence to the controller; it stays here if the controller does not accept it."""
         folder = self._config.stash[RESULTS]
         shutil.rmtree(f"{folder}{_FILES}", ignore_errors=True)
         output: dict[str, Any] | None = getattr(self._config, "workeroutput", None)
-        # Who is interrupted has lost the controller, too.
+        # An interrupted worker has lost the controller, too.
         if output is None or interrupted or _is_controller_gone(self._config):
             return
         output[_EVIDENCE] = evidence_files(folder)
@@ -113,10 +113,10 @@ class Hosts:
 def _is_controller_gone(config: pytest.Config) -> bool:
     """Whether a worker ended by itself but lost the controller that takes its evidence.
 
-    A worker that has run all its cases and waits for more ends as usual when its controller goes, as with Ctrl-C: xdist
-    puts the end of the channel in the place of the word that there are no more.
+    A worker that has run all its cases and waits for more ends normally when its controller goes, as with Ctrl-C: xdist
+    treats the closed channel like the message that there are no more.
     """
-    # A host that is reached by ssh has execnet's classes from elsewhere: a channel brings its own errors.
+    # A host reached by ssh has its own execnet classes: a channel raises its own errors.
     channels: list[Any] = [getattr(plugin, "channel", None) for plugin in config.pluginmanager.get_plugins()]
     for channel in (one for one in channels if hasattr(one, "waitclose")):
         try:
@@ -130,9 +130,9 @@ def _is_controller_gone(config: pytest.Config) -> bool:
 
 
 def check_hosts(specs: Sequence[Any]) -> None:
-    """Ask each host once, before anything is copied to it or run on it.
+    """Check each host once, before anything is copied to it or run on it.
 
-    Raises TargetError if there is no way to one, UsageError if one has not the memqos or the Python of this host.
+    Raises TargetError if a host is unreachable, UsageError if its memqos or Python differs from this host's.
     """
     here = host_program.installed()
     told = {host_address(spec): _asked(spec) for spec in {str(spec): spec for spec in specs if not spec.popen}.values()}
@@ -145,7 +145,7 @@ def check_hosts(specs: Sequence[Any]) -> None:
 
 
 def _asked(spec: Any) -> Mapping[str, str]:
-    """What a host has; raises TargetError if there is no way to it."""
+    """The versions on a host; raises TargetError if it is unreachable."""
     group = execnet.Group()
     try:
         gateway = group.makegateway(execnet.XSpec(str(spec)))
@@ -172,7 +172,7 @@ def _said(error: Exception) -> str:
 
 
 def _misfit(there: Mapping[str, str], here: Mapping[str, str]) -> str:
-    """What a host has that does not fit this one, "" for nothing."""
+    """A host's mismatch with this one, "" for none."""
     if not there["memqos"]:
         return f"no memqos in its Python {there['python']}"
     if there["memqos"] != here["memqos"]:

@@ -1,4 +1,4 @@
-"""Known deviations as a run uses them: those of vm/known.toml and of the user's lists."""
+"""Known deviations of a run: those of vm/known.toml and of the user's lists."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _gone(entry: KnownDeviation, results: Sequence[TestResult], told: Mapping[st
 
 
 def check_claims_of_lists(lists: tuple[Path, ...], root: Path) -> None:
-    """Every entry of these lists is of a claim below this root or of ours; UnknownNameError with the line if not."""
+    """Check that every entry has a claim below this root or of memqos; UnknownNameError with the line if not."""
     claims = {*claims_below(root), *claims_below(data_root() / "suites")}
     for file in lists:
         for entry in load_known(file):
@@ -71,7 +71,7 @@ def check_claims_of_lists(lists: tuple[Path, ...], root: Path) -> None:
 
 
 def not_seen(results: Sequence[TestResult], folder: Path, lists: tuple[Path, ...]) -> tuple[str, ...]:
-    """What is listed of the runtimes of a run's machines and was looked for in vain; see `known_gone`."""
+    """Known deviations of this run's runtimes that were checked and not seen; see `known_gone`."""
     return known_gone(results, files.machines(folder), known_deviations(lists))
 
 
@@ -79,7 +79,7 @@ _ACCEPTED = pytest.StashKey[tuple[Accepted, ...]]()
 
 
 def accepted_by(config: pytest.Config, finding: Finding, claim: str) -> Finding:
-    """The finding of a claim as known, if the baseline of this run accepts it today."""
+    """The finding of a claim marked as known, if this run's baseline accepts it today."""
     file = config.stash[SETTINGS_KEY].baseline
     if file is None:
         return finding

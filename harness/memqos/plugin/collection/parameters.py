@@ -1,7 +1,7 @@
 """From settings and markers to tests: parameters, and grouping for xdist.
 
-The catalogue reads YAML and is imported when a test or a setting asks for it: every pytest run of an environment that
-has memqos installed loads this module.
+The catalogue reads YAML and is imported only when a test or a setting needs it: every pytest run of an environment with
+memqos installed loads this module.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def left_out(
 ) -> list[pytest.Item]:
     """The cases that this run does not have.
 
-    cited: every case, with the claim that it cites. kubelets: the ids of those of the default, asked for if need be.
-    runtime_of: the runtime of a case. None with --all or --last-failed, and none where somebody chose by -k or -m. A
-    case is left out by its marker or its claim, or because that needs a kind of runtime that its own is not. A case of
-    memqos's own suites is also left out for its kubelet, unless its release was requested; a test that names only such
-    kubelets keeps them.
+    cited: every case, with the claim that it cites. kubelets: the ids of the default kubelets, read only if needed.
+    runtime_of: the runtime of a case. None are left out with --all or --last-failed, or after a selection by -k or -m.
+    A case is left out by its marker or its claim, or because it needs another kind of runtime than its own. A case of
+    memqos's own suites is also left out if its kubelet is not a default one, unless its release was requested; a test
+    that names only such kubelets keeps them.
     """
     if settings.all or settings.last_failed or config.option.keyword or config.option.markexpr:
         return []
@@ -74,7 +74,7 @@ def left_out(
 
 
 def _is_marked_more(item: pytest.Item) -> bool:
-    """Whether the marker says so of the test, or of the kubelet that the case is run under."""
+    """Whether the marker excludes the test, or the kubelet of the case, from the default run."""
     marker = item.get_closest_marker("more")
     return marker is not None and (not marker.args or getattr(_kubelet_of(item), "entry", "") in marker.args)
 
@@ -85,14 +85,14 @@ def _kubelet_of(item: pytest.Item) -> object:
 
 
 def _has_more_kubelets(item: pytest.Item, kubelets: Callable[[], Collection[str]]) -> bool:
-    """Whether the kubelet of a case is one of those that the default has not."""
+    """Whether the kubelet of a case is not a default one."""
     marker = item.get_closest_marker("kubelet")
     named = set(marker.args) if marker is not None else set()
     return not getattr(_kubelet_of(item), "default", True) and (not named or not named.isdisjoint(kubelets()))
 
 
 def told_of(cited: Sequence[tuple[pytest.Item, Claim | None]], left: Sequence[pytest.Item]) -> LeftOut:
-    """How much that is: the cases, and the claims without any selected case."""
+    """How many cases are left out, and how many claims without any selected case."""
     out = set(left)
     of_cases = {claim.id for item, claim in cited if claim is not None and item in out}
     proved = {claim.id for item, claim in cited if claim is not None and item not in out}
@@ -101,7 +101,7 @@ def told_of(cited: Sequence[tuple[pytest.Item, Claim | None]], left: Sequence[py
 
 @lru_cache(maxsize=2)
 def kubelet_ids(*, default: bool = False) -> tuple[str, ...]:
-    """Every kubelet of the catalogue, or those of the default."""
+    """Every kubelet of the catalogue, or only the default ones."""
     from memqos.catalog.kubelets import load_kubelets
 
     return tuple(kubelet.id for kubelet in load_kubelets() if kubelet.default or not default)
@@ -110,7 +110,7 @@ def kubelet_ids(*, default: bool = False) -> tuple[str, ...]:
 def has_empty_parameters(item: pytest.Item) -> bool:
     """Whether narrowing left no kubelet for this test: pytest then keeps one item whose parameters are its NOTSET.
 
-    Only from 8.4 on the item's id says so, too.
+    The item's id shows that only from 8.4 on.
     """
     callspec = getattr(item, "callspec", None)
     return callspec is not None and any(type(value).__name__ == "NotSetType" for value in callspec.params.values())
@@ -175,16 +175,16 @@ _OF_MACHINES = frozenset(
         "kernel_image", "initrd", "kernel_deb", "kubelet_binary", "kubelet_upgrade",
     }
 )  # fmt: skip
-"""The settings that are a matter of profiles and of what is put into machines."""
+"""The settings about profiles and about files for machines."""
 
 QOS_CLASSES = (QosClass.BURSTABLE, QosClass.BEST_EFFORT)
 
 
 def check_settings(settings: Settings) -> dict[str, str]:
-    """Names that were given and files that were named exist; UsageError if not.
+    """Check that given names and files exist; UsageError if not.
 
-    Returns the SHA-256 of each file that goes into machines, by its path.
-    The defaults need no check, so a run without memqos options does not read any catalogue.
+    Returns the SHA-256 of each file that goes into machines, by its path. Defaults need no check, so a run without
+    memqos options reads no catalogue.
     """
     builds: dict[str, str] = {}
     given = {one.setting.key for one in settings.entries() if one.is_given}
@@ -206,14 +206,14 @@ def check_settings(settings: Settings) -> dict[str, str]:
 
 
 def _kubelets(settings: Settings) -> tuple[KubeletCase, ...]:
-    """The catalogue's kubelets for the machines' cgroup version, narrowed to the releases that were asked for."""
+    """The catalogue's kubelets for the machines' cgroup version, narrowed to the requested releases."""
     from memqos.laboratory.kubelets_in_use import kubelets_in_use
 
     return kubelets_in_use(settings)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Kubelets, pods, QoS classes and machines as parameters of the tests that ask for them."""
+    """Parametrize tests by the kubelets, pods, QoS classes and machines that they request."""
     names = metafunc.fixturenames
     if "qos_kubelet" in names:
         chosen = _chosen_kubelets(metafunc)
@@ -256,13 +256,13 @@ def _chosen_kubelets(metafunc: pytest.Metafunc) -> list[KubeletCase]:
 
 
 def _cases_of(chapter: Path, kind: str) -> list[Case]:
-    """The cases that the claims of a chapter have, of one CaseKind."""
+    """The cases of one CaseKind in a chapter's claims."""
     from memqos.cases import cases_of
 
     try:
         cases = cases_of(claim for claim in claims_below(chapter.parent).values() if claim.chapter == chapter.name)
     except UsageError:
-        return []  # said with the markers
+        return []  # named by the markers
     return [case for case in cases if case.kind == kind]
 
 
@@ -273,14 +273,14 @@ def _parameter(case: Case, value: object) -> object:
 
 
 def _systems_of(item: pytest.Item, settings: Settings) -> tuple[SystemKey, ...]:
-    """Every system that a test runs on: all of the settings, or those on the machine that it asks for."""
+    """Every system that a test runs on: all of the settings, or those on its marker's machine."""
     marker = item.get_closest_marker("machine")
     asked = marker.kwargs if marker else {}
     return systems_of(settings, profile=asked.get("profile", ""), topology=asked.get("topology", ""))
 
 
 def system_of(item: pytest.Item, settings: Settings) -> SystemKey:
-    """The system that this one case runs on."""
+    """The system of this case."""
     callspec = getattr(item, "callspec", None)
     params: dict[str, SystemKey] = callspec.params if callspec is not None else {}
     return params.get(node_fixture(params)) or _systems_of(item, settings)[0]
@@ -288,7 +288,7 @@ def system_of(item: pytest.Item, settings: Settings) -> SystemKey:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Markers are checked, tests without any kubelet left are deselected, the rest is grouped for xdist."""
+    """Check markers, deselect tests without any kubelet left, and group the rest for xdist."""
     ours = [item for item in items if is_ours(item)]
     if not ours:
         return
@@ -302,7 +302,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     except UsageError as error:
         if not hasattr(config, "workerinput"):
             raise pytest.UsageError(str(error)) from None
-        # An exception in a worker would look like a crash of xdist: the controller tells it instead.
+        # An exception in a worker would look like a crash of xdist: the controller reports it instead.
         config.stash[USAGE] = error
         items.clear()
         return
@@ -328,10 +328,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
 def pytest_collection_modifyitems_by_machine(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The cases of one machine after another, and on it of one system: a worker changes seldom. Else as it was.
+    """Sort the cases by machine, then by system, so that a worker changes them seldom. Otherwise the order is kept.
 
-    Those of a file are put together by their kubelets, in the catalogue's order, so that what several of them look at
-    happens once. pytest puts together what has the same place in each test's own list of them.
+    The cases of a file are sorted by kubelet in the catalogue's order, so that what several of them look at happens
+    once. pytest groups parameters by their index in each test's own list.
     """
     settings = config.stash[SETTINGS_KEY]
     places = [place for place, item in enumerate(items) if is_ours(item)]
@@ -351,13 +351,13 @@ def pytest_collection_modifyitems_by_machine(config: pytest.Config, items: list[
 
 
 def _ranks(values: Iterable[Hashable]) -> dict[Hashable, int]:
-    """Each value's place in the order in which they first come."""
+    """Each value's index in the order of first occurrence."""
     return {value: rank for rank, value in enumerate(dict.fromkeys(values))}
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker hands its usage error to the controller."""
+    """Hand a worker's usage error to the controller."""
     error = session.config.stash.get(USAGE, None)
     output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
     if output is not None and error is not None:
@@ -365,10 +365,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def _groups(items: Sequence[pytest.Item], settings: Settings, *, workers: int) -> dict[str, str]:
-    """The name of each test's group, by its node id: the tests of one group stay on one worker, one after another.
+    """The group of each test, by node id: the tests of one group stay on one worker, in order.
 
-    Tests that share a machine and a population of pods belong together. Populations do, too, as far as there is work
-    for all workers: from one kubelet to the next sandboxes stand, and containers of which the same is asked. So the
+    Tests that share a machine and a population of pods form a group. Populations are also kept together while all
+    workers have work: sandboxes stay from one kubelet to the next, and so do containers with equal requests. So the
     kubelets of a suite are cut into as many stretches as there are workers for its machine, and not dealt out singly.
     """
     kubelets: dict[tuple[SystemKey, Path], list[str]] = {}
@@ -394,7 +394,7 @@ def _groups(items: Sequence[pytest.Item], settings: Settings, *, workers: int) -
 
 
 def shared_by(items: Sequence[pytest.Item], settings: Settings) -> dict[str, str]:
-    """What each case shares with others, by its id: named by file, kubelet and system, as no case is."""
+    """What each case shares with others, by its id; named by file, kubelet and system, unlike any case."""
     return {item.nodeid: name for item in items if is_ours(item) and (name := _shared(item, settings))}
 
 
@@ -407,7 +407,7 @@ def _shared(item: pytest.Item, settings: Settings) -> str:
 
 
 def stretch_of(place: int, count: int, stretches: int) -> int:
-    """Which of so many stretches of nearly the same length the member of a row at this place belongs to."""
+    """The index of the stretch, out of this many of nearly equal length, that contains this position."""
     stretches = min(count, stretches)
     return (place * stretches + stretches - 1) // count
 

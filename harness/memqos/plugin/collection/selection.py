@@ -1,4 +1,4 @@
-"""The part of its cases that a run has: one shard of several, or those that failed last time."""
+"""The part of its cases that a run has: one of several shards, or those that failed last time."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from memqos.report.outcome import Outcome
 __all__ = ["Parting", "divided", "last_failed"]
 
 _UNKNOWN_SECONDS = 1.0
-"""What a case counts where no case was ever timed."""
+"""The assumed seconds of a case if no case was ever timed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Division:
-    """Which cases each shard has, in their order. seconds: what each is expected to take.
+    """The cases of each shard, in order. seconds: the expected time of each shard.
 
-    name: what tells one division from another; jobs whose divisions have different names do not fit together.
+    name: identifies the division; jobs with differently named divisions do not fit together.
     """
 
     shards: tuple[tuple[str, ...], ...]
@@ -36,12 +36,11 @@ class Division:
 
 
 def divided(cases: Sequence[tuple[str, Hashable]], into: int, *, seconds: Mapping[str, float]) -> Division:
-    """Divide cases among so many shards (1 or more), each with nearly the same time to work.
+    """Divide cases among this many shards (1 or more) of nearly equal time.
 
-    cases: each id with what keeps it together with others. seconds: what cases took before; a case that is not among
-    them counts as much as the median of those that are. The longest go first, each to the shard that has least so far
-    (Graham 1969, LPT: at most a third longer than the best there is). With more shards than there is work for, some
-    are empty.
+    cases: each id with the group that must stay together. seconds: what cases took before; a missing one counts as the
+    median of the others. The longest go first, each to the shard with the least so far (Graham 1969, LPT: at most a
+    third longer than the optimum). With more shards than groups, some are empty.
     """
     known = [seconds[case] for case, _ in cases if case in seconds]
     usual = statistics.median(known) if known else _UNKNOWN_SECONDS
@@ -59,22 +58,22 @@ def divided(cases: Sequence[tuple[str, Hashable]], into: int, *, seconds: Mappin
 
 
 def _name(shards: Sequence[Sequence[str]]) -> str:
-    """A few letters that are the same for the same division."""
+    """A short hash of the division."""
     text = "\n\n".join("\n".join(shard) for shard in shards)
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
 TIMES, FAILED, SHARD_OUTPUT = "memqos_times", "memqos_failed", "memqos_shard"
-"""What the controller sends a worker, and what the worker answers."""
+"""The key of a message from the controller to a worker, and of the answer."""
 
 _FAILED = frozenset({Outcome.DEVIATES, Outcome.MACHINERY, Outcome.USAGE})
 
 
 class Parting:
-    """Deselects what is no part of this run; registered in every process of a run that has only a part.
+    """Deselects what is not in this run; registered in every process of a partial run.
 
-    All workers go by what their controller found: the times of earlier runs may change while they collect. Raises
-    UsageError where there is no earlier run, or nothing failed in it.
+    All workers follow their controller's division, because the times of earlier runs may change while they collect.
+    Raises UsageError without an earlier run, or if nothing failed in it.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -88,19 +87,19 @@ class Parting:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker the same."""
+        """Pass the division to a worker."""
         node.workerinput |= {TIMES: self._times, FAILED: self._failed}
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Take over how a worker divided; all of them did it alike."""
+        """Take over a worker's division; all workers have the same."""
         told = (getattr(node, "workeroutput", None) or {}).get(SHARD_OUTPUT)
         if told:
             self._config.stash[SHARD] = dict(told)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """After -k and -m: those that failed, and of these the shard."""
+        """After -k and -m: keep the cases that failed, and of these the shard."""
         kept = items
         if self._settings.last_failed:
             kept = [item for item in kept if item.nodeid in set(self._failed)]
@@ -114,7 +113,7 @@ class Parting:
             items[:] = kept
 
     def pytest_sessionfinish(self) -> None:
-        """A worker tells its controller how it divided."""
+        """A worker reports its division to the controller."""
         output: dict[str, Any] | None = getattr(self._config, "workeroutput", None)
         if output is not None and SHARD in self._config.stash:
             told: Mapping[str, Any] = self._config.stash[SHARD]
@@ -158,24 +157,26 @@ def _failed(config: pytest.Config, settings: Settings) -> list[str]:
 
 
 def last_failed(settings: Settings, here: Path) -> Iterable[str]:
-    """The ids of the cases that failed in the run before this one: in the folder of --results, or else the latest.
+    """The ids of the cases that failed in the previous run: in the folder of --results, or else the latest.
 
-    here: the current folder. Raises UsageError where there is none, or nothing failed in it.
+    here: the current folder. Raises UsageError without such a run, or if nothing failed in it.
     """
     from memqos.bundles.reading import read_results
 
     where = settings.origins["last_failed"]
     folder = _latest(here / settings.results if settings.results is not None else None, here / "results")
     if folder is None:
-        raise UsageError("found no results of an earlier run.", where=where, next_step="Run without it first.")
+        raise UsageError(
+            "found no results of an earlier run.", where=where, next_step="Run without --last-failed first."
+        )
     found = [result.id for result in read_results(folder).bundle.results if result.outcome in _FAILED]
     if not found:
-        raise UsageError(f"nothing failed in '{folder}'.", where=where, next_step="Run without it.")
+        raise UsageError(f"nothing failed in '{folder}'.", where=where, next_step="Run without --last-failed.")
     return found
 
 
 def _latest(named: Path | None, folder: Path) -> Path | None:
-    """The folder of results that was named if there are any in it, or else the one that was last written to."""
+    """The named results folder if it has results, or else the one that was last written to."""
     places = [named] if named is not None else []
     for place in places:
         if any((place / name).is_file() for name in ("bundle.json", "findings.jsonl")):

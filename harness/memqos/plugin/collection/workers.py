@@ -1,9 +1,9 @@
-"""The xdist workers of a run of suites: as many as are fastest and fit on this host, or others on other hosts.
+"""xdist workers of a run of suites: the fastest number that fits on this host, or those on other hosts.
 
-Which worker runs which tests: groups that stay together, as the workers, which collect them, report them.
+Each worker reports the groups of tests that must stay together.
 
-pytest-xdist's own loadgroup says a test's group in its node id. From pytest 9.2 on that is silently lost
-(pytest-dev/pytest-xdist, issue 1386): every test went to any worker, and each worker made every population.
+pytest-xdist's own loadgroup encodes a test's group in its node id. From pytest 9.2 on this is silently lost
+(pytest-dev/pytest-xdist, issue 1386): any worker would get any test, and each worker would create every population.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ __all__ = ["CRASHES", "GROUPS", "OMITTED", "SHARES", "Sharing", "check_copied", 
 
 
 def check_copied(config: pytest.Config, specs: Sequence[Any]) -> None:
-    """What names tests on other hosts is copied there. specs: of the workers, as execnet has them.
+    """Check that the named tests are copied to other hosts. specs: of the workers, as execnet has them.
 
-    xdist takes every word of the command that is a path here for tests, be it what an option was given. Raises
-    UsageError for one that is in none of the folders that it copies.
+    xdist treats every word of the command line that is a path here as tests, even an option's value. Raises UsageError
+    for one that is in none of the folders that it copies.
     """
     if all(spec.popen and not spec.chdir for spec in specs):
         return
@@ -45,12 +45,12 @@ def check_copied(config: pytest.Config, specs: Sequence[Any]) -> None:
 
 
 def limit_workers(config: pytest.Config, asked: int | str) -> tuple[int, str]:
-    """How many of the workers that were asked for there can be, and one line that says so.
+    """The possible number of workers for the requested one, and one line that explains it.
 
-    asked: a number, of which as many are started as fit, or xdist's words "auto" and "logical" for as many as are
-    fastest; 0 is this process alone. Settings that cannot be resolved are left for pytest_configure to refuse.
+    asked: a number, of which as many are started as fit, or xdist's words "auto" and "logical" for the fastest number;
+    0 is this process alone. Settings that cannot be resolved are left for pytest_configure to reject.
     """
-    # What machines need is loaded for a run that asks for workers, not in every project that has the plugin.
+    # What machines need is imported only for a run with workers, not in every project that has the plugin.
     from memqos.place.room import room_for
 
     try:
@@ -59,7 +59,7 @@ def limit_workers(config: pytest.Config, asked: int | str) -> tuple[int, str]:
         return (asked, "") if isinstance(asked, int) else (0, "")
     most, best = room.most, room.best
     if not isinstance(asked, int):
-        # One worker would only add a process: this one does its work as well.
+        # One worker would only add a process: this process runs the tests itself.
         number = best.machines if best.machines > 1 else 0
         return number, f"memqos: {_machines(best.machines)} at a time: {best.reason}"
     if asked > most.machines:
@@ -77,25 +77,25 @@ def _machines(number: int) -> str:
 
 
 CRASHES = 3
-"""How many workers that crash are replaced; what kills every worker would cost a machine for each of its cases."""
+"""How many crashed workers are replaced; a crash in every worker would cost a machine for each of its cases."""
 
 GROUPS = "memqos_groups"
-"""The name under which a worker's report carries the groups of its tests."""
+"""The key for the groups of tests in a worker's report."""
 
 OMITTED = "memqos_left_out"
-"""The name under which it carries what the default leaves out."""
+"""The key for what the default leaves out."""
 
 
 SHARES = "memqos_shares"
-"""The name under which it carries what its tests share."""
+"""The key for what tests share."""
 
 
 def tell_groups(
     config: pytest.Config, groups: Mapping[str, str], *, left_out: LeftOut, shares: Mapping[str, str]
 ) -> None:
-    """In a worker: tell the controller the group of each test, by node id, what was left out, and what tests share.
+    """In a worker: report the group of each test by node id, what was left out, and what tests share.
 
-    It travels as a report of collecting, which is neither good nor bad: xdist hands those on at once.
+    Sent as a collect report that neither passes nor fails, since xdist forwards those at once.
     """
     if hasattr(config, "workerinput"):
         report = pytest.CollectReport(nodeid="", outcome="told", longrepr=None, result=None)  # type: ignore[arg-type]
@@ -112,20 +112,20 @@ class Sharing:
         self._groups: dict[str, str] = {}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Keep what a worker told; all workers tell the same."""
+        """Keep a worker's report; all workers send the same."""
         self._groups.update(getattr(report, GROUPS, {}))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
-        """Ours in the place of loadgroup."""
+        """Replaces loadgroup."""
         return _Scheduling(config, log, self._groups) if config.getoption("dist") == "loadgroup" else None
 
 
 class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Sends tests of one group to one worker, and what a crashed worker left of it to another one.
+    """Sends tests of one group to one worker, and the rest of a crashed worker to another one.
 
-    pytest-xdist's own would send the test that it crashed in as well, and never come back to a new worker that got a
-    single test: a worker begins a test once it knows the next one, or that it is the last.
+    pytest-xdist's own scheduler would resend the test that crashed the worker, and never return to a new worker that
+    got a single test: a worker begins a test once it knows the next one, or that it is the last.
     """
 
     def __init__(self, config: pytest.Config, log: Any, groups: Mapping[str, str]) -> None:
@@ -147,7 +147,7 @@ class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
             super()._assign_work_unit(node)
 
     def remove_node(self, node: Any) -> str | None:
-        """Forget a worker; the test that it was running if it crashed, None if it had done its work."""
+        """Forget a worker; returns the test that it was running if it crashed, None if it had finished."""
         units = [(scope, unit) for scope, unit in self.assigned_work.pop(node).items() if not all(unit.values())]
         if not units:
             return None

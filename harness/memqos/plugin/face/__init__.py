@@ -1,1 +1,1 @@
-"""What a run says while it goes on."""
+"""The display of a run while it goes on."""

@@ -1,7 +1,6 @@
-"""Saying what goes on while tests run: to the face of a run of suites, past pytest's capture, past xdist's processes.
+"""Messages while tests run: to the display of a run of suites, past pytest's capture and across xdist's processes.
 
-A worker has no terminal. What it says travels to the controller as reports of the test that is running, which say
-nothing of that test.
+A worker has no terminal. Its messages travel to the controller as reports of the running test that carry no outcome.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ _TOLD = pytest.StashKey[set[str]]()
 _RUNNING = pytest.StashKey[pytest.Item]()
 
 LINE = "memqos_line"
-"""The name under which a report carries what a worker says."""
+"""The key of a worker's message in a report."""
 
 _CASE, _STEP, _LINE, _NOTE = "case", "step", "line", "note"
-"""The sort of message: a case begins, a step in it, an event, a note for the reader."""
+"""The kind of message: a case starts, a step in it, an event, a note for the reader."""
 
 
 class Telling:
-    """Says things in a run of pytest, also from an xdist worker; it is a Progress of vm, too."""
+    """Sends messages in a pytest run, also from an xdist worker; implements vm's Progress."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._began: dict[str, float] = {}
 
     def line(self, text: str) -> None:
-        """One line of its own."""
+        """Print one line of its own."""
         self._tell(text, _LINE)
 
     def _tell(self, text: str, sort: str) -> None:
@@ -50,7 +49,7 @@ class Telling:
             self._write(text)
 
     def _write(self, text: str) -> None:
-        """Among what pytest says."""
+        """Print among pytest's own output."""
         if self._config.get_verbosity() < 0:
             return
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
@@ -67,39 +66,39 @@ class Telling:
         self._tell(name, _STEP)
 
     def done(self, name: str) -> None:
-        """A step that took long enough to be wondered about has ended."""
+        """A long step has ended."""
         seconds = SYSTEM_CLOCK.now() - self._began.pop(name, SYSTEM_CLOCK.now())
         self._tell("", _STEP)
         if seconds >= 1:
             self.line(f"{name}: done in {seconds:.0f} s")
 
     def note(self, text: str) -> None:
-        """Something the reader should know; said once, however many machines it is true of."""
+        """A note for the reader; printed once, for however many machines it holds."""
         told = self._config.stash.setdefault(_TOLD, set())
         if text not in told:
             told.add(text)
             self._tell(text, _NOTE)
 
     def begins(self, item: pytest.Item) -> None:
-        """A worker begins a case; without workers pytest says so itself."""
+        """A worker starts a case; without workers pytest reports it itself."""
         if hasattr(self._config, "workerinput"):
             self._tell(plain_id(item.nodeid), _CASE)
 
 
 class Relay:
-    """Hands on what workers say; registered in every process."""
+    """Forwards workers' messages; registered in every process."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> None:
-        """Remember which test runs: each message belongs to a test."""
+        """Remember the running test: each message belongs to a test."""
         self._config.stash[_RUNNING] = item
         Telling(self._config).begins(item)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """In the controller: something that a worker said."""
+        """In the controller: print a worker's message."""
         told = getattr(report, LINE, None)
         if told is None or hasattr(self._config, "workerinput"):
             return
@@ -113,12 +112,12 @@ class Relay:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """What a worker says is not an outcome."""
+        """Keep a worker's message from being counted as an outcome."""
         return ("", "", "") if hasattr(report, LINE) else None
 
 
 def _face_of(config: pytest.Config) -> Face | None:
-    """The face of this run; None in a worker, and in a run that is not of suites."""
+    """The display of this run; None in a worker, and in a run that is not of suites."""
     facing = config.pluginmanager.get_plugin("memqos-facing")
     face: Face | None = facing.face if facing is not None else None
     return face
@@ -137,7 +136,7 @@ def _show(face: Face, worker: str, text: str, sort: str) -> None:
 
 
 def _carrying(item: pytest.Item, told: dict[str, object]) -> pytest.TestReport:
-    """A report of no phase of a test, for which pytest counts nothing."""
+    """A report without a phase, which pytest does not count."""
     report = pytest.TestReport(
         nodeid=item.nodeid,
         location=item.location,

@@ -1,4 +1,4 @@
-"""Where pytest's run meets its face: in a run of suites memqos speaks, and pytest's reporter is silent."""
+"""Connects pytest's run to memqos's display: in a run of suites memqos prints, and pytest's reporter is silent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["Facing", "is_faced"]
 
 
 def heading(config: pytest.Config) -> list[str]:
-    """One line on it, if this is a run of suites, and what was not left at its default."""
+    """One line for a run of suites, and the settings that differ from their defaults."""
     settings = config.stash[SETTINGS_KEY]
     changed = [f"{one.setting.name}={one.text} ({one.origin})" for one in settings.entries() if one.is_given]
     notes = [f"memqos: {note}" for note in unknown_variables(os.environ)]
@@ -47,14 +47,14 @@ def heading(config: pytest.Config) -> list[str]:
 
 
 def is_faced(config: pytest.Config) -> bool:
-    """Whether a run of suites is to have memqos's face: not where pytest is asked for something else than running."""
+    """Whether a run of suites uses memqos's display: not if pytest was asked for something other than running."""
     option = config.option
     others = ("collectonly", "setuponly", "setupplan", "setupshow", "showfixtures", "show_fixtures_per_test")
     return is_run_of_suites(config) and not any(getattr(option, name, False) for name in others)
 
 
 class Facing:
-    """Shows a run of suites as it goes on; registered in the controller only. face: None in any other run."""
+    """Shows a run of suites; registered in the controller only. face: None in any other run."""
 
     def __init__(self, config: pytest.Config, recording: Recording) -> None:
         self._config = config
@@ -66,14 +66,14 @@ class Facing:
         self.face: Face | None = None
 
     def pytest_report_header(self) -> list[str]:
-        """What is going to be tested, in a run in which pytest speaks."""
+        """The header of a run in which pytest prints."""
         return heading(self._config)
 
     @pytest.hookimpl
     def pytest_sessionstart(self) -> None:
-        """Print what is going to be done, and nothing of pytest's own before it; the results' folder is there.
+        """Print what will run, before any output of pytest's own; the results folder exists.
 
-        Where this pytest's reporter cannot be kept quiet, it shows the run.
+        If this pytest's reporter cannot be silenced, pytest shows the run.
         """
         if not is_faced(self._config) or not self._config.pluginmanager.has_plugin("terminalreporter"):
             return
@@ -83,13 +83,13 @@ class Facing:
 
     @pytest.hookimpl(trylast=True, specname="pytest_sessionstart")
     def pytest_session_is_set_up(self, session: pytest.Session) -> None:
-        """Name what this pytest lacks."""
+        """Name the parts that this pytest lacks."""
         if is_faced(self._config):
             for sentence in lacking(session):
                 Telling(self._config).note(sentence)
 
     def _open(self) -> None:
-        # Rich and the screens are imported only in a run that has a face.
+        # Rich and the screens are imported only in a run with a display.
         from memqos.face.choice import opened_face
         from memqos.face.text import Output
         from memqos.plugin.results.durations import Timekeeping
@@ -111,7 +111,7 @@ class Facing:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Say how much there is to do; under xdist workers tell it."""
+        """Show the number of cases; under xdist the workers report it."""
         if self.face is None or self._is_distributed:
             return
         from memqos.plugin.collection.parameters import system_of
@@ -131,20 +131,20 @@ class Facing:
             self._tell({nodeid: Path(nodeid.partition("::")[0]).parent.name for nodeid in map(plain_id, ids)})
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """A case begins here, if the output is still read; workers report their own."""
+        """A case starts here, if the output is still read; workers report their own."""
         if self._output is not None:
             self._output.check()
         if self.face is not None and not self._is_distributed:
             self.face.starts("", nodeid)
 
     def pytest_memqos_result(self, result: TestResult, worker: str) -> None:
-        """A case is over."""
+        """A case has ended."""
         if self.face is not None:
             self.face.ends(worker, result)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_internalerror(self) -> None:
-        """What pytest says of an error of its own is heard."""
+        """Keep pytest's report of an internal error."""
         if self.face is not None:
             self.face.close()
         self._unsilence()
@@ -158,21 +158,21 @@ class Facing:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
-        """Nothing runs any more; what cases took is kept for the next run."""
+        """Nothing runs any more; the cases' durations are kept for the next run."""
         if self.face is None or self._times is None:
             return (yield)
         self.face.close()
         if session.shouldfail:
             self.face.note(f"ended early: {session.shouldfail}")
         result = yield
-        # The parts of a run divide by the same times: what the first took must not move the cases of the next.
+        # The parts of a run divide by the same times: the first part's times must not move the cases of the next.
         if SHARD not in self._config.stash:
             self._times.keep(self._recording.results)
         return result
 
     @pytest.hookimpl(tryfirst=True, specname="pytest_terminal_summary")
     def pytest_terminal_summary_begins(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """What only pytest knows: files that cannot be collected, failures of tests that are none of ours."""
+        """Errors that only pytest knows: files that cannot be collected, failures of tests outside memqos."""
         if self.face is None:
             return
         self._unsilence()
@@ -187,7 +187,7 @@ class Facing:
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The verdict, what is behind it, and the verdict again."""
+        """The verdict, the details, and the verdict again."""
         if self.face is None or self._output is None:
             self._recording.summarise(terminalreporter)
             return
@@ -205,7 +205,7 @@ class Facing:
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
-        """Whatever came, the terminal is as it was."""
+        """In any case, restore the terminal."""
         if self.face is not None:
             with contextlib.suppress(OSError, ValueError):
                 self.face.close()
@@ -218,7 +218,7 @@ class Facing:
         return self._config.pluginmanager.has_plugin("dsession")
 
     def _tell(self, rows: Mapping[str, str]) -> None:
-        """Cases, machines, and the time that they took before."""
+        """Cases, machines, and their previous durations."""
         if self.face is None or self._times is None:
             return
         from memqos.face.choice import outlook
@@ -244,7 +244,7 @@ class Facing:
         )
 
     def _place_of(self, result: TestResult) -> tuple[Path | None, int]:
-        """The file and the line of a case's claim; of a case without one its own file."""
+        """The file and the line of a case's claim; for a case without one its own file."""
         file = self._config.rootpath / result.id.partition("::")[0]
         claimed = file.parent / claims.FILE_NAME
         name = result.claim.partition("/")[2]
@@ -255,7 +255,7 @@ class Facing:
         return (file, 1) if file.is_file() else (None, 1)
 
     def _silence(self) -> None:
-        """The reporter of pytest counts, and prints nothing; nor do the lines of xdist that go through it."""
+        """Have pytest's reporter count and print nothing; xdist's lines that go through it are silenced too."""
         if self._speak is None:
             self._speak = quiet(self._config)
 
@@ -274,7 +274,7 @@ def _gateways(spec: str) -> int:
 def _untold(
     reporter: pytest.TerminalReporter, *, everything: bool
 ) -> Iterable[pytest.CollectReport | pytest.TestReport]:
-    """Reports of what failed and is in no result; everything: those of results too, as pytest tells them."""
+    """Failure reports without a result; everything: those with a result too, in pytest's form."""
     for category in ("error", "failed"):
         for report in reporter.stats.get(category, []):
             if everything or isinstance(report, pytest.CollectReport) or phase_of(report) is None:

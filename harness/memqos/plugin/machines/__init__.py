@@ -1,1 +1,1 @@
-"""The machines of a run: lent, prepared, kept for a look, and given up."""
+"""The machines of a run: lent, prepared, kept for inspection, and given up."""

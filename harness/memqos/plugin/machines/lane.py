@@ -1,6 +1,6 @@
-"""A lane: a worker's places, one after another, each lent anew when it is not as it was.
+"""A lane: a worker's places in turn; a place that is no longer pristine is replaced.
 
---keep-vm: the place of a worker's first failure is left running as the failure left it, with its pods.
+--keep-vm: the place of a worker's first failure keeps running in that state, with its pods.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CHOSEN = pytest.StashKey[Place]()
 
 
 def choose(config: pytest.Config, place: Place) -> bool:
-    """Keep this place, on which a test failed, if the settings say so and it is the first one; whether that is so."""
+    """Keep this place, on which a test failed, if the settings want it and it is the first one; returns whether."""
     if not lingers(config):
         return False
     config.stash[_CHOSEN] = place
@@ -36,23 +36,23 @@ def choose(config: pytest.Config, place: Place) -> bool:
 
 
 def is_for_keeps(config: pytest.Config, place: Place) -> bool:
-    """Whether this place is to be left to the user."""
+    """Whether this place is left to the user."""
     return config.stash.get(_CHOSEN, None) is place
 
 
 def lingers(config: pytest.Config) -> bool:
-    """Whether pods stay until their node is used again: the test that used them may yet be told to have failed."""
+    """Whether pods stay until their node is used again: their test may still be reported as failed."""
     settings = config.stash[SETTINGS_KEY]
-    # A machine that is there stays anyhow, and nothing of ours on it.
+    # An existing machine stays anyhow, and nothing of memqos's stays on it.
     return settings.keep_vm and not settings.target and _CHOSEN not in config.stash
 
 
 def leaves(config: pytest.Config, place: Place) -> bool:
     """Whether a place is left as it is, with the pods that were tested on it.
 
-    It is if it will be kept, and if it is broken: that was told where it broke, and what is tested next, on another
-    one, must not be told that tidying up failed. And if the place ends with it, because it is given up for what a test
-    left on it, or a signal ends the run: what is on it may hang, and the run does not wait for it.
+    It is if it will be kept, and if it is broken: the breakage was already reported, and the next test, on another
+    place, must not get the error of tidying up. It also is if the place is given up for what a test left on it, or a
+    signal ends the run: its processes may hang, and the run does not wait for them.
     """
     lane = config.stash.get(LANE, None)
     is_given_up = lane is not None and lane.has_given_up(place)
@@ -61,9 +61,9 @@ def leaves(config: pytest.Config, place: Place) -> bool:
 
 
 def keep_chosen(config: pytest.Config, place: Place, folder: Folder) -> None:
-    """Leave the place to the user if it was chosen, say how it is entered and ended, and note its name in the folder.
+    """Leave a chosen place to the user, print how to enter and end it, and note its name in the folder.
 
-    One that has broken since is given up for the next one on which a test fails.
+    If it has broken since, the next place on which a test fails is kept instead.
     """
     if not is_for_keeps(config, place):
         return
@@ -82,7 +82,7 @@ _STATIONS = pytest.StashKey[Stations]()
 
 
 class _Owner:
-    """What pytest's settings and this worker's failures decide about machines and pods."""
+    """Decisions about machines and pods from pytest's settings and this worker's failures."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -122,7 +122,7 @@ def stations(config: pytest.Config) -> Stations:
 
 
 def open_station(config: pytest.Config, key: SystemKey) -> contextlib.AbstractContextManager[Station]:
-    """A station on a machine of its own; both are gone when the context ends."""
+    """A station on a machine of its own; both are removed when the context ends."""
     return stations(config).opened(key)
 
 
@@ -141,20 +141,20 @@ def are_of_one_machine(config: pytest.Config, one: SystemKey, other: SystemKey) 
 class Lane:
     """The stations of one worker, by the system under test; a context manager.
 
-    One stays open from one module to the next, for as long as modules leave it as they found it; its machine goes on to
-    the next system that it has. What could never be opened is not tried again: its first failure is repeated. So is the
-    refusal of a file that is put into every machine of a profile, whatever their topology.
+    One stays open from module to module while modules leave it as they found it; its machine goes on to the next system
+    that it has. A station that could never be opened is not tried again: its first failure is repeated. The same holds
+    for a rejected file that goes into every machine of a profile, whatever the topology.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._stack = contextlib.ExitStack()
         self._turned = contextlib.ExitStack()
-        """What there is of a later system on the machine that is open."""
+        """Later systems on the open machine that are ready."""
         self._open: Station | None = None
         self._failures: dict[SystemKey, MemqosError] = {}
         self._known: set[SystemKey] = set()
-        """Of what there has been a place."""
+        """The systems that have had a place."""
         self._unfit: dict[str, UnfitFileError] = {}
         """By profile."""
         self._spoilt = ""
@@ -192,10 +192,10 @@ class Lane:
 
     @contextlib.contextmanager
     def fresh(self, key: SystemKey) -> Iterator[Station]:
-        """A station for one test, beside the one that may be open; it is the worker's for as long as the test runs."""
+        """A station for one test, in addition to an open one; it is the worker's for as long as the test runs."""
         before = self.station
         if self._open is not None and self._open.key != key and not self._open.place.is_disposable:
-            # It is not made fit for two runtimes at a time.
+            # A machine is not prepared for two runtimes at a time.
             self._close()
         with contextlib.ExitStack() as stack:
             station = self.station = self._only_one(key) or self._enter(stack, key)
@@ -205,13 +205,13 @@ class Lane:
                 self.station = before
 
     def _only_one(self, key: SystemKey) -> Station | None:
-        """The station that is open, if there can be no other of its sort: of an existing machine."""
+        """The open station, if there can be no other of its kind: of an existing machine."""
         one = self._open
         return one if one is not None and one.key == key and not one.place.is_disposable else None
 
     @property
     def lost(self) -> str:
-        """Why the module that is running needs another place from its next test on, "" if it does not."""
+        """Why the running module needs another place from its next test on, "" if it does not."""
         if self._open is None:
             return ""
         try:
@@ -231,7 +231,7 @@ class Lane:
         return bool(self._spoilt) and self._open is not None and self._open.place is place
 
     def keep(self, station: Station) -> None:
-        """Leave the place of this failure as it is, if that was asked for: its module goes on on another one."""
+        """Keep the place of this failure, if that was requested: its module goes on on another one."""
         if choose(self._config, station.place) and self._open is station:
             self.spoil("it is kept with the pods of a failed test")
 
@@ -247,14 +247,14 @@ class Lane:
         except MachineryError as error:
             return error.what.splitlines()[0]
         if left:
-            place.spoil(f"cgroups were left on it: {', '.join(left)}")
+            place.spoil(f"it has leftover cgroups: {', '.join(left)}")
         return place.spoilt
 
     def _enter(self, stack: contextlib.ExitStack, key: SystemKey) -> Station:
         return self._tried(key, lambda: self._entered(stack, key))
 
     def _tried(self, key: SystemKey, opening: Callable[[], Station]) -> Station:
-        """Open a station, and learn from a failure."""
+        """Open a station, and remember a failure."""
         self._need_hope(key)
         try:
             station = opening()
@@ -269,12 +269,12 @@ class Lane:
         return station
 
     def _need_hope(self, key: SystemKey) -> None:
-        """Repeat the failure of what cannot be opened."""
+        """Repeat the failure of a station that cannot be opened."""
         if failure := self._failures.get(key) or self._unfit.get(key.profile):
             raise failure
 
     def _turn(self, station: Station, key: SystemKey) -> None:
-        """Go on with another system on the machine that is open; with none open if that fails."""
+        """Go on with another system on the open machine; with none open if that fails."""
         self._need_hope(key)
         self._turned.close()
         try:
@@ -289,7 +289,7 @@ class Lane:
         try:
             return stack.enter_context(open_station(self._config, key))
         except DamagedOriginError:
-            # What comes next is made of something else.
+            # The next one is built from something else.
             return stack.enter_context(open_station(self._config, key))
 
     def _close(self) -> None:

@@ -1,10 +1,10 @@
-"""What goes on after a failure: a module on another machine, a checkpoint under suspicion, what is not tried again.
+"""Recovery after a failure: a new machine for the module, checks of the checkpoint, attempts that are skipped.
 
-A machine that broke costs the test that ran on it: what was set up for its module is torn down, and the next test of
-the same module gets a new machine. So it does after machinery in a pod that a module's tests share. The test itself is
-run once more where that which the machine was made of turns out to be damaged, and where it failed beside another case,
-which may have killed what it needs. What fails alike several times in a row is taken for granted where nothing ever
-succeeded, and otherwise tried once more on a new machine: a runtime that hangs costs minutes for each attempt.
+A broken machine costs the test that ran on it. Its module's fixtures are torn down, and the next test of the module
+gets a new machine; the same after machinery errors in a pod that a module's tests share. The test itself is run again
+if the checkpoint or image turns out to be damaged, or if it failed next to another case, which may have killed what it
+needs. If the same failure repeats several times and nothing ever succeeded, it is assumed permanent; otherwise it is
+tried once more on a new machine. A hanging runtime costs minutes for each attempt.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ class Recovery:
         self._telling = Telling(config)
         self._row = Repetition()
         self._places: set[Hashable] = set()
-        """Where the failures of the row were."""
+        """Where the failures in a row happened."""
         self._observed: set[Hashable] = set()
-        """Machines, by what they are and by their ids, on which something was observed."""
+        """Machines, by kind and id, on which something was observed."""
         self._hopeless: dict[Hashable, MemqosError] = {}
-        """What need not be tried: places, or all of one sort of machine."""
+        """What is not tried again: places, or all of one kind of machine."""
         self._checked: set[str] = set()
         self._again: pytest.Item | None = None
-        """The test that is run again, while its first attempt comes to its end."""
+        """The test that is being rerun, until its first attempt ends."""
         self._why = ""
-        """Why it is."""
+        """Why it is rerun."""
         self._second: pytest.Item | None = None
-        """The last test that was run again: a second attempt counts, whatever becomes of it."""
+        """The last test that was rerun: a second attempt counts, whatever its outcome."""
 
     @property
     def _lane(self) -> Lane | None:
@@ -69,7 +69,7 @@ class Recovery:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Nothing is set up for what is hopeless, and nothing on a machine that has died since the last test."""
+        """Nothing is set up after a permanent failure, or on a machine that has died since the last test."""
         if not _needs_machine(item):
             return
         sort, place = self._place(item)
@@ -86,7 +86,7 @@ class Recovery:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """Take back what a module has on a machine that is lost, so that its next test gets a new one."""
+        """Tear down what a module has on a lost machine, so that its next test gets a new one."""
         if nextitem is not None and self._lane is not None and self._lane.lost:
             tear_down(item.session)
 
@@ -94,9 +94,10 @@ class Recovery:
     def pytest_runtest_protocol(
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> Generator[None, object, object]:
-        """Run a test once more, on another machine, if its failure may have been ours, as was told.
+        """Run a test again on another machine if its failure may have been memqos's.
 
-        What its machine was made of was damaged, or it was judged beside others. No other one is tried twice.
+        Either its machine's checkpoint or image was damaged, or it was judged next to others. No other test is tried
+        twice.
         """
         result = yield
         if self._again is item:
@@ -111,7 +112,7 @@ class Recovery:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Learn from each outcome; what happens in tearing down says nothing of the next attempt."""
+        """Learn from each outcome; a teardown proves nothing about the next attempt."""
         report = yield
         if self._again is item:
             return told_again(report, self._why)
@@ -133,7 +134,7 @@ class Recovery:
         return report
 
     def _count(self, item: pytest.Item, error: MemqosError) -> None:
-        """Decide what a failure means for the attempts that are to come."""
+        """Decide what a failure means for the following attempts."""
         sort, place = self._place(item)
         count = self._row.failed(error)
         self._places = {place} if count == 1 else self._places | {place}
@@ -157,7 +158,7 @@ class Recovery:
         return "it failed next to other cases, which may have disturbed it" if self._came_beside(item, error) else ""
 
     def _is_of_a_damaged_origin(self) -> bool:
-        """Check, once, what the machine was made of: it may be that which failed."""
+        """Check, once, the checkpoint and image of the machine: they may be the cause."""
         station = self._lane.station if self._lane is not None else None
         origin = station.place.origin if station is not None else ""
         if self._lane is None or station is None or not origin or origin in self._checked:
@@ -169,7 +170,7 @@ class Recovery:
         return True
 
     def _came_beside(self, item: pytest.Item, error: MemqosError) -> bool:
-        """Whether a test failed while cases of its module were under way that may have done it."""
+        """Whether a test failed while cases of its module were running that may have caused it."""
         module = item.getparent(pytest.Module)
         failed = module.stash.get(FAILED_BESIDE, None) if module is not None else None
         if self._lane is None or failed is None or failed.error is not error:

@@ -1,4 +1,4 @@
-"""What the tests of a module share: pods, a scene, requests that are judged ahead, and what happens once for all."""
+"""What the tests of a module share: pods, a scene, requests judged ahead of time, and events for several cases."""
 
 from __future__ import annotations
 
@@ -41,12 +41,11 @@ def asked_ahead(
     kubelet: KubeletCase,
     request: Callable[[str], AnyRequestCase],
 ) -> Iterator[Callable[[str], Sequence[Finding]]]:
-    """Gives the findings of requests by name, which the module's tests have as their parameter `qos_request`.
+    """Returns the findings of requests by name, which the module's tests have as their parameter `qos_request`.
 
-    `memqos.node.requests.concurrent_requests` says how they are judged before they are asked for.
-    As many cases are under way at a time as pods are started at a time, and one from where one failed beside another.
-    Each keeps what it is judged by in the folder of its own test, whichever test runs just then. What a case looks at
-    later is made before all others.
+    `memqos.node.requests.concurrent_requests` judges them ahead of time. As many cases run at a time as pods are
+    started at a time, and one at a time once a case failed next to another. Each keeps its readings in the folder of
+    its own test, whichever test is running. What a case reads only later is created before all others.
     """
     config = module.config
     settings = config.stash[SETTINGS_KEY]
@@ -62,7 +61,7 @@ def asked_ahead(
 
     def judge(requests: Requests, name: str) -> Sequence[Finding]:
         if name in kept and name not in begun:
-            # It may have been begun on a machine that was given up then.
+            # It may have been started on a machine that was given up since.
             kept[name].clear()
             begun.add(name)
         with station.log.to(Sink(kept[name])) if name in kept else contextlib.nullcontext():
@@ -70,7 +69,7 @@ def asked_ahead(
 
     def beside(name: str, error: MachineryError) -> None:
         module.stash[FAILED_BESIDE] = FailedBeside(name=name, error=error)
-        telling.line(f"{name} failed next to another case; it and all following cases are judged alone: {error}")
+        telling.line(f"{name} failed next to another case; it and all following cases run alone: {error}")
 
     upcoming = [] if failed else list(cases)
     pods = alike(pod, max(1, min(settings.parallel, len(upcoming))))
@@ -83,7 +82,7 @@ def asked_ahead(
             closing.callback(folder.close)
         for name in upcoming:
             if request(name).later:
-                # It stands while the other cases are judged, so that nothing waits for it.
+                # It stays while the other cases are judged, so that nothing waits for it.
                 kept[name].clear()
                 begun.add(name)
                 with station.log.to(Sink(kept[name])):
@@ -92,9 +91,9 @@ def asked_ahead(
 
 
 def observable_tests(module: pytest.Module, station: Station) -> Sequence[pytest.Function]:
-    """The tests of a module that were chosen, in their order, as far as they run on this station's system.
+    """The selected tests of a module, in order, as far as they run on this station's system.
 
-    Cases whose claim needs what the node lacks are left out; in its turn each gets the reason.
+    Cases whose claim needs what the node lacks are left out; each gets the reason when it is its turn.
     """
     settings, key = module.config.stash[SETTINGS_KEY], station.key
     return [
@@ -108,19 +107,19 @@ def observable_tests(module: pytest.Module, station: Station) -> Sequence[pytest
 
 
 def alike(pod: Pod, number: int) -> Sequence[Pod]:
-    """This pod and others like it (number >= 1 in all), each with a name and a uid of its own."""
+    """Copies of this pod (number >= 1 in all), each with a name and a uid of its own."""
     return [pod, *(another(pod, str(place)) for place in range(2, number + 1))]
 
 
 def found_together(
     module: pytest.Module, name: str, verb: TogetherVerb, request: Callable[[str], RequestCase]
 ) -> Callable[[str], Sequence[Finding]]:
-    """Gives the findings of a case by the name of its claim; what the verb does happens when the first is asked for.
+    """Returns the findings of a case by the name of its claim; the verb's event happens for the first one.
 
-    name: of the verb. request: gives a request by its name.
-    It happens with the cases of that verb of all tests of the module that were chosen and come from then on, but for
-    those whose claim needs what the node has not got. Each keeps what it is judged by in the folder of its own test,
-    and the names of those with which it waited in together.json. MachineryError if that one case ended in it.
+    name: of the verb. request: returns a request by its name. The event covers the cases of that verb in all selected
+    tests of the module from then on, except those whose claim needs what the node lacks. Each keeps its readings in the
+    folder of its own test, and the names of the cases that shared the event in together.json. MachineryError if that
+    one case ended in it.
     """
     config = module.config
     station = config.stash[LANE].station
@@ -135,7 +134,7 @@ def found_together(
             chosen = order[order.index(case) :]
             folders = {one: Folder(config.stash[RESULTS] / "tests" / slug(tests[one].nodeid)) for one in chosen}
             for folder in folders.values():
-                # It may have been begun on a machine that was given up then.
+                # It may have been started on a machine that was given up since.
                 folder.clear()
                 folder.write("together.json", {"waited": chosen})
             asked = {one: request(_request(tests[one])) for one in chosen}
@@ -147,7 +146,7 @@ def found_together(
 
 
 def _case(item: pytest.Function, verb: str) -> Case | None:
-    """The case that a test has as its parameter, None for one that asks for another verb and for other tests."""
+    """The case that a test has as its parameter, None for another verb and for other tests."""
     callspec = getattr(item, "callspec", None)
     case = callspec.params.get("qos_case") if callspec is not None else None
     return case if isinstance(case, Case) and case.asks.verb == verb else None
@@ -179,7 +178,7 @@ def populated(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What a module's fixture makes happen under one kubelet. claims: those of the tests that look at it."""
+    """What a module's fixture triggers under one kubelet. claims: those of the tests that look at it."""
 
     claims: frozenset[str]
 

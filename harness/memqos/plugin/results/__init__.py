@@ -1,1 +1,1 @@
-"""What a run leaves: outcomes, evidence, and the bundle."""
+"""The results of a run: outcomes, evidence, and the bundle."""

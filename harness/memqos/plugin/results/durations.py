@@ -1,4 +1,4 @@
-"""How long cases took in earlier runs on this host: kept in the cache, to tell what a run will take, and for shards."""
+"""Durations of cases in earlier runs on this host: cached, to estimate a run and to divide it into shards."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ __all__ = [
 
 SCHEMA_OF_DURATIONS = "memqos-durations/2"
 _ONE_EACH = "memqos-durations/1"
-"""Has the last run's seconds alone."""
+"""The old file, which has only the last run's seconds."""
 _RUNS = 3
-"""How many runs of a case are kept: the median of three says nothing of one beside which the host was busy."""
+"""How many runs of a case are kept: the median of three ignores one in which the host was busy."""
 
 _TOLD = frozenset({Outcome.CONFORMS, Outcome.DEVIATES, Outcome.KNOWN})
-"""Outcomes of cases that did what they are for; how long a failure takes says nothing of the next time."""
+"""Outcomes of cases that did their work; the duration of a failure says nothing about the next run."""
 _MOST = 50_000
 _HALF_A_DAY = 12 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedDurations:
-    """How long cases will take. seconds: by id; cases without a known duration are left out.
+    """Expected durations of cases. seconds: by id; cases without a known duration are left out.
 
-    elsewhere: how many of them ran only on other systems before.
+    elsewhere: how many of them have only run on other systems so far.
     """
 
     seconds: Mapping[str, float]
@@ -64,10 +64,10 @@ class ExpectedDurations:
 def expected_durations(
     cases: Iterable[str], before: Mapping[str, float], *, shared_by: Mapping[str, str] | None = None
 ) -> ExpectedDurations:
-    """What each case took before; of one that never ran on its system the median of what it took on others.
+    """What each case took before; for one that never ran on its system, the median on others.
 
-    before: seconds by id, of this run's systems and of others. shared_by: by case what it shares with others, which
-    took what `before` has under that name: the first case of which something is known takes as much longer.
+    before: seconds by id, of this run's systems and of others. shared_by: for each case, the name of what it shares
+    with others; `before` has the duration of that name, which is added to the first case with a known duration.
     """
     cases, shared_by = list(cases), shared_by or {}
     told = _told([*cases, *{shared_by[case] for case in cases if case in shared_by}], before)
@@ -79,7 +79,7 @@ def expected_durations(
 
 
 def _told(names: Sequence[str], before: Mapping[str, float]) -> Mapping[str, tuple[float, bool]]:
-    """By name what it took, and whether that was on other systems alone."""
+    """The duration by name, and whether it comes from other systems only."""
     own = {name: (before[name], False) for name in names if name in before}
     if len(own) == len(names):
         return own
@@ -95,7 +95,7 @@ def _without_systems() -> Callable[[str], str]:
     """Leaves out of an id what names a system (profile, runtime, driver) or one of several rounds."""
     runtimes = [name for name in RUNTIMES if not name.isalnum()]
     names = "|".join(map(re.escape, [*profile_names(), *runtimes, *CgroupDriver]))
-    # Other names of runtimes may have a hyphen: then less of the id is left out, and it has a duration of its own.
+    # Other runtime names may have a hyphen: then less of the id is removed, and it has a duration of its own.
     others = "|".join(map(re.escape, dict.fromkeys([BY_HANDLER, *map(runtime_prefix, runtimes)])))
     named = re.compile(rf"(?:^|-)(?:{names}|(?:{others})[^-]+|round\d+)(?=-|$)")
 
@@ -108,9 +108,10 @@ def _without_systems() -> Callable[[str], str]:
 
 
 def durations_for_shards() -> dict[str, float]:
-    """The durations by which the parts of a run are divided: all that are begun here one after another have the same.
+    """The durations that divide a run into parts; all parts started here one after another use the same.
 
-    Other runs keep theirs in between. Half a day after a part was begun the next one goes by what is stored then.
+    Other runs keep their durations in between. Half a day after a part was started, the next one uses what is stored
+    then.
     """
     file = durations_file().with_name("durations-of-shards.json")
     with contextlib.suppress(OSError):
@@ -123,14 +124,14 @@ def durations_for_shards() -> dict[str, float]:
 
 def durations_file() -> Path:
     """Where they are kept."""
-    # What machines need is loaded for a run of suites, not in every project that has the plugin.
+    # What machines need is imported only for a run of suites, not in every project that has the plugin.
     from memqos.place.room import cache_root
 
     return cache_root() / "durations.json"
 
 
 def stored_durations() -> dict[str, float]:
-    """Seconds by the id of a case, the lower median of its last runs; nothing where nothing is kept or can be read."""
+    """Seconds by the id of a case, the lower median of its last runs; empty if nothing is stored or readable."""
     return _medians(_read(durations_file()) or {})
 
 
@@ -145,7 +146,7 @@ def _read(file: Path) -> dict[str, list[float]] | None:
 
 
 def read_durations(text: str) -> dict[str, list[float]]:
-    """The seconds of each case's last runs in a file's text, oldest first; ValueError for one that is none of ours."""
+    """The seconds of each case's last runs in a file's text, oldest first; ValueError for another format."""
     document = json.loads(text)
     schema = document.get("schema") if isinstance(document, dict) else None
     runs = document.get("seconds") if schema in {SCHEMA_OF_DURATIONS, _ONE_EACH} else None
@@ -166,11 +167,11 @@ def keep_durations(
     shared: Mapping[str, float],
     is_whole: bool,
 ) -> None:
-    """Keep what these cases took, beside their runs before and others; an unwritable cache is no matter for a verdict.
+    """Store what these cases took, with their earlier runs and those of others; errors are ignored.
 
-    A case that was not observable counts where nothing is known of it: it mostly needs a machine of another kind.
-    around: by case what of it was for something that it shares with others. shared: what that took, by its name; of a
-    run that has not all cases, is_whole, only what is not known, since it may share less.
+    A not observable case counts only if nothing else is known of it: it mostly needs another kind of machine. around:
+    by case, the time spent on what it shares with others. shared: the duration of that, by its name; a run without all
+    cases (is_whole false) stores only unknown ones, since it may share less.
     """
     file = durations_file()
     before = _read(file) or {}
@@ -195,10 +196,10 @@ def _write(file: Path, runs: Mapping[str, Sequence[float]]) -> None:
 
 
 class Timekeeping:
-    """Keeps the time of a run of suites for the next; registered in the controller.
+    """Stores the durations of a run of suites for the next; registered in the controller.
 
-    What several cases share, such as a population of pods, is made in the setup of whichever comes first, and removed
-    after the last. It is no part of these cases' time: in another run others may be first and last.
+    What several cases share, such as a population of pods, is created in the setup of the first one and removed after
+    the last. It does not count for these cases: in another run others may be first and last.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -214,7 +215,7 @@ class Timekeeping:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """What those of workers share; all of them tell the same."""
+        """What workers' cases share; all workers report the same."""
         self._shared_by.update(getattr(report, SHARES, {}))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -224,17 +225,17 @@ class Timekeeping:
             self._around[case] += report.duration
 
     def expected(self, cases: Iterable[str]) -> ExpectedDurations:
-        """What these cases will take together; what several share is counted for the first of them."""
+        """The expected duration of these cases together; shared parts count for the first case."""
         return expected_durations(cases, stored_durations(), shared_by=self._shared_by)
 
     def before(self, case: str, *, among: Iterable[str]) -> float | None:
-        """What a case of this run took before, in seconds, None if nothing is known of it. among: the run's cases."""
+        """The expected duration of a case of this run in seconds, None if unknown. among: the run's cases."""
         if self._before is None:
             self._before = self.expected(among)
         return self._before.seconds.get(case)
 
     def keep(self, results: Sequence[TestResult]) -> None:
-        """Keep what the results of this run took."""
+        """Store the durations in this run's results."""
         shared: dict[str, float] = defaultdict(float)
         for case, seconds in self._around.items():
             shared[self._shared_by[case]] += seconds

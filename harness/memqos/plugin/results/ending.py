@@ -1,8 +1,7 @@
-"""How a run ends, and what came in its way outside of any test: from that, and its results, follows its exit code.
+"""How a run ends: errors outside of tests, and the exit code that follows from them and from the results.
 
-Errors and failures as the user reads them in pytest's report.
-
-What leaves a run: the claims that it cites, its summary as people and CI systems read it, and its hashes.
+Also errors and failures as pytest's report shows them, and the files of a bundle: the cited claims, the summary for
+people and CI systems, and the hashes.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def error_text(error: MemqosError) -> str:
 
 
 def failure_text(findings: Iterable[Finding]) -> str:
-    """The deviating findings, each with its reason chain; then how many conformed and what was not observable."""
+    """The deviating findings with their reason chains, the number of conforming ones, and the not observable ones."""
     findings = tuple(findings)
     parts = [explain.failure(finding) for finding in findings if finding.verdict is Verdict.DEVIATES]
     unseen: dict[tuple[str, str], list[str]] = {}
@@ -65,7 +64,7 @@ _CRASH = "crash_file"
 
 
 class Ending:
-    """What is known so far of how a run ends. crash_folder: where a crash file is best kept, once there is a folder."""
+    """How a run ends, as far as known. crash_folder: the preferred folder for a crash file, once there is one."""
 
     def __init__(self, interruption: Interruption) -> None:
         self.crash_folder: Path | None = None
@@ -86,7 +85,7 @@ class Ending:
 
     @property
     def text(self) -> str:
-        """What came in the way, one line each."""
+        """Errors outside of tests, one line each."""
         return "\n".join(" ".join(str(error).split()) for error in self._troubles)
 
     def code(self, results: Sequence[TestResult]) -> ExitCode:
@@ -97,7 +96,7 @@ class Ending:
         return exit_code(results, interrupted=self.interrupted, troubles=troubles)
 
     def hold(self) -> None:
-        """Nothing interrupts from now on: the results are being kept."""
+        """Ignore interrupts from now on: the results are being written."""
         self._interruption.hold()
 
     def add(self, error: MemqosError) -> None:
@@ -105,12 +104,12 @@ class Ending:
         self._troubles.append(error)
 
     def suffer(self, error: BaseException) -> None:
-        """Remember what came in the way of the run, and say it."""
+        """Remember an error outside of tests, and print it."""
         if isinstance(error, pytest.exit.Exception):
             # It ends a run as an interrupt does, whatever code it names.
             self._broken_off = True
         elif isinstance(error, KeyboardInterrupt) or (self._interruption.came and isinstance(error, OSError)):
-            return  # counted where it came from; a terminal that goes takes its streams with it
+            return  # Counted at its origin; a terminal that is closed takes its streams with it.
         elif frame.is_closed_pipe(error):
             self._closed_pipe = True
             frame.lead_nowhere(sys.stdout)
@@ -122,11 +121,14 @@ class Ending:
                     sys.stderr.write(f"\nmemqos: error: {error_text(told)}\n")
 
     def _follows(self, error: BaseException) -> bool:
-        """Whether this follows from an unexpected error, and adds nothing."""
+        """Whether this follows from an unexpected error and adds nothing."""
         return not isinstance(error, MemqosError | OSError) and any(_CRASH in told.data for told in self._troubles)
 
     def judge(self, status: int, *, usage: str, others_failed: bool) -> None:
-        """Add what pytest's own exit status says. usage: a worker's usage error. others_failed: tests not memqos's."""
+        """Take pytest's own exit status into account. usage: a worker's usage error.
+
+        others_failed: tests outside memqos.
+        """
         if usage or status == pytest.ExitCode.USAGE_ERROR:
             self.add(UsageError(usage or str(sys.exception() or "pytest refused its arguments.")))
         if others_failed:
@@ -140,7 +142,7 @@ class Ending:
 
 
 def _workers_word(error: BaseException) -> str:
-    """What xdist's worker said of an error of its own: its traceback arrives as the text of an AssertionError."""
+    """An xdist worker's internal error: its traceback arrives as the text of an AssertionError."""
     lines = str(error).strip().removesuffix("assert False").strip().splitlines()
     is_traceback = isinstance(error, AssertionError) and bool(lines) and lines[0].startswith("Traceback")
     return lines[-1].strip() if is_traceback else ""
@@ -163,14 +165,14 @@ FILES: Mapping[str, Callable[[Bundle, Path], str]] = {
     "report.html": _page,
     "bundle.json": lambda bundle, _: bundle.to_text(),
 }
-"""The files of a bundle by name, "" for one that says nothing; itself is the last, and knows how the others fared."""
+"""The files of a bundle by name, "" for an empty one; this one is the last, and knows which others failed."""
 
 
 _NOT_WRONG = frozenset({Outcome.CONFORMS, Outcome.KNOWN, Outcome.NOT_OBSERVABLE})
 
 
 def cited(results: Iterable[TestResult], *, root: Path) -> dict[str, dict[str, str]]:
-    """The claims that results cite, with what they say; a run's folder is to be read without its suites."""
+    """The claims that results cite, with their sentences; a run's folder is readable without its suites."""
     found: dict[str, dict[str, str]] = {}
     for result in results:
         if result.claim and result.claim not in found:
@@ -181,7 +183,7 @@ def cited(results: Iterable[TestResult], *, root: Path) -> dict[str, dict[str, s
 
 
 def publish(bundle: Bundle, folder: Path) -> None:
-    """The very last: evidence made small, the run's hashes, and its summary for a CI system that takes one."""
+    """The last step: compress evidence, and write the run's hashes and the summary for a CI system."""
     with contextlib.suppress(OSError, ValueError):
         not_wrong = (one.folder for one in bundle.results if one.outcome in _NOT_WRONG and one.folder)
         shared = (each for kind in ("machines", "populations") for each in folder.glob(f"{kind}/*"))
@@ -196,7 +198,7 @@ def publish(bundle: Bundle, folder: Path) -> None:
 
 
 def _repeated(bundle: Bundle) -> Iterator[str]:
-    """The folders of cases with nothing wrong that another before them had not; of that one the end of a run tells."""
+    """The folders of conforming cases whose evidence repeats an earlier case's; that case keeps its own."""
     causes = causes_of(bundle.results)
     first = {cause.results[0].id for cause in causes}
     yield from dict.fromkeys(
@@ -205,7 +207,7 @@ def _repeated(bundle: Bundle) -> Iterator[str]:
 
 
 def summary_shown(bundle: Bundle, folder: Path, *, config: pytest.Config, verbosity: int) -> Iterator[str]:
-    """The verdict and what is behind it, with paths as they are from where pytest was called."""
+    """The verdict and its details, with paths relative to pytest's start folder."""
     here, root = config.invocation_params.dir, config.rootpath
     # Where `memqos run` finds cases by their ids alone.
     found = {here, here / "suites", data_root() / "suites"}

@@ -1,6 +1,6 @@
-"""What a test's end means: pytest's report of each phase, turned into one of memqos's outcomes.
+"""Turns pytest's report of each phase of a test into one of memqos's outcomes.
 
-A worker of xdist computes this; it travels to the controller as plain data on the report.
+An xdist worker computes this; it travels to the controller as plain data on the report.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _STATUS = {
 
 
 class Outcomes:
-    """Reads exceptions and findings of memqos tests; remembers which errors were told in full."""
+    """Reads exceptions and findings of memqos tests; remembers which errors were printed in full."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -67,7 +67,7 @@ class Outcomes:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Add to the report of each phase what it means; nothing is changed for tests that are not ours."""
+        """Add the outcome to the report of each phase; reports of other tests are unchanged."""
         report = yield
         waits = WAITS.take()
         if not is_ours(item):
@@ -105,10 +105,10 @@ class Outcomes:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
-        """After a test's fixtures: its machine must still be one, and the node have what the claim needs.
+        """After a test's fixtures: check that its machine is still the required one, and that the node meets its needs.
 
-        Not before them: pytest would then neither set the test up nor tear down what the one before it used, and so
-        keep a machine that broke for tests to come that get another one.
+        An error before them would make pytest neither set the test up nor tear down the previous test's fixtures; a
+        broken machine would then stay for tests that need another one.
         """
         self._item = item
         yield
@@ -126,13 +126,13 @@ class Outcomes:
     def pytest_fixture_setup(
         self, fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
     ) -> Generator[None, object, object]:
-        """Before a fixture makes anything happen on a node: the node must have what the claim needs.
+        """Before a fixture acts on a node, check that the node has what the claim needs.
 
-        Any fixture of a suite may, and those of ours that take a node. What happens there may not even be possible
-        without it. A skip from here is of this test alone: pytest keeps none for the other tests of a module, which may
-        need less.
+        Any fixture of a suite may act on it, and those of memqos that take a node; without the need that may be
+        impossible. A skip raised here is for this test alone: pytest does not keep it for the other tests of a module,
+        which may need less.
         """
-        item = self._item  # of a module's fixture, the test for which it is set up
+        item = self._item  # A module's fixture: the test that it is set up for.
         is_of_suite = not fixturedef.func.__module__.startswith("memqos.")
         if item is not None and (is_of_suite or node_fixture(fixturedef.argnames)) and is_ours(item):
             try:
@@ -144,7 +144,7 @@ class Outcomes:
 
     @staticmethod
     def _check_needs(item: pytest.Item, station: Station | None) -> None:
-        """Skip a test for all that its claim needs and the node has not got; without a machine nothing is known."""
+        """Skip a test if the node lacks something that its claim needs; without a machine nothing is known."""
         lacks = [why for need in needs_of(item) if (why := station.node.why_not(need))] if station is not None else []
         if lacks:
             pytest.skip("; ".join(lacks))
@@ -152,7 +152,7 @@ class Outcomes:
     def _station(self, item: pytest.Item) -> Station | None:
         """The machine that a test uses, if it is booted.
 
-        What the lane has may be the one of tests before: pytest gives a module's machine back when it needs the next.
+        The lane may still have an earlier test's machine: pytest returns a module's machine when it needs the next.
         """
         lane: Lane | None = self._config.stash.get(LANE, None)
         station = lane.station if lane is not None else None
@@ -161,14 +161,14 @@ class Outcomes:
         return station if station.key == system_of(item, self._config.stash[SETTINGS_KEY]) else None
 
     def _with_system(self, item: pytest.Item, phase: Phase) -> Phase:
-        """The phase with the system that its test runs on, whether that came up or not; as it is without a machine."""
+        """The phase with the system that its test runs on, whether or not it came up; unchanged without a machine."""
         if not node_fixture(getattr(item, "fixturenames", ())):
             return phase
         key = system_of(item, self._config.stash[SETTINGS_KEY])
         return dataclasses.replace(phase, profile=key.profile, runtime=key.runtime, driver=str(key.driver))
 
     def _capture(self, item: pytest.Item, notes: Notes) -> None:
-        """Gather evidence of a failure while the machine is as the failure left it."""
+        """Gather evidence of a failure while the machine is in that state."""
         station = self._station(item)
         if station is None or not station.place.condition.is_usable:
             return
@@ -177,7 +177,7 @@ class Outcomes:
         self._config.stash[LANE].keep(station)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """Letters and words for our outcomes; an error that was told before is counted and not told again."""
+        """Letters and words for memqos's outcomes; a repeated error is counted but not printed again."""
         phase = phase_of(report)
         if report.outcome == AGAIN:
             return "", "", ""
@@ -205,20 +205,20 @@ class Outcomes:
     def _decide(
         self, report: pytest.TestReport, call: pytest.CallInfo[None], notes: Notes, *, cites_claim: bool
     ) -> tuple[Outcome | None, BaseException | None]:
-        """A phase's outcome (None: nothing to say) and the error behind it."""
+        """A phase's outcome (None: no outcome) and the error behind it."""
         if call.excinfo is None:
             return self._without_error(report, notes, cites_claim) if report.when == "call" else (None, None)
         error = call.excinfo.value
         if report.skipped:
             return Outcome.NOT_OBSERVABLE, error
         if isinstance(error, EnactorNotAbleError):
-            # To pytest it is what a skip is: nothing failed, and nothing was seen.
+            # For pytest this is a skip: nothing failed, and nothing was seen.
             report.outcome = "skipped"
             report.longrepr = (str(report.location[0]), report.location[1] or 0, str(error))
             return Outcome.NOT_OBSERVABLE, error
         if isinstance(error, UsageError):
             return Outcome.USAGE, error
-        # What a test's own body asserts is about the system under test; in setup and teardown it is not.
+        # An assertion in a test's own body is about the system under test; one in setup or teardown is not.
         asserted = isinstance(error, AssertionError | pytest.fail.Exception) and report.when == "call"
         if asserted or isinstance(error, NonconformanceError):
             return Outcome.DEVIATES, error
@@ -248,7 +248,7 @@ class Outcomes:
         error: BaseException | None,
         findings: list[Finding],
     ) -> Phase:
-        """The phase with its reason and text; pytest's report has them too, unless its reader wants tracebacks."""
+        """The phase with its reason and text; pytest's report has them too, unless its user wants tracebacks."""
         wants_traceback = self._config.getoption("tbstyle") == "long" or self._config.get_verbosity() >= 2  # noqa: PLR2004
         phase = dataclasses.replace(phase, reason=_reason(outcome, error, findings))
         if outcome in {Outcome.NOT_OBSERVABLE, Outcome.KNOWN}:

@@ -1,4 +1,4 @@
-"""The controller's side of results: every test's result is written as it comes, the bundle at the end."""
+"""The controller's side of results: each test's result is written on arrival, the bundle at the end."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ __all__ = ["Crashes", "Recording"]
 
 
 class Roster:
-    """The tests of a run, by their ids; a run that was broken off says from it how many are missing.
+    """The tests of a run, by their ids; an aborted run counts from it how many are missing.
 
-    `in_suites` says whether all that workers choose is ours: they send ids alone, which do not tell.
+    `in_suites`: whether all tests that workers run are memqos's: they send only ids, which do not show that.
     """
 
     def __init__(self, *, in_suites: bool) -> None:
@@ -66,15 +66,15 @@ class Roster:
         return bool(self._chosen or self._offered)
 
     def offer(self, ids: Iterable[str]) -> None:
-        """Take what a worker has of ours, before anything is deselected."""
+        """Add a worker's memqos tests, before anything is deselected."""
         self._offered.update(map(plain_id, ids))
 
     def choose(self, ids: Iterable[str]) -> None:
-        """Take what is to be run of ours."""
+        """Add the memqos tests that are to be run."""
         self._chosen.update(ids)
 
     def choose_by_worker(self, ids: Iterable[str]) -> None:
-        """Take what a worker is to run, of which outside a suites folder only what was offered before is ours."""
+        """Add a worker's selected tests; outside a suites folder only those added before are memqos's."""
         ids = {plain_id(nodeid) for nodeid in ids}
         self._chosen |= ids if self._in_suites else ids & self._offered
 
@@ -83,22 +83,22 @@ class Roster:
         self._ended.add(nodeid)
 
     def missing(self, results: Set[str]) -> set[str]:
-        """What was chosen, has none of these `results` and did not come to an end without one."""
+        """The selected tests without a result among these `results` that did not end without one."""
         return self._chosen - self._ended - results
 
 
 _INTERRUPTED = "keyboard-interrupt"
-"""The reason that pytest-xdist gives for the end of an interrupted worker."""
+"""pytest-xdist's reason for the end of an interrupted worker."""
 
 
 class Crashes:
-    """What ended workers, in the order in which it did."""
+    """The reasons for which workers ended, in order."""
 
     def __init__(self) -> None:
         self._reasons: list[str] = []
 
     def add(self, reason: str) -> None:
-        """One more; reason: in xdist's words."""
+        """Add one more; reason: in xdist's words."""
         self._reasons.append(reason)
 
     @property
@@ -107,9 +107,9 @@ class Crashes:
         return self._reasons[-1:] == [_INTERRUPTED]
 
     def too_many(self, config: pytest.Config, *, chosen: int, missing: int) -> MachineryError | None:
-        """Why this many of the cases are missing, if that is because too many workers crashed.
+        """Why this many cases are missing, if too many workers crashed.
 
-        chosen: how many were to be run; none where the workers did not live to tell them.
+        chosen: how many were to be run; none if the workers crashed before they reported it.
         """
         limit = config.getoption("maxworkerrestart", None)
         crashed = [reason for reason in self._reasons if reason != _INTERRUPTED]
@@ -137,7 +137,7 @@ def worker_died(report: pytest.TestReport) -> Phase:
 class Recording:
     """Collects the results of all workers; registered in the controller only.
 
-    It also is the frame around a run: whatever ends it, the results until then are kept, and its exit code is memqos's.
+    It also frames a run: however it ends, the results until then are kept, and its exit code is memqos's.
     """
 
     def __init__(self, config: pytest.Config, interruption: Interruption) -> None:
@@ -159,7 +159,7 @@ class Recording:
 
     @property
     def is_responsible(self) -> bool:
-        """Whether this is a run of memqos tests; any other is pytest's own matter."""
+        """Whether this is a run of memqos tests; any other is left to pytest."""
         return self.roster.has_ours or bool(self._results) or is_run_of_suites(self._config)
 
     @property
@@ -169,7 +169,7 @@ class Recording:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of the results; None if none was made."""
+        """The results folder; None if none was created."""
         return self._folder if self._made else None
 
     @property
@@ -178,7 +178,7 @@ class Recording:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell an xdist worker where the results go; whether there will be any, it alone can find out."""
+        """Pass an xdist worker the results folder; only the controller knows whether there will be results."""
         if not (self._made or self._is_told):
             self._config.stash[RESULTS] = for_good(self._folder, self._settings)
         self._is_told = True
@@ -187,7 +187,7 @@ class Recording:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """Take over what a worker could only say at its end, or that it could not."""
+        """Take over what a worker reports at its end, or that it could not."""
         if error:
             self._crashes.add(str(error))
         output = getattr(node, "workeroutput", None) or {}
@@ -199,13 +199,13 @@ class Recording:
         self.roster.choose_by_worker(ids)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Remember which tests were to run, so that a run that was broken off says how many are missing."""
+        """Remember which tests were to run, so that an aborted run reports how many are missing."""
         self.roster.choose(item.nodeid for item in session.items if is_ours(item))
         if self.roster.chosen:
             self._make_folder()
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """What a worker has of ours; a file that cannot be collected is its writer's to mend, and its cases missing."""
+        """Take a worker's memqos tests; a file that cannot be collected is reported, and its cases are missing."""
         if groups := getattr(report, GROUPS, {}):
             self.roster.offer(groups)
             self._config.stash[LEFT_OUT] = LeftOut(**getattr(report, OMITTED))
@@ -218,7 +218,7 @@ class Recording:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
-        """The results' folder is made before any machine."""
+        """The results folder is created before any machine."""
         if is_run_of_suites(self._config):
             self._make_folder()
 
@@ -242,7 +242,7 @@ class Recording:
         if report.failed and report.when not in {"setup", "call", "teardown"} and nodeid in self.roster.chosen:
             if self._crashes.last_was_interrupted:
                 return
-            # xdist made this report of a worker that died in the middle of a test.
+            # xdist created this report for a worker that died in the middle of a test.
             setattr(report, ATTRIBUTE, worker_died(report))
         if report.when == "teardown":
             self.roster.end(nodeid)
@@ -260,7 +260,7 @@ class Recording:
         result = result_of(nodeid, phases, seconds=self._seconds[nodeid])
         if result is None:
             if any(phase.again for phase in phases):
-                self._phases[nodeid] = phases  # The next attempt's follow.
+                self._phases[nodeid] = phases  # Those of the next attempt follow.
             return
         times: Timekeeping | None = self._config.pluginmanager.get_plugin("memqos-timekeeping")
         if times is not None and (before := times.before(nodeid, among=self.roster.chosen)) is not None:
@@ -270,7 +270,7 @@ class Recording:
         try:
             Folder(self._folder).append("findings.jsonl", result)
         except MemqosError as error:
-            # The results that there are say more than those that could not be kept.
+            # The written results are worth more than those that could not be kept.
             self._ending.suffer(error)
             session: pytest.Session | None = self._config.pluginmanager.get_plugin("session")
             if session is not None:
@@ -278,7 +278,7 @@ class Recording:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_internalerror(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Generator[None, object, object]:
-        """An error outside of any test, in one line instead of the traceback that pytest has for it."""
+        """An error outside of any test, in one line instead of pytest's traceback."""
         if not self.is_responsible:
             return (yield)
         shown = self._config.getoption("fulltrace")
@@ -296,7 +296,7 @@ class Recording:
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, object, object]:
-        """Write bundle and JUnit, and answer with memqos's exit code if memqos tests ran."""
+        """Write bundle and JUnit, and return memqos's exit code if memqos tests ran."""
         result: object = None
         try:
             result = yield
@@ -321,7 +321,7 @@ class Recording:
         return self.roster.missing({result.id for result in self._results})
 
     def _conclude(self) -> ExitCode:
-        """The run's exit code, as the bundle has it too."""
+        """The run's exit code, which the bundle has too."""
         for name, render in FILES.items() if self._made else ():
             try:
                 self._bundle = self._new_bundle()
@@ -341,11 +341,11 @@ class Recording:
         return ExitCode.CONFORMS if code is ExitCode.NOTHING_OBSERVED and listed else code
 
     def _known_gone(self) -> tuple[str, ...]:
-        """What is listed as known and was not seen any more; nothing without a case that says anything."""
+        """Known deviations that were not seen any more; empty if no case checked one."""
         return not_seen(self._results, self._folder, self._settings.known) if self._results else ()
 
     def concluded(self, error: BaseException | None) -> ExitCode:
-        """The exit code after everything, with what came in the way of saying it."""
+        """The final exit code, including errors while printing."""
         if error is not None:
             self._ending.suffer(error)
         if self._bundle is None or self._bundle.exit_code != self._code() or error is not None:
@@ -380,7 +380,7 @@ class Recording:
         )
 
     def summary(self, *, verbosity: int = 0) -> Iterator[str]:
-        """The verdict, and what is behind it; nothing of a run without a bundle. verbosity: as pytest counts it."""
+        """The verdict and its details; nothing for a run without a bundle. verbosity: as pytest counts it."""
         self._summarised = True
         if self._usage:
             yield f"ERROR: {self._usage}"
@@ -389,7 +389,7 @@ class Recording:
         yield from summary_shown(self._bundle, self._folder, config=self._config, verbosity=verbosity)
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
-        """The summary at the end of what pytest says, in a run that is not of suites alone."""
+        """The summary at the end of pytest's output, in a run that is not of suites alone."""
         if self._bundle is not None:
             reporter.section("memqos")
         for line in self.summary():

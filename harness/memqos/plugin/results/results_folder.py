@@ -1,4 +1,4 @@
-"""Where a run's results go: chosen before anything starts, made for this run alone, and tried before it is needed."""
+"""The results folder of a run: chosen before anything starts, created for this run alone, and tested for writing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from memqos.frame import CRASH_FILE
 __all__ = ["NEEDED_BYTES", "chosen_folder", "for_good", "make_folder"]
 
 NEEDED_BYTES = 64 << 20
-"""What a run of everything may write, and a margin."""
+"""What a full run may write, plus a margin."""
 
 _OWN_NAMES = frozenset(
     {
@@ -35,10 +35,10 @@ _NOT_A_PLACE = frozenset({errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno
 
 
 def chosen_folder(config: pytest.Config, settings: Settings) -> Path:
-    """Where this run's results are to go; nothing is made yet.
+    """The folder for this run's results; nothing is created yet.
 
-    Without a setting it is named by the time, and `make_folder` may have to choose another name.
-    Raises UsageError for a folder that holds something else than results.
+    Without a setting it is named by the time, and `make_folder` may have to choose another name. Raises UsageError for
+    a folder that contains anything but results.
     """
     handed: str | None = getattr(config, "workerinput", {}).get("memqos_results")
     if handed is not None:
@@ -57,7 +57,7 @@ def chosen_folder(config: pytest.Config, settings: Settings) -> Path:
         raise _refused(error, folder, settings) from error
     if foreign:
         raise UsageError(
-            f"'{folder}' contains '{foreign[0]}', which no memqos run wrote.",
+            f"'{folder}' contains '{foreign[0]}', which is not from a memqos run.",
             where=where,
             next_step="Name a new or empty folder.",
         )
@@ -65,19 +65,18 @@ def chosen_folder(config: pytest.Config, settings: Settings) -> Path:
 
 
 def for_good(folder: Path, settings: Settings) -> Path:
-    """The chosen folder by a name that it keeps, for workers that get it before it can be made.
+    """The chosen folder under a final name, for workers that get it before it can be created.
 
-    One that was not named gets a name that no other run has: the time alone may be another's as well.
+    A default name is made unique: another run may have the same time.
     """
     return folder if settings.results is not None else folder.with_name(f"{folder.name}-{secrets.token_hex(4)}")
 
 
 def make_folder(folder: Path, settings: Settings, *, held: contextlib.ExitStack) -> Path:
-    """Make the chosen folder for this run, so that no other run writes to it, and see that it can be written.
+    """Create the chosen folder for this run, so that no other run writes to it, and check that it is writable.
 
-    A folder that was named loses the results of an earlier run, and is kept from others until `held` is closed.
-    Returns the folder that was made.
-    Raises UsageError for a place where there can be no folder, or where another run writes just now,
+    A named folder loses the results of an earlier run, and is locked against others until `held` is closed. Returns the
+    created folder. Raises UsageError for a place where there can be no folder, or where another run is writing,
     NoSpaceError if there is less room than a run may need, EnvironmentNotAbleError if it cannot be written.
     """
     was_there = os.path.exists(folder)  # noqa: PTH110 - Path.exists raises where a parent cannot be read
@@ -96,7 +95,7 @@ def make_folder(folder: Path, settings: Settings, *, held: contextlib.ExitStack)
     except OSError as error:
         if not was_there:
             with contextlib.suppress(OSError):
-                # By a mask of 777, say, it can be made and not be used.
+                # With a umask of 777, say, it can be created but not used.
                 folder.rmdir()
         raise _refused(error, folder, settings) from error
     return folder
@@ -117,7 +116,7 @@ def _new(folder: Path) -> Path:
 
 
 def _hold(folder: Path, settings: Settings, held: contextlib.ExitStack) -> None:
-    """Keep a folder for this run: the lock is on the folder itself, and ends with the process at the latest."""
+    """Lock a folder for this run: the lock is on the folder itself, and ends with the process at the latest."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,1 +1,1 @@
-"""CRI v1 as memqos speaks it: the protocol definition and the code generated from it; cri.proto says how."""
+"""CRI v1 as memqos uses it: the protocol definition and the code generated from it; cri.proto explains how."""

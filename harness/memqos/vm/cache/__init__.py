@@ -1,1 +1,1 @@
-"""What memqos keeps between runs: images by content, the keys that open them, and the room of machines that run."""
+"""What memqos keeps between runs: images by content, the keys that open them, and folders of running machines."""

@@ -1,4 +1,4 @@
-"""One image in the cache: its files, what it says of itself, and whether it is whole."""
+"""One image in the cache: its files, its manifest, and whether it is complete."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ WHOLE_BYTES = 4 << 20
 
 SAMPLES = 64
 SAMPLE_BYTES = 4096
-"""Of a larger file this many parts of this size are, evenly spread: a millisecond instead of seconds."""
+"""Number and size of the evenly spread samples of a larger file: a millisecond instead of seconds."""
 
 
 BLOCK_BYTES = 1 << 20
 
 
 def whole_digest(path: Path) -> str:
-    """A hash of all that a file holds, however sparse it is: seconds for a machine's memory."""
+    """A hash of a file's whole content, however sparse it is: seconds for a machine's memory."""
     digest = hashlib.sha256()
     with path.open("rb", buffering=0) as file:
         size, place = os.fstat(file.fileno()).st_size, 0
@@ -55,7 +55,7 @@ def whole_digest(path: Path) -> str:
             try:
                 place = os.lseek(file.fileno(), place, os.SEEK_DATA)
             except OSError as error:
-                if error.errno != errno.ENXIO:  # there is nothing but a hole up to the end
+                if error.errno != errno.ENXIO:  # only a hole up to the end
                     raise
                 break
             place -= place % BLOCK_BYTES
@@ -70,13 +70,12 @@ def whole_digest(path: Path) -> str:
 
 
 def write_manifest(path: Path, facts: Mapping[str, object], *, mode: int, times: bool = False) -> None:
-    """Freeze the files of the manifest's folder, put them on the disk for good, and then write the manifest.
+    """Freeze the files of the manifest's folder, sync them to disk, and then write the manifest.
 
-    Of each file it keeps the size and a digest: of all of a small file, of samples of a large one. Reading them takes
-    milliseconds, and shows what a crash of the host or a copy that broke off leaves behind; a single changed bit is
-    found by the hash of the whole file alone.
-    path: the manifest's own. facts: what it says besides its schema and its files. mode: the files' permissions.
-    times: the files' times of change count too, so that an entry does not survive being copied.
+    Records each file's size and a digest: of all of a small file, of samples of a large one. Checking those takes
+    milliseconds and detects what a crash of the host or an interrupted copy leaves; only the hash of the whole file
+    detects a single changed bit. path: the manifest's own. facts: its content besides schema and files. mode: the
+    files' permissions. times: also record the files' modification times, so that a copied entry is invalid.
     """
     files = {}
     for file in sorted(path.parent.iterdir()):
@@ -89,7 +88,7 @@ def write_manifest(path: Path, facts: Mapping[str, object], *, mode: int, times:
 
 
 def read_manifest(path: Path, *, needed: frozenset[str]) -> dict[str, object] | None:
-    """What the manifest says; None if there is none, or a file is not what it says, or one of those needed is not told.
+    """The content of the manifest; None without one, if a file differs from it, or if a needed file is not in it.
 
     needed: names of files.
     """
@@ -108,7 +107,7 @@ def read_manifest(path: Path, *, needed: frozenset[str]) -> dict[str, object] | 
 
 
 def _mark(path: Path) -> dict[str, object]:
-    """What is remembered of a file: its size, when it was changed, and the hash of its content or of samples of it."""
+    """The record of a file: its size, modification time, and the hash of its content or of samples of it."""
     status = path.stat()
     digest = hashlib.sha256()
     with path.open("rb", buffering=0) as file:
@@ -133,20 +132,20 @@ FILES = frozenset({DISK, KERNEL, INITRD, KNOWN_HOSTS})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image(Entry):
-    """A whole image, named PROFILE-FINGERPRINT. Its files are frozen: machines write to overlays.
+    """A complete image, named PROFILE-FINGERPRINT. Its files are frozen: machines write to overlays.
 
-    manifest: image.json as it was written: profile, suite, created, versions, packages, and of the files their sizes
-    and hashes; what the machine brings up first (kernel, initrd) and what it runs from (disk).
+    manifest: the content of image.json: profile, suite, created, versions, packages, and sizes and hashes of the files;
+    boot: kernel and initrd; disk: the root disk.
     """
 
     @property
     def profile(self) -> str:
-        """The profile that it was made of."""
+        """The profile that it was built from."""
         return str(self.manifest["profile"])
 
     @property
     def architecture(self) -> str:
-        """As container images spell it; an image that was made before there were several is of amd64."""
+        """In container images' spelling; an image without one is of amd64."""
         return str(self.manifest.get("architecture", "amd64"))
 
     @property
@@ -156,7 +155,7 @@ class Image(Entry):
         return {str(name): str(version) for name, version in versions.items()} if isinstance(versions, dict) else {}
 
     def kernel_has(self, option: str) -> bool | None:
-        """Whether its kernel was built with an option such as CONFIG_ZSWAP; None if the manifest does not say."""
+        """Whether its kernel was built with an option such as CONFIG_ZSWAP; None if the manifest does not have it."""
         config = self.manifest.get("kernel_config")
         return config.get(option, "n") != "n" if isinstance(config, dict) else None
 
@@ -182,7 +181,7 @@ class Image(Entry):
 
 
 def load_image(folder: Path) -> Image | None:
-    """The image in a folder, or None if it is not whole: a file is missing, or not what the manifest says."""
+    """The image in a folder, or None if it is incomplete: a file is missing, or differs from the manifest."""
     manifest = read_manifest(folder / MANIFEST, needed=FILES)
     if manifest is None or not isinstance(manifest.get("profile"), str):
         return None
@@ -190,10 +189,10 @@ def load_image(folder: Path) -> Image | None:
 
 
 def seal_image(folder: Path, facts: Mapping[str, object]) -> None:
-    """Make the folder an image: its files are frozen, and the manifest is written, with when and with their hashes.
+    """Turn the folder into an image: freeze its files, and write the manifest with time and hashes.
 
-    An image may be copied to another cache, so its files' times are not held against it. The hashes of kernel and
-    initrd are those of sha256sum; the disk's is sparse_hash.
+    An image may be copied to another cache, so its files' times are not compared. The hashes of kernel and initrd are
+    those of sha256sum; the disk's is sparse_hash.
     """
     hashes = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in (KERNEL, INITRD)}
     told = {
@@ -205,9 +204,9 @@ def seal_image(folder: Path, facts: Mapping[str, object]) -> None:
 
 
 def damaged_image_files(image: Image) -> list[str]:
-    """The files that are not what they were when the image was made, by all that is in them.
+    """The files that changed since the image was built, by their whole content.
 
-    Those whose hash an older manifest does not tell are passed over: making an image takes minutes.
+    Files without a hash in an older manifest are skipped: building an image takes minutes.
     """
     known = image.manifest.get("sha256")
     told = known if isinstance(known, dict) else {}
@@ -223,9 +222,9 @@ def _holds(path: Path, digest: object) -> bool:
 
 
 def sparse_hash(path: Path) -> str:
-    """The SHA-256 of a file's blocks of 1 MiB that hold anything but zeros, each after its offset in 8 bytes.
+    """The SHA-256 of a file's blocks of 1 MiB that are not all zeros, each after its offset in 8 bytes.
 
-    It depends on nothing but the content, and takes the time of what is there, not of the gigabytes of holes.
+    It depends only on the content, and its time only on the data, not on the gigabytes of holes.
     """
     digest = hashlib.sha256()
     with path.open("rb", buffering=0) as file:
@@ -237,7 +236,7 @@ def sparse_hash(path: Path) -> str:
             except OSError as error:
                 if error.errno != errno.ENXIO:
                     raise
-                break  # nothing but holes from here on
+                break  # only holes from here on
             block = os.pread(file.fileno(), BLOCK, offset)
             if block.count(0) != len(block):
                 digest.update(offset.to_bytes(8) + block)
@@ -246,20 +245,20 @@ def sparse_hash(path: Path) -> str:
 
 
 def images_of(cache: Cache, profile: str) -> list[Path]:
-    """The entries of one profile, whole or not, also those that were derived from its image."""
+    """The entries of one profile, complete or not, also those derived from its image."""
     own = re.compile(rf"{re.escape(profile)}-[0-9a-f]{{12}}(-with-[0-9a-f]{{12}})?")
     return sorted(folder for folder in cache.images.iterdir() if own.fullmatch(folder.name))
 
 
 def list_images(cache: Cache) -> Iterator[Image]:
-    """The whole images in the cache, by name; folders under construction and damaged ones are passed over."""
+    """The complete images in the cache, by name; damaged ones and those under construction are skipped."""
     return whole_entries(cache.images, load_image)
 
 
 def recheck_image(image: Image, cache: Cache, *, progress: Progress) -> bool:
-    """Whether all of an image, in whose machine something failed, is as it was made; a damaged one is removed.
+    """Whether an image is undamaged, after a failure in its machine; a damaged one is removed.
 
-    It takes seconds, and says nothing unless there is damage: then one note says what it is.
+    It takes seconds, and notes only damage.
     """
     damaged = damaged_image_files(image)
     if not damaged:

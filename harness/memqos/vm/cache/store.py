@@ -49,12 +49,12 @@ __all__ = [
 
 LOCK_NAME = "owner.lock"
 KEPT_NAME = "kept.json"
-"""In a folder that outlives its maker: JSON with the number of the process that looks after it, under "guard"."""
+"""In a folder that outlives its creator: JSON with the pid of the process that guards it, under "guard"."""
 
 REMOVING_PREFIX = ".removing-"
 
 ORPHAN_SECONDS = 60
-"""A folder this old without a lock has no owner: its maker died between making the folder and the lock."""
+"""A folder this old without a lock has no owner: its creator died between creating the folder and the lock."""
 
 
 def default_cache(environment: Mapping[str, str]) -> Cache:
@@ -68,15 +68,15 @@ def default_cache(environment: Mapping[str, str]) -> Cache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cache:
-    """A cache folder; it and its parts are made when they are first needed."""
+    """A cache folder; it and its parts are created when first needed."""
 
     root: Path
 
     def folder(self, name: str, *, mode: int = 0o755) -> Path:
-        """One of the cache's own folders, made if it is not there.
+        """One of the cache's own folders, created if missing.
 
-        Raises EnvironmentNotAbleError if the cache cannot be written, or belongs to another user: what root made in it
-        could not be used by its owner any more.
+        Raises EnvironmentNotAbleError if the cache is not writable, or belongs to another user: what root created in it
+        would be unusable for its owner.
         """
         path = self.root / name
         try:
@@ -100,12 +100,12 @@ class Cache:
 
     @property
     def images(self) -> Path:
-        """Where whole images are."""
+        """The folder of complete images."""
         return self.folder("images")
 
     @contextlib.contextmanager
     def lock(self, name: str, *, progress: Progress, waiting: str) -> Iterator[None]:
-        """Hold a lock of this name; if another process has it, `waiting` is shown first, then we wait for it."""
+        """Hold a lock of this name; if another process has it, show `waiting` and wait."""
         handle = os.open(self.folder("locks") / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             try:
@@ -138,9 +138,9 @@ def no_space(folder: Path, *, free: int, needed: int) -> NoSpaceError:
 
 @contextlib.contextmanager
 def locked_folder(base: Path, prefix: str) -> Iterator[Path]:
-    """A new folder, 0700, with a lock in it that is held for as long as the context lives; removed at its end.
+    """A new folder, 0700, with a lock in it that is held until the context ends; removed at its end.
 
-    A folder with a file named KEPT_NAME stays as long as the process lives that the file names.
+    A folder with a file named KEPT_NAME stays while the process named in it lives.
     """
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=base))
     handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -154,7 +154,7 @@ def locked_folder(base: Path, prefix: str) -> Iterator[Path]:
 
 
 def sweep(base: Path, prefix: str) -> None:
-    """Remove what dead owners left: our own folders of this prefix whose lock is free."""
+    """Remove leftovers of dead owners: memqos's own folders of this prefix whose lock is free."""
     for folder in _orphans(base, prefix):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -173,9 +173,9 @@ def _orphans(base: Path, prefix: str) -> Iterator[Path]:
 
 
 def kept_guard(folder: Path) -> int | None:
-    """The process that looks after a kept folder; None if the folder is not kept, or that process is gone.
+    """The process that guards a kept folder; None if the folder is not kept, or that process is gone.
 
-    It was started with the folder's path as an argument, so another process with its number is not taken for it.
+    The guard's command line has the folder's path, so another process with its pid is not mistaken for it.
     """
     try:
         guard = int(json.loads((folder / KEPT_NAME).read_bytes())["guard"])
@@ -186,25 +186,25 @@ def kept_guard(folder: Path) -> int | None:
 
 
 def disk_bytes(folder: Path) -> int:
-    """What the files in a folder take of the host's disk, in bytes; sparse files take less than their size."""
+    """Disk use of a folder's files, in bytes; sparse files take less than their size."""
     return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A folder of the cache whose files are what its manifest says."""
+    """A folder of the cache whose files match its manifest."""
 
     folder: Path
     manifest: Mapping[str, object]
 
     @property
     def name(self) -> str:
-        """What it was made of, and a fingerprint of all of that: the folder's name."""
+        """Its origin and the fingerprint of everything in it: the folder's name."""
         return self.folder.name
 
     @property
     def used_bytes(self) -> int:
-        """What its files take of the host's disk, in bytes; sparse files take less than their size."""
+        """Disk use of its files, in bytes; sparse files take less than their size."""
         return disk_bytes(self.folder)
 
 
@@ -212,14 +212,14 @@ _Whole = TypeVar("_Whole", bound=Entry)
 
 
 def whole_entries(folder: Path, load: Callable[[Path], _Whole | None]) -> Iterator[_Whole]:
-    """The whole entries in a folder, by name; damaged ones and those under construction are passed over."""
+    """The complete entries in a folder, by name; damaged ones and those under construction are skipped."""
     for path in sorted(folder.iterdir()):
         if not path.name.startswith(".") and (entry := load(path)):
             yield entry
 
 
 def remove_entry(folder: Path) -> None:
-    """Remove an entry: renamed first, so that no process ever finds half of it; machines that run from it go on."""
+    """Remove an entry: renamed first, so that no process finds half of it; machines that run from it are unaffected."""
     doomed = folder.with_name(f"{REMOVING_PREFIX}{folder.name}")
     shutil.rmtree(doomed, ignore_errors=True)
     folder.rename(doomed)
@@ -247,7 +247,7 @@ def _is_orphan(folder: Path) -> bool:
 
 
 def client_key(cache: Cache, *, progress: Progress) -> Path:
-    """The private key that the cache's machines let in; made at its first use, readable by its owner only."""
+    """The private key that the cache's machines accept; created at first use, readable by its owner only."""
     folder = cache.folder("keys", mode=0o700)
     key = folder / "id_ed25519"
     with cache.lock("keys", progress=progress, waiting="waiting for another process that is creating the ssh keys"):
@@ -263,7 +263,7 @@ def client_key(cache: Cache, *, progress: Progress) -> Path:
 
 
 def make_key(path: Path) -> None:
-    """Make an ed25519 key pair without a passphrase: PATH and PATH.pub."""
+    """Create an ed25519 key pair without a passphrase: PATH and PATH.pub."""
     told = subprocess.run(
         [find_program("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-C", "memqos", "-f", path],
         stdin=subprocess.DEVNULL,
@@ -276,5 +276,5 @@ def make_key(path: Path) -> None:
 
 
 def public_half(key: Path) -> Path:
-    """Where the public half of a private key is."""
+    """The path of a private key's public half."""
     return key.with_name(f"{key.name}.pub")

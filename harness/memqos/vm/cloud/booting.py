@@ -1,7 +1,7 @@
-"""A machine from a distribution's disk image: a layer over the file is booted by the image's own boot loader.
+"""Boots a machine from a distribution's disk image: a layer over the file is started by its own boot loader.
 
-The image's kernel, command line and units stay as they are. What the topology asks for beside CPUs, NUMA nodes and
-memory is set up from inside; what the system cannot do is noted, and the machine is used without it.
+The image's kernel, command line and units stay unchanged. Parts of the topology other than CPUs, NUMA nodes and memory
+are set up from inside; a part that the system does not support is noted, and the machine is used without it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from memqos.vm.qemu.spec import Accelerator, DiskFormat, Flash
 __all__ = ["Login", "boot_image", "check_login"]
 
 BOOT_SECONDS = 900
-"""A distribution's first boot does more than one of a profile: keys, file systems that grow, cloud-init."""
+"""A distribution's first boot does more than a profile's: keys, growing file systems, cloud-init."""
 
 PREPARE_SECONDS = 120
 
@@ -65,21 +65,21 @@ for word; do
 done
 exit 0
 """
-"""Swap, zswap and huge pages, as the words say: swapN=PRIORITY, zswap=0|1, FILE=COUNT."""
+"""Sets up swap, zswap and huge pages from these words: swapN=PRIORITY, zswap=0|1, FILE=COUNT."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """Who logs in to an image. key: the private key of an account in it; None to have cloud-init make the account."""
+    """The login for an image. key: the private key of an account in it; None to have cloud-init create the account."""
 
     user: str = ROOT
     key: Path | None = None
 
 
 def check_login(login: Login) -> None:
-    """Raise UsageError for a user's name that is none, and for a key that cannot be read or is not a private key."""
+    """Raise UsageError for an invalid user name, and for a key that is unreadable or not a private key."""
     if not re.fullmatch(r"[a-z_][\w.-]{0,31}", login.user, re.ASCII):
-        raise UsageError(f"'{login.user}' is not a user's name.", where="--ssh-user")
+        raise UsageError(f"'{login.user}' is not a valid user name.", where="--ssh-user")
     if login.key is None:
         return
     try:
@@ -111,10 +111,10 @@ def boot_image(
     """A ready machine from this file; QEMU and its files are gone when the context ends, and the file is unchanged.
 
     prepare: called as root in the booted machine, before it is saved. checkpoint: restore it from a checkpoint, which
-    is made if there is none. The other arguments are those of `memqos.vm.boot.boot`.
+    is created if there is none. The other arguments are those of `memqos.vm.boot.boot`.
 
-    Raises UnfitFileError for an image that lets the user not in, or not become root; EnvironmentNotAbleError for what
-    the host lacks; MachineryError for what failed.
+    Raises UnfitFileError for an image that does not admit the user, or not as root; EnvironmentNotAbleError for what
+    the host lacks; MachineryError for other failures.
     """
     check_room(topology.name, topology.memory_bytes)
     make_log_dir(log_dir)
@@ -140,11 +140,11 @@ def boot_image(
 
 @contextlib.contextmanager
 def _naming_the_option() -> Iterator[None]:
-    """A boot that fails may be the image's fault: the error says what an image needs."""
+    """A failed boot may be the image's fault: the error says what an image needs."""
     try:
         yield
     except MachineError as error:
-        needs = "An image needs a boot loader that does not ask, virtio disk and network drivers, DHCP, and an sshd."
+        needs = "An image needs a boot loader without a prompt, virtio disk and network drivers, DHCP, and an sshd."
         error.next_step = f"{needs} {error.next_step}"
         error.where = OPTION
         raise
@@ -153,7 +153,7 @@ def _naming_the_option() -> Iterator[None]:
 def ingredients_of(
     file: DiskFile, topology: Topology, login: Login, *, cache: Cache, log_dir: Path, progress: Progress
 ) -> Ingredients:
-    """What the machine is launched from."""
+    """The ingredients for launching the machine."""
     qemu = find_qemu()
     choice = choose_accelerator(qemu, kernel_to_try(cache), cache=cache)
     if choice.accelerator is Accelerator.TCG:
@@ -185,7 +185,7 @@ def ingredients_of(
 
 
 def kernel_to_try(cache: Cache) -> Path | None:
-    """A kernel to try KVM with, since the image's own is inside of it: of a profile's image, or this host's."""
+    """A kernel for trying KVM, since the image's own is inside it: of a profile's image, or this host's."""
     own = [Path("/boot") / f"vmlinuz-{platform.release()}", Path("/lib/modules") / platform.release() / "vmlinuz"]
     kernels = [*(image.kernel for image in list_images(cache)), *own]
     return next((kernel for kernel in kernels if os.access(kernel, os.R_OK)), None)
@@ -194,7 +194,7 @@ def kernel_to_try(cache: Cache) -> Path | None:
 def making_of_file(
     file: DiskFile, ingredients: Ingredients, prepare: Callable[[Machine], None], progress: Progress
 ) -> Making:
-    """What a checkpoint of it is made of."""
+    """The ingredients of its checkpoint."""
     topology = ingredients.topology
 
     def prepared(machine: Machine) -> None:
@@ -217,7 +217,7 @@ def making_of_file(
 
 
 def set_up(target: Target, topology: Topology) -> list[str]:
-    """Swap, zswap and huge pages of a topology, as far as the system has them; what it lacks, each as a clause."""
+    """Set up swap, zswap and huge pages of a topology; returns what the system lacks, each as a clause."""
     deadline = Deadline.after(PREPARE_SECONDS)
     words = [
         f"swap{number}={device.priority}" for number, device in enumerate(topology.swap) if device.priority is not None

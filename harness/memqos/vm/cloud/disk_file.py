@@ -1,4 +1,4 @@
-"""A disk image that the user names with --image: what its header tells, and whether a machine can boot from it.
+"""A disk image that the user names with --image: its header, and whether a machine can boot from it.
 
 The file is only read, by QEMU too: each machine writes to a layer over it.
 """
@@ -24,13 +24,15 @@ __all__ = ["OPTION", "DiskFile", "Firmware", "check_header", "disk_file", "firmw
 OPTION = "--image"
 
 HEADER = struct.Struct(">4sIQIIQIIQQIIQ")
-"""qcow2, version 2: magic, version, place and size of the backing file's name, cluster_bits, size, crypt_method,
-l1_size, l1_table_offset, refcount_table_offset, refcount_table_clusters, nb_snapshots, snapshots_offset
-(docs/interop/qcow2.rst of QEMU)."""
+"""qcow2, version 2, as in docs/interop/qcow2.rst of QEMU.
+
+Fields: magic, version, offset and size of the backing file's name, cluster_bits, size, crypt_method, l1_size,
+l1_table_offset, refcount_table_offset, refcount_table_clusters, nb_snapshots, snapshots_offset.
+"""
 
 MAGIC = b"QFI\xfb"
 INCOMPATIBLE = struct.Struct(">Q")
-"""Version 3 alone, behind the header of version 2."""
+"""Version 3's additional fields, after the header of version 2."""
 
 CORRUPT, EXTERNAL_DATA = 1 << 1, 1 << 2
 VERSIONS = (2, 3)
@@ -49,7 +51,7 @@ OTHERS = {
     b"<<< Oracle VM VirtualBox": "vdi",
     b"QED\0": "qed",
 }
-"""How other formats begin, with qemu-img's name for each."""
+"""The magic of other formats, with qemu-img's name for each."""
 
 ISO_AT, ISO = 32769, b"CD001"
 SECTOR = 512
@@ -57,7 +59,7 @@ BOOT_SIGNATURE = b"\x55\xaa"
 GPT = b"EFI PART"
 ESP = bytes.fromhex("28732ac11ff8d211ba4b00a0c93ec93b")
 BIOS_BOOT = bytes.fromhex("4861682149646f6e744e656564454649")
-"""Partition types as GPT stores them: an EFI system partition, and the one that GRUB for BIOS is in."""
+"""Partition types in GPT's byte order: an EFI system partition, and GRUB's for BIOS."""
 
 MBR_ESP = 0xEF
 BOOT_CODE = 440
@@ -66,7 +68,7 @@ HEAD_SECTORS = 34
 
 
 class Firmware(StrEnum):
-    """What starts a disk's boot loader."""
+    """The signatures of an MBR's boot loader."""
 
     BIOS = "bios"
     UEFI = "uefi"
@@ -74,7 +76,7 @@ class Firmware(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskFile:
-    """A qcow2 file that can be booted. size: of the file in bytes; sha256: of its content; firmware: what it needs."""
+    """A bootable qcow2 file. size: of the file in bytes; sha256: of its content; firmware: what it needs."""
 
     path: Path
     size: int
@@ -83,7 +85,7 @@ class DiskFile:
 
     @property
     def facts(self) -> dict[str, object]:
-        """What a bundle says of it."""
+        """Its JSON in a bundle."""
         return {"path": str(self.path), "sha256": self.sha256, "bytes": self.size, "firmware": str(self.firmware)}
 
 
@@ -107,14 +109,14 @@ def disk_file(path: Path) -> DiskFile:
 
 @functools.lru_cache(maxsize=8)
 def _examined(path: Path, _inode: int, size: int, _changed: int) -> DiskFile:
-    """What takes seconds for a large file: once for each state of a file."""
+    """Cached for each state of a file, as it takes seconds for a large one."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return DiskFile(path=path, size=size, sha256=digest, firmware=firmware_of(path, _first_sectors(path)))
 
 
 def check_header(path: Path, head: bytes, size: int) -> None:
-    """UsageError for a file that is no complete, plain qcow2 image. head: how it begins; size: in bytes."""
+    """UsageError for a file that is not a complete, plain qcow2 image. head: its first bytes; size: in bytes."""
     if not head.startswith(MAGIC):
         raise _of_another_format(path, head)
     if len(head) < HEADER.size:
@@ -158,7 +160,7 @@ def _damaged(path: Path, fault: str) -> UsageError:
 
 
 def _of_another_format(path: Path, head: bytes) -> UsageError:
-    """What a file is that is no qcow2 image, as far as it shows."""
+    """The UsageError for a file that is not a qcow2 image, with its apparent type."""
     for start, tool in COMPRESSED.items():
         if head.startswith(start):
             return UsageError(f"'{path}' is compressed.", where=OPTION, next_step=f"Unpack it: {tool} '{path}'")
@@ -183,7 +185,7 @@ def _of_another_format(path: Path, head: bytes) -> UsageError:
 
 
 def _first_sectors(path: Path) -> bytes:
-    """The first sectors of the disk that a qcow2 file holds; UsageError if qemu-img cannot read them."""
+    """The first sectors of the disk in a qcow2 file; UsageError if qemu-img cannot read them."""
     with tempfile.TemporaryDirectory(prefix="memqos-") as folder:
         out = Path(folder) / "head"
         argv = [
@@ -197,7 +199,7 @@ def _first_sectors(path: Path) -> bytes:
 
 
 def firmware_of(path: Path, sectors: bytes) -> Firmware:
-    """PURE. The firmware that a disk needs, by its first sectors: BIOS where a boot loader for it is in the MBR.
+    """PURE. The firmware that a disk needs, by its first sectors: BIOS if its MBR has a boot loader.
 
     Raises UsageError for a disk without a boot loader for either.
     """

@@ -1,7 +1,7 @@
 """The NoCloud seed: a small ISO 9660 image from which cloud-init takes a user and its key.
 
 cloud-init looks for a disk labelled "cidata" with the files meta-data and user-data (cloud-init's documentation,
-datasources, NoCloud). The image is written here, byte for byte the same for the same user and key.
+datasources, NoCloud). The image is generated here, byte for byte the same for the same user and key.
 """
 
 from __future__ import annotations

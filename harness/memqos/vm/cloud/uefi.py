@@ -1,7 +1,7 @@
-"""UEFI for machines: found by the descriptors that every distribution's QEMU firmware packages bring.
+"""UEFI for machines: found by the descriptors in every distribution's QEMU firmware packages.
 
-Their format is docs/interop/firmware.json of QEMU; files of a folder are tried in the order of their names, and a
-folder of the administrator's comes first.
+Their format is docs/interop/firmware.json of QEMU; files of a folder are tried in the order of their names, and the
+administrator's folder comes first.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ __all__ = ["FOLDERS", "Uefi", "find_uefi"]
 
 FOLDERS = (Path("/etc/qemu/firmware"), Path("/usr/share/qemu/firmware"))
 UNWANTED = frozenset({"requires-smm", "enrolled-keys", "secure-boot"})
-"""Features that need another machine, or refuse kernels without a known signature."""
+"""Features that need another machine type, or refuse kernels without a known signature."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uefi:
-    """Files of a UEFI, raw: the code, and the template of its variables, of which each machine gets a copy."""
+    """Files of a UEFI, raw: the code, and the template of its variables, which each machine copies."""
 
     code: Path
     variables: Path
@@ -59,7 +59,7 @@ def _descriptors(folders: Sequence[Path]) -> Iterator[dict[str, object]]:
 
 
 def _of(descriptor: dict[str, object], architecture: str, machine: str) -> Uefi | None:
-    """The files of a descriptor that fits; None for others, and for one that does not keep the format."""
+    """The files of a matching descriptor; None for others, and for one that is malformed."""
     try:
         mapping, targets = descriptor["mapping"], descriptor["targets"]
         fits = any(

@@ -1,1 +1,1 @@
-"""What runs inside a machine: what it says of itself, and what the user brings into it."""
+"""The inside of a machine: its own view of its hardware, and what the user installs in it."""

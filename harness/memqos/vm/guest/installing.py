@@ -1,12 +1,12 @@
-"""Puts what the user brings into a machine that runs: packages before it is saved, single files in each clone.
+"""Installs what the user brings into a running machine: packages before it is saved, single files in each clone.
 
-runc from a sealed copy of its file in the guest's memory, where every new copy would be emulated from the start.
+Also runs runc from a sealed copy in the guest's memory; otherwise every new copy would be translated again.
 
-A runc that is not sealed makes a copy of its whole file for each container, so that no container can write to the file
-itself (CVE-2019-5736): before 1.2 a memfd each time (libcontainer/nsenter/cloned_binary.c). QEMU translates code by the
-memory that it is in, so that it translates each of these copies anew: a container then takes half as much processor
-time again to start. One that is sealed already makes none; runc's own contrib/cmd/memfd-bind provides it so, by a mount
-in the file's place. The bytes are the same.
+An unsealed runc copies its whole file for each container, so that no container can write to the file itself
+(CVE-2019-5736): before 1.2 a memfd each time (libcontainer/nsenter/cloned_binary.c). QEMU translates code by its
+memory, and so translates each of these copies again; a container then takes half as much CPU time again to start. A
+sealed runc makes no copy; runc's own contrib/cmd/memfd-bind provides it by a bind mount over the file. The bytes are
+the same.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _UNIT = "memqos-sealed-runc.service"
 _SECONDS = 30
 
 _LINK = "/run/memqos-sealed-runc"
-"""Leads to the copy; it is what is mounted in the place of runc."""
+"""Points to the copy; the link is mounted over runc."""
 
 _SEAL = """\
 import ctypes, fcntl, os, socket, sys
@@ -81,11 +81,11 @@ _START = (
 )
 
 SEALED = hashlib.sha256("\0".join(_START).encode()).hexdigest()[:12]
-"""What tells a machine in which this was done from every other one."""
+"""What marks a machine with a sealed runc in its contents."""
 
 
 def seal_runc(target: Target) -> str:
-    """Put a sealed copy in runc's place; what became of it, as a sentence. A guest without runc is left as it is."""
+    """Mount a sealed copy over runc; returns the outcome as a sentence. A guest without runc is unchanged."""
     deadline = Deadline.after(_SECONDS)
     place = place_of(target, "runc", deadline=deadline)
     if not place:
@@ -99,19 +99,19 @@ def seal_runc(target: Target) -> str:
 
 
 def unseal_runc(target: Target) -> None:
-    """Leave runc as it is on the disk; a guest where it is not sealed is left as it is."""
+    """Use runc from the disk; a guest where it is not sealed is unchanged."""
     deadline = Deadline.after(_SECONDS)
-    # What is not mounted cannot be unmounted, and a unit that is not there not stopped: none of it need be.
+    # What is not mounted cannot be unmounted, and a missing unit not stopped: neither is an error.
     target.run(["python3", "-c", _UNSEAL, place_of(target, "runc", deadline=deadline)], deadline=deadline)
     target.run(["systemctl", "stop", _UNIT], deadline=deadline)
     target.run(["rm", "-f", _LINK], deadline=deadline)
 
 
 START_SECONDS = 120.0
-"""How long a unit may take to start; systemd's own patience is 90 s, unless the unit says otherwise."""
+"""How long a unit may take to start; systemd's own timeout is 90 s, unless the unit says otherwise."""
 
 SETTLING_SECONDS = 2.0
-"""How long it must go on then: a daemon that finds a fault in its configuration ends within that."""
+"""How long it must stay up after that: a daemon with a faulty configuration ends within this time."""
 
 JOURNAL_LINES = "20"
 
@@ -144,20 +144,20 @@ for place, is_folder in json.load(sys.stdin):
                 break
 json.dump(faults, sys.stdout)
 """
-"""Reads a list of places with whether each is a folder, and says which cannot be had, and why."""
+"""Reads a list of paths with whether each is a folder, and prints those that cannot be created, and why."""
 
 OWN = (
     "/etc/containerd/config.toml", "/etc/fstab", "/etc/group", "/etc/hostname", "/etc/hosts", "/etc/machine-id",
     "/etc/passwd", "/etc/shadow", "/root/.ssh/authorized_keys",
 )  # fmt: skip
-"""Files that no package has and the machine could not do without, or that have an option of their own."""
+"""Files without a package that the machine needs, or that have an option of their own."""
 
 
 def put_trees(target: Target, trees: Sequence[BroughtTree], *, deadline: Deadline) -> None:
-    """Put each tree into its place, in order.
+    """Copy each tree to its destination, in order.
 
     Files of packages and of memqos are not replaced: --runtime-binary, --containerd-binary and --runtime-deb are for
-    those. Raises UnfitFileError, naming the option, for a place that a tree cannot have, and for what tar cannot do.
+    those. Raises UnfitFileError, naming the option, for a destination that a tree cannot have, and for tar's errors.
     """
     for tree in trees:
         asked = json.dumps(list(tree.places())).encode()
@@ -183,9 +183,9 @@ def put_trees(target: Target, trees: Sequence[BroughtTree], *, deadline: Deadlin
 
 
 def start_units(target: Target, units: Sequence[str]) -> None:
-    """Enable and start these units, in order, and see that they go on.
+    """Enable and start these units, in order, and check that they stay up.
 
-    Raises UnfitFileError with the end of its journal for one that is not there, does not start, or fails right then.
+    Raises UnfitFileError with the end of its journal for one that is missing, does not start, or fails right after.
     """
     if not units:
         return
@@ -221,7 +221,7 @@ def _fault(target: Target, unit: str, what: str, said: str = "") -> UnfitFileErr
 
 
 QUESTIONS = {"containerd": ("--version",)}
-"""What a program of this name is asked: containerd takes any other word for a request to serve."""
+"""The arguments that make a program print its version: containerd serves with any other word."""
 
 QUESTIONS_OF_OCI_RUNTIMES = ("--version", "features")
 
@@ -261,21 +261,21 @@ for word, (out, err, process) in running.items():
     told[word] = {"status": status, **texts}
 json.dump(told, sys.stdout)
 """
-"""Starts the program by itself and not through a shell, which would take what the kernel refuses for a script."""
+"""Starts the program directly and not through a shell, which would run a rejected file as a script."""
 
 NAME = r"[\w.-]{1,40}"
 
 ANNOTATIONS = {"org.opencontainers.runc.version": "runc", "run.oci.crun.version": "crun"}
-"""Where a runtime tells its version among its features, and which runtime does."""
+"""Where a runtime's features have its version, and which runtime that is."""
 
 
 def try_program(target: Target, place: str, *, name: str, option: str, given: str, deadline: Deadline) -> Told:
-    """Ask the program at this place of the machine what it is.
+    """Query the program at this path of the machine for its identity.
 
-    name: of what it takes the place of. option, given: which option brought it, and the file's path on the host.
-    Raises UnfitFileError for a program that comes to no end of its own at any question: its interpreter or its
-    libraries are not there, the kernel or the processor cannot run it, or it hangs. One that ends with an error runs,
-    and says nothing.
+    name: of the program that it replaces. option, given: the option, and the file's path on the host. Raises
+    UnfitFileError for a program that does not exit by itself for any argument: its interpreter or its libraries are
+    missing, the kernel or the CPU cannot run it, or it hangs. One that exits with an error does run, but its version is
+    unknown.
     """
     words = QUESTIONS.get(name, QUESTIONS_OF_OCI_RUNTIMES)
     argv = ["python3", "-c", TRY, place, str(PATIENCE_SECONDS), *words]
@@ -308,13 +308,13 @@ def _fault_of_answer(answer: Mapping[str, Any]) -> str:
 
 
 def _plain(text: str) -> str:
-    """A program's words, which may hold anything, as they can go to a terminal; the end of a line is a space."""
+    """A program's output, made safe for a terminal; the end of a line becomes a space."""
     line = text.removesuffix("\n").replace("\n", " ")
     return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
 
 
 def _named(answer: Mapping[str, Any]) -> Told:
-    """What the first line says, such as "runc version 1.1.15" or "crun version UNKNOWN"."""
+    """The name and version in the first line, such as "runc version 1.1.15" or "crun version UNKNOWN"."""
     text = str(answer["out"]).lstrip() if answer.get("status") == 0 else ""
     version = version_in(text) or ""
     name = re.match(NAME, text, re.ASCII) if version else re.match(rf"{NAME}(?= version\b)", text, re.ASCII)
@@ -322,7 +322,7 @@ def _named(answer: Mapping[str, Any]) -> Told:
 
 
 def _annotated(answer: Mapping[str, Any]) -> Told | None:
-    """What an OCI runtime's features say of itself; None if they tell no version."""
+    """The identity in an OCI runtime's features; None without a version."""
     try:
         annotations = json.loads(answer["out"])["annotations"]
         for key, name in ANNOTATIONS.items():
@@ -340,12 +340,12 @@ INSTALL_SECONDS = 180
 
 
 def install(machine: Machine, choices: Choices) -> None:
-    """Put packages, files and units into a machine that is to be saved, and note what is saved with it.
+    """Install packages, files and units in a machine that is to be saved, and record what is saved with it.
 
-    The machine's provenance then tells each file with its hash, and its contents the versions of what may have been
-    replaced: of a program that does not tell its version there is none.
-    Raises UnfitFileError, naming the option, for a package that does not install, or that brings a program which does
-    not run or a containerd which does not come up, and as `put_trees` and `start_units` do.
+    The machine's provenance then has each file with its hash, and its contents have the versions of what may have been
+    replaced; a program that does not report its version has none. Raises UnfitFileError, naming the option, for a
+    package that does not install, that brings a program which does not run or a containerd which does not come up, and
+    as `put_trees` and `start_units` do.
     """
     machine.note(choices.provenance)
     target, deadline = machine.target, Deadline.after(INSTALL_SECONDS)
@@ -375,11 +375,11 @@ def _install_runtimes(machine: Machine, choices: Choices) -> None:
 
 
 def put_in(machine: Machine, choices: Choices) -> None:
-    """Put programs and configuration in their places in a machine that is to be used, as it boots or is restored.
+    """Install programs and configuration in a machine that is to be used, after it was booted or restored.
 
-    Each program is tried at once, and containerd started again if it concerns it. What is noted is as of `install`.
-    Raises UnfitFileError, naming the option, for what does not fit this machine: a program that does not run or has
-    nothing to replace, a containerd that does not come up with what it was given.
+    Each program is tried at once, and containerd is restarted if affected. Records as `install` does. Raises
+    UnfitFileError, naming the option, for what does not fit this machine: a program that does not run or has nothing to
+    replace, a containerd that does not come up with the given file.
     """
     files = choices.late
     target, deadline = machine.target, Deadline.after(INSTALL_SECONDS)
@@ -398,7 +398,7 @@ def put_in(machine: Machine, choices: Choices) -> None:
 
 
 def _put_programs(machine: Machine, choices: Choices, *, deadline: Deadline) -> None:
-    """Put OCI runtimes and containerd in their places, try them, and note what they say of themselves."""
+    """Install OCI runtimes and containerd, try them, and record what they report of themselves."""
     target, noted = machine.target, list[dict[str, object]]()
     for name, file in (
         *((file.name, file) for file in choices.runtimes),
@@ -431,7 +431,7 @@ HANDLER = """
 
 
 def _told_containerd(machine: Machine, names: Sequence[str], *, deadline: Deadline) -> bool:
-    """Give containerd a handler for each runtime under each cgroup driver, NAME and NAME-cgroupfs, which it lacks.
+    """Add the missing handlers of each runtime with each cgroup driver, NAME and NAME-cgroupfs, to containerd.
 
     Returns whether its configuration changed. A runtime that the machine does not have gets none.
     """
@@ -457,7 +457,7 @@ ADDED = "--add-runtime="
 
 
 def _tell_docker(machine: Machine, names: Sequence[str], *, deadline: Deadline) -> None:
-    """Tell the Docker Engine, which is not running yet, of these runtimes."""
+    """Configure the Docker Engine, which is not running yet, with these runtimes."""
     if not names:
         return
     target = machine.target
@@ -470,12 +470,12 @@ def _tell_docker(machine: Machine, names: Sequence[str], *, deadline: Deadline) 
 
 
 def program_place(machine: Machine, name: str, *, deadline: Deadline) -> str:
-    """Where an OCI runtime is in the machine, "" for one that it does not have; what was brought goes first."""
+    """The path of an OCI runtime in the machine, "" if it has none; a brought one takes precedence."""
     return machine.contents.places.get(name) or place_of(machine.target, name, deadline=deadline)
 
 
 def _note_version(machine: Machine, name: str, told: Told) -> None:
-    """Keep the version of what is in this program's place now, if it is this program and tells it."""
+    """Record the version of the program now in this place, if it is this program and reports it."""
     versions = machine.contents.versions
     versions.pop(name, None)
     if told.name == name and told.version:
@@ -483,9 +483,9 @@ def _note_version(machine: Machine, name: str, told: Told) -> None:
 
 
 def install_packages(target: Target, files: Sequence[Brought | KernelTree], *, deadline: Deadline) -> tuple[str, ...]:
-    """Install Debian packages, all at once; what they depend on and is not there is not fetched, and does not matter.
+    """Install Debian packages, all at once; missing dependencies are neither fetched nor an error.
 
-    Returns the packages' names. Raises UnfitFileError with what dpkg said if one does not install.
+    Returns the packages' names. Raises UnfitFileError with dpkg's output if one does not install.
     """
     checked(target.run(["mkdir", "-p", PACKAGES], deadline=deadline), where=target.address)
     places = []
@@ -509,15 +509,15 @@ def install_packages(target: Target, files: Sequence[Brought | KernelTree], *, d
 
 
 OWN_PLACE = "/usr/lib/memqos/runtimes"
-"""Where OCI runtimes go that the image does not have: they stand in no other program's way, whatever their names."""
+"""The folder of OCI runtimes that the image does not have: no name in it collides with another program."""
 
 REPLACED = ("runc", "crun", "runsc", "containerd")
 
 
 def put_program(target: Target, name: str, file: Brought, *, deadline: Deadline) -> str:
-    """Put a program in the place of the image's own of this name, which stays beside it as NAME.dist.
+    """Replace the image's own program of this name, which stays next to it as NAME.dist.
 
-    An OCI runtime that the image does not have gets a place of its own. Returns the place.
+    An OCI runtime that the image does not have gets a path of its own. Returns the path.
     """
     place = place_of(target, name, deadline=deadline) if name in REPLACED else ""
     if not place and not file.name:
@@ -533,7 +533,7 @@ def put_program(target: Target, name: str, file: Brought, *, deadline: Deadline)
 
 
 def restart_containerd(target: Target, files: Sequence[Brought], *, deadline: Deadline) -> None:
-    """Start containerd again with what it was given; UnfitFileError with its journal if it does not come up."""
+    """Restart containerd with the given file; UnfitFileError with its journal if it does not come up."""
     told = target.run(["systemctl", "restart", "containerd"], deadline=deadline)
     if told.status == 0:
         _need_cri(target, files, deadline=deadline)
@@ -549,7 +549,7 @@ def restart_containerd(target: Target, files: Sequence[Brought], *, deadline: De
 
 
 def _need_cri(target: Target, files: Sequence[Brought], *, deadline: Deadline) -> None:
-    """Raise UnfitFileError for a containerd that runs and does not serve CRI; one that cannot be asked may well."""
+    """Raise UnfitFileError for a containerd that runs and does not serve CRI; one that cannot be queried passes."""
     told = target.run(["ctr", "plugins", "list"], deadline=deadline)
     rows = [line.split() for line in told.text.splitlines()]
     states = [row[-1] for row in rows if len(row) >= 3 and row[1] == "cri"]  # noqa: PLR2004 - type, id, state

@@ -1,8 +1,8 @@
-"""What a guest reports of itself: its hardware and cgroups, and the versions of the software in it.
+"""A guest's own view: its hardware, cgroups, and software versions.
 
-Hardware and cgroups are held against the topology and options that it was asked for with. A machine that is not what
-was declared would make every verdict about zones, swap or huge pages worthless, so it is asked once, when it has
-booted, and one that differs is an error before anything is judged on it.
+Hardware and cgroups are compared with the requested topology and options. A machine that differs would make every
+verdict about NUMA nodes, swap or huge pages worthless, so it is checked once, after its boot, and a difference is an
+error before anything is judged on it.
 """
 
 from __future__ import annotations
@@ -53,22 +53,22 @@ PATTERNS = (
 """The files that are read: globs of the guest's shell."""
 
 READ_ALL = 'for file; do [ ! -r "$file" ] || grep -H \'\' "$file"; done'
-"""Prints PATH:LINE for every line of every file that is there."""
+"""Prints PATH:LINE for every line of every existing file."""
 
 PAGE = "pagesize"
 PAGE_SIZE = f'echo "{PAGE}:$(getconf PAGESIZE)"'
-"""Prints the bytes of a page in the same way."""
+"""Prints the page size in bytes in the same format."""
 
 KIB = 1 << 10
 
 OWN_SHARE = 0.12
 OWN_BYTES = 160 << 20
-"""What the kernel, its page tables and the firmware may keep of a zone's memory, as a share and at most beside it."""
+"""What kernel, page tables and firmware may reserve of a NUMA node's memory: a fraction plus a constant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """What a guest is to be: its topology, the hierarchy that has the memory controller, and that one's option."""
+    """The declared guest: its topology, the hierarchy with the memory controller, and that one's option."""
 
     topology: Topology
     cgroup: CgroupVersion = CgroupVersion.V2
@@ -77,7 +77,7 @@ class Declared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swap:
-    """One swap device that is on: its bytes that can be used, and its priority."""
+    """One active swap device: its usable bytes, and its priority."""
 
     size_bytes: int
     priority: int
@@ -85,12 +85,11 @@ class Swap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestView:
-    """What the guest says: zones with what they have, distances, swap by device name, zswap, and its CPUs' places.
+    """The guest's view: NUMA nodes with resources, distances, swap by device name, zswap, and CPU topology.
 
-    page_size: bytes of a page; the first page of a swap device holds its header, and cannot be used.
-
-    zswap: None where the kernel has none. places: for each CPU its package, its die, and its core's threads.
-    cgroup: the hierarchy that has the memory controller, None if none has. recursiveprot: memory_recursiveprot of v2.
+    page_size: page size in bytes; the first page of a swap device holds its header and is not usable. zswap: None if
+    the kernel has none. places: for each CPU its package, its die, and its core's threads. cgroup: the hierarchy with
+    the memory controller, None if none has it. recursiveprot: memory_recursiveprot of v2.
     """
 
     zones: tuple[Zone, ...]
@@ -109,13 +108,13 @@ class _Hierarchy(TypedDict):
 
 
 def read_view(target: Target, *, deadline: Deadline) -> GuestView:
-    """Ask a guest; one command."""
+    """Query a guest; one command."""
     script = f"set -- {' '.join(PATTERNS)}\n{READ_ALL}\n{PAGE_SIZE}"
     return parse_view(checked(target.run(["sh", "-c", script], deadline=deadline), where=target.address).text)
 
 
 def verify_guest(target: Target, declared: Declared, *, deadline: Deadline) -> None:
-    """Raise MachineError, naming each difference, if the guest is not what was declared."""
+    """Raise MachineError, naming each difference, if the guest is not as declared."""
     found = list(view_differences(declared, read_view(target, deadline=deadline)))
     if found:
         name = declared.topology.name
@@ -128,7 +127,7 @@ def verify_guest(target: Target, declared: Declared, *, deadline: Deadline) -> N
 
 
 def parse_view(text: str) -> GuestView:
-    """The view in lines of PATH:LINE."""
+    """The view from lines of PATH:LINE."""
     files: dict[str, str] = {}
     for line in text.splitlines():
         path, _, content = line.partition(":")
@@ -162,7 +161,7 @@ def _zone(files: Mapping[str, str], zone: int) -> Zone:
 
 
 def _hierarchy(mounts: str) -> _Hierarchy:
-    """Which hierarchy has the memory controller: the v1 mount that names it, else v2 where that is mounted."""
+    """Which hierarchy has the memory controller: the v1 mount that names it, else v2 if it is mounted."""
     types = {(words[2], tuple(words[3].split(","))) for line in mounts.splitlines() if (words := line.split())}
     v1 = any(kind == "cgroup" and "memory" in options for kind, options in types)
     v2 = [options for kind, options in types if kind == "cgroup2"]
@@ -194,7 +193,7 @@ def _numbers(text: str) -> Iterator[int]:
 
 
 def view_differences(declared: Declared, view: GuestView) -> Iterator[str]:
-    """What differs, each as a clause: what the guest has, and what is declared."""
+    """The differences, each as a clause: what the guest has, and what is declared."""
     yield from _hierarchy_differences(declared, view)
     topology = declared.topology
     if len(view.zones) != len(topology.zones):
@@ -256,7 +255,7 @@ def _swap_differences(topology: Topology, view: GuestView) -> Iterator[str]:
 
 
 def _place_differences(topology: Topology, places: Sequence[tuple[int, int, int]]) -> Iterator[str]:
-    """How the CPUs are put together; asked only where the topology says it."""
+    """The CPU topology; checked only if it is declared."""
     if topology.processors is None:
         return
     declared = topology.processors
@@ -277,19 +276,19 @@ VERSIONS: dict[str, tuple[str, ...]] = {
     "runc": ("runc", "--version"),
     "crun": ("crun", "--version"),
 }
-"""Component to the command whose first line tells its version."""
+"""Component to the command whose first line has its version."""
 
 ADDED: dict[str, tuple[str, ...]] = {"runsc": ("runsc", "--version")}
-"""The same of what only some images have."""
+"""The same for components that only some images have."""
 
 NOT_FOUND = 127
 
 KERNEL_CONFIG = ("CONFIG_CPUSETS_V1", "CONFIG_LRU_GEN_ENABLED", "CONFIG_MEMCG_V1", "CONFIG_PSI", "CONFIG_ZSWAP")
-"""What of a kernel's configuration decides about machines and results; recorded with the image."""
+"""The kernel options that affect machines and results; recorded with the image."""
 
 
 def place_of(target: Target, name: str, *, deadline: Deadline) -> str:
-    """Where a guest has a program, "" if it has none."""
+    """The path of a program in a guest, "" if it has none."""
     return target.run(["sh", "-c", 'command -v "$1"', "sh", name], deadline=deadline).text.strip()
 
 
@@ -312,10 +311,10 @@ def versions_of(target: Target, *, deadline: Deadline) -> dict[str, str]:
 
 
 def kernel_config_of(target: Target, release: str, *, deadline: Deadline) -> dict[str, str]:
-    """The configuration of an installed kernel: name to "y" or "m", "n" for what it was built without.
+    """The configuration of an installed kernel: name to "y" or "m", "n" for disabled options.
 
-    Older kernels have no option for what they always do, such as CONFIG_MEMCG_V1: that is "n" as well.
-    Raises TargetError for a kernel whose configuration is not in /boot.
+    Older kernels have no option for what they always do, such as CONFIG_MEMCG_V1: that is "n" as well. Raises
+    TargetError for a kernel whose configuration is not in /boot.
     """
     text = checked(target.run(["cat", f"/boot/config-{release}"], deadline=deadline), where=target.address).text
     said = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
@@ -323,7 +322,7 @@ def kernel_config_of(target: Target, release: str, *, deadline: Deadline) -> dic
 
 
 def packages_of(target: Target, *, deadline: Deadline) -> dict[str, str]:
-    """Package to version, of all that are installed."""
+    """Package to version, of all installed packages."""
     return packages_in(checked(target.run(["dpkg-query", "-W"], deadline=deadline), where=target.address).text)
 
 

@@ -1,1 +1,1 @@
-"""This host: its programs, memory and processors, and whose processes and folders are whose."""
+"""This host: its programs, memory and processors, and the owners of processes and folders."""

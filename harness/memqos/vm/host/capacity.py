@@ -1,4 +1,4 @@
-"""How many machines this host runs side by side: its memory that is really available, and its processors."""
+"""How many machines this host runs side by side: its available memory, and its processors."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from memqos.errors import EnvironmentNotAbleError
 __all__ = ["Capacity", "Host", "capacity", "check_room", "fastest", "host_memory", "read_host"]
 
 QEMU_BYTES = 192 << 20
-"""What QEMU itself takes beside the guest's memory, most of it translated code."""
+"""QEMU's own memory besides the guest's, most of it translated code."""
 
 OWN_SHARE = 11 / 16
-"""Which part of its memory a machine comes to have for itself while suites run on it; the rest it never touches, or
-shares with its checkpoint and the other clones of it. Of machines of 2 GiB, which this lets take 1600 MiB with QEMU,
-1461 MiB were the most that samples showed while all suites ran, two machines at a time."""
+"""The fraction of a machine's memory that becomes private while suites run on it.
+
+The rest is never touched, or shared with its checkpoint and the other clones of it. The most that samples showed with
+machines of 2 GiB was 1461 MiB while all suites ran, two machines at a time; this fraction gives 1600 MiB with QEMU.
+"""
 
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/proc/self/cgroup")
@@ -26,7 +28,7 @@ CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFiles:
-    """What a version of control groups calls its limit, its use, and the droppable file pages in memory.stat."""
+    """Each cgroup version's files for its limit, its usage, and the droppable file pages in memory.stat."""
 
     limit: str
     used: str
@@ -35,12 +37,12 @@ class MemoryFiles:
 
 V2 = MemoryFiles(limit="memory.max", used="memory.current", droppable="inactive_file")
 V1 = MemoryFiles(limit="memory.limit_in_bytes", used="memory.usage_in_bytes", droppable="total_inactive_file")
-"""Without a limit it holds a number beyond any memory. The statistics that begin with "total_" count what is below."""
+"""Without a limit it holds a number beyond any memory. Statistics that begin with "total_" include descendants."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """What a host has to give: memory in bytes, available without swapping, and processors."""
+    """A host's resources: memory in bytes, available without swapping, and processors."""
 
     available: int
     cores: int
@@ -48,7 +50,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """How many machines at a time, one at least, and why no more: as many as fit, or as are of use."""
+    """How many machines at a time, at least one, and the reason for the limit: what fits, or what is useful."""
 
     machines: int
     reason: str
@@ -57,8 +59,8 @@ class Capacity:
 def capacity(host: Host, *, memory_bytes: int, checkpoint_bytes: int) -> Capacity:
     """How many clones of one checkpoint fit on a host.
 
-    memory_bytes: the machine's. checkpoint_bytes: what the checkpoint takes; it is in memory once, however many share
-    it. A host that has not even room for one gets one: it may swap, or be cleared in time.
+    memory_bytes: the machine's. checkpoint_bytes: the checkpoint's size; it is in memory once, however many share it. A
+    host without room for one still gets one: it may swap, or memory may become free in time.
     """
     own = int(memory_bytes * OWN_SHARE) + QEMU_BYTES
     by_memory = max(1, (host.available - checkpoint_bytes) // own)
@@ -71,10 +73,10 @@ def capacity(host: Host, *, memory_bytes: int, checkpoint_bytes: int) -> Capacit
 def fastest(host: Host, fitting: Capacity, *, cpus: int, emulated: bool) -> Capacity:
     """How many of the machines that fit make a run of suites fastest.
 
-    cpus: each machine's. An emulated processor takes one of the host's for as long as it has work, and a machine of two
-    was seen to have work for 1.4 of them on average while values were read: a further machine on the same processors
-    only takes turns with it, and has to make sandboxes of its own. With KVM the same work takes a tenth of that, and
-    what remains is mostly waiting: then every processor of the host is worth a machine.
+    cpus: each machine's. An emulated CPU occupies one of the host's while it has work; a machine of two had work for
+    1.4 of them on average while values were read. A further machine on the same CPUs only takes turns with it, and has
+    to create sandboxes of its own. With KVM the same work takes a tenth of that, and the rest is mostly waiting: then
+    every CPU of the host is worth a machine.
     """
     if not emulated:
         why = "with KVM machines mostly wait, so this host runs one per processor"
@@ -90,7 +92,7 @@ def fastest(host: Host, fitting: Capacity, *, cpus: int, emulated: bool) -> Capa
 
 
 def read_host() -> Host:
-    """This host, as far as this process may use it: control groups above it may allow less than there is."""
+    """This host, as far as this process may use it: cgroups above it may allow less."""
     available = _meminfo(MEMINFO.read_text())["MemAvailable"]
     limited = [room for folder, files in _own_cgroups() if (room := _room(folder, files)) is not None]
     return Host(available=min([available, *limited]), cores=len(os.sched_getaffinity(0)))
@@ -105,7 +107,7 @@ def host_memory() -> int:
 def check_room(topology: str, memory_bytes: int, *, memory: int | None = None) -> None:
     """Raise EnvironmentNotAbleError for a machine of this topology with more memory than an idle host has.
 
-    memory: what the host has, in bytes; None is asked of it.
+    memory: the host's, in bytes; None to read it.
     """
     whole = host_memory() if memory is None else memory
     if memory_bytes + QEMU_BYTES > whole:
@@ -113,7 +115,7 @@ def check_room(topology: str, memory_bytes: int, *, memory: int | None = None) -
         raise EnvironmentNotAbleError(
             f"the topology '{topology}' has {memory_bytes >> 20} MiB of memory, but this host only {whole >> 20} MiB.",
             where="--topology",
-            next_step=f"Give its NUMA nodes at most {fits} MiB together: QEMU needs {QEMU_BYTES >> 20} MiB for itself.",
+            next_step=f"Reduce its NUMA nodes to {fits} MiB in total: QEMU needs {QEMU_BYTES >> 20} MiB for itself.",
             data={"wanted": memory_bytes, "host": whole},
         )
 
@@ -125,9 +127,9 @@ def _meminfo(text: str) -> dict[str, int]:
 
 
 def _own_cgroups() -> Iterator[tuple[Path, MemoryFiles]]:
-    """The control groups, of either version, that this process's memory is charged to, inmost first.
+    """The cgroups, of either version, that this process's memory is charged to, innermost first.
 
-    A container may see its host's path in here, of which only the root is there: those above are asked too.
+    In a container the path may be the host's, of which only the root exists: its ancestors are read too.
     """
     try:
         lines = CGROUP.read_text().splitlines()
@@ -146,7 +148,7 @@ def _own_cgroups() -> Iterator[tuple[Path, MemoryFiles]]:
 
 
 def _room(cgroup: Path, files: MemoryFiles) -> int | None:
-    """What a control group's limit leaves, with file pages that can be dropped; None if it sets none."""
+    """What a cgroup's limit leaves, including droppable file pages; None without a limit."""
     limit = _limit(cgroup, files)
     if limit is None:
         return None
@@ -159,7 +161,7 @@ def _room(cgroup: Path, files: MemoryFiles) -> int | None:
 
 
 def _limit(cgroup: Path, files: MemoryFiles) -> int | None:
-    """A control group's limit in bytes; None if it sets none."""
+    """A cgroup's limit in bytes; None without one."""
     try:
         text = (cgroup / files.limit).read_text().strip()
         return None if text == "max" else int(text)

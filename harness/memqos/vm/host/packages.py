@@ -1,6 +1,6 @@
-"""What to install on this host, in the words of its distribution: for the messages of errors and of the doctor.
+"""Package names and install commands of this host's distribution, for error messages and the doctor.
 
-memqos knows packages by Debian's names. The launcher of a checkout has the same table in sh; a test compares them.
+memqos uses Debian's names. The launcher of a checkout has the same table in sh; a test compares them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ OS_RELEASE = Path("/etc/os-release")
 class Family:
     """Distributions with the same packages.
 
-    ids: what ID and ID_LIKE of os-release(5) say. command: installs packages. packages: Debian's name to this family's,
-    "" for one that it does not have; others have the same name.
+    ids: ID and ID_LIKE of os-release(5). command: installs packages. packages: Debian's name to this family's, "" for a
+    missing package; others have the same name.
     """
 
     name: str

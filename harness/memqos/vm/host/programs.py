@@ -1,7 +1,7 @@
-"""The host's programs that machines are made with: where they are, which version, and what to install.
+"""The host's programs for building and running machines: their paths, versions, and packages.
 
-Kept apart from their callers so that `memqos doctor` and the errors name the same packages. Whether an ordinary user
-can build images here depends on a user namespace in which they are root and have further ids.
+Used by both `memqos doctor` and errors, so that they name the same packages. Whether an ordinary user can build images
+here depends on a user namespace in which they are root and have further ids.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 MIN_QEMU = (8, 2)
-"""Older QEMUs corrupt CPU flags under multi-threaded software emulation, and 6.12 guests die of it."""
+"""Older QEMUs corrupt CPU flags under multi-threaded software emulation, which crashes 6.12 guests."""
 
 PACKAGES: dict[str, str] = {
     **{one.qemu: one.qemu_package for one in ARCHITECTURES if one.qemu},
@@ -48,10 +48,10 @@ PACKAGES: dict[str, str] = {
     "depmod": "kmod",
     "newuidmap": "uidmap",
 }
-"""Program to the Debian and Ubuntu package that brings it; other distributions' names are in `vm.host.packages`."""
+"""Program to the Debian and Ubuntu package with it; other distributions' names are in `vm.host.packages`."""
 
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-"""Where programs are that an ordinary user's PATH may not name."""
+"""Folders of programs that may be missing from an ordinary user's PATH."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class Qemu:
 
 
 def search_path(environment: Mapping[str, str]) -> str:
-    """PATH for a program that starts others by name, which may be in the system's sbin folders."""
+    """A PATH that includes the system's sbin folders, for a program that starts others by name."""
     return ":".join((environment.get("PATH", os.defpath), *SBIN))
 
 
@@ -97,7 +97,7 @@ def parse_qemu_version(text: str) -> tuple[int, int, int] | None:
 def find_qemu(architecture: Architecture = AMD64) -> Qemu:
     """The host's QEMU for machines of an architecture.
 
-    Raises MissingProgramError if there is none, if it does not tell its version, or if that is older than MIN_QEMU.
+    Raises MissingProgramError if there is none, if it does not print its version, or if that is older than MIN_QEMU.
     """
     program = find_program(architecture.qemu)
     package = architecture.qemu_package
@@ -122,13 +122,13 @@ def find_qemu(architecture: Architecture = AMD64) -> Qemu:
 
 
 TRY = ("--user", "--map-root-user", "--map-auto", "--mount", "true")
-"""What a build does with unshare, doing nothing."""
+"""The unshare command of a build, without an effect."""
 
 
 def namespace_obstacle() -> str | None:
-    """Why this user cannot make such a namespace, in unshare's words; None if it works, or if it is root's.
+    """Why this user cannot create such a namespace, in unshare's words; None if it works, or as root.
 
-    Raises MissingProgramError if a program is missing that it takes.
+    Raises MissingProgramError for a missing program.
     """
     if os.geteuid() == 0:
         return None

@@ -1,4 +1,4 @@
-"""How long work tells what it is at: one step begins, one step ends, now and then a remark."""
+"""The interface through which long work reports its steps and notes."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ __all__ = ["SILENT", "Progress", "Silent", "step"]
 
 
 class Progress(Protocol):
-    """Shows progress. The calls come from the thread that does the work."""
+    """Shows progress. Called from the thread that does the work."""
 
     def start(self, name: str) -> None:
-        """A step begins; its name says what is being done ("make the file system")."""
+        """A step begins; its name describes it ("make the file system")."""
         ...
 
     def done(self, name: str) -> None:
-        """The step of this name ended well; a step that failed is never told done."""
+        """The step of this name succeeded; not called for a failed step."""
         ...
 
     def note(self, text: str) -> None:
-        """One sentence that the reader should know: a fallback that was taken, a wait for another process."""
+        """One sentence for the reader: a fallback, or a wait for another process."""
         ...
 
 
@@ -43,7 +43,7 @@ SILENT = Silent()
 
 @contextlib.contextmanager
 def step(progress: Progress, name: str) -> Iterator[None]:
-    """One step: told when it starts, and told done only if its body does not raise."""
+    """One step: reported at its start, and as done only if its body does not raise."""
     progress.start(name)
     yield
     progress.done(name)

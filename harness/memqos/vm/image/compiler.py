@@ -1,6 +1,6 @@
-"""Compiles our C programs for an architecture: with gcc for this host's own, else with Debian's cross compiler.
+"""Compiles memqos's C programs: with gcc for this host's architecture, else with Debian's cross compiler.
 
-The result is static: it needs nothing but a kernel where it runs.
+The result is static: it needs only a kernel to run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COMPILE_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """What makes programs for one architecture; program: its path on this host."""
+    """The compiler for one architecture; program: its path on this host."""
 
     architecture: Architecture
     program: Path
@@ -63,8 +63,8 @@ def _has_static_library(compiler: str) -> bool:
 def compile_program(program: Program, compiler: Compiler, *, run: Callable[[list[str]], None] | None = None) -> bytes:
     """The program's static binary; the same sources and compiler give the same bytes.
 
-    run: runs the compiler's command to its end and raises if it fails; the default raises MachineryError with what
-    the compiler printed.
+    run: runs the compiler's command to its end and raises on failure; the default raises MachineryError with the
+    compiler's output.
     """
     with tempfile.TemporaryDirectory(prefix="memqos-") as name:
         folder = Path(name)

@@ -1,7 +1,7 @@
-"""An image with another kernel: a copy of a profile's image in which Debian packages of a kernel were installed.
+"""An image with another kernel: a copy of a profile's image in which a kernel's Debian packages were installed.
 
-The packages are installed by the guest itself, with its own dpkg and its own tool for the initrd, so the result is what
-the recipe would have made of them. It is kept in the cache like any image.
+The guest itself installs the packages, with its own dpkg and its own tool for the initrd, so the result equals the
+recipe's. It is kept in the cache like any image.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from memqos.vm.qemu.spec import Accelerator
 __all__ = ["DERIVING_PREFIX", "derived_name", "ensure_derived_image"]
 
 DERIVE_SECONDS = 600
-"""Making an initrd takes a minute under software emulation on a busy host."""
+"""Generating an initrd takes a minute under software emulation on a busy host."""
 
 COPY_BYTES = 2 << 30
 TOPOLOGY = Topology(name="provisioning", cpus=2, zones=(Zone(id=0, memory_bytes=1 << 30, cpus=(0, 1)),))
@@ -44,11 +44,11 @@ MAKE_INITRD = """
 depmod "$1"
 [ -e "/boot/initrd.img-$1" ] || update-initramfs -c -k "$1"
 """
-"""For the kernel of this release; its package makes it as well, unless it was there already."""
+"""Generates the initrd of this release's kernel, unless its package did so already."""
 
 
 def derived_name(base: Image, kernel_debs: Sequence[Brought | KernelTree]) -> str:
-    """The name of the entry for a base image and the packages that are put into it, by their content."""
+    """The name of the entry for a base image and the packages to be installed in it, by their content."""
     digest = hashlib.sha256(" ".join(file.sha256 for file in kernel_debs).encode()).hexdigest()
     return f"{base.name}-with-{digest[:12]}"
 
@@ -63,10 +63,10 @@ def ensure_derived_image(
     cache: Cache,
     progress: Progress,
 ) -> Image:
-    """The base image with the kernel of these packages; made now if the cache has none that is whole.
+    """The base image with the kernel of these packages; built now if the cache has no complete one.
 
     Raises UsageError for packages that do not install or bring no kernel, NoSpaceError, MachineError or ImageError;
-    then the cache is as it was before.
+    then the cache is unchanged.
     """
     folder = cache.images / derived_name(base, kernel_debs)
     waiting = "waiting for another process that is installing the same kernel in an image"
@@ -140,9 +140,9 @@ def install_kernel(
     cache: Cache,
     progress: Progress,
 ) -> dict[str, object]:
-    """Boot the copy with its own kernel, install the packages, take the new kernel and initrd out, and power it off.
+    """Boot the copy with its own kernel, install the packages, copy the new kernel and initrd out, and power it off.
 
-    Returns what the manifest says of it.
+    Returns the manifest's facts.
     """
     deadline = Deadline.after(DERIVE_SECONDS)
     with launch(ingredients, cache=cache, deadline=deadline, progress=progress) as machine:
@@ -168,7 +168,7 @@ def install_kernel(
 
 
 def kernel_release(target: Target, packages: Sequence[str], *, deadline: Deadline) -> str:
-    """The release of the one kernel that these installed packages hold; UsageError if there is none, or several."""
+    """The release of the single kernel in these installed packages; UsageError if there is none, or several."""
     listed = checked(target.run(["dpkg", "--listfiles", *packages], deadline=deadline), where=target.address).text
     found = sorted({match[1] for match in re.finditer(r"(?m)^/boot/vmlinuz-(\S+)$", listed)})
     if len(found) != 1:

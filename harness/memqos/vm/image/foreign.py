@@ -1,11 +1,11 @@
-"""A root for an architecture whose programs this host cannot run: made without running any of them.
+"""A root file system for an architecture that this host cannot run, built without running its programs.
 
-Debian is installed twice: for the host's own architecture with all maintainer scripts, but for the kernel, and for the
-other one with its files alone. Merged, every file of a package is the other architecture's, and what the scripts
-made (users, alternatives, enabled units, configuration) is the host's, which does not depend on the architecture. Only
-the dynamic linker's cache and the modules' index are made anew.
+Debian is installed twice: for the host's own architecture with all maintainer scripts, but without a kernel, and for
+the other one with its files alone. In the merged root, every file of a package is the other architecture's, and the
+results of the scripts (users, alternatives, enabled units, configuration) are the host's, since they do not depend on
+the architecture. Only the dynamic linker's cache and the modules' index are generated.
 
-The initrd is ours too: one static program, and the modules that the root disk needs.
+The initrd is memqos's too: one static program, and the modules that the root disk needs.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ for deb in "$1"/var/cache/apt/archives/*.deb; do
 done
 echo 1 >info/format
 """
-"""What dpkg would have written had it installed the packages whose files were extracted: mmdebstrap leaves it empty.
+"""Writes the dpkg database of packages whose files were only extracted: mmdebstrap leaves it empty.
 
 $1: the root. Its exit status says whether every package is in.
 """
 
 MERGED_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "libo32")
-"""Links into /usr, by which a package's list may name a file."""
+"""Links into /usr; a package's list may name files through them."""
 
 CONFIGURATION = ("etc", "root", "var")
-"""Where the host's file stays if both roots have one: maintainer scripts and our overlay changed it."""
+"""Where the host's file wins if both roots have one: maintainer scripts and memqos's overlay changed it."""
 
 REMADE = frozenset({"etc/ld.so.cache", "var/cache/ldconfig/aux-cache"})
-"""What depends on the architecture, and is no package's."""
+"""Files that depend on the architecture and belong to no package."""
 
 DPKG = "var/lib/dpkg/"
 FOREIGN_DATABASE = re.compile(r"var/lib/dpkg/(status|info/.*)")
@@ -64,7 +64,7 @@ _EXCLUDED = tuple(path.removeprefix("/").removesuffix("*") for path in UNWANTED_
 def merge_roots(native: Path, foreign: Path, merged: Path) -> None:
     """Write an archive of the merged root from those of the other two; existing links and owners stay.
 
-    native: all configured, with our overlay. foreign: extracted, with its own dpkg database.
+    native: fully configured, with memqos's overlay. foreign: extracted, with its own dpkg database.
     """
     with tarfile.open(native) as ours, tarfile.open(foreign) as theirs, tarfile.open(
         merged, "w", format=tarfile.PAX_FORMAT
@@ -96,7 +96,7 @@ def _stays(path: str, member: tarfile.TarInfo, *, owned: frozenset[str], is_thei
 
 
 def _owned(archive: tarfile.TarFile, members: Mapping[str, tarfile.TarInfo]) -> Iterator[str]:
-    """The paths that native packages own, as the archive has them."""
+    """The paths that native packages own, as named in the archive."""
     for path, member in members.items():
         if path.startswith(f"{DPKG}info/") and path.endswith(".list"):
             for line in _content(archive, member).decode().splitlines():
@@ -118,7 +118,7 @@ def _copy(archive: tarfile.TarFile, member: tarfile.TarInfo, output: tarfile.Tar
 
 
 def kernel_in(root: Path, where: Path) -> tuple[str, Path]:
-    """Copy the one kernel of a root's archive into a folder; its release and the copy.
+    """Copy the single kernel of a root's archive into a folder; returns its release and the copy.
 
     Raises ImageError if the root has none or several.
     """
@@ -137,9 +137,9 @@ def kernel_in(root: Path, where: Path) -> tuple[str, Path]:
 
 
 WANTED_MODULES = ("virtio_pci", "virtio_blk", "crc32c_generic", "ext4")
-"""What stands between a kernel and its root disk; a kernel that has one of them built in has no file of it.
+"""The modules between a kernel and its root disk; a kernel with one of them built in has no file for it.
 
-crc32c_generic: ext4 asks for it by an alias, which only modprobe can look up.
+crc32c_generic: ext4 requests it by an alias, which only modprobe can look up.
 """
 
 SUFFIX = re.compile(r"\.ko(\.xz)?$")
@@ -152,7 +152,7 @@ class _Module:
 
 
 def modules_for(root: Path, release: str) -> dict[str, bytes]:
-    """The modules that the root disk needs, by name, uncompressed, each after those that it depends on."""
+    """The modules that the root disk needs, by name, uncompressed, each after its dependencies."""
     folder = f"usr/lib/modules/{release}/"
     with tarfile.open(root) as archive:
         files = {
@@ -176,7 +176,7 @@ def modules_for(root: Path, release: str) -> dict[str, bytes]:
 
 
 def _module(content: bytes, *, compressed: bool) -> _Module:
-    """A module's file, and what its section .modinfo says that it needs: depends, and softdep's "pre:"."""
+    """A module's file, and its dependencies in the section .modinfo: depends, and softdep's "pre:"."""
     content = lzma.decompress(content) if compressed else content
     needs = [name for match in re.findall(rb"\0depends=([^\0]*)\0", content) for name in match.decode().split(",")]
     for match in re.findall(rb"\0softdep=pre: ([^\0]*)\0", content):
@@ -185,7 +185,7 @@ def _module(content: bytes, *, compressed: bool) -> _Module:
 
 
 def initrd(init: bytes, modules: Mapping[str, bytes]) -> bytes:
-    """An initrd: the program as /init, and the modules in the order in which it is to load them.
+    """An initrd: the program as /init, and the modules in the order in which it loads them.
 
     Not compressed, since unpacking is emulated. Source: kernel, driver-api/early-userspace/buffer-format.rst (newc).
     """

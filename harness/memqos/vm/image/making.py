@@ -1,7 +1,7 @@
-"""Makes a profile's image and keeps it in the cache: whole, or not at all.
+"""Builds a profile's image and stores it in the cache: complete, or not at all.
 
-Built in a folder beside the entry, under the profile's lock: packages, file system, a first boot in which the
-container images are imported, and only then the rename that makes it an entry.
+Built in a temporary folder, under the profile's lock: packages, file system, a first boot in which the container images
+are imported, and only then the rename that makes it an entry.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ KEYRINGS = (
     Path("/usr/share/keyrings/debian-archive-keyring.gpg"),
     Path("/usr/share/keyrings/debian-archive-keyring.pgp"),
 )
-"""Where the package debian-archive-keyring puts Debian's keys."""
+"""Where the package debian-archive-keyring has Debian's keys."""
 
 FIELDS = "$(ORIGIN)|$(LABEL)|$(SUITE)|$(COMPONENT)|$(REPO_URI)"
 
@@ -63,7 +63,7 @@ FIELDS = "$(ORIGIN)|$(LABEL)|$(SUITE)|$(COMPONENT)|$(REPO_URI)"
 def parse_targets(text: str) -> str:
     """The address of Debian's main archive in lines of FIELDS; empty if apt has none.
 
-    The security archive and other origins are passed over, and so are the suites that are laid beside the main one.
+    The security archive and other origins are skipped, and so are suites that only overlay the main one.
     """
     for line in text.splitlines():
         origin, label, suite, component, uri = (*line.split("|"), "", "", "", "", "")[:5]
@@ -74,7 +74,7 @@ def parse_targets(text: str) -> str:
 
 
 def find_mirror(environment: Mapping[str, str]) -> Mirror:
-    """MEMQOS_DEBIAN_MIRROR if it is set, else what apt uses for Debian, else mmdebstrap's own default."""
+    """MEMQOS_DEBIAN_MIRROR if it is set, else apt's mirror of Debian, else mmdebstrap's own default."""
     keyring = next((str(path) for path in KEYRINGS if path.exists()), "")
     if chosen := environment.get("MEMQOS_DEBIAN_MIRROR"):
         return Mirror(uri=chosen, keyring=keyring)
@@ -104,10 +104,10 @@ def need_mirror(mirror: Mirror, profile: Profile) -> None:
 
 
 PROBES = "/usr/lib/memqos"
-"""Where the guest has memqos's programs that run beside its containers."""
+"""The guest's folder of memqos's programs that run outside its containers."""
 
 ROOTS = "/var/lib/memqos/rootfs"
-"""Where it has the root file systems of containers that an OCI runtime makes without a daemon, by program."""
+"""The guest's root file systems of containers that an OCI runtime creates without a daemon, by program."""
 
 PROVISION_SECONDS = 300
 
@@ -127,9 +127,9 @@ def provision(
     log_dir: Path,
     progress: Progress,
 ) -> dict[str, object]:
-    """Boot the image in `folder` on its own disk, lay down what its containers run, and power it off in order.
+    """Boot the image in `folder` on its own disk, install its container images, and power it off cleanly.
 
-    Returns what the manifest says of its content: versions by component, and packages with their versions.
+    Returns the manifest's facts: versions by component, and packages with their versions.
     """
     ingredients = Ingredients(
         name=f"{profile.name}-provisioning",
@@ -172,7 +172,7 @@ def lay_down(
     *,
     architecture: Architecture = AMD64,
 ) -> None:
-    """Put the probes in their place, and each program in two: as an image in containerd's store, and as a root."""
+    """Install the probes, and each program twice: as an image in containerd's store, and as a root file system."""
     run_in_guest(target, ["mkdir", "-p", PROBES], deadline)
     for name, program in probes.items():
         target.write(f"{PROBES}/{name}", program, deadline=deadline, mode=0o755)
@@ -191,7 +191,7 @@ def run_in_guest(target: Target, argv: Sequence[str], deadline: Deadline, *, std
 
 
 BUILD_SECONDS = 1800
-"""How long one tool of a build may take: a slow mirror needs its time, a stuck one has to be noticed."""
+"""The time limit for one tool of a build: long enough for a slow mirror, short enough to notice a hanging one."""
 
 BUILDING_PREFIX = ".building-"
 
@@ -202,21 +202,21 @@ NO_ROOM = (
     "You don't have enough free space",
 )
 FULL_BYTES = 16 << 20
-"""With less room than this a tool that failed may not even have been able to say why."""
+"""With less room than this, a failed tool may not even have been able to report the full disk."""
 
 STALE = ("is expired (invalid since", "is not valid yet")
 
 
 def image_name(profile: Profile, cache: Cache, *, progress: Progress = SILENT) -> str:
-    """The name of the entry that holds this profile's image, whether it is there or not: PROFILE-FINGERPRINT."""
+    """The name of the entry for this profile's image, existing or not: PROFILE-FINGERPRINT."""
     public = public_half(client_key(cache, progress=progress)).read_text()
     return f"{profile.name}-{recipe.fingerprint(profile, public)}"
 
 
 def ensure_image(profile: Profile, cache: Cache, *, progress: Progress = SILENT) -> Image:
-    """The profile's image, built now if the cache has none that is whole.
+    """The profile's image, built now if the cache has no complete one.
 
-    Raises MissingProgramError, NoSpaceError or ImageError; then the cache is as it was before.
+    Raises MissingProgramError, NoSpaceError or ImageError; then the cache is unchanged.
     """
     folder = cache.images / image_name(profile, cache, progress=progress)
     if image := load_image(folder):
@@ -242,15 +242,15 @@ def ensure_image(profile: Profile, cache: Cache, *, progress: Progress = SILENT)
 
 
 def native_architecture() -> Architecture | None:
-    """This host's architecture; None for one that memqos makes no programs for."""
+    """This host's architecture; None for one without memqos programs."""
     return architecture_of_machine(platform.machine())
 
 
 def need_tools(profile: Profile) -> None:
-    """Raise EnvironmentNotAbleError, before anything is fetched, if this host lacks what this profile's build takes.
+    """Raise EnvironmentNotAbleError, before anything is fetched, if this host lacks what this profile's build needs.
 
-    Of another architecture that is its QEMU, its compiler and depmod. An amd64 image, whose initrd its own tool makes,
-    is built on a host of that architecture alone.
+    For another architecture that is its QEMU, its compiler and depmod. An amd64 image, whose own tool generates the
+    initrd, can only be built on a host of that architecture.
     """
     find_qemu(profile.architecture)
     own = (*profile.programs, *profile.probes, *([profile.init] if profile.init else []))
@@ -277,7 +277,7 @@ class Build:
     progress: Progress
 
     def run(self) -> Path:
-        """Build everything; the finished entry's folder."""
+        """Build everything; returns the finished entry's folder."""
         finished = self.work / "entry"
         finished.mkdir()
         with (
@@ -321,11 +321,11 @@ class Build:
         return binary_of(program, self.profile.architecture, run=lambda argv: self.tool(group, argv))
 
     def init(self, group: ProcessGroup) -> bytes | None:
-        """The program of an initrd that we make; None if the image's own tool made it."""
+        """The program of memqos's own initrd; None if the image's own tool generated it."""
         return None if self.profile.init is None else self.compile(group, self.profile.init)
 
     def make_keys(self, finished: Path) -> recipe.Keys:
-        """The guest's host key, and the file by which ssh knows it."""
+        """The guest's host key, and the known_hosts file with it."""
         host = self.work / "host_key"
         make_key(host)
         public = public_half(host).read_text()
@@ -338,10 +338,10 @@ class Build:
 
     @contextlib.contextmanager
     def tree_folder(self) -> Iterator[Path]:
-        """Where mmdebstrap makes the root's tree; it goes with the build.
+        """Where mmdebstrap creates the root's tree; it is removed with the build.
 
-        As root it is the build's own folder. The user namespace of an ordinary user cannot see into that one, and gets
-        one in the temporary folder that all may pass through.
+        As root it is the build's own folder. An ordinary user's namespace cannot access that one, and gets one in the
+        temporary folder, which every user may enter.
         """
         if os.geteuid() == 0:
             yield self.work
@@ -351,7 +351,7 @@ class Build:
             yield Path(name)
 
     def install(self, group: ProcessGroup, keys: recipe.Keys, *, trees: Path) -> None:
-        """Install the packages into an archive of the root; once more if only the mirror's date is in the way."""
+        """Install the packages into an archive of the root; again if only the mirror's date is the obstacle."""
         overlay = self.work / "overlay.tar"
         overlay.write_bytes(recipe.overlay_archive(self.profile, keys))
         overlay.chmod(0o600)
@@ -394,9 +394,9 @@ class Build:
             merge_roots(self.work / "native.tar", self.work / "foreign.tar", self.work / "root.tar")
 
     def make_disk(self, group: ProcessGroup, finished: Path, *, init: bytes | None) -> None:
-        """The root disk from the archive; kernel and initrd beside it.
+        """The root disk from the archive; kernel and initrd next to it.
 
-        init: the program of an initrd that we make, None for the one that the image's own tool made.
+        init: the program of memqos's own initrd, None if the image's own tool generated it.
         """
         disk = finished / entry.DISK
         with disk.open("wb") as file:
@@ -423,7 +423,7 @@ class Build:
         (self.work / "root.tar").unlink()
 
     def tool(self, group: ProcessGroup, argv: list[str], *, environment: dict[str, str] | None = None) -> None:
-        """Run one tool to its end; ImageError with what it said if it fails."""
+        """Run one tool to its end; ImageError with its output if it fails."""
         log = self.work / "tool.log"
         with log.open("wb") as output:
             process = group.start(
@@ -450,7 +450,7 @@ class Build:
 
     @contextlib.contextmanager
     def translating(self) -> Iterator[None]:
-        """Turn a full disk, and a folder that was removed meanwhile, into the error that says so."""
+        """Turn a full disk, and a folder that was removed meanwhile, into a specific error."""
         try:
             yield
         except OSError as error:
@@ -464,7 +464,7 @@ class Build:
             raise EnvironmentNotAbleError(f"a tool of the build could not be run: {error}") from error
 
     def removed(self) -> ImageError:
-        """What to say where the build's folder is gone."""
+        """The error if the build's folder is gone."""
         return ImageError(
             f"the folder of the image '{self.profile.name}' was removed during its build.",
             where=str(self.work),
@@ -473,7 +473,7 @@ class Build:
 
 
 def only(folder: Path, pattern: str) -> Path:
-    """The one file of this pattern; ImageError if there are none or several."""
+    """The single file of this pattern; ImageError if there are none or several."""
     found = sorted(folder.glob(pattern))
     if len(found) != 1:
         raise ImageError(f"the image must have one '{pattern}' in /boot, and has {len(found)}.", where=str(folder))

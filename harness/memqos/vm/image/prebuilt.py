@@ -93,7 +93,7 @@ def need_programs(programs: Iterable[Program], architecture: Architecture) -> No
 def binary_of(program: Program, architecture: Architecture, *, run: Callable[[list[str]], None] | None = None) -> bytes:
     """The program's static binary: the wheel's, else compiled now.
 
-    run: as in `compile_program`. Raises what `prebuilt_binary`, `find_compiler` and `compile_program` raise.
+    run: as for `compile_program`. Raises what `prebuilt_binary`, `find_compiler` and `compile_program` raise.
     """
     found = prebuilt_binary(program, architecture)
     return compile_program(program, find_compiler(architecture), run=run) if found is None else found

@@ -1,7 +1,7 @@
-"""From a profile to what has to be run and laid out to make its image: pure, so that a test can read it.
+"""From a profile to the commands and files of its image: pure, so that a test can read it.
 
 A static program becomes a container image without registry or builder: the bytes of a docker-archive. The image's id
-depends on nothing but its content.
+depends on its content only.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ __all__ = [
 ]
 
 BUILD_BYTES = 2 << 30
-"""What a build needs on the cache's disk while it runs: the unpacked root, its archive, the disk."""
+"""Disk space that a build needs in the cache: the unpacked root, its archive, the disk."""
 
 DISK_BYTES = 4 << 30
-"""The guest's root disk: what is installed, and room for what containers write. Its file is sparse."""
+"""The size of the guest's root disk: the system, and room for what containers write. Its file is sparse."""
 
 NOT_IN_THE_IMAGE = ("purpose", "cgroup_v1", "additions", "architecture", "init")
-"""Fields of a profile that change nothing in its image, or are added apart from the others."""
+"""Fields of a profile that do not affect its image, or are added separately."""
 
 UNWANTED_PATHS = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mirror:
-    """Where the host takes Debian packages from.
+    """The source of Debian packages.
 
     uri: empty leaves it to mmdebstrap's own default. keyring: a file or folder of keys; empty as for uri.
     """
@@ -57,7 +57,7 @@ class Mirror:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """The keys that go into an image, in OpenSSH's text formats: the key that may log in, and the host key."""
+    """The keys in an image, in OpenSSH's text formats: the key that may log in, and the host key."""
 
     client_public: str
     host_private: str
@@ -65,9 +65,9 @@ class Keys:
 
 
 def fingerprint(profile: Profile, client_public: str) -> str:
-    """What the image depends on, as 12 hexadecimal digits: the profile's whole content, the commands, the client's key.
+    """What the image depends on, as 12 hexadecimal digits: profile, commands, and the client's key.
 
-    The mirror is not among them: it gives the same packages as any other, only newer ones as time passes.
+    The mirror is not included: it has the same packages as any other, only newer ones as time passes.
     """
     install = mmdebstrap_arguments(
         "mmdebstrap", profile, Mirror(), mode="", target="", overlay="", boot="", stale=False
@@ -89,12 +89,12 @@ def mmdebstrap_arguments(
     program: str, profile: Profile, mirror: Mirror, *, mode: str, target: str, overlay: str, boot: str, stale: bool,
     native: str = "",
 ) -> list[str]:  # fmt: skip
-    """The command that installs the packages, lays our files over them and copies /boot out; run with ENVIRONMENT.
+    """The command that installs the packages, adds memqos's files and copies /boot out; run with ENVIRONMENT.
 
-    mode: root or unshare. target: the archive to write, a path ending in .tar. overlay: the archive of our files.
-    boot: the folder that receives /boot. stale: accept a Release file that is past its Valid-Until.
-    native: dpkg's name of the host's architecture, for a root of that one without a kernel, which lends an image of
-    another architecture its configuration; "" for the profile's own.
+    mode: root or unshare. target: the archive to write, a path ending in .tar. overlay: the archive of memqos's files.
+    boot: the folder that receives /boot. stale: accept a Release file that is past its Valid-Until. native: dpkg's name
+    of the host's architecture, for a root of that one without a kernel, whose configuration goes into an image of
+    another architecture; "" for the profile's own.
     """
     return [
         program,
@@ -120,7 +120,7 @@ def mmdebstrap_arguments(
 def extract_arguments(
     program: str, profile: Profile, mirror: Mirror, *, mode: str, target: str, database: str, stale: bool
 ) -> list[str]:
-    """The command that extracts all packages of a profile whose programs this host cannot run, and runs none of them.
+    """The command that extracts all packages of a profile that this host cannot run, without running any program.
 
     database: the script that writes dpkg's database from the packages, memqos.vm.image.foreign. The rest: as above.
     """
@@ -142,7 +142,7 @@ def extract_arguments(
 
 
 def _kernel(profile: Profile) -> str:
-    """The kernel's package as apt takes it."""
+    """The kernel's package in apt's notation."""
     return f"{profile.kernel}/{profile.kernel_suite}" if profile.kernel_suite else profile.kernel
 
 
@@ -156,10 +156,10 @@ def _apt_options(mirror: Mirror, *, stale: bool) -> list[str]:
 
 
 def _outputs(profile: Profile, mirror: Mirror, *, mode: str, target: str) -> list[str]:
-    """What the root is not to have, its suite, where it goes to, and where its packages come from."""
+    """Excluded files, the suite, the target, and the sources of packages."""
     suites = [profile.suite, *([profile.kernel_suite] if profile.kernel_suite else [])]
     return [
-        # Nothing is mounted into the tree: nothing of the host can be reached when it is removed.
+        # Nothing is mounted into the tree: its removal cannot affect the host.
         *(["--skip=chroot/mount"] if mode == "root" else []),
         "--skip=output/dev",
         profile.suite,
@@ -169,9 +169,9 @@ def _outputs(profile: Profile, mirror: Mirror, *, mode: str, target: str) -> lis
 
 
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "INITRD": "No"}
-"""INITRD=No: the kernel's package, and a trigger after it, make no initrd.
+"""INITRD=No: the kernel's package, and a trigger after it, generate no initrd.
 
-The command makes the one that has our files.
+The command generates the one that includes memqos's files.
 """
 
 PACK = """
@@ -179,17 +179,17 @@ tar --extract --file "$2" --directory "$1" --numeric-owner --xattrs --xattrs-inc
 mkdir -p "$1/dev"
 mke2fs -q -F -t ext4 -L memqos-root -E lazy_itable_init=1,lazy_journal_init=1,root_owner=0:0 -d "$1" "$3"
 """
-"""Unpacks the root and makes a file system of it; $1 folder, $2 archive, $3 disk, whose file has its size already."""
+"""Unpacks the root and makes a file system of it; $1 folder, $2 archive, $3 disk, a file of the final size."""
 
 IN_MEMORY = 'mount -t tmpfs -o mode=0755 memqos-root "$1"'
-"""For an ordinary user: files of further ids, left on the disk by a build that is killed, could not be removed."""
+"""For an ordinary user: files of further ids that a killed build leaves on the disk could not be removed."""
 
 
 def pack_arguments(unshare: str, *, folder: str, archive: str, disk: str, root: bool) -> list[str]:
     """The command that turns the archive of a root into a file system.
 
-    Without root it runs in a user namespace in which we are root and have further ids, so that files keep their
-    owners; as root it needs no namespace, and so also works in a container that may not make one.
+    Without root it runs in a user namespace in which it is root and has further ids, so that files keep their owners.
+    As root it needs no namespace, and so also works in a container without that permission.
     """
     words = ["memqos-pack", folder, archive, disk]
     if root:
@@ -201,12 +201,12 @@ def pack_arguments(unshare: str, *, folder: str, archive: str, disk: str, root: 
 
 
 def compile_arguments(program: str, sources: Sequence[str], binary: str) -> list[str]:
-    """The command that compiles one workload program, needing nothing but the kernel where it runs."""
+    """The command that compiles one workload program statically."""
     return [program, "-static", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-s", "-o", binary, *sources]
 
 
 def overlay_archive(profile: Profile, keys: Keys) -> bytes:
-    """Everything of ours in the guest, as a tar that belongs to root: files, keys, masked and enabled units."""
+    """All of memqos's files in the guest, as a tar owned by root: files, keys, masked and enabled units."""
     units = "/etc/systemd/system"
     links = {f"{units}/{unit}": "/dev/null" for unit in profile.masked_units}
     links |= {f"{units}/multi-user.target.wants/{unit}": f"../{unit}" for unit in profile.enabled_units}
@@ -214,7 +214,7 @@ def overlay_archive(profile: Profile, keys: Keys) -> bytes:
     private = ("/etc/ssh/ssh_host_ed25519_key", "/root/.ssh/authorized_keys")
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        # The other folders are there already, or are made as they should be when a file needs them.
+        # The other folders exist already, or are created properly when a file needs them.
         archive.addfile(_member("/root/.ssh", tarfile.DIRTYPE, 0o700))
         for path, content, mode in files:
             member = _member(path, tarfile.REGTYPE, 0o600 if path in private else mode)
@@ -245,7 +245,7 @@ EPOCH = "1970-01-01T00:00:00Z"
 
 
 def container_image_name(program: str) -> str:
-    """The name that a program's image has in the guest's store: memqos.local/memload:1."""
+    """The name of a program's image in the guest's store: memqos.local/memload:1."""
     return f"memqos.local/{program}:1"
 
 

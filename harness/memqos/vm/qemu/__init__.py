@@ -1,1 +1,1 @@
-"""One QEMU: its command line, its states, what it tells while it lives, and why it died."""
+"""One QEMU: its command line, its states, its monitor, and why it died."""

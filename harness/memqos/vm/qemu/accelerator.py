@@ -1,7 +1,7 @@
-"""KVM or software emulation: decided by a guest that really runs, because the device alone proves nothing.
+"""KVM or software emulation: decided by actually running a guest, because the device alone proves nothing.
 
-A /dev/kvm can be there, open, and make machines, and still not run a kernel: QEMU then stops in run state
-"internal-error", alive. So a probe guest has to write its first words, and the answer is kept until the host reboots.
+/dev/kvm can exist, open, and create machines, and still not run a kernel: QEMU then stops in run state
+"internal-error", alive. So a probe guest has to print its first words, and the answer is cached until the host reboots.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GREETING = b"Linux version"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceleratorChoice:
-    """What will run the guests, and why; `reason` ends with what it costs, `obstacle` is why it is not KVM."""
+    """The accelerator and why; `reason` ends with its cost, `obstacle` is why it is not KVM."""
 
     accelerator: Accelerator
     reason: str
@@ -45,11 +45,11 @@ class AcceleratorChoice:
 def choose_accelerator(
     qemu: Qemu, kernel: Path | None, *, cache: Cache, architecture: Architecture = AMD64
 ) -> AcceleratorChoice:
-    """KVM if a probe guest with this kernel runs on it, else TCG, also where there is no kernel to try it with.
+    """KVM if a probe guest with this kernel runs on it, else TCG, also without a kernel to try it with.
 
-    Another architecture than the host's has TCG alone.
+    Another architecture than the host's only has TCG.
 
-    The answer is kept in the cache for this boot of the host, this QEMU and this user.
+    The answer is cached for this boot of the host, this QEMU and this user.
     """
     if architecture.machine != platform.machine():
         return AcceleratorChoice(
@@ -86,7 +86,7 @@ def _emulated(obstacle: str) -> AcceleratorChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KvmProbe:
-    """What a probe found: why KVM cannot be used, or None if it can."""
+    """The result of a probe: why KVM cannot be used, or None if it can."""
 
     obstacle: str | None
 
@@ -145,7 +145,7 @@ def _probe(qemu: Qemu, kernel: Path, architecture: Architecture, folder: Path) -
 def probe_arguments(
     qemu: Qemu, kernel: Path, *, serial: Path, socket: Path, architecture: Architecture = AMD64
 ) -> list[str]:
-    """A machine of 256 MiB that has nothing but a kernel: it greets, finds no root and panics."""
+    """A machine of 256 MiB with only a kernel: it prints, finds no root and panics."""
     return [
         str(qemu.program),
         "-name", "memqos-kvm-probe",

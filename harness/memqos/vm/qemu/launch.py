@@ -2,7 +2,7 @@
 
 Used for a test's machine (a fresh overlay) and for provisioning an image (its own disk).
 
-The ssh connection to a machine: waiting for its sshd, keeping one connection, and how the user gets in.
+Also the ssh connection to a machine: waiting for its sshd, keeping one connection, and the user's login.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ HOST_ALIAS = "memqos"
 SSH_CONFIG = "ssh_config"
 
 SSH_FAILED = 255
-"""ssh's own status."""
+"""ssh's own exit status for errors."""
 
 NOT_ROOT = 77
 AS_ROOT = f"""\
@@ -57,7 +57,7 @@ AS_ROOT = f"""\
 ! command -v cloud-init >/dev/null || cloud-init status --wait >/dev/null 2>&1
 exit 0
 """
-"""Is only asked to end once cloud-init has: it may restart sshd."""
+"""Runs only after cloud-init has finished, which may restart sshd."""
 
 DENIED = "Permission denied"
 LOGIN_SECONDS = 120.0
@@ -65,20 +65,21 @@ LOGIN_EVERY = 4.0
 """sshd from OpenSSH 9.8 on counts failed logins, and refuses a client for 5 s after each (PerSourcePenalties)."""
 
 BOOTING = "it was booting"
-"""What is being done until the guest's sshd answers, as errors say it."""
+"""The activity until the guest's sshd answers, as errors name it."""
 
 BANNER_EVERY = 0.25
 BANNER_SECONDS = 30
-"""How long one connection waits for sshd's greeting, which takes seconds in a guest that gets little of a processor.
+"""How long one connection waits for sshd's greeting, which takes seconds in a guest that gets little CPU.
 
-A connection that is given up too soon is worse than none: sshd (OpenSSH 9.8 and later, PerSourcePenalties) counts those
-that end without a login, and after fifteen accepts no login for minutes.
+Giving up too soon does harm: sshd (OpenSSH 9.8 and later, PerSourcePenalties) counts connections that end without a
+login, and after fifteen accepts no login for minutes.
 """
 
 ALIVE_EVERY, ALIVE_MISSES = 15, 4
-"""ssh asks a guest that says nothing this often, in seconds, and gives it up when it owes one answer more than these.
+"""The interval in seconds at which ssh probes a silent guest, and the number of misses after which it gives up.
 
-It is for people's own connections, and for machines that outlive us: else `pulse` is faster, and knows a busy host.
+For people's own connections, and for machines that outlive the run: otherwise `pulse` is faster, and allows for a busy
+host.
 """
 
 
@@ -105,7 +106,7 @@ def connected(machine: Machine, run: Run, ingredients: Ingredients, *, deadline:
 def write_ssh_config(machine: Machine, run: Run, ingredients: Ingredients) -> Path:
     """The ssh_config for a machine, in its folder of sockets, with a copy of the key."""
     copy = Path(shutil.copyfile(ingredients.identity, run.sockets / "identity"))
-    copy.chmod(0o600)  # ssh wants no less, and a cache that was copied may have lost it
+    copy.chmod(0o600)  # ssh requires this mode, and a copied cache may have lost it
     config = run.sockets / SSH_CONFIG
     if (known_hosts := ingredients.known_hosts) is not None:
         text = ssh_config(port=machine.ssh_port(), identity=copy, known_hosts=known_hosts)
@@ -118,9 +119,9 @@ def write_ssh_config(machine: Machine, run: Run, ingredients: Ingredients) -> Pa
 
 
 def wait_for_login(machine: Machine, run: Run, ingredients: Ingredients, deadline: Deadline) -> None:
-    """Wait until a system of others lets the user in, as root or with a way to become root.
+    """Wait until a foreign system lets the user in, as root or with a way to become root.
 
-    cloud-init may give the user its key some time after sshd greets, and restart sshd. Raises UnfitFileError if sshd
+    cloud-init may install the user's key some time after sshd greets, and restart sshd. Raises UnfitFileError if sshd
     denies the user for LOGIN_SECONDS, or if the user cannot become root.
     """
     config = write_ssh_config(machine, run, ingredients)
@@ -143,15 +144,15 @@ def wait_for_login(machine: Machine, run: Run, ingredients: Ingredients, deadlin
         raise UnfitFileError(
             f"'{ingredients.user}' can log in to the image, but cannot become root: {said.stderr.strip()[-300:]}",
             where="--ssh-user",
-            next_step="Name a user that sudo asks for no password (NOPASSWD), or root.",
+            next_step="Name a user with passwordless sudo (NOPASSWD), or root.",
         )
 
 
 def _refused(ingredients: Ingredients, said: str) -> UnfitFileError:
-    """What to say of a system whose sshd answers, and refuses the user."""
+    """The error for a system whose sshd answers but refuses the user."""
     if ingredients.seed:
         return UnfitFileError(
-            f"the image's sshd refuses '{ingredients.user}' with the key that memqos gives to cloud-init: {said}",
+            f"the image's sshd refuses '{ingredients.user}' with the key that memqos passes to cloud-init: {said}",
             where="--image",
             next_step="The image has no cloud-init, or one that ignores NoCloud: name an account in it with --ssh-user "
             "and its private key with --ssh-key.",
@@ -160,14 +161,14 @@ def _refused(ingredients: Ingredients, said: str) -> UnfitFileError:
         f"the image's sshd refuses '{ingredients.user}' with this key: {said}",
         where="--ssh-key",
         next_step="Check the user (--ssh-user; cloud images often have debian, ubuntu or fedora) and its key. "
-        "Without --ssh-key memqos gives a key of its own to the image's cloud-init.",
+        "Without --ssh-key memqos passes a key of its own to the image's cloud-init.",
     )
 
 
 def wait_for_sshd(machine: Machine, deadline: Deadline) -> None:
     """Wait until the guest's sshd listens; while it boots, connecting would only fail."""
     port = machine.ssh_port()
-    # A kernel that a boot loader starts need not have a serial console.
+    # A kernel started by a boot loader need not have a serial console.
     first_word = deadline if machine.spec.boots_from_disk else deadline.sooner(deadline.remaining / 2)
     with machine.failing(BOOTING):
         wait("sshd answers", lambda: sshd_answers(machine, port, first_word), deadline=deadline, every=BANNER_EVERY)
@@ -176,11 +177,11 @@ def wait_for_sshd(machine: Machine, deadline: Deadline) -> None:
 def sshd_answers(machine: Machine, port: int, first_word: Deadline) -> bool:
     """Whether the guest's sshd greets on its forwarded port.
 
-    first_word: by when it does, or the console has said something. A boot that stands still before the kernel watches
-    over its timers says nothing of that, and nothing at all.
+    first_word: the deadline for that, or for the console's first output. A boot that hangs before the kernel's timer
+    watchdog runs prints nothing.
 
-    Raises MachineError if the machine died, and AbortedError if its boot will never end: a timer was lost, or nothing
-    was heard in time.
+    Raises MachineError if the machine died, and AbortedError if its boot will never finish: a timer was lost, or it
+    printed nothing in time.
     """
     if machine.console.tells_of_a_lost_timer():
         raise machine.fail(AbortedError(f"QEMU lost a timer of one of the guest's processors while {BOOTING}."))
@@ -201,17 +202,17 @@ def is_greeted(port: int) -> bool:
 
 
 def shell_arguments(spec: MachineSpec, words: Sequence[str]) -> list[str]:
-    """The ssh command that the user would type to get into this running machine, or to run `words` there."""
+    """The ssh command for a user to enter this running machine, or to run `words` there."""
     config = spec.qmp_socket.with_name(SSH_CONFIG)
     control = spec.qmp_socket.with_name(CONTROL)
     return ["ssh", "-F", str(config), "-S", str(control), *(["-t"] if not words else []), HOST_ALIAS, shlex.join(words)]
 
 
 def ssh_config(*, port: int, identity: Path, known_hosts: Path) -> str:
-    """An ssh_config with which `ssh -F FILE memqos` gets into the machine and nowhere else.
+    """An ssh_config with which `ssh -F FILE memqos` enters the machine and nothing else.
 
-    Key exchange, cipher and MAC are the cheapest ones: what they protect never leaves this host, and the guest may be
-    emulated. There chacha20-poly1305, which ssh prefers, takes twice as long as this cipher with this MAC.
+    Key exchange, cipher and MAC are the cheapest ones: the traffic never leaves this host, and the guest may be
+    emulated. There chacha20-poly1305, ssh's default, takes twice as long as this cipher with this MAC.
     """
     return f"""Host {HOST_ALIAS}
   HostName 127.0.0.1
@@ -239,7 +240,7 @@ def ssh_config(*, port: int, identity: Path, known_hosts: Path) -> str:
 
 
 def foreign_ssh_config(*, port: int, identity: Path, user: str, known_hosts: Path) -> str:
-    """The same for a system of others: with ssh's own algorithms, and a host key that is accepted when first seen.
+    """The same for a foreign system: with ssh's own algorithms, and trust in the first host key seen.
 
     The port is QEMU's on this host's loopback, so that no other machine can answer there.
     """
@@ -271,27 +272,25 @@ ROOT_OVERLAY = "root.qcow2"
 SEED, UEFI_VARIABLES = "seed.iso", "uefi-variables.fd"
 
 SERIAL_LOG, QEMU_LOG = "serial.log", "qemu.log"
-"""What the guest and QEMU said, in the folder of logs."""
+"""The output of the guest and QEMU, in the folder of logs."""
 
 BOOTS = 3
-"""How often a machine is booted while QEMU spoils its boots: two different faults of it were seen in a row."""
+"""How often a machine is booted if QEMU breaks its boots: two different faults were seen in a row."""
 
 ABORTED = "aborted-"
-"""Before their names: what they said of a boot that QEMU spoilt, before the one that gave the machine."""
+"""The prefix of the logs of a boot that QEMU broke."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingredients:
-    """What a machine is launched from.
+    """The ingredients for launching a machine.
 
-    kernel, initrd: None for a disk with a boot loader. disk: used through an overlay unless `writes_through`.
-    identity: the private key; known_hosts: the guest's host key under HOST_ALIAS, None to accept the one it shows.
-    user: who logs in; any but root runs commands through sudo.
-    flash: a UEFI, whose variables are a template. seed: cloud-init's disk, empty for none.
-    log_dir: receives serial.log and qemu.log; it outlives the machine.
-    keepable: the machine may be kept when the process that started it ends.
-    temporary_logs: log_dir goes with the machine if we are killed, or when a machine that was kept ends.
-    architecture: of the machine.
+    kernel, initrd: None for a disk with a boot loader. disk: used through an overlay unless `writes_through`. identity:
+    the private key; known_hosts: the guest's host key under HOST_ALIAS, None to accept the first one. user: who logs
+    in; any but root runs commands through sudo. flash: a UEFI, whose variables are a template. seed: cloud-init's disk,
+    empty for none. log_dir: receives serial.log and qemu.log; it outlives the machine. keepable: the machine may be
+    kept when the process that started it ends. temporary_logs: log_dir is removed with the machine if the process is
+    killed, or when a machine that was kept ends. architecture: of the machine.
     """
 
     name: str
@@ -316,7 +315,7 @@ class Ingredients:
 
     @property
     def doomed(self) -> tuple[Path, ...]:
-        """Folders besides the machine's own that go with it if we are killed."""
+        """Other folders that are removed with the machine if the process is killed."""
         return (self.log_dir,) if self.temporary_logs else ()
 
 
@@ -329,15 +328,16 @@ def launch(
     saving: Path | None = None,
     progress: Progress = SILENT,
 ) -> Iterator[Machine]:
-    """Start the machine and wait until all its units are up; at the end nothing of it is left but its logs.
+    """Start the machine and wait until all its units are up; at the end only its logs are left.
 
-    saving: a folder that receives the machine's disks and the files of its memory, and keeps them; the machine can
-    then be checkpointed. If we are killed, it goes, and the folder that it is in: one that was made for it.
+    saving: a folder that receives the machine's disks and the files of its memory, and keeps them; the machine can then
+    be checkpointed. If the process is killed, the machine and the parent of that folder are removed: one created for
+    it.
 
-    A boot that QEMU spoils is repeated, BOOTS in all: its emulation sometimes trips over an assertion of its own while
-    the firmware maps devices, sometimes loses a processor's timer, for which the kernel then waits for good, and once
-    the guest printed nothing. Each repetition is told and noted in the machine's provenance; the console of the last
-    such boot stays in the folder of logs.
+    A boot that QEMU breaks is repeated, BOOTS in all. Its emulation sometimes fails an assertion of its own while the
+    firmware maps devices, and sometimes loses a CPU's timer, for which the kernel then waits forever; once the guest
+    printed nothing. Each repetition is reported and noted in the machine's provenance; the console of the last such
+    boot stays in the folder of logs.
 
     Raises MachineError if it does not come up, with the console's tail.
     """
@@ -393,7 +393,7 @@ def _launched(ingredients: Ingredients, *, cache: Cache, deadline: Deadline, sav
 
 
 def spec_of(ingredients: Ingredients, *, sockets: Path, disks: Path) -> MachineSpec:
-    """The spec of a machine whose sockets and disks are in these folders; nothing is made."""
+    """The spec of a machine whose sockets and disks are in these folders; nothing is created."""
     through = ingredients.writes_through
     return MachineSpec(
         name=ingredients.name,
@@ -414,7 +414,7 @@ def spec_of(ingredients: Ingredients, *, sockets: Path, disks: Path) -> MachineS
 
 
 def make_disks(ingredients: Ingredients, spec: MachineSpec) -> None:
-    """The disks of a machine that boots: a layer over the image, empty swap disks, cloud-init's, UEFI's variables."""
+    """The disks of a booting machine: a layer over the image, empty swap disks, cloud-init's, UEFI's variables."""
     if not ingredients.writes_through:
         make_overlay(ingredients.disk, spec.disk, base_format=ingredients.disk_format)
     if spec.seed is not None:
@@ -427,7 +427,7 @@ def make_disks(ingredients: Ingredients, spec: MachineSpec) -> None:
 
 
 def make_overlay(base: Path, overlay: Path, *, base_format: DiskFormat = DiskFormat.RAW) -> None:
-    """An empty overlay over a frozen disk; raises MachineryError with what qemu-img said."""
+    """An empty overlay over a frozen disk; raises MachineryError with qemu-img's message."""
     argv = overlay_arguments(find_program("qemu-img"), base, overlay, base_format=base_format)
     told = subprocess.run(argv, capture_output=True, text=True, check=False)
     if told.returncode != 0:
@@ -435,7 +435,7 @@ def make_overlay(base: Path, overlay: Path, *, base_format: DiskFormat = DiskFor
 
 
 def note_units(machine: Machine, target: Target, deadline: Deadline) -> None:
-    """Wait until a system of others has started everything, and note which units failed: that is its own matter."""
+    """Wait until a foreign system has started everything, and note which units failed; that is no error."""
     with machine.failing("its units were starting"):
         result = target.run(["systemctl", "is-system-running", "--wait"], deadline=deadline)
     if result.text.strip() != "running":
@@ -445,7 +445,7 @@ def note_units(machine: Machine, target: Target, deadline: Deadline) -> None:
 
 
 def wait_for_units(machine: Machine, target: Target, deadline: Deadline) -> None:
-    """Wait until systemd has started everything; a unit that failed breaks the machine, by name."""
+    """Wait until systemd has started everything; a failed unit breaks the machine, by name."""
     with machine.failing("its units were starting"):
         result = target.run(["systemctl", "is-system-running", "--wait"], deadline=deadline)
     if result.text.strip() == "running":

@@ -43,29 +43,31 @@ __all__ = [
 ]
 
 TAIL_LINES = 30
-"""How many lines an error carries."""
+"""How many lines an error includes."""
 
 DISASTERS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"Kernel panic - not syncing: (.+)"), "the guest's kernel panicked: {0}"),
-    # A lockup under software emulation says that the host was busy, not that the guest is broken.
+    # A lockup under software emulation means that the host was busy, not that the guest is broken.
     (re.compile(r"(?:BUG: (?!soft lockup|workqueue lockup)|Oops: )(.+)"), "the guest's kernel hit a bug: {0}"),
     (re.compile(r"Out of memory: Killed process 1 \((.+?)\)"), "the guest's init ({0}) was killed for lack of memory"),
     (re.compile(r"You are in (?:rescue|emergency) mode"), "the guest's systemd fell back to its emergency shell"),
 )
-"""What to look for, worst first, and the sentence it becomes."""
+"""Patterns of console messages, worst first, with the sentence for each."""
 
 LOST_TIMER = re.compile(r"rcu: \S+ kthread timer wakeup didn't happen for \d+ jiffies")
-"""What the kernel's watch over RCU says when a timer that it set did not fire (kernel/rcu/tree_stall.h)."""
+"""The kernel's RCU warning when a timer that it set did not fire (kernel/rcu/tree_stall.h)."""
 
 NO_TIMER = re.compile(r"Kernel panic - not syncing: IO-APIC \+ timer doesn't work!")
-"""What the kernel says when it heard no tick for 0.16 s: a busy host kept the thread of QEMU from running that has the
-timer (arch/x86/kernel/apic/io_apic.c, check_timer)."""
+"""The kernel's message when it got no tick for 0.16 s (arch/x86/kernel/apic/io_apic.c, check_timer).
+
+A busy host had kept QEMU's timer thread from running.
+"""
 
 LOST_AFTER = 2
-"""How often it says so before the timer counts as lost.
+"""How often the warning must appear before the timer counts as lost.
 
-Once a guest may say it that the host kept from running for 21 s: when it looks again, it has run for some 63 s more, in
-which the timer could fire.
+A guest that the host kept from running for 21 s may print it once: before the next check it has run for some 63 s more,
+in which the timer could fire.
 """
 
 ESCAPES = re.compile(r"\x1b(?:\[[0-9;?!]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()].|.)")
@@ -79,7 +81,7 @@ def plain_lines(raw: bytes) -> list[str]:
 
 
 def find_disaster(lines: list[str]) -> str | None:
-    """The worst thing that the console tells of, as a sentence without its full stop; None if it tells of none."""
+    """The worst failure on the console, as a sentence without its full stop; None without one."""
     for pattern, sentence in DISASTERS:
         for line in lines:
             if match := pattern.search(line):
@@ -94,7 +96,7 @@ class Console:
     path: Path
 
     def lines(self) -> list[str]:
-        """Everything the console said so far; nothing if QEMU did not start."""
+        """All console output so far; empty if QEMU did not start."""
         try:
             return plain_lines(self.path.read_bytes())
         except FileNotFoundError:
@@ -105,11 +107,11 @@ class Console:
         return "\n".join(self.lines()[-count:])
 
     def disaster(self) -> str | None:
-        """The worst thing that the console tells of, or None."""
+        """The worst failure on the console, or None."""
         return find_disaster(self.lines())
 
     def tells_of_a_lost_timer(self) -> bool:
-        """Whether a processor of the guest waits for a timer that will not fire, so that its boot stands still."""
+        """Whether a CPU of the guest waits for a timer that will not fire, so that its boot hangs."""
         lines = self.lines()
         lost = sum(LOST_TIMER.search(line) is not None for line in lines) >= LOST_AFTER
         return lost or any(NO_TIMER.search(line) is not None for line in lines)
@@ -119,7 +121,7 @@ ENDED = frozenset({"SHUTDOWN", "GUEST_PANICKED", "STOP"})
 """QMP events after which a machine that memqos did not stop is lost."""
 
 CRASHES = frozenset({-signal.SIGABRT, -signal.SIGSEGV})
-"""QEMU's status after an assertion of its own that did not hold, and after a fault."""
+"""QEMU's status after a failed assertion of its own, and after a fault."""
 
 FULL_DISK = ("no space left on device", "disk quota exceeded")
 
@@ -131,8 +133,8 @@ def cause_of_death(
 ) -> str | None:
     """The cause as a sentence without its full stop; None if the machine looks well.
 
-    disaster: what its console tells of. status: QEMU's, negative for a signal; None while it runs. said: QEMU's own
-    last words. oom_kills: how many processes the host's kernel killed for lack of memory since QEMU was started.
+    disaster: the failure on its console. status: QEMU's, negative for a signal; None while it runs. said: QEMU's own
+    last output. oom_kills: how many processes the host's kernel killed for lack of memory since QEMU was started.
     """
     if disaster is not None:
         return disaster
@@ -147,7 +149,7 @@ def cause_of_death(
 
 
 def _end_of_qemu(status: int, said: str, oom_kills: int) -> str:
-    words = f" and said: {said[-600:]}" if said else ""
+    words = f" and printed: {said[-600:]}" if said else ""
     if status == -signal.SIGKILL and oom_kills:
         return f"the host ran out of memory and killed QEMU (status {status}){words}"
     if status == -signal.SIGBUS:
@@ -156,12 +158,12 @@ def _end_of_qemu(status: int, said: str, oom_kills: int) -> str:
 
 
 def has_crashed(status: int | None) -> bool:
-    """Whether QEMU failed by itself: it was not killed, and the host had memory and disk enough."""
+    """Whether QEMU failed by itself: it was not killed, and the host had enough memory and disk."""
     return status in CRASHES
 
 
 def last_words(log: Path) -> str:
-    """What QEMU said on its way, "" if it never started."""
+    """QEMU's output so far, "" if it never started."""
     try:
         return log.read_text(errors="backslashreplace").strip()
     except FileNotFoundError:
@@ -169,13 +171,13 @@ def last_words(log: Path) -> str:
 
 
 def is_full_disk(error: BaseException) -> bool:
-    """Whether an error's text tells of a full disk; one that came out of the guest is about the guest's."""
+    """Whether an error's text is about a full disk; one from inside the guest is about the guest's."""
     text = str(error).lower()
     return any(words in text for words in FULL_DISK)
 
 
 def oom_kills(vmstat: Path = VMSTAT) -> int:
-    """How many processes this host's kernel has killed for lack of memory so far; 0 if it does not say."""
+    """How many processes this host's kernel has killed for lack of memory so far; 0 if unknown."""
     try:
         lines = vmstat.read_text().splitlines()
     except OSError:
@@ -184,7 +186,7 @@ def oom_kills(vmstat: Path = VMSTAT) -> int:
 
 
 class MachineState(StrEnum):
-    """Where a machine is in its life."""
+    """A machine's state."""
 
     OFF = "off"
     BOOTING = "booting"
@@ -203,7 +205,7 @@ USABLE = (MachineState.READY, MachineState.DIRTY)
 
 
 def wrong_state(machine: str, doing: str, current: MachineState, accepted: Sequence[MachineState]) -> WrongStateError:
-    """What is raised where a machine in this state is asked to do what only the accepted states allow."""
+    """The error for a request that only the accepted states allow."""
     return WrongStateError(
         f"cannot {doing} while it is {current}: it must be {' or '.join(accepted)}.",
         where=machine,
@@ -212,11 +214,11 @@ def wrong_state(machine: str, doing: str, current: MachineState, accepted: Seque
 
 
 START_SECONDS = 20
-"""How long QEMU may take from its start to its first word over QMP."""
+"""How long QEMU may take from its start to its first QMP message."""
 
 
 class Machine:
-    """A virtual machine. Make it with `memqos.vm.boot.boot`."""
+    """A virtual machine. Create it with `memqos.vm.boot.boot`."""
 
     def __init__(self, spec: MachineSpec, *, qemu: Qemu, group: ProcessGroup, qemu_log: Path) -> None:
         self.spec = spec
@@ -225,11 +227,11 @@ class Machine:
         self.checkpoint_name = ""
         """What it was restored from, "" if it booted."""
         self.dirty = ""
-        """What was left behind in it first, "" for nothing."""
+        """The first thing left behind in it, "" for none."""
         self.profile: Profile | None = None
         self.image: Image | None = None
         self.recheck: Callable[[], bool] = lambda: True
-        """Whether what it was restored from is all that it was; takes seconds, and is asked after a failure."""
+        """Whether its origin is undamaged; takes seconds, and is checked after a failure."""
         self.state = MachineState.OFF
         self._qemu = qemu
         self._group = group
@@ -252,18 +254,18 @@ class Machine:
 
     @property
     def provenance(self) -> Mapping[str, object]:
-        """What a bundle says of it: a document for people; memqos decides nothing by it."""
+        """Its JSON in a bundle: a document for people; memqos decides nothing by it."""
         history = {"checkpoint": self.checkpoint_name, "dirty": self.dirty}
         told = {name: text for name, text in history.items() if text}
         return {**self._noted, "versions": self.contents.versions, **told}
 
     def note(self, facts: Mapping[str, object]) -> None:
-        """Add to what a bundle says of it."""
+        """Add to its JSON in a bundle."""
         self._noted |= facts
 
     @property
     def target(self) -> Target:
-        """The machine as something that commands are run on; only when it is usable.
+        """The machine as a target for commands; only while it is usable.
 
         A broken machine repeats its first failure.
         """
@@ -293,7 +295,7 @@ class Machine:
         raise self._wrong_state(doing, *accepted)
 
     def start(self) -> None:
-        """Start QEMU: off to booting. Raises MachineError with what QEMU said if it does not come up."""
+        """Start QEMU: off to booting. Raises MachineError with QEMU's output if it does not come up."""
         self.require(MachineState.OFF, doing="start")
         self.state = MachineState.BOOTING
         argv = qemu_arguments(self.spec, self._qemu.program)
@@ -324,7 +326,7 @@ class Machine:
         return int(match[1])
 
     def ready(self, target: Target, *, disconnect: Callable[[], None] = lambda: None) -> None:
-        """The guest is up and this is how it is reached, and how the connection is ended: booting to ready."""
+        """The guest is up: its connection, and how it is closed: booting to ready."""
         self.require(MachineState.BOOTING, doing="become ready")
         self._target = target
         self._disconnect = disconnect
@@ -332,12 +334,12 @@ class Machine:
 
     @contextlib.contextmanager
     def watched(self, line: Line) -> Iterator[None]:
-        """Watch the guest's pulse over this line; a guest that has none any more loses the connection."""
+        """Watch the guest's pulse over this connection; a guest without a pulse loses the connection."""
         with beating(line, self._running().pid) as self._pulse:
             yield
 
     def resume(self, state: Path, *, deadline: Deadline) -> None:
-        """Let a clone go on where its checkpoint stopped; its state stays booting until memqos is connected to it."""
+        """Let a clone continue where its checkpoint stopped; it stays booting until memqos is connected to it."""
         self.require(MachineState.BOOTING, doing="resume")
         with self.failing("its checkpoint was being restored"):
             load_state(self.qmp, state, deadline=deadline)
@@ -345,9 +347,8 @@ class Machine:
     def checkpoint(self, state: Path, *, deadline: Deadline) -> float:
         """Write everything but the memory to this file: ready to checkpointed, after which it can only be stopped.
 
-        Returns the seconds from stopping the guest to its state being written.
-
-        The connection is ended first, since a clone could not go on with it, and the guest is left to come to rest.
+        Returns the seconds from stopping the guest to its state being written. The connection is closed first, since a
+        clone could not continue it, and the guest is left to become idle.
         """
         self.require(MachineState.READY, doing="checkpoint")
         self._disconnect()
@@ -360,20 +361,20 @@ class Machine:
         return round(stopwatch.elapsed, 3)
 
     def mark_dirty(self, reason: str) -> None:
-        """Something was left behind in the guest: ready to dirty. It can still be used, but not as a fresh one."""
+        """Something was left behind in the guest: ready to dirty. It is still usable, but not as a fresh one."""
         self.require(*USABLE, doing="mark the machine dirty")
         self.state = MachineState.DIRTY
         self.dirty = self.dirty or reason
 
     def keep(self) -> int:
-        """Leave it running when its context ends, until its guard ends it; returns the guard's process id."""
+        """Leave it running when its context ends, until its guard ends it; returns the guard's pid."""
         self.require(*USABLE, doing="keep the machine")
         guard = self._group.keep(self._running())
         self.is_kept = True
         return guard
 
     def power_off(self, *, deadline: Deadline) -> None:
-        """Shut the guest down in order, so that its disk is clean: ready or dirty to off."""
+        """Shut the guest down cleanly, so that its disk is clean: ready or dirty to off."""
         self.require(*USABLE, doing="power off")
         self._stopping = True
         with self.failing("the guest was powering off"):
@@ -384,7 +385,7 @@ class Machine:
         self.state = MachineState.OFF
 
     def stop(self) -> None:
-        """End QEMU at once, in any state; a broken machine stays broken, and one that is kept goes on."""
+        """End QEMU at once, in any state; a broken machine stays broken, and a kept one keeps running."""
         if self.is_kept:
             return
         self._stopping = True
@@ -394,16 +395,16 @@ class Machine:
             self.state = MachineState.OFF
 
     def check_alive(self, doing: str = "the machine was in use") -> None:
-        """Raise MachineError, naming what was being done, if QEMU or the guest is dead; broken from then on."""
+        """Raise MachineError, naming the current activity, if QEMU or the guest is dead; broken from then on."""
         if self._failure is not None:
             raise self._failure
         if not self._stopping and (cause := self._cause_of_death()):
             raise self._break(MachineError(f"{cause} while {doing}."))
 
     def diagnose(self, doing: str, *, lost: bool) -> MachineError | None:
-        """Why something failed on the guest; None if the machine looks well, which it does not without a connection.
+        """Why something failed on the guest; None if the machine looks well; one without a connection never does.
 
-        A guest that dies closes its connections first and is seen dead a moment later: it is given that moment.
+        A dying guest closes its connections first and is seen dead a moment later: this waits for that moment.
         """
         if lost:
             with contextlib.suppress(DeadlineError):
@@ -418,11 +419,11 @@ class Machine:
         return self.fail(MachineError(f"the guest does not answer any more while {doing}{silence}."))
 
     def fail(self, error: MachineError) -> MachineError:
-        """Break the machine with this error, which gets the console's tail; the first failure is the one that stays."""
+        """Break the machine with this error, to which the console's tail is added; the first failure is kept."""
         return self._failure or self._break(error)
 
     def examine(self, error: MachineryError) -> None:
-        """Raise the machine's own failure if this error comes from it: it is dead, hangs, or its disk is full."""
+        """Raise the machine's own failure if it caused this error: it is dead, hangs, or its disk is full."""
         self.check_alive()
         if not self.state.is_usable:
             return
@@ -443,7 +444,7 @@ class Machine:
     def _break(self, error: MachineError) -> MachineError:
         tail = self.console.tail()
         shown = f" The console's last {TAIL_LINES} lines:\n{tail}" if tail else " The console is empty."
-        # A clone's console begins with the words of the machine that it is of: it is never silent.
+        # A clone's console begins with that of its original machine: it is never empty.
         is_unborn = self.state is MachineState.BOOTING and not tail
         kind = AbortedError if is_unborn and has_crashed(self._exit_status()) else type(error)
         self._failure = kind(

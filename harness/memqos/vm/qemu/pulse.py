@@ -1,7 +1,7 @@
-"""A guest's pulse: a byte that it sends back every other second. A guest without one has fallen silent.
+"""A guest's pulse: a byte that it sends back every other second. A guest without one is considered hung.
 
-How long it may take is counted in seconds for which the host let QEMU run: on a busy host a guest gets little of a
-processor, and is slow without being broken.
+The time limit counts only seconds for which the host let QEMU run: on a busy host a guest gets little CPU, and is slow
+without being broken.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _NANOS = 1_000_000_000
 class _Sample:
     """at: when it was taken. waited, ran: by thread id, the seconds that it waited to run, and ran, so far.
 
-    wants: the threads that run or wait to. stolen: the seconds that the host's own host kept each of its processors
-    from running, on average, so far.
+    wants: the threads that run or wait to. stolen: the seconds that the host's own hypervisor took from each of its
+    CPUs, on average, so far.
     """
 
     at: float
@@ -41,13 +41,12 @@ class _Sample:
 
 
 class ServedTime:
-    """A clock that stands still while the host keeps a thread of a process waiting for a processor.
+    """A clock that stops while the host keeps a thread of a process waiting for a CPU.
 
-    Of several threads the one that waits longest counts: what the others do meanwhile may be no more than to wait for
-    it, as a guest's processors do for each other. The kernel counts a wait when it is over: a thread that wants to run
-    and did not since the last look has waited since then.
-    Source: kernel, scheduler/sched-stats.rst (/proc/PID/task/TID/schedstat), proc(5) (state in stat, steal in
-    /proc/stat). Where the kernel does not tell, or the process is gone, all time counts.
+    Of several threads the one that waits longest counts: the others may only be waiting for it, as a guest's CPUs do
+    for each other. The kernel counts a wait when it is over: a thread that wants to run and has not run since the last
+    look has waited since then. Source: kernel, scheduler/sched-stats.rst (/proc/PID/task/TID/schedstat), proc(5) (state
+    in stat, steal in /proc/stat). If the kernel does not report it, or the process is gone, all time counts.
     """
 
     def __init__(self, pid: int, *, proc: Path = Path("/proc"), clock: Clock = SYSTEM_CLOCK) -> None:
@@ -58,7 +57,7 @@ class ServedTime:
         self._last = self._sample()
 
     def now(self) -> float:
-        """Seconds served since it was made."""
+        """Seconds served since its creation."""
         before, self._last = self._last, self._sample()
         passed = self._last.at - before.at
         shared = before.waited.keys() & self._last.waited.keys()
@@ -81,11 +80,11 @@ class ServedTime:
         except OSError:
             folders = []
         for folder in folders:
-            # A thread may end while we look.
+            # A thread may end during the reading.
             try:
                 ran, waited, _ = (folder / "schedstat").read_text().split()
                 waiting[folder.name], running[folder.name] = int(waited) / _NANOS, int(ran) / _NANOS
-                # Its name, in parentheses, may have any character; the state comes after it.
+                # The process name, in parentheses, may have any character; the state comes after it.
                 if (folder / "stat").read_text().rpartition(")")[2].split()[:1] == ["R"]:
                     wants.add(folder.name)
             except (OSError, ValueError):
@@ -102,13 +101,13 @@ class ServedTime:
 
 
 EVERY = 2.0
-"""Seconds from an answer to the next question."""
+"""Seconds from an answer to the next probe."""
 
 PATIENCE = 6.0
 """Served seconds that a guest has for an answer."""
 
 LIMIT = 60.0
-"""Seconds after which a guest counts as silent however busy the host is."""
+"""Seconds after which a guest counts as hung however busy the host is."""
 
 PING_SECONDS = 8.0
 """How long a guest may take to run a command that does nothing; less than PATIENCE of it must have been served."""
@@ -116,29 +115,29 @@ PING_SECONDS = 8.0
 LOOK_EVERY = 0.25
 
 ECHO = ("sh", "-c", "echo -1000 >/proc/self/oom_score_adj; exec cat")
-"""Sends back what it is sent, out of the reach of the guest's OOM killer."""
+"""Echoes its input, protected from the guest's OOM killer."""
 
 
 class Line(Protocol):
-    """A connection to a guest that programs can be started over."""
+    """A connection to a guest that can start programs."""
 
     def open(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
-        """A program over there, with pipes for its standard input and output."""
+        """A program in the guest, with pipes for its standard input and output."""
         ...
 
     def is_connected(self) -> bool:
-        """Whether the connection stands, as far as this side knows."""
+        """Whether the connection is open, as far as this side knows."""
         ...
 
     def hang_up(self) -> None:
-        """End the connection, and everything that waits on it."""
+        """Close the connection, and everything that waits on it."""
         ...
 
 
 class Pulse:
-    """Watches a line from a thread of its own, and hangs up when the guest has no pulse any more.
+    """Watches a connection from a thread of its own, and closes it when the guest has no pulse any more.
 
-    silence: what is then known, as the end of a sentence; "" until then.
+    silence: the finding, as the end of a sentence; "" until then.
     """
 
     def __init__(self, line: Line, pid: int) -> None:
@@ -149,11 +148,11 @@ class Pulse:
         self._thread = threading.Thread(target=self._watch, name="memqos-pulse", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch; the first question comes after a while, so that it delays no boot."""
+        """Begin to watch; the first probe comes after a while, so that it delays no boot."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._ended.set()
         self._thread.join()
 
@@ -165,7 +164,7 @@ class Pulse:
                     pass
 
     def _answers(self, echo: subprocess.Popen[bytes]) -> bool:
-        """Ask once; False if there will be no answer, since the program ended or the guest is silent."""
+        """Probe once; False if there will be no answer, since the program ended or the guest is silent."""
         if echo.stdin is None or echo.stdout is None:
             return False
         try:
@@ -199,7 +198,7 @@ def _opened(line: Line) -> Iterator[subprocess.Popen[bytes]]:
 
 @contextlib.contextmanager
 def beating(line: Line, pid: int) -> Iterator[Pulse]:
-    """The pulse of a guest whose QEMU is this process, watched for as long as the context lives."""
+    """The pulse of a guest whose QEMU is this process, watched until the context ends."""
     pulse = Pulse(line, pid)
     pulse.start()
     try:
@@ -209,7 +208,7 @@ def beating(line: Line, pid: int) -> Iterator[Pulse]:
 
 
 def late_answer(target: Target, pid: int) -> DeadlineError | None:
-    """What is known of a guest that does not come to run a command which does nothing; None if it runs it."""
+    """Why a guest does not run a command that does nothing; None if it does."""
     served, deadline = ServedTime(pid), Deadline.after(LIMIT)
     while True:
         try:

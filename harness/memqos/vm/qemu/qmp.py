@@ -1,9 +1,9 @@
-"""A thin synchronous face of `qemu.qmp`: commands, every event kept in order, and migration to a file and back.
+"""A thin synchronous interface to `qemu.qmp`: commands, all events in order, and migration to a file and back.
 
 The library is asyncio; its loop runs in one thread that lives exactly as long as the connection.
 
-A machine's memory stays where it is while its state is saved: x-ignore-shared leaves memory that is in shared files out
-of the state, so what is written is the devices and the processors only: less than a MiB, whatever the machine's size.
+A machine's memory stays in its files while its state is saved: x-ignore-shared leaves memory in shared files out of the
+state, so only devices and CPUs are written: less than a MiB, whatever the machine's size.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that QEMU told by itself: SHUTDOWN, STOP, GUEST_PANICKED and so on."""
+    """An event from QEMU: SHUTDOWN, STOP, GUEST_PANICKED and so on."""
 
     name: str
     data: Mapping[str, object]
 
 
 class Qmp:
-    """A connection to one QEMU. Make it with `open_qmp`."""
+    """A connection to one QEMU. Create it with `open_qmp`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, client: QMPClient) -> None:
         self._loop = loop
@@ -49,7 +49,7 @@ class Qmp:
         return tuple(_event(told) for told in self._client.events.history)
 
     def execute(self, command: str, arguments: Mapping[str, object] | None = None, *, deadline: Deadline) -> Any:
-        """Run a QMP command and return what QEMU answers.
+        """Run a QMP command and return QEMU's answer.
 
         Raises MachineError if QEMU refuses it or is gone, DeadlineError if it does not answer in time.
         """
@@ -65,7 +65,7 @@ class Qmp:
             ) from error
 
     def monitor(self, line: str, *, deadline: Deadline) -> str:
-        """Run a line of the human monitor, for the few facts that QMP does not tell."""
+        """Run a line of the human monitor, for the few facts that QMP does not have."""
         return str(self.execute("human-monitor-command", {"command-line": line}, deadline=deadline))
 
     def run_state(self, *, deadline: Deadline) -> str:
@@ -108,7 +108,7 @@ def open_qmp(socket: Path, *, deadline: Deadline) -> Iterator[Qmp]:
         try:
             yield qmp
         finally:
-            # QEMU may have gone first: the library reports that here, and it is no news.
+            # QEMU may have exited first: the library's error for that is expected.
             with contextlib.suppress(QMPError, EOFError, OSError, DeadlineError, asyncio.CancelledError):
                 qmp._await(client.disconnect(), Deadline.after(2), "says good-bye")  # noqa: SLF001 - its own maker
     finally:
@@ -124,11 +124,11 @@ CAPABILITIES = {"capabilities": [{"capability": "x-ignore-shared", "state": True
 ENDED = frozenset({"completed", "failed", "cancelled"})
 
 ENDED_CONNECTIONS = frozenset({"HOST_FORWARD", "TIME_WAIT", "CLOSED"})
-"""What QEMU may report of its forwarded connections without a client; the first is the forward itself."""
+"""The lines that QEMU may report of its forwarded connections without a client; the first is the forward itself."""
 
 REST = 0.25
 RESTING_SHARE = 0.2
-"""A guest that takes less than this part of one of the host's processors, over REST seconds, has nothing to do."""
+"""A guest is idle below this fraction of one host CPU, over REST seconds."""
 
 REST_SECONDS = 10
 
@@ -136,7 +136,7 @@ REST_SECONDS = 10
 def save_state(qmp: Qmp, file: Path, *, deadline: Deadline) -> None:
     """Stop the machine and write its state; it can only be ended afterwards.
 
-    Raises MachineError with QEMU's reason if it does not come about, DeadlineError if it does not in time.
+    Raises MachineError with QEMU's reason on failure, DeadlineError if it takes too long.
     """
     qmp.execute("stop", deadline=deadline)
     qmp.execute("migrate-set-capabilities", CAPABILITIES, deadline=deadline)
@@ -155,7 +155,7 @@ def load_state(qmp: Qmp, file: Path, *, deadline: Deadline) -> None:
 def come_to_rest(qmp: Qmp, pid: int, *, deadline: Deadline) -> None:
     """Wait until no client is connected to the guest, and then until the guest is idle.
 
-    A clone could not go on with a connection, so one that stays raises DeadlineError. A guest that never rests is taken
+    A clone could not continue a connection, so one that stays raises DeadlineError. A guest that is never idle is saved
     as it is. pid: QEMU's.
     """
     wait(
@@ -184,7 +184,7 @@ def _is_quiet(qmp: Qmp, deadline: Deadline) -> bool:
 
 
 def _processor_seconds(pid: int) -> float:
-    """What a process has used of the host's processors so far."""
+    """The host CPU time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,6 +1,6 @@
-"""What one machine has on the host while it runs: folders for its sockets and disks, and a group for its processes.
+"""The resources of one running machine on the host: folders for its sockets and disks, and a process group.
 
-Its console's text is kept when the folder that it was written to goes.
+Its console's text is kept when its folder is removed.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ __all__ = ["MAX_BASE", "RUN_PREFIX", "Run", "opened_run", "outliving_console", "
 RUN_PREFIX = "memqos-run-"
 
 MAX_BASE = 60
-"""How long, in bytes, the path of the folder may be in which a machine's folder of sockets is made."""
+"""The most bytes in the path of the folder in which a machine's folder of sockets is created."""
 
 DISK_BYTES = 1 << 30
-"""What a machine's overlay and swap may come to take of the cache's disk."""
+"""The most that a machine's overlay and swap may take of the cache's disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What one machine has on the host while it runs: its folders and its processes.
+    """The resources of one running machine on the host: its folders and its processes.
 
-    sockets: a short path; sockets, and the copy of the key that ssh is given. disks: its own disks' folder.
+    sockets: a short path; sockets, and the copy of ssh's key. disks: its own disks' folder.
     """
 
     sockets: Path
@@ -45,9 +45,10 @@ class Run:
 
 @contextlib.contextmanager
 def opened_run(cache: Cache, *, keepable: bool = False, doomed: tuple[Path, ...] = ()) -> Iterator[Run]:
-    """Folders and a process group for one machine, gone at the end, also if we are killed.
+    """Folders and a process group for one machine, removed at the end, also if this process is killed.
 
-    keepable: the machine may be kept, and then they stay with it. doomed: further folders that go if we are killed.
+    keepable: the machine may be kept, and then they stay with it. doomed: further folders that are removed if this
+    process is killed.
 
     Raises NoSpaceError if the cache's disk has no room for a machine.
     """
@@ -65,9 +66,9 @@ def opened_run(cache: Cache, *, keepable: bool = False, doomed: tuple[Path, ...]
 
 
 def runtime_folder(environment: Mapping[str, str]) -> Path:
-    """Where sockets go: $XDG_RUNTIME_DIR, the temporary folder or /tmp: the first that can be written and is short.
+    """The parent of socket folders: $XDG_RUNTIME_DIR, the temporary folder or /tmp: the first writable short one.
 
-    A UNIX socket's path has at most 107 bytes, of which our folder, the socket and ssh's own ending take 47.
+    A UNIX socket's path has at most 107 bytes, of which the folder, the socket and ssh's own suffix take 47.
     """
     candidates = (Path(environment.get("XDG_RUNTIME_DIR", "")), Path(tempfile.gettempdir()))
     for chosen in candidates:
@@ -90,7 +91,7 @@ def started(machine: Machine) -> Iterator[Machine]:
 
 @contextlib.contextmanager
 def outliving_console(folder: Path) -> Iterator[None]:
-    """Around work in a folder that goes with it: a console that an error names is kept, and the error says where."""
+    """Keeps a console that an error names when its folder is removed; the error says where."""
     try:
         yield
     except MemqosError as error:

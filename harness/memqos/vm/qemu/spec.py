@@ -1,7 +1,7 @@
-"""What a machine is made of, as a value, and the QEMU command line that is computed from it.
+"""The specification of a machine, as a value, and the QEMU command line that is computed from it.
 
-The command line is a pure function of the value, kept literal by the files in tests/golden/qemu. Each small function
-gives the options of one thing; an option and its argument stand together.
+The command line is a pure function of the value, with literal expectations in tests/golden/qemu. Each small function
+returns the options for one thing; an option is followed by its argument.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ __all__ = [
 ]
 
 SLOW = ("erms", "fsrm", "fsrs", "fsrc", "fzrm")
-"""Features by which a processor says that its string instructions are the fastest way to fill and to copy bytes.
+"""CPU features that declare string instructions the fastest way to fill and to copy bytes.
 
-QEMU does them byte by byte, and says so of itself all the same: a kernel that takes its word needs half as long again
-to fill memory. All of them are known to QEMU from 8.0 on.
+QEMU emulates them byte by byte and still declares them: a kernel that believes it needs half as long again to fill
+memory. QEMU has all of them from 8.0 on.
 """
 
 
 EMULATED_CPUS = {
     "amd64": ",".join(["max", *(f"{feature}=off" for feature in SLOW)]),
-    # QEMU computes pointer authentication as the architecture's own cipher by default, in software.
+    # QEMU computes pointer authentication with the architecture's own cipher by default, in software.
     "arm64": "max,pauth-impdef=on",
     # Debian's ppc64el needs POWER8 or newer; 6.12 knows all of POWER9.
     "ppc64le": "power9",
@@ -50,21 +50,21 @@ class Accelerator(StrEnum):
     TCG = "tcg"
 
     def cpu_model(self, architecture: Architecture) -> str:
-        """The CPU model with every feature that this accelerator has, but for what is only slow in it."""
+        """The CPU model with every feature of this accelerator, except those that are merely slow in it."""
         return "host" if self is Accelerator.KVM else EMULATED_CPUS[architecture.name]
 
     def kernel_words(self, architecture: Architecture) -> tuple[str, ...]:
-        """The words of the kernel's command line that save what is only slow in this accelerator.
+        """The words of the kernel's command line that avoid what is merely slow in this accelerator.
 
-        highres=off rounds sleeps up to the kernel's tick (4 ms at 250 Hz). Programs in Go ask for sleeps of 20 us, and
-        a timer's interrupt costs more than that to emulate: starting a container takes an eighth less processor time.
-        What throttles above memory.high counts in ticks anyway (mm/memcontrol.c, schedule_timeout_killable).
-        On pseries it is left out: there the decrementer, which has no periodic mode, then interrupts a CPU of a busy
-        host without end, in one boot of two.
+        highres=off rounds sleeps up to the kernel's tick (4 ms at 250 Hz). Go programs sleep for 20 us, and a timer's
+        interrupt costs more than that to emulate: starting a container takes an eighth less CPU time. Throttling above
+        memory.high counts in ticks anyway (mm/memcontrol.c, schedule_timeout_killable).
+        Without it on pseries: its decrementer has no periodic mode, and there it interrupts a CPU of a busy host forever
+        in one boot of two.
 
-        init_on_alloc=0 leaves pages that the kernel allocates for itself as they are, where a distribution has it clear
-        all of them (CONFIG_INIT_ON_ALLOC_DEFAULT_ON): huge pages are set aside a hundred times as fast. What a program
-        gets is cleared in any case.
+        init_on_alloc=0 does not clear pages that the kernel allocates for itself, where a distribution has it clear all
+        of them (CONFIG_INIT_ON_ALLOC_DEFAULT_ON): huge pages are set aside a hundred times as fast. A program's pages
+        are cleared in any case.
         """
         if self is Accelerator.KVM:
             return ()
@@ -79,30 +79,30 @@ class DiskFormat(StrEnum):
 
 
 class RamUse(StrEnum):
-    """What a machine does with the files that hold its memory."""
+    """How a machine uses the files that hold its memory."""
 
     SAVED = "saved"
     """It writes to them, so that they hold its memory when it is stopped."""
 
     CLONED = "cloned"
-    """It begins with what they hold, reads them only, and waits for the rest of its state before it runs."""
+    """It starts from their content, only reads them, and waits for the rest of its state before it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RamFiles:
-    """The files that hold a machine's memory, one for each zone that has any, in one folder."""
+    """The files that hold a machine's memory, one for each NUMA node that has any, in one folder."""
 
     folder: Path
     use: RamUse
 
     def of(self, zone: int) -> Path:
-        """The file of the zone of this id."""
+        """The file of the NUMA node with this id."""
         return self.folder / f"zone{zone}.ram"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flash:
-    """A UEFI in flash memory, both raw: its code, read only, and its variables, which are the machine's own."""
+    """A UEFI in flash memory, both raw: its code, read only, and its variables, the machine's own copy."""
 
     code: Path
     variables: Path
@@ -112,17 +112,14 @@ class Flash:
 class MachineSpec:
     """A machine about to be started.
 
-    name: shown in the process list and in reports.
-    kernel, initrd: what QEMU starts; None for a disk that has a boot loader, of BIOS or, with `flash`, of UEFI.
-    disk: the root disk, which QEMU writes to: an overlay, or the image itself while it is being provisioned.
-    swap_disks: one file for each swap device of the topology, of that device's size, in the same order.
-    serial_log: the file that the serial console is written to.
-    qmp_socket: the UNIX socket that QEMU listens on for QMP; at most 107 bytes long.
-    kernel_arguments: the command line's words, without those that the accelerator and the topology ask for.
-    swap_format: the swap disks' format.
-    ssh_port: the loopback port that leads to the guest's sshd; 0 lets the host's kernel choose a free one.
-    ram: the files that hold the memory; None for memory that ends with the machine.
-    seed: a further disk, raw and read only, that tells cloud-init about users; None for none.
+    name: shown in the process list and in reports. kernel, initrd: for QEMU to start; None for a disk that has a boot
+    loader, of BIOS or, with `flash`, of UEFI. disk: the root disk, which QEMU writes to: an overlay, or the image
+    itself while it is being provisioned. swap_disks: one file for each swap device of the topology, of that device's
+    size, in the same order. serial_log: the file that the serial console is written to. qmp_socket: the UNIX socket
+    that QEMU listens on for QMP; at most 107 bytes long. kernel_arguments: the command line's words, without those for
+    the accelerator and the topology. swap_format: the swap disks' format. ssh_port: the loopback port that leads to the
+    guest's sshd; 0 lets the host's kernel choose a free one. ram: the files that hold the memory; None for memory that
+    ends with the machine. seed: a further disk, raw and read only, with cloud-init's users; None for none.
     architecture: of the machine, which need not be the host's.
     """
 
@@ -156,9 +153,9 @@ class MachineSpec:
 
     @property
     def command_line(self) -> str:
-        """The kernel's command line: the profile's words, the accelerator's, then those that the topology asks for.
+        """The kernel's command line: the profile's words, the accelerator's, then the topology's.
 
-        Empty where the disk's boot loader has its own.
+        Empty if the disk's boot loader has its own.
         """
         if self.boots_from_disk:
             return ""
@@ -167,9 +164,10 @@ class MachineSpec:
 
 
 def topology_words(topology: Topology) -> Iterator[str]:
-    """The words of the kernel's command line that make a topology's huge pages and swap.
+    """The words of the kernel's command line for a topology's huge pages and swap.
 
-    hugepages= by zone is the kernel's own (5.16 and newer); memqos.* are read by the guest's /usr/lib/memqos/swap-on.
+    hugepages= by NUMA node is the kernel's own (5.16 and newer); memqos.* are read by the guest's
+    /usr/lib/memqos/swap-on.
     """
     sizes = sorted({pages.size_bytes for zone in topology.zones for pages in zone.hugepages})
     for size in sizes:
@@ -205,7 +203,7 @@ def qemu_arguments(spec: MachineSpec, program: Path) -> list[str]:
 
 
 def identity(spec: MachineSpec) -> list[str]:
-    """Who it is, and that nothing is there which was not asked for."""
+    """Its name, and options that remove QEMU's defaults."""
     return [
         "-name", f"memqos-{quoted(spec.name)}",
         "-no-user-config",
@@ -218,7 +216,7 @@ def identity(spec: MachineSpec) -> list[str]:
 
 
 def firmware(spec: MachineSpec) -> list[str]:
-    """UEFI, where the machine has it; QEMU's own BIOS needs no option."""
+    """UEFI, if the machine has it; QEMU's own BIOS needs no option."""
     if spec.flash is None:
         return []
     code, variables = (quoted(str(path)) for path in (spec.flash.code, spec.flash.variables))
@@ -231,9 +229,9 @@ def firmware(spec: MachineSpec) -> list[str]:
 def processor(spec: MachineSpec) -> list[str]:
     """Machine type, accelerator, CPU model and count.
 
-    Without q35's own disk controller and bus for sensors, whose drivers take their time to find nothing there.
-    pseries starts its kernel by its small virtual Open Firmware: SLOF takes seconds to emulate, and finds no more.
-    The other machines have no dies.
+    Without q35's own disk controller and SMBus, whose drivers spend time to find nothing there. pseries starts its
+    kernel by its small virtual Open Firmware: SLOF takes seconds to emulate, and finds no more. The other machines have
+    no dies.
     """
     accelerator = "tcg,thread=multi" if spec.accelerator is Accelerator.TCG else "kvm"
     cpus = spec.topology.layout
@@ -257,7 +255,7 @@ def machine_type(architecture: Architecture, accelerator: Accelerator) -> str:
 
 
 def memory(spec: MachineSpec) -> list[str]:
-    """One NUMA node per zone, with a memory backend if it has memory, then the distances that are declared."""
+    """One QEMU node for each NUMA node, with a memory backend if it has memory, then the declared distances."""
     topology = spec.topology
     arguments = ["-m", f"size={topology.memory_bytes}B"]
     for zone in topology.zones:
@@ -273,10 +271,10 @@ def memory(spec: MachineSpec) -> list[str]:
 
 
 def backend(spec: MachineSpec, zone: Zone) -> str:
-    """The object that holds a zone's memory.
+    """The object that holds a NUMA node's memory.
 
-    A clone maps its file privately and opens it read-only: what it changes stays its own, and a file that many clones
-    use cannot be harmed. rom=off, because a private mapping of a read-only file would otherwise be a ROM.
+    A clone maps its file privately and opens it read-only: its changes stay its own, and a file that many clones use
+    cannot be harmed. rom=off, because a private mapping of a read-only file would otherwise be a ROM.
     """
     size = f"size={zone.memory_bytes}B"
     if spec.ram is None:
@@ -286,7 +284,7 @@ def backend(spec: MachineSpec, zone: Zone) -> str:
 
 
 def kernel(spec: MachineSpec) -> list[str]:
-    """The kernel, its initrd and its command line; nothing where the disk has them."""
+    """The kernel, its initrd and its command line; none if the disk has them."""
     if spec.boots_from_disk:
         return []
     return [
@@ -297,7 +295,7 @@ def kernel(spec: MachineSpec) -> list[str]:
 
 
 def disks(spec: MachineSpec) -> list[str]:
-    """The root disk as vda, then the swap disks, told apart by their serials.
+    """The root disk as vda, then the swap disks, identified by their serials.
 
     cache=unsafe: a machine's disk is thrown away with it, so nothing has to reach the host's disk in time.
     """
@@ -321,7 +319,7 @@ def disk(name: str, path: Path, disk_format: DiskFormat, *, serial: str, first: 
 
 
 def network(spec: MachineSpec) -> list[str]:
-    """A user-mode network that lets nothing out, and one forward from loopback to the guest's sshd."""
+    """A user-mode network without outgoing connections, and one forward from loopback to the guest's sshd."""
     return [
         "-netdev", f"user,id=net0,restrict=on,hostfwd=tcp:127.0.0.1:{spec.ssh_port}-:22",
         "-device", "virtio-net-pci,netdev=net0,romfile=",
@@ -331,8 +329,8 @@ def network(spec: MachineSpec) -> list[str]:
 def channels(spec: MachineSpec) -> list[str]:
     """Entropy, the serial console's file and QMP's socket.
 
-    vmgenid: its number is new in each machine, which tells the kernel of a clone to mix its entropy anew.
-    QEMU has it for x86 alone. A clone's console goes on in the file where that of the booted machine ended.
+    vmgenid: its number is new in each machine, which makes a clone's kernel mix its entropy anew. QEMU has it for x86
+    alone. A clone's console continues the file of the booted machine.
     """
     append = ",append=on" if spec.is_clone else ""
     return [
@@ -347,7 +345,7 @@ def channels(spec: MachineSpec) -> list[str]:
 def overlay_arguments(
     program: Path, base: Path, overlay: Path, *, base_format: DiskFormat = DiskFormat.RAW
 ) -> list[str]:
-    """qemu-img's command that makes an empty overlay over a frozen disk."""
+    """The qemu-img command for an empty overlay over a frozen disk."""
     return [
         str(program), "create",
         "-q",

@@ -113,7 +113,7 @@ def test_a_topology_larger_than_the_host_is_refused_with_what_fits():
         check_room("large", 195 * GIB, memory=23 * GIB)
     assert str(caught.value) == (
         "--topology: the topology 'large' has 199680 MiB of memory, but this host only 23552 MiB. "
-        "Give its NUMA nodes at most 23360 MiB together: QEMU needs 192 MiB for itself."
+        "Reduce its NUMA nodes to 23360 MiB in total: QEMU needs 192 MiB for itself."
     )
     check_room("large", 195 * GIB, memory=195 * GIB + 192 * MIB)
 

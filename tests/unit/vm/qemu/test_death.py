@@ -20,7 +20,7 @@ def event(name, **data):
         ({}, None),
         ({"events": (event("RESUME"), event("BLOCK_IO_ERROR", nospace=False))}, None),
         ({"disaster": "the guest's kernel panicked: x", "status": 0}, "the guest's kernel panicked: x"),
-        ({"status": 1, "said": "no such file"}, "QEMU ended with status 1 and said: no such file"),
+        ({"status": 1, "said": "no such file"}, "QEMU ended with status 1 and printed: no such file"),
         ({"status": -9}, "QEMU ended with status -9"),
         ({"status": -9, "oom_kills": 1}, "the host ran out of memory and killed QEMU (status -9)"),
         ({"status": 1, "oom_kills": 1}, "QEMU ended with status 1"),

@@ -61,9 +61,9 @@ def test_a_crash_before_the_first_word_is_told_and_the_machine_started_once_more
     error, starts = launching(CRASH, "echo 'no such disk' >&2; exit 1")
     assert starts == 2
     assert type(error) is MachineError
-    assert "QEMU ended with status 1 and said: no such disk" in error.what
+    assert "QEMU ended with status 1 and printed: no such disk" in error.what
     assert len(notes.notes) == 1
-    assert "which is repeated: QEMU ended with status -6 and said: physmem.c: Assertion failed." in notes.notes[0]
+    assert "which is repeated: QEMU ended with status -6 and printed: physmem.c: Assertion failed." in notes.notes[0]
     assert (tmp_path / "log/aborted-qemu.log").read_text() == "physmem.c: Assertion failed.\n"
 
 

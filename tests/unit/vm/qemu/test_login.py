@@ -71,7 +71,7 @@ def test_a_wrong_key_names_its_option(login):
 
 
 def test_an_image_without_cloud_init_is_told_what_to_give(login):
-    with pytest.raises(UnfitFileError, match="with the key that memqos gives to cloud-init") as refused:
+    with pytest.raises(UnfitFileError, match="with the key that memqos passes to cloud-init") as refused:
         login("echo 'Permission denied (publickey).' >&2; exit 255", seed=b"iso", user="root")
     assert refused.value.where == "--image"
     assert "--ssh-user" in refused.value.next_step

@@ -38,7 +38,9 @@ def make(tmp_path, group):
 def test_a_qemu_that_refuses_is_quoted(make):
     """What QEMU says when a port that was asked for is taken."""
     machine = make('echo "qemu: Could not set up host forwarding rule" >&2; exit 1')
-    with pytest.raises(MachineError, match="QEMU ended with status 1 and said: qemu: Could not set up host forwarding"):
+    with pytest.raises(
+        MachineError, match="QEMU ended with status 1 and printed: qemu: Could not set up host forwarding"
+    ):
         machine.start()
     assert machine.state is MachineState.BROKEN
 
