@@ -123,7 +123,7 @@ class LeavesContainers(FakeRuntime):
         (ForgetsOnUpdate, "resources reach the container's cgroup"),
         (TellsAnExitCodeTooEarly, "no exit code"),
         (KeepsTheFirstSpecification, "the stored specification"),
-        (NamesPlacesByHalf, "traces are whole paths"),
+        (NamesPlacesByHalf, "traces are absolute paths"),
         (LeavesContainers, "whose sandbox was removed"),
     ],
 )

@@ -94,7 +94,7 @@ def test_one_profile_leaves_names_as_they_are_and_no_matrix(suite, run, pytester
         (["--memqos-runtime=runc,oci:podman"], "there is no runtime 'oci:podman'. Known: runc, crun, containerd+runc"),
         (
             ["--memqos-runtime=runc,oci:crun", "--memqos-runtime-binary=/bin/true"],
-            "'/bin/true' could be runc or crun, which --memqos-runtime names. Say which: runc=/bin/true.",
+            "'/bin/true' could be runc or crun, which --memqos-runtime names. Name it: runc=/bin/true.",
         ),
         (
             ["--memqos-runtime=runc,oci:crun", "--memqos-runtime-version=1.3.6"],

@@ -132,7 +132,7 @@ def test_a_connection_that_is_lost_leaves_nothing_and_is_machinery(machine: Mach
         (
             "mkdir /sys/fs/cgroup/kubepods.slice",
             "rmdir /sys/fs/cgroup/kubepods.slice",
-            "there are cgroups of a kubelet: kubepods.slice",
+            "it has cgroups of a kubelet: kubepods.slice",
         ),
     ],
     ids=["kubelet", "cgroups"],

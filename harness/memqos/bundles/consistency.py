@@ -3,9 +3,8 @@
 A run derives its exit code and counts from its results, so they differ only if a file was edited or lost lines.
 Verdicts come from the findings: a bundle that contradicts them never counts as conforming.
 
-Values of a bundle made of JSON that may hold anything: what does not fit its type is left out, and said.
-
-A bundle that was cut, edited or written by something else is still worth reading.
+Fields of any JSON are read by type; misfits are omitted and reported, since a truncated or edited bundle is still worth
+reading.
 """
 
 from __future__ import annotations
@@ -155,13 +154,13 @@ def _told(document: object) -> tuple[str, ...]:
 
 
 MISFITS = (msgspec.ValidationError, ValueError, RecursionError)
-"""What is raised for a value that is not of its type; a text that is no UTF-8 is a ValueError."""
+"""The exceptions for a value that is not of its type; a text that is not UTF-8 is a ValueError."""
 
 _NO_NUMBERS = "not a finite number of seconds"
 
 
 class Fields:
-    """The fields of an object, each taken as its type. misfits: a sentence for each that does not fit."""
+    """The fields of an object, each read with its type. misfits: a sentence for each that does not fit."""
 
     def __init__(self, document: object, file: str) -> None:
         self._document = document if isinstance(document, dict) else {}
@@ -169,7 +168,7 @@ class Fields:
         self.misfits: list[str] = []
 
     def take(self, name: str, kind: Any, absent: Any = None) -> Any:
-        """The field as a value of this type; `absent` for one that is missing or does not fit."""
+        """The field as a value of this type; `absent` if it is missing or does not fit."""
         if self._document.get(name) is None:
             return absent
         try:
@@ -201,7 +200,7 @@ def _seconds(value: float) -> float:
 
 
 def result_of(document: Mapping[str, Any], findings: tuple[Finding, ...]) -> TestResult:
-    """A result with these findings. Raises one of MISFITS for what is no result."""
+    """A result with these findings. Raises one of MISFITS for a malformed one."""
     said = msgspec.convert({**document, "findings": []}, documents.Case)
     fields: dict[str, Any] = {**said, "findings": findings, "outcome": Outcome(said["outcome"])}
     fields["seconds"] = _seconds(said["seconds"])
@@ -221,12 +220,12 @@ def _attempt(said: documents.Attempt) -> Attempt:
 
 
 def finding_of(document: Mapping[str, Any]) -> Finding:
-    """A finding without its reason. Raises one of MISFITS for what is no finding."""
+    """A finding without its reason. Raises one of MISFITS for a malformed one."""
     return finding_from({**msgspec.convert({**document, "reason": None}, documents.Finding)})
 
 
 def reason_of(document: object) -> Reason:
-    """A chain of reasons. Raises one of MISFITS for what is none."""
+    """A chain of reasons. Raises one of MISFITS for a malformed one."""
     return reason_from(msgspec.convert(document, Chain))
 
 
@@ -253,7 +252,7 @@ def shard_asked(settings: Mapping[str, documents.Setting]) -> dict[str, Any]:
 
 
 def merged_of(said: documents.Merged) -> Merged:
-    """What a bundle was merged of."""
+    """The parts of a merged bundle."""
     parts = (
         Part(
             **{

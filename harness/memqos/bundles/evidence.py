@@ -3,13 +3,12 @@
 It comes from a machine under test, or from a folder that may be damaged, so it is read within bounds, kept as text, and
 links are never followed. Unreadable parts are reported.
 
-The series of a watched cgroup, as columns for a chart.
-
-`series.jsonl` has changes with their times; a chart needs every value at every time. Times are seconds since the file's
-first sample, amounts are bytes as the kernel reports them. A pressure is a share of time in percent: of the half second
-before, from the kernel's total of stalls; without a total, of the last ten seconds, as the kernel averages them.
-Refaults ("refault anon", "refault file") are in pages since the creation of the cgroup; without refaults they have no
-column. A value is None before its first sample and for "max": no line is drawn.
+Also the series of a watched cgroup, as columns for a chart. `series.jsonl` has changes with their times; a chart needs
+every value at every time. Times are seconds since the file's first sample, amounts are bytes as the kernel reports
+them. A pressure is a share of time in percent: of the half second before, from the kernel's total of stalls; without a
+total, of the last ten seconds, as the kernel averages them. Refaults ("refault anon", "refault file") are in pages
+since the creation of the cgroup; without refaults they have no column. A value is None before its first sample and for
+"max": no line is drawn.
 """
 
 from __future__ import annotations

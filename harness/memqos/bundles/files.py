@@ -1,9 +1,8 @@
 """Writes and compresses the files of a results folder, and reads the descriptions of its machines.
 
-Whether a results folder is unchanged since its run: hashes of every file, and their signature.
-
-SHA256SUMS has the format of `sha256sum`, so `sha256sum -c SHA256SUMS` checks the same without memqos. `ssh-keygen -Y
-sign` signs it with an ssh key and the namespace `memqos` into SHA256SUMS.sig.
+Also checks whether a results folder is unchanged since its run, by hashes of every file and their signature. SHA256SUMS
+has the format of `sha256sum`, so `sha256sum -c SHA256SUMS` checks the same without memqos. `ssh-keygen -Y sign` signs
+it with an ssh key and the namespace `memqos` into SHA256SUMS.sig.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ def _compress(file: Path, *, worth_it: int = _WORTH_IT) -> None:
         return
     smaller = file.with_name(f"{file.name}{COMPRESSED}")
     try:
-        # No time and no name in the header, so that the same text makes the same file.
+        # No time and no name in the header, so that equal texts give equal files.
         smaller.write_bytes(gzip.compress(file.read_bytes(), mtime=0))
     except OSError:
         smaller.unlink(missing_ok=True)

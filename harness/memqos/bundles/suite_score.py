@@ -1,4 +1,4 @@
-"""What the suites were seen to find: the score of `memqos mutants --json`, as reports show it beside a result."""
+"""The score of the suites from `memqos mutants --json`, as reports show it with a result."""
 
 from __future__ import annotations
 

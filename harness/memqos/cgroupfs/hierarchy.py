@@ -1,7 +1,6 @@
-"""Where a target keeps its cgroups: one hierarchy on cgroup v2, several with the same paths in them on cgroup v1.
+"""A target's cgroup mounts: one hierarchy on cgroup v2, several with the same paths on cgroup v1.
 
-Callers that read or write a cgroup ask this port for the file, and need not know the version. Parsing of the mount
-table is pure.
+Callers ask this port for a cgroup's files and need not know the version. Parsing of the mount table is pure.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ _VERSIONS = {"cgroup": CgroupVersion.V1, "cgroup2": CgroupVersion.V2}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CgroupMount:
-    """One mounted hierarchy: its folder, and the options it is mounted with.
+    """One mounted hierarchy: its folder and its mount options.
 
-    On cgroup v2 these are memory_recursiveprot and the like, on cgroup v1 they name the hierarchy's controllers, or the
+    On cgroup v2 these are memory_recursiveprot and the like; on cgroup v1 they name the hierarchy's controllers, or the
     hierarchy itself ("name=systemd").
     """
 
@@ -70,7 +69,7 @@ class CgroupMount:
 def parse_mounts(text: str, *, path: str = MOUNTS) -> tuple[CgroupMount, ...]:
     """Every cgroup mount of a mount table, of both versions, in its order.
 
-    Raises CgroupFileError, naming the line, for a line that is no mount.
+    Raises CgroupFileError, naming the line, for a malformed line.
     """
     found: list[CgroupMount] = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -99,9 +98,9 @@ _CONTROLLERS = (
 _DELETED = " (deleted)"
 
 _KILL_UNIFIED = 'for file; do [ ! -e "$file" ] || echo 1 > "$file" || [ ! -e "$file" ] || exit 1; done'
-# A process may have started another one between the listing and the signal, so what is left is asked for again: for
-# about a second, after which whoever removes the cgroup tells that it is still there. 0 is a process that this PID
-# namespace does not see; for kill it would be the script itself.
+# A process may have forked between the listing and the signal, so the list is read again: for about a second; after
+# that, removing the cgroup fails and reports it. 0 is a process that this PID namespace does not see; for kill it
+# would be the script itself.
 _KILL_LEGACY = """\
 for round in 1 2 3 4 5 6 7 8 9 10; do
   found=$(find "$@" -name cgroup.procs -exec grep -hvx 0 {} + 2>/dev/null)
@@ -122,12 +121,12 @@ class Hierarchy(Protocol):
 
     @property
     def mounts(self) -> Mapping[str, str]:
-        """The folder in which each controller's files are; the name "" stands for every controller."""
+        """The mount point of each controller; the name "" stands for every controller."""
         ...
 
     @property
     def is_recursive(self) -> bool:
-        """Whether what a cgroup is protected by and no child claims goes to its children (memory_recursiveprot)."""
+        """Whether unclaimed protection of a cgroup is passed on to its children (memory_recursiveprot)."""
         ...
 
     def file(self, path: CgroupPath, name: str) -> str:
@@ -135,11 +134,11 @@ class Hierarchy(Protocol):
         ...
 
     def folder(self, path: CgroupPath) -> str:
-        """The folder by which a cgroup is known to exist."""
+        """The folder whose existence means that the cgroup exists."""
         ...
 
     def folders(self, path: CgroupPath) -> tuple[str, ...]:
-        """Every folder that a cgroup has, that one first."""
+        """Every folder of a cgroup, that one first."""
         ...
 
     def cgroup_of(self, folder: str) -> CgroupPath:
@@ -147,15 +146,15 @@ class Hierarchy(Protocol):
         ...
 
     def membership(self, text: str) -> CgroupPath | None:
-        """The cgroup that /proc/PID/cgroup names; None if it names none."""
+        """The cgroup in the text of /proc/PID/cgroup; None if it has none."""
         ...
 
     def kill_command(self, paths: Sequence[CgroupPath]) -> tuple[str, ...]:
-        """The command that kills every process in these cgroups and below; a cgroup that is gone has none."""
+        """The command that kills every process in these cgroups and below; a missing cgroup has none."""
         ...
 
     def kill_files(self, paths: Sequence[CgroupPath]) -> tuple[str, ...]:
-        """The files of these cgroups into which a 1 does the same; none where the version has no such file."""
+        """The files of these cgroups for which writing 1 does the same; none if the version has no such file."""
         ...
 
 
@@ -172,12 +171,12 @@ class Unified:
 
     @property
     def mounts(self) -> Mapping[str, str]:
-        """The one folder, of every controller."""
+        """The mount point, for every controller."""
         return {"": self.mount.folder}
 
     @property
     def is_recursive(self) -> bool:
-        """By its mount option."""
+        """From its mount option."""
         return "memory_recursiveprot" in self.mount.options
 
     def file(self, path: CgroupPath, name: str) -> str:
@@ -211,9 +210,9 @@ class Unified:
 
 @dataclass(frozen=True, slots=True)
 class Legacy:
-    """cgroup v1: a mount for each controller, or for some that are mounted together, and for systemd's own names.
+    """cgroup v1: a mount for each controller, or for several that are mounted together, and for systemd's own names.
 
-    by_controller: at least that of the memory controller, whose folders say which cgroups exist.
+    by_controller: includes the memory controller's, whose folders decide which cgroups exist.
     """
 
     by_controller: Mapping[str, CgroupMount]
@@ -230,11 +229,11 @@ class Legacy:
 
     @property
     def is_recursive(self) -> bool:
-        """Never: there is no protection."""
+        """False: there is no protection."""
         return False
 
     def file(self, path: CgroupPath, name: str) -> str:
-        """The file in the hierarchy of the controller that its name begins with; of no controller's, in memory's."""
+        """The file in the hierarchy of the controller that prefixes its name; others are in memory's hierarchy."""
         return self.by_controller.get(name.partition(".")[0], self._memory).file(path, name)
 
     def folder(self, path: CgroupPath) -> str:
@@ -270,9 +269,9 @@ class Legacy:
 
 
 def hierarchy_of(mounts: Iterable[CgroupMount]) -> Hierarchy | None:
-    """The hierarchy that has the memory controller: cgroup v1 if it is mounted there; None if nothing has it.
+    """The hierarchy with the memory controller: cgroup v1 if it is mounted there; None without one.
 
-    systemd's hybrid layout, with cgroup v2 mounted beside and without controllers, counts as cgroup v1.
+    systemd's hybrid layout, which also mounts cgroup v2 without controllers, counts as cgroup v1.
     """
     by_controller: dict[str, CgroupMount] = {}
     unified: CgroupMount | None = None
@@ -301,11 +300,11 @@ def find_hierarchy(target: Target, *, deadline: Deadline) -> Hierarchy:
 
 
 def require_hierarchy(mount_table: str, *, where: str) -> Hierarchy:
-    """The hierarchy of a mount table; EnvironmentNotAbleError, telling of `where`, if there is none."""
+    """The hierarchy of a mount table; EnvironmentNotAbleError, naming `where`, if there is none."""
     found = hierarchy_of(parse_mounts(mount_table))
     if found is None:
         raise EnvironmentNotAbleError(
-            "no cgroup v2 hierarchy is mounted, nor the memory controller of cgroup v1.",
+            "neither cgroup v2 nor the memory controller of cgroup v1 is mounted.",
             where=where,
             next_step="Boot it with systemd.unified_cgroup_hierarchy=1.",
         )
@@ -313,7 +312,7 @@ def require_hierarchy(mount_table: str, *, where: str) -> Hierarchy:
 
 
 def _membership(text: str, wanted: Callable[[str, str], bool]) -> CgroupPath | None:
-    """The path of the first line whose hierarchy, told by its number and its controllers, is wanted."""
+    """The path in the first line with this hierarchy number or controllers."""
     for line in text.splitlines():
         number, _, rest = line.partition(":")
         names, _, path = rest.partition(":")

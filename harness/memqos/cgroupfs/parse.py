@@ -1,15 +1,15 @@
-"""PURE parsing of the kernel's control files, one by one, or many that one command printed.
+"""PURE parsing of the kernel's control files, one by one, or many in one command's output.
 
-What does not parse is a CgroupFileError with path, line and text. New keys appear from kernel to kernel, so files of
-keys are read by name and unknown keys are kept. Numbers are the kernel's own: ASCII digits, no sign, at most 64 bits.
+A malformed file raises CgroupFileError with path, line and text. New keys appear from kernel to kernel, so flat-keyed
+files are read by key and unknown keys are kept. Numbers are the kernel's own: ASCII digits, no sign, at most 64 bits.
 
 Under emulation each command over ssh costs more than the reading, so many files are one command. GNU grep does the
-work, because it reports what it cannot read file by file and goes on. Output and errors are kept apart: it prints each
-line of each file as PATH, a NUL byte, the line. A file of which it printed nothing is empty. One that it complained of
-could not be read, or is not there.
+work, because it reports unreadable files one by one and continues. Output and errors are separate: it prints each line
+of each file as PATH, a NUL byte, the line. A file without output is empty; one with an error message is unreadable or
+missing.
 
-Where the files are not known beforehand, find prints "f PATH" and a NUL byte for each that exists; one empty entry
-stands between that and what grep prints.
+If the files are not known beforehand, find prints "f PATH" and a NUL byte for each existing one; an empty entry
+separates that from grep's output.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LONGEST_SHOWN = 200
 
 
 def present(text: FileText | None, *, path: str) -> str:
-    """The file's text; CgroupFileError if it is not there, could not be read, or was not asked for."""
+    """The file's text; CgroupFileError if it is missing, unreadable, or was not requested."""
     match text:
         case str():
             return text
@@ -81,7 +81,7 @@ def entry(counters: Mapping[str, int], key: str, *, path: str) -> int:
 
 
 def numa_stat(text: str, *, path: str) -> dict[str, dict[int, int]]:
-    """memory.numa_stat: key to zone id to bytes. Only zones with memory are in it."""
+    """memory.numa_stat: key to NUMA node to bytes. Only nodes with memory are in it."""
     found: dict[str, dict[int, int]] = {}
     for line_number, line in _lines(text, path):
         key, *zones = line.split(" ")
@@ -99,8 +99,8 @@ def numa_stat(text: str, *, path: str) -> dict[str, dict[int, int]]:
 def pressure(text: str, *, path: str) -> Pressure:
     """A PSI file (memory.pressure): averages in percent, totals in µs.
 
-    A kernel that prints no "full" line, as for the whole machine's CPUs before 5.13, is refused: memqos reads PSI of
-    memory only, which always has both.
+    A file without a "full" line, as for the whole machine's CPUs before 5.13, is rejected: memqos reads PSI of memory
+    only, which always has both.
     """
     found: dict[str, PressureLine] = {}
     for line_number, line in _lines(text, path):
@@ -127,7 +127,7 @@ def words(text: str, *, path: str) -> tuple[str, ...]:
 
 
 def _lines(text: str, path: str) -> Iterator[tuple[int, str]]:
-    """Numbered lines. The kernel ends each line, so a text without the last newline was cut off."""
+    """Numbered lines. The kernel ends each line, so a text without the last newline was truncated."""
     if not text:
         _refuse("empty", path, 1, text)
     if not text.endswith("\n"):
@@ -163,8 +163,8 @@ def _refuse(why: str, path: str, line: int, text: str) -> NoReturn:
     )
 
 
-# The lowest number of a cgroup's processes is its first one's, as long as numbers do not wrap around: cgroup v2 lists
-# them in the order of their coming, cgroup v1 by number. What ends meanwhile is left out.
+# The lowest pid of a cgroup is its first process's, unless pids have wrapped around: cgroup v2 lists processes by
+# arrival, cgroup v1 by pid. Processes that end meanwhile are left out.
 _FIRST_PROCESS_SCRIPT = """\
 name=$1; shift
 for file; do
@@ -199,7 +199,7 @@ class Scan:
 
 
 def files_command(paths: Sequence[str]) -> tuple[tuple[str, ...], bytes]:
-    """The command that reads these files, and what it wants on standard input, where no limit on length applies."""
+    """The command that reads these files, with their names on standard input, which has no length limit."""
     return (
         ("env", "LC_ALL=C", "xargs", "-0", "-r", "grep", "-aHZ", ""),
         b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in paths),
@@ -217,21 +217,21 @@ def named_processes_command(name: str, list_: str, program: str) -> tuple[str, .
 
 
 def parse_named_processes(stdout: bytes) -> dict[int, str]:
-    """What `named_processes_command` printed: the text by the number of the process."""
+    """The output of `named_processes_command`: the text by pid."""
     lines = (line.partition(" ") for line in stdout.decode("utf-8", "surrogateescape").splitlines())
     return {int(pid): text for pid, _, text in lines}
 
 
 def parse_first_process(stdout: bytes) -> dict[str, str]:
-    """What `first_process_command` printed: the text by cgroup.procs; without those that have no process."""
+    """The output of `first_process_command`: the text by cgroup.procs; without those that have no process."""
     lines = (line.partition("\0") for line in stdout.decode("utf-8", "surrogateescape").splitlines())
     return {path: f"{text}\n" for path, separator, text in lines if separator}
 
 
 def parse_listed(stdout: bytes, stderr: bytes) -> Scan:
-    """What find and grep printed. A file that vanished meanwhile is as if it had never been there."""
+    """The output of find and grep. A file that vanished meanwhile counts as never existing."""
     text = stdout.decode("utf-8", "surrogateescape")
-    # Without any file the empty entry is the first thing there is.
+    # Without any file the empty entry comes first.
     listing, _, contents = ("", "", text[1:]) if text.startswith("\0") else text.partition("\0\0")
     listed = [entry.removeprefix("f ") for entry in listing.split("\0") if entry]
     refused, complaints = _complaints(stderr)
@@ -240,13 +240,13 @@ def parse_listed(stdout: bytes, stderr: bytes) -> Scan:
 
 
 def parse_files(paths: Sequence[str], stdout: bytes, stderr: bytes) -> Scan:
-    """What `files_command` printed for these paths: every path has its text, NoFile or Unreadable."""
+    """The output of `files_command` for these paths: every path has its text, NoFile or Unreadable."""
     refused, complaints = _complaints(stderr)
     return Scan(files=_texts(paths, stdout.decode("utf-8", "surrogateescape"), refused), complaints=complaints)
 
 
 def text_of(seen: bytes | int) -> FileText:
-    """A file that was read without a command, as `parse_files` gives it. seen: its bytes, or an errno."""
+    """A file that was read without a command, like a result of `parse_files`. seen: its bytes, or an errno."""
     if isinstance(seen, int):
         return NoFile.NO_FILE if seen in {errno.ENOENT, errno.ENODEV, errno.ENOTDIR} else Unreadable(os.strerror(seen))
     text = seen.decode("utf-8", "surrogateescape")
@@ -254,7 +254,7 @@ def text_of(seen: bytes | int) -> FileText:
 
 
 def first_of(processes: bytes) -> int | None:
-    """The first process of a cgroup.procs; None if it has none."""
+    """The first process of a cgroup.procs; None if it is empty."""
     return min(map(int, processes.split()), default=None)
 
 

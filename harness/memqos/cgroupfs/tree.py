@@ -1,4 +1,4 @@
-"""The cgroup tree of a target: read its files, write a knob, make cgroups, kill."""
+"""The cgroup tree of a target: read its files, write a knob, create cgroups, kill."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from memqos.target.base import CommandResult, ManyAtOnce, Target, checked
 
 __all__ = ["CgroupTree"]
 
-# xargs says 123 when grep did not find everything, which each file's own answer tells better.
+# xargs exits with 123 when grep did not find everything; each file's own result is more precise.
 _XARGS_SOME_FAILED = 123
 _WRITTEN_OR_GONE = {0, errno.ENOENT, errno.ENODEV}
 
 
 @dataclass(frozen=True, slots=True)
 class CgroupTree:
-    """A target's cgroup tree. Make it with `of`, which looks for the mounts once."""
+    """A target's cgroup tree. Create it with `of`, which reads the mounts once."""
 
     target: Target
     hierarchy: Hierarchy
 
     @classmethod
     def of(cls, target: Target, *, deadline: Deadline) -> CgroupTree:
-        """The tree of this target; EnvironmentNotAbleError if nothing there has the memory controller."""
+        """The tree of this target; EnvironmentNotAbleError without the memory controller."""
         return cls(target, find_hierarchy(target, deadline=deadline))
 
     def read_cgroups(self, paths: Iterable[CgroupPath], names: Iterable[str], *, deadline: Deadline) -> Reading:
-        """These files of exactly these cgroups, all at once; NoFile where the file or the cgroup is not there."""
+        """These files of exactly these cgroups, all at once; NoFile if the file or the cgroup is missing."""
         paths, names = tuple(dict.fromkeys(paths)), tuple(dict.fromkeys(names))
         at = deadline.clock.now()
         files = [self.hierarchy.file(path, name) for path in paths for name in names]
@@ -50,24 +50,24 @@ class CgroupTree:
         return self._reading(at, paths, names, seen.files)
 
     def _read_many(self, files: Sequence[str], deadline: Deadline) -> Mapping[str, bytes | int] | None:
-        """What a target that can read without a command says of these files; None of one that cannot."""
+        """These files, from a target that can read without a command; None if it cannot."""
         return self.target.read_many(files, deadline=deadline) if isinstance(self.target, ManyAtOnce) else None
 
     def read_text(self, path: CgroupPath, name: str, *, deadline: Deadline) -> FileText:
-        """One file of one cgroup; NoFile if it or its cgroup is not there."""
+        """One file of one cgroup; NoFile if it or its cgroup is missing."""
         text = self.target.read(self.hierarchy.file(path, name), deadline=deadline)
         return NoFile.NO_FILE if text is None else text.decode("utf-8", "backslashreplace")
 
     def write(self, path: CgroupPath, name: str, text: str, *, deadline: Deadline) -> None:
-        """Put this text into a control file at once; TargetError if the kernel refuses it or the file is not there."""
+        """Write this text to a control file at once; TargetError if the kernel refuses it or the file is missing."""
         self.target.write(self.hierarchy.file(path, name), text.encode(), deadline=deadline)
 
     def exists(self, path: CgroupPath, *, deadline: Deadline) -> bool:
-        """Whether there is such a cgroup."""
+        """Whether the cgroup exists."""
         return self.target.list(self.hierarchy.folder(path), deadline=deadline) is not None
 
     def processes(self, path: CgroupPath, *, deadline: Deadline) -> tuple[int, ...]:
-        """The processes in this very cgroup, not below it; none if it does not exist."""
+        """The processes in this cgroup itself, not below it; empty if it does not exist."""
         text = self.read_text(path, "cgroup.procs", deadline=deadline)
         return tuple(int(line) for line in text.split()) if isinstance(text, str) else ()
 
@@ -76,7 +76,7 @@ class CgroupTree:
     ) -> dict[CgroupPath, str]:
         """A file of /proc, such as oom_score_adj, of the first process of each of these cgroups, all at once.
 
-        A cgroup without processes, or that is not there, is left out.
+        A missing cgroup, or one without processes, is left out.
         """
         lists = {self.hierarchy.file(path, "cgroup.procs"): path for path in paths}
         if not lists:
@@ -107,19 +107,19 @@ class CgroupTree:
         return found
 
     def make(self, paths: Sequence[CgroupPath], *, deadline: Deadline) -> None:
-        """Make these cgroups and those above them; one that is there already is no error."""
+        """Create these cgroups and their ancestors; an existing one is not an error."""
         if paths:
             folders = [folder for path in paths for folder in self.hierarchy.folders(path)]
             self._run(["mkdir", "-p", "--", *folders], deadline)
 
     def kill(self, paths: Sequence[CgroupPath], *, deadline: Deadline) -> None:
-        """Kill every process in these cgroups and below, with one command; a cgroup that is gone has none."""
+        """Kill every process in these cgroups and below, with one command; a missing cgroup has none."""
         files = self.hierarchy.kill_files(paths)
         if files and isinstance(self.target, ManyAtOnce):
             done = self.target.write_many(files, b"1\n", deadline=deadline)
             if done is not None and not {*done.values()} - _WRITTEN_OR_GONE:
                 return
-        # Of what is refused the command says more.
+        # The command's error says more about refused writes.
         self._run(self.hierarchy.kill_command(paths), deadline)
 
     def _run(self, argv: Sequence[str], deadline: Deadline) -> CommandResult:

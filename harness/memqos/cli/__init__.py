@@ -1,1 +1,1 @@
-"""The command line, one page per verb; no other package imports it."""
+"""The command line, one module per verb; no other package imports it."""

@@ -137,7 +137,7 @@ def command(**given: Any) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Show:
-    """What is printed and written of an audit."""
+    """What an audit prints and writes."""
 
     as_json: bool
     jobs: int
@@ -152,14 +152,14 @@ class _Show:
 
     @property
     def exports(self) -> dict[str, str | None]:
-        """The files that are written, by format."""
+        """The written files, by format."""
         return {"metrics": self.metrics, "sarif": self.sarif, "junit": self.junit}
 
     def check(self, order: AuditOrder, *, several: bool) -> None:
-        """UsageError for options that do not go together."""
+        """UsageError for options that cannot be combined."""
         if order.supposing and not (order.kubernetes or order.kubelet_config or order.kubelet.overrides):
-            step = "Give --kubernetes X.Y, --set KEY=VALUE or --kubelet-config FILE beside it."
-            raise UsageError("nothing is supposed.", where="--what-if", next_step=step)
+            step = "Add --kubernetes X.Y, --set KEY=VALUE or --kubelet-config FILE."
+            raise UsageError("it needs a change to assume.", where="--what-if", next_step=step)
         if (order.supposing or self.with_state) and several:
             raise UsageError("it is about one node.", where="--what-if" if order.supposing else "--state")
         if self.looks is not None and not self.watch:

@@ -1,4 +1,4 @@
-"""What `memqos audit` is asked for, and how one node is judged by it; a value that other processes can be given."""
+"""The order of `memqos audit` as a value that can be sent to other processes, and how it judges one node."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _STEPS = {
 
 
 def is_url(place: str) -> bool:
-    """Whether a place is a node that is reached, and no file."""
+    """Whether a place is a live node, and not a file."""
     return "://" in place
 
 
@@ -59,7 +59,7 @@ class AuditOrder:
     node: NodeOptions
 
     def audit(self, pods: tuple[Pod, ...] | None = None) -> Audit:
-        """The audit of the one node that --target or --tree names. Errors as `question`."""
+        """The audit of the single node of --target or --tree. Errors as for `question`."""
         return self._audited(self._look(self._given_tree, pods), self.target or "")
 
     def audit_of(self, place: str, pods: tuple[Pod, ...] | None = None) -> Audit:
@@ -89,7 +89,7 @@ class AuditOrder:
             again = load_tree(place, self.kubelet.overrides, self.kubelet.flags) if not is_url(place) else None
             if again is None or again.settings is None:
                 raise UsageError(
-                    "fields on top of a live node's configuration cannot be supposed.",
+                    "--what-if cannot add fields to a live node's configuration.",
                     where="--what-if",
                     next_step="Collect the node into a file first, or give the whole configuration.",
                 )
@@ -117,9 +117,9 @@ class AuditOrder:
         return lambda: judged(self.question(tree(), pods))
 
     def question(self, tree: RecordedTree, pods: tuple[Pod, ...] | None) -> Question:
-        """What is judged. Raises UsageError if the command line and the recording together lack something."""
+        """What to judge. Raises UsageError if the command line and the recording together lack something."""
         if pods is None and tree.pods is None and (self.target or is_url(tree.source)):
-            raise UsageError("a node does not record what its pods requested.", where=tree.source, next_step=_PODS)
+            raise UsageError("a node does not record its pods' requests.", where=tree.source, next_step=_PODS)
         said = self.node.capacity_memory is not None or self.node.node_file is not None
         configs = () if self.supposing else self.kubelet_config
         own = configs or tree.settings is None
@@ -143,7 +143,7 @@ class AuditOrder:
         ).about(tree, steps=_STEPS)
 
     def _fields(self) -> Mapping[str, Any]:
-        """Fields and flags that go on top of a recording's own configuration."""
+        """Fields and flags on top of a recording's own configuration."""
         if self.kubelet_config or self.supposing:
             return {"overrides": (), "flags": ()}
         return {"overrides": self.kubelet.overrides, "flags": self.kubelet.flags}

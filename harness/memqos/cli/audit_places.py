@@ -1,4 +1,4 @@
-"""Audits of the nodes that a command line names: recordings, folders of them, and nodes that are reached."""
+"""Audits of the nodes on a command line: recordings, folders of them, and live nodes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_PLACES = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """The rows of all nodes. states: by place, if they were wanted. audit: that of a single node."""
+    """The rows of all nodes. states: by place, if requested. audit: that of a single node."""
 
     fleet: Fleet
     states: dict[str, NodeState]
@@ -41,7 +41,7 @@ class Judged:
 
 
 def places_in(given: Sequence[str]) -> list[str]:
-    """The nodes that these words name: of a folder the recordings in it, by name. UsageError for what is not there."""
+    """The nodes that these words name: for a folder the recordings in it, by name. UsageError for missing ones."""
     found: list[str] = []
     for word in given:
         if is_url(word):
@@ -76,7 +76,7 @@ def _in_folder(folder: Path) -> list[str]:
 
 
 def judged_places(order: AuditOrder, places: Sequence[str], *, jobs: int, with_states: bool) -> Judged:
-    """Judge all nodes; one that cannot be judged has its error in its row. jobs: processes, 0 for one a CPU."""
+    """Judge all nodes; one that cannot be judged has its error in its row. jobs: processes, 0 for one per CPU."""
     pods = order.given_pods()
     if len(places) == 1:
         audit = order.audit_of(places[0], pods)
@@ -98,7 +98,7 @@ _ROWS, _ROWS_BETWEEN = itertools.count(1), 32
 
 def _row(order: AuditOrder, place: str, *, pods: tuple[Pod, ...] | None, with_state: bool) -> _Row:
     if next(_ROWS) % _ROWS_BETWEEN == 0:
-        # The collector of garbage is off (cli.main), and a process judges hundreds of nodes.
+        # The garbage collector is off (cli.main), and a process judges hundreds of nodes.
         gc.collect()
     try:
         audit = order.audit_of(place, pods)
@@ -106,7 +106,7 @@ def _row(order: AuditOrder, place: str, *, pods: tuple[Pod, ...] | None, with_st
     except MemqosError as error:
         return row_of_error(place, error), None
     except (RecursionError, MemoryError, ValueError, TypeError, KeyError, AttributeError) as error:
-        # One recording of thousands must not end the others; what it had wrong was not foreseen.
+        # One bad recording of thousands must not end the others; its error is unexpected.
         what = f"an unexpected {type(error).__name__}: {error}"
         return row_of_error(place, MachineryError(what[:300], next_step="Audit it alone with --debug.")), None
 
@@ -121,18 +121,18 @@ def _each(one: Callable[[str], _Row], places: Sequence[str], jobs: int) -> Itera
             yield from pool.map(one, places, chunksize=max(1, min(16, len(places) // (4 * jobs))))
         except BrokenProcessPool:
             raise MachineryError(
-                "a process that judged recordings was killed.", next_step="Give fewer --jobs: there may be no memory."
+                "a process that judged recordings was killed.", next_step="Use fewer --jobs: memory may be exhausted."
             ) from None
 
 
 def _leave_interrupts() -> None:
-    """Ctrl-C is for the process that waits for these."""
+    """Leave Ctrl-C to the parent process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
 def _pool(jobs: int) -> Iterator[Executor]:
-    """Processes that have what this one has imported."""
+    """Processes with everything that this one has imported."""
     pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork"), initializer=_leave_interrupts)
     try:
         yield pool
@@ -141,7 +141,7 @@ def _pool(jobs: int) -> Iterator[Executor]:
 
 
 def write_exports(judged: Judged, *, metrics: str | None, sarif: str | None, junit: str | None) -> None:
-    """Write the formats of other programs; each file is replaced at once, so that no reader sees half of it."""
+    """Write the formats of other programs; each file is replaced atomically, so that readers see complete files."""
     if metrics is not None:
         _replace(metrics, metrics_text(judged.fleet, judged.states), "--metrics")
     if junit is not None:
@@ -159,4 +159,4 @@ def _replace(path: str, text: str, option: str) -> None:
     except OSError as error:
         beside.unlink(missing_ok=True)
         what = f"the file '{path}' cannot be written: {(error.strerror or str(error)).lower()}."
-        raise UsageError(what, where=option, next_step="Give a path that can be written.") from None
+        raise UsageError(what, where=option, next_step="Use a writable path.") from None

@@ -26,14 +26,14 @@ def drift_watched(
     as_json: bool,
     clock: Clock = SYSTEM_CLOCK,
 ) -> int:
-    """Look at the nodes again and again; 1 if anything drifted, else 0. looks: how often, None for no end.
+    """Check the nodes again and again; 1 if anything drifted, else 0. looks: how often, None for no end.
 
     A node that cannot be reached is reported, and tried again at the next look. as_json: a line for each event.
     """
     places = places_in(words) if words else [""]
     courses = {place: Course(clock) for place in places}
     pods = order.given_pods()
-    # Each look of the watch is confirmed by a second one; sums above pods have to stand until the next look.
+    # Each look is confirmed by a second one; sums above pods must persist until the next look.
     order = replace(order, settle=min(order.settle, every))
     drifted, reached, lost = False, False, set[str]()
     number = 0

@@ -74,6 +74,6 @@ def command(*, place: str | None, target: str | None, cri_socket: str, as_progra
             json.dump(document, file)
     except OSError as error:
         what = f"the file '{output}' cannot be written: {(error.strerror or str(error)).lower()}."
-        raise UsageError(what, where="--output", next_step="Give a path that can be written.") from None
+        raise UsageError(what, where="--output", next_step="Use a writable path.") from None
     say(f"{Path(output)}: {len(document.get('cgroups', {}))} cgroups")
     return 0

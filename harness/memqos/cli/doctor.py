@@ -1,6 +1,6 @@
 """`memqos doctor`: whether this host can run memqos, and what to install if it cannot.
 
-Measures machines on this host: seconds from request to first answers, and the memory that clones share.
+Also measures machines on this host: seconds from request to first answers, and the memory that clones share.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ PARENT = "/memqos-bench"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """One machine's seconds from the beginning by milestone, in order, and the load."""
+    """One machine's seconds from the start by milestone, in order, and the host's load."""
 
     seconds: Mapping[str, float]
     load: float = field(default_factory=lambda: os.getloadavg()[0])
@@ -318,7 +318,7 @@ def check_processor(machine: str, others: Sequence[str]) -> Check:
 
 
 def programs_found() -> str:
-    """Where the programs come from that memqos puts into its machines; raises MissingProgramError if nowhere."""
+    """The origin of memqos's programs for its machines; raises MissingProgramError without one."""
     brought = [one.machine for one in prebuilt_architectures()]
     if AMD64.machine in brought:
         return f"memqos's own are compiled already for {', '.join(brought)}"
@@ -326,7 +326,7 @@ def programs_found() -> str:
 
 
 def check_other_architectures() -> Iterator[Check]:
-    """Whether this host can also build and boot machines of other architectures: that is never required."""
+    """Whether this host can also build and boot machines of other architectures; never required."""
     for one in BOOTED[1:]:
         if one.machine == platform.machine():
             continue
@@ -338,7 +338,7 @@ def check_other_architectures() -> Iterator[Check]:
         except EnvironmentNotAbleError:
             compiler = () if one in prebuilt_architectures() else one.compiler_packages
             advice = install_advice([one.qemu_package, *compiler, "kmod"])
-            found = f"not set up, which only the profiles of {one.name} need. {advice}"
+            found = f"not set up; only profiles for {one.name} need it. {advice}"
             yield Check(name=f"{one.machine} machines", ok=True, found=found)
         else:
             found = f"emulated by QEMU {qemu.version_text} ({qemu.program})"
@@ -384,7 +384,7 @@ def program_found(name: str) -> str:
 
 
 def native_machines() -> Architecture:
-    """The architecture of the machines that this host runs fastest: its own, where memqos boots such."""
+    """The architecture of the machines that this host runs fastest: its own, if memqos boots such machines."""
     return next((one for one in BOOTED if one.machine == platform.machine()), AMD64)
 
 
@@ -395,7 +395,7 @@ def qemu_found() -> str:
 
 
 def check_acceleration(cache: Cache) -> Check:
-    """What machines run on: KVM, or software emulation, which is slower and also works."""
+    """The accelerator of machines: KVM, or software emulation, which is slower but works too."""
 
     def emulated(obstacle: str) -> Check:
         found = f"machines run under software emulation (TCG), ten to thirty times slower than with KVM: {obstacle}"

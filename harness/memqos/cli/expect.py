@@ -1,7 +1,7 @@
 """`memqos expect`: what every control file must hold for these pods, and why.
 
-The seldom-used answers, about changes and resizes, are imported late: imports take most of the command's time.
-Everything is planned, also where only some pods and containers are printed.
+The rarely used answers, about changes and resizes, are imported late: imports take most of the command's time.
+Everything is planned, even if only some pods and containers are printed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The answer of `memqos expect --diff` and `--diff-config`: how two plans for the same pods differ.
+"""The answers of `memqos expect --diff` and `--diff-config`: how two plans for the same pods differ.
 
-The answer of `memqos expect --resize`: pods whose resources change while they run.
+Also of `memqos expect --resize`: pods whose resources change while they run.
 """
 
 from __future__ import annotations

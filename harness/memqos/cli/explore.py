@@ -100,7 +100,7 @@ def _explore(
 
 
 def _ended(document: Mapping[str, Any], code: ExitCode, as_json: str | None) -> int:
-    """Write the JSON document, and give the exit code."""
+    """Write the JSON document, and return the exit code."""
     if as_json is not None:
         text = json.dumps(document, indent=1)
         if as_json == "-":
@@ -138,7 +138,7 @@ command = click.Command(
         click.Option(
             ["--against"],
             metavar="RUNTIME|PROFILE",
-            help="Try every example on this runtime (or profile) too, and report what differs; the engine has no say.",
+            help="Also try every example on this runtime (or profile), and report what differs, without the engine.",
         ),
         click.Option(
             ["--kubelet-config"],

@@ -44,7 +44,7 @@ PAGES: dict[str, str] = {
 """Verb to its line in `--help`; `_page` has its command."""
 
 _PURE = (["expect"], ["audit"])
-"""Verbs that read, answer and end. Their objects have no cycles, and the garbage collector took half of their time."""
+"""Verbs that read, answer and exit. Their objects have no cycles, and the garbage collector took half of their time."""
 
 OTHER_SPELLINGS = {"analyse": "analyze", "record": "collect"}
 """Other spellings of verbs."""
@@ -236,12 +236,12 @@ def main() -> NoReturn:
     frame.write_whole()
     code = run(sys.argv[1:])
     if frame.flush() is not None:
-        # Python would flush again, complain, and exit with another code.
+        # Python would flush again, print an error, and exit with another code.
         frame.lead_nowhere(sys.stdout)
         frame.lead_nowhere(sys.stderr)
     if code == ExitCode.INTERRUPTED:
-        # Objects that were torn down in the middle of a call complain when Python exits.
+        # Objects torn down in the middle of a call print errors when Python exits.
         frame.lead_nowhere(sys.stderr)
     if pure:
-        gc.freeze()  # else Python collects all objects once more at exit
+        gc.freeze()  # Otherwise Python collects all objects once more at exit.
     sys.exit(code)

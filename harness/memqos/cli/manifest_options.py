@@ -1,4 +1,4 @@
-"""The options about pod manifests, and the notes on those that were read; shared by the pages that plan."""
+"""The options about pod manifests, and the notes on the manifests; shared by the pages that plan."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["ManifestOptions", "manifest_options", "others_document", "pods_of_on
 _REPLICAS = re.compile(r"(?:(?:([^/=]+)/)?([^/=]+)=)?([0-9]{1,9})", re.ASCII)
 _MOST_NAMED = 12
 _BUILT_IN = {"default", "kube-system", "kube-public", "kube-node-lease"}
-"""The namespaces that every API server makes."""
+"""The namespaces that every API server creates."""
 
 _OPTIONS = (
     click.option("-R", "--recursive", is_flag=True, help="Read the folders below a folder of manifests too."),

@@ -52,10 +52,10 @@ The exit code is 1 if a mutant survived or a claim named a wrong file, and 0 if 
 """
 
 _LEFT_OUT = {"runtime-binary", "guest-file", "guest-unit", "containerd-binary", "containerd-config"}
-"""Settings of a machine that would stand in the way of the wrong programs."""
+"""Settings of a machine that conflict with the wrong programs."""
 OPTIONS = ("profile", "driver", *(name for name in MACHINE if name not in _LEFT_OUT))
 _SHOWN = 6
-"""Claims that a line of the list has at most."""
+"""The most claims on a line of the list."""
 
 
 @setting_options(OPTIONS)
@@ -110,7 +110,7 @@ def _drawn(mutants: Sequence[Mutant], count: int | None, seed: str | None) -> Se
 
 
 def _written(mutants: Sequence[Mutant], path: Path) -> int:
-    """A program that is always wrong as the one mutant is. UsageError for several, and for one of another kind."""
+    """A program that is always wrong in one mutant's way. UsageError for several, and for one of another kind."""
     faults = [one.oci for one in mutants if one.oci is not None and not one.oci.program]
     if len(faults) != 1 or len(mutants) != 1:
         names = ", ".join(one.name for one in mutants[:_SHOWN])
@@ -127,7 +127,7 @@ def _written(mutants: Sequence[Mutant], path: Path) -> int:
 
 
 def _listed(mutants: Sequence[Mutant], settings: Settings) -> int:
-    """Each mutant with what is wrong, and the claims that are tried."""
+    """Each mutant with its fault, and the claims that are tried."""
     catalogue = Catalogue()
     rig = FakeRig(_runtimes(settings)[0], settings.driver[0], catalogue)
     case_choice = catalogue.case_choice(rig.case_choice.runtimes)
@@ -145,7 +145,7 @@ def _listed(mutants: Sequence[Mutant], settings: Settings) -> int:
 
 
 def _runtimes(settings: Settings) -> tuple[str, ...]:
-    """Those of the settings, or the ones that mutants are tried on by default, directly where it is possible."""
+    """The runtimes of the settings, or the default ones for mutants, driven directly if possible."""
     return tuple(settings.runtime) if settings.origins["runtime"] != "default" else DEFAULT_RUNTIMES
 
 
@@ -186,7 +186,7 @@ class _Trial:
         return _code(self._outcomes)
 
     def _end(self, system: str, *, complete: bool) -> None:
-        """The score of what was tried."""
+        """The score of the mutants tried."""
         seconds = SYSTEM_CLOCK.now() - self._began
         for one in score_lines(self._outcomes, seconds):
             self._say(one)
@@ -208,7 +208,7 @@ class _Trial:
 
     @property
     def _say(self) -> Callable[[str], None]:
-        """To standard error where standard output has the JSON document."""
+        """To standard error if standard output has the JSON document."""
         return lambda text: say(text, err=self._json_file == "-")
 
 

@@ -1,6 +1,6 @@
 """The options that describe a node, its kubelet and what containers use; shared by the pages that plan.
 
-Of a kubelet all but its release and configuration.
+The kubelet's release and configuration files are options of each page.
 """
 
 from __future__ import annotations

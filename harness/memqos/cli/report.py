@@ -1,6 +1,6 @@
 """`memqos report`: everything that needs only results folders.
 
-The verbs of `memqos report` that merge results folders, and that verify one.
+Also the verbs that merge results folders, and that verify one.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _inconsistencies(read: Results) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _whole_or_nothing(folder: Path) -> Iterator[None]:
-    """Remove a new folder if it does not get complete; a folder that existed before stays."""
+    """Remove a new folder if it is not completed; a folder that existed before stays."""
     was_there = folder.exists()
     is_ours = not was_there or (folder.is_dir() and not any(folder.iterdir()))
     try:
@@ -174,7 +174,7 @@ def _whole_or_nothing(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def written(output: str) -> Iterator[None]:
-    """Turn a write that the host refuses into an error of the tree."""
+    """Turn a write error of the host into an error of the tree."""
     try:
         yield
     except OSError as error:

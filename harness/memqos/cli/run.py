@@ -1,10 +1,8 @@
 """`memqos run`: the conformance suites on a machine, run by pytest, with memqos's own settings and exit codes.
 
-`memqos run` in a child process, for verbs that run several times.
-
-`memqos run --compare NAME`: the same cases with another runtime first, then what is worse with this one.
-
-The suites of a run: memqos's own, or the folders, files and tests on the command line.
+Also `memqos run` in a child process, for verbs that run several times; `--compare NAME`: the same cases with another
+runtime first, then what is worse with this one; and the suites of a run: memqos's own, or the folders, files and tests
+on the command line.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ def run_alone(
 
     environment: None is this process's own. on_stderr: its output goes to standard error.
     """
-    # In its own process group it gets Ctrl-C from us only, not a second time from the terminal.
+    # In its own process group it gets Ctrl-C only from this process, not also from the terminal.
     process = subprocess.Popen(
         [sys.executable, "-m", "memqos", "run", *arguments],
         process_group=0,
@@ -80,8 +78,8 @@ def run_compared(settings: Settings, words: Sequence[str], *, against: str, as_j
     """Run twice, and compare. words: the arguments of `memqos run`. against: runc.dist, or a runtime's name.
 
     The exit code is 1 only for deviations of the runtime under test that the other does not have. If a run could not be
-    judged, its exit code is returned. `--last-failed` has no effect. Raises UsageError for a runtime that cannot be
-    compared with.
+    judged, its exit code is returned. `--last-failed` has no effect. Raises UsageError for an unsuitable runtime to
+    compare with.
     """
     other = _other(settings, against)
     base = settings.results or Path("results") / utc_now().strftime("%Y-%m-%dT%H-%M-%SZ")
@@ -304,7 +302,7 @@ def _run(
     if click.get_current_context().find_root().ensure_object(dict).get(DEBUG):
         selection.append("--full-trace")
     arguments = pytest_arguments(chosen, settings, selection=selection)
-    # Python would otherwise leave its compiled files beside the suites, which may be inside the installed package.
+    # Otherwise Python leaves its compiled files next to the suites, which may be in the installed package.
     sys.dont_write_bytecode = True
     running = Running(settings)
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
@@ -328,7 +326,7 @@ def _check_workers(asked: str | None) -> None:
 
 
 class Running:
-    """What `memqos run` adds to pytest's run, beside the plugin.
+    """What `memqos run` adds to pytest's run, besides the plugin.
 
     memqos_settings: the plugin reads it, so errors and bundles name the given option or variable. results: the folder
     of the run, set at its end.

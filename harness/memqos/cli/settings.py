@@ -1,6 +1,6 @@
 """The options that are settings: one per setting, from one table, the same for every verb.
 
-`memqos settings`: every setting, its value and its origin.
+Also `memqos settings`: every setting, its value and its origin.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MACHINE = (
     "kernel-tree",
     "no-checkpoint",
 )
-"""The settings that describe a machine, beside its profile, and whether it is booted."""
+"""The settings that describe a machine, besides its profile, and whether it is booted."""
 
 
 def setting_option(setting: Setting) -> click.Option:
@@ -60,7 +60,7 @@ def setting_option(setting: Setting) -> click.Option:
 
 
 def setting_options(names: Collection[str]) -> Callable[[click.Command], click.Command]:
-    """A decorator, above click's own, that gives a command the options of these settings."""
+    """A decorator, applied above click's own, that gives a command the options of these settings."""
 
     def add(command: click.Command) -> click.Command:
         command.params += [setting_option(setting) for setting in SETTINGS if setting.name in names]
@@ -72,13 +72,13 @@ def setting_options(names: Collection[str]) -> Callable[[click.Command], click.C
 def settings_from(
     given: Mapping[str, Any], *, configuration: Path | None = None, overrides: Sequence[str] = ()
 ) -> Settings:
-    """All settings: what these parameters give, then the environment, then the project's files, then the defaults.
+    """All settings: these parameters first, then the environment, then the project's files, then the defaults.
 
     configuration: a pytest configuration file to read too; overrides: replacements of its values
     ("memqos_driver=cgroupfs"). Raises UsageError for a value that its setting does not accept.
     """
     values = {setting.key: given.get(f"setting_{setting.key}") for setting in SETTINGS}
-    # An option that may be given several times, and was not, is an empty tuple.
+    # An option that may be repeated, and was not given, is an empty tuple.
     known = {key: None if value == () else value for key, value in values.items()}
     return resolve(known, os.environ, settings_files(Path.cwd(), configuration=configuration, overrides=overrides))
 

@@ -1,6 +1,6 @@
 """Output of the command line: all text goes through `say`, which writes control characters out.
 
-Errors for wrong words on the command line: what is wrong, what is similar, where to look.
+Also errors for wrong words on the command line: what is wrong, what is similar, where to look.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from memqos.face.text import for_terminal, harmless, takes_colours
 __all__ = ["DEBUG", "KnownVerbs", "in_our_words", "say", "say_document", "say_ignored", "unknown_option"]
 
 _ALIKE = 3
-"""So many notes that say the same are printed one by one."""
+"""Up to so many notes with the same text are printed one by one."""
 
 _AT_ONCE = 1 << 16
 """Characters of a JSON document that are written at once."""
@@ -70,10 +70,10 @@ def _pieces(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def say_ignored(*plans: Plan) -> None:
-    """A note on standard error for what was given and has no effect, and for each remark of the plans; once.
+    """Print a note on standard error for each input without effect, and for each remark of the plans; once.
 
-    Of more than three notes that say the same of different pods or fields the first stands for all: a cluster may have
-    thousands. The JSON document has each.
+    Of more than three notes with the same text for different pods or fields only the first is printed: a cluster may
+    have thousands. The JSON document has each.
     """
     told = [(one.origin, one.field, one.what) for plan in plans for one in plan.ignored]
     told += [(one.origin, one.about, one.what) for plan in plans for one in plan.remarks]
@@ -84,7 +84,7 @@ def say_ignored(*plans: Plan) -> None:
         shown = where if len(where) <= _ALIKE else where[:1]
         more = f" The same holds for {len(where) - 1} more; --json lists them." if len(where) > _ALIKE else ""
         for origin, about in shown:
-            # An option stands for itself: its place is its name.
+            # The place of an option is its name.
             place = f"{origin}: " if origin and not about.startswith("--") else ""
             say(f"memqos: note: {place}{about}: {what}{'' if what.endswith('?') else '.'}{more}", err=True)
 
@@ -106,7 +106,7 @@ class KnownVerbs(click.Group):
 
 
 def in_our_words(error: click.UsageError) -> UsageError:
-    """Click's usage error as ours."""
+    """Click's usage error as a UsageError of memqos."""
     where = error.ctx.command_path if error.ctx is not None else "memqos"
     if isinstance(error, click.NoSuchOption):
         options = error.ctx.command.params if error.ctx is not None else ()

@@ -123,7 +123,7 @@ def print_ssh_config(name: str | None) -> None:
         [name] = kept
     if name is None or name not in kept:
         raise UnknownNameError.of(
-            "kept machine", name or "", sorted(kept) or ["none; `memqos vm shell --keep` makes one"]
+            "kept machine", name or "", sorted(kept) or ["none; `memqos vm shell --keep` creates one"]
         )
     click.echo(config_file(kept[name]).read_text(), nl=False)
 
@@ -165,7 +165,7 @@ def enter(machine: Machine, words: Sequence[str], *, keep_it: bool) -> int:
 
 
 def of_architecture(profile: str, given: Mapping[str, Any]) -> str:
-    """The profile's variant for the architecture that was asked for."""
+    """The profile's variant for the requested architecture."""
     settings = settings_from(given)
     return profile_for(profile, settings.arch, where=settings.origins["arch"]) if settings.arch else profile
 
@@ -194,7 +194,7 @@ def fresh_image(settings: Settings, image: Path, *, keepable: bool) -> Iterator[
 
 @contextlib.contextmanager
 def _logs_of(machine: list[Machine]) -> Iterator[Path]:
-    """A folder for a machine's logs, which goes at the end, but for a machine that is kept: it goes on writing."""
+    """A folder for a machine's logs, removed at the end unless the machine is kept and still writes to it."""
     logs = Path(tempfile.mkdtemp(prefix="memqos-log-"))
     try:
         yield logs
@@ -309,7 +309,7 @@ def prune(dry_run: bool) -> None:
 
 
 def current_images(cache: Cache) -> set[str]:
-    """The names of the profiles' images by the present recipe; none if nothing was built yet."""
+    """The names of the profiles' images by the current recipe; empty if nothing was built yet."""
     if not any(cache.images.iterdir()):
         return set()
     names = addition_names()
@@ -478,7 +478,7 @@ def collected(cache: Cache) -> dict[str, list[dict[str, object]] | list[str] | s
 def listing(facts: dict[str, list[dict[str, object]] | list[str] | str], cache: Cache) -> Iterator[str]:
     """The same as text."""
     images, checkpoints, kept, profiles = (_rows(facts, name) for name in ("images", "checkpoints", "kept", "profiles"))
-    yield f"Images in {cache.images}: {len(images) or 'none; `memqos vm build` makes one'}"
+    yield f"Images in {cache.images}: {len(images) or 'none; `memqos vm build` builds one'}"
     for image in images:
         state = "" if image["current"] else "  outdated"
         yield f"  {image['name']}  {mib(image['bytes'])}  {_age(image['age'])} old{state}"
@@ -490,7 +490,7 @@ def listing(facts: dict[str, list[dict[str, object]] | list[str] | str], cache: 
     for checkpoint in checkpoints:
         yield f"  {checkpoint['name']}  {mib(checkpoint['bytes'])}  {_age(checkpoint['age'])} old"
     if kept:
-        yield f"Machines that were kept running: {len(kept)}"
+        yield f"Kept machines: {len(kept)}"
     for machine in kept:
         yield f"  {machine['name']}  {machine['machine']}  {_age(machine['age'])} old"
     yield "Profiles:"

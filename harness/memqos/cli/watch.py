@@ -47,8 +47,8 @@ def watched(
     """Run at once, and after each change of a file; the last exit code.
 
     run: runs everything, or with True the cases that failed last. is_refused: whether the run is a usage error whatever
-    the files hold; then the watch ends. rounds: how many changes to wait for, None for no limit. A file that is being
-    written counts once two looks in a row find it unchanged; a missing file is waited for.
+    the files' content; then the watch ends. rounds: how many changes to wait for, None for no limit. A file that is
+    being written counts once two checks in a row find it unchanged; a missing file is waited for.
     """
     seen = [_stamp(file) for file in files]
     code = run(False)
@@ -64,7 +64,7 @@ def watched(
 
 
 def _changed(files: Sequence[Path], seen: Sequence[Stamp], clock: Clock) -> list[Stamp]:
-    """Wait until the files differ from `seen`, and are complete and unchanged between two looks."""
+    """Wait until the files differ from `seen`, and are complete and unchanged between two checks."""
     before = list(seen)
     while True:
         clock.sleep(_LOOKS_SECONDS)

@@ -28,7 +28,7 @@ import time
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 FORMAT = 1
-"""Of the document; raised if a field changes its meaning."""
+"""The format of the document; raised if a field changes its meaning."""
 
 CONTROL_FILES = re.compile(
     r"(memory|cpu|cpuset|hugetlb|pids)\.[a-zA-Z0-9_.]+|"
@@ -39,7 +39,7 @@ NOT_READ = re.compile(
     r"memory\.(reclaim|peak_reset|force_empty|kmem\.slabinfo|pressure_level|move_charge_at_immigrate)|"
     r"hugetlb\..*\.numa_stat|cpuset\.(memory_spread_.*|sched_.*)|cpu\.(cfs_burst_us|rt_.*)|memory\.numa_stat"
 )
-"""Files that only take writes, and long ones that no rule reads; memory.numa_stat is read on nodes with NUMA nodes."""
+"""Write-only files, and long ones that no rule reads; memory.numa_stat is read on nodes with NUMA nodes."""
 
 SETTINGS = (
     "memory.min",
@@ -56,7 +56,7 @@ SETTINGS = (
     "pids.max",
 )
 COUNTERS = ("memory.current", "memory.stat", "memory.events", "memory.pressure", "memory.swap.current")
-"""What is read a second time, of the cgroups of pods."""
+"""The files of pods' cgroups that are read a second time."""
 
 CGROUP2 = "/sys/fs/cgroup"
 MOST_CGROUPS = 50000
@@ -64,7 +64,7 @@ MOST_FILE = 1 << 20
 MOST_ANSWER = 64 << 20
 MOST_DROP_INS = 256
 OTHER_SECONDS = 0.8
-"""Of CPU time; cgroups outside the kubelet's that are left out then are counted in the document."""
+"""Seconds of CPU time; cgroups outside the kubelet's that are left out after that are counted in the document."""
 
 WHOLE_SECONDS = 1.8
 """All there is for a node; what is left of it at the end goes to a kubelet that is slow to print its version."""
@@ -83,10 +83,10 @@ system-cgroups system-reserved system-reserved-cgroup topology-manager-policy to
 topology-manager-scope config-dir experimental-allocatable-ignore-eviction
 """.split()
 )
-"""Flags whose values are kept. Of all others only the names are."""
+"""Flags whose values are recorded. For all others only the names are."""
 
 PATH_FLAGS = ("config", "config-dir", "root-dir", "container-runtime-endpoint", "port", "read-only-port")
-"""Flags that say where something is; their values are used, and not kept."""
+"""Flags with paths; their values are used, but not recorded."""
 
 BOOL_FLAGS = frozenset(
     """
@@ -100,7 +100,7 @@ skip-log-headers storage-driver-secure version experimental-allocatable-ignore-e
 cgroups-per-qos cpu-cfs-quota fail-swap-on protect-kernel-defaults
 """.split()
 )
-"""Flags that take no further word as their value."""
+"""Flags without a separate value word."""
 
 CONFIG_FIELDS = frozenset(
     """
@@ -115,7 +115,7 @@ systemCgroups systemPartition systemReserved systemReservedCgroup topologyManage
 topologyManagerScope userNamespaces
 """.split()
 )
-"""Fields of a KubeletConfiguration that are kept. Not among them: staticPodURLHeader, which may hold a password."""
+"""Recorded fields of a KubeletConfiguration. staticPodURLHeader is excluded, since it may hold a password."""
 
 CGROUP_ANNOTATIONS = (
     "kubernetes.io/config.",
@@ -127,9 +127,9 @@ CGROUP_ANNOTATIONS = (
     "resources.workload.openshift.io/",
     "target.workload.openshift.io/",
 )
-"""Beginnings of the annotations that are kept: what writes cgroups, and where the kubelet has a pod from."""
+"""Prefixes of recorded annotations: those that write cgroups, and the origin of a kubelet's pod."""
 FOREIGN_MARKS = ("koordinator.sh/", "katalyst.kubewharf.io/", "volcano.sh/qos-level", "class.memory-qos.nri.io")
-"""Annotations by which other programs act on cgroups: their names are kept, and their values are not."""
+"""Annotations by which other programs change cgroups: their names are recorded, and their values are not."""
 
 _RESOURCES: Dict[str, Any] = {"requests": None, "limits": None, "claims": {"name": None, "request": None}}
 _CONTAINER: Dict[str, Any] = {
@@ -205,7 +205,7 @@ POD_FIELDS: Dict[str, Any] = {
         "nodeAllocatableResourceClaimStatuses": None,
     },
 }
-"""The fields of pods that are kept; None: the field and all in it. Of lists each element is kept so."""
+"""The recorded fields of pods; None: the field and everything in it. For lists, of each element."""
 
 CHECKPOINTS = (
     "memory_manager_state",
@@ -223,21 +223,21 @@ SOCKETS = (
     "/var/snap/microk8s/common/run/containerd.sock",
 )
 INSIDE = ("k3s", "k3s-server", "k3s-agent", "kubelite")
-"""Programs that a kubelet is part of."""
+"""Programs that contain a kubelet."""
 CREDENTIAL = "/var/run/secrets/kubernetes.io/serviceaccount/token"
-"""That of the pod in which this program runs, if it runs in one."""
+"""The API server of the pod in which this program runs, if any."""
 CLUSTER_CA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 
 
 class Node:
-    """The node's files. root: where its / is mounted for us. notes: what could not be read, with the reason."""
+    """The node's files. root: the mount point of its /. notes: what could not be read, with the reason."""
 
     def __init__(self, root: str) -> None:
         self.root = root.rstrip("/")
         self.notes: Dict[str, str] = {}
 
     def path(self, path: str) -> str:
-        """Where we see this path of the node's."""
+        """The path here of this path of the node."""
         return self.root + path
 
     def read(self, path: str, most: int = MOST_FILE) -> Optional[str]:
@@ -260,11 +260,11 @@ class Node:
             os.close(descriptor)
 
     def line(self, path: str) -> str:
-        """A small file's text without the space around it, "" if there is none."""
+        """A small file's stripped text, "" if there is none."""
         return (self.read(path) or "").strip()
 
     def names(self, path: str) -> List[str]:
-        """The names in a folder; none if it cannot be read."""
+        """The names in a folder; empty if it cannot be read."""
         try:
             return sorted(os.listdir(self.path(path)))
         except OSError as error:
@@ -279,7 +279,7 @@ def is_plain(descriptor: int) -> bool:
 
 
 def all_of(descriptor: int, most: int) -> bytes:
-    """The bytes that follow; OSError for more than so many."""
+    """The next bytes; OSError for more than so many."""
     parts: List[bytes] = []
     size = 0
     while True:
@@ -314,7 +314,7 @@ def mounts_of(node: Node) -> List[Tuple[str, str, str, str]]:
 
 
 class Tree:
-    """The cgroups of a node. folders: by controller where they are mounted; of version 2 there is one, called ""."""
+    """The cgroups of a node. folders: mount points by controller; for version 2 one, called ""."""
 
     def __init__(self, node: Node, given: str) -> None:
         mounts = mounts_of(node)
@@ -352,7 +352,7 @@ class Tree:
         return found
 
     def read(self, path: str, names: Optional[Tuple[str, ...]] = None, numa: bool = False) -> Optional[Dict[str, str]]:
-        """The control files of one cgroup, those of these names only, if any are given; None if it is gone."""
+        """The control files of one cgroup, only those with these names if any are given; None if it is gone."""
         found: Dict[str, str] = {}
         gone = True
         for controller, point in self.folders.items():
@@ -452,7 +452,7 @@ def cgroups_of(node: Node, tree: Tree, seconds: float) -> Tuple[Dict[str, Any], 
 
 
 def first_processes(node: Node) -> Dict[str, str]:
-    """By the name of a cgroup one of its processes; for those that our PID namespace shows as 0."""
+    """One process for each cgroup, by the cgroup's name; for processes that this PID namespace shows as 0."""
     found: Dict[str, str] = {}
     for pid in node.names("/proc"):
         if pid.isdigit():
@@ -462,14 +462,14 @@ def first_processes(node: Node) -> Dict[str, str]:
 
 
 def cgroup_of(node: Node, pid: str) -> str:
-    """The cgroup of a process, without the steps up that a cgroup namespace shows; "" if it cannot be read."""
+    """The cgroup of a process, without the ".." that a cgroup namespace shows; "" if it cannot be read."""
     text = node.read("/proc/%s/cgroup" % pid) or ""
     match = re.search(r"(?m)^(?:0:|\d+:[^:]*\bmemory\b[^:]*):(.*)$", text)
     return re.sub(r"^(/\.\.)+", "", match.group(1)) if match else ""
 
 
 def of_processes(node: Node, files: Dict[str, str], first: bool) -> None:
-    """Counts the processes in place of their numbers. first: what the first of them is called, and its score."""
+    """Replaces the list of processes by their number. first: the first one's name and score."""
     text = files.pop("cgroup.procs", None)
     if text is None:
         return
@@ -486,7 +486,7 @@ def of_processes(node: Node, files: Dict[str, str], first: bool) -> None:
 
 
 def second_look(tree: Tree, paths: List[str], first: Dict[str, Any]) -> Dict[str, Any]:
-    """What changed since: settings with other values, cgroups that are gone or new, and the counters anew."""
+    """Changes since then: settings with other values, removed and new cgroups, and the current counters."""
     changed: Dict[str, Any] = {}
     counters: Dict[str, Any] = {}
     gone: List[str] = []
@@ -514,7 +514,7 @@ def second_look(tree: Tree, paths: List[str], first: Dict[str, Any]) -> Dict[str
 
 
 def numbers_in(text: str) -> int:
-    """How many numbers a list such as "0-1,4" has."""
+    """The number of entries in a list such as "0-1,4"."""
     count = 0
     for span in text.split(",") if text else ():
         first, _, last = span.partition("-")
@@ -555,7 +555,7 @@ def facts_of(node: Node, tree: Tree) -> Dict[str, Any]:
 
 
 def systemd_version(node: Node) -> str:
-    """As `systemctl --version` says it, from the name of systemd's own library; "" without one."""
+    """The version from `systemctl --version`, or from the name of systemd's own library; "" without one."""
     multiarch = ["/usr/lib/%s/systemd" % name for name in node.names("/usr/lib") if name.endswith("-linux-gnu")]
     for folder in ["/usr/lib/systemd", "/lib/systemd", "/usr/lib64/systemd", *multiarch]:
         for name in node.names(folder):
@@ -566,7 +566,7 @@ def systemd_version(node: Node) -> str:
 
 
 def machine_of(node: Node, tree: Tree) -> Dict[str, Any]:
-    """What no rule of the kubelet's reads, and an engineer looks for: swap, zswap, pressure, mounts, huge pages."""
+    """Facts that no kubelet rule reads, for engineers: swap, zswap, pressure, mounts, huge pages."""
     zswap = "/sys/module/zswap/parameters"
     vm = (
         "min_free_kbytes",
@@ -598,7 +598,7 @@ def machine_of(node: Node, tree: Tree) -> Dict[str, Any]:
 
 
 def processes_of(node: Node) -> Dict[str, str]:
-    """By process id the program's name."""
+    """The program's name by process id."""
     found = {}
     for pid in node.names("/proc"):
         if pid.isdigit():
@@ -611,7 +611,7 @@ def processes_of(node: Node) -> Dict[str, str]:
 
 
 def daemons_of(node: Node, names: Dict[str, str], pods: Set[str]) -> List[Dict[str, Any]]:
-    """Processes outside pods with memory of their own: name, cgroup, score, bytes; those with most bytes first."""
+    """Processes outside pods with memory of their own: name, cgroup, score, bytes; the largest first."""
     found = []
     page = os.sysconf("SC_PAGE_SIZE")
     for pid, name in names.items():
@@ -630,7 +630,7 @@ def daemons_of(node: Node, names: Dict[str, str], pods: Set[str]) -> List[Dict[s
 
 
 class Kubelet:
-    """A kubelet's process: its flags by name, the words among them that are kept, its folder, and `--version`."""
+    """A kubelet's process: its flags by name, its recorded words, its folder, and `--version`."""
 
     def __init__(self) -> None:
         self.inside, self.folder = "", "/"
@@ -647,7 +647,7 @@ class Kubelet:
 
 
 def kubelet_of(node: Node, names: Dict[str, str]) -> Optional[Kubelet]:
-    """The kubelet that sees the files that PID 1 sees; None without one, with a note if there are several."""
+    """The kubelet in PID 1's mount namespace; None without one, with a note if there are several."""
     pids = [pid for pid, name in names.items() if name == "kubelet"]
     own = link_of(node, "/proc/1/ns/mnt")
     here = [pid for pid in pids if not own or link_of(node, "/proc/%s/ns/mnt" % pid) in {own, ""}]
@@ -693,7 +693,7 @@ def version_of(node: Node, kubelet: Kubelet, seconds: float) -> str:
 
 
 def link_of(node: Node, path: str) -> str:
-    """What a link names, "" if it cannot be read."""
+    """The target of a link, "" if it cannot be read."""
     try:
         return os.readlink(node.path(path))
     except OSError:
@@ -701,7 +701,7 @@ def link_of(node: Node, path: str) -> str:
 
 
 def read_flags(words: List[str], kubelet: Kubelet) -> None:
-    """Takes the flags out of a command line, as pflag does."""
+    """Parses the flags of a command line, as pflag does."""
     index = 0
     while index < len(words):
         word = words[index]
@@ -722,10 +722,10 @@ def read_flags(words: List[str], kubelet: Kubelet) -> None:
 
 
 def kept_lines(text: str) -> Optional[str]:
-    """A KubeletConfiguration's text with the fields that are kept, each on its own line; None for other forms of YAML.
+    """A KubeletConfiguration's text with the recorded fields, each on its own line; None for other forms of YAML.
 
-    The line numbers stay, since reasons name them; other fields and all comments leave empty lines. A file that is JSON
-    comes back as one line.
+    Line numbers stay, since reasons name them; other fields and all comments leave empty lines. A JSON file comes back
+    as one line.
     """
     try:
         document = json.loads(text)
@@ -751,7 +751,7 @@ def kept_lines(text: str) -> Optional[str]:
 
 
 def without_comment(line: str) -> str:
-    """A line of YAML without the comment at its end, unless it has quotes, which may hold the sign."""
+    """A line of YAML without its trailing comment, unless it has quotes, which may contain the sign."""
     return line if '"' in line or "'" in line else re.sub(r"\s#.*$", "", line)
 
 
@@ -795,7 +795,7 @@ def config_in(node: Node, path: str) -> Dict[str, str]:
 
 
 def drop_ins_of(node: Node, folder: str) -> Dict[str, Any]:
-    """The *.conf files of a folder, in the order of the kubelet, which goes by the bytes of names."""
+    """The *.conf files of a folder, in the order of the kubelet, which sorts by the bytes of names."""
     texts: Dict[str, str] = {}
     unread: Dict[str, str] = {}
     if not os.path.isdir(node.path(folder)):
@@ -808,14 +808,14 @@ def drop_ins_of(node: Node, folder: str) -> Dict[str, Any]:
         text = node.read(path) if len(texts) < MOST_DROP_INS else None
         kept = None if text is None else kept_lines(text)
         if kept is None:
-            unread[shown(path)] = node.notes.pop(path, "memqos reads %d files, of one field a line" % MOST_DROP_INS)
+            unread[shown(path)] = node.notes.pop(path, "memqos reads %d files, one field on each line" % MOST_DROP_INS)
         else:
             texts[shown(path)] = kept
     return dict({"drop_ins": texts}, **({"drop_ins_unread": unread} if unread else {}))
 
 
 def ended(process: "Optional[subprocess.Popen[bytes]]", seconds: float) -> str:
-    """The first line of what a program prints, "" if it does not end in time."""
+    """The first line of a program's output, "" if it does not end in time."""
     if process is None:
         return ""
     try:
@@ -831,7 +831,7 @@ def ended(process: "Optional[subprocess.Popen[bytes]]", seconds: float) -> str:
 
 
 def asked(url: str, path: str, token: str, ca: str, seconds: float) -> Any:
-    """A document of the kubelet's; OSError or ValueError if it gives none."""
+    """A document from the kubelet; OSError or ValueError without one."""
     match = re.fullmatch(r"(https?)://([^/:\[\]]+|\[[0-9A-Fa-f:.]+\]):(\d+)/?", url)
     if not match:
         raise ValueError("'%s' is no URL of a kubelet" % url[:80])
@@ -860,7 +860,7 @@ def asked(url: str, path: str, token: str, ca: str, seconds: float) -> Any:
 
 
 def of_the_api(node: Node, urls: List[str], token: str, ca: str, seconds: float) -> Dict[str, Any]:
-    """The kubelet's own configuration and pods, as far as it tells us; reasons are notes."""
+    """The kubelet's own configuration and pods, if it returns them; reasons are notes."""
     found: Dict[str, Any] = {}
     for name, path in (("configz", "/configz"), ("pods", "/pods")):
         why = ""
@@ -877,7 +877,7 @@ def of_the_api(node: Node, urls: List[str], token: str, ca: str, seconds: float)
 
 
 def of_the_api_server(node: Node, url: str, name: str, token: str, ca: str, *, seconds: float) -> Dict[str, Any]:
-    """What the API server says of this node: its kubelet's and its runtime's version, and its pods."""
+    """The API server's data about this node: its kubelet's and its runtime's version, and its pods."""
     found: Dict[str, Any] = {}
     if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", name):
         node.notes["api server"] = "'%s' is no name of a node" % name[:80]
@@ -902,7 +902,7 @@ def node_info_of(said: Any) -> Dict[str, str]:
 
 
 def containers_in(pods: List[Any]) -> Dict[str, List[str]]:
-    """The containers that run, by what the status of pods says of them, as the runtime lists them."""
+    """The running containers by the status of pods, in the form of the runtime's lists."""
     found: Dict[str, List[str]] = {}
     for pod in pods:
         names, status = pod.get("metadata"), pod.get("status")
@@ -920,7 +920,7 @@ def containers_in(pods: List[Any]) -> Dict[str, List[str]]:
 
 
 def complete(document: Dict[str, Any]) -> None:
-    """Fills what the runtime and the kubelet's process left open from what the API servers said."""
+    """Adds the API servers' data where the runtime and the kubelet's process had none."""
     info = document.pop("node_info", {})
     pods = document.get("pods")
     if not document["containers"] and pods:
@@ -936,7 +936,7 @@ def complete(document: Dict[str, Any]) -> None:
 
 
 def configz_of(said: Any) -> Dict[str, Any]:
-    """The fields of /configz that are kept; ValueError for another document."""
+    """The recorded fields of /configz; ValueError for another document."""
     inner = said.get("kubeletconfig") if isinstance(said, dict) else None
     if not isinstance(inner, dict):
         raise ValueError("the answer is no configuration")  # noqa: TRY004 - as for what does not parse
@@ -945,7 +945,7 @@ def configz_of(said: Any) -> Dict[str, Any]:
 
 
 def pods_in(said: Any) -> List[Any]:
-    """The pods of a list, with the fields that are kept; ValueError for another document."""
+    """The pods of a list, with the recorded fields; ValueError for another document."""
     items = said.get("items") if isinstance(said, dict) else None
     if items is None and isinstance(said, dict) and str(said.get("kind", "")).endswith("List"):
         items = []
@@ -974,7 +974,7 @@ def kept_fields(value: Any, fields: Optional[Dict[str, Any]]) -> Any:
 
 
 def kept_annotations(annotations: Dict[str, Any]) -> Dict[str, Any]:
-    """What writes cgroups; of what belongs to other programs that do, the name alone."""
+    """The annotations that write cgroups; only the names of those that belong to other programs."""
     kept = {name: value for name, value in annotations.items() if name.startswith(CGROUP_ANNOTATIONS)}
     for name in annotations:
         if name.startswith(FOREIGN_MARKS) or ".memory-qos.nri.io" in name:
@@ -982,13 +982,13 @@ def kept_annotations(annotations: Dict[str, Any]) -> Dict[str, Any]:
     return kept
 
 
-# --- the runtime: the few calls of CRI that lists take, over HTTP/2 by hand ------------------------------------------
+# --- the runtime: the few calls of CRI for lists, over a minimal HTTP/2 ----------------------------------------------
 
 READY, RUNNING = 0, 1
 
 
 def varint(data: bytes, index: int) -> Tuple[int, int]:
-    """A number of protobuf's, and where it ends."""
+    """A protobuf varint, and where it ends."""
     value = shift = 0
     while True:
         byte = data[index]
@@ -1000,7 +1000,7 @@ def varint(data: bytes, index: int) -> Tuple[int, int]:
 
 
 def message(data: bytes) -> Dict[int, List[Any]]:
-    """The fields of a message of protobuf's by their numbers; ValueError if it does not parse."""
+    """The fields of a protobuf message by number; ValueError if it does not parse."""
     found: Dict[int, List[Any]] = {}
     index = 0
     value: Any
@@ -1025,24 +1025,24 @@ def message(data: bytes) -> Dict[int, List[Any]]:
 
 
 def word(fields: Dict[int, List[Any]], number: int) -> str:
-    """A field that is a text, "" without it."""
+    """A text field, "" without it."""
     value = fields.get(number, [b""])[-1]
     return text_of(value) if isinstance(value, bytes) else ""
 
 
 def count(fields: Dict[int, List[Any]], number: int) -> int:
-    """A field that is a number, 0 without it."""
+    """A number field, 0 without it."""
     value = fields.get(number, [0])[-1]
     return value if isinstance(value, int) else 0
 
 
 def header(name: str, value: str) -> bytes:
-    """A header of HTTP/2 that is in no table (RFC 7541, 6.2.2)."""
+    """An HTTP/2 header that is in no table (RFC 7541, 6.2.2)."""
     return b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    """A frame of HTTP/2 (RFC 9113, 4.1)."""
+    """An HTTP/2 frame (RFC 9113, 4.1)."""
     return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
 
 
@@ -1059,7 +1059,7 @@ def exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def call(path: str, method: str, request: bytes, seconds: float) -> Dict[int, List[Any]]:
-    """One call of the runtime service on this socket; OSError or ValueError if it gives no answer."""
+    """One call of the runtime service on this socket; OSError or ValueError without an answer."""
     DATA, HEADERS, RST, SETTINGS, PING, GOAWAY, WINDOW = 0, 1, 3, 4, 6, 7, 8  # noqa: N806 - RFC 9113
     until = time.monotonic() + seconds
     with socket.socket(socket.AF_UNIX) as connection:
@@ -1107,7 +1107,7 @@ def call(path: str, method: str, request: bytes, seconds: float) -> Dict[int, Li
 
 
 class Runtime:
-    """What the runtime on one socket says: containers by id, those that ended, and the versions of its programs."""
+    """The runtime on one socket: its containers by id, the ended ones, and the versions of its programs."""
 
     def __init__(self, node: Node, path: str, seconds: float) -> None:
         local = node.path(path)
@@ -1161,7 +1161,7 @@ class Runtime:
         return {}
 
     def programs(self) -> Dict[str, Any]:
-        """In the fields of a recorded tree."""
+        """The container in the fields of a recorded tree."""
         name = self.name.lower()
         known = {"containerd": "containerd", "cri-o": "cri-o", "docker": "docker"}
         found: Dict[str, Any] = {known.get(name, "cri"): "%s %s" % (name, self.version)}
@@ -1170,7 +1170,7 @@ class Runtime:
         return found
 
     def program(self) -> str:
-        """The path of the OCI runtime for pods without a class, as containerd says it; "" if it does not."""
+        """The path of the OCI runtime for pods without a class, as containerd reports it; "" if it does not."""
         inner = self.configuration.get("containerd")
         inner = inner if isinstance(inner, dict) else {}
         runtimes = inner.get("runtimes")
@@ -1183,7 +1183,7 @@ class Runtime:
 
 
 def runtimes_of(node: Node, sockets: List[str], seconds: float) -> Dict[str, Any]:
-    """The containers of every runtime that answers, what it says of its pods, and its versions."""
+    """The containers of every runtime that answers, its pods, and its versions."""
     containers: Dict[str, Any] = {}
     pods: List[Any] = []
     programs: Dict[str, Any] = {}
@@ -1213,13 +1213,13 @@ def runtimes_of(node: Node, sockets: List[str], seconds: float) -> Dict[str, Any
 
 
 def oci_version(node: Node, program: str) -> Dict[str, str]:
-    """What the OCI runtime prints of its version; {} for none that is known by name or path."""
+    """The OCI runtime's version output; {} if none is known by name or path."""
     name = program.rpartition("/")[2]
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,40}", name):
         return {}
     key = name if name in {"runc", "crun"} else "oci"
     unknown = {key: "%s version UNKNOWN" % name}
-    # crun makes the folder of its state when it is asked anything at all.
+    # crun creates its state folder with any command.
     if name == "crun" and not os.path.exists(node.path("/run/crun")):
         return unknown
     folders = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -1306,7 +1306,7 @@ def collected(options: argparse.Namespace) -> Dict[str, Any]:
 def still_running(
     document: Dict[str, Any], cgroups: Dict[str, Any], node: Node, sockets: List[str], seconds: float
 ) -> None:
-    """Leaves out containers without a process that have ended since they were listed."""
+    """Removes containers without a process that have ended since they were listed."""
     empty = [path.rpartition("/")[2] for path, files in cgroups.items() if files.get("processes") == "0"]
     doubtful = [id_ for id_ in document["containers"] if any(id_ in name for name in empty)]
     if doubtful:
@@ -1317,7 +1317,7 @@ def still_running(
 
 
 def sockets_of(options: argparse.Namespace, kubelet: Optional[Kubelet]) -> List[str]:
-    """Where runtimes listen: where the user says, else the kubelet, else the usual places."""
+    """The sockets of runtimes: the user's, else the kubelet's, else the usual ones."""
     if options.cri_socket:
         return [options.cri_socket]
     said = kubelet.flags.get("container-runtime-endpoint", "") if kubelet is not None else ""
@@ -1326,7 +1326,7 @@ def sockets_of(options: argparse.Namespace, kubelet: Optional[Kubelet]) -> List[
 
 
 def urls_of(options: argparse.Namespace, kubelet: Optional[Kubelet]) -> List[str]:
-    """Where the kubelet answers."""
+    """The address of the kubelet."""
     if options.kubelet_url:
         return [options.kubelet_url]
     flags = kubelet.flags if kubelet is not None else {}
@@ -1335,19 +1335,19 @@ def urls_of(options: argparse.Namespace, kubelet: Optional[Kubelet]) -> List[str
 
 
 def server_of(options: argparse.Namespace) -> Tuple[str, str]:
-    """Where the API server of the cluster listens in whose pod this runs, and the node's name; "" for neither."""
+    """The API server of the cluster in whose pod this runs, and the node's name; "" for neither."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     own = "https://%s:%s" % ("[%s]" % host if ":" in host else host, port) if host else ""
     return options.api_server or own, options.node or os.environ.get("NODE_NAME", "")
 
 
 def ca_of(options: argparse.Namespace) -> str:
-    """What signed the API server's certificate."""
+    """The CA file for the API server's certificate."""
     return options.api_ca_file or (CLUSTER_CA if os.path.exists(CLUSTER_CA) else "")
 
 
 def token_of(node: Node, options: argparse.Namespace) -> str:
-    """The token that the user names, else that of the pod in which this runs; it is sent to the kubelet alone."""
+    """The user's token, else that of the pod in which this runs; it is sent to the kubelet only."""
     path = options.token_file or CREDENTIAL
     try:
         with open(path) as file:
@@ -1385,7 +1385,7 @@ def arguments(words: Optional[List[str]]) -> argparse.Namespace:
 
 
 def written(document: Dict[str, Any], file: Any) -> None:
-    """Writes the document piece by piece: the whole text beside the values would take as much memory again."""
+    """Writes the document piece by piece: the whole text would need as much memory again as the values."""
     file.write("{")
     separator = "\n"
     for name, value in document.items():

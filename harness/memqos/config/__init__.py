@@ -1,1 +1,1 @@
-"""What the user can set for a run: the table of settings, and their values with their origins."""
+"""The user's settings for a run: their table, and their values with origins."""

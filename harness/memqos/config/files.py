@@ -1,9 +1,9 @@
-"""Settings out of a project's files: [tool.memqos] of pyproject.toml, and memqos_* where pytest has its own.
+"""Settings from a project's files: [tool.memqos] of pyproject.toml, and memqos_* in pytest's own file.
 
-Read are the files of the nearest folder that says anything of memqos, from the current one upwards. In one folder
-pytest's file wins over pyproject.toml, as it does for pytest.
+Only the nearest folder with memqos settings counts, from the current one upwards. In one folder pytest's file wins over
+pyproject.toml, as it does for pytest.
 
-The lines of values in a settings file, which tomllib and configparser do not report.
+Also the line numbers of values in a settings file, which tomllib and configparser do not report.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ __all__ = ["FromFile", "line_of", "settings_files"]
 
 
 def line_of(text: str, section: str, key: str = "") -> int:
-    """The line, from 1 on, of a key below a section's head; of the head itself without a key. 0 where none is found.
+    """The line (from 1) of a key below a section's head; of the head itself without a key. 0 if not found.
 
-    section: "" is what comes before the first head.
+    section: "" is the part before the first head.
     """
     inside = not section
     for number, line in enumerate(text.splitlines(), start=1):
@@ -46,7 +46,7 @@ _INI = {"setup.cfg": "tool:pytest", "tox.ini": "pytest", ".pytest.ini": "pytest"
 """Files that pytest reads, with its section; a later one wins."""
 
 MAX_BYTES = 4 << 20
-"""A longer settings file is refused."""
+"""A longer settings file is rejected."""
 
 _PROJECT = "pyproject.toml"
 _PREFIX = "memqos_"
@@ -56,7 +56,7 @@ _PATHS = frozenset({Kind.FILE, Kind.FILES, Kind.FOLDER, Kind.PLACED, Kind.PROGRA
 
 @dataclass(frozen=True, slots=True)
 class FromFile:
-    """What a file gives for a setting: one text, or several of them for a list; origin: the file with the line."""
+    """A setting's value in a file: one text, or several for a list; origin: the file with the line."""
 
     texts: str | tuple[str, ...]
     origin: str
@@ -65,12 +65,12 @@ class FromFile:
 def settings_files(
     here: Path, *, configuration: Path | None = None, overrides: Iterable[str] = ()
 ) -> dict[str, FromFile]:
-    """What files give, by the settings' keys.
+    """The values in files, by the settings' keys.
 
-    here: the current folder. configuration: a file of pytest's that is read whatever its folder is, and wins.
-    overrides: what pytest's option -o says in the place of its file ("memqos_driver=cgroupfs"), which wins over that.
-    Raises UnknownNameError for an unknown setting, UsageError for a value of the wrong type,
-    and for a file that says something of memqos in no readable form; all name the file and the line.
+    here: the current folder. configuration: a pytest file that is read in any folder, and wins. overrides: the values
+    of pytest's option -o ("memqos_driver=cgroupfs"), which win over that file. Raises UnknownNameError for an unknown
+    setting, UsageError for a value of the wrong type, and for an unreadable file with memqos settings; all name the
+    file and the line.
     """
     found: dict[str, FromFile] = {}
     for folder in (here, *here.parents):
@@ -98,9 +98,9 @@ def _read(file: Path, here: Path) -> dict[str, FromFile]:
 
 
 def _text(file: Path) -> str:
-    """A file's text; "" for one that is not there, or is no text and says nothing of memqos.
+    """A file's text; "" if it is missing, or is not text and does not mention memqos.
 
-    Raises UsageError for one that cannot be read: what it says might be about memqos.
+    Raises UsageError for an unreadable one: it might have memqos settings.
     """
     try:
         data = read_plain(file, most=MAX_BYTES)
@@ -108,14 +108,14 @@ def _text(file: Path) -> str:
         return ""
     except PermissionError as error:
         if not os.access(file.parent, os.X_OK):
-            return ""  # a folder above that this user may not enter holds nothing for this user
+            return ""  # A folder above that this user may not enter has nothing for this user.
         raise _unreadable(file, error) from None
     except OSError as error:
         raise _unreadable(file, error) from None
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        if b"memqos" not in data.replace(b"\0", b""):  # as UTF-16 writes it
+        if b"memqos" not in data.replace(b"\0", b""):  # in UTF-16
             return ""
         what = f"byte {error.start} is not UTF-8 (0x{data[error.start]:02x})."
         raise UsageError(what, where=str(file), next_step="Save the file as UTF-8.") from None
@@ -127,14 +127,14 @@ def _unreadable(file: Path, error: OSError) -> UsageError:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A file as errors name it, its folder and its text."""
+    """A file with its name in errors, its folder and its text."""
 
     folder: Path
     file: Path
     text: str
 
     def line(self, section: str, key: str) -> str:
-        """The file, with the line of a key below a section's head where that is found."""
+        """The file, with the line of a key below a section's head if it is found."""
         number = line_of(self.text, section, key)
         return f"{self.file}:{number}" if number else str(self.file)
 
@@ -154,7 +154,7 @@ def _of_project(place: _Place) -> Iterator[tuple[Setting, FromFile]]:
 
 
 def _table(document: Mapping[str, Any], place: _Place, *path: str) -> Mapping[str, Any]:
-    """The table at this path; an empty one for none. Raises UsageError for what is no table."""
+    """The table at this path; an empty one if missing. Raises UsageError for anything but a table."""
     found = document
     for end, key in enumerate(path, start=1):
         found = found.get(key, {})
@@ -198,7 +198,7 @@ def _settings(said: Mapping[str, Any], place: _Place, section: str, prefix: str)
 
 
 def _texts(setting: Setting, value: object, origin: str, folder: Path) -> str | tuple[str, ...]:
-    """The value as options would give it; paths are meant from the file's folder on."""
+    """The value as options would give it; paths are relative to the file's folder."""
     several, repeated = setting.kind.is_list, setting.kind.is_repeated
     if isinstance(value, list) and several and all(isinstance(one, str) for one in value):
         texts = tuple(value)
@@ -225,7 +225,7 @@ def _below(folder: Path, text: str, kind: Kind) -> str:
 
 
 def _runtime_below(folder: Path, chosen: str) -> str:
-    """A runtime that is named by a path is meant from the file's folder on."""
+    """A runtime given by a path is relative to the file's folder."""
     prefix = runtime_prefix(chosen)
     path = chosen.removeprefix(prefix)
     return f"{prefix}{folder / path}" if "/" in path else chosen

@@ -1,4 +1,4 @@
-"""OCI runtimes that the user brings: programs of this host, by path or as NAME=PATH."""
+"""The user's OCI runtimes: programs of this host, by path or as NAME=PATH."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["RuntimeFile", "runtime_file", "without_paths"]
 
 @dataclass(frozen=True, slots=True)
 class RuntimeFile:
-    """A program of this host that is an OCI runtime; name: what it is called, "" for that of the one under test.
+    """A program of this host that is an OCI runtime; name: its name, "" for that of the runtime under test.
 
-    option: where it was given, for errors.
+    option: the option that named it, for errors.
     """
 
     name: str
@@ -32,13 +32,13 @@ _NAMED_FILE = re.compile(rf"(?P<name>{PROGRAM_NAME.pattern})=(?P<path>.+)", re.D
 
 
 def runtime_file(text: str, origin: str) -> RuntimeFile:
-    """What NAME=PATH or PATH says; a path with an equals sign of its own begins with ./ or /."""
+    """The parts of NAME=PATH or PATH; a path that contains an equals sign begins with ./ or /."""
     match = _NAMED_FILE.fullmatch(text)
     return RuntimeFile(match["name"], Path(match["path"]), origin) if match else RuntimeFile("", Path(text), origin)
 
 
 def without_paths(chosen: Sequence[str], origin: str) -> tuple[tuple[str, ...], tuple[RuntimeFile, ...]]:
-    """The runtimes by name, where some were named by the paths of their files, and these files.
+    """The runtimes by name, with paths replaced by the names of their files, and these files.
 
     Raises UsageError for a file whose name cannot be a runtime's, and for two runtimes of one name.
     """
@@ -52,7 +52,7 @@ def without_paths(chosen: Sequence[str], origin: str) -> tuple[tuple[str, ...], 
         name = Path(path).name
         if not PROGRAM_NAME.fullmatch(name):
             raise UsageError(
-                f"'{path}' has no name that a runtime can be called by: letters, digits and . _ -.",
+                f"'{path}' has no valid runtime name: letters, digits and . _ -.",
                 where=origin,
                 next_step=f"Give it one: --runtime {prefix}NAME --runtime-binary NAME='{path}'.",
             )
@@ -75,11 +75,11 @@ def without_paths(chosen: Sequence[str], origin: str) -> tuple[tuple[str, ...], 
 
 
 def _no_arguments(path: str, origin: str) -> None:
-    """Raise UsageError for a program with arguments behind it, unless a file is called so."""
+    """Raise UsageError for a program followed by arguments, unless a file has that name."""
     program, _, arguments = path.partition(" ")
     if arguments and Path(program).is_file() and not Path(path).exists():
         raise UsageError(
-            f"'{path}': a runtime is a file without arguments, and '{program}' is one.",
+            f"'{path}': a runtime must be a file without arguments; '{program}' is one.",
             where=origin,
             next_step=f'Name a script that begins with #!/bin/sh and runs exec PROGRAM {arguments} "$@"; '
             f"--guest-file {program}:/opt/{Path(program).name}:755 copies the program itself.",

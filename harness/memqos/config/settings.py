@@ -1,8 +1,7 @@
-"""The settings of one run, each with where its value came from: default < file < environment < command line.
+"""The settings of one run, each with its origin: default < file < environment < command line.
 
-Files with the place that they get in a machine, as the user writes them: SRC:DST or SRC:DST:MODE.
-
-What a setting's text stands for: texts come from options, the environment and files, and become typed values.
+Also the parsing of their texts, from options, the environment and files, into typed values, such as files with
+destinations in a machine: SRC:DST or SRC:DST:MODE.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _PLACED = re.compile(r"(?P<source>.+?):(?P<destination>/[^:]*)(?::(?P<mode>[^:/]
 
 @dataclass(frozen=True, slots=True)
 class PlacedFile:
-    """A file or folder of this host, where it goes in the machine, and its mode there; None is the one that it has."""
+    """A file or folder of this host, its destination in the machine, and its mode there; None keeps its mode."""
 
     source: Path
     destination: str
@@ -60,9 +59,9 @@ class PlacedFile:
 
 
 def placed_file(text: str, origin: str) -> PlacedFile:
-    """What a text says; a DST that ends in a slash is the folder that the file goes into.
+    """The parts of a text; a DST that ends in a slash is the folder that the file goes into.
 
-    Raises UsageError, naming the origin, for another form, a DST that is not absolute and plain, or no mode.
+    Raises UsageError, naming the origin, for another form, a DST that is not absolute and plain, or an invalid mode.
     """
     match = _PLACED.fullmatch(text)
     if match is None:
@@ -84,7 +83,7 @@ _NO = frozenset({"0", "no", "false", "off", ""})
 
 @dataclass(frozen=True, slots=True)
 class StatedRuntime:
-    """An OCI runtime as the user states it; name: "" where only a version is given."""
+    """An OCI runtime stated by the user; name: "" if only a version is given."""
 
     name: str
     version: str
@@ -95,7 +94,7 @@ class StatedRuntime:
 
 @dataclass(frozen=True, slots=True)
 class TimeBudget:
-    """A time with the text that said it, such as 1h30m."""
+    """A duration with its text, such as 1h30m."""
 
     text: str
     seconds: float
@@ -106,7 +105,7 @@ class TimeBudget:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One of so many parts of the cases: the first is 1 of them."""
+    """One of several parts of the cases, counted from 1."""
 
     number: int
     of: int
@@ -120,20 +119,19 @@ Value = (
     | tuple[str, ...] | tuple[CgroupDriver, ...] | tuple[Path, ...] | tuple[PlacedFile, ...]
     | tuple[RuntimeFile, ...] | None
 )  # fmt: skip
-"""What a setting's value may be; None is "not set"."""
+"""The types of a setting's value; None is "not set"."""
 
 
 def value_of(setting: Setting, text: str, origin: str) -> Value:
-    """The value that a text gives a setting which holds one.
+    """The value of a text for a single-valued setting.
 
-    origin: where the text was given, for errors. Raises UsageError for a text that the setting does not take,
-    UnknownNameError for a word that is no choice.
+    origin: of the text, for errors. Raises UsageError for an unacceptable text, UnknownNameError for an unknown choice.
     """
     return _CONVERTERS[setting.kind](setting, text, origin)
 
 
 def repeated_value(setting: Setting, texts: Sequence[str], origin: str) -> Value:
-    """The value of a setting that has an option for each of its parts; errors are as of `value_of`."""
+    """The value of a setting whose option may be repeated; errors as for `value_of`."""
     if setting.kind is Kind.PLACED:
         return tuple(placed_file(text, origin) for text in texts if text)
     if setting.kind is Kind.PROGRAMS:
@@ -144,7 +142,7 @@ def repeated_value(setting: Setting, texts: Sequence[str], origin: str) -> Value
 
 
 def _unit(text: str, origin: str) -> str:
-    """A unit's whole name: a service, where it is not said."""
+    """A unit's full name: a service, if it has no suffix."""
     if not re.fullmatch(r"[\w:.\\@-]{1,200}", text, re.ASCII) or text.startswith("-"):
         raise UsageError(f"'{text}' is not a unit's name such as crio.service.", where=origin)
     kinds = ("service", "socket", "target", "mount", "path", "timer", "slice")
@@ -152,7 +150,7 @@ def _unit(text: str, origin: str) -> str:
 
 
 def plain_value(value: Value) -> str | int | bool | list[str] | None:
-    """A value as JSON has it, and as a text would give it again."""
+    """A value in JSON's form, which as text would give the same value."""
     if value is None or isinstance(value, (bool, int)):
         return value
     return [str(one) for one in value] if isinstance(value, tuple) else str(value)
@@ -184,7 +182,7 @@ def _runtime(setting: Setting, text: str, origin: str) -> StatedRuntime:
 
 
 def _words(setting: Setting, text: str, origin: str, *, besides: re.Pattern[str] | None = None) -> tuple[str, ...]:
-    """The words of a list, of which each is a choice; besides: what others may be."""
+    """The words of a list, each a choice; besides: accepts other words."""
     words = tuple(dict.fromkeys(word.strip() for word in re.split("[,\n]", text) if word.strip()))
     if setting.default and not words:
         raise UsageError("the value is empty.", where=origin, next_step=f"It is {setting.help}.")
@@ -253,7 +251,7 @@ DEFAULT = "default"
 """The origin of a default."""
 
 FOR_KUBELETS = "eight-cpus"
-"""The topology where a kubelet is under test: it admits pods by the CPUs that they request."""
+"""The topology with a kubelet under test, which admits pods by the CPUs that they request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,12 +264,12 @@ class SettingValue:
 
     @property
     def is_given(self) -> bool:
-        """Whether it was given, and is not merely the default."""
+        """Whether it was given, and is not the default."""
         return self.origin != DEFAULT
 
     @property
     def text(self) -> str:
-        """The value for the user; "" where it is not set."""
+        """The value for the user; "" if it is not set."""
         found = plain_value(self.value)
         if found is None:
             return ""
@@ -282,20 +280,18 @@ class SettingValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All settings, as the table says of them; `resolve` makes it.
+    """All settings of the table; created by `resolve`.
 
-    profile, runtime, driver: what to run on, in the order in which it was asked for; one at least of each, and every
-    case runs on all that they make together. arch: the architecture that `profile` was narrowed to, None for any.
-    target: the URL of the machine to use, None if machines are booted.
-    image: the disk image to boot in place of profiles, ssh_user and ssh_key: who logs in to it.
-    topology: a name, or a file's path. cri_socket: a path in the machine, None for the usual ones. kubernetes: the
-    releases to narrow to; none means every release. kubelet_binary: the kubelet under test, None for memqos in its
+    profile, runtime, driver: the systems to test, in the given order; at least one of each, and every case runs on all
+    combinations. arch: the architecture that `profile` was narrowed to, None for any. target: the URL of the machine to
+    use, None if machines are booted. image: the disk image to boot in place of profiles, ssh_user and ssh_key: its
+    login. topology: a name, or a file's path. cri_socket: a path in the machine, None for the usual ones. kubernetes:
+    the releases to narrow to; empty means every release. kubelet_binary: the kubelet under test, None for memqos in its
     place. kubelet_upgrade: the one to upgrade to, None for none. kubelet_config: the configurations of the cases, ()
-    for the catalog's. all: whether nothing is left out of whole suites. runtime_version: what the user states of the
-    OCI runtime, None for nothing. results: None is a folder made from the time. parallel: how many pods are started at
-    the same time. time_budget: None is as long as it takes. shard: None is the whole. Of the files None and () leave
-    what the machine has. origins: by key where each came from: "default", the option as it was written, the environment
-    variable, or the file with the line.
+    for the catalog's. all: whether nothing is left out of whole suites. runtime_version: the user's statement about the
+    OCI runtime, None for nothing. results: None is a folder named by the time. parallel: how many pods are started at
+    the same time. time_budget: None is no limit. shard: None is the whole. For files None and () keep the machine's
+    own. origins: by key: "default", the option as written, the environment variable, or the file with the line.
     """
 
     profile: tuple[str, ...]
@@ -345,7 +341,7 @@ class Settings:
             yield SettingValue(setting, getattr(self, setting.key), self.origins[setting.key])
 
     def to_json(self) -> dict[str, dict[str, Any]]:
-        """By key the value and its origin, as a bundle has them."""
+        """The value and origin by key, in a bundle's form."""
         return {one.setting.key: {"value": plain_value(one.value), "origin": one.origin} for one in self.entries()}
 
 
@@ -356,9 +352,9 @@ def resolve(
     *,
     option_prefix: str = "--",
 ) -> Settings:
-    """All settings, from what the command line gave (None: not given), the environment, files, and the defaults.
+    """All settings, from the command line (None: not given), the environment, files, and the defaults.
 
-    Raises UsageError for a value that its setting does not take, UnknownNameError for a word that is no choice.
+    Raises UsageError for a value that its setting does not accept, UnknownNameError for an unknown choice.
     """
     values: dict[str, Any] = {}
     origins = {}
@@ -379,13 +375,13 @@ def resolve(
 
 
 VARIANTS = {"amd64": "", "arm64": "-arm64", "ppc64le": "-ppc64le-64k"}
-"""How the name of a profile's variant ends, by architecture."""
+"""The suffix of a profile variant's name, by architecture."""
 
 
 def profile_for(name: str, architecture: str, *, where: str) -> str:
     """The name of a profile's variant for an architecture: trixie-ppc64le-64k of trixie.
 
-    Raises UsageError for a profile whose name says another architecture.
+    Raises UsageError for a profile whose name has another architecture.
     """
     said = [one for one in ARCHITECTURES if one in name.split("-")]
     if said and said != [architecture]:
@@ -403,13 +399,13 @@ _SEPARATED: Mapping[Kind, Callable[[str], list[str]]] = {
     Kind.PLACED: lambda text: text.splitlines(),
     Kind.UNITS: lambda text: text.replace(",", " ").split(),
 }
-"""How a variable separates values that have options of their own: files as the folders of PATH are."""
+"""How a variable separates values of repeated options: files like the folders of PATH."""
 
 
 def _resolved(
     setting: Setting, given: object, environment: Mapping[str, str], files: Mapping[str, FromFile], option: str
 ) -> tuple[Value, str]:
-    """A setting's value, and where it came from."""
+    """A setting's value and its origin."""
     if given is not None:
         return _value(setting, given, option), option
     if setting.environment in environment:
@@ -431,11 +427,11 @@ def _value(setting: Setting, given: object, origin: str) -> Value:
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """A sentence for each variable that looks like one of ours and that nothing reads, by name."""
+    """A sentence for each environment variable with memqos's prefix that is not a setting, by name."""
     known = [setting.environment for setting in SETTINGS] + list(OTHER_VARIABLES)
     notes = []
     for name in sorted(name for name in environment if name.startswith(PREFIX) and name not in known):
         close = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
         meant = f" Did you mean {close[0]}?" if close else ""
-        notes.append(f"the environment variable {name} means nothing to memqos, and is ignored.{meant}")
+        notes.append(f"the environment variable {name} is not a setting of memqos and is ignored.{meant}")
     return notes

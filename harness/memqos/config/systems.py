@@ -1,4 +1,4 @@
-"""The systems under test that settings choose: each sort of machine with each runtime under each cgroup driver."""
+"""The systems under test from the settings: each kind of machine with each runtime under each cgroup driver."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["SystemKey", "address_of", "named_runtime_files", "one_oci_runtime", 
 class SystemKey(NamedTuple):
     """One system under test: a column of the matrix.
 
-    profile, topology: of the machine; of one that is there its address, and ""; of one from a disk image that file's
-    name, and the topology. runtime: as places offer it.
+    profile, topology: of the machine; for an existing one its address, and ""; for one from a disk image that file's
+    name, and the topology. runtime: in the places' notation.
     """
 
     profile: str
@@ -30,7 +30,7 @@ class SystemKey(NamedTuple):
 
     @property
     def place(self) -> tuple[str, str]:
-        """The sort of machine."""
+        """The kind of machine."""
         return self.profile, self.topology
 
     def __str__(self) -> str:
@@ -38,7 +38,7 @@ class SystemKey(NamedTuple):
         return f"{'/'.join(word for word in self.place if word)}, {self.runtime}, {self.driver} driver"
 
     def named(self, *, apart_from: tuple[SystemKey, ...], with_place: bool = False) -> str:
-        """What tells it apart from the others: the parts that are not all the same, and its machine if asked for."""
+        """What distinguishes it from the others: the parts that differ, and its machine if requested."""
         topology = Path(self.topology).stem
         parts = (self.profile, topology, self.runtime, str(self.driver))
         told = [len({system[place] for system in apart_from}) > 1 for place in range(len(parts))]
@@ -48,9 +48,9 @@ class SystemKey(NamedTuple):
 
 
 def systems_of(settings: Settings, *, profile: str = "", topology: str = "") -> tuple[SystemKey, ...]:
-    """Every system of a run, the runtimes of one machine after another; profile, topology: in place of the settings'.
+    """Every system of a run, the runtimes of one machine after another; profile, topology: replace the settings'.
 
-    A machine that is there is what it is, whatever is asked for in its place.
+    An existing machine ignores both.
     """
     if settings.target:
         places = [(address_of(settings.target), "")]
@@ -64,12 +64,12 @@ def systems_of(settings: Settings, *, profile: str = "", topology: str = "") -> 
 
 
 def address_of(url: str) -> str:
-    """A machine that is there by its address, without what leads to it."""
+    """The address of an existing machine, without the way to it."""
     return url.partition("?")[0]
 
 
 def one_oci_runtime(settings: Settings, *, option: str) -> str:
-    """The one OCI runtime that an option is about; UsageError if --runtime names several."""
+    """The single OCI runtime for an option; UsageError if --runtime names several."""
     names = list(dict.fromkeys(oci_runtime(one) for one in settings.runtime))
     if len(names) > 1:
         raise UsageError(
@@ -83,7 +83,7 @@ def one_oci_runtime(settings: Settings, *, option: str) -> str:
 def named_runtime_files(settings: Settings) -> tuple[RuntimeFile, ...]:
     """The files of OCI runtimes, each with a name of --runtime; one without a name has that of the only runtime.
 
-    Raises UsageError for a name that no runtime has, for two files of one name, and without a name among several.
+    Raises UsageError for a name that no runtime has, for two files of one name, and for a missing name among several.
     """
     names = list(dict.fromkeys(oci_runtime(one) for one in settings.runtime))
     found: dict[str, RuntimeFile] = {}
@@ -92,7 +92,7 @@ def named_runtime_files(settings: Settings) -> tuple[RuntimeFile, ...]:
             raise UsageError(
                 f"'{file.path}' could be {' or '.join(names)}, which {settings.origins['runtime']} names.",
                 where=file.option,
-                next_step=f"Say which: {names[0]}={file.path}.",
+                next_step=f"Name it: {names[0]}={file.path}.",
             )
         name = file.name or names[0]
         if name not in names:
@@ -105,7 +105,7 @@ def named_runtime_files(settings: Settings) -> tuple[RuntimeFile, ...]:
             raise UsageError(
                 f"'{found[name].path}' and '{file.path}' would both be {name}.",
                 where=file.option,
-                next_step="Give one, or call the other by another name: NAME=PATH, with --runtime oci:NAME.",
+                next_step="Give only one, or rename the other: NAME=PATH, with --runtime oci:NAME.",
             )
         found[name] = replace(file, name=name)
     return tuple(found.values())

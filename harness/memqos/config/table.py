@@ -3,9 +3,8 @@
 The options of every verb and of the pytest plugin, the keys of files, and the attributes of `Settings` are made from
 this table or tested against it, so they cannot drift apart.
 
-What a setting is: its name in every place where it can be given, and what its text is turned into.
-
-How people name the runtime that is tested: an OCI runtime, alone or below what drives it.
+Also the definition of a setting, and the notation of runtimes under test: an OCI runtime, alone or below what drives
+it.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ __all__ = [
 ]
 
 DIRECTLY = "oci:"
-"""Before an OCI runtime that is driven with no daemon in between."""
+"""The prefix of an OCI runtime that is driven without a daemon."""
 OVER_CONTAINERD = "containerd+"
 OVER_CRIO = "crio+"
 BELOW_DOCKER = "docker+"
 BY_HANDLER = "cri+"
-"""Before a handler of the server on a socket that the user names, whatever both are."""
+"""The prefix of a handler of the server on the user's socket."""
 RUNTIMES = tuple(
     f"{prefix}{name}"
     for prefix, names in (
@@ -60,33 +59,33 @@ RUNTIMES = tuple(
 _PREFIXES = (DIRECTLY, OVER_CONTAINERD, OVER_CRIO, BELOW_DOCKER)
 _ANY_PREFIX = "|".join(map(re.escape, _PREFIXES))
 PROGRAM_NAME = re.compile(r"[A-Za-z][\w.-]{0,62}", re.ASCII)
-"""What an OCI runtime may be called: it names folders, handlers and columns."""
+"""The syntax of an OCI runtime's name, which also names folders, handlers and columns."""
 ANY_RUNTIME = re.compile(
     rf"{re.escape(BY_HANDLER)}[\w.-]+"
     rf"|(?!{re.escape(BY_HANDLER)})(?:{_ANY_PREFIX})?[^,\n]*/[^,\n]*"
     rf"|(?:{_ANY_PREFIX}){PROGRAM_NAME.pattern}",
     re.ASCII,
 )
-"""What else can be named than RUNTIMES: a handler, a program of any name, or the path of a program's file."""
+"""What else --runtime accepts than RUNTIMES: a handler, a program of any name, or a program's path."""
 
 
 def runtime_prefix(chosen: str) -> str:
-    """What stands before the OCI runtime of a choice, "oci:" or "containerd+"; "" for none."""
+    """The prefix of an OCI runtime in a choice, "oci:" or "containerd+"; "" without one."""
     return next((prefix for prefix in (*_PREFIXES, BY_HANDLER) if chosen.startswith(prefix)), "")
 
 
 def offered_name(chosen: str) -> str:
-    """The runtime as places offer it, such as "oci:runc"; an OCI runtime alone is one below containerd."""
+    """The runtime in the places' notation, such as "oci:runc"; an OCI runtime alone is one below containerd."""
     return chosen if runtime_prefix(chosen) else f"{OVER_CONTAINERD}{chosen}"
 
 
 def below_docker(chosen: str) -> bool:
-    """Whether the Docker Engine makes the containers of a choice."""
+    """Whether the Docker Engine creates the containers of a choice."""
     return chosen.startswith(BELOW_DOCKER)
 
 
 def is_gvisor(chosen: str) -> bool:
-    """Whether a choice is runsc of the machine, which is in an image where it is asked for."""
+    """Whether a choice is the machine's own runsc, which is added to images on request."""
     return chosen == f"{DIRECTLY}{RuntimeName.RUNSC}"
 
 
@@ -96,17 +95,17 @@ def oci_runtime(chosen: str) -> str:
 
 
 ARCHITECTURES = ("amd64", "arm64", "ppc64le")
-"""Of the machines that memqos boots, as container images spell them."""
+"""The architectures of booted machines, in container images' spelling."""
 
 PREFIX = "MEMQOS_"
-"""What the names of all our environment variables begin with."""
+"""The prefix of memqos's environment variables."""
 
 Default = str | int | bool | CgroupVersion | tuple[str, ...] | None
 """A setting's default; None is "not set"."""
 
 
 class Kind(Enum):
-    """What a setting's text is turned into."""
+    """The type of a setting's text."""
 
     WORD = "a word"
     NAME_OR_FILE = "a name, or a file's path: what ends in .json or has a slash"
@@ -128,7 +127,7 @@ class Kind(Enum):
 
     @property
     def is_repeated(self) -> bool:
-        """Whether each value has an option of its own."""
+        """Whether its option may be repeated, once for each value."""
         return self in {Kind.FILES, Kind.PLACED, Kind.UNITS, Kind.PROGRAMS}
 
     @property
@@ -141,8 +140,8 @@ class Kind(Enum):
 class Setting:
     """One line of the table.
 
-    name: as in `memqos run --NAME`; pytest's option is `--memqos-NAME`, the environment variable MEMQOS_NAME.
-    default: None is "not set", which `help` explains. choices: empty where any word is taken.
+    name: as in `memqos run --NAME`; pytest's option is `--memqos-NAME`, the environment variable MEMQOS_NAME. default:
+    None is "not set", which `help` explains. choices: empty if any word is accepted.
     """
 
     name: str

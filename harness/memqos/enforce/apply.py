@@ -1,4 +1,4 @@
-"""Doing the steps on a target, and undoing all of them: the owner of the cgroups that make a plan true."""
+"""Performs steps on a target and undoes them: the owner of the cgroups of an enforced plan."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOT_FOUND = 127
 class Enforcement:
     """The node, reserved, QoS and pod cgroups of one plan after another, on one target.
 
-    A context: leaving it withdraws. name: left with the cgroups, so that leftovers name their run.
+    A context: leaving it withdraws. name: recorded with the cgroups, so that leftovers name their run.
     """
 
     def __init__(self, tree: CgroupTree, *, name: str) -> None:
@@ -46,21 +46,21 @@ class Enforcement:
 
     @property
     def plan(self) -> Plan | None:
-        """The plan that is in force; None before the first and after a withdrawal."""
+        """The plan in force; None before the first and after a withdrawal."""
         return self._plan
 
     def apply(self, plan: Plan, *, deadline: Deadline) -> tuple[Step, ...]:
-        """Bring the node from what is in force to this plan, with one command; the steps that were done.
+        """Bring the node from the plan in force to this plan, with one command; returns the steps done.
 
-        Raises TargetError naming the step that failed and why: a cgroup that exists already, a value the kernel
-        refuses. What was made until then is removed by `withdraw`.
+        Raises TargetError naming the failed step and its cause: an existing cgroup, a value that the kernel refuses.
+        Cgroups created until then are removed by `withdraw`.
         """
         todo = steps(plan) if self._plan is None else steps_between(self._plan, plan)
         self._remember(todo)
         answer = _perform(self._tree, self._name, todo, deadline=deadline)
         if answer.failure:
             failed = todo[answer.failure.step]
-            # A cgroup that was made in part has to be removed, and one that was not removed still has to be.
+            # A partly created cgroup has to be removed, and so does one whose removal failed.
             stands = answer.failure.made_something and failed.action not in _ENDS
             self._forget(todo[answer.failure.step + stands :])
             raise answer.failure.error(self._tree, todo)
@@ -68,10 +68,10 @@ class Enforcement:
         return todo
 
     def rewrite(self, cgroup: PlannedCgroup, *, past_driver: bool = False, deadline: Deadline) -> None:
-        """Write these knobs of an existing pod's cgroup, as a resize does, and leave its other files alone.
+        """Write these knobs of an existing pod's cgroup, as a resize does, and leave its other files unchanged.
 
-        past_driver: to the files alone. The plan in force has them from then on. Raises TargetError for a value that
-        the kernel refuses, ValueError for a cgroup that is no pod's of the plan in force.
+        past_driver: write only the files. The plan in force then includes them. Raises TargetError for a value that the
+        kernel refuses, ValueError for a cgroup that is not a pod's in the plan in force.
         """
         plan = self._plan
         if plan is None or cgroup.path not in {pod.cgroup.path for pod in plan.pods}:
@@ -89,10 +89,10 @@ class Enforcement:
         self._plan = replace(plan, pods=pods)
 
     def withdraw(self, *, deadline: Deadline) -> tuple[int, ...]:
-        """Remove every cgroup that was made, with whatever is in it; the processes that were found there and killed.
+        """Remove every created cgroup, with everything in it; returns the processes that were found there and killed.
 
-        A cgroup that memqos did not make is never removed: an adopted one gets back what it held. Raises TargetError if
-        one of ours is still there afterwards. Withdrawing twice is nothing.
+        A cgroup that memqos did not create is never removed: an adopted one gets its values back. Raises TargetError if
+        one of memqos's own is still there afterwards. Withdrawing twice is allowed.
         """
         todo = [undoing(step) for step in reversed(self._made.values())]
         answer = _perform(self._tree, self._name, todo, deadline=deadline)
@@ -103,7 +103,7 @@ class Enforcement:
         return answer.killed
 
     def _remember(self, todo: Iterable[Step]) -> None:
-        """Before they are done: if the answer is lost, some of them are."""
+        """Recorded before they are done: if the answer is lost, some of them are done."""
         for step in todo:
             if step.action in _BEGINNINGS:
                 self._made[step.path] = step
@@ -111,7 +111,7 @@ class Enforcement:
                 self._made.pop(step.path, None)
 
     def _forget(self, todo: Iterable[Step]) -> None:
-        """Of these it is known that they were not done."""
+        """Steps that are known not to have been done."""
         for step in todo:
             if step.action in _BEGINNINGS:
                 self._made.pop(step.path, None)
@@ -120,14 +120,14 @@ class Enforcement:
 
 
 def find_leftovers(tree: CgroupTree, *, deadline: Deadline) -> tuple[CgroupPath, ...]:
-    """Every cgroup on the target that some enforcement made and did not remove, outermost first."""
+    """Every cgroup on the target that any enforcement created and did not remove, outermost first."""
     answer = _ask(tree, {"leftovers": {"mounts": dict(tree.hierarchy.mounts)}}, deadline=deadline)
     return tuple(CgroupPath.parse(path) for path, _, _ in answer["leftovers"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Failure:
-    """The step that the agent could not do, by its number, and why."""
+    """The failed step, by its number, and the cause."""
 
     step: int
     what: str
@@ -135,7 +135,7 @@ class _Failure:
 
     @property
     def made_something(self) -> bool:
-        """Whether the step may have been done in part: it was not, if the cgroup was there before."""
+        """Whether the step may be partly done: not if the cgroup existed before."""
         return self.kind == "refused"
 
     def error(self, tree: CgroupTree, todo: Sequence[Step]) -> TargetError:
@@ -157,7 +157,7 @@ _NEXT_STEPS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
-    """What the agent says of a request to perform."""
+    """The agent's answer to a request."""
 
     killed: tuple[int, ...] = ()
     failure: _Failure | None = None
@@ -182,7 +182,7 @@ def _ask(tree: CgroupTree, request: Mapping[str, object], *, deadline: Deadline)
     result = tree.target.run(program().once, stdin=program().stdin(request), deadline=deadline)
     if result.status == _NOT_FOUND:
         raise MissingProgramError(
-            "enforcement needs 'python3' there, and it was not found.",
+            "enforcement needs 'python3' there, but it was not found.",
             where=where,
             next_step="Install the package python3.",
         )

@@ -1,12 +1,11 @@
-"""PURE: a plan as ordered steps, the way the kubelet goes: kubepods, reserved cgroups, QoS classes, pods.
+"""PURE: a plan as ordered steps, in the kubelet's order: kubepods, reserved cgroups, QoS classes, pods.
 
-A step says what to do and with what; `apply` does it. Containers are the runtime's matter and have no step.
+A step is data; `apply` performs it. Containers belong to the runtime and have no step.
 
-PURE translation of knobs to properties of systemd units, as libcontainer's systemd driver translates them.
-
-Sources: opencontainers/cgroups systemd/v2.go (genV2ResourcesProps, unifiedResToSystemdProps), systemd/v1.go
-(genV1ResourcesProperties, Apply) and systemd/common.go (addCpuQuota, addCpuset). What systemd has no property for
-(memory.oom.group of a slice, memory.memsw.limit_in_bytes, hugetlb) is written as a file only.
+Also PURE: translation of knobs to properties of systemd units, as libcontainer's systemd driver does it. Sources:
+opencontainers/cgroups systemd/v2.go (genV2ResourcesProps, unifiedResToSystemdProps), systemd/v1.go
+(genV1ResourcesProperties, Apply) and systemd/common.go (addCpuQuota, addCpuset). Knobs without a systemd property
+(memory.oom.group of a slice, memory.memsw.limit_in_bytes, hugetlb) are only written to files.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _IO_ACCOUNTING = {CgroupVersion.V1: "BlockIOAccounting", CgroupVersion.V2: "IOAc
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A property of a unit: name, D-Bus signature, and its value; of signature "ay" the numbers of the bytes."""
+    """A property of a unit: name, D-Bus signature, and its value; for signature "ay" the bytes as numbers."""
 
     name: str
     signature: str
@@ -58,19 +57,19 @@ class Property:
 
 
 def unit_of(path: CgroupPath) -> str:
-    """The slice that this cgroup is; ValueError if its name is not a slice's."""
+    """This cgroup's slice; ValueError if its name is not a slice's."""
     if not path.name.endswith(".slice"):
         raise ValueError(f"'{path}' is not a slice, so systemd cannot make it")
     return path.name
 
 
 def kept_properties(version: CgroupVersion) -> tuple[str, ...]:
-    """Every property that `value_properties` may set: what memqos keeps of a slice that it did not make."""
+    """Every property that `value_properties` may set: memqos saves these of a slice that it did not create."""
     return (*(name for knob, name in _PROPERTIES.items() if version in knob.versions), *_QUOTA)
 
 
 def slice_properties(path: CgroupPath, description: str, version: CgroupVersion) -> tuple[Property, ...]:
-    """What libcontainer gives every slice it makes, whatever its resources."""
+    """The properties that libcontainer gives every slice it creates, whatever its resources."""
     wants = () if len(path.parts) == 1 else (Property("Wants", "as", (unit_of(path.parent),)),)
     accounting = ("MemoryAccounting", "CPUAccounting", _IO_ACCOUNTING[version], "TasksAccounting")
     return (
@@ -122,8 +121,8 @@ def _bitmask(text: str) -> bytes:
     return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
 
 
-# libcontainer's order of writing (fs2.Manager.Set): classic fields first, `unified` last. A value that has to fit
-# under another one, as memory.high under memory.max, is thereby written after it. The files of cgroup v1 are in the
+# libcontainer's order of writing (fs2.Manager.Set): classic fields first, `unified` last, so a value that must be
+# below another one, like memory.high below memory.max, is written after it. The files of cgroup v1 are in the
 # order of fs.Manager.Set.
 _WRITE_ORDER = (
     Knob.PIDS_MAX,
@@ -150,10 +149,10 @@ _WRITE_ORDER = (
 
 
 class Action(StrEnum):
-    """What a step does to its cgroup.
+    """The kind of a step.
 
-    ADOPT: write to an existing cgroup and keep its former values; create it if it is missing. GIVE_BACK: the
-    way back from that: put back what was kept, or remove what was made.
+    ADOPT: write to an existing cgroup and save its former values; create it if it is missing. GIVE_BACK: undo that:
+    restore the saved values, or remove what was created.
     """
 
     MAKE = "make"
@@ -165,12 +164,12 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One cgroup made, adopted, changed, given back or removed.
+    """One cgroup to create, adopt, change, give back or remove.
 
-    subject: what a reader calls the cgroup. unit: its systemd slice, "" with the cgroupfs driver.
-    properties: given to systemd before anything is written. writes: control file and text, in this order.
-    making: of an adoption, the properties that a slice gets in addition if it has to be made. keeps, keeps_properties:
-    the control files and the properties whose values are kept for the way back.
+    subject: the cgroup's name for readers. unit: its systemd slice, "" with the cgroupfs driver. properties: set
+    through systemd before any write. writes: control file and text, in this order. making: further properties for a
+    slice that an adoption has to create. keeps, keeps_properties: control files and properties whose values are saved
+    for GIVE_BACK.
     """
 
     action: Action
@@ -185,11 +184,11 @@ class Step:
 
 
 def steps(plan: Plan) -> tuple[Step, ...]:
-    """The steps that make this plan true on a node where none of its cgroups exists, but perhaps the reserved ones.
+    """The steps that enforce this plan on a node where none of its cgroups exists, except perhaps the reserved ones.
 
-    A kubelet does not make the cgroups of systemReservedCgroup and kubeReservedCgroup: it wants them to be there
-    (`enforceNodeAllocatable`), and changes their values. So what is there is adopted; what is not, an administrator
-    would have made, and is made for the test.
+    A kubelet does not create the cgroups of systemReservedCgroup and kubeReservedCgroup: it requires that they exist
+    (`enforceNodeAllocatable`), and changes their values. So an existing one is adopted; a missing one, which an
+    administrator would have created, is created for the test.
     """
     return tuple(_make(cgroup, plan) for cgroup in _enforced(plan))
 
@@ -197,8 +196,8 @@ def steps(plan: Plan) -> tuple[Step, ...]:
 def steps_between(before: Plan, after: Plan) -> tuple[Step, ...]:
     """The steps from one enforced plan to another of the same driver.
 
-    As in the kubelet, what a plan leaves absent is not written: a value of `before` that `after` does not write
-    stays in the file. Removals come last, children before parents.
+    As in the kubelet, absent knobs are not written: a value of `before` that `after` does not write stays in the file.
+    Removals come last, children before parents.
     """
     if before.driver is not after.driver:
         raise ValueError("a node's cgroup driver cannot change while its cgroups exist")
@@ -215,28 +214,28 @@ def steps_between(before: Plan, after: Plan) -> tuple[Step, ...]:
 
 
 def rewriting(cgroup: PlannedCgroup, driver: CgroupDriver, *, past_driver: bool = False) -> Step:
-    """The step that writes these knobs, and no others, into a cgroup that stands.
+    """The step that writes only these knobs into an existing cgroup.
 
-    past_driver: to the files alone, so that systemd does not hear of it.
+    past_driver: write only the files, so that systemd does not notice.
     """
     step = _change(cgroup, driver)
     return replace(step, properties=()) if past_driver else step
 
 
 def removal(cgroup: PlannedCgroup, driver: CgroupDriver) -> Step:
-    """The step that takes this cgroup away from the plan: a reserved one is given back, any other is removed."""
+    """The step that removes this cgroup from the plan: a reserved one is given back, any other is removed."""
     action = Action.GIVE_BACK if cgroup.level is Level.RESERVED else Action.REMOVE
     return Step(action=action, subject=cgroup_subject(cgroup), path=cgroup.path, unit=_unit(cgroup.path, driver))
 
 
 def undoing(step: Step) -> Step:
-    """The way back from a cgroup that was made or adopted."""
+    """The step that undoes the creation or adoption of a cgroup."""
     action = Action.GIVE_BACK if step.action is Action.ADOPT else Action.REMOVE
     return Step(action=action, subject=step.subject, path=step.path, unit=step.unit)
 
 
 def cgroup_subject(cgroup: PlannedCgroup) -> str:
-    """What a reader calls a cgroup: "kubepods", "reserved /sysres.slice", "QoS class Burstable", "pod 1234"."""
+    """A cgroup's name for readers: "kubepods", "reserved /sysres.slice", "QoS class Burstable", "pod 1234"."""
     match cgroup.level:
         case Level.NODE:
             return "kubepods"
@@ -270,7 +269,7 @@ def _adopt(cgroup: PlannedCgroup, plan: Plan) -> Step:
     return replace(
         _step(Action.ADOPT, cgroup, plan.driver, values),
         making=_of_slice(cgroup, plan) if systemd else (),
-        # What is never written needs no way back, and some of it could not be written (memory.oom_control).
+        # Files that are never written are not saved, and some could not be written back (memory.oom_control).
         keeps=tuple(str(knob) for knob in cgroup.knobs if knob in _WRITE_ORDER),
         keeps_properties=kept_properties(plan.cgroup_version) if systemd else (),
     )

@@ -74,7 +74,7 @@ class Bench:
         """
         wanted = _pods_in(pods)
         kubelet = _kubelet(kubernetes, kubelet_config, overrides, variant)
-        self.node.plan(wanted, kubelet)  # raises if this kubelet refuses a pod, while the earlier pods still run
+        self.node.plan(wanted, kubelet)  # Raises if this kubelet rejects a pod, while the earlier pods still run.
         self.clear()
         self._admissions += 1
         folder = Folder(self.results / "populations" / slug(f"{self._admissions}-{kubelet.id}"), shared=True)
@@ -158,7 +158,7 @@ def lab(
 
 
 class Disposal:
-    """Removes pods at the end from a machine that stays; a machine that is deleted takes its pods along."""
+    """Removes pods at the end from a machine that stays; a deleted machine takes its pods along."""
 
     def __init__(self) -> None:
         self.ends = False
@@ -186,7 +186,7 @@ class _Printed:
         """Steps end silently: the next line says what follows."""
 
     def note(self, text: str) -> None:
-        """A sentence that the reader should know."""
+        """A sentence for the reader."""
         print(f"memqos: note: {text}", file=sys.stderr)  # noqa: T201
 
     def line(self, text: str) -> None:

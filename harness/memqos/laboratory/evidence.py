@@ -72,7 +72,7 @@ class Folder:
             file.write_bytes(value)
 
     def append(self, name: str, value: object) -> None:
-        """A value as one more JSON line."""
+        """Append a value as one JSON line."""
         line = _compact(value)
         with self._lock, _kept(self.path / name):
             if self._is_closed:
@@ -120,7 +120,7 @@ class Sink:
         self.folder.append("readings.jsonl", reading)
 
     def look(self, look: Look) -> None:
-        """Keep what changed in a watched cgroup."""
+        """Keep a change in a watched cgroup."""
         self.folder.append("series.jsonl", look)
 
     def spoken(self, spoken: Spoken) -> None:

@@ -43,9 +43,9 @@ def kubelets_in_use(settings: Settings) -> tuple[KubeletCase, ...]:
 
 
 def releases_in_use(settings: Settings) -> tuple[str, ...]:
-    """The releases whose rules a run is about: a kubelet's own, else those that are asked for, () for any.
+    """The releases whose rules a run is about: a kubelet's own, else the requested ones, () for any.
 
-    Raises UsageError where the binary's release is not one of those asked for, UnfitFileError for no kubelet.
+    Raises UsageError if the binary's release was not requested, UnfitFileError for a binary that is not a kubelet.
     """
     asked = settings.kubernetes
     if settings.kubelet_binary is None:
@@ -65,14 +65,14 @@ def _check_upgrade(settings: Settings, upgrade: Path) -> None:
     where = settings.origins["kubelet_upgrade"]
     if settings.kubelet_binary is None:
         raise UsageError(
-            "an upgrade begins with the kubelet under test, and none is given.",
+            "an upgrade needs a kubelet under test.",
             where=where,
-            next_step="Give --kubelet-binary PATH.",
+            next_step="Add --kubelet-binary PATH.",
         )
     own, other = (str(Release.of(kubelet_version(one))) for one in (settings.kubelet_binary, upgrade))
     if own == other:
         raise UsageError(
-            f"both kubelets are of {own}: an upgrade is to another release.",
+            f"both kubelets are of {own}; an upgrade needs another release.",
             where=where,
             next_step="Give a kubelet of another release.",
         )

@@ -57,11 +57,11 @@ __all__ = [
 
 
 def runtimes_of(*, cri: str, cri_version: str, oci: str, oci_version: str, hugetlb: bool, below: str = "") -> Runtimes:
-    """The runtimes, containerd or CRI-O over runc or crun, as the engine's one table of versions has them.
+    """The runtimes, containerd or CRI-O over runc or crun, from the engine's table of versions.
 
-    hugetlb: whether the CRI runtime is configured to pass huge page limits on. What a version that is not understood
-    leaves open stays open. A CRI server or an OCI runtime that the table does not have is not modelled. cri: "" for an
-    OCI runtime that is driven directly. below: as of `OciProgram`.
+    hugetlb: whether the CRI runtime is configured to pass huge page limits on. Traits that an unreadable version leaves
+    open stay open. A CRI server or an OCI runtime outside the table is not modelled. cri: "" for an OCI runtime that is
+    driven directly. below: as for `OciProgram`.
     """
     traits = traits_of_program(oci, oci_version, DRIVEN_DIRECTLY)
     return Runtimes(
@@ -80,7 +80,7 @@ class RuntimesInUse:
     """The CRI runtime, None without one, and the OCI runtime below it.
 
     oci_version: "" if unknown. remark: a note on the origin of name and version, "" for those of the machine's image.
-    hugetlb: whether huge page limits reach containers. below: as of `OciProgram`.
+    hugetlb: whether huge page limits reach containers. below: as for `OciProgram`.
     """
 
     cri: RuntimeVersion | None
@@ -167,7 +167,7 @@ class Notices(Protocol):
         ...
 
     def note(self, text: str) -> None:
-        """A sentence that the reader should know."""
+        """A sentence for the reader."""
         ...
 
     def line(self, text: str) -> None:
@@ -327,7 +327,7 @@ class Stations:
                     folder.write("overhead.json", log.overhead)
 
     def _kubelets_shown(self) -> list[str]:
-        """The kubelet under test by name and version, as reports and lists of known deviations have it."""
+        """The kubelet under test by name and version, as in reports and lists of known deviations."""
         binary = self._settings.kubelet_binary
         return [] if binary is None else [f"kubelet {kubelet_version(binary)}"]
 

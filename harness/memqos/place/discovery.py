@@ -100,7 +100,7 @@ def nothing_listens(target: Target, sockets: Iterable[str]) -> EnvironmentNotAbl
     return EnvironmentNotAbleError(
         f"no container runtime listens on {' or '.join(sockets)}.",
         where=target.address,
-        next_step="Install and start one, such as containerd, and see that its CRI plugin is on.",
+        next_step="Install and start one, such as containerd, and check that its CRI plugin is enabled.",
     )
 
 
@@ -141,7 +141,7 @@ def served_at(
         raise UnfitFileError(
             f"the machine has no socket '{socket}'.",
             where="--cri-socket",
-            next_step="Bring a daemon that listens there, with --guest-file and --guest-unit.",
+            next_step="Install a daemon that listens there with --guest-file and --guest-unit.",
         )
     try:
         with target.forward(socket) as local, connect(local, name=socket, deadline=deadline) as runtime:
@@ -153,9 +153,9 @@ def served_at(
         # The machine itself may be the cause.
         checked(target.run(["true"], deadline=Deadline.after(ALIVE_SECONDS)), where=target.address)
         raise UnfitFileError(
-            f"what listens on '{socket}' does not serve CRI v1: {error.what.splitlines()[0]}",
+            f"the server on '{socket}' does not serve CRI v1: {error.what.splitlines()[0]}",
             where="--cri-socket",
-            next_step="See its log with `memqos vm shell` and the same options.",
+            next_step="Read its log with `memqos vm shell` and the same options.",
         ) from error
     return found
 
@@ -208,9 +208,10 @@ def oci_program(target: Target, name: str, path: str, *, deadline: Deadline) -> 
 
 
 def with_subgroup(target: Target, program: OciProgram, *, deadline: Deadline) -> OciProgram:
-    """An OCI runtime with the cgroup in which it keeps processes, if it is not modelled: a container of it shows that.
+    """An OCI runtime with the cgroup in which it keeps processes, if it is not modelled: found with a test container.
 
-    The specification says nothing of it. What makes no container there, or has no systemd driver, is left as it is.
+    The specification does not define that cgroup. A runtime that creates no container there, or has no systemd driver,
+    is left as it is.
     """
     oci = traits_of_program(program.name, program.version, DRIVEN_DIRECTLY)
     if oci.modelled:

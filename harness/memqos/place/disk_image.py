@@ -39,7 +39,7 @@ _SYSTEM = '. /etc/os-release 2>/dev/null; echo "$PRETTY_NAME"; uname -r; systemc
 def opened_image(
     booted: contextlib.AbstractContextManager[Machine], *, cri_socket: str = "", engine: bool = False
 ) -> Iterator[VmPlace]:
-    """The place that is this machine, made by `booted_image` with the same cri_socket and engine."""
+    """The place for this machine, created by `booted_image` with the same cri_socket and engine."""
     with booted as machine:
         target = machine.target
         found = _found(target, cri_socket, engine=engine)
@@ -68,8 +68,8 @@ def booted_image(
 
     cri_socket, engine: as in `memqos.place.existing_machine.opened_there`; the others as in `boot_image`.
 
-    Raises what `boot_image` raises, and EnvironmentNotAbleError if nothing in the machine runs containers, a kubelet
-    runs there, or it has no memory controller.
+    Raises what `boot_image` raises, and EnvironmentNotAbleError if the machine has no container runtime, runs a
+    kubelet, or has no memory controller.
     """
     return boot_image(
         file,
@@ -90,18 +90,18 @@ def _found(target: Target, cri_socket: str, *, engine: bool) -> Mapping[str, Off
 
 
 def require_python(target: Target, *, deadline: Deadline) -> None:
-    """Raise UnfitFileError for a system without python3, by which memqos acts in the kubelet's place."""
+    """Raise UnfitFileError for a system without python3, which memqos needs in the kubelet's place."""
     told = target.run(["python3", "-c", "import json, subprocess, zlib"], deadline=deadline)
     if told.status != 0:
         raise UnfitFileError(
-            f"the image's python3 does not run: {told.error_text.strip()[-300:] or 'it has none'}",
+            f"the image's python3 does not run: {told.error_text.strip()[-300:] or 'it is missing'}",
             where=OPTION,
-            next_step="Put python3 into the image.",
+            next_step="Install python3 in the image.",
         )
 
 
 def _prepare(machine: Machine, runtimes: Mapping[str, OfferedRuntime]) -> None:
-    """Put our programs and container images in, and note what the system is."""
+    """Install memqos's programs and container images, and record the system's identity."""
     target, deadline = machine.target, Deadline.after(BRING_SECONDS)
     require_rights(target, deadline=deadline)
     require_python(target, deadline=deadline)

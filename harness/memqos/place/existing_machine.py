@@ -47,7 +47,7 @@ def require_rights(target: Target, *, deadline: Deadline) -> None:
         raise EnvironmentNotAbleError(
             "cgroups and runtimes require root.",
             where=target.address,
-            next_step="Let ssh in as root, add ?sudo=true for a user that sudo asks for no password, or run memqos as "
+            next_step="Allow ssh as root, add ?sudo=true for a user with passwordless sudo, or run memqos as "
             "root for local://.",
         )
     if kubelets := sorted({name for name in names if name.startswith(KUBELETS)}):
@@ -63,9 +63,9 @@ def require_free(target: Target, hierarchy: Hierarchy, offers: Iterable[OfferedR
     names = target.list(hierarchy.folder(ROOT), deadline=deadline) or ()
     if found := [name for name in names if name.startswith(("kubepods", "kubelet"))]:
         raise EnvironmentNotAbleError(
-            f"there are cgroups of a kubelet: {', '.join(found)}.",
+            f"it has cgroups of a kubelet: {', '.join(found)}.",
             where=target.address,
-            next_step="Remove what a kubelet left (kubeadm reset), or name a machine that never had one.",
+            next_step="Remove the kubelet's leftovers (kubeadm reset), or name a machine that never had one.",
         )
     for socket in sorted({offer.socket for offer in offers} - {""}):
         with target.forward(socket) as local, connect(local, name=socket, deadline=deadline) as runtime:
@@ -119,11 +119,11 @@ class PlaceThere:
 
     @contextlib.contextmanager
     def used(self, runtime: str, driver: CgroupDriver) -> Iterator[None]:
-        """Make it fit for memqos's pods, under guard: nothing of them is left on it when the context ends.
+        """Prepare it for memqos's pods, under guard: nothing of them is left on it when the context ends.
 
-        Raises UsageError for a runtime or driver that it does not offer. Raises EnvironmentNotAbleError, with nothing
-        done to it, if this installation has no programs for its CPU, and if it is not free: a kubelet runs on it, there
-        are pods of other people, or another run is on it.
+        Raises UsageError for a runtime or driver that it does not offer. Raises EnvironmentNotAbleError, before any
+        change, if this installation has no programs for its CPU, and if it is not free: it runs a kubelet, has pods
+        that memqos did not create, or is used by another run.
         """
         offer, target = offered(self, runtime, driver), self.target
         deadline = Deadline.after(USE_SECONDS)
@@ -176,12 +176,12 @@ class PlaceThere:
 
     @property
     def condition(self) -> PlaceState:
-        """As it was told."""
+        """The state recorded by `health`."""
         return self._health.condition
 
     @property
     def spoilt(self) -> str:
-        """As it was told."""
+        """The reason recorded by `health`."""
         return self._health.spoilt
 
     def spoil(self, reason: str) -> None:
@@ -190,11 +190,11 @@ class PlaceThere:
 
     @property
     def origin(self) -> str:
-        """It was made of nothing."""
+        """Empty: it was not made from an image."""
         return ""
 
     def origin_is_whole(self) -> bool:
-        """It was made of nothing."""
+        """True: it was not made from an image."""
         return True
 
     @property
@@ -208,7 +208,7 @@ class PlaceThere:
 
     @property
     def provenance(self) -> Mapping[str, object]:
-        """Where it is."""
+        """Its address."""
         return {"target": self._target.address}
 
 
@@ -216,7 +216,7 @@ def _lost(target: Target, doing: str) -> TargetError:
     return TargetError(
         f"the connection was lost while {doing}.",
         where=target.address,
-        next_step="See whether the machine is still up.",
+        next_step="Check whether the machine is still up.",
     )
 
 

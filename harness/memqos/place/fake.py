@@ -267,7 +267,7 @@ class FakePlace:
         record: RequestRecorder,  # noqa: ARG002 - what is asked in memory leaves no record
         deadline: Deadline,  # noqa: ARG002 - nothing takes time here
     ) -> Iterator[FakeRuntime]:
-        """Speak to it."""
+        """Connect to it."""
         self.check_alive()
         offered(self, runtime, driver)
         yield self.runtime(driver)
@@ -286,12 +286,12 @@ class FakePlace:
 
     @property
     def condition(self) -> PlaceState:
-        """As it was told."""
+        """The state recorded by `health`."""
         return self.health.condition
 
     @property
     def spoilt(self) -> str:
-        """As it was told."""
+        """The reason recorded by `health`."""
         return self.health.spoilt
 
     def spoil(self, reason: str) -> None:
@@ -299,12 +299,12 @@ class FakePlace:
         self.health.spoil(reason)
 
     def origin_is_whole(self) -> bool:
-        """It was made of nothing."""
+        """Empty: it was not made from an image."""
         return True
 
     def keep(self) -> KeptPlace:
         """It cannot be kept."""
-        raise MachineryError("a place in memory ends with the process that it is in.")
+        raise MachineryError("a place in memory ends with its process.")
 
     def _end_containers(self, words: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:
         """Kill the processes of some cgroups; the words after the script name their folders."""

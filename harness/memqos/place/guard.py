@@ -23,7 +23,7 @@ FOLDER = "/var/lib/memqos"
 LOCK = "/run/memqos.lock"
 
 MADE_IN = (("/var/log/pods", ""), ("/var/log", "pods"), ("/run", "memqos"), ("/var/lib", "memqos"))
-"""Folders in which a run makes others, and the prefixes of these."""
+"""Folders in which a run creates others, and the prefixes of these."""
 
 SIGN_EVERY = 5.0
 SILENCE_SECONDS = 30.0

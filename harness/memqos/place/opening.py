@@ -63,14 +63,14 @@ OF_IMAGES = ("ssh_user", "ssh_key")
 OF_PROFILES = tuple(
     name for name in OF_BOOTED_MACHINES if name not in {"topology", "no_checkpoint", "keep_vm", "image", *OF_IMAGES}
 )
-"""The settings that say what a profile's machine has; a disk image is what it is."""
+"""The settings about what a profile's machine contains; a disk image has its own."""
 
 
 KUBELET_BINARY = "/usr/local/bin/kubelet"
 """The path of the kubelet under test in the machine."""
 
 KUBELET_UPGRADE = "/usr/local/bin/kubelet-upgrade"
-"""Where the kubelet that it is upgraded to is in the machine."""
+"""The path of the kubelet for upgrades in the machine."""
 
 LONGEST_SOCKET = 100
 """Bytes; the kernel's limit is 107."""
@@ -148,13 +148,13 @@ class Places:
             yield place
 
     def _require_chosen(self, place: Place) -> None:
-        """Raise unless a machine that memqos did not make has the cgroup version and the runtimes of the settings."""
+        """Raise unless an existing machine or disk image has the cgroup version and the runtimes of the settings."""
         found, asked = place.facts.node.cgroup_version, self._settings.cgroup
         if found != asked:
             raise EnvironmentNotAbleError(
                 f"it has cgroup {found}, but the run needs {asked}.",
                 where=place.target.address,
-                next_step=f"Give --cgroup {found}.",
+                next_step=f"Use --cgroup {found}.",
             )
         for runtime, driver in product(self._settings.runtime, self._settings.driver):
             offered(place, runtime, driver)
@@ -183,7 +183,7 @@ def _changed(path: str, option: str) -> UsageError:
 
 
 def image_login(settings: Settings) -> Login:
-    """Who logs in to the machine of --image."""
+    """The login for the machine of --image."""
     return Login(user=settings.ssh_user, key=settings.ssh_key)
 
 
@@ -222,17 +222,13 @@ def cri_socket(settings: Settings) -> str:
     plus = [one for one in settings.runtime if "+" in one and not one.startswith("docker+")]
     if socket is not None:
         if not re.fullmatch(r"(/[\w.@+-]+)+", socket, re.ASCII) or len(socket) > LONGEST_SOCKET:
-            raise UsageError(
-                f"'{socket}' is not the path of a socket.", where=where, next_step="Give an absolute path."
-            )
+            raise UsageError(f"'{socket}' is not the path of a socket.", where=where, next_step="Use an absolute path.")
         if not plus:
-            raise UsageError(
-                "none of the runtimes is behind a socket.", where=where, next_step="Name one: cri+HANDLER."
-            )
+            raise UsageError("none of the runtimes uses a socket.", where=where, next_step="Name one: cri+HANDLER.")
         return socket
     if meant := [one for one in plus if one.startswith(BY_HANDLER)]:
         raise UsageError(
-            f"{meant[0]} is a handler of the server on --cri-socket, which is not given.",
+            f"{meant[0]} is a handler of the server on --cri-socket, which is missing.",
             where=settings.origins["runtime"],
             next_step="Give its socket in the machine: --cri-socket PATH.",
         )
@@ -241,14 +237,14 @@ def cri_socket(settings: Settings) -> str:
             raise UsageError(
                 f"{meant[0]}: no profile has CRI-O.",
                 where=settings.origins["runtime"],
-                next_step="Bring it with --guest-file and --guest-unit: see docs/how-to/bring-a-cri-server.md.",
+                next_step="Install it with --guest-file and --guest-unit: see docs/how-to/bring-a-cri-server.md.",
             )
         return CRIO_SOCKET
     return ""
 
 
 def _need_programs(settings: Settings) -> None:
-    """Raise UnknownNameError for an OCI runtime that no image has and that nothing brings into the machine."""
+    """Raise UnknownNameError for an OCI runtime that no image has and no option installs."""
     files = {file.name for file in settings.runtime_binary}
     brings = settings.guest_file or settings.guest_deb or settings.runtime_deb or settings.cri_socket
     for one in settings.runtime:
@@ -268,7 +264,7 @@ _WITHOUT_A_SERVER = (DIRECTLY, OVER_CONTAINERD, BELOW_DOCKER)
 
 
 def _beyond_images(settings: Settings, *prefixes: str) -> tuple[str, ...]:
-    """The OCI runtimes alone, below containerd or below Docker that no image has."""
+    """The OCI runtimes below containerd or Docker that no image has."""
     found = (one for one in settings.runtime if one.startswith(prefixes) and one not in RUNTIMES)
     return tuple(dict.fromkeys(map(oci_runtime, found)))
 
@@ -290,12 +286,12 @@ def _check_target(url: str, settings: Settings) -> None:
 
 
 def _check_image(path: Path, settings: Settings) -> dict[str, str]:
-    """The file's SHA-256 by its path; UsageError for options that do not go with it, and what is wrong with it."""
+    """The file's SHA-256 by its path; UsageError for options that conflict with it, and for an unfit file."""
     origins = [settings.origins[name] for name in OF_PROFILES]
     if meant := [origin for origin in origins if origin.startswith("--")]:
         raise UsageError(
             f"{meant[0]} applies to machines of a profile, but {settings.origins['image']} names a disk image.",
-            next_step="Give one or the other, or put what the machine needs into the image.",
+            next_step="Give one or the other, or install what the machine needs in the image.",
         )
     check_login(image_login(settings))
     file = disk_file(path)

@@ -1,4 +1,4 @@
-"""What an existing machine needs of ours, brought without a registry: the workload's images, and memwatch."""
+"""Installs memqos's parts on an existing machine, without a registry: the workload's images, and memwatch."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ __all__ = [
 ]
 
 PROFILE = "trixie"
-"""Whose programs are brought; all profiles have the same."""
+"""The profile whose programs are installed; all profiles have the same."""
 
 BROUGHT_MEMWATCH = f"{FOLDER}/memwatch"
-"""Where memwatch is on a machine that has it from a run."""
+"""Where memwatch is on a machine that got it from a run."""
 
 WITHOUT_OURS = """\
 before=$1; shift
 "$@" list --quiet | grep -vxF -e "$before" | xargs -r "$@" remove --sync
 """
-"""Removes the images that were not there before: those of ours, and what CRI keeps beside each by its id."""
+"""Removes the images that were not there before: memqos's own, and the id entries that CRI adds for each."""
 
 
 def architecture_of(target: Target, *, deadline: Deadline) -> Architecture:
-    """The architecture of a machine, for which this installation has our programs, or a compiler.
+    """The architecture of a machine, for which this installation has memqos's programs, or a compiler.
 
-    Raises EnvironmentNotAbleError, before anything is done to the machine, for a CPU that it has neither for.
+    Raises EnvironmentNotAbleError, before any change to the machine, for a CPU without either.
     """
     machine = checked(target.run(["uname", "-m"], deadline=deadline), where=target.address).text.strip()
     architecture = architecture_of_machine(machine)
@@ -59,7 +59,7 @@ def architecture_of(target: Target, *, deadline: Deadline) -> Architecture:
         need_programs((*profile.programs, *profile.probes), architecture)
     except MissingProgramError as error:
         raise MissingProgramError(
-            f"memqos brings programs of its own to the machine, and {error.what}",
+            f"memqos installs its own programs on the machine, but {error.what}",
             where=target.address,
             next_step=f"{error.next_step.removesuffix('.')}. Or run memqos on a host with that CPU.",
             data=error.data,
@@ -68,13 +68,13 @@ def architecture_of(target: Target, *, deadline: Deadline) -> Architecture:
 
 
 def memwatch_of(target: Target, *, deadline: Deadline) -> str:
-    """Where memwatch is on the target, "" if it has none."""
+    """Where memwatch is on the target, "" if it is missing."""
     argv = ["sh", "-c", 'for file; do [ ! -x "$file" ] || echo "$file"; done', "sh", MEMWATCH, BROUGHT_MEMWATCH]
     return (target.run(argv, deadline=deadline).text.split() or [""])[0]
 
 
 def bring_memwatch(target: Target, architecture: Architecture, *, deadline: Deadline) -> str:
-    """Where memwatch is on the target, which has it from us if it had none; its folder goes with the guard."""
+    """Where memwatch is on the target; installed if it was missing. Its folder is removed by the guard."""
     if place := memwatch_of(target, deadline=deadline):
         return place
     place = BROUGHT_MEMWATCH
@@ -87,11 +87,9 @@ def bring_memwatch(target: Target, architecture: Architecture, *, deadline: Dead
 def bring_images(
     target: Target, offer: OfferedRuntime, guard: Guard | None, architecture: Architecture, *, deadline: Deadline
 ) -> None:
-    """Put the images that the runtime's store lacks into it, and have the guard take them out at the end.
+    """Load missing images into the runtime's store, and have the guard remove them at the end.
 
-    guard: None on a machine that is thrown away.
-
-    Raises EnvironmentNotAbleError for a store that takes none.
+    guard: None on a machine that is thrown away. Raises EnvironmentNotAbleError for a store that cannot load images.
     """
     with target.forward(offer.socket) as local, connect(local, name=offer.name, deadline=deadline) as runtime:
         missing = list(_missing(runtime, deadline=deadline))
@@ -99,9 +97,9 @@ def bring_images(
         return
     if not offer.name.startswith("containerd+"):
         raise EnvironmentNotAbleError(
-            f"its store has no image {', '.join(missing[0][1])}, and memqos can load one only into containerd's.",
+            f"its store has no image {', '.join(missing[0][1])}, and memqos can load images into containerd's only.",
             where=target.address,
-            next_step="Load it there first; `memqos vm shell` has a machine that has it.",
+            next_step="Load it there first; a machine of `memqos vm shell` has it.",
         )
     before = checked(target.run([*_ctr(offer.socket), "list", "--quiet"], deadline=deadline), where=target.address)
     if guard is not None:
@@ -110,9 +108,9 @@ def bring_images(
 
 
 def bring_images_served(target: Target, socket: str, *, deadline: Deadline) -> None:
-    """Put the images that a server's store lacks into it, on a booted machine: containerd imports them, others pull.
+    """Load missing images into a server's store, on a booted machine: containerd imports them, others pull.
 
-    Raises UnfitFileError with the server's own words for an image that it cannot pull.
+    Raises UnfitFileError with the server's own message for an image that it cannot pull.
     """
     with target.forward(socket) as local, connect(local, name=socket, deadline=deadline) as runtime:
         missing = list(_missing(runtime, deadline=deadline))
@@ -133,7 +131,7 @@ def bring_images_served(target: Target, socket: str, *, deadline: Deadline) -> N
 def bring_images_to_docker(
     target: Target, offer: OfferedRuntime, driver: CgroupDriver, architecture: Architecture, *, deadline: Deadline
 ) -> None:
-    """Put the images that the engine's store lacks into it; by their label the guard takes them out at the end."""
+    """Load missing images into the engine's store; the guard recognizes them by their label and removes them."""
     with (
         target.forward(offer.docker_sockets[driver]) as local,
         connect_docker(
@@ -159,7 +157,7 @@ def _import(
     *,
     deadline: Deadline,
 ) -> None:
-    """Give containerd the images of these programs, by these names."""
+    """Import the images of these programs into containerd, under these names."""
     for program, names in missing:
         own = container_image_name(program.name)
         archive = container_image(program.name, binary_of(program, architecture), architecture=architecture.name)
@@ -171,7 +169,7 @@ def _import(
 
 
 def _missing(runtime: CriRuntime, *, deadline: Deadline) -> Iterator[tuple[Program, list[str]]]:
-    """The memqos's programs that are needed, with the names of the images under which the store lacks them."""
+    """The memqos programs needed, with the names of images that the store lacks."""
     sandbox = _sandbox_image(runtime, deadline=deadline)
     for program in load_profile(PROFILE).programs:
         names = [sandbox if program.name == "pause" else container_image_name(program.name)]
@@ -180,7 +178,7 @@ def _missing(runtime: CriRuntime, *, deadline: Deadline) -> Iterator[tuple[Progr
 
 
 def _sandbox_image(runtime: CriRuntime, *, deadline: Deadline) -> str:
-    """What the daemon starts a sandbox with: containerd says it in one of two places, by its version."""
+    """The image with which the daemon starts a sandbox; containerd reports it in one of two places, by version."""
     configuration = runtime.configuration(deadline=deadline)
     pinned = configuration.get("pinnedImages") or {}
     return str(configuration.get("sandboxImage") or pinned.get("sandbox") or container_image_name("pause"))

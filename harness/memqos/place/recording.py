@@ -1,7 +1,7 @@
-"""A node on which a kubelet's pods run, as a recorded tree: everything is read, and nothing is written there.
+"""Records a node on which a kubelet's pods run, as a tree: everything is read, and nothing is written there.
 
-What is asked: the kernel's files of cgroups and processes, the runtime's lists of pods and containers, the kubelet's
-command line and the files that it names. docs/reference/recorded-trees.md says what comes of it.
+Sources: the kernel's files of cgroups and processes, the runtime's lists of pods and containers, the kubelet's command
+line and the files that it names. docs/reference/recorded-trees.md describes the result.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ done
 [ -z "$inside" ] || echo "inside $inside"
 exit 0
 """
-"""The first kubelet that sees the same files as we do; those of kind's nodes are in file systems of their own.
+"""Finds the first kubelet in the same mount namespace; those of kind's nodes have file systems of their own.
 
-Without one, the program of another name that a kubelet is part of: k3s, or kubelite of MicroK8s.
+Without one, the program that contains a kubelet: k3s, or kubelite of MicroK8s.
 """
 
 _RULING = frozenset({*FIELD_FLAGS, "config-dir", "experimental-allocatable-ignore-eviction"})
-"""What a kubelet's command line may say of what its rules are about: it wins over the file."""
+"""The kubelet's command line options that the rules depend on; they override the file."""
 
 SYSTEMD_SCRIPT = "systemctl --version 2>/dev/null | head -n 1"
 VERSION_SCRIPT = """\
@@ -74,7 +74,7 @@ PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 "$1" --version 2>/dev/null | head -n 1
 exit 0
 """
-"""crun makes the folder of its state when it is asked anything at all: it is asked where that is there already."""
+"""crun creates its state folder with any command: it is only run where that folder exists."""
 
 PLAIN_SCRIPT = """\
 [ -e "$1" ] || [ ! -L "$1" ] || exit 6
@@ -83,12 +83,12 @@ PLAIN_SCRIPT = """\
 [ -r "$1" ] || exit 5
 head -c "$2" -- "$1"
 """
-"""A file, if it is a plain one; a device never ends, and a FIFO waits for a writer."""
+"""Reads a regular file; a device never ends, and a FIFO waits for a writer."""
 _WHY_NOT = {
     3: "it no longer exists",
     4: "it is not a regular file",
     5: "it may not be read",
-    6: "it is a link to nothing",
+    6: "it is a dangling link",
 }
 _MOST_BYTES = 1 << 20
 _MOST_DROP_INS = 256
@@ -101,15 +101,15 @@ FOLDERS_SCRIPT = 'find "$@" -type d -print0 2>/dev/null; exit 0'
 _USE = ("memory.current", "memory.stat", "memory.events", "memory.pressure", "memory.swap.current")
 _RECURSIVE = "memory_recursiveprot"
 _COUNTS = (PROCESSES, EVENTS, "pids.current")
-"""What says whether the processes of containers are in their cgroups."""
+"""The files that show whether the processes of containers are in their cgroups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kubelet:
-    """A kubelet's process. version: what it prints, "" where none runs. options: those of its command line.
+    """A kubelet's process. version: its output, "" if none runs. options: those of its command line.
 
-    ruling: the flags among them that win over its configuration, in their order. inside: the program that it is part
-    of, which has flags and files of its own; "" for none.
+    ruling: the flags that override its configuration, in order. inside: the program that contains it, which has flags
+    and files of its own; "" for none.
     """
 
     version: str = ""
@@ -125,10 +125,10 @@ class _Kubelet:
 
 
 def recorded(target: Target, *, cri_socket: str = "") -> Mapping[str, object]:
-    """A node as a recorded tree's document: what it has of a kubelet and of its pods now.
+    """A node as a recorded tree's document: the state of its kubelet and pods now.
 
-    cri_socket: where the runtime listens, "" for where the kubelet says, or the usual places. Of a kubelet that is not
-    found, its release and configuration are left out.
+    cri_socket: the runtime's socket, "" for the kubelet's setting or the usual paths. If no kubelet is found, release
+    and configuration are omitted.
 
     Raises EnvironmentNotAbleError for a machine without cgroups of pods, and for one on which no runtime answers.
     """
@@ -171,7 +171,7 @@ def _is_empty(reading: Reading, path: CgroupPath) -> bool:
 
 
 def _cgroups_of_pods(tree: CgroupTree, deadline: Deadline) -> list[CgroupPath]:
-    """Every cgroup from the parent of all pods on, and those at the top, some of which a kubelet may reserve for."""
+    """Every cgroup from the parent of all pods on, and the top-level ones, which a kubelet may reserve for."""
     hierarchy = tree.hierarchy
     root = hierarchy.folder(CgroupPath())
     found = tree.target.run(["sh", "-c", FOLDERS_SCRIPT, "sh", root], deadline=deadline).text.split("\0")
@@ -211,11 +211,11 @@ def _kubelet(target: Target, deadline: Deadline) -> _Kubelet:
 
 
 _STATES = ("memory_manager_state", *CHECKPOINTS)
-"""The kubelet's own files that are kept: zones, and the resources that it has admitted and carried out."""
+"""The kubelet's own files that are recorded: NUMA nodes, and its admitted and actuated resources."""
 
 
 def _told(target: Target, kubelet: _Kubelet, deadline: Deadline) -> dict[str, object]:
-    """What the node's kubelet says of itself, and the files that it was given or keeps."""
+    """The node's kubelet: its version, and the files that it was given or keeps."""
     told: dict[str, object] = {}
     if kubelet.inside:
         return {"kubelet_inside": kubelet.inside, **_checkpoints(target, kubelet, deadline)}
@@ -229,7 +229,7 @@ def _told(target: Target, kubelet: _Kubelet, deadline: Deadline) -> dict[str, ob
             raise TargetError(
                 f"the kubelet's configuration cannot be read: {why}.",
                 where=f"{target.address}{path}",
-                next_step="Give it with --kubelet-config.",
+                next_step="Pass it with --kubelet-config.",
             )
         told["config"] = text
     if path := kubelet.path("config-dir"):
@@ -238,7 +238,7 @@ def _told(target: Target, kubelet: _Kubelet, deadline: Deadline) -> dict[str, ob
 
 
 def _checkpoints(target: Target, kubelet: _Kubelet, deadline: Deadline) -> dict[str, object]:
-    """The kubelet's own files, and the names of those that are damaged, with the reason."""
+    """The kubelet's own files, and the names of damaged ones, with the reason."""
     told: dict[str, object] = {}
     damaged: dict[str, str] = {}
     for name in _STATES:
@@ -252,7 +252,7 @@ def _checkpoints(target: Target, kubelet: _Kubelet, deadline: Deadline) -> dict[
 
 
 def _plain(target: Target, path: str, deadline: Deadline) -> tuple[str, str]:
-    """A file's text, and why it cannot be had ("" if it can)."""
+    """A file's text, and why it is missing ("" if it is not)."""
     result = target.run(["sh", "-c", PLAIN_SCRIPT, "sh", path, str(_MOST_BYTES + 1)], deadline=deadline)
     if result.status:
         return "", _WHY_NOT.get(result.status) or result.error_text.strip()[:200] or "it cannot be read"
@@ -262,9 +262,9 @@ def _plain(target: Target, path: str, deadline: Deadline) -> tuple[str, str]:
 
 
 def drop_ins_of(target: Target, folder: str, deadline: Deadline) -> dict[str, object]:
-    """The files in the folder of drop-ins, in the kubelet's order, and those that cannot be read, with the reason.
+    """The drop-in files, in the kubelet's order, and the unreadable ones, with the reason.
 
-    Go's WalkDir goes by the bytes of names, into each folder where its own name stands; it follows links to files.
+    Go's WalkDir sorts by the bytes of names and descends into each folder in its place; it follows links to files.
     """
     most = _MOST_DROP_INS * 4096
     found = target.run(["sh", "-c", DROP_INS_SCRIPT, "sh", folder, str(most)], deadline=deadline)
@@ -285,7 +285,7 @@ def drop_ins_of(target: Target, folder: str, deadline: Deadline) -> dict[str, ob
 def _containers(
     target: Target, kubelet: _Kubelet, cri_socket: str, deadline: Deadline
 ) -> tuple[dict[str, list[str]], dict[str, object]]:
-    """By id the pod's name, the container's and the pod's uid; and what the node says of its runtimes."""
+    """By id the pod's name, the container's and the pod's uid; and the node's runtimes."""
     endpoint = kubelet.options.get("container-runtime-endpoint", "").removeprefix("unix://")
     found: dict[str, list[str]] = {}
     runtimes: dict[str, object] = {}
@@ -303,7 +303,7 @@ def _containers(
 
 
 def _versions(target: Target, runtime: CriRuntime, deadline: Deadline) -> Iterator[tuple[str, object]]:
-    """The runtime's own, that of the OCI runtime by which it runs pods, and of huge pages, if it tells."""
+    """The CRI runtime's version, that of its default OCI runtime, and its huge page setting, if reported."""
     told = runtime.version(deadline=deadline)
     name = told.name.lower()
     if name in list(RuntimeName):
@@ -337,7 +337,7 @@ def _node(facts: NodeFacts) -> dict[str, object]:
 def _files(
     reading: Reading, first: Mapping[str, Mapping[CgroupPath, str]], ended: Collection[CgroupPath]
 ) -> dict[str, dict[str, str | None]]:
-    """The files of each cgroup that is still there; null for one that does not exist.
+    """The files of each existing cgroup; null for a missing one.
 
     ended: containers that ended while the node was read; their processes are not judged.
     """

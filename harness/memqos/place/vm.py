@@ -72,18 +72,18 @@ class ProfileRuntimes:
         *,
         others: Mapping[str, OciProgram] | None = None,
     ) -> None:
-        """served: what a server of the user's own has, which goes before the image's own of the same name.
+        """served: the runtimes of the user's own server; they override the image's own of the same name.
 
-        others: OCI runtimes that are there beside the image's own, by the names under which they are asked for.
+        others: further OCI runtimes, by the names under which they are requested.
         """
         self._machine = machine
         self._served = served or {}
         self._others = others or {}
 
     def offered(self) -> Mapping[str, OfferedRuntime]:
-        """Containerd over each OCI runtime, which has a handler for each (vm/guest), and each alone.
+        """Containerd over each OCI runtime, with a handler for each (vm/guest), and each alone.
 
-        Docker over each, and runsc alone, where the image has them.
+        Docker over each, and runsc alone, if the image has them.
         """
         ways = [self._over_containerd, self._directly, *([self._below_docker] if self._has(DOCKER) else [])]
         offers = [offer(name) for offer in ways for name in dict.fromkeys([*map(str, OCI_RUNTIMES), *self._others])]
@@ -132,7 +132,7 @@ class ProfileRuntimes:
 
 
 class VmPlace:
-    """A virtual machine as a place; see the port. Made by `opened_vm`, and by `disk_image.opened_image`."""
+    """A virtual machine as a place; see the port. Created by `opened_vm`, and by `disk_image.opened_image`."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class VmPlace:
         *,
         memwatch: str = MEMWATCH,
     ) -> None:
-        """runtimes: what it offers now. memwatch: where it is in the guest."""
+        """runtimes: its current ones. memwatch: its path in the guest."""
         self._machine = machine
         self._facts = facts
         self._runtimes = runtimes
@@ -165,12 +165,12 @@ class VmPlace:
 
     @property
     def sampler(self) -> Sampler:
-        """The memwatch of the image, or the one that memqos put in."""
+        """The memwatch of the image, or the one that memqos installed."""
         return GuestSampler(self.target, self._facts.hierarchy, program=self._memwatch)
 
     @property
     def runtimes(self) -> Mapping[str, OfferedRuntime]:
-        """What its image has, and what the user brought."""
+        """The image's runtimes, and the user's."""
         return self._runtimes()
 
     def connect(
@@ -178,7 +178,7 @@ class VmPlace:
     ) -> contextlib.AbstractContextManager[Runtime]:
         """Connect to a daemon with this OCI runtime, or to the OCI runtime itself.
 
-        The Docker of our images starts with the first test under a driver.
+        The Docker of memqos's images starts with the first test under a driver.
         """
         offer = offered(self, runtime, driver)
         if offer.docker_sockets.get(driver, "").startswith(DOCKER_SOCKETS):
@@ -262,12 +262,11 @@ def opened_vm(
     others: Sequence[str] = (),
     additions: Sequence[str] = (),
 ) -> Iterator[VmPlace]:
-    """A machine of this profile and topology, as `memqos.vm.boot.boot` gives it, whose logs go to this folder.
+    """A machine of this profile and topology, as `memqos.vm.boot.boot` returns it, with logs in this folder.
 
-    cri_socket: where CRI is spoken by a server of the user's own, "" for none; handlers: those of its
-    handlers that are asked for, by the names of the runtimes that they stand for. others: OCI runtimes of the run that
-    no image has; UnfitFileError for one that the machine does not have. additions: what its image has beside the
-    profile's own (vm/additions).
+    cri_socket: the socket of the user's own CRI server, "" for none; handlers: its requested handlers, by the names of
+    the runtimes that they stand for. others: OCI runtimes of the run that no image has; UnfitFileError for one that the
+    machine does not have. additions: additions to the profile's image (vm/additions).
     """
     profile, topology = key
     with boot(
@@ -289,7 +288,7 @@ def opened_vm(
 
 
 def _others(machine: Machine, asked: Iterable[str]) -> Iterator[tuple[str, OciProgram]]:
-    """These OCI runtimes, which no image has or which stand in the place of one, by name."""
+    """These OCI runtimes, which no image has or which replace an image's own, by name."""
     deadline = Deadline.after(FACTS_SECONDS)
     for name in asked:
         place = program_place(machine, name, deadline=deadline)
@@ -297,7 +296,7 @@ def _others(machine: Machine, asked: Iterable[str]) -> Iterator[tuple[str, OciPr
             raise UnfitFileError(
                 f"the machine has no program '{name}'.",
                 where="--runtime",
-                next_step=f"Bring it: --runtime-binary {name}=PATH, or --guest-file PATH:/usr/local/bin/{name}:755.",
+                next_step=f"Install it: --runtime-binary {name}=PATH, or --guest-file PATH:/usr/local/bin/{name}:755.",
             )
         told = machine.contents.brought.get(name)
         if told is None:

@@ -1,1 +1,1 @@
-"""Observation over time: one reading, a series with a deadline, until a named condition."""
+"""Observation over time: facts of a target, and changes of its cgroups as they happen."""

@@ -1,4 +1,4 @@
-"""What a target has, as the rules need it: one command's worth of /proc and /sys, and its PURE parsing."""
+"""The facts of a target that the rules need: one command's worth of /proc and /sys, and its PURE parsing."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _MOST_NUMBERS = 65535
 """CPUs and memory nodes: Linux counts 8192 and 1024 at most."""
 
 ZSWAP_ENABLED = "/sys/module/zswap/parameters/enabled"
-"""Whether what is swapped out is compressed in memory first: Y or N; not there without zswap in the kernel."""
+"""Whether zswap compresses swapped pages in memory first: Y or N; missing on a kernel without zswap."""
 
 _KIB = 1024
 _NODES = "/sys/devices/system/node"
 _HUGEPAGES = "/sys/kernel/mm/hugepages"
 _SWAP_FILES = {CgroupVersion.V1: Knob.MEMORY_MEMSW_LIMIT_IN_BYTES, CgroupVersion.V2: Knob.MEMORY_SWAP_MAX}
 
-# find is given each file by name, so its listing says which exist; a pattern without a match stays as it is.
+# find gets each file by name, so its output shows which exist; a pattern without a match stays as it is.
 FACTS_SCRIPT = f"""\
 LC_ALL=C; export LC_ALL
 getconf PAGESIZE
@@ -47,11 +47,11 @@ exit 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetFacts:
-    """What a target has. hierarchy: where its cgroups are; pressure: whether the kernel keeps PSI averages of cgroups.
+    """A target's facts. hierarchy: its cgroup mounts; pressure: whether the kernel keeps PSI averages of cgroups.
 
-    controllers: those of the root cgroup, so those that can be delegated; on cgroup v1 those that are mounted.
-    zswap: the control files by which a cgroup may use it (memory.zswap.max from Linux 5.19 on, memory.zswap.writeback
-    from 6.8 on); none where the kernel has no zswap. zswap_is_on: whether what is swapped out goes there first.
+    controllers: those of the root cgroup, which can be delegated; on cgroup v1 the mounted ones. zswap: the control
+    files for a cgroup's use of it (memory.zswap.max from Linux 5.19 on, memory.zswap.writeback from 6.8 on); empty if
+    the kernel has no zswap. zswap_is_on: whether it is enabled.
     """
 
     node: NodeFacts
@@ -65,14 +65,14 @@ class TargetFacts:
 def target_facts(target: Target, *, deadline: Deadline) -> TargetFacts:
     """The target's facts, with one command.
 
-    Raises EnvironmentNotAbleError for a machine on which nothing has the memory controller.
+    Raises EnvironmentNotAbleError for a machine without the memory controller.
     """
     result = checked(target.run(("sh", "-c", FACTS_SCRIPT), deadline=deadline), where=target.address)
     return parse_facts(result.stdout, result.stderr, origin=target.address)
 
 
 def parse_facts(stdout: bytes, stderr: bytes, *, origin: str) -> TargetFacts:
-    """The facts in what the command printed; TargetError names what is missing or not understood."""
+    """The facts from the command's output; TargetError names a missing or malformed part."""
     page_size, _, rest = stdout.partition(b"\n")
     texts = {path: text for path, text in parse_listed(rest, stderr).files.items() if isinstance(text, str)}
     hierarchy = require_hierarchy(_given(texts, "/proc/mounts", origin), where=origin)
@@ -123,7 +123,7 @@ def _zones(texts: Mapping[str, str], origin: str) -> tuple[NumaZone, ...]:
 
 
 def _hugepages_in(texts: Mapping[str, str], folder: str) -> dict[int, int]:
-    """Huge page size in bytes to the number set aside, below one folder of the kernel's."""
+    """Huge page size in bytes to the number reserved, below one folder of the kernel's."""
     pattern = re.compile(rf"{re.escape(folder)}/hugepages-(\d+)kB/nr_hugepages", re.ASCII)
     matches = {path: pattern.fullmatch(path) for path in texts}
     return {int(match[1]) * _KIB: int(texts[path]) for path, match in sorted(matches.items()) if match}
@@ -158,7 +158,7 @@ def _number(text: str, origin: str) -> int:
 
 
 def _number_list(text: str, origin: str) -> tuple[int, ...]:
-    """The kernel's list format: "0-1,4"; empty is no number."""
+    """The kernel's list format: "0-1,4"; empty for no numbers."""
     found: list[int] = []
     for span in text.strip().split(",") if text.strip() else ():
         first, _, last = span.partition("-")

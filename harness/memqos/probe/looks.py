@@ -1,6 +1,6 @@
-"""PURE parsing of what memwatch says from inside a target: what changed in a cgroup, and what a file has more.
+"""PURE parsing of memwatch's output from a target: changes in a cgroup, and appended lines of a file.
 
-Beside that what is kept of both as evidence: looks, and what workloads were told and said.
+Also the evidence of both: looks, and the commands and reports of workloads.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _LONGEST_SHOWN = 200
 class Look:
     """One look at one cgroup's folder.
 
-    at: seconds of the target's monotonic clock. why: new, clock, event, asked, or gone.
-    files: those that changed since the look before, with their text; None: there is no such file.
+    at: seconds of the target's monotonic clock. why: new, clock, event, asked, or gone. files: those that changed since
+    the previous look, with their text; None: the file does not exist.
     """
 
     at: float
@@ -33,7 +33,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
-    """What a file that is followed has more than before; name: as the follower was told."""
+    """The text appended to a followed file; name: as given to the follower."""
 
     at: float
     name: str
@@ -42,7 +42,7 @@ class Appended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """A look that was asked for is made, and all that it saw has been said before this."""
+    """A requested look is done; everything that it saw was reported before this."""
 
     at: float
     number: int
@@ -50,7 +50,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """Something that was asked for could not be done: its name, the path, and the kernel's errno (0: none)."""
+    """A request failed: its name, the path, and the kernel's errno (0: none)."""
 
     at: float
     what: str
@@ -60,10 +60,10 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spoken:
-    """What a workload was told to do, or what came into its container's log.
+    """A command for a workload, or lines of its container's log.
 
-    at: seconds of the target's monotonic clock; of what was told, those of what was seen last before. container: its
-    pod's name and its own. told: whether memqos told it so. text: one command, or lines of the log as they came.
+    at: seconds of the target's monotonic clock; for commands, the time of the last look before. container: its pod's
+    name and its own. told: whether it is a command from memqos. text: one command, or lines of the log as they came.
     """
 
     at: float
@@ -76,7 +76,7 @@ Said = Look | Appended | Looked | Failed
 
 
 def parse_said(line: str) -> Said:
-    """One line of memwatch; MachineryError if it is none, or if lines before it were lost."""
+    """One line of memwatch; MachineryError if it is malformed, or if lines before it were lost."""
     try:
         fields = json.loads(line)
         at, lost = float(fields["at"]), fields["lost"]
@@ -84,7 +84,7 @@ def parse_said(line: str) -> Said:
     except (ValueError, KeyError, TypeError, RecursionError):
         _refuse("it is not a line of memwatch", line)
     if lost:
-        _refuse(f"{lost} lines before it were not heard for so long that they were left out", line)
+        _refuse(f"{lost} lines before it were dropped because they were read too late", line)
     return said
 
 
@@ -100,10 +100,10 @@ def _said(at: float, fields: Mapping[str, Any]) -> Said:
 
 
 def _text(escaped: str | None) -> str | None:
-    """The text of a file; memwatch escapes bytes, one by one."""
+    """The text of a file; memwatch escapes single bytes."""
     return None if escaped is None else escaped.encode("latin-1").decode("utf-8", "backslashreplace")
 
 
 def _refuse(why: str, line: str) -> NoReturn:
     shown = line[:_LONGEST_SHOWN]
-    raise MachineryError(f"memwatch said '{shown}': {why}.", where="memwatch", data={"line": line})
+    raise MachineryError(f"memwatch printed '{shown}': {why}.", where="memwatch", data={"line": line})

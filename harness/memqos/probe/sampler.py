@@ -1,7 +1,7 @@
 """Watching cgroups from inside a target: the port, and its adapter over memwatch, a small program on the target.
 
-What happens between two looks from outside is lost, and a look over ssh takes a tenth of a second. memwatch is woken by
-the kernel, so that a counter that rises, a stall or a killed process is seen when it happens.
+Events between two looks from outside are lost, and a look over ssh takes a tenth of a second. The kernel wakes
+memwatch, so a rising counter, a stall or a killed process is seen when it happens.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ from memqos.target.base import Target
 __all__ = ["MEMWATCH", "GuestSampler", "Sampler", "Sampling", "folders_of"]
 
 MEMWATCH = "/usr/lib/memqos/memwatch"
-"""Where a machine's image has it."""
+"""Its path in a machine's image."""
 
 SLOW = frozenset({"memory.stat", "memory.numa_stat"})
-"""Files that the kernel takes long to make: read once a second, and when a look is asked for."""
+"""Files that are expensive for the kernel: read once a second, and with a requested look."""
 
 _CHUNK = 1 << 16
 _ENDS_SECONDS = 5.0
 
 
 class Sampling(Protocol):
-    """A watch that goes on: everything since it began, in order."""
+    """A running watch: all messages since it began, in order."""
 
     def watch(self, paths: Sequence[CgroupPath]) -> None:
-        """From now on, watch these cgroups, which are there, and all below them, as those that it was opened with."""
+        """Also watch these existing cgroups, and all below them, from now on."""
         ...
 
     def next(self, *, seconds: float) -> Sequence[Said]:
-        """What was said since the last call; waits up to so long for something, and may come back with nothing."""
+        """The messages since the last call; waits this long for one, and may return none."""
         ...
 
     def look(self, *, deadline: Deadline) -> Sequence[Said]:
-        """What was said since the last call, with a look that is made now, at every file.
+        """The messages since the last call, with a look at every file made now.
 
-        DeadlineError if it is not made in time.
+        DeadlineError if it is not done in time.
         """
         ...
 
     def follow(self, name: str, path: str, *, patient: str) -> None:
-        """From now on, say what this file has, and what is appended to it, under this name.
+        """From now on, report this file's content and appended lines under this name.
 
         A line is reported at once; a line that contains `patient` at the next look (0.1 s at most).
         """
@@ -64,21 +64,21 @@ class Sampling(Protocol):
         ...
 
     def finish(self) -> None:
-        """Watch no longer, without waiting for the end of what watches; nothing more may be asked."""
+        """Stop watching, without waiting for memwatch's exit; no further requests are allowed."""
         ...
 
 
 class Sampler(Protocol):
-    """Something that can watch cgroups on a target."""
+    """Watches cgroups on a target."""
 
     def open(self, paths: Sequence[CgroupPath], files: Sequence[str]) -> contextlib.AbstractContextManager[Sampling]:
-        """Watch these cgroups and all below them, now and later, until the context ends; of each, these files."""
+        """Watch these cgroups and all below them, existing or new, until the context ends; of each, these files."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class GuestSampler:
-    """memwatch on a target, which has it at `program`."""
+    """memwatch on a target, at the path `program`."""
 
     target: Target
     hierarchy: Hierarchy
@@ -98,7 +98,7 @@ class GuestSampler:
 
 
 def folders_of(hierarchy: Hierarchy, path: CgroupPath, files: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """A cgroup's folders as memwatch takes them, each with its files: one on cgroup v2, one per controller on v1."""
+    """A cgroup's folders for memwatch, each with its files: one on cgroup v2, one per controller on v1."""
     by_folder: dict[str, list[str]] = {}
     for file in files:
         folder, _, name = hierarchy.file(path, file).rpartition("/")
@@ -127,7 +127,7 @@ class _Conversation:
         self._selector.register(self._output, selectors.EVENT_READ)
 
     def tell(self, *words: str) -> None:
-        """One line to memwatch; the words have neither tabs nor ends of lines in them."""
+        """One line to memwatch; the words contain no tabs or newlines."""
         try:
             self._input.write(("\t".join(words) + "\n").encode())
             self._input.flush()
@@ -200,7 +200,7 @@ class _Conversation:
 
 
 def _await_end(process: subprocess.Popen[bytes]) -> None:
-    """Wait until memwatch, whose input has ended, has ended too; by force if that takes long."""
+    """Wait until memwatch has exited after the end of its input; by force if that takes long."""
     try:
         process.wait(_ENDS_SECONDS)
     except subprocess.TimeoutExpired:

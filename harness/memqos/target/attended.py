@@ -1,7 +1,7 @@
 """A target with agents: processes that stay on the machine, read and write files, and run commands.
 
-A command over ssh starts a shell on both sides before its own program, so that reading the files of a cgroup takes a
-tenth of a second under emulation. An agent takes a hundredth, and loads the machine under test less.
+A command over ssh starts a shell on both sides before its own program, so reading the files of a cgroup takes a tenth
+of a second under emulation. An agent takes a hundredth, and loads the machine under test less.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class AttendedTarget:
 
     @property
     def address(self) -> str:
-        """The other target's."""
+        """The inner target's."""
         return self._target.address
 
     def run(self, argv: Sequence[str], *, deadline: Deadline, stdin: bytes = b"") -> CommandResult:

@@ -17,7 +17,7 @@ from memqos.target.base import CommandResult, Diagnosis, no_diagnosis
 __all__ = ["CarriedTarget"]
 
 NOT_THERE = 44
-"""The exit status of our remote scripts for a missing file."""
+"""The exit status of memqos's remote scripts for a missing file."""
 
 READ = f'[ -e "$1" ] || exit {NOT_THERE}; cat -- "$1" && exit; [ -e "$1" ] || exit {NOT_THERE}; exit 1'
 """The second test is for a cgroup that was removed in between."""

@@ -42,7 +42,7 @@ _CARRY = ("sh", "-c", 'command -v socat >/dev/null && exec socat - "UNIX-CONNECT
 
 class _Opens(Protocol):
     def open(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
-        """A program over there, with pipes."""
+        """A program in the container, with pipes."""
         ...
 
 
@@ -119,7 +119,7 @@ class ContainerTarget(CarriedTarget):
         raise TargetError(
             f"{self._words[0]} failed at {doing}: {said[-300:] or 'it was killed'}",
             where=self.address,
-            next_step="See whether the container runs.",
+            next_step="Check whether the container runs.",
             data={"argv": result.argv, "status": result.status, "stderr": result.error_text},
         )
 

@@ -40,7 +40,7 @@ CONTAINER = rf"({NAME}@)?{NAME}"
 
 FORMS = {
     "docker": "docker://NAME",
-    "kubectl": "kubectl://POD, with ?namespace=NAME behind it if that is not the default one",
+    "kubectl": "kubectl://POD, followed by ?namespace=NAME for another namespace than the default",
     "ssh": "ssh://NAME, such as ssh://root@node7:22",
 }
 

@@ -31,7 +31,7 @@ ALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
 """A machine that sends nothing for 75 seconds counts as lost."""
 
 SUDO = ("sudo", "-n", "--")
-"""Before a command of a user that is not root, for one that sudo asks for no password."""
+"""The prefix of commands for a user that is not root but has passwordless sudo."""
 
 SSH_FAILED = 255
 """ssh's exit status for its own failures; a command may have the same status."""
@@ -62,10 +62,10 @@ class SshTarget(CarriedTarget):
 
     @contextlib.contextmanager
     def forward(self, remote_socket: str) -> Iterator[Path]:
-        """A local UNIX socket that leads to this UNIX socket of the target, over the kept connection.
+        """A local UNIX socket that leads to this UNIX socket of the target, over the master connection.
 
-        sshd opens it with the user's own rights: a user that becomes root by a program has each connection carried by
-        that one.
+        sshd opens it with the user's own rights; for a user that becomes root by a program, that program carries each
+        connection.
         """
         local = self._folder / f"forward{next(self._numbers)}.sock"
         if self._become:
@@ -107,7 +107,7 @@ class SshTarget(CarriedTarget):
         raise self._diagnose(doing, lost=True) or TargetError(
             f"the connection was lost while {doing}: {result.error_text.strip()[-300:]}",
             where=self._address,
-            next_step="See whether the machine is still up.",
+            next_step="Check whether the machine is still up.",
             data={"argv": result.argv, "status": result.status, "stderr": result.error_text},
         )
 
@@ -141,15 +141,13 @@ def open_ssh(
 ) -> Iterator[SshTarget]:
     """Connect, and keep the connection until the context ends.
 
-    destination: what ssh is given: a host, or user@host; it must let us in without a question, as root.
-    become: what a user that is not root puts before a command to run it as root, such as sudo -n.
-    address: the URL that names the target in reports.
-    start: starts the master's process and owns it.
-    folder: private and short-lived; receives the connection's sockets, so its path must be short.
-    config: an ssh_config to use instead of the person's own. further: more of ssh's options, such as a port.
-    diagnose: asked when the connection fails, or a command takes too long.
+    destination: ssh's argument: a host, or user@host; the login must not prompt, and must be root's. become: the prefix
+    with which another user runs a command as root, such as sudo -n. address: the URL that names the target in reports.
+    start: starts the master's process and owns it. folder: private and short-lived; receives the connection's sockets,
+    so its path must be short. config: an ssh_config to use instead of the person's own. further: more of ssh's options,
+    such as a port. diagnose: called when the connection fails, or a command takes too long.
 
-    Raises TargetError with what ssh said if it cannot connect.
+    Raises TargetError with ssh's message if it cannot connect.
     """
     control = folder / CONTROL
     log = folder / "ssh.log"

@@ -1,1 +1,1 @@
-"""Programs in containers that use memory in a stated way and say what happened."""
+"""Programs in containers that use memory in a stated way and report what happened."""

@@ -1,11 +1,9 @@
-"""PURE descriptions of what a workload does with memory, and the words that tell memload to do it.
+"""PURE descriptions of a workload's memory use, and memload's arguments for them.
 
-The grammar is memload's own; vm/workload/memload/memload.c states it in full.
+The grammar is memload's own; vm/workload/memload/memload.c has it in full.
 
-Steering a memload that runs in a container: commands through a FIFO of the target.
-
-The folder with it is mounted into the container; CRI's own standard input would need an attached stream. What the
-workload reports is in its container's log.
+Also the control of a running memload: commands through a FIFO of the target. Its folder is mounted into the container;
+CRI's own standard input would need an attached stream. The workload's reports are in its container's log.
 """
 
 from __future__ import annotations
@@ -44,16 +42,16 @@ __all__ = [
 ]
 
 PROGRAM = "/memload"
-"""Where the workload's image has memload."""
+"""The path of memload in the workload's image."""
 
 DEFAULT_STEP = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Allocation:
-    """Memory to use: size and step in bytes (> 0), rate in bytes a second (None: as fast as it goes).
+    """Memory to use: size and step in bytes (> 0), rate in bytes a second (None: unlimited).
 
-    compressible: whether compression makes a page about eight times smaller, and not larger.
+    compressible: whether compression makes a page about eight times smaller, or not at all.
     """
 
     size: int
@@ -73,10 +71,11 @@ class _Allocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anon(_Allocation):
-    """Private anonymous memory. threads: how many use an equal part of it each, beside each other; 1 to 64.
+    """Private anonymous memory. threads: how many allocate equal parts concurrently; 1 to 64.
 
-    within: seconds after which the one thread goes no further, whatever it has by then (above zero); None: all of it.
-    needs_text: whether every page of the program's own text is read before each page, and is locked in memory no more.
+    within: seconds after which the single thread stops, however much it has allocated (above zero); None: allocate
+    everything. needs_text: whether every page of the program's own text is read before each page, and no longer locked
+    in memory.
     """
 
     threads: int = 1
@@ -86,9 +85,11 @@ class Anon(_Allocation):
     def __post_init__(self) -> None:
         _Allocation.__post_init__(self)
         if self.threads not in range(1, 65):
-            raise ValueError(f"a program's threads are 1 to 64 (got {self.threads})")
+            raise ValueError(f"'threads' must be 1 to 64 (got {self.threads})")
         if self.within is not None and (self.within <= 0 or self.threads > 1):
-            raise ValueError(f"'within' is above zero, of one thread (got {self.within}, {self.threads} threads)")
+            raise ValueError(
+                f"'within' must be above zero, with one thread (got {self.within}, {self.threads} threads)"
+            )
 
     def words(self) -> tuple[str, ...]:
         """The words of this command."""
@@ -106,7 +107,7 @@ class _InFile(_Allocation):
     mapped: bool = False
 
     def words(self) -> tuple[str, ...]:
-        """The words of this command; ValueError for a path with white space, which memload's lines cannot say."""
+        """The words of this command; ValueError for a path with white space, which memload cannot read."""
         if not self.path or self.path.split() != [self.path]:
             raise ValueError(f"'{self.path}' cannot be a workload's path: it is empty or has white space in it")
         return (self.verb, self.path, *self._pace(), "how=mmap" if self.mapped else "how=write")
@@ -121,14 +122,14 @@ class File(_InFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tmpfs(_InFile):
-    """A new file on a tmpfs, whose pages are shared memory; a path elsewhere is an error that memload reports."""
+    """A new file on a tmpfs, whose pages are shared memory; memload reports an error for a path elsewhere."""
 
     verb: ClassVar[str] = "tmpfs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OnRegion:
-    """Something done to one region, numbered from 1 in the order of allocation; None: to all."""
+    """An operation on one region, numbered from 1 in the order of allocation; None: on all."""
 
     verb: ClassVar[str]
     region: int | None = None
@@ -144,28 +145,28 @@ class _OnRegion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touch(_OnRegion):
-    """Read and write every page again, and check what it holds."""
+    """Read and write every page again, and check its content."""
 
     verb: ClassVar[str] = "touch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read(_OnRegion):
-    """Read every page again, and check what it holds: none becomes dirty, so that no limit of dirty pages slows it."""
+    """Read every page again, and check its content: none becomes dirty, so that no dirty limit slows it."""
 
     verb: ClassVar[str] = "read"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Free(_OnRegion):
-    """Give memory back; files are deleted."""
+    """Free memory; files are deleted."""
 
     verb: ClassVar[str] = "free"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """Do nothing for so many seconds (>= 0); None: for ever, as a container that stays."""
+    """Do nothing for so many seconds (>= 0); None: forever, for a container that stays."""
 
     seconds: float | None = None
 
@@ -176,7 +177,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Say what is held now."""
+    """Report what is held now."""
 
     def words(self) -> tuple[str, ...]:
         """The words of this command."""
@@ -202,12 +203,11 @@ Command = Anon | File | Tmpfs | Touch | Read | Free | Hold | Report | Exit
 
 
 def arguments(commands: Iterable[Command], *, commands_path: str = "", report_path: str = "") -> tuple[str, ...]:
-    """Memload's arguments for these commands in turn.
+    """Memload's arguments for these commands in order.
 
-    commands_path: a FIFO from which it takes further commands when these are done; "" for none.
-    report_path: a file that its reports are appended to as well; "" for none. Both are seen from inside.
-    Without commands and without a FIFO memload reads its standard input, which a container leaves empty: it then
-    ends at once with 0.
+    commands_path: a FIFO with further commands after these; "" for none. report_path: a file to which its reports are
+    appended as well; "" for none. Both are paths in the container. Without commands and without a FIFO memload reads
+    its standard input, which a container leaves empty: it then ends at once with 0.
     """
     words: list[str] = []
     if commands_path:
@@ -225,23 +225,23 @@ def line(command: Command) -> str:
 
 
 def finite_commands(args: Sequence[str]) -> int:
-    """How many of the workload's commands come to an end: all before a hold without a time.
+    """How many of the workload's commands end by themselves: all before a hold without a time.
 
-    Options, which are words with two hyphens and a value each, come before them.
+    Options, words with two hyphens and a value each, come before them.
     """
     return len([words for words in _commands(args) if words != ["hold"]])
 
 
 def threads_of(args: Sequence[str]) -> int:
-    """How many threads the workload's commands use memory with at most; 1 where none says how many."""
+    """The most threads with which the workload's commands allocate; 1 without the option."""
     words = (word.partition("=") for command in _commands(args) for word in command)
     return max((int(count) for name, _, count in words if name == "threads" and count.isdecimal()), default=1)
 
 
 def allocated(args: Sequence[str]) -> int:
-    """Bytes that the workload's commands take, all together: anonymous memory, files and what is on a tmpfs.
+    """Bytes that the workload's commands allocate in total: anonymous memory, files and tmpfs.
 
-    A size that is none raises QuantityError.
+    A malformed size raises QuantityError.
     """
     at = {"anon": 1, File.verb: 2, Tmpfs.verb: 2}
     sizes = [words[at[words[0]]] for words in _commands(args) if words[0] in at]
@@ -267,25 +267,25 @@ class Control:
 
     @property
     def fifo(self) -> str:
-        """Where its commands go, one per line."""
+        """The path of its FIFO, which takes one command per line."""
         return posixpath.join(self.folder, _FIFO)
 
     @property
     def mount(self) -> Mount:
-        """What the container must have mounted."""
+        """The mount that the container needs."""
         return Mount(container_path=_INSIDE, host_path=self.folder)
 
     def arguments(self, commands: Iterable[Command] = ()) -> tuple[str, ...]:
-        """Memload's arguments: first these commands, then those that come through the FIFO."""
+        """Memload's arguments: first these commands, then those from the FIFO."""
         return arguments(commands, commands_path=f"{_INSIDE}/{_FIFO}")
 
 
 @contextlib.contextmanager
 def control_folders(target: Target, folders: Iterable[str], *, deadline: Deadline) -> Iterator[tuple[Control, ...]]:
-    """New control folders at these absolute paths of the target, removed with the context; made by one command.
+    """New control folders at these absolute paths of the target, removed with the context; created by one command.
 
-    deadline: for making them; removing has ten seconds of its own, for it must happen however late it is.
-    Raises TargetError for one that exists already: another run made it.
+    deadline: for creating them; removal has ten seconds of its own, since it must happen however late it is. Raises
+    TargetError for an existing one: another run created it.
     """
     controls = tuple(map(Control, folders))
     paths = [control.folder for control in controls]
@@ -298,7 +298,7 @@ def control_folders(target: Target, folders: Iterable[str], *, deadline: Deadlin
 
 
 def _making(controls: Sequence[Control]) -> str:
-    """The line for sh: three programs, however many folders there are; each takes its time under emulation."""
+    """The line for sh: three programs, however many folders there are; each takes time under emulation."""
     folders = [control.folder for control in controls]
     above = dict.fromkeys(map(posixpath.dirname, folders))
     return " && ".join(

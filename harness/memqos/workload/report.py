@@ -1,4 +1,4 @@
-"""PURE parsing of what memload reports: one JSON object per line, as values."""
+"""PURE parsing of memload's reports: one JSON object per line, as values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 STEP = '"step'
-"""What a line has that says how far a command is, in every form of log, and no other line has."""
+"""The key of progress lines, in every form of log, which no other line has."""
 
 _LONGEST_SHOWN = 200
 # Time stamp, stream, tag and text: kubelet's log format, which CRI runtimes write.
@@ -33,9 +33,9 @@ _LOG_FIELDS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """memload runs and its arguments are understood. ms, in all lines: milliseconds since it started.
+    """memload runs and has parsed its arguments. ms, in all lines: milliseconds since it started.
 
-    lock_errno: 0 if the program itself is locked in memory, else why not, as errno.
+    lock_errno: 0 if the program itself is locked in memory, else the errno of the attempt.
     """
 
     ms: float
@@ -48,9 +48,9 @@ class Started:
 class StepLine:
     """A part of a command is done.
 
-    command: counted from 1. bytes: done so far by this command, of `of`; both 0 for a hold that has begun.
-    max_us: the longest that one page or write took in this step, in µs. thread: which of several took it, from 1 on; 0
-    where there is one.
+    command: counted from 1. bytes: done so far by this command, of `of`; both 0 for a hold that has begun. max_us: the
+    longest time for one page or write in this step, in µs. thread: its number among several, from 1 on; 0 for a single
+    one.
     """
 
     ms: float
@@ -65,10 +65,10 @@ class StepLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """A command is done. wrong_pages: pages that did not hold what was written, seen by a touch or a read.
+    """A command is done. wrong_pages: pages with wrong content, found by a touch or a read.
 
-    slept_ms: of ms, how long the program's first thread neither ran nor waited for a CPU; None of what allocates
-    nothing, and where the kernel does not count it (/proc/PID/schedstat, run_delay).
+    slept_ms: how much of ms the program's first thread neither ran nor waited for a CPU; None for a command that
+    allocates nothing, and if the kernel does not count it (/proc/PID/schedstat, run_delay).
     """
 
     ms: float
@@ -83,7 +83,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorLine:
-    """A command could not be done; errno is 0 if it was not the kernel that refused."""
+    """A command failed; errno is 0 if it was not the kernel that refused."""
 
     ms: float
     command: int
@@ -94,7 +94,7 @@ class ErrorLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What memload holds: regions and their bytes, and its resident memory in bytes, its own included."""
+    """memload's holdings: regions and their bytes, and its resident memory in bytes, including its own."""
 
     ms: float
     command: int
@@ -105,7 +105,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitLine:
-    """memload ends by a command of ours."""
+    """memload exits because of a command."""
 
     ms: float
     command: int
@@ -147,10 +147,10 @@ def parse_report(text: str, *, source: str, live: bool = False) -> tuple[ReportL
 
 
 class ContainerLog:
-    """The report in a container's log that grows, as CRI runtimes or Docker write it: what memload wrote to its stdout.
+    """The report in a growing container log, as CRI runtimes or Docker write it: memload's standard output.
 
-    A line that the runtime split is put together again; standard error is passed over. source: where the text comes
-    from, for errors. report: the lines that are whole by now. begun: what there is of one that is not.
+    A line that the runtime split is joined again; standard error is skipped. source: origin of the text, for errors.
+    report: the complete lines so far. begun: the incomplete last one.
     """
 
     def __init__(self, source: str) -> None:
@@ -161,7 +161,7 @@ class ContainerLog:
         self._unended = ""
 
     def grows(self, text: str) -> None:
-        """It has this more. Raises MachineryError naming the line that is none of a log, or not memload's."""
+        """Append to it. Raises MachineryError naming a line that is not a log's, or not memload's."""
         *lines, self._unended = (self._unended + text).split("\n")
         said = "".join(self._said(line, self._lines + number) for number, line in enumerate(lines, start=1))
         self._lines += len(lines)
@@ -170,7 +170,7 @@ class ContainerLog:
         self.report += tuple(_parse_line(line, self._source, number) for number, line in enumerate(whole, next_one))
 
     def _said(self, line: str, number: int) -> str:
-        """What a line of the log holds of standard output, with its end if it has one; "" of another stream."""
+        """The part of a log line that is standard output, with its end if it has one; "" for another stream."""
         if line.startswith("{"):
             return _docker_line(line, self._source, number)
         fields = line.split(" ", _LOG_FIELDS - 1)
@@ -181,7 +181,7 @@ class ContainerLog:
 
 
 def _docker_line(line: str, source: str, number: int) -> str:
-    """What a line of Docker's json-file holds of standard output, with its end if it has one; "" of another stream."""
+    """The standard output in a line of Docker's json-file, with its end if it has one; "" for another stream."""
     try:
         said = json.loads(line)
         return str(said["log"]) if said["stream"] == "stdout" else ""
@@ -190,7 +190,7 @@ def _docker_line(line: str, source: str, number: int) -> str:
 
 
 def progress(lines: Iterable[ReportLine], command: int) -> int:
-    """How many bytes this command (counted from 1) had done when it last spoke; 0 if it has not."""
+    """How many bytes this command (counted from 1) had done in its last report; 0 without one."""
     return max(
         (line.bytes for line in lines if isinstance(line, StepLine | Done) and line.command == command), default=0
     )

@@ -73,7 +73,7 @@ def test_the_cgroup_of_a_process() -> None:
 
 
 def test_neither_version_has_the_memory_controller() -> None:
-    with pytest.raises(EnvironmentNotAbleError, match="nor the memory controller of cgroup v1"):
+    with pytest.raises(EnvironmentNotAbleError, match="neither cgroup v2 nor the memory controller of cgroup v1"):
         found("cgroup /sys/fs/cgroup/pids cgroup rw,pids 0 0\n")
     assert hierarchy_of([]) is None
 

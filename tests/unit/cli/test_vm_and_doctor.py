@@ -290,7 +290,7 @@ def test_doctor_says_what_other_architectures_take_without_failing_for_them(monk
     monkeypatch.setattr(doctor.platform, "machine", lambda: "x86_64")
     assert [doctor.check_line(check) for check in doctor.check_other_architectures()] == [
         (
-            "ok       aarch64 machines: not set up, which only the profiles of arm64 need. Install it: apt-get install "
+            "ok       aarch64 machines: not set up; only profiles for arm64 need it. Install it: apt-get install "
             "--no-install-recommends qemu-system-arm gcc-aarch64-linux-gnu libc6-dev-arm64-cross kmod"
         ),
         "ok       ppc64le machines: emulated by QEMU 10.0.2 (/usr/bin/qemu)",

@@ -54,7 +54,7 @@ def test_one_file_may_be_run_in_several_ways():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"runtime": "oci:./my runtime"}, "--runtime: './my runtime' has no name that a runtime can be called by"),
+        ({"runtime": "oci:./my runtime"}, "--runtime: './my runtime' has no valid runtime name"),
         ({"runtime": "oci:./a/uxc,oci:./b/uxc"}, "'a/uxc' and './b/uxc' are both called uxc"),
         ({"runtime": "oci:./runc,runc"}, "containerd[+]runc is the machine's own, and 'runc' would take its place"),
         ({"runtime": "oci:build/"}, "there is no runtime|cannot be read"),
@@ -74,14 +74,14 @@ def test_a_path_with_arguments_is_no_runtime(tmp_path):
     with pytest.raises(UsageError, match=words):
         resolve({"runtime": f"oci:{program} --debug"}, {})
     (tmp_path / "uxc --debug").write_text("")
-    with pytest.raises(UsageError, match="has no name that a runtime can be called by"):
+    with pytest.raises(UsageError, match="has no valid runtime name"):
         resolve({"runtime": f"oci:{program} --debug"}, {})
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"runtime": "oci:runc,oci:crun", "runtime_binary": ["./x"]}, "'x' could be runc or crun.* Say which: runc=x"),
+        ({"runtime": "oci:runc,oci:crun", "runtime_binary": ["./x"]}, "'x' could be runc or crun.* Name it: runc=x"),
         ({"runtime": "oci:runc", "runtime_binary": ["uxc=./x"]}, "no runtime of the run is called uxc, only runc"),
         ({"runtime": "oci:uxc", "runtime_binary": ["uxc=./x", "./y"]}, "'x' and 'y' would both be uxc"),
     ],

@@ -237,7 +237,7 @@ def test_two_runtimes_are_compared_without_the_engines_word():
     [found] = one.found.values()
     assert (found.expected, found.observed) == (
         "the same with both",
-        f"{16 * MIB + PAGE} by right, {16 * MIB} by short",
+        f"{16 * MIB + PAGE} with right, {16 * MIB} with short",
     )
     same = session(Comparison(judge_with(), judge_with(), ("one", "other")), Kind.PODS)
     same.run(batches=3)

@@ -282,9 +282,7 @@ def test_what_everything_is_near_to_is_never_reached(bound):
     finding = course(seen).comes_near("memory.swap.current", Knob.MEMORY_SWAP_MAX)
 
     assert finding.verdict is Verdict.NOT_OBSERVABLE
-    assert finding.why_not == (
-        f"the planned memory.swap.max of {bound} is no more than the 262144 bytes by which it may be missed"
-    )
+    assert finding.why_not == (f"the planned memory.swap.max of {bound} is no more than the 262144 bytes of tolerance")
 
 
 def test_amounts_are_not_measured_by_limits_that_nobody_planned():

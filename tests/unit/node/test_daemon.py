@@ -118,10 +118,10 @@ def test_a_daemon_says_nothing_of_the_other_way():
     """What is protected is not expected to give way, nor what is not to be kept."""
     bench = DaemonBench()
     with bench.node.daemon("/bare.slice") as daemon:
-        assert daemon.keeps_its_memory().why_not.startswith("not all of it is protected: of 50331648 bytes")
+        assert daemon.keeps_its_memory().why_not.startswith("not all of it is protected: effective memory.min is ")
         assert (daemon.keeps_its_memory().measured, daemon.answers().measured) == (True, False)
         bench.cgroups.show(CgroupPath.parse("/bare.slice"), "memory.min", "max\n")
-        assert daemon.gives_way().why_not.startswith("something protects it: of 50331648 bytes in use")
+        assert daemon.gives_way().why_not.startswith("something protects it: effective memory.min is ")
 
 
 @pytest.mark.parametrize(("missing", "kept"), [(131072 * 4, "conforms"), (131072 * 4 + 4096, "deviates")])

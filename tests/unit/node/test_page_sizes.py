@@ -44,7 +44,7 @@ def test_swap_counts_as_used_beyond_a_batch_of_the_machine(page_size, used):
 def test_what_cpus_charge_ahead_is_in_batches_of_the_machine():
     counts = Effective(usage=8 * MIB, min=Bytes(0), low=Bytes(0))
     assert charged_ahead(counts, 2, 256 << 10) == ""
-    assert charged_ahead(counts, 2, 4 * MIB) == "of 8388608 bytes in use 2 CPUs may have charged 8388608 ahead"
+    assert charged_ahead(counts, 2, 4 * MIB) == "of 8388608 bytes in use, 2 CPUs may have charged 8388608 ahead"
 
 
 @pytest.mark.parametrize(

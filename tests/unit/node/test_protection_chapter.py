@@ -108,7 +108,7 @@ def test_what_most_of_may_have_been_charged_ahead_says_nothing_of_who_lost_what(
     findings = findings_of(name, KUBELETS["v1.27"], tmp_path, PressedBench(node=replace(FACTS, cpus=97)))
 
     assert {one.why_not for one in findings if one.knob == "memory.current"} == {
-        "of 50331648 bytes in use 97 CPUs may have charged 25427968 ahead"
+        "of 50331648 bytes in use, 97 CPUs may have charged 25427968 ahead"
     }
 
 
@@ -342,7 +342,7 @@ def test_what_is_protected_is_not_expected_to_give_way(tmp_path):
         pressure = watch.press("aggressor")
 
     given_way = pressure.gives_way("kept-guaranteed")
-    assert given_way.why_not.startswith("more than half of it is protected: of 50331648 bytes")
+    assert given_way.why_not.startswith("more than half of it is protected: effective memory.min is ")
     assert given_way.measured
     # All that is unprotected is 48 MiB in one pod: half of it is what kubepods does not have.
     assert pressure.squeeze.short == 24 << 20

@@ -80,8 +80,11 @@ def test_shares_conform_where_reclaim_heeds_them(tmp_path):
     findings = beyond(PressedBench(), tmp_path)
 
     assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
-    together = [one.expected for one in findings if "with those beside it" in one.expected]
-    assert together == ["less than 74448896 with those beside it", "at least 49283072 with those beside it"]
+    together = [one.expected for one in findings if "together with the other containers" in one.expected]
+    assert together == [
+        "less than 74448896 together with the other containers",
+        "at least 49283072 together with the other containers",
+    ]
 
 
 @pytest.mark.parametrize("ignores", ["memory.min", "proportion"])

@@ -292,8 +292,8 @@ class EnteredBench(MemoryBench):
 @pytest.mark.parametrize(
     ("slow", "quick", "verdict", "words"),
     [
-        ("160", "3", Verdict.CONFORMS, "slept 0.160 s of 5.000 s for 8192 bytes, beside one that slept 0.003 s"),
-        ("159", "3", Verdict.DEVIATES, "slept 0.159 s of 5.000 s for 8192 bytes, beside one that slept 0.003 s"),
+        ("160", "3", Verdict.CONFORMS, "slept 0.160 s of 5.000 s for 8192 bytes; below memory.high it slept 0.003 s"),
+        ("159", "3", Verdict.DEVIATES, "slept 0.159 s of 5.000 s for 8192 bytes; below memory.high it slept 0.003 s"),
         ("4000", "160", Verdict.NOT_OBSERVABLE, "slept 0.160 s of 5.000 s for 8192 bytes where nothing is above"),
         (
             "late",
@@ -310,7 +310,7 @@ class EnteredBench(MemoryBench):
         ("4000", "unknown", Verdict.NOT_OBSERVABLE, "does not report how long a program waited for a CPU"),
         ("unknown", "3", Verdict.NOT_OBSERVABLE, "does not report how long a program waited for a CPU"),
         ("refused", "3", Verdict.NOT_OBSERVABLE, "did not finish where something is above memory.high"),
-        ("kills", "3", Verdict.NOT_OBSERVABLE, "something was killed in its pod meanwhile"),
+        ("kills", "3", Verdict.NOT_OBSERVABLE, "a process in its pod was killed meanwhile"),
     ],
 )
 def test_a_program_is_slow_in_a_container_that_is_throttled(slow, quick, verdict, words, tmp_path):

@@ -87,8 +87,8 @@ def test_a_container_that_only_works_on_gives_nothing_to_judge(monkeypatch):
     assert re.fullmatch(
         r"waited 0\.\d s for 'memory\.events high rises and memory\.current reaches memory\.max'; the last "
         r"observation was high 0 in /kubepods\.slice/.*-poduid_web\.slice/memory\.events; "
-        r"0 in /kubepods\.slice/.*/cri-containerd-[0-9a-f]{64}\.scope/memory\.current, "
-        r"planned memory\.max of 67108864\.",
+        r"0 in /kubepods\.slice/.*/cri-containerd-[0-9a-f]{64}\.scope/memory\.current; "
+        r"planned memory\.max is 67108864\.",
         told,
     ), told
 

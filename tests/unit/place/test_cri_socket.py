@@ -143,7 +143,7 @@ def answering(tmp_path: Path) -> Iterator[Callable[[bytes | None], str]]:
 @pytest.mark.parametrize("said", [b"", b"220 mail ready\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n", None])
 def test_what_does_not_speak_cri_is_told_within_the_deadline(answering: Callable[..., str], said: bytes | None) -> None:
     path = answering(said)
-    with pytest.raises(UnfitFileError, match=f"--cri-socket: what listens on '{path}' does not serve CRI v1: "):
+    with pytest.raises(UnfitFileError, match=f"--cri-socket: the server on '{path}' does not serve CRI v1: "):
         asked(path, seconds=2.0)
 
 
@@ -181,7 +181,7 @@ def test_images_that_a_store_lacks_are_pulled_and_one_that_cannot_be_is_told(
         ({"cri_socket": "run/mine.sock"}, "--cri-socket: 'run/mine.sock' is not the path of a socket"),
         ({"cri_socket": "/run/" + "x" * 100}, "is not the path of a socket"),
         ({"cri_socket": "/run/a b"}, "is not the path of a socket"),
-        ({"cri_socket": "/run/a.sock", "runtime": "oci:runc"}, "--cri-socket: none of the runtimes is behind a socket"),
+        ({"cri_socket": "/run/a.sock", "runtime": "oci:runc"}, "--cri-socket: none of the runtimes uses a socket"),
     ],
 )
 def test_a_server_that_no_machine_has_is_refused_before_one_is_booted(given: dict[str, str], words: str) -> None:

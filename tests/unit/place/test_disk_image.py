@@ -144,4 +144,4 @@ def test_a_system_without_python_is_refused_before_it_is_saved(status, said):
 
     with pytest.raises(UnfitFileError, match="the image's python3 does not run") as refused:
         require_python(Bare(), deadline=None)
-    assert (refused.value.where, refused.value.next_step) == ("--image", "Put python3 into the image.")
+    assert (refused.value.where, refused.value.next_step) == ("--image", "Install python3 in the image.")

@@ -299,7 +299,7 @@ def test_the_scripts_read_plain_files_alone(tmp_path: Path) -> None:
     assert found == {
         "drop_ins": {f"{folder}/10.conf": "ten", f"{folder}/20.d/x.conf": "ten"},
         "drop_ins_unread": {
-            f"{folder}/40.conf": "it is a link to nothing",
+            f"{folder}/40.conf": "it is a dangling link",
             f"{folder}/50.conf": "it is not a regular file",
         },
     }

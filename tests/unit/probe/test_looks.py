@@ -28,7 +28,7 @@ def test_each_kind_of_line(line, said):
 
 
 def test_lines_that_were_left_out_are_told_and_not_passed_over():
-    with pytest.raises(MachineryError, match="2 lines before it were not heard for so long"):
+    with pytest.raises(MachineryError, match="2 lines before it were dropped because they were read too late"):
         parse_said('{"at":3,"lost":2,"looked":4}')
 
 

@@ -445,7 +445,9 @@ def test_an_id_that_no_cgroup_can_have_is_machinery(service: Service, runtime: C
         ("RunPodSandbox", lambda: runtime.run_sandbox(SPEC, deadline=soon())),
         ("CreateContainer", lambda: runtime.create(SANDBOX, ContainerSpec(name="a", image="i"), deadline=soon())),
     ):
-        with pytest.raises(MachineryError, match=f"{method}: containerd.runc answered with .*which is no id") as caught:
+        with pytest.raises(
+            MachineryError, match=f"{method}: containerd.runc answered with .*which is not an id"
+        ) as caught:
             ask()
         assert not isinstance(caught.value, RuntimeCallError)
         assert len(str(caught.value)) < 400

@@ -151,7 +151,7 @@ def test_it_is_a_runtime_that_speaks_docker(runtime: DockerRuntime) -> None:
 
 def test_an_engine_with_another_cgroup_driver_is_not_able(engine: Engine) -> None:
     with (
-        pytest.raises(EnvironmentNotAbleError, match="cgroup driver 'systemd', and cgroupfs is asked for"),
+        pytest.raises(EnvironmentNotAbleError, match="cgroup driver 'systemd', but cgroupfs is required"),
         connect_docker(
             engine.path, name="docker+runc", oci_runtime="runc", driver=CgroupDriver.CGROUPFS, deadline=soon()
         ),

@@ -94,10 +94,10 @@ def test_features_go_before_the_help() -> None:
 def test_a_hierarchy_that_it_does_not_run_on_is_refused() -> None:
     host = told(said=features(v1=False, v2=True))
     host.target.on(("test",), lambda *_: (1, b"", b""))
-    with pytest.raises(UsageError, match=r"does not run on cgroup v1: its features .*Give --cgroup v2"):
+    with pytest.raises(UsageError, match=r"does not run on cgroup v1: its features .*Use --cgroup v2"):
         host.runtime.greet(deadline=soon())
     learned = learn(told(said=features(v2=False)).target, "uxc", deadline=soon())
-    with pytest.raises(UsageError, match="Give --cgroup v1"):
+    with pytest.raises(UsageError, match="Use --cgroup v1"):
         need_hierarchy(learned, CgroupVersion.V2, runtime="oci:uxc")
 
 

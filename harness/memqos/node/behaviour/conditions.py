@@ -266,7 +266,7 @@ def exceeds(file: str, limit: Knob) -> Condition:
 
 def _beside(sample: Sample, file: str, limit: Knob) -> str:
     amount, bound = _or_unread(sample.number(file)), sample.bound(limit)
-    return f"{amount} in {sample.container}/{file}; planned {limit} is  {'max' if bound is None else bound}"
+    return f"{amount} in {sample.container}/{file}; planned {limit} is {'max' if bound is None else bound}"
 
 
 def _or_unread(number: int | None) -> str:

@@ -59,8 +59,8 @@ class Accelerator(StrEnum):
         highres=off rounds sleeps up to the kernel's tick (4 ms at 250 Hz). Go programs sleep for 20 us, and a timer's
         interrupt costs more than that to emulate: starting a container takes an eighth less CPU time. Throttling above
         memory.high counts in ticks anyway (mm/memcontrol.c, schedule_timeout_killable).
-        Without it on pseries: its decrementer has no periodic mode, and there it interrupts a CPU of a busy host forever
-        in one boot of two.
+        It is left out on pseries, whose decrementer has no periodic mode: with it, one boot of two on a busy host ended
+        in endless timer interrupts.
 
         init_on_alloc=0 does not clear pages that the kernel allocates for itself, where a distribution has it clear all
         of them (CONFIG_INIT_ON_ALLOC_DEFAULT_ON): huge pages are set aside a hundred times as fast. A program's pages
