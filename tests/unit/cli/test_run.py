@@ -164,8 +164,10 @@ def test_variables_that_mean_nothing_are_named_once(own):
     listed = in_folder(own, "vm", "list", MEMQOS_CACHE=str(own / "c"), MEMQOS_RUNTIMME="crun")
     ran = in_folder(own, "run", "ours", MEMQOS_RUNTIMME="crun")
 
-    note = "the environment variable MEMQOS_RUNTIMME is not a setting of memqos and is ignored. "
+    note = (
+        "the environment variable MEMQOS_RUNTIMME is not a setting of memqos and is ignored. "
         "Did you mean MEMQOS_RUNTIME?"
+    )
     assert (listed.stderr.count(note), (ran.stdout + ran.stderr).count(note)) == (1, 1)
 
 

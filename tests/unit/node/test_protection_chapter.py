@@ -354,7 +354,7 @@ def test_a_node_that_is_small_already_cannot_be_made_tight():
     small = bench.node.facts.__class__(memory=256 << 20)
     bench.node.facts = small
 
-    with pytest.raises(UsageError, match="cannot make a node with .* short of it"):
+    with pytest.raises(UsageError, match=r"cannot make a node with .* short of it"):
         bench.node.tight(KUBELETS["v1.27"])
 
 
