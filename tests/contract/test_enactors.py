@@ -73,7 +73,7 @@ def standing_already(bench, kind):
     made.clear()
 
 
-def test_nobody_finds_what_a_kubelet_made_and_writes_nothing():
+def test_an_observer_finds_existing_pods_and_writes_nothing():
     check_enactor_contract(lambda: standing_already(Bench(), Observer))
 
 
@@ -155,7 +155,7 @@ class _CarelessEnactment(FakeEnactment):
         ("leaves something over", "nothing is left over"),
     ],
 )
-def test_a_broken_adapter_is_told_which_promise_it_breaks(fault, promise):
+def test_a_broken_adapter_gets_the_promise_it_breaks(fault, promise):
     bench = Bench()
     careless = Careless(bench.cgroups)
     careless.fault = fault
@@ -165,7 +165,7 @@ def test_a_broken_adapter_is_told_which_promise_it_breaks(fault, promise):
         check(bench, careless, **{"other": None} if fault == "leaves its cgroups" else {})
 
 
-def test_a_failure_that_is_hidden_breaks_a_promise():
+def test_a_hidden_failure_breaks_a_promise():
     bench = Bench()
     careless = Careless(bench.cgroups, broken=["other"])
     careless.fault = "hides a failure"
@@ -182,7 +182,7 @@ def test_a_runtime_is_no_enactor():
         check(bench, kind(bench.cgroups))
 
 
-def test_nobody_who_writes_after_all_breaks_a_promise():
+def test_an_observer_that_writes_breaks_a_promise():
     bench = Bench()
 
     class Meddling(Observer):
@@ -194,7 +194,7 @@ def test_nobody_who_writes_after_all_breaks_a_promise():
         check_enactor_contract(lambda: standing_already(bench, Meddling))
 
 
-def test_nobody_who_resizes_half_breaks_a_promise():
+def test_an_observer_that_resizes_half_breaks_a_promise():
     bench = Bench()
 
     class Half(ObservedPods):

@@ -110,6 +110,6 @@ class LooksWellWhenLost(FakePlace):
         (LooksWellWhenLost, "a place that is lost is broken"),
     ],
 )
-def test_a_broken_adapter_is_told_which_promise_it_breaks(kind: type[FakePlace], promise: str) -> None:
+def test_a_broken_adapter_gets_the_promise_it_breaks(kind: type[FakePlace], promise: str) -> None:
     with pytest.raises(AssertionError, match=promise):
         check_place_contract(lambda: case(kind))

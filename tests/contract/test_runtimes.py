@@ -127,6 +127,6 @@ class LeavesContainers(FakeRuntime):
         (LeavesContainers, "whose sandbox was removed"),
     ],
 )
-def test_a_broken_adapter_is_told_which_promise_it_breaks(kind: type[FakeRuntime], promise: str) -> None:
+def test_a_broken_adapter_gets_the_promise_it_breaks(kind: type[FakeRuntime], promise: str) -> None:
     with pytest.raises(AssertionError, match=promise):
         check_runtime_contract(lambda: case(kind, CgroupDriver.SYSTEMD))

@@ -69,7 +69,7 @@ class Careless(FakeTarget):
         ("does not sort", "sorted names"),
     ],
 )
-def test_a_broken_adapter_is_told_which_promise_it_breaks(fault: str, promise: str) -> None:
+def test_a_broken_adapter_gets_the_promise_it_breaks(fault: str, promise: str) -> None:
     @contextlib.contextmanager
     def careless() -> Iterator[Target]:
         target = Careless(files={"/scratch/keep": b""})

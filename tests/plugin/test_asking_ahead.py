@@ -158,7 +158,7 @@ def test_what_one_case_takes_away_from_the_others_they_have_on_another_machine(f
     assert (read["limit"], read["everything"]) == (4, 3)
 
 
-def test_who_lingers_on_a_machine_that_was_given_up_writes_nothing_beside_the_next_attempt(find, pytester, monkeypatch):
+def test_a_thread_left_on_an_abandoned_machine_writes_nothing_into_the_next_attempt(find, pytester, monkeypatch):
     monkeypatch.setenv("LINGERS", "yes")
     found = find()
 
@@ -167,7 +167,7 @@ def test_who_lingers_on_a_machine_that_was_given_up_writes_nothing_beside_the_ne
     assert len(lines(pytester.path / "out" / found["update-unified-high"]["folder"] / "readings.jsonl")) == 3
 
 
-def test_no_pod_is_made_where_every_claim_needs_what_is_not_there(find, pytester):
+def test_no_pod_is_created_if_the_node_lacks_a_need_of_every_claim(find, pytester):
     """One was made for each chapter, and removed again, before each of its cases was told what it lacks."""
     found = find('needs = ["docker"]')
 
@@ -177,6 +177,6 @@ def test_no_pod_is_made_where_every_claim_needs_what_is_not_there(find, pytester
     assert not (pytester.path / "sandbox-made").exists()
 
 
-def test_a_pod_is_made_where_a_claim_can_be_tried(found, pytester):
+def test_a_pod_is_created_if_one_claim_can_be_tried(found, pytester):
     assert found
     assert (pytester.path / "sandbox-made").exists()

@@ -170,7 +170,7 @@ def test_after_machinery_in_a_pod_that_tests_share_the_next_one_gets_a_new_machi
     ]
 
 
-def test_what_fails_alike_everywhere_is_not_tried_again_and_one_line_says_so(results, monkeypatch):
+def test_the_same_failure_everywhere_is_not_retried_and_noted_once(results, monkeypatch):
     monkeypatch.setenv("REFUSED", "1")
     found = results(MODULE, MODULE)
     assert [one["reason"] for one in found] == [
@@ -213,7 +213,7 @@ def test_it(qos_node, word):
 """
 
 
-def test_different_failures_are_all_told(results):
+def test_different_failures_are_all_reported(results):
     told = [one["reason"] for one in results(DIFFERENT)]
     assert told == [f"{word} went wrong." for word in ("one", "two", "three", "four", "five")]
 
@@ -270,7 +270,7 @@ def test_it(population, qos_node, qos_evidence, number):
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["alone", "xdist"])
 @pytest.mark.parametrize(("failing", "runs"), [(0, "0 0 1 2 3 "), (1, "0 1 1 2 3 "), (3, "0 1 2 3 3 ")])
-def test_a_test_that_failed_on_what_was_damaged_is_run_once_more(damaged_first, pytester, failing, runs, arguments):
+def test_a_test_on_a_damaged_machine_is_rerun(damaged_first, pytester, failing, runs, arguments):
     results = damaged_first
     found = results(FAILS_ON_THE_FIRST.replace("FAILING", str(failing)).replace("DEVIATING", "-1"), arguments=arguments)
     assert [one["outcome"] for one in found] == ["conforms"] * 4
@@ -288,13 +288,13 @@ def test_a_test_that_failed_on_what_was_damaged_is_run_once_more(damaged_first, 
     results.run.stdout.fnmatch_lines(["run again:", f"*test_it[[]{failing}[]]: the checkpoint*"])
 
 
-def test_a_failure_on_what_is_whole_is_not_tried_twice(results, pytester):
+def test_a_failure_on_an_undamaged_machine_is_not_rerun(results, pytester):
     found = results(FAILS_ON_THE_FIRST.replace("FAILING", "1").replace("DEVIATING", "-1"))
     assert [one["outcome"] for one in found] == ["conforms", "machinery", "conforms", "conforms"]
     assert (pytester.path / "runs").read_text() == "0 1 2 3 "
 
 
-def test_a_deviation_is_not_tried_twice_whatever_its_machine_was_made_of(damaged_first, pytester):
+def test_a_deviation_is_never_rerun(damaged_first, pytester):
     found = damaged_first(FAILS_ON_THE_FIRST.replace("FAILING", "2").replace("DEVIATING", "1"))
     assert [one["outcome"] for one in found] == ["conforms", "deviates", "conforms", "conforms"]
     assert (pytester.path / "runs").read_text() == "0 1 2 2 3 "
@@ -318,7 +318,7 @@ def test_it(population, qos_node, qos_evidence, number):
 """
 
 
-def test_a_machine_that_is_kept_is_used_by_no_further_test(results, pytester):
+def test_a_kept_machine_gets_no_further_test(results, pytester):
     """Its pods would have to make room; one machine is kept, that of the first failure."""
     results(KEEPS, arguments=["--memqos-keep-vm"])
     assert (pytester.path / "used").read_text().split() == [

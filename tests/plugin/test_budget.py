@@ -43,7 +43,7 @@ def test_no_test_is_begun_after_the_time_and_the_rest_is_not_run(suite, run, pyt
     result.stdout.fnmatch_lines(["verdict: *, 3 not run; *"])
 
 
-def test_a_run_that_ends_with_its_time_is_whole(suite, run, pytester):
+def test_a_run_that_ends_within_its_budget_is_complete(suite, run, pytester):
     suite(SLOW.replace("DEVIATES", "None"))
 
     assert run("--memqos-time-budget=6m").ret == 0

@@ -44,7 +44,7 @@ def ran(pytester):
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["alone", "xdist"])
-def test_a_claim_that_is_not_of_the_default_is_left_out_and_that_is_said(cases, run, pytester, arguments):
+def test_a_claim_outside_the_default_is_left_out_and_reported(cases, run, pytester, arguments):
     result = run(*arguments)
 
     assert result.ret == 0
@@ -57,7 +57,7 @@ def test_a_claim_that_is_not_of_the_default_is_left_out_and_that_is_said(cases, 
     [("--memqos-all",), ("-k", "one or more"), ("suites/demo",), ("suites/demo/test_demo.py::test_more",)],
     ids=["all", "keyword", "chapter", "test"],
 )
-def test_what_is_asked_for_is_not_left_out(cases, run, pytester, arguments):
+def test_a_named_claim_is_not_left_out(cases, run, pytester, arguments):
     result = run(*arguments)
 
     assert result.ret == 0
@@ -92,7 +92,7 @@ def test_of_memqos_own_suites_some_kubelets_are_left_out_unless_a_test_names_the
     assert "test_both_tiers_are_kept_while_unprotected_memory_is_left[v1.37-tiered]" in everything
 
 
-def test_a_release_that_is_asked_for_is_not_left_out(pytester):
+def test_a_requested_release_is_not_left_out(pytester):
     names = listed(pytester, "--memqos-kubernetes=1.22")
 
     assert "test_node_holds_what_is_allocatable_and_reserved[v1.22]" in names

@@ -148,7 +148,7 @@ def test_a_signal_to_all_processes_of_a_run_is_one_interrupt(suite, start, pytes
 
 
 @pytest.mark.parametrize("command", ["pytest", "memqos"])
-def test_a_second_interrupt_gives_up_tidying_and_the_bundle_agrees_with_the_process(suite, start, pytester, command):
+def test_a_second_interrupt_stops_tidying_and_the_bundle_has_the_exit_code(suite, start, pytester, command):
     suite(WAITS)
     (pytester.path / "teardown").write_text("60")
     process = start(command)
@@ -246,7 +246,7 @@ def test_after_a_signal_no_further_case_is_begun_whatever_became_of_it(suite, ru
     assert bundle(pytester)["counts"]["not_run"] == 2
 
 
-def test_an_interrupt_while_the_first_one_is_told_is_in_the_bundle_too(suite, run, pytester):
+def test_an_interrupt_during_the_report_of_the_first_is_in_the_bundle_too(suite, run, pytester):
     suite(CONFORMS)
     (pytester.path / "suites/conftest.py").write_text(
         "import os, pytest, signal\n"
@@ -259,7 +259,7 @@ def test_an_interrupt_while_the_first_one_is_told_is_in_the_bundle_too(suite, ru
     assert (bundle(pytester)["exit_code"], bundle(pytester)["interrupted"]) == (2, True)
 
 
-def test_a_signal_that_is_ignored_stays_ignored(suite, start, pytester):
+def test_an_ignored_signal_stays_ignored(suite, start, pytester):
     suite(WAITS.replace("time.sleep(60)", "time.sleep(2)"))
     process = start("pytest", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     appears(pytester.path / "begun")
@@ -277,7 +277,7 @@ def test_other_peoples_tests_are_ended_by_a_signal_as_ever(pytester):
 
 
 @pytest.mark.parametrize("number", [0, 2], ids=["input", "error"])
-def test_a_process_without_a_standard_stream_goes_on_without_it(suite, pytester, number):
+def test_a_process_without_a_standard_stream_runs(suite, pytester, number):
     suite(CONFORMS)
     command = " ".join(["exec", sys.executable, *COMMANDS["memqos"], f"{number}>&-"])
     done = subprocess.run(["sh", "-c", command], cwd=pytester.path, capture_output=True, text=True, check=False)
@@ -285,7 +285,7 @@ def test_a_process_without_a_standard_stream_goes_on_without_it(suite, pytester,
     assert bundle(pytester)["exit_code"] == 0
 
 
-def test_a_folder_that_is_gone_is_the_callers_to_mend(tmp_path):
+def test_a_removed_working_folder_is_a_usage_error(tmp_path):
     (tmp_path / "gone").mkdir()
     command = f"cd gone; rmdir ../gone; exec {sys.executable} -m memqos run"
     done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -293,14 +293,14 @@ def test_a_folder_that_is_gone_is_the_callers_to_mend(tmp_path):
     assert "memqos: error: the current folder does not exist any more." in done.stderr
 
 
-def test_what_a_killed_run_left_half_written_is_of_a_memqos_run(suite, run, pytester):
+def test_leftover_temporary_files_count_as_results_of_memqos(suite, run, pytester):
     suite(CONFORMS)
     (pytester.path / "out").mkdir()
     (pytester.path / "out/.bundle.json.new").touch()
     assert run().ret == 0
 
 
-def test_a_folder_whose_name_is_no_text_takes_results_as_any_other(suite, pytester):
+def test_a_folder_name_that_is_not_utf8_takes_results(suite, pytester):
     suite(CONFORMS)
     command = [os.fsencode(sys.executable), b"-m", b"memqos", b"run", b"suites", b"--results", b"caf\xe9"]
     done = subprocess.run(command, cwd=pytester.path, capture_output=True, check=False)
@@ -311,7 +311,7 @@ def test_a_folder_whose_name_is_no_text_takes_results_as_any_other(suite, pytest
 
 
 @each_command
-def test_a_full_device_instead_of_standard_output_is_the_hosts_matter(suite, start, pytester, command):
+def test_a_full_standard_output_device_is_an_environment_error(suite, start, pytester, command):
     suite(CONFORMS)
     with open("/dev/full", "w") as full:  # noqa: PTH123 - it is a stream for a process
         process = start(command, stdout=full)
@@ -353,7 +353,7 @@ def test_a_pipe_that_closes_ends_quietly_with_the_status_of_sigpipe(suite, start
 
 
 @pytest.mark.parametrize("command", ["pytest", "memqos"])
-def test_a_verdict_that_nobody_hears_is_no_success_and_no_deviation(suite, start, pytester, command):
+def test_a_verdict_to_a_closed_output_is_neither_success_nor_deviation(suite, start, pytester, command):
     suite(CONFORMS)
     (pytester.path / "suites/conftest.py").write_text(
         "import time\ndef pytest_sessionfinish():\n    open('done', 'w').close()\n    time.sleep(2)\n"
@@ -368,7 +368,7 @@ def test_a_verdict_that_nobody_hears_is_no_success_and_no_deviation(suite, start
     assert bundle(pytester)["exit_code"] == 141
 
 
-def test_a_deviation_is_1_even_if_nobody_hears_it(suite, start, pytester):
+def test_a_deviation_exits_with_1_despite_a_closed_output(suite, start, pytester):
     suite(DEVIATES)
     process = start("pytest")
     process.stdout.close()
@@ -391,7 +391,7 @@ def test_a_deviation_is_1_even_if_nobody_hears_it(suite, start, pytester):
     ],
 )
 @pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["alone", "xdist"])
-def test_what_nobody_expected_is_3_in_one_line_with_a_crash_file(suite, run, pytester, hook, arguments):
+def test_an_unexpected_error_is_3_in_one_line_with_a_crash_file(suite, run, pytester, hook, arguments):
     suite(CONFORMS)
     (pytester.path / "suites/conftest.py").write_text(f"def {hook}:\n    raise KeyError('out of the blue')\n")
 
@@ -460,7 +460,7 @@ def test_a_wrong_option_of_pytests_is_4(suite, run, words):
     assert run(*words).ret == 4
 
 
-def test_a_wrong_expression_leaves_a_bundle_that_says_so(suite, run, pytester):
+def test_a_wrong_expression_leaves_a_bundle_with_the_error(suite, run, pytester):
     suite(CONFORMS)
 
     run("-k", "a b c")
@@ -481,7 +481,7 @@ def test_nothing_selected_has_a_verdict_bundle_and_junit(suite, run, pytester):
     assert (pytester.path / "out/junit_01.xml").exists()
 
 
-def test_a_worker_that_crashes_is_told_in_plain_words(suite, run, pytester):
+def test_a_crashed_worker_is_reported_in_plain_words(suite, run, pytester):
     suite('import os\n@pytest.mark.claim("demo/one")\ndef test_it(qos_evidence):\n    os._exit(9)\n')
 
     result = run("-n", "1")

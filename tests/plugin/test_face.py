@@ -84,7 +84,7 @@ def steady(text):
     return re.sub(r" +\d+\.\d$", "      N.N", text, flags=re.M)
 
 
-def test_a_log_is_its_golden_and_nothing_of_pytests_is_in_it(suite, run):
+def test_the_log_equals_its_golden_without_pytests_own_lines(suite, run):
     suite(BODY)
     result = run()
     assert steady(result.stdout.str() + "\n").strip() == LOG.strip()
@@ -92,7 +92,7 @@ def test_a_log_is_its_golden_and_nothing_of_pytests_is_in_it(suite, run):
 
 
 @pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["alone", "xdist"])
-def test_a_pytest_that_cannot_be_kept_quiet_shows_the_run_itself_and_one_line_says_so(suite, run, monkeypatch, options):
+def test_if_pytest_cannot_be_silenced_it_shows_the_run_and_a_note_says_so(suite, run, monkeypatch, options):
     monkeypatch.delattr(pytest.Config, "get_terminal_writer")
     suite(BODY)
     result = run(*options)
@@ -107,7 +107,7 @@ def test_a_pytest_that_cannot_be_kept_quiet_shows_the_run_itself_and_one_line_sa
     assert result.stderr.str() == ""
 
 
-def test_times_of_other_systems_are_an_estimate_and_said_to_be_one(suite, run, tmp_path):
+def test_durations_of_other_systems_are_marked_as_an_estimate(suite, run, tmp_path):
     times = {f"demo/test_demo.py::test_it[{number}-bookworm-cgroupfs]": 30.0 for number in range(6)}
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache/durations.json").write_text(json.dumps({"schema": "memqos-durations/1", "seconds": times}))
@@ -137,7 +137,7 @@ def test_a_line_a_case(suite, run):
     ]
 
 
-def test_workers_say_the_same(suite, run):
+def test_workers_print_the_same(suite, run):
     suite(BODY)
     said = steady(run("-n", "2").stdout.str())
     assert re.search(r"^memqos: \d machines? at a time", said, flags=re.M)
@@ -170,13 +170,13 @@ def test_gitlabs_log_has_sections(suite, run, monkeypatch):
     assert re.search(r"\x1b\[0Ksection_end:\d+:demo\n\x1b\[0K", said)
 
 
-def test_a_file_that_cannot_be_collected_is_told(suite, run):
+def test_a_file_that_cannot_be_collected_is_reported(suite, run):
     suite("import nothing_of_that_name")
     result = run()
     result.stdout.fnmatch_lines(["demo/test_demo.py:", "*nothing_of_that_name*", "verdict: not run as asked*"])
 
 
-def test_what_pytest_was_asked_to_show_is_shown(suite, run):
+def test_requested_pytest_output_is_shown(suite, run):
     suite(BODY)
     run("--durations=2", "-vv").stdout.fnmatch_lines(["*slowest 2 durations*", "verdict: deviates*"])
 
@@ -187,7 +187,7 @@ def test_listing_is_pytests(suite, pytester, monkeypatch):
     listed.stdout.fnmatch_lines(["demo/test_demo.py::test_it?0?"])
 
 
-def test_the_next_run_knows_how_long_it_takes(suite, run, tmp_path):
+def test_the_next_run_has_a_duration_estimate(suite, run, tmp_path):
     cache = tmp_path / "cache"
     cache.mkdir()
     times = {f"demo/test_demo.py::test_it[{number}]": 100.0 for number in range(5)}
@@ -196,9 +196,7 @@ def test_the_next_run_knows_how_long_it_takes(suite, run, tmp_path):
     run().stdout.fnmatch_lines(["6 cases in 1 chapter on trixie/two-zones; about 10 min; 1 never ran here before"])
 
 
-def test_a_case_that_takes_three_times_its_median_is_listed_with_what_it_waited_for(
-    suite, run, pytester, tmp_path, monkeypatch
-):
+def test_a_case_over_three_times_its_median_is_listed_with_its_waits(suite, run, pytester, tmp_path, monkeypatch):
     monkeypatch.setattr(outcome, "NOTABLE_SECONDS", 0.0)
     (tmp_path / "cache").mkdir()
     times = {"demo/test_demo.py::test_slow": 0.001, "demo/test_demo.py::test_quick": 1000.0}
@@ -301,7 +299,7 @@ def test_a_dumb_terminal_gets_lines(suite, pytester):
     assert b"demo: 3 conform, 2 deviate, 1 not observable" in one.raw
 
 
-def test_no_color_moves_the_cursor_and_colours_nothing(suite, pytester):
+def test_no_color_keeps_cursor_moves_without_colours(suite, pytester):
     suite(BODY)
     one = Run([], pytester.path, columns=80, NO_COLOR="1")
     assert one.end() == 1

@@ -130,7 +130,7 @@ def has_memqos(tmp_path, host, version, more=""):
 
 
 @pytest.mark.parametrize("more", [("--dist=loadgroup",), ()], ids=["as the manual says", "with --tx alone"])
-def test_hosts_share_the_cases_and_one_bundle_has_what_they_found(run_on, pytester, more):
+def test_hosts_share_the_cases_and_one_bundle_has_all_findings(run_on, pytester, more):
     result = run_on("node1", "node2", more=more)
 
     assert result.ret == 1
@@ -142,7 +142,7 @@ def test_hosts_share_the_cases_and_one_bundle_has_what_they_found(run_on, pytest
     result.stdout.fnmatch_lines(["2 cases in 1 chapter on trixie/two-zones, 2 at a time; *", "verdict: deviates*"])
 
 
-def test_each_case_says_which_host_it_ran_on(run_on, pytester):
+def test_each_case_names_its_host(run_on, pytester):
     result = run_on("node1", "node2")
 
     bundle = json.loads((pytester.path / "out/bundle.json").read_text())
@@ -152,7 +152,7 @@ def test_each_case_says_which_host_it_ran_on(run_on, pytester):
     assert re.search(r'<property name="host" value="node[12]" */>', (pytester.path / "out/junit_01.xml").read_text())
 
 
-def test_evidence_of_another_host_comes_to_the_results_and_none_stays_there(run_on, pytester):
+def test_evidence_of_another_host_is_moved_to_the_results(run_on, pytester):
     """It stayed on its host, under the path of the results here, where later runs came upon it."""
     run_on("node1", "node2")
 
@@ -161,7 +161,7 @@ def test_evidence_of_another_host_comes_to_the_results_and_none_stays_there(run_
     assert not Path(there).exists()
 
 
-def test_settings_of_a_host_are_those_of_the_run_whatever_its_environment_says(run_on, pytester, monkeypatch):
+def test_a_host_uses_the_runs_settings_and_not_its_own_environment(run_on, pytester, monkeypatch):
     """A worker resolved them for itself: a variable that was set where the run was started counted for nothing."""
     monkeypatch.setenv("MEMQOS_PARALLEL", "7")
 
@@ -225,7 +225,7 @@ def test_a_host_with_another_build_or_none_is_refused(run_on, tmp_path, version,
         ("ssh=node2//python=/nowhere", "--tx node2: the Python '/nowhere' of this host cannot be reached: ssh, or"),
     ],
 )
-def test_a_host_that_cannot_be_reached_is_told_as_that(run_on, pytester, place, said):
+def test_an_unreachable_host_is_reported_as_such(run_on, pytester, place, said):
     result = run_on("node1", more=("--tx", place))
 
     assert result.ret == 3
@@ -233,7 +233,7 @@ def test_a_host_that_cannot_be_reached_is_told_as_that(run_on, pytester, place, 
     assert not (pytester.path / "out/crash.txt").exists()
 
 
-def test_a_folder_that_is_not_copied_to_the_hosts_is_refused_before_any_is_asked(suite, pytester, hosts, tmp_path):
+def test_a_folder_that_is_not_copied_is_rejected_before_any_host_is_contacted(suite, pytester, hosts, tmp_path):
     """xdist takes every word that is a path for tests, and ended with an error of its own."""
     suite(CASES)
     suites, place = str(pytester.path / "suites"), f"ssh=node1//python={sys.executable}"
@@ -289,7 +289,7 @@ def is_heard(results):
     return told.exists() and "demo/one" in told.read_text()
 
 
-def test_an_interrupted_run_has_what_its_hosts_found_and_says_where_their_evidence_is(suite, pytester, hosts, tmp_path):
+def test_an_interrupted_run_has_its_hosts_findings_and_names_the_remaining_evidence(suite, pytester, hosts, tmp_path):
     suite(WAITS)
     suites = str(pytester.path / "suites")
     places = [word for name in ("node1", "node2") for word in ("--tx", f"ssh={name}//python={sys.executable}")]

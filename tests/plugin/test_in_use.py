@@ -53,7 +53,7 @@ def in_use(says=None, versions=IMAGE, hugetlb=True, **given):
         (("runc", "1.3.6"), {"runtime_version": "1.3.6"}, f"runc 1.3.6 (a given file, {STATED})", QUADRATIC),
     ],
 )  # fmt: skip
-def test_what_is_expected_of_a_runtime_is_what_it_says_or_what_a_person_states(says, given, shown, weight):
+def test_expectations_follow_the_reported_or_the_stated_version(says, given, shown, weight):
     found = in_use(says, **given)
     assert found.shown == ["containerd 1.7.24~ds1", shown]
     oci = found.runtimes.oci
@@ -61,7 +61,7 @@ def test_what_is_expected_of_a_runtime_is_what_it_says_or_what_a_person_states(s
     assert (oci.weight if known else None) is weight
 
 
-def test_what_is_not_known_is_said_with_what_would_help():
+def test_unknown_versions_are_noted_with_a_remedy():
     assert in_use().doubt == ""
     assert in_use(("", ""), runtime_version="1.3.6").doubt == ""
     doubt = in_use(("", "")).doubt
@@ -69,7 +69,7 @@ def test_what_is_not_known_is_said_with_what_would_help():
     assert "--runtime-version states" in doubt
 
 
-def test_a_program_that_is_not_modelled_is_judged_by_the_specification_and_that_is_said():
+def test_an_unmodelled_program_is_judged_by_the_specification_with_a_note():
     found = in_use(("youki", "0.5.3"))
     assert found.runtimes.oci.modelled is False
     assert found.doubt == (
@@ -80,7 +80,7 @@ def test_a_program_that_is_not_modelled_is_judged_by_the_specification_and_that_
     assert in_use(("youki", "0.5.3"), runtime_version="1.3.6").runtimes.oci.modelled is True
 
 
-def test_so_is_a_cri_server_by_the_name_that_it_gives():
+def test_an_unmodelled_cri_server_is_named():
     said = RuntimeVersion(name="uxc-cri", version="0.3", api_version="v1")
     offers = ProfileRuntimes(SimpleNamespace(contents=Contents(versions=IMAGE, hugetlb=True), profile=None)).offered()
     found = runtimes_in_use(said, offers["containerd+runc"], resolve({}, {}))
@@ -92,7 +92,7 @@ def test_so_is_a_cri_server_by_the_name_that_it_gives():
     )
 
 
-def test_a_package_whose_program_tells_no_version_is_not_taken_for_the_images_own():
+def test_a_package_whose_program_reports_no_version_is_not_assumed_to_be_the_images():
     assert in_use(versions={"crun": "1.21"}).shown[1] == "runc of unknown version"
 
 
@@ -118,7 +118,7 @@ def test_a_run_judges_one_build_of_a_program(tmp_path):
         places.need_same_files(brought())
 
 
-def test_every_worker_judges_the_build_that_there_was_when_the_run_began(suite, run, pytester):
+def test_every_worker_judges_the_build_from_the_start_of_the_run(suite, run, pytester):
     """A worker that gets its first machine later would have got the newer one."""
     program = pytester.path / "my-runc"
     program.write_text("#!/bin/sh\n")

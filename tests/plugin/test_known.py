@@ -72,7 +72,7 @@ def ran(suite, run, pytester):
     return go
 
 
-def test_a_known_deviation_is_told_and_does_not_fail_the_run(ran, pytester):
+def test_a_known_deviation_is_reported_and_does_not_fail_the_run(ran, pytester):
     result, bundle = ran('finding("deviates")')
     assert result.ret == 0
     [entry] = bundle["results"]
@@ -92,7 +92,7 @@ def test_a_known_deviation_is_told_and_does_not_fail_the_run(ran, pytester):
     ['finding("deviates", knob="memory.low")', 'finding("deviates", observed="8192")'],
     ids=["another knob", "another value"],
 )
-def test_what_is_not_listed_fails_beside_it(ran, finding):
+def test_an_unlisted_deviation_fails_the_run_as_well(ran, finding):
     result, bundle = ran(f'finding("deviates"), {finding}')
     assert result.ret == 1
     assert bundle["counts"]["findings"] == {"conforms": 1, "deviates": 1, "known": 1, "not observable": 0}
@@ -100,7 +100,7 @@ def test_what_is_not_listed_fails_beside_it(ran, finding):
 
 
 @pytest.mark.parametrize(("options", "code"), [((), 0), (("--memqos-strict-known",), 1)], ids=["told", "strict"])
-def test_one_that_is_gone_is_told_and_fails_where_that_is_asked(ran, options, code):
+def test_a_known_deviation_that_is_gone_is_reported_and_fails_a_strict_run(ran, options, code):
     result, bundle = ran('finding("conforms")', *options)
     assert (result.ret, bundle["exit_code"]) == (code, code)
     [line] = bundle["known_gone"]
@@ -118,7 +118,7 @@ def test_one_that_is_gone_is_told_and_fails_where_that_is_asked(ran, options, co
     ],
     ids=["of nobody", "of ours"],
 )
-def test_an_entry_of_a_list_is_of_a_claim(suite, run, pytester, claim, words):
+def test_an_entry_needs_an_existing_claim(suite, run, pytester, claim, words):
     suite(CASE.replace("{finding}", 'finding("conforms")'))
     (pytester.path / "suites/conftest.py").write_text(CONFTEST)
     (pytester.path / "mine.toml").write_text(KNOWN.replace("demo/one", claim))
@@ -127,7 +127,7 @@ def test_an_entry_of_a_list_is_of_a_claim(suite, run, pytester, claim, words):
     (result.stdout if claim == "requests/limit" else result.stderr).fnmatch_lines([words])
 
 
-def test_an_unknown_claim_among_the_places_of_an_entry_is_told_with_their_line(suite, run, pytester):
+def test_an_unknown_claim_in_an_entrys_places_is_rejected_with_its_line(suite, run, pytester):
     suite(CASE.replace("{finding}", 'finding("conforms")'))
     text = '[ours]\nfault = "cri-o/update-drops-unified"\nwhere = [{ claim = ["demo/one", "demo/on"], knob = "k" }]\n'
     (pytester.path / "mine.toml").write_text(text)
@@ -136,7 +136,7 @@ def test_an_unknown_claim_among_the_places_of_an_entry_is_told_with_their_line(s
     result.stderr.fnmatch_lines(["*mine.toml:3: ours: there is no claim 'demo/on'. Did you mean 'demo/one'*"])
 
 
-def test_a_list_that_is_none_is_told_before_anything_else(suite, run, pytester):
+def test_a_malformed_list_is_rejected_before_anything_else(suite, run, pytester):
     suite(CASE.replace("{finding}", 'finding("conforms")'))
     (pytester.path / "mine.toml").write_text("[high-is-max]\nruntime = 1\n")
     result = run("--memqos-known=mine.toml")

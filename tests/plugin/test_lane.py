@@ -148,7 +148,7 @@ def test_a_system_that_cannot_be_had_takes_no_other_one_with_it(world):
     assert [event for event in world.events if event.startswith("opened")] == ["opened trixie-0", "opened trixie-1"]
 
 
-def test_a_machine_that_is_there_is_made_fit_for_one_system_at_a_time(world):
+def test_an_existing_machine_is_prepared_for_one_system_at_a_time(world):
     world.there = True
     with Lane(None) as lane, lane.opened(TRIXIE) as station:
         station.place.is_disposable = False
@@ -185,7 +185,7 @@ def fall_silent(station):
         (fall_silent, "trixie-0 is given up: the connection was lost."),
     ],
 )
-def test_a_machine_that_is_not_as_it_was_is_given_up(world, harm, told):
+def test_a_changed_machine_is_given_up(world, harm, told):
     with Lane(None) as lane:
         with lane.opened(TRIXIE) as station:
             harm(station)
@@ -203,7 +203,7 @@ def test_a_test_s_own_machine_is_the_lane_s_while_it_runs_and_gone_afterwards(wo
         assert world.events == ["opened trixie-0", "opened trixie-1", "closed trixie-1"]
 
 
-def test_of_a_machine_that_is_there_a_test_gets_what_there_is(world):
+def test_on_an_existing_machine_a_test_gets_that_machine(world):
     with Lane(None) as lane, lane.opened(TRIXIE) as station:
         station.place.is_disposable = False
         with lane.fresh(TRIXIE) as fresh:
@@ -236,7 +236,7 @@ def test_a_machine_that_came_up_before_is_tried_again(world):
             assert station.id == "trixie-1"
 
 
-def test_a_machine_whose_checkpoint_was_damaged_is_tried_once_more(world):
+def test_a_machine_with_a_damaged_checkpoint_is_retried_once(world):
     world.damaged.add(TRIXIE)
     with Lane(None) as lane, lane.opened(TRIXIE) as station:
         assert station.id == "trixie-0"
@@ -260,13 +260,13 @@ def test_a_module_needs_another_machine_when_its_own_is_dead_or_spoilt(world):
             assert lane.lost == ""
 
 
-def test_a_lane_closes_what_is_open_when_a_test_raises(world):
+def test_a_lane_closes_its_machine_when_a_test_raises(world):
     with pytest.raises(KeyboardInterrupt), Lane(None) as lane, lane.opened(TRIXIE):
         raise KeyboardInterrupt
     assert world.events[-1] == "closed trixie-0"
 
 
-def test_a_program_that_is_refused_is_not_tried_again_on_other_topologies_of_the_profile(world, monkeypatch):
+def test_a_rejected_program_is_not_retried_on_other_topologies(world, monkeypatch):
     """A machine of each might have to be booted for it first."""
     refused = UnfitFileError("'my-runc' does not run in the machine.", where="--runtime-binary")
 
@@ -283,7 +283,7 @@ def test_a_program_that_is_refused_is_not_tried_again_on_other_topologies_of_the
     assert world.events == ["tried trixie/two-zones", "tried forky/two-zones"]
 
 
-def test_a_topology_that_is_refused_keeps_no_other_from_being_tried(world, monkeypatch):
+def test_a_rejected_topology_does_not_block_others(world, monkeypatch):
     def open_station(_config, key):
         world.events.append(key[1])
         raise UsageError("it has no dies.", where="--topology")
@@ -296,7 +296,7 @@ def test_a_topology_that_is_refused_keeps_no_other_from_being_tried(world, monke
     assert world.events == ["two-zones", "one-zone"]
 
 
-def test_a_machine_that_is_to_be_kept_is_not_used_any_more(world):
+def test_a_machine_to_be_kept_is_not_used_any_more(world):
     with Lane(None) as lane:
         with lane.opened(TRIXIE) as station:
             lane.keep(station)
@@ -308,7 +308,7 @@ def test_a_machine_that_is_to_be_kept_is_not_used_any_more(world):
             assert lane.lost == ""
 
 
-def test_a_machine_of_one_test_that_is_kept_leaves_the_modules_own_to_the_module(world):
+def test_keeping_one_tests_machine_leaves_the_modules_machine_in_use(world):
     with Lane(None) as lane, lane.opened(TRIXIE):
         with lane.fresh(TRIXIE) as station:
             lane.keep(station)
@@ -334,7 +334,7 @@ def test_the_machine_of_the_first_failure_is_chosen_and_no_other():
     assert (module.leaves(config, first), module.leaves(config, second)) == (True, False)
 
 
-def test_nothing_is_kept_unless_that_was_asked_for():
+def test_nothing_is_kept_without_the_option():
     config, place = Config(keep_vm=False), FakePlace()
     assert not module.lingers(config)
     assert not module.choose(config, place)
@@ -342,7 +342,7 @@ def test_nothing_is_kept_unless_that_was_asked_for():
 
 
 @pytest.mark.parametrize(("is_disposable", "came"), [(True, True), (True, False), (False, True)])
-def test_nothing_is_removed_after_a_signal_from_what_is_thrown_away(is_disposable, came):
+def test_after_a_signal_nothing_is_removed_from_a_disposable_machine(is_disposable, came):
     """What is on a machine that is there is removed all the same."""
     config, place = Config(keep_vm=False), FakePlace()
     config.stash[INTERRUPTION].came, place.is_disposable = came, is_disposable
@@ -350,7 +350,7 @@ def test_nothing_is_removed_after_a_signal_from_what_is_thrown_away(is_disposabl
 
 
 @pytest.mark.parametrize("is_disposable", [True, False])
-def test_nothing_is_removed_from_what_is_given_up_and_thrown_away(is_disposable):
+def test_nothing_is_removed_from_a_disposable_machine_that_is_given_up(is_disposable):
     """What cannot be removed there would be waited for once more."""
     config, place = Config(keep_vm=False), FakePlace()
     place.is_disposable = is_disposable
@@ -359,13 +359,13 @@ def test_nothing_is_removed_from_what_is_given_up_and_thrown_away(is_disposable)
     assert not module.leaves(config, FakePlace())
 
 
-def test_a_machine_that_is_there_is_not_kept():
+def test_an_existing_machine_is_not_kept():
     config, place = Config(target="ssh://root@node7"), FakePlace()
     assert not module.lingers(config)
     assert not module.choose(config, place)
 
 
-def test_a_chosen_machine_that_breaks_makes_room_for_the_next():
+def test_if_the_kept_machine_breaks_the_next_failure_is_kept():
     config, first, second = Config(), FakePlace(), FakePlace()
     module.choose(config, first)
     first.break_down(MachineError("QEMU ended."))

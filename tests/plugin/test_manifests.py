@@ -28,7 +28,7 @@ def test_what_is_no_file_is_passed_over(tmp_path):
     assert manifests_text({"origin": 3, "a": [None, 1, "x"]}) == ""
 
 
-def test_a_file_that_is_no_manifest_by_its_length_is_named(tmp_path):
+def test_an_overlong_file_is_named_and_not_kept(tmp_path):
     (tmp_path / "long.yaml").write_text("#" * (LONGEST + 1))
 
     assert manifests_text(plan(f"{tmp_path}/long.yaml:1")) == "# long.yaml is longer than 64 KiB\n"

@@ -77,7 +77,7 @@ def test_a_deviation_reads_as_cgroup_knob_expected_observed_without_traceback(su
     result.stdout.no_fnmatch_line("*qos_evidence.settle*")
 
 
-def test_who_lost_a_value_is_told_everywhere_and_what_shows_it_is_kept(suite, run, pytester):
+def test_the_hop_that_lost_a_value_is_reported_everywhere_with_its_evidence(suite, run, pytester):
     line = "first lost: the OCI runtime (config.json had 4096, memory.high has max)"
     documents = {"app-0.config.json": "{}"}
     loss = f"Loss(by='the OCI runtime', told='{line}', documents={documents})"
@@ -124,7 +124,7 @@ def test_the_worst_finding_decides_and_none_is_dropped(suite, run, pytester):
     assert [finding["verdict"] for finding in entry["findings"]] == ["not observable", "deviates"]
 
 
-def test_an_error_that_many_tests_share_is_told_once(suite, run):
+def test_an_error_shared_by_many_tests_is_printed_once(suite, run):
     suite(
         """
         @pytest.mark.claim("demo/one")
@@ -196,7 +196,7 @@ def test_findings_that_were_collected_and_not_settled_still_count(suite, run):
     assert run().ret == 1
 
 
-def test_a_plain_test_beside_ours_that_fails_is_no_deviation(suite, run, pytester):
+def test_a_failing_test_outside_memqos_is_no_deviation(suite, run, pytester):
     suite(one_test(CONFORMS))
     (pytester.path / "suites" / "test_plain.py").write_text("def test_good(): pass\ndef test_bad(): assert False\n")
 
@@ -231,7 +231,7 @@ def test_a_hook_amends_findings_before_they_are_judged(suite, run, pytester):
     result.stdout.fnmatch_lines([f"verdict: conforms as far as observed ({counts})"])
 
 
-def test_a_claim_about_the_runtime_is_not_proved_by_what_memqos_wrote_itself(suite, run, pytester):
+def test_memqos_own_writes_do_not_prove_a_claim_about_the_runtime(suite, run, pytester):
     """Values that memqos wrote in the kubelet's place and reads back agree with themselves."""
     suite("""
         @pytest.mark.claim("demo/one")

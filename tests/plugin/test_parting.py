@@ -35,7 +35,7 @@ def numbers(found):
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
-def test_shards_are_the_whole_and_none_overlap(suite, run, pytester, workers):
+def test_shards_cover_all_cases_without_overlap(suite, run, pytester, workers):
     suite(CASES)
     parts, shards = [], []
     for number in (1, 2, 3):
@@ -60,7 +60,7 @@ def test_shards_go_by_the_time_that_cases_took(suite, run, pytester, tmp_path):
     assert numbers(bundle(pytester)) == [0, 1, 2, 3, 4, 5]
 
 
-def test_shards_go_by_times_of_other_systems_where_there_are_no_better(suite, run, pytester, tmp_path):
+def test_shards_use_durations_of_other_systems_as_a_fallback(suite, run, pytester, tmp_path):
     times = {f"demo/test_demo.py::test_it[{n}-bookworm]": 60.0 if n == 6 else 10.0 for n in range(7)}
     (tmp_path / "cache/durations.json").write_text(json.dumps({"schema": "memqos-durations/1", "seconds": times}))
     suite(CASES)
@@ -83,7 +83,7 @@ def keep_times(cache, longest):
     (cache / "durations.json").write_text(json.dumps({"schema": "memqos-durations/1", "seconds": times}))
 
 
-def test_parts_divide_by_the_same_times_whatever_runs_beside_them(suite, run, pytester, tmp_path):
+def test_parts_use_the_same_durations_despite_concurrent_runs(suite, run, pytester, tmp_path):
     """Two cases were in no part: between the parts another run on the host had kept other times."""
     suite(CASES)
     keep_times(tmp_path / "cache", longest=6)
@@ -125,7 +125,7 @@ def test_times_of_parts_that_are_damaged_are_set_aside_anew(suite, run, pytester
     assert numbers(bundle(pytester)) == [0, 1, 2, 3, 4, 5]
 
 
-def test_without_a_cache_to_write_to_parts_go_by_the_times_that_there_are(suite, run, pytester, tmp_path):
+def test_without_a_writable_cache_parts_use_the_stored_durations(suite, run, pytester, tmp_path):
     suite(CASES)
     keep_times(tmp_path / "cache", longest=6)
     (tmp_path / "cache/durations-of-shards.json").mkdir()
@@ -133,7 +133,7 @@ def test_without_a_cache_to_write_to_parts_go_by_the_times_that_there_are(suite,
     assert numbers(bundle(pytester)) == [6]
 
 
-def test_a_shard_is_of_what_was_chosen(suite, run, pytester):
+def test_a_shard_is_a_part_of_the_selection(suite, run, pytester):
     suite(CASES)
     run("--memqos-shard=1/2", "-k", "0 or 1")
     assert bundle(pytester)["shard"]["cases"] == 2
@@ -221,7 +221,7 @@ def test_a_baseline_accepts_until_its_day(suite, run, pytester):
     assert run("--memqos-baseline=baseline.toml").ret == 4
 
 
-def test_merged_shards_are_the_whole_and_a_missing_one_is_told(suite, run, pytester):
+def test_merged_shards_are_complete_and_a_missing_one_is_reported(suite, run, pytester):
     suite(CASES)
     parts = []
     for number in (1, 2, 3):

@@ -74,7 +74,7 @@ def test_suites_need_no_configuration_of_their_own(suite, run, pytester, argumen
     assert bundle(pytester)["counts"]["not_run"] == 0
 
 
-def test_an_interrupt_leaves_a_bundle_that_says_so(suite, run_apart, pytester):
+def test_an_interrupt_is_recorded_in_the_bundle(suite, run_apart, pytester):
     suite(
         """
         @pytest.mark.claim("demo/one")
@@ -156,14 +156,14 @@ def test_a_run_ends_with_its_report_its_hashes_and_a_summary_for_the_ci_system(s
     assert claims["demo/one"]["sentence"] == "One thing holds."
 
 
-def test_a_summary_that_cannot_be_written_changes_nothing(suite, run, pytester, monkeypatch):
+def test_an_unwritable_summary_changes_nothing(suite, run, pytester, monkeypatch):
     suite(MANY)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path))
 
     assert run("-k", "conforms").ret == 0
 
 
-def test_a_run_says_what_it_is_to_be_before_its_first_case(suite, run, pytester):
+def test_a_run_prints_its_plan_before_its_first_case(suite, run, pytester):
     suite(MANY)
 
     run()
@@ -231,7 +231,7 @@ def test_it(qos_evidence, number):
 """
 
 
-def test_a_run_that_is_killed_has_kept_how_many_cases_it_had_and_which_were_begun(suite, run_apart, pytester):
+def test_a_killed_run_has_its_number_of_cases_and_the_started_ones(suite, run_apart, pytester):
     suite(KILLED)
 
     run_apart("--memqos-shard=1/1")
@@ -243,7 +243,7 @@ def test_a_run_that_is_killed_has_kept_how_many_cases_it_had_and_which_were_begu
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["alone", "xdist"])
-def test_a_run_that_ends_keeps_no_second_account_of_what_it_began(suite, run, pytester, arguments):
+def test_a_finished_run_removes_its_record_of_started_cases(suite, run, pytester, arguments):
     suite(MANY)
 
     run(*arguments)

@@ -168,7 +168,7 @@ def test_an_impossible_place_is_one_sentence(suite, pytester, place, command):
 @needs_root
 @pytest.mark.parametrize("words", [[], ["--memqos-results=out"]], ids=["time", "named"])
 @pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "xdist"])
-def test_a_folder_on_a_disk_that_is_read_only_is_the_hosts_matter(suite, small_disk, pytester, words, workers):
+def test_a_read_only_disk_is_an_environment_error(suite, small_disk, pytester, words, workers):
     suite(ONE)
     disk = small_disk("1m", "ro")
     command = [sys.executable, "-m", "pytest", str(pytester.path / "suites"), *words, *workers]
@@ -183,7 +183,7 @@ def test_a_folder_on_a_disk_that_is_read_only_is_the_hosts_matter(suite, small_d
 
 
 @needs_root
-def test_too_little_room_is_told_before_the_first_case(suite, small_disk, pytester):
+def test_too_little_room_is_reported_before_the_first_case(suite, small_disk, pytester):
     suite(ONE)
     small_disk("1m")
 
@@ -214,7 +214,7 @@ def fill():
 
 @needs_root
 @pytest.mark.parametrize("verdict", ["conforms", "deviates"])
-def test_a_disk_that_fills_up_ends_the_run_with_what_it_found(suite, small_disk, pytester, verdict):
+def test_a_full_disk_ends_the_run_with_its_results(suite, small_disk, pytester, verdict):
     suite(
         f"{FILLS}\n"
         '@pytest.mark.claim("demo/one")\n@pytest.mark.parametrize("number", range(9))\n'
@@ -265,14 +265,14 @@ def test_evidence_that_cannot_be_kept_is_no_deviation(suite, small_disk, pyteste
     assert "big.txt: No space left on device" in result.stdout
 
 
-def test_listing_makes_no_folder(suite, pytester):
+def test_listing_creates_no_folder(suite, pytester):
     suite(ONE)
 
     assert pytest_run(pytester, "--collect-only").returncode == 0
     assert not (pytester.path / "results").exists()
 
 
-def test_a_folder_that_is_removed_in_mid_run_is_made_again(suite, run, pytester):
+def test_a_folder_removed_during_the_run_is_recreated(suite, run, pytester):
     suite(
         """
         import shutil
@@ -330,7 +330,7 @@ def open_place():
 
 
 @pytest.mark.parametrize("how", ["named", "unnamed"])
-def test_a_folder_that_its_mask_makes_unusable_does_not_stay(open_place, how):
+def test_a_folder_with_an_unusable_mode_is_removed(open_place, how):
     done = made_by_an_ordinary_user(how, open_place, "777")
     assert done.stdout.startswith("EnvironmentNotAbleError"), done.stderr
     assert list(open_place.iterdir()) == []
@@ -365,7 +365,7 @@ memqos.plugin.entry.chosen_folder = chosen_by_nobody
 
 
 @needs_root
-def test_a_run_whose_results_cannot_be_looked_for_ends_in_one_line(open_place):
+def test_an_unreadable_results_folder_ends_the_run_in_one_line(open_place):
     """As somebody who is not root, since root reads every folder."""
     (open_place / "conftest.py").write_text(LOOKS_AS_NOBODY)
     closed = open_place / "closed"

@@ -61,7 +61,7 @@ def test_what_a_claim_needs_is_looked_for_before_anything_happens(results):
 
 
 @pytest.mark.parametrize("tests", [NEEDS_MORE + NEEDS_LESS, NEEDS_LESS + NEEDS_MORE], ids=["after it", "before it"])
-def test_others_of_the_module_that_need_less_are_made_happen_what_they_look_at(results, pytester, tests):
+def test_scenes_of_a_modules_other_tests_run_if_their_needs_are_met(results, pytester, tests):
     assert results(True, tests=tests) == {
         "test_two": ("not observable", "no pressure"),
         "test_one[1]": ("conforms", ""),
@@ -91,11 +91,11 @@ def test_two(happened, qos_evidence):
 
 
 @pytest.mark.parametrize("options", [("-k", "test_one"), ()], ids=["not selected", "not observable"])
-def test_a_scene_makes_happen_what_selected_tests_look_at(results, pytester, options):
+def test_a_scene_runs_only_for_selected_tests(results, pytester, options):
     results(True, *options, tests=LOOKED_AT)
     assert (pytester.path / "scene").read_text() == "one"
 
 
-def test_a_scene_makes_happen_all_that_is_looked_at(results, pytester):
+def test_a_scene_runs_everything_its_tests_look_at(results, pytester):
     results(True, tests=LOOKED_AT.replace('"demo/two"', '"demo/one"').replace('("one", "two")', '("one", "one")'))
     assert (pytester.path / "scene").read_text() == "one one"

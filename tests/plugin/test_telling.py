@@ -8,7 +8,7 @@ from memqos.plugin.face.messages import Telling
 pytest_plugins = ["pytester"]
 
 
-def test_what_is_worth_knowing_is_told_once_a_run():
+def test_a_note_is_printed_once_per_run():
     told = []
     reporter = SimpleNamespace(ensure_newline=lambda: None, write_line=told.append)
     manager = SimpleNamespace(get_plugin={"terminalreporter": reporter}.get)

@@ -55,7 +55,7 @@ def test_a_runtime_binary_that_cannot_be_run_is_refused(suite, run, pytester):
     result.stderr.fnmatch_lines(["ERROR: *my-runc*not executable*"])
 
 
-def test_the_environment_sets_what_no_option_does_and_the_header_says_so(suite, run, monkeypatch, pytester):
+def test_the_environment_sets_missing_options_and_the_header_shows_it(suite, run, monkeypatch, pytester):
     suite(ONE)
     monkeypatch.setenv("MEMQOS_RUNTIME", "crun")
     monkeypatch.setenv("MEMQOS_DRIVER", "cgroupfs")
@@ -120,7 +120,7 @@ CASES = (
 )
 
 
-def test_what_a_claim_asks_for_is_a_case(suite, run, pytester):
+def test_a_claims_request_is_a_case(suite, run, pytester):
     suite(CASES)
     file = pytester.path / "suites/demo/claims.toml"
     file.write_text(file.read_text().replace("[one]\n", "[one]\nasks = { verb = 'left_alone', request = 'limit' }\n"))
@@ -228,7 +228,7 @@ def test_a_kubelet_of_one_chapter_runs_elsewhere_only_where_it_is_named(suite, r
     assert [line for line in named if "static" in line] == ["demo/test_demo.py::test_named[v1.36-static-draft]"]
 
 
-def test_kubelets_are_narrowed_by_release_and_what_is_left_empty_is_deselected(suite, run):
+def test_kubelets_are_narrowed_by_release_and_empty_tests_deselected(suite, run):
     suite(
         """
         @pytest.mark.claim("demo/one")
@@ -279,7 +279,7 @@ def test_markers_are_registered(pytester):
     )
 
 
-def test_other_peoples_tests_notice_nothing(pytester):
+def test_other_tests_are_unaffected(pytester):
     pytester.makepyfile(
         """
         import sys
@@ -305,7 +305,7 @@ def test_no_tests_at_all_is_pytests_own_matter(pytester):
     assert pytester.runpytest_subprocess().ret == 5
 
 
-def test_nothing_selected_is_nothing_observed(suite, run):
+def test_an_empty_selection_observes_nothing(suite, run):
     suite(ONE)
 
     assert run("-k", "no_such_name").ret == 5

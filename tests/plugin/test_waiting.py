@@ -133,13 +133,13 @@ def test_one_case_alone_is_judged(found, pytester):
     assert (pytester.path / "happened").read_text() == "daemon-reload on main-0\n"
 
 
-def test_a_claim_that_asks_for_no_verb_is_said_to(found):
+def test_a_claim_without_a_verb_is_reported(found):
     [five] = found("-k", "five").values()
     assert five["outcome"] == "usage"
     assert "there is no verb 'systemd_burnt'" in five["reason"]
 
 
-def test_a_runtime_that_hangs_with_one_case_is_not_asked_for_the_next(found, pytester, monkeypatch):
+def test_after_a_hanging_case_no_further_one_is_started(found, pytester, monkeypatch):
     """The next one is asked for on another machine."""
     monkeypatch.setenv("FAULTS", "hangs")
     results = found("-k", "one or wrong or three or four")
@@ -170,7 +170,7 @@ def test_what_does_not_happen_is_every_cases_own_error(found, pytester, monkeypa
     ]
 
 
-def test_what_waits_alone_and_has_not_what_it_needs_has_nothing_happen(found, pytester):
+def test_no_event_happens_for_a_single_case_with_unmet_needs(found, pytester):
     results = found("-k", "two")
     assert [one["outcome"] for one in results.values()] == ["not observable"]
     assert not (pytester.path / "happened").exists()

@@ -76,7 +76,7 @@ def test_behaviour(qos_kubelet):
 """
 
 
-def test_a_worker_gets_a_stretch_of_kubelets_so_that_what_stands_is_used_again(suite, run, pytester):
+def test_a_worker_gets_a_stretch_of_kubelets_so_that_pods_are_reused(suite, run, pytester):
     suite(POPULATED)
     run("-n", "2", "--dist=loadgroup")
     seen = {tuple(dict.fromkeys(file.read_text().split())) for file in pytester.path.glob("worker-*")}
@@ -123,7 +123,7 @@ def test_what_a_crashed_worker_left_of_its_group_goes_to_another_one(suite, run,
     assert (result.ret, bundle["exit_code"], bundle["counts"]["not_run"]) == (3, 3, 0)
 
 
-def test_where_every_worker_crashes_the_rest_is_not_run_and_that_is_said(suite, run, pytester):
+def test_if_every_worker_crashes_the_rest_is_reported_as_not_run(suite, run, pytester):
     suite(CRASHES.replace("CRASHING", "range(6)"))
 
     result = run("-n", "1")
@@ -200,7 +200,7 @@ ROOM = "6144 MiB of memory are available, and a machine takes up to 1600 MiB"
         (4, True, 3, f"memqos: 3 machines at a time instead of 4: {ROOM}; 2 would be faster (-n auto): {TURNS}"),
     ],
 )
-def test_auto_is_what_is_fastest_and_more_is_warned_of(host, asked, emulated, number, said):
+def test_auto_is_the_fastest_number_and_more_gets_a_warning(host, asked, emulated, number, said):
     host(emulated=emulated)
     assert workers.limit_workers(None, asked) == (number, said)
 

@@ -83,7 +83,7 @@ def test_packages_programs_configuration_and_kernel_are_used_and_recorded(tmp_pa
         assert known["runtime_deb"][0]["sha256"] == hashlib.sha256(package.read_bytes()).hexdigest()
 
 
-def test_a_runtime_is_put_into_a_restored_machine_and_tried_there(tmp_path):
+def test_a_runtime_is_installed_in_a_restored_machine_and_tried_there(tmp_path):
     """Each build costs seconds, and no checkpoint; one that does not run there is refused before any pod is started."""
 
     with start(tmp_path / "log") as machine:
@@ -147,7 +147,7 @@ exec sleep infinity
 
 
 @pytest.mark.ports
-def test_a_daemon_that_no_profile_has_runs_with_what_it_needs(tmp_path, package):
+def test_a_daemon_outside_every_profile_runs_with_its_files(tmp_path, package):
     folder = tmp_path / "vendor"
     folder.mkdir()
     (folder / "1.conf").write_text("one\n")

@@ -59,7 +59,7 @@ def test_every_file_of_the_v1_controllers_holds_its_value(tmp_path, profile, dri
 
 
 @pytest.mark.parametrize("profile", LEGACY)
-def test_limits_do_what_they_say_and_cgroup_v2_is_not_observable(tmp_path, profile):
+def test_limits_work_and_cgroup_v2_is_not_observable(tmp_path, profile):
     status, written, said = run_on_v1(tmp_path / "results", profile, "-m", "behaviour")
 
     assert status == 0, said
@@ -125,7 +125,7 @@ def folders(machine: Machine) -> list[str]:
     return output(machine, "sh", "-c", "find /sys/fs/cgroup -name 'kubepods*' -prune").split()
 
 
-def test_a_plan_is_made_in_every_hierarchy_and_taken_away(machine: Machine, tree: CgroupTree, plan: Plan) -> None:
+def test_a_plan_is_enforced_in_every_hierarchy_and_withdrawn(machine: Machine, tree: CgroupTree, plan: Plan) -> None:
     tree.make([plan.reserved[0].path], deadline=soon())
     limit = Knob.MEMORY_LIMIT_IN_BYTES
     before = tree.read_text(plan.reserved[0].path, limit, deadline=soon())

@@ -40,7 +40,7 @@ def clones(tmp_path_factory):
         yield first, stack.enter_context(start(tmp_path_factory.mktemp("second"), topology="two-zones"))
 
 
-def test_a_clone_has_nothing_of_another_one(clones):
+def test_a_clone_sees_nothing_of_another_one(clones):
     first, second = clones
     assert output(first, "cat", "/root/mine") == "mine\n"
     assert second.target.read("/root/mine", deadline=soon()) is None
@@ -94,14 +94,14 @@ def run_container(machine):
     return machine.target.run([*argv, *arguments([Anon(size=4 * MIB), Exit()])], deadline=soon())
 
 
-def test_a_clone_shares_what_it_did_not_touch(clones):
+def test_a_clone_shares_untouched_memory(clones):
     """Two machines of 2 GiB: what both hold of memory is far below what either was given."""
     for machine in clones:
         anonymous = Path(f"/proc/{machine.pid}/smaps_rollup").read_text().split("Anonymous:")[1].split()[0]
         assert int(anonymous) * 1024 < 600 * MIB
 
 
-def test_a_checkpoint_is_made_once(tmp_path):
+def test_a_checkpoint_is_created_once(tmp_path):
     with start(tmp_path / "first"):
         pass
     notes = Notes()
@@ -132,7 +132,7 @@ def harmed_copy(name: str, tmp_path: Path, harm) -> Path:
     return root
 
 
-def test_a_damaged_checkpoint_is_made_again_and_one_line_says_so(tmp_path, monkeypatch):
+def test_a_damaged_checkpoint_is_recreated_with_a_note(tmp_path, monkeypatch):
     """By a boot, with whose words the console of each machine from that checkpoint begins."""
     with start(tmp_path / "good") as machine:
         name = machine.provenance["checkpoint"]
@@ -166,7 +166,7 @@ class OnlyNotes(Notes):
         raise StoppedError
 
 
-def test_a_checkpoint_whose_state_qemu_refuses_is_made_again(tmp_path, monkeypatch):
+def test_a_checkpoint_whose_state_qemu_rejects_is_recreated(tmp_path, monkeypatch):
     """Its manifest vouches for it, and still nothing comes of it: it is gone, and the boot of another one begins."""
     with start(tmp_path / "good") as machine:
         name = machine.provenance["checkpoint"]
@@ -235,7 +235,7 @@ MAKER = """
 """
 
 
-def test_nothing_is_left_of_a_checkpoint_whose_maker_is_killed(tmp_path):
+def test_a_checkpoint_whose_creator_is_killed_leaves_nothing(tmp_path):
     root = cache_without_checkpoints(tmp_path)
     folder, environment = root / "checkpoints", {**os.environ, "MEMQOS_CACHE": str(root)}
     with subprocess.Popen([sys.executable, "-c", textwrap.dedent(MAKER), str(tmp_path)], env=environment) as maker:

@@ -75,7 +75,7 @@ def test_memqos_in_the_kubelets_place_keeps_the_contract(
     check_enactor_contract(lambda: case_of(target, tree, socket, driver))
 
 
-def test_nobody_keeps_it_beside_pods_that_run(target: Target, tree: CgroupTree, socket: Path) -> None:
+def test_an_observer_leaves_running_pods_alone(target: Target, tree: CgroupTree, socket: Path) -> None:
     @contextlib.contextmanager
     def standing() -> Iterator[EnactorCase]:
         with case_of(target, tree, socket, CgroupDriver.SYSTEMD) as case:

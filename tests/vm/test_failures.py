@@ -38,7 +38,7 @@ def recognised(machine, words: str):
     assert again.value is caught.value
 
 
-def test_a_guest_whose_network_is_gone_is_recognised(tmp_path):
+def test_a_guest_without_network_is_recognised(tmp_path):
     with start(tmp_path) as machine:
         machine.target.run(["sh", "-c", "(sleep 1; ip link set eth0 down) >/dev/null 2>&1 &"], deadline=soon())
         with recognised(machine, "does not answer any more while running 'sleep 50': it sent nothing back for"):
@@ -82,7 +82,7 @@ def test_the_guest_s_oom_killer_leaves_the_pulse_alone(tmp_path):
         )
 
 
-def test_an_error_that_comes_from_a_silent_guest_is_told_as_that(tmp_path):
+def test_an_error_caused_by_a_silent_guest_is_reported_as_such(tmp_path):
     """A call that fails for its own reasons may still be the first sign of it."""
     with start(tmp_path) as machine:
         machine.examine(TargetError("a program failed."))
@@ -157,7 +157,7 @@ def test_a_host_without_memory_is_recognised(tmp_path, little_memory):
             machine.target.run(["dd", "if=/dev/zero", "of=/dev/shm/big", "bs=1M", "count=500"], deadline=soon())
 
 
-def test_a_connection_that_is_lost_is_not_replaced_unnoticed(tmp_path):
+def test_a_lost_connection_is_not_replaced_unnoticed(tmp_path):
     """A new one would serve commands, while what was forwarded over the old one is gone."""
     with start(tmp_path) as machine:
         folder = machine.spec.qmp_socket.parent

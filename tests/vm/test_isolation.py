@@ -108,7 +108,7 @@ def test_the_cache_s_key_and_memory_are_their_owner_s_alone(machine):
     assert stat.S_IMODE((root / "checkpoints").stat().st_mode) == 0o700
 
 
-def test_nobody_gets_in_by_password(machine):
+def test_password_logins_are_refused(machine):
     settings = machine.target.run(["sshd", "-T"], deadline=Deadline.after(30)).text.splitlines()
     assert {"passwordauthentication no", "kbdinteractiveauthentication no", "permitrootlogin without-password"} <= set(
         settings

@@ -68,7 +68,7 @@ def test_the_guest_has_what_the_rules_need(machine):
     assert output(machine, "jq", "-n", "--compact-output", "{a: 1}") == '{"a":1}\n'
 
 
-def test_the_container_images_are_there(machine):
+def test_the_container_images_exist(machine):
     images = output(machine, "ctr", "--namespace=k8s.io", "images", "list", "--quiet").split()
     assert {"memqos.local/pause:1", "memqos.local/memload:1"} <= set(images)
 
@@ -118,7 +118,7 @@ def test_the_ssh_target_keeps_the_contract(machine, reached):
     check_target_contract(lambda: reached(machine.target), folder=folder)
 
 
-def test_a_command_that_takes_too_long_ends_over_there_too(machine):
+def test_a_command_over_its_deadline_ends_in_the_guest_too(machine):
     with attended(machine.target) as target:
         assert target.list("/proc/self/fdinfo", deadline=soon())
         with pytest.raises(DeadlineError, match="did not end within"):
@@ -174,7 +174,7 @@ def wrapped_qemu(tmp_path, monkeypatch):
     return wrap
 
 
-def test_a_machine_whose_qemu_crashed_before_linux_comes_up_and_says_so(tmp_path, wrapped_qemu):
+def test_a_machine_comes_up_after_a_qemu_crash_before_linux_and_notes_it(tmp_path, wrapped_qemu):
     """As QEMU does now and then while the firmware maps devices; here the first one that has a disk."""
     mark = tmp_path / "crashed"
     wrapped_qemu(f"[ -e {mark} ] || {{ touch {mark}; kill -ABRT $$; }}")
@@ -185,7 +185,7 @@ def test_a_machine_whose_qemu_crashed_before_linux_comes_up_and_says_so(tmp_path
     assert (tmp_path / "log/aborted-qemu.log").exists()
 
 
-def test_a_boot_that_stands_still_for_a_lost_timer_is_repeated_twice(tmp_path, wrapped_qemu):
+def test_a_boot_that_hangs_on_a_lost_timer_is_repeated_twice(tmp_path, wrapped_qemu):
     """A QEMU whose guest never begins; that its kernel waits for a timer is written to the console for it."""
     serial, starts = tmp_path / "log/serial.log", tmp_path / "starts"
     words = "[   21.0] rcu: rcu_preempt kthread timer wakeup didn't happen for 5252 jiffies! g-1139 f0x0\\n"
@@ -204,7 +204,7 @@ def test_a_boot_that_stands_still_for_a_lost_timer_is_repeated_twice(tmp_path, w
 
 
 @pytest.mark.wrappers
-def test_a_boot_of_which_nothing_is_heard_is_begun_once_more_and_comes_up(tmp_path, wrapped_qemu):
+def test_a_boot_without_output_is_repeated_and_comes_up(tmp_path, wrapped_qemu):
     """The first guest never begins; it is waited for for half of the time that a boot may take."""
     mark = tmp_path / "silent"
     wrapped_qemu(f'[ -e {mark} ] || {{ touch {mark}; exec $qemu -S "$@"; }}')

@@ -84,7 +84,7 @@ def test_the_hop_that_lost_a_value_is_named(
 
 
 @pytest.mark.wrappers
-def test_the_hop_of_a_runtime_that_is_driven_directly_is_named(place: Place, wrong_in: Callable[[str], None]) -> None:
+def test_the_hop_of_a_directly_driven_runtime_is_named(place: Place, wrong_in: Callable[[str], None]) -> None:
     node = node_alone(place, CgroupDriver.CGROUPFS)
     with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
         wrong_in("drops-unified")
@@ -126,7 +126,7 @@ def test_a_runtime_that_lies_about_updates_is_found_by_each_claim_about_them(tmp
 
 
 @pytest.mark.wrappers
-def test_a_runtime_that_drops_unified_is_found_where_a_kubelet_asks_for_it(tmp_path: Path) -> None:
+def test_a_runtime_that_drops_unified_is_found_under_a_kubelet_that_uses_it(tmp_path: Path) -> None:
     wrapper, folder = wrong_runtime(tmp_path, "drops-unified"), tmp_path / "results"
 
     chosen = "v1.36-tiered and (burstable or guaranteed-one) and not overhead and containers or limited_swap_is_reached"
@@ -159,7 +159,7 @@ upstream = "mine"
 
 @pytest.mark.wrappers
 @pytest.mark.parametrize(("options", "code"), [((), 0), (("--strict-known",), 1)], ids=["told", "strict"])
-def test_what_a_list_of_ones_own_says_is_known_and_what_is_gone_is_told(
+def test_a_users_list_marks_known_deviations_and_reports_gone_ones(
     tmp_path: Path, options: tuple[str, ...], code: int
 ) -> None:
     wrapper, folder = wrong_runtime(tmp_path, "drops-memory-min"), tmp_path / "results"

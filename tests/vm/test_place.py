@@ -58,7 +58,7 @@ def url(machine: Machine, tmp_path: Path) -> str:
     return url_of(machine, tmp_path)
 
 
-def test_a_machine_that_is_there(machine: Machine, url: str) -> None:
+def test_an_existing_machine(machine: Machine, url: str) -> None:
     @contextlib.contextmanager
     def case() -> Iterator[PlaceCase]:
         with opened_there(url) as place:
@@ -125,7 +125,7 @@ def verdicts_of(place: PlaceThere, driver: CgroupDriver) -> list[Verdict]:
 
 
 @pytest.mark.parametrize("driver", list(CgroupDriver))
-def test_pods_on_a_machine_that_is_there_hold_their_values(machine: Machine, url: str, driver: CgroupDriver) -> None:
+def test_pods_on_an_existing_machine_have_their_values(machine: Machine, url: str, driver: CgroupDriver) -> None:
     cgroups = ("find", "/sys/fs/cgroup", "-maxdepth", "2", "-type", "d", "-not", "-name", "session*")
     before = output(machine, *cgroups)
     with opened_there(url) as place:

@@ -118,7 +118,7 @@ print(*(word for word in pathlib.Path(f"/sys/fs/cgroup{path}/memory.stat").read_
 
 @pytest.mark.profiles
 @pytest.mark.parametrize("profile", ["trixie-bpo", "forky"])
-def test_what_is_swapped_is_compressed_in_memory_where_the_topology_says_so(tmp_path, profile):
+def test_swap_is_compressed_in_memory_if_the_topology_declares_it(tmp_path, profile):
     topology = tmp_path / "zswap.json"
     topology.write_text(json.dumps(ZSWAP))
     with start(tmp_path / "log", profile=profile, topology=str(topology), checkpoint=False) as machine:
@@ -131,7 +131,7 @@ def test_what_is_swapped_is_compressed_in_memory_where_the_topology_says_so(tmp_
 
 
 @pytest.mark.profiles
-def test_swap_that_is_compressed_is_no_deviation(tmp_path):
+def test_compressed_swap_is_no_deviation(tmp_path):
     """What zswap holds stays charged, so the program is killed as soon as its swap is full: often between two looks."""
     topology = tmp_path / "zswap.json"
     topology.write_text(json.dumps(ZSWAP))

@@ -81,7 +81,7 @@ def mount_namespaces(target: Target) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["oci:runc", "oci:crun"])
-def test_the_mounts_of_a_bundle_are_seen_by_nobody_else_and_go_with_it(
+def test_the_mounts_of_a_bundle_are_private_and_removed_with_it(
     target: Target, tree: CgroupTree, opens: Opens, name: str
 ) -> None:
     """systemd has no unit for them, and what a container writes is on the disk while it lives."""

@@ -74,7 +74,7 @@ def begun(machine: Machine, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-def test_a_machine_that_is_there_is_tested_and_left_as_it_was(machine: Machine, tmp_path: Path) -> None:
+def test_an_existing_machine_is_tested_and_restored(machine: Machine, tmp_path: Path) -> None:
     before = state_of(machine)
     done = run(machine, tmp_path)
     assert done.returncode == 0, done
@@ -97,7 +97,7 @@ def test_a_machine_without_our_images_gets_them_and_is_rid_of_them(machine: Mach
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_is_ended_leaves_nothing(machine: Machine, tmp_path: Path, number: signal.Signals) -> None:
+def test_an_ended_run_leaves_nothing(machine: Machine, tmp_path: Path, number: signal.Signals) -> None:
     before = state_of(machine)
     with begun(machine, tmp_path) as process:
         agents = "for one in $(pgrep --exact python3); do cat /proc/$one/oom_score_adj; done"
@@ -112,7 +112,7 @@ def test_a_run_that_is_ended_leaves_nothing(machine: Machine, tmp_path: Path, nu
     wait_until_nothing_is_left(machine, before)
 
 
-def test_a_connection_that_is_lost_leaves_nothing_and_is_machinery(machine: Machine, tmp_path: Path) -> None:
+def test_a_lost_connection_leaves_nothing_and_is_a_machinery_error(machine: Machine, tmp_path: Path) -> None:
     """The processes that serve the run's connection are killed on the machine: ours is the oldest, and stays."""
     before = state_of(machine)
     with begun(machine, tmp_path) as process:
@@ -137,7 +137,7 @@ def test_a_connection_that_is_lost_leaves_nothing_and_is_machinery(machine: Mach
     ],
     ids=["kubelet", "cgroups"],
 )
-def test_a_machine_that_is_not_free_is_refused_and_left_alone(
+def test_a_machine_in_use_is_rejected_and_left_alone(
     machine: Machine, tmp_path: Path, make: str, undo: str, told: str
 ) -> None:
     machine.target.run(["sh", "-c", make], deadline=soon())
@@ -164,7 +164,7 @@ for what in ('containers/json?all=1', 'images/json'):
 
 
 @pytest.mark.profiles
-def test_docker_and_other_runtimes_of_a_machine_that_is_there_are_crossed(tmp_path: Path) -> None:
+def test_docker_and_other_runtimes_of_an_existing_machine_are_crossed(tmp_path: Path) -> None:
     """Values and a kill under two daemons in one run; the machine is as it was, Docker's store too."""
     with opened_vm(
         ("trixie", "two-zones"), BootOptions(), folder=tmp_path, progress=SILENT, additions=("docker",)

@@ -11,7 +11,7 @@ PAGES = [page for page in pages() if any(snippet.flag == "vm" for snippet in sni
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_pages_show_what_happens_in_a_machine(page, tmp_path):
+def test_pages_show_real_output_of_a_machine(page, tmp_path):
     assert play(page, tmp_path, flag="vm") > 0
 
 

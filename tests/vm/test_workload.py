@@ -152,7 +152,7 @@ def seeing(bench: Bench, path: CgroupPath) -> Iterator[Seen]:
         yield Seen(sampling, hierarchy.folder(path))
 
 
-def test_a_container_over_its_limit_is_oom_killed_and_its_last_readings_are_there(bench: Bench) -> None:
+def test_a_container_over_its_limit_is_oom_killed_and_its_last_readings_are_kept(bench: Bench) -> None:
     with seeing(bench, bench.parent) as parent:
         container = bench.start(
             ContainerResources(memory_limit_in_bytes=48 * MI), [Anon(size=96 * MI, step=4 * MI), Hold()]
@@ -194,7 +194,7 @@ def stalled(seen: Seen) -> int:
     return parse.pressure(seen.texts["memory.pressure"], path=seen.folder).some.total
 
 
-def test_a_swap_limit_is_not_passed_and_what_was_swapped_is_intact(bench: Bench) -> None:
+def test_a_swap_limit_is_not_exceeded_and_swapped_memory_is_intact(bench: Bench) -> None:
     # Swap for all of it: a page being written out, or read back, counts in both, and a cgroup with no swap left has
     # its anonymous memory scanned no more (mm/vmscan.c, can_reclaim_anon_pages), which ends in an OOM kill.
     resources = ContainerResources(memory_limit_in_bytes=32 * MI, memory_swap_limit_in_bytes=80 * MI)

@@ -26,7 +26,7 @@ def test_the_same_run_does_not_differ_from_itself():
     assert list(comparison_lines(comparison)) == ["comparison: 0 new deviations, 0 cases differ, 4 are the same"]
 
 
-def test_what_deviates_now_and_did_not_is_worse_and_said_first(tmp_path):
+def test_new_deviations_are_worse_and_come_first(tmp_path):
     old, new = runs(tmp_path, deviating)
 
     comparison = compare(old, new)
@@ -62,7 +62,7 @@ def test_what_deviated_and_does_not_any_more_is_no_new_deviation(tmp_path):
     assert [change.after for change in comparison.changes if change.knob] == ["conforms: 62074880, expected 62074880"]
 
 
-def test_a_deviation_that_stays_is_none_that_is_new(tmp_path):
+def test_a_persistent_deviation_is_not_new(tmp_path):
     _, new = runs(tmp_path, deviating)
 
     def further(case):

@@ -85,7 +85,7 @@ EDITS = [
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda one: one.__name__)
-def test_no_edit_of_a_run_that_deviates_makes_it_green(tmp_path, edit):
+def test_no_edit_makes_a_deviating_run_green(tmp_path, edit):
     results = read_results(edited(copied(tmp_path / "r", change=deviating), edit))
     bundle = results.bundle
 
@@ -119,7 +119,7 @@ def test_a_red_verdict_for_findings_that_all_conform_is_a_contradiction_too(tmp_
     assert bundle.exit_code == ExitCode.MACHINERY
 
 
-def test_either_file_that_is_edited_alone_is_held_against_the_other(tmp_path):
+def test_an_edit_of_one_file_is_found_by_the_other(tmp_path):
     for number, name in enumerate((BUNDLE, FINDINGS)):
         folder = copied(tmp_path / str(number), change=deviating)
         edited(folder, outcomes_and_counts, lines=name == FINDINGS)
@@ -130,7 +130,7 @@ def test_either_file_that_is_edited_alone_is_held_against_the_other(tmp_path):
         assert any("findings.jsonl and bundle.json disagree about 1 case, such as " in one for one in said)
 
 
-def test_what_agrees_with_itself_is_held_against_its_hashes(tmp_path):
+def test_a_consistent_folder_is_checked_by_its_hashes(tmp_path):
     folder = copied(tmp_path / "r", change=deviating)
     seal(folder)
     assert read_results(folder).bundle.inconsistencies == ()
@@ -147,7 +147,7 @@ def test_what_agrees_with_itself_is_held_against_its_hashes(tmp_path):
     assert (bundle.exit_code, verdict_line(bundle).startswith(CONTRADICTS)) == (3, True)
 
 
-def test_a_killed_run_hides_nothing_either(tmp_path):
+def test_a_killed_run_cannot_hide_findings(tmp_path):
     folder = copied(tmp_path / "r", change=deviating, killed=True)
     cases = cases_of(folder)
     (folder / FINDINGS).write_text("".join(json.dumps({**case, "outcome": "conforms"}) + "\n" for case in cases))
@@ -155,7 +155,7 @@ def test_a_killed_run_hides_nothing_either(tmp_path):
     assert read_results(folder).bundle.exit_code == ExitCode.DEVIATES
 
 
-def test_a_code_for_what_came_in_the_way_needs_to_say_what_that_was(tmp_path):
+def test_an_exit_code_for_an_error_needs_the_error(tmp_path):
     def told(bundle):
         bundle.update(exit_code=3, error="the machine went away")
 
@@ -177,7 +177,7 @@ def append(folder):
     file.write_bytes(file.read_bytes() + b"\n")
 
 
-def test_what_is_made_of_a_folder_that_does_not_verify_says_so_for_good(capsys, tmp_path):
+def test_a_merge_of_an_unverified_folder_stays_marked(capsys, tmp_path):
     folder = sealed(copied(tmp_path / "r"), append)
 
     assert run(["report", "merge", str(folder), "-o", str(tmp_path / "made")]) == 0
@@ -212,7 +212,7 @@ def test_what_verifies_is_verified(tmp_path):
     assert [one.verified for one in read_results(tmp_path / "made").bundle.merged.parts] == ["verified"]
 
 
-def test_compare_says_which_of_the_two_is_not_as_it_was_left(capsys, tmp_path):
+def test_compare_names_the_changed_folder(capsys, tmp_path):
     old = sealed(copied(tmp_path / "old"), lambda _: None)
     new = sealed(copied(tmp_path / "new"), append)
 

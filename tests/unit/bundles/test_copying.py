@@ -29,7 +29,7 @@ def bound(file):
 
 
 @pytest.mark.parametrize("make", [pipe, bound])
-def test_a_special_file_in_the_evidence_is_named_and_nothing_is_made(capsys, tmp_path, make):
+def test_a_special_file_in_the_evidence_is_rejected_before_any_copy(capsys, tmp_path, make):
     folder = copied(tmp_path / "r")
     make(case_of(folder) / "odd")
 
@@ -65,7 +65,7 @@ def test_a_link_within_a_case_stays_one(tmp_path):
     assert (link.is_symlink(), link.read_text()) == (True, "text\n")
 
 
-def test_a_case_that_is_a_link_to_a_folder_elsewhere_is_left_out(capsys, tmp_path):
+def test_a_case_that_links_to_another_folder_is_left_out(capsys, tmp_path):
     folder = copied(tmp_path / "r")
     (tmp_path / "elsewhere").mkdir()
     (folder / "tests" / "odd").symlink_to(tmp_path / "elsewhere")
@@ -76,7 +76,7 @@ def test_a_case_that_is_a_link_to_a_folder_elsewhere_is_left_out(capsys, tmp_pat
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_what_does_not_become_whole_is_taken_back(capsys, monkeypatch, tmp_path, there):
+def test_an_incomplete_copy_is_removed(capsys, monkeypatch, tmp_path, there):
     def full(folder):
         raise OSError(28, "No space left on device", str(folder / "SHA256SUMS"))
 

@@ -33,7 +33,7 @@ def test_no_folder_outside_of_the_results_is_taken(tmp_path):
         assert folder_of(folder, result("x", Outcome.CONFORMS, folder=name)) is None
 
 
-def test_a_tree_has_what_is_expected_beside_what_was_observed():
+def test_a_tree_has_expected_and_observed_values():
     tree = CaseEvidence(TRIXIE / "populations" / "main-0-v1.36-tiered").document()["tree"]
 
     node = next(one for one in tree if one["path"] == "/kubepods.slice/kubepods-besteffort.slice")
@@ -51,7 +51,7 @@ def test_only_the_end_of_a_long_log_is_kept(tmp_path):
     assert "first" not in log
 
 
-def test_damaged_files_are_said(tmp_path):
+def test_damaged_files_are_reported(tmp_path):
     (tmp_path / "plan.json").write_text("[]")
     (tmp_path / "requests.jsonl").write_text('{"method": "start"}\n{"cut\n')
     (tmp_path / "readings.jsonl").write_bytes(b"\xff\n")
@@ -80,7 +80,7 @@ def test_odd_shapes_within_sound_json_are_passed_over(tmp_path):
     assert tree[2]["observed"] == {"f": "unreadable: no", "g": None}
 
 
-def test_a_folder_that_is_gone_says_so(tmp_path):
+def test_a_missing_folder_is_reported(tmp_path):
     assert CaseEvidence(tmp_path / "gone").document() == {
         "told": ["The folder cannot be read: No such file or directory."] * 3
     }
@@ -124,7 +124,7 @@ def test_logs_that_were_compressed_are_read_the_same(tmp_path):
     assert after.told == []
 
 
-def test_damaged_or_huge_compressed_files_are_said(tmp_path, monkeypatch):
+def test_damaged_or_huge_compressed_files_are_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(evidence, "LONGEST_FILE", 1 << 16)
     (tmp_path / "plan.json.gz").write_bytes(gzip.compress(b"{}")[:-9])
     (tmp_path / "readings.jsonl.gz").write_bytes(b"nothing")

@@ -3,7 +3,7 @@
 from memqos.bundles.files import evidence_files, keep_evidence
 
 
-def test_evidence_that_is_handed_over_is_kept(tmp_path):
+def test_transferred_evidence_is_kept(tmp_path):
     there, here = tmp_path / "there", tmp_path / "here"
     (there / "machines" / "gw0-0").mkdir(parents=True)
     (there / "machines" / "gw0-0" / "machine.json").write_text('{"id": "gw0-0"}')
@@ -18,7 +18,7 @@ def test_evidence_that_is_handed_over_is_kept(tmp_path):
     assert kept == {"machines/gw0-0/machine.json": b'{"id": "gw0-0"}', "tests/one/console.log": b"\xff"}
 
 
-def test_nothing_that_is_there_is_replaced_and_nothing_outside_is_written(tmp_path):
+def test_existing_files_stay_and_nothing_outside_is_written(tmp_path):
     folder = tmp_path / "out"
     (folder / "machines" / "gw0-0").mkdir(parents=True)
     (folder / "machines" / "gw0-0" / "machine.json").write_text('{"id": "ours"}')

@@ -25,7 +25,7 @@ def test_a_bundle_has_each_reason_once_and_findings_name_its_place() -> None:
 
 
 @pytest.mark.parametrize("place", [28, -1])
-def test_a_finding_whose_reason_was_lost_is_one_all_the_same(tmp_path: Path, place: int) -> None:
+def test_a_finding_without_its_reason_still_counts(tmp_path: Path, place: int) -> None:
     document = json.loads((TRIXIE / "bundle.json").read_text())
     document["results"][0]["findings"][0]["reason"] = place
     (tmp_path / "bundle.json").write_text(json.dumps(document))
@@ -48,7 +48,7 @@ def test_a_bundle_without_its_reasons_has_its_cases(tmp_path: Path, reasons: obj
     assert "bundle.json has lost the reasons of 42 findings." in results.missing
 
 
-def test_a_killed_run_that_is_merged_says_how_far_it_came(tmp_path: Path) -> None:
+def test_a_merged_killed_run_has_its_progress(tmp_path: Path) -> None:
     old = copied(tmp_path / "old", killed=True)
     (old / "run.json").write_text(json.dumps({"schema": SCHEMA, "cases": 9}))
     (old / "begun.txt").write_text("a/test_a.py::test_it\n")
@@ -62,7 +62,7 @@ def test_a_killed_run_that_is_merged_says_how_far_it_came(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("place", [True, 1.5, "0"])
-def test_a_finding_whose_reason_is_no_place_is_no_finding(tmp_path: Path, place: object) -> None:
+def test_a_finding_with_an_invalid_reason_index_is_no_finding(tmp_path: Path, place: object) -> None:
     folder = copied(tmp_path / "odd")
     document = json.loads((TRIXIE / "bundle.json").read_text())
     document["results"][0]["findings"][0]["reason"] = place

@@ -41,5 +41,5 @@ def shard(number, of=3, division="abc"):
         "one killed so, and one missing",
     ],
 )
-def test_what_does_not_fit_is_told(parts, told):
+def test_shards_that_do_not_fit_are_reported(parts, told):
     assert list(misfit_shards([(f"part {number}", one) for number, one in enumerate(parts, start=1)])) == told

@@ -60,7 +60,7 @@ def test_shards_of_which_one_is_missing_are_a_run_that_was_not_ended(tmp_path):
     assert merged.merged.contradictions == ("of 3 shards 3 is missing",)
 
 
-def test_a_shard_that_was_killed_is_told_as_that_and_is_not_missing(tmp_path):
+def test_a_killed_shard_is_reported_as_killed_and_not_missing(tmp_path):
     """It was told as a shard of which there are no results."""
     division = {"of": 2, "cases": 4, "division": "abc"}
     whole = shard(tmp_path, "one", [0, 1])
@@ -102,7 +102,7 @@ def test_what_was_merged_before_keeps_its_parts(tmp_path):
     assert merged.bundle.merged.parts[0].settings == inner.bundle.merged.parts[0].settings
 
 
-def test_a_double_is_there_once_and_named(tmp_path):
+def test_a_duplicate_case_is_kept_once_and_named(tmp_path):
     merged = merge([shard(tmp_path, "one", [0, 1]), shard(tmp_path, "two", [1, 2])], tmp_path / "all")
 
     assert len(merged.bundle.results) == 3
@@ -133,7 +133,7 @@ def test_the_same_case_on_another_kind_of_machine_is_neither_double_nor_contradi
     assert merged.bundle.merged.doubles == merged.bundle.merged.contradictions == ()
 
 
-def test_a_part_that_was_killed_is_said(tmp_path):
+def test_a_killed_part_is_reported(tmp_path):
     parts = [shard(tmp_path, "one", [0]), shard(tmp_path, "two", [1], killed=True)]
 
     merged = merge(parts, tmp_path / "all")
@@ -143,7 +143,7 @@ def test_a_part_that_was_killed_is_said(tmp_path):
     assert merged.bundle.exit_code == ExitCode.INTERRUPTED
 
 
-def test_folders_of_one_name_are_told_apart_by_those_above(tmp_path):
+def test_folders_with_equal_names_are_distinguished_by_their_parents(tmp_path):
     parts = [shard(tmp_path, f"{host}/results", [number]) for number, host in enumerate(("a", "b"))]
 
     merged = merge(parts, tmp_path / "all")
@@ -151,7 +151,7 @@ def test_folders_of_one_name_are_told_apart_by_those_above(tmp_path):
     assert [part.name for part in merged.bundle.merged.parts] == ["a-results", "b-results"]
 
 
-def test_nothing_is_merged_with_itself_or_over_what_is_there(tmp_path):
+def test_merging_with_itself_or_over_existing_files_is_rejected(tmp_path):
     one = shard(tmp_path, "one", [0])
 
     with pytest.raises(UsageError, match="is named twice"):

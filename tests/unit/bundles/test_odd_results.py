@@ -90,7 +90,7 @@ def everything_made_of(folder):
     json.dumps([index_document(bundle, cases), findings_document(bundle.results)], allow_nan=False)
 
 
-def test_the_small_bundle_is_whole(tmp_path):
+def test_the_small_bundle_is_complete(tmp_path):
     (tmp_path / "bundle.json").write_text(json.dumps(WHOLE))
 
     everything_made_of(tmp_path)

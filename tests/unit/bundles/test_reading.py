@@ -13,7 +13,7 @@ from memqos.report.outcome import Outcome
 from tests.recorded import TRIXIE, copied, deviating
 
 
-def test_whole_results_are_what_was_written():
+def test_complete_results_equal_the_written_ones():
     results = read_results(TRIXIE)
 
     assert results.name == "trixie"
@@ -28,7 +28,7 @@ def test_a_file_of_the_folder_means_the_folder():
     assert read_results(TRIXIE / "bundle.json").bundle == read_results(TRIXIE).bundle
 
 
-def test_a_killed_run_says_what_it_found_and_that_its_end_is_missing(tmp_path):
+def test_a_killed_run_has_its_findings_and_a_note_on_its_end(tmp_path):
     folder = copied(tmp_path / "killed", change=deviating, killed=True)
     (folder / "run.json").write_text(json.dumps({"schema": "memqos-bundle/3", "started": "2026-01-02T03:04:05+00:00"}))
 
@@ -42,7 +42,7 @@ def test_a_killed_run_says_what_it_found_and_that_its_end_is_missing(tmp_path):
     assert "The settings of the run and their origins are unknown." in results.missing
 
 
-def test_a_killed_run_says_how_far_it_came_and_what_it_was_at(tmp_path):
+def test_a_killed_run_has_its_progress_and_the_running_cases(tmp_path):
     folder = copied(tmp_path / "killed", killed=True)
     ids = [json.loads(line)["id"] for line in (folder / "findings.jsonl").read_text().splitlines()]
     (folder / "run.json").write_text(json.dumps({"schema": "memqos-bundle/3", "cases": 9}))
@@ -122,7 +122,7 @@ def test_a_line_that_was_cut_off_is_counted_and_the_others_are_read(tmp_path):
         (b"\xff\xfe", "bundle.json is damaged: "),
     ],
 )  # fmt: skip
-def test_a_damaged_bundle_is_said_and_its_findings_are_read(tmp_path, content, said):
+def test_a_damaged_bundle_is_reported_and_its_findings_are_read(tmp_path, content, said):
     folder = copied(tmp_path / "damaged")
     (folder / "bundle.json").write_bytes(content)
 
@@ -198,7 +198,7 @@ def test_claims_are_those_that_the_run_kept(tmp_path):
 
 @pytest.mark.parametrize("name", ["bundle.json", "findings.jsonl"])
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
-def test_what_is_no_file_is_said_and_the_other_file_is_read(tmp_path, name, make):
+def test_a_special_file_is_reported_and_the_other_file_is_read(tmp_path, name, make):
     folder = copied(tmp_path / "odd")
     (folder / name).unlink()
     make(folder / name)
@@ -231,7 +231,7 @@ def test_short_findings_and_those_of_a_killed_run_stay_as_they_are(tmp_path, mon
 
 
 @pytest.mark.parametrize("spoilt", [lambda data: data[:-20], lambda _: b"no gzip", lambda data: data[:40] + data[60:]])
-def test_compressed_findings_that_are_damaged_are_said_and_the_bundle_has_them(tmp_path, monkeypatch, spoilt):
+def test_damaged_compressed_findings_are_reported_and_read_from_the_bundle(tmp_path, monkeypatch, spoilt):
     folder = copied(tmp_path / "long")
     monkeypatch.setattr(files, "MANY_FINDINGS", 1000)
     files.compress_findings(folder)

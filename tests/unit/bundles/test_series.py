@@ -47,7 +47,7 @@ def test_usage_is_by_kind_and_by_zone_and_pressure_in_percent():
     assert "kernel_stack N0" not in chart["columns"]
 
 
-def test_what_was_read_again_is_a_column_of_pages_if_there_was_any():
+def test_refaults_are_a_column_of_pages_if_there_are_any():
     looks = [
         look(1.0, memory_stat="anon 0\nworkingset_refault_anon 0\nworkingset_refault_file 0\n"),
         look(2.0, memory_stat="anon 0\nworkingset_refault_anon 0\nworkingset_refault_file 7\n"),
@@ -86,7 +86,7 @@ def test_of_more_points_than_can_be_seen_some_are_kept_and_all_that_had_events()
     assert chart["looks"] == 4 * MOST_POINTS
 
 
-def test_only_cgroups_near_those_that_were_asked_for():
+def test_only_requested_cgroups_and_their_relatives():
     looks = [look(float(at), folder=f"/sys/fs/cgroup/{name}", memory_current="1\n") for at, name in
              enumerate(["a", "a/b", "a/b/c", "d", "a", "a/b", "a/b/c", "d"])]  # fmt: skip
 
@@ -131,13 +131,13 @@ def test_pressure_is_the_share_of_time_by_the_kernels_total_and_not_its_average(
     assert chart["columns"]["full"] == [None, 10.0, 0.0]
 
 
-def test_a_look_without_the_file_is_one_at_which_nobody_had_waited():
+def test_a_sample_without_the_file_counts_no_stall():
     (chart,) = charts_of([pressed(0.0, 0), pressed(1.0, 500000), look(2.0, memory_current="1\n")])
 
     assert chart["columns"]["some"] == [None, 50.0, 0.0]
 
 
-def test_looks_that_stand_close_are_counted_over_half_a_second():
+def test_close_samples_are_counted_over_half_a_second():
     looks = [pressed(0.0, 0), pressed(0.5, 0), pressed(0.75, 100000), pressed(1.0, 100000), pressed(1.001, 101000)]
 
     (chart,) = charts_of(looks)

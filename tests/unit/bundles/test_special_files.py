@@ -42,7 +42,7 @@ each_kind = pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
 
 @each_kind
 @pytest.mark.parametrize("name", ["machine.json", "timing.json"])
-def test_what_a_machine_says_is_read_from_a_plain_file_alone(tmp_path, kind, name):
+def test_machine_descriptions_are_read_from_regular_files_only(tmp_path, kind, name):
     folder = copied(tmp_path / "r", killed=True)
     [file] = folder.glob("machines/*/machine.json")
     file.with_name(name).unlink(missing_ok=True)
@@ -53,7 +53,7 @@ def test_what_a_machine_says_is_read_from_a_plain_file_alone(tmp_path, kind, nam
 
 @needs_keygen
 @each_kind
-def test_a_key_that_is_no_plain_file(capsys, tmp_path, sealed, kind):
+def test_a_key_that_is_a_special_file_is_rejected(capsys, tmp_path, sealed, kind):
     place = special(tmp_path / "odd", kind)
     assert run(["report", "verify", str(sealed), "--sign-with", str(place)]) == 4
     assert "memqos: error: --sign-with: " in capsys.readouterr().err
@@ -70,7 +70,7 @@ def test_allowed_signers_that_are_no_plain_file(capsys, tmp_path, sealed, key, k
 
 @needs_keygen
 @each_kind
-def test_a_signature_that_is_no_plain_file_does_not_hold(capsys, sealed, kind):
+def test_a_signature_that_is_a_special_file_is_invalid(capsys, sealed, kind):
     special(sealed / SIGNATURE, kind)
     assert run(["report", "verify", str(sealed)]) == 1
     assert f"signature: {SIGNATURE} is not a regular file" in capsys.readouterr().out
@@ -90,7 +90,7 @@ def test_a_signature_outlives_a_key_that_cannot_sign(capsys, tmp_path, sealed, k
 
 @pytest.mark.parametrize("name", ["bundle.json", "findings.jsonl", "run.json", "SHA256SUMS"])
 @pytest.mark.parametrize("verb", ["html", "junit", "tap", "markdown", "badge", "support"])
-def test_no_report_takes_the_place_of_what_a_run_wrote(capsys, sealed, verb, name):
+def test_a_report_never_replaces_a_runs_file(capsys, sealed, verb, name):
     before = (sealed / "bundle.json").read_bytes()
     assert run(["report", verb, str(sealed), "-o", str(sealed / name)]) == 4
     assert f"--output: a run wrote '{sealed / name}', and a report must not replace it." in capsys.readouterr().err

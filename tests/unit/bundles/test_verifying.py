@@ -24,7 +24,7 @@ def key(tmp_path):
     return tmp_path / "key"
 
 
-def test_an_untouched_folder_is_whole_and_sha256sum_says_so_too(sealed):
+def test_an_untouched_folder_verifies_here_and_with_sha256sum(sealed):
     found = verify(sealed)
 
     assert found.is_whole
@@ -63,7 +63,7 @@ def test_a_run_that_was_killed_is_not_sealed(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["no hash", "abc  findings.jsonl", f"{'0' * 64}  "])
-def test_a_line_that_is_no_hash_and_name_is_damage(sealed, text):
+def test_a_malformed_line_is_damage(sealed, text):
     with (sealed / "SHA256SUMS").open("a") as sums:
         sums.write(text)
 
@@ -88,7 +88,7 @@ def allowed(key):
     return signers
 
 
-def test_a_signature_says_by_whom(sealed, key, allowed):
+def test_a_signature_names_its_signer(sealed, key, allowed):
     assert signature_of(sealed) == Signature()
     sign(sealed, key)
 
@@ -116,7 +116,7 @@ def test_a_signature_of_other_hashes_does_not_hold(sealed, key):
     )
 
 
-def test_a_signature_that_is_none_does_not_hold(sealed, key, allowed):
+def test_a_malformed_signature_is_invalid(sealed, key, allowed):
     (sealed / "SHA256SUMS.sig").write_text("nothing")
 
     found = signature_of(sealed, allowed=allowed, identity="me@example.org")
@@ -129,7 +129,7 @@ def test_who_must_have_signed_and_did_not_is_a_fault(sealed, allowed):
 
 
 @pytest.mark.parametrize("text", [None, "me@example.org nonsense"])
-def test_a_list_of_signers_that_is_none_is_the_users_mistake(sealed, key, allowed, text):
+def test_a_malformed_list_of_signers_is_a_usage_error(sealed, key, allowed, text):
     sign(sealed, key)
     if text is None:
         allowed.unlink()
@@ -148,21 +148,21 @@ def test_signing_again_takes_the_place_of_the_first_signature(sealed, key):
     assert verify(sealed).is_whole
 
 
-def test_a_key_that_is_none_is_the_users_mistake(sealed, tmp_path):
+def test_a_malformed_key_is_a_usage_error(sealed, tmp_path):
     (tmp_path / "nokey").write_text("nothing")
 
     with pytest.raises(UsageError, match="cannot sign"):
         sign(sealed, tmp_path / "nokey")
 
 
-def test_a_host_without_ssh_keygen_is_told_what_to_install(sealed, key, monkeypatch):
+def test_without_ssh_keygen_the_package_is_named(sealed, key, monkeypatch):
     monkeypatch.setenv("PATH", "")
 
     with pytest.raises(MissingProgramError, match="ssh-keygen is not installed"):
         sign(sealed, key)
 
 
-def test_a_key_that_waits_for_somebody_to_type_is_told(sealed, key, tmp_path, monkeypatch):
+def test_a_key_that_waits_for_a_passphrase_is_reported(sealed, key, tmp_path, monkeypatch):
     (tmp_path / "programs").mkdir()
     (tmp_path / "programs" / "ssh-keygen").write_text("#!/bin/sh\nexec sleep 60\n")
     (tmp_path / "programs" / "ssh-keygen").chmod(0o755)

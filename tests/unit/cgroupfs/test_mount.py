@@ -25,7 +25,7 @@ def test_a_folder_with_white_space() -> None:
     assert [mount.folder for mount in parse_mounts("cgroup2 /mnt/a\\040b cgroup2 rw 0 0\n")] == ["/mnt/a b"]
 
 
-def test_a_line_that_is_no_mount_is_named() -> None:
+def test_a_malformed_mount_line_is_named() -> None:
     with pytest.raises(CgroupFileError) as caught:
         parse_mounts(V2 + "nonsense\n")
     assert caught.value.where == "/proc/mounts:2"

@@ -78,7 +78,7 @@ HOSTILE_NUMBERS = [
 
 
 @pytest.mark.parametrize("text", HOSTILE_NUMBERS)
-def test_a_number_that_is_none(text: str) -> None:
+def test_a_malformed_number(text: str) -> None:
     with pytest.raises(CgroupFileError):
         parse.number(text, path="p")
 
@@ -119,7 +119,7 @@ def test_counters_that_are_none_name_the_line(text: str, line: int) -> None:
         PRESSURE[:-1],
     ],
 )
-def test_pressure_that_is_none(text: str) -> None:
+def test_malformed_pressure(text: str) -> None:
     with pytest.raises(CgroupFileError):
         parse.pressure(text, path="p")
 
@@ -132,7 +132,7 @@ def test_zones_that_are_none(text: str) -> None:
         parse.numa_stat(text, path="p")
 
 
-def test_a_long_text_is_shown_in_part_and_kept_whole() -> None:
+def test_a_long_text_is_shortened_in_the_message_and_kept_whole() -> None:
     with pytest.raises(CgroupFileError) as caught:
         parse.number("x" * 10_000, path="p")
     assert len(str(caught.value)) < 400

@@ -49,11 +49,11 @@ def test_what_find_lists_and_grep_prints(tree: Path) -> None:
     )
 
 
-def test_nothing_that_is_listed() -> None:
+def test_an_empty_list() -> None:
     assert parse.parse_listed(b"\0", b"") == parse.Scan()
 
 
-def test_files_that_are_there_missing_empty_and_below_what_is_gone(tree: Path) -> None:
+def test_existing_missing_and_empty_files_and_those_of_removed_cgroups(tree: Path) -> None:
     paths = [f"{tree}/memory.max", f"{tree}/memory.low", f"{tree}/pod:a:1/cgroup.procs", f"{tree}/gone/memory.max"]
     assert scan_files(*paths).files == {
         paths[0]: "max\n",
@@ -63,7 +63,7 @@ def test_files_that_are_there_missing_empty_and_below_what_is_gone(tree: Path) -
     }
 
 
-def test_a_file_that_cannot_be_read_says_why(tree: Path) -> None:
+def test_an_unreadable_file_has_the_reason(tree: Path) -> None:
     folder = f"{tree}/pod:a:1"
     assert scan_files(folder, f"{tree}/memory.max").files == {
         folder: Unreadable("Is a directory"),
@@ -103,7 +103,7 @@ def test_what_grep_read_before_an_error_does_not_count() -> None:
     assert seen.files == {"/a/f": Unreadable("Input/output error")}
 
 
-def test_a_file_that_vanishes_between_find_and_grep_is_not_there() -> None:
+def test_a_file_that_vanishes_between_find_and_grep_counts_as_missing() -> None:
     for reason in (b"No such file or directory", b"No such device"):
         assert parse.parse_listed(b"f /a/f\0\0", b"grep: /a/f: " + reason + b"\n") == parse.Scan()
 

@@ -51,7 +51,7 @@ def test_what_is_named_twice_is_read_once(tree: CgroupTree) -> None:
     assert reading.cgroups[POD].files == {"memory.min": "12288\n"}
 
 
-def test_cgroups_that_are_asked_for_are_in_the_reading_even_if_gone(tree: CgroupTree) -> None:
+def test_requested_cgroups_are_in_the_reading_even_if_missing(tree: CgroupTree) -> None:
     gone = CgroupPath.parse("/gone")
     reading = tree.read_cgroups([POD, gone], ["memory.min"], deadline=soon())
     assert reading.file(POD, "memory.min") == "12288\n"

@@ -83,7 +83,7 @@ def test_runs_that_were_killed_at_memory_max(analysed):
 
 
 @pytest.mark.parametrize("name", ["factor-1.0", "crio-factor-0.9"])
-def test_a_series_that_stops_in_reach_of_memory_max_says_no_more_than_that(analysed, name):
+def test_a_series_that_stops_near_memory_max_is_undecided(analysed, name):
     found = analysed(name)
     assert found["verdict"] == "not observable"
     assert (
@@ -190,7 +190,7 @@ def test_files_that_are_no_text_or_cannot_be_written(told, tmp_path):
     assert "plot.svg' cannot be written: no such file or directory" in " ".join(err.split())
 
 
-def test_one_sample_says_nothing(told, tmp_path):
+def test_one_sample_is_not_enough(told, tmp_path):
     path = tmp_path / "series.csv"
     path.write_text("time,current,high_events\n1,2,3\n")
     code, out, _ = told(path, "--memory-high", "1Mi", "--plot", tmp_path / "plot.svg")

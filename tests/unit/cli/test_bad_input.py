@@ -146,7 +146,7 @@ def test_options(told, arguments, says):
     (("1.99", "1.22"), "there is no Kubernetes release '1.99'.\n        Known: 1.22, 1.23"),
     (("1.36", "one"), "there is no Kubernetes release 'one'.\n        Known: 1.22"),
 ])  # fmt: skip
-def test_differences_of_releases_that_there_are_not(capsys, tmp_path, releases, says):
+def test_differences_of_unknown_releases(capsys, tmp_path, releases, says):
     (tmp_path / "pod.yaml").write_text(HEAD + ONE)
     assert run(["expect", str(tmp_path / "pod.yaml"), "--diff", *releases]) == 4
     assert says in capsys.readouterr().err
@@ -172,14 +172,14 @@ def test_recorded_trees(capsys, tmp_path, monkeypatch, data, says):
     assert says in streams.err
 
 
-def test_a_configuration_that_is_none(told, tmp_path):
+def test_a_malformed_configuration(told, tmp_path):
     (tmp_path / "other.yaml").write_text("17\n")
     code, out, err = told(ONE, "--diff-config", "other.yaml")
     assert (code, out) == (4, "")
     assert "other.yaml: expected one KubeletConfiguration, got something else than a mapping of fields" in err
 
 
-def test_a_recorded_tree_that_is_not_there(capsys):
+def test_a_missing_recorded_tree(capsys):
     assert run(["audit", "--tree", "no.json"]) == 4
     assert "Give the path of a recorded tree, or - for standard input" in capsys.readouterr().err
 

@@ -68,7 +68,7 @@ def test_the_machines_own_build_runs_first_and_then_the_brought_one(
 
 
 @pytest.mark.parametrize(("worse", "code"), [("", 0), ("under-test", 1), ("runc.dist", 0), ("runc.dist under-test", 0)])
-def test_only_what_got_worse_fails(
+def test_only_regressions_fail(
     binary: str, run_twice: Callable[..., Runs], worse: str, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_twice(worse=worse)
@@ -140,7 +140,7 @@ def test_json_is_the_comparison_alone(
         (["--compare", "crun.dist", "--runtime", "runc,crun"], "a comparison tests one runtime, not 2"),
     ],
 )
-def test_what_cannot_be_compared_is_told_before_anything_runs(
+def test_impossible_comparisons_are_rejected_before_any_run(
     binary: str, run_twice: Callable[..., Runs], words: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = run_twice()
@@ -149,9 +149,7 @@ def test_what_cannot_be_compared_is_told_before_anything_runs(
     assert runs.asked == []
 
 
-def test_a_runtime_that_is_named_by_its_path_is_left_out_of_the_other_run(
-    binary: str, run_twice: Callable[..., Runs]
-) -> None:
+def test_a_runtime_given_by_path_is_left_out_of_the_other_run(binary: str, run_twice: Callable[..., Runs]) -> None:
     Path("runc").write_text("#!/bin/sh\n")
     runs = run_twice()
     assert run(["run", "--runtime", "oci:./runc", "--compare", "runc.dist"]) == 0

@@ -83,7 +83,7 @@ def test_the_driver_that_crio_reports(planned):
     assert (said["driver"], err) == ("cgroupfs", "")
 
 
-def test_what_is_assumed_of_containerd_is_told(planned):
+def test_an_assumption_about_containerd_is_noted(planned):
     document, err = planned(
         "driver-from-cri", "pod.yaml", "--kubernetes", "1.36", "--runtime", "containerd@2.1.4+runc@1.3.3"
     )
@@ -107,7 +107,7 @@ def test_a_configuration_that_names_another_driver_is_named(told):
     assert err == ""
 
 
-def test_a_person_who_names_another_driver_is_told(told):
+def test_an_option_for_another_driver_is_noted(told):
     code, _, err = told(
         "driver-from-cri", "audit", "--tree", "tree-nodriver.json", "--pods", "pod.yaml", "--driver", "cgroupfs"
     )
@@ -253,7 +253,7 @@ def test_no_release_at_all(told):
     assert "Missing option '--kubernetes'" in err
 
 
-def test_a_configuration_that_flags_name_is_asked_for(told):
+def test_a_configuration_named_by_flags_is_required(told):
     code, _, err = told("config-forms", "expect", *FORMS, "--kubelet-flags", "--config=/var/lib/kubelet/config.yaml")
     assert code == 4
     assert "Give that file with --kubelet-config." in err

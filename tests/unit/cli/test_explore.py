@@ -74,7 +74,7 @@ def test_what_it_refuses_before_a_machine_boots(told, tmp_path, arguments, says)
     ('{"example": 5}', "memqos explore wrote no such example"),
     ('{"kubernetes": "1.36", "config": {"kind": "Pod"}, "steps": [{"create": {}}]}', "KubeletConfiguration"),
 ])  # fmt: skip
-def test_a_file_that_is_no_example(told, tmp_path, text, says):
+def test_a_file_that_is_not_an_example(told, tmp_path, text, says):
     (tmp_path / "example.json").write_text(text)
     code, out, err = told("--replay", "example.json")
     assert (code, out) == (4, "")

@@ -25,7 +25,7 @@ page.main()
 
 
 @pytest.mark.parametrize(("answers", "code", "told"), [("raise KeyboardInterrupt", 2, False), ("return 0", 0, True)])
-def test_only_an_interrupted_command_has_nothing_to_say_of_what_it_tore_down(answers, code, told):
+def test_only_an_interrupted_command_hides_teardown_errors(answers, code, told):
     program = COMES_APART.replace("{answers}", answers)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 

@@ -99,12 +99,12 @@ def test_replicas_that_cannot_be(told, web, arguments, says):
     assert says in err
 
 
-def test_a_node_that_nobody_is_bound_to(told, web):
+def test_a_node_without_bound_pods(told, web):
     code, _, err = told("expect", web, "--kubernetes", "1.36", "--node-name", "n1")
     assert (code, "Known: none." in err) == (4, True)
 
 
-def test_a_workload_without_pods_beside_others(told, web, tmp_path):
+def test_a_workload_without_pods_among_others(told, web, tmp_path):
     (tmp_path / "db.yaml").write_text(DEPLOYMENT.partition("---\n")[2].replace("name: web}", "name: db}"))
     code, out, err = told("expect", web, "--kubernetes", "1.36", "--replicas", "team/db=0")
     assert (code, out) == (4, "")
@@ -114,7 +114,7 @@ def test_a_workload_without_pods_beside_others(told, web, tmp_path):
     assert "default/db" not in out
 
 
-def test_a_folder_with_nothing_to_answer(told, tmp_path):
+def test_a_folder_without_manifests(told, tmp_path):
     (tmp_path / "service.yaml").write_text(DEPLOYMENT.partition("---\n")[0])
     code, out, err = told("expect", str(tmp_path), "--kubernetes", "1.36")
     assert (code, out) == (4, "")
@@ -142,7 +142,7 @@ spec: {{containers: [{{name: app, image: i, resources: {{limits: {{memory: 128Ki
 
 
 @pytest.mark.parametrize("pods", [3, 4, 2000])
-def test_notes_that_say_the_same_of_many_pods_are_one(told, tmp_path, pods):
+def test_equal_notes_on_many_pods_are_merged(told, tmp_path, pods):
     file = tmp_path / "many.yaml"
     file.write_text("".join(SMALL.format(name=f"p{number}") for number in range(pods)))
 

@@ -9,7 +9,7 @@ from memqos.cli import progress
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_a_note_is_said_once_however_many_machines_it_is_true_of(monkeypatch, terminal):
+def test_a_note_is_printed_once_for_all_machines(monkeypatch, terminal):
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, soft_wrap=True)
     monkeypatch.setattr(progress, "Console", lambda **_: console)

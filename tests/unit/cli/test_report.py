@@ -24,7 +24,7 @@ def said(capsys):
     return call
 
 
-def test_show_prints_what_the_run_said_and_notes_what_is_missing(said, tmp_path):
+def test_show_prints_the_runs_summary_and_notes_missing_parts(said, tmp_path):
     code, out, err = said("show", copied(tmp_path / "killed", change=deviating, killed=True))
 
     assert code == 0
@@ -48,7 +48,7 @@ def test_several_folders_are_read_as_one(said, tmp_path):
     assert (code, root.get("tests"), root.get("failures")) == (0, "5", "1")
 
 
-def test_a_gate_is_not_passed_by_a_run_that_observed_nothing(said, tmp_path):
+def test_a_run_that_observed_nothing_fails_a_gate(said, tmp_path):
     empty = copied(tmp_path / "empty", killed=True)
     (empty / "findings.jsonl").write_text("")
 
@@ -67,7 +67,7 @@ def test_what_is_missing_is_noted_where_a_report_has_no_room_for_it(said, tmp_pa
     assert "memqos: note: killed: No complete bundle.json" in said(verb, killed)[2]
 
 
-def test_compare_fails_only_if_asked_to_and_something_got_worse(said, tmp_path):
+def test_compare_fails_only_with_the_option_and_a_regression(said, tmp_path):
     worse = copied(tmp_path / "worse", change=deviating)
 
     assert said("compare", TRIXIE, worse)[0] == 0
@@ -103,7 +103,7 @@ def test_what_was_merged_of_several_systems_has_their_matrix(said, tmp_path):
     assert not (tmp_path / "one" / "matrix.txt").exists()
 
 
-def test_verify_signs_what_is_whole_and_nothing_else(said, tmp_path):
+def test_verify_signs_only_an_unchanged_folder(said, tmp_path):
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
     said("merge", TRIXIE, "-o", tmp_path / "all")
 
@@ -173,7 +173,7 @@ def test_a_run_is_verified_by_its_bundle_as_by_its_folder(said, signed):
 
 
 @pytest.mark.parametrize("words", [("--signer", "me@example.org"), ("--allowed-signers", "signers")])
-def test_who_may_sign_and_as_whom_belong_together(said, words):
+def test_signer_and_allowed_signers_belong_together(said, words):
     code, _, err = said("verify", TRIXIE, *words)
 
     assert code == 4
@@ -202,7 +202,7 @@ def test_a_folder_without_results_is_the_users_mistake(said, tmp_path, verb):
         (("fly", TRIXIE), 4, "fly"),
     ],
 )
-def test_bad_input_is_told_in_a_sentence(said, tmp_path, words, code, says):
+def test_bad_input_is_rejected_in_a_sentence(said, tmp_path, words, code, says):
     (tmp_path / "file").write_text("")
 
     answered, _, err = said(*(str(word).format(there=tmp_path) for word in words))
@@ -211,7 +211,7 @@ def test_bad_input_is_told_in_a_sentence(said, tmp_path, words, code, says):
     assert says in err
 
 
-def test_what_is_no_regular_file_is_written_to_and_stays_what_it_is(said, tmp_path):
+def test_a_special_output_file_is_written_to_and_not_replaced(said, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE, text=True)
 

@@ -30,7 +30,7 @@ def test_the_whole_folder_runs_with_memqos_own_configuration():
     ]  # fmt: skip
 
 
-def test_settings_that_were_given_become_the_plugins_options():
+def test_given_settings_become_the_plugins_options():
     found = arguments(
         profile="trixie,forky",
         runtime="crun,oci:runc",
@@ -52,7 +52,7 @@ def test_settings_that_were_given_become_the_plugins_options():
 
 
 @pytest.mark.parametrize("word", ["values/test_values.py::test_x[a]", "suites/values/test_values.py::test_x[a]"])
-def test_a_node_id_means_the_same_wherever_the_command_is_given(word):
+def test_a_node_id_is_valid_from_any_folder(word):
     assert arguments(word)[-1] == f"{SUITES}/values/test_values.py::test_x[a]"
     assert str(SUITES) not in arguments(word)
 
@@ -65,12 +65,12 @@ def test_an_expression_may_be_the_name_of_a_chapter():
     assert arguments("--lf", selection=["-k", "values"])[-4:] == ["-k", "values", "--lf", str(SUITES)]
 
 
-def test_a_test_file_that_is_not_there_is_refused():
+def test_a_missing_test_file_is_rejected():
     with pytest.raises(UsageError, match=r"test file .values/none\.py. does not exist"):
         arguments("values/none.py::test_x")
 
 
-def test_a_suite_that_is_not_there_is_refused_with_those_there_are():
+def test_a_missing_suite_is_rejected_with_the_known_ones():
     with pytest.raises(
         UsageError,
         match=r"there is no suite 'valeus'. Did you mean 'values'\? Known: cgroup-v1, cri, docker, isolation",
@@ -115,7 +115,7 @@ def in_folder(folder, *words, **environment):
     ("word", "cases"),
     [("ours", 2), ("ours/team", 2), ("ours/team/test_team.py", 2), ("./ours/team/test_team.py::test_it[1]", 1)],
 )
-def test_the_given_suites_alone_are_run(own, word, cases):
+def test_only_the_given_suites_run(own, word, cases):
     done = in_folder(own, "run", word)
 
     assert done.returncode == 0
@@ -151,7 +151,7 @@ def test_a_folder_without_suites_is_refused(own):
         (["rum"], "memqos: there is no verb 'rum'.\n        Did you mean 'run'?"),
     ],
 )
-def test_mistyped_options_and_verbs_are_told_with_what_may_be_meant(own, words, says):
+def test_mistyped_options_and_verbs_get_suggestions(own, words, says):
     done = in_folder(own, *words)
 
     assert done.returncode == 4
@@ -160,7 +160,7 @@ def test_mistyped_options_and_verbs_are_told_with_what_may_be_meant(own, words, 
     assert not (own / "results").exists()
 
 
-def test_variables_that_mean_nothing_are_named_once(own):
+def test_unknown_environment_variables_are_noted_once(own):
     listed = in_folder(own, "vm", "list", MEMQOS_CACHE=str(own / "c"), MEMQOS_RUNTIMME="crun")
     ran = in_folder(own, "run", "ours", MEMQOS_RUNTIMME="crun")
 
@@ -190,7 +190,7 @@ def test_wrong_usage_is_one_sentence_before_anything_is_built(words, said, capsy
     assert not (tmp_path / "cache").exists()
 
 
-def test_listing_tests_builds_nothing_and_works_from_any_folder(tmp_path):
+def test_listing_tests_builds_nothing_from_any_folder(tmp_path):
     command = [sys.executable, "-m", "memqos", "run", "--collect-only", "-q", "--kubernetes", "1.22", "-k", "values"]
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=False, env={"MEMQOS_CACHE": str(tmp_path / "c")}
@@ -201,7 +201,7 @@ def test_listing_tests_builds_nothing_and_works_from_any_folder(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_json_is_all_that_is_on_stdout(tmp_path):
+def test_stdout_has_only_json(tmp_path):
     """No machine is needed to be told that nothing was selected."""
     command = [sys.executable, "-m", "memqos", "run", "--json", "--collect-only", "-q", "-k", "nothing_of_that_name"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -211,7 +211,7 @@ def test_json_is_all_that_is_on_stdout(tmp_path):
 
 
 @pytest.mark.parametrize("workers", ["-1", "two", "1.5", ""])
-def test_a_number_of_machines_that_is_none(capsys, monkeypatch, workers):
+def test_an_invalid_number_of_machines(capsys, monkeypatch, workers):
     monkeypatch.setattr("memqos.cli.run.prepare_places", lambda *_, **__: pytest.fail("something was prepared"))
     assert run(["run", "-n", workers]) == 4
     assert f"-n: '{workers}' is not a number of machines." in capsys.readouterr().err

@@ -119,7 +119,7 @@ def test_a_reader_that_has_seen_enough(memqos, words, unbuffered):
 
 @both_modes
 @pytest.mark.parametrize("words", LONG.values(), ids=LONG)
-def test_a_pipe_that_another_program_made_non_blocking(memqos, words, unbuffered):
+def test_a_non_blocking_pipe(memqos, words, unbuffered):
     reader, writer = os.pipe()
     fcntl.fcntl(writer, fcntl.F_SETFL, fcntl.fcntl(writer, fcntl.F_GETFL) | os.O_NONBLOCK)
     process = memqos(words, unbuffered, stdout=writer)
@@ -136,7 +136,7 @@ def test_a_pipe_that_another_program_made_non_blocking(memqos, words, unbuffered
 
 
 @both_modes
-def test_notes_that_nobody_hears_are_no_error(memqos, unbuffered):
+def test_notes_to_a_closed_stream_are_no_error(memqos, unbuffered):
     process = memqos(ANSWERS["expect"], unbuffered, stdout=subprocess.PIPE, preexec_fn=lambda: os.close(2))
     out, _ = process.communicate(timeout=120)
     assert process.returncode == 0

@@ -92,7 +92,7 @@ pod default/web (Burstable)
   container app of pod default/web, oom_score_adj 993"""
 
 
-def test_lines_are_wrapped_at_words_below_what_they_go_on_with():
+def test_continuation_lines_are_indented():
     assert for_terminal(PLAN, width=50, colours=False).splitlines() == [
         "Kubernetes 1.36, cgroup driver cgroupfs, below",
         "    /sys/fs/cgroup",

@@ -36,7 +36,7 @@ def files(tmp_path: Path) -> list[str]:
     return ["--pods", str(tmp_path / "web.yaml"), "--kubelet-config", str(tmp_path / "tiered.yaml")]
 
 
-def test_a_case_is_whole_and_literal(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_case_is_complete_and_literal(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """memory.high is floor((128Mi + 0.9 * 128Mi) / 4096) * 4096 = 255012864 (KEP-2570, container level)."""
     assert run(["vectors", "export", "--kubernetes", "1.36", *files]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -61,7 +61,7 @@ def test_a_case_is_whole_and_literal(files: list[str], capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("release", ["1.22", "1.27", "1.36", "1.37"])
-def test_the_catalogue_gives_cases_of_every_release(release: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_catalogue_has_cases_for_every_release(release: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["vectors", "export", "--kubernetes", release]) == 0
     document = json.loads(capsys.readouterr().out)
     assert misfits(document, "vectors") == []

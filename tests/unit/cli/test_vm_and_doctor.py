@@ -39,7 +39,7 @@ def test_help_teaches_with_an_example(arguments):
     assert "memqos vm" in told.output
 
 
-def test_an_empty_cache_says_how_to_fill_it(cache):
+def test_an_empty_cache_gets_a_hint(cache):
     told = invoke(vm.command, "list").output
     assert f"Images in {cache}/images: none; `memqos vm build` makes one" in told
     topologies = "eight-cpus, far-memory, four-zones, hugepages, one-zone, small-swaps, two-zones, two-zones-no-swap"
@@ -51,7 +51,7 @@ def test_an_empty_cache_says_how_to_fill_it(cache):
     ("words", "additions"),
     [((), ()), (("--runtime", "docker+runc"), ("docker",)), (("--runtime", "oci:runsc"), ("runsc",))],
 )
-def test_an_image_is_built_with_what_the_runtimes_of_a_run_need(cache, monkeypatch, words, additions):
+def test_an_image_is_built_with_the_runtimes_of_a_run(cache, monkeypatch, words, additions):
     asked = []
 
     def ensure_image(profile, cache, *, progress):
@@ -102,13 +102,13 @@ def test_an_unknown_topology_is_refused_before_anything_is_built(cache):
         (["exec", "trixie"], "Missing argument 'COMMAND...'"),
     ],
 )
-def test_what_is_missing_or_too_much_is_said(cache, arguments, words):
+def test_missing_and_excess_arguments_are_rejected(cache, arguments, words):
     told = CliRunner().invoke(vm.command, arguments)
     assert told.exit_code == 2
     assert words in told.output
 
 
-def test_removing_what_is_not_there_names_what_is(cache):
+def test_removing_an_unknown_name_lists_the_known_ones(cache):
     entry(cache, "trixie-0123456789ab")
     with pytest.raises(
         UnknownNameError, match=r"there is no profile, image, .* 'sarge'\. Known: .*trixie-0123456789ab"
@@ -169,7 +169,7 @@ def test_an_image_is_listed_with_its_versions_and_whether_a_run_would_use_it(cac
     assert (image["current"], image["age"] > 86400) == (False, True)
 
 
-def test_pruning_keeps_what_a_run_would_use(cache):
+def test_pruning_keeps_everything_a_run_would_use(cache):
     present = image_name(load_profile("bookworm"), default_cache({"MEMQOS_CACHE": str(cache)}))
     for name in ("bookworm-0123456789ab", present, f"{present}-with-0123456789ab", "gone-0123456789ab"):
         entry(cache, name)
@@ -238,14 +238,14 @@ def test_one_image_or_everything_can_be_removed(cache):
     assert names(cache) == []
 
 
-def test_removing_takes_whole_and_damaged_entries(cache):
+def test_removing_takes_complete_and_damaged_entries(cache):
     (cache / "images/trixie-0123456789ab").mkdir(parents=True)
     (cache / "images/other-0123456789ab").mkdir()
     assert "removed" in invoke(vm.command, "rm", "trixie").output
     assert [path.name for path in (cache / "images").iterdir()] == ["other-0123456789ab"]
 
 
-def test_doctor_names_what_is_missing_and_how_to_get_it(cache, monkeypatch):
+def test_doctor_names_missing_parts_and_their_packages(cache, monkeypatch):
     def missing(_):
         raise MissingProgramError("the program 'qemu' is not installed.", next_step="Install it: apt-get install qemu")
 
@@ -258,7 +258,7 @@ def test_doctor_names_what_is_missing_and_how_to_get_it(cache, monkeypatch):
     assert told.return_value == ExitCode.ENVIRONMENT
 
 
-def test_doctor_as_json_says_whether_this_host_is_able(cache):
+def test_doctor_as_json_has_the_verdict(cache):
     told = invoke(doctor.command, "--json")
     diagnosis = json.loads(told.output)
     assert misfits(diagnosis, "doctor") == []
@@ -266,7 +266,7 @@ def test_doctor_as_json_says_whether_this_host_is_able(cache):
     assert [check["name"] for check in diagnosis["checks"]][:4] == ["Python", "CPU", "QEMU", "acceleration"]
 
 
-def test_doctor_says_that_machines_have_another_cpu_than_this_host():
+def test_doctor_reports_that_machines_have_another_cpu():
     told = doctor.check_processor("riscv64", ())
     assert not told.ok
     assert told.found == "riscv64, but the machines that memqos boots are x86_64, aarch64, ppc64le"
@@ -278,7 +278,7 @@ def test_doctor_says_that_machines_have_another_cpu_than_this_host():
     assert doctor.check_processor("x86_64", ()).found == "x86_64; --target for x86_64 alone"
 
 
-def test_doctor_says_what_other_architectures_take_without_failing_for_them(monkeypatch):
+def test_doctor_lists_needs_of_other_architectures_without_failing(monkeypatch):
     def find_qemu(architecture):
         if architecture.name == "arm64":
             raise MissingProgramError("the program is not installed.")
@@ -313,7 +313,7 @@ def test_doctor_says_what_other_architectures_take_without_failing_for_them(monk
         (Accelerator.KVM, "", "ok       acceleration: KVM runs guests on this host."),
     ],
 )
-def test_doctor_calls_slow_what_is_slow(cache, monkeypatch, accelerator, obstacle, line):
+def test_doctor_marks_slow_checks(cache, monkeypatch, accelerator, obstacle, line):
     """It said "ok KVM: KVM does not run a guest here"."""
     choice = AcceleratorChoice(accelerator=accelerator, reason="KVM runs guests on this host.", obstacle=obstacle)
     monkeypatch.setattr(doctor, "kvm_device_obstacle", lambda: None)
@@ -334,7 +334,7 @@ def test_doctor_calls_slow_what_is_slow(cache, monkeypatch, accelerator, obstacl
     assert doctor.is_able([check])
 
 
-def test_doctor_without_a_device_says_so_and_that_it_will_do(cache, monkeypatch):
+def test_doctor_without_kvm_reports_it_and_passes(cache, monkeypatch):
     monkeypatch.setattr(doctor, "kvm_device_obstacle", lambda: "there is no /dev/kvm")
     told = doctor.check_line(doctor.check_acceleration(cache))
     assert told == f"slow     acceleration: {TCG}: there is no /dev/kvm"
@@ -345,13 +345,13 @@ def test_doctors_help_promises_no_installing():
     assert "It only checks and installs nothing" in told
 
 
-def test_a_check_that_fails_makes_the_host_not_able():
+def test_a_failed_check_fails_the_host():
     fine = doctor.Check(name="a", ok=True, found="there")
     assert doctor.is_able([fine])
     assert not doctor.is_able([fine, doctor.Check(name="b", ok=False, found="not there", fix="install b")])
 
 
-def test_the_bench_says_what_to_expect():
+def test_the_bench_prints_what_to_expect():
     figures = {
         "boot": 21.4,
         "running": 0.08,
@@ -383,7 +383,7 @@ def test_pruning_keeps_an_image_with_several_additions(cache):
 
 
 @pytest.mark.parametrize(("runtime", "added"), [("docker+runc", ("docker",)), ("oci:runsc", ("runsc",)), ("crun", ())])
-def test_a_shell_has_the_runtime_that_is_asked_for(cache, monkeypatch, runtime, added):
+def test_a_shell_has_the_requested_runtime(cache, monkeypatch, runtime, added):
     asked = []
 
     def boot(profile, *_, **__):

@@ -74,13 +74,13 @@ def test_what_failed_is_run_again_and_then_everything(binary):
     assert asked == ["all", "failed", "failed", "all"]
 
 
-def test_a_run_in_which_nothing_failed_is_run_whole_again(binary):
+def test_after_a_run_without_failures_all_cases_run_again(binary):
     asked, run = runs(ExitCode.CONFORMS, ExitCode.CONFORMS)
     assert watched([binary], run, clock=Looks(lambda: binary.write_text("other"), nothing), rounds=1) == 0
     assert asked == ["all", "all"]
 
 
-def test_a_file_that_is_being_written_or_is_gone_is_waited_for(binary):
+def test_a_missing_or_incomplete_file_is_waited_for(binary):
     asked, run = runs(ExitCode.DEVIATES, ExitCode.DEVIATES)
     moments = [
         binary.unlink,
@@ -170,7 +170,7 @@ def test_an_interrupt_reaches_the_run_once_and_ends_both(tmp_path, binary):
         ["--runtime-binary", "uxc={}", "--runtime", "oci:uxc"],
     ],
 )
-def test_a_runtime_that_is_named_by_its_path_is_watched(tmp_path, monkeypatch, words):
+def test_a_runtime_given_by_path_is_watched(tmp_path, monkeypatch, words):
     program = tmp_path / "uxc"
     program.write_text("#!/bin/sh\n")
     seen = []

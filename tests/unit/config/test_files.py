@@ -48,7 +48,7 @@ def test_a_projects_table_is_read_with_its_lines(wrote, tmp_path):
     assert (settings.parallel, settings.keep_vm, settings.profile) == (4, True, ("trixie", "forky"))
 
 
-def test_the_nearest_folder_that_says_anything_is_read_alone(wrote, tmp_path):
+def test_only_the_nearest_folder_with_settings_is_read(wrote, tmp_path):
     wrote("pyproject.toml", PROJECT)
     wrote("nearer/pytest.ini", "[pytest]\nmemqos_topology = one-zone\n")
     wrote("nearer/below/pyproject.toml", "[project]\nname = 'silent'\n")
@@ -85,7 +85,7 @@ def test_the_file_that_pytest_took_wins(wrote, tmp_path):
     assert (found["driver"].origin, found["parallel"].origin) == ("suites/pytest.ini:2", "pyproject.toml:6")
 
 
-def test_what_pytests_option_says_in_its_files_place_wins(wrote, tmp_path):
+def test_pytests_override_option_wins_over_its_file(wrote, tmp_path):
     other = wrote("suites/pytest.ini", "[pytest]\nmemqos_driver = systemd\n")
     words = ["memqos_driver=cgroupfs", "addopts=-q", "memqos_results=a=b"]
 
@@ -160,7 +160,7 @@ def test_a_list_in_pytests_file_has_a_line_each(wrote, tmp_path):
         ("driver =", r"pyproject.toml:2: the file is not TOML: .*line 2"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_its_line(wrote, tmp_path, line, words):
+def test_a_mistake_is_reported_with_its_line(wrote, tmp_path, line, words):
     wrote("pyproject.toml", f"[tool.memqos]\n{line}\n")
     with pytest.raises(UsageError, match=words):
         settings_files(tmp_path)
@@ -181,7 +181,7 @@ def test_an_unknown_key_of_pytests_file_is_one_too(wrote, tmp_path):
         ("pytest.ini", "[pytest]\n# memqos_driver = x\n"),
     ],
 )
-def test_files_that_say_nothing_of_memqos_are_passed_over(wrote, tmp_path, name, text):
+def test_files_without_memqos_settings_are_skipped(wrote, tmp_path, name, text):
     wrote(name, text)
     assert settings_files(tmp_path) == {}
 
@@ -201,7 +201,7 @@ def test_a_table_written_in_one_line_has_its_file_for_an_origin(wrote, tmp_path)
         ('[tool.pytest]\nini_options = "memqos"\n', r"pyproject.toml:2: \[tool.pytest.ini_options\] is not a table"),
     ],
 )
-def test_a_table_that_is_none_is_refused(wrote, tmp_path, text, says):
+def test_a_malformed_table_is_rejected(wrote, tmp_path, text, says):
     wrote("pyproject.toml", text)
     with pytest.raises(UsageError, match=says):
         settings_files(tmp_path)

@@ -36,7 +36,7 @@ def test_a_file_is_written_with_its_place(text, placed):
         ("crio:/opt/crio:\u0667\u0665\u0665", "is not a mode"),
     ],
 )
-def test_what_is_no_place_is_told_with_the_form(text, words):
+def test_a_malformed_destination_is_rejected_with_the_form(text, words):
     with pytest.raises(UsageError, match=f"--guest-file: .*{words}") as told:
         placed_file(text, "--guest-file")
     assert "SRC:DST:MODE" in told.value.next_step

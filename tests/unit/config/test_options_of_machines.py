@@ -8,7 +8,7 @@ from memqos.place.opening import boot_options
 from memqos.vm.options import AskedProgram, BootOptions
 
 
-def test_a_machine_is_what_the_settings_say():
+def test_boot_options_follow_the_settings():
     assert boot_options(resolve({}, {})) == BootOptions()
     given = {
         "runtime": "crun",

@@ -86,13 +86,13 @@ def test_a_path_with_arguments_is_no_runtime(tmp_path):
         ({"runtime": "oci:uxc", "runtime_binary": ["uxc=./x", "./y"]}, "'x' and 'y' would both be uxc"),
     ],
 )
-def test_a_file_is_of_one_runtime(given, words):
+def test_a_file_belongs_to_one_runtime(given, words):
     with pytest.raises(UsageError, match=words):
         named_runtime_files(resolve(given, {}))
 
 
 @pytest.mark.parametrize("runtime", ["oci:youki", "containerd+rumc", "docker+youki"])
-def test_a_runtime_that_nothing_brings_is_refused_before_a_machine_boots(runtime):
+def test_a_runtime_without_a_source_is_rejected_before_the_boot(runtime):
     with pytest.raises(UnknownNameError, match=rf"there is no runtime '{runtime.replace('+', '[+]')}'.*PATH"):
         check_places(resolve({"runtime": runtime}, {}))
 

@@ -32,7 +32,7 @@ def test_the_environment_wins_over_a_file_and_that_over_the_default():
     assert settings.origins["cgroup"] == "default"
 
 
-def test_a_wrong_value_in_a_file_is_told_with_its_line():
+def test_a_wrong_value_in_a_file_is_reported_with_its_line():
     with pytest.raises(UnknownNameError, match=r"pyproject.toml:9: there is no driver 'upstart'"):
         resolve({}, {}, {"driver": FromFile("upstart", "pyproject.toml:9")})
 
@@ -42,7 +42,7 @@ def test_the_attributes_are_the_table():
     assert names == [setting.key for setting in SETTINGS]
 
 
-def test_every_default_is_of_its_attributes_type():
+def test_every_default_has_its_attributes_type():
     hints = typing.get_type_hints(Settings)
     for one in resolve({}, {}).entries():
         kinds = typing.get_args(hints[one.setting.key]) if "|" in str(hints[one.setting.key]) else ()
@@ -50,7 +50,7 @@ def test_every_default_is_of_its_attributes_type():
         assert isinstance(one.value, kinds), one
 
 
-def test_settings_as_json_are_as_the_schema_says():
+def test_settings_as_json_match_the_schema():
     given = {"profile": "trixie,forky", "time_budget": "1h30m", "runtime_version": "crun@1.21", "runtime_deb": ("a",)}
     document = resolve(given, {"MEMQOS_KEEP_VM": "1"}).to_json()
 
@@ -76,7 +76,7 @@ def test_values_have_their_types():
     assert settings.cgroup is CgroupVersion.V2
 
 
-def test_nothing_given_is_every_default():
+def test_without_input_everything_is_default():
     settings = resolve({}, {})
 
     assert set(settings.origins.values()) == {"default"}
@@ -106,7 +106,7 @@ def test_an_architecture_picks_the_profiles_variant(profile, arch, found):
     assert resolve({"profile": profile, "arch": arch}, {}).profile == found
 
 
-def test_an_architecture_that_is_not_the_profiles_is_refused():
+def test_an_architecture_that_conflicts_with_the_profile_is_rejected():
     with pytest.raises(UsageError, match=r"the profile 'trixie-arm64-16k' is for arm64, not amd64\.") as refused:
         resolve({"profile": "trixie-arm64-16k", "arch": "amd64"}, {})
     assert refused.value.where == "--arch"
@@ -172,7 +172,7 @@ def test_a_runtimes_version_is_stated_with_or_without_its_name():
 
 
 @pytest.mark.parametrize(("name", "version"), [("youki", "0.6"), ("uxc", "2025-01-01"), ("my_runtime.v2", "v1.0-rc.1")])
-def test_a_runtime_that_is_not_modelled_is_stated_by_its_name(name, version):
+def test_an_unmodelled_runtime_is_stated_by_its_name(name, version):
     stated = resolve({"runtime_version": f"{name}@{version}"}, {}).runtime_version
     assert stated == StatedRuntime(name, version)
 
@@ -221,6 +221,6 @@ def test_without_a_time_budget_a_run_takes_as_long_as_it_takes():
 
 
 @pytest.mark.parametrize("name", ["MEMQOS_CACHE", "MEMQOS_DEBIAN_MIRROR", "MEMQOS_PYTHON", "MEMQOS_DRIVER"])
-def test_a_variable_that_is_read_is_not_called_meaningless(name):
+def test_a_variable_in_use_is_not_called_unknown(name):
     assert unknown_variables({name: "x"}) == []
     assert "Did you mean MEMQOS_" in unknown_variables({f"{name}S": "x"})[0]

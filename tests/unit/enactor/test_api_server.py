@@ -54,7 +54,7 @@ def test_a_missing_object_is_a_status_of_kind_status(server):
     )
 
 
-def test_a_resource_that_is_not_served_is_counted_as_such(server):
+def test_an_unserved_resource_is_counted_as_such(server):
     assert call(server, "GET", "/apis/example.org/v1/widgets")[0] == 404
     assert server.store.calls == {"404 GET widgets": 1}
 
@@ -74,7 +74,7 @@ def watched(server, path, count):
         return [json.loads(reply.readline()) for _ in range(count)]
 
 
-def test_a_watch_that_asks_for_initial_events_gets_them_and_then_a_bookmark(server):
+def test_a_watch_with_initial_events_gets_them_and_then_a_bookmark(server):
     server.store.put(PODS, pod("a"))
     query = "watch=true&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
     added, mark = watched(server, f"/api/v1/pods?{query}&timeoutSeconds=5", 2)
@@ -83,7 +83,7 @@ def test_a_watch_that_asks_for_initial_events_gets_them_and_then_a_bookmark(serv
     assert mark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
-def test_a_watch_from_a_version_gets_what_came_after_it(server):
+def test_a_watch_from_a_version_gets_later_changes(server):
     server.store.put(PODS, pod("a"))
     since = server.store.version
     change = threading.Timer(0.2, lambda: server.store.put(PODS, pod("b")))
@@ -93,7 +93,7 @@ def test_a_watch_from_a_version_gets_what_came_after_it(server):
     assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "b")
 
 
-def test_a_pod_that_is_deleted_is_marked_and_gone_when_the_kubelet_deletes_it(server):
+def test_a_deleted_pod_is_marked_until_the_kubelet_deletes_it(server):
     server.store.put(PODS, pod("a"))
     server.store.delete(PODS, "default", "a", grace=1)
     marked = server.store.get(PODS, "default", "a")["metadata"]

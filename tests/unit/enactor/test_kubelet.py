@@ -141,7 +141,7 @@ def wrong_files(bench, order, admitted):
     return {(one.cgroup, one.knob) for one in found if one.verdict is not Verdict.CONFORMS}
 
 
-def test_what_a_kubelet_is_given_says_all_that_the_plan_was_made_of():
+def test_a_kubelet_gets_everything_the_plan_was_made_of():
     """The stand-in plans by the files and objects alone, so a field that is lost on the way is a wrong value."""
     bench = Bench()
     order = order_of(bench)
@@ -235,7 +235,7 @@ def test_a_machine_too_small_for_a_pod_makes_the_case_not_observable():
             pods.admit(order, appears=lambda _: None)
 
 
-def test_a_resize_that_the_kubelet_defers_is_told_with_its_reason():
+def test_a_deferred_resize_is_reported_with_its_reason():
     bench = Bench()
     order = order_of(bench)
     resized = resize_pods((WEB, OTHER), [LARGER], bench.node.kubelet(kubelet("1.36", **TIERED)))
@@ -329,7 +329,7 @@ def test_a_memory_backed_volume_is_mounted_by_all_containers():
     assert [one["volumeMounts"] for one in (*found["initContainers"], *found["containers"])] == [mounts, mounts]
 
 
-def test_a_kubelet_that_ends_at_its_start_is_told_with_the_errors_of_its_log():
+def test_a_kubelet_that_exits_at_start_is_reported_with_its_logs_errors():
     bench = Bench()
     log = "I1129 12:00:00.0 1 server.go:1] hello\nE1129 12:00:01.0 1 run.go:72] command failed: no such policy\n"
     with (
@@ -350,7 +350,7 @@ def test_what_a_kubelet_repeats_until_it_is_registered_does_not_hide_its_error()
     assert "mirror" not in raised.value.what
 
 
-def test_a_kubelet_that_ends_while_pods_start_is_told_at_once_with_its_log():
+def test_a_kubelet_that_exits_while_pods_start_is_reported_at_once():
     bench = Bench()
     order = order_of(bench)
     ended = []
@@ -369,7 +369,7 @@ def test_a_kubelet_that_ends_while_pods_start_is_told_at_once_with_its_log():
     assert "the kubelet ended with status 2" in str(admitted[WEB.uid].failure)
 
 
-def test_the_log_crosses_the_connection_only_when_it_is_asked_for(tmp_path):
+def test_the_log_is_transferred_only_on_request(tmp_path):
     log = tmp_path / "kubelet.log"
     log.write_text("hello")
     orders = ['{"do": "state"}\n', '{"do": "log"}\n']
@@ -451,7 +451,7 @@ def test_pods_run_on_where_another_kubelet_succeeds():
         assert not pods.pods
 
 
-def test_what_a_kubelet_cannot_be_asked_for_is_not_observable():
+def test_unsupported_orders_are_not_observable():
     """It places containers and sums pods by itself: another plan would make its files wrong."""
     bench = Bench()
     with enactor_on(bench) as enactor:
@@ -470,7 +470,7 @@ def test_what_a_kubelet_cannot_be_asked_for_is_not_observable():
         assert node.plan([WEB], under).pods
 
 
-def test_a_kubelet_that_is_healthy_before_it_has_written_the_levels_is_waited_for():
+def test_a_healthy_kubelet_is_waited_for_until_it_has_written_the_levels():
     bench = Bench()
     order = order_of(bench)
     none = order_of(bench, memory_reservation_policy=ReservationPolicy.NONE)
@@ -494,7 +494,7 @@ def test_a_container_that_never_ran_is_the_failure_of_its_pod():
     assert "the container 'app' could not be started: StartError" in str(admitted[WEB.uid].failure)
 
 
-def test_the_next_kubelet_finds_nothing_of_the_values_of_another():
+def test_the_next_kubelet_finds_no_values_of_the_previous():
     """1.27 writes memory.min of the burstable class, which 1.36 never writes."""
     bench = Bench()
     gate = {"feature_gates": {"MemoryQoS": True}}

@@ -64,7 +64,7 @@ def step(action: str, path: str, *writes: list[str], unit: str = "", keeps: tupl
     }
 
 
-def test_a_cgroup_is_made_marked_and_given_controllers(mount: Path) -> None:
+def test_a_cgroup_is_created_marked_and_given_controllers(mount: Path) -> None:
     answer = perform(request(mount, step("make", "/kubepods")))
     assert answer == {"done": 1, "killed": [], "failure": None}
     assert (mount / "kubepods").is_dir()
@@ -98,7 +98,7 @@ def test_somebody_elses_cgroup_is_not_taken_over(mount: Path) -> None:
     assert (failure["kind"], failure["step"]) == ("foreign", 0)
 
 
-def test_what_an_earlier_run_left_is_told_from_somebody_elses(mount: Path) -> None:
+def test_leftovers_of_earlier_runs_are_distinguished_from_other_cgroups(mount: Path) -> None:
     perform(request(mount, step("make", "/kubepods")))
     failure = perform(request(mount, step("make", "/kubepods")))["failure"]
     assert failure["kind"] == "leftover"
@@ -119,9 +119,7 @@ def test_somebody_elses_cgroup_is_neither_killed_nor_removed(mount: Path, marks:
         assert (mount / "kubepods" / "cgroup.kill").read_text() == ""
 
 
-def test_a_removal_takes_what_is_below_and_is_no_error_when_nothing_is_there(
-    mount: Path, marks: dict[Path, bytes]
-) -> None:
+def test_a_removal_includes_descendants_and_ignores_missing_cgroups(mount: Path, marks: dict[Path, bytes]) -> None:
     (mount / "a" / "b" / "c").mkdir(parents=True)
     marks[mount / "a"] = b"run 1"
     answer = perform(request(mount, step("remove", "/a"), step("remove", "/gone")))
@@ -141,7 +139,7 @@ def test_processes_are_killed_and_named(mount: Path, marks: dict[Path, bytes]) -
     assert answer["failure"] == {"step": 0, "what": "it still exists after 0 s", "kind": "refused"}
 
 
-def test_in_a_cgroup_in_which_nothing_runs_nobody_is_looked_for(mount: Path, marks: dict[Path, bytes]) -> None:
+def test_an_empty_cgroup_is_not_searched_for_processes(mount: Path, marks: dict[Path, bytes]) -> None:
     (mount / "a").mkdir()
     marks[mount / "a"] = b"run 1"
     (mount / "a" / "cgroup.procs").write_text("7\n")
@@ -183,7 +181,7 @@ def on_legacy(mounts: dict[str, str], *steps: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("born", "kernel")
-def test_a_cgroup_v1_is_made_in_every_hierarchy_with_its_parents_cpus_and_zones(
+def test_a_cgroup_v1_is_created_in_every_hierarchy_with_its_parents_cpus_and_nodes(
     legacy: dict[str, str], tmp_path: Path, marks: dict[Path, bytes]
 ) -> None:
     assert on_legacy(legacy, step("make", "/kubepods/pod1"))["failure"] is None
@@ -251,7 +249,7 @@ def methods(systemd: SystemdOnASocket) -> list[str]:
     return [f"{method} {unit}" for method, unit, *_ in systemd.asked]
 
 
-def test_slices_are_made_one_after_the_other_and_each_is_marked(
+def test_slices_are_created_in_order_and_each_is_marked(
     mount: Path, systemd: SystemdOnASocket, marks: dict[Path, bytes]
 ) -> None:
     names = ("a.slice", "a-b.slice", "c.slice")
@@ -266,9 +264,7 @@ def test_slices_are_made_one_after_the_other_and_each_is_marked(
     ]
 
 
-def test_a_slice_that_was_asked_for_ahead_is_stopped_where_the_one_before_it_fails(
-    mount: Path, systemd: SystemdOnASocket
-) -> None:
+def test_a_slice_requested_ahead_is_stopped_if_the_previous_one_fails(mount: Path, systemd: SystemdOnASocket) -> None:
     steps = [step("make", "/a.slice", ["memory.max", "1"], unit="a.slice"), step("make", "/b.slice", unit="b.slice")]
     answer = perform(request(mount, *steps, step("make", "/c.slice", unit="c.slice")), systemd.path)
     assert (answer["done"], answer["failure"]["step"]) == (0, 0)
@@ -277,7 +273,7 @@ def test_a_slice_that_was_asked_for_ahead_is_stopped_where_the_one_before_it_fai
 
 
 @pytest.mark.parametrize(("method", "stops"), [("StartTransientUnit", False), ("StopUnit", True)])
-def test_what_systemd_says_of_a_slice_that_is_not_wanted_any_more(
+def test_systemds_answer_about_an_unneeded_slice(
     mount: Path, systemd: SystemdOnASocket, method: str, stops: bool
 ) -> None:
     systemd.errors[f"{method} b.slice"] = ("org.freedesktop.systemd1.Busy", "Not now.")
@@ -288,7 +284,7 @@ def test_what_systemd_says_of_a_slice_that_is_not_wanted_any_more(
     assert failure["what"].endswith(told) == stops
 
 
-def test_a_slice_that_is_refused_fails_its_own_step(mount: Path, systemd: SystemdOnASocket) -> None:
+def test_a_refused_slice_fails_its_own_step(mount: Path, systemd: SystemdOnASocket) -> None:
     systemd.errors["StartTransientUnit b.slice"] = ("org.freedesktop.systemd1.UnitMasked", "It is masked.")
     steps = [step("make", f"/{name}", unit=name) for name in ("a.slice", "b.slice", "c.slice")]
     answer = perform(request(mount, *steps), systemd.path)
@@ -297,7 +293,7 @@ def test_a_slice_that_is_refused_fails_its_own_step(mount: Path, systemd: System
     assert methods(systemd) == ["StartTransientUnit a.slice", "StartTransientUnit b.slice"]
 
 
-def test_a_slice_that_is_there_already_is_not_asked_for(mount: Path, systemd: SystemdOnASocket) -> None:
+def test_an_existing_slice_is_not_requested(mount: Path, systemd: SystemdOnASocket) -> None:
     (mount / "b.slice").mkdir()
     steps = [step("make", f"/{name}", unit=name) for name in ("a.slice", "b.slice")]
     answer = perform(request(mount, *steps), systemd.path)
@@ -315,7 +311,7 @@ def test_several_slices_are_stopped_at_once(mount: Path, systemd: SystemdOnASock
     assert methods(systemd) == [f"StopUnit {name}" for name in names]
 
 
-def test_a_slice_whose_cgroup_does_not_appear(mount: Path, systemd: SystemdOnASocket) -> None:
+def test_a_slice_without_a_cgroup(mount: Path, systemd: SystemdOnASocket) -> None:
     systemd.makes_cgroups = False
     failure = perform(request(mount, step("make", "/b.slice", unit="b.slice")), systemd.path)["failure"]
     assert failure["what"] == f"systemd started 'b.slice' but '{mount}/b.slice' did not appear"
@@ -357,7 +353,7 @@ def existing(mount: Path, name: str, **files: str) -> Path:
 
 
 @pytest.mark.usefixtures("kernel")
-def test_what_is_there_is_adopted_and_gets_back_what_it_held(mount: Path, marks: dict[Path, bytes]) -> None:
+def test_an_existing_cgroup_is_adopted_and_gets_its_values_back(mount: Path, marks: dict[Path, bytes]) -> None:
     folder = existing(mount, "system", memory_max="max\n", memory_min="0\n", cpuset_cpus="\n", cpu_weight="50\n")
     keeps = ("memory.max", "memory.min", "cpuset.cpus", "hugetlb.2MB.max")
     adopt = step("adopt", "/system", ["memory.max", "4096"], ["cpuset.cpus", "0-1"], keeps=keeps)
@@ -377,7 +373,7 @@ def test_what_is_there_is_adopted_and_gets_back_what_it_held(mount: Path, marks:
     assert perform(request(mount, step("give back", "/system"), step("give back", "/gone")))["failure"] is None
 
 
-def test_a_slice_whose_maker_was_killed_before_it_marked_it_is_claimed_by_its_description(
+def test_an_unmarked_slice_of_a_killed_run_is_claimed_by_its_description(
     mount: Path, systemd: SystemdOnASocket, marks: dict[Path, bytes]
 ) -> None:
     described = {
@@ -411,7 +407,7 @@ def test_processes_of_an_adopted_cgroup_live_on(mount: Path) -> None:
     assert not (mount / "kubepods").exists()
 
 
-def test_a_reserved_cgroup_that_is_not_there_is_made_and_removed(mount: Path, marks: dict[Path, bytes]) -> None:
+def test_a_missing_reserved_cgroup_is_created_and_removed(mount: Path, marks: dict[Path, bytes]) -> None:
     assert perform(request(mount, step("adopt", "/spare")))["failure"] is None
     assert marks[mount / "spare"] == b"run 1"
     assert perform(request(mount, step("give back", "/spare")))["failure"] is None
@@ -419,7 +415,7 @@ def test_a_reserved_cgroup_that_is_not_there_is_made_and_removed(mount: Path, ma
 
 
 @pytest.mark.usefixtures("kernel")
-def test_what_another_run_made_or_adopted_is_left_alone(mount: Path, marks: dict[Path, bytes]) -> None:
+def test_cgroups_of_another_run_are_left_alone(mount: Path, marks: dict[Path, bytes]) -> None:
     existing(mount, "made", memory_max="max")
     marks[mount / "made"] = b"run 0"
     existing(mount, "adopted", memory_max="max")
@@ -457,7 +453,7 @@ def test_a_unit_is_an_object_by_its_name() -> None:
     assert bus.object_of("kube-a_b.slice") == "/org/freedesktop/systemd1/unit/kube_2da_5fb_2eslice"
 
 
-def test_what_systemd_says_is_the_reason(mount: Path, systemd: SystemdOnASocket) -> None:
+def test_systemds_message_is_the_reason(mount: Path, systemd: SystemdOnASocket) -> None:
     systemd.errors["StartTransientUnit"] = ("org.freedesktop.systemd1.UnitMasked", "Unit a.slice is masked.")
     failure = perform(request(mount, step("make", "/a.slice", unit="a.slice")), systemd.path)["failure"]
     assert failure["what"] == "StartTransientUnit of 'a.slice' failed: Unit a.slice is masked."

@@ -53,7 +53,7 @@ def soon() -> Deadline:
     return Deadline.after(5)
 
 
-def test_a_plan_is_one_command_and_everything_made_is_removed_at_the_end(agent: Agent) -> None:
+def test_a_plan_is_one_command_and_everything_created_is_removed(agent: Agent) -> None:
     with Enforcement(agent.tree, name="run 7") as enforcement:
         enforcement.apply(ONE, deadline=soon())
         assert enforcement.plan is ONE
@@ -68,7 +68,7 @@ def test_a_plan_is_one_command_and_everything_made_is_removed_at_the_end(agent: 
     assert agent.requests[-1]["steps"][0]["unit"] == "kubepods-burstable-pod1.slice"
 
 
-def test_the_next_plan_takes_only_what_differs(agent: Agent) -> None:
+def test_the_next_plan_changes_only_the_differences(agent: Agent) -> None:
     enforcement = Enforcement(agent.tree, name="x")
     enforcement.apply(ONE, deadline=soon())
     enforcement.apply(TWO, deadline=soon())
@@ -82,13 +82,13 @@ def test_the_next_plan_takes_only_what_differs(agent: Agent) -> None:
     assert enforcement.plan is None
 
 
-def test_withdrawing_twice_is_nothing(agent: Agent) -> None:
+def test_withdrawing_twice_is_allowed(agent: Agent) -> None:
     enforcement = Enforcement(agent.tree, name="x")
     enforcement.withdraw(deadline=soon())
     assert agent.requests == []
 
 
-def test_a_step_that_fails_is_named_and_what_was_made_is_still_removed(agent: Agent) -> None:
+def test_a_failed_step_is_named_and_earlier_ones_are_undone(agent: Agent) -> None:
     agent.answer["failure"] = {"step": 1, "what": "writing '1' to 'x' failed: Invalid argument", "kind": "refused"}
     enforcement = Enforcement(agent.tree, name="x")
     with pytest.raises(TargetError, match="could not make the cgroup of QoS class Burstable: writing '1'") as caught:
@@ -103,7 +103,7 @@ def test_a_step_that_fails_is_named_and_what_was_made_is_still_removed(agent: Ag
     ]
 
 
-def test_when_the_answer_is_lost_all_may_have_been_made(agent: Agent) -> None:
+def test_after_a_lost_answer_everything_may_exist(agent: Agent) -> None:
     lost = FakeTarget(commands={("python3",): lambda *_: (1, b"", b"Killed")})
     enforcement = Enforcement(CgroupTree(lost, FAKE_HIERARCHY), name="x")
     with pytest.raises(TargetError, match="Killed"):
@@ -114,14 +114,14 @@ def test_when_the_answer_is_lost_all_may_have_been_made(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize(("kind", "hint"), [("leftover", "rmdir"), ("foreign", "kubelet")])
-def test_a_cgroup_that_is_there_already_says_what_to_do(agent: Agent, kind: str, hint: str) -> None:
+def test_an_existing_cgroup_gets_a_next_step(agent: Agent, kind: str, hint: str) -> None:
     agent.answer["failure"] = {"step": 0, "what": "it exists already", "kind": kind}
     with pytest.raises(TargetError) as caught:
         Enforcement(agent.tree, name="x").apply(ONE, deadline=soon())
     assert hint in caught.value.next_step
 
 
-def test_what_cannot_be_made_by_somebody_else_is_not_removed_by_us(agent: Agent) -> None:
+def test_a_foreign_cgroup_is_not_removed(agent: Agent) -> None:
     agent.answer["failure"] = {"step": 0, "what": "it exists already", "kind": "foreign"}
     enforcement = Enforcement(agent.tree, name="x")
     with pytest.raises(TargetError):
@@ -131,7 +131,7 @@ def test_what_cannot_be_made_by_somebody_else_is_not_removed_by_us(agent: Agent)
     assert len(agent.requests) == requests
 
 
-def test_killed_processes_are_told(agent: Agent) -> None:
+def test_killed_processes_are_reported(agent: Agent) -> None:
     enforcement = Enforcement(agent.tree, name="x")
     enforcement.apply(ONE, deadline=soon())
     agent.answer["killed"] = [7, 11]
@@ -177,7 +177,7 @@ def test_leftovers_are_found(agent: Agent) -> None:
     assert [str(path) for path in find_leftovers(agent.tree, deadline=soon())] == ["/kubepods.slice", "/user.slice"]
 
 
-def test_what_is_sent_to_a_target_runs_there_by_itself(tmp_path: Path) -> None:
+def test_a_program_sent_to_a_target_is_self_contained(tmp_path: Path) -> None:
     """By this host's own Python, without site-packages and without memqos, on folders that stand for cgroup v1."""
     for name in ("memory", "cpu"):
         (tmp_path / name).mkdir()
@@ -187,7 +187,7 @@ def test_what_is_sent_to_a_target_runs_there_by_itself(tmp_path: Path) -> None:
     assert (done.stderr, json.loads(done.stdout)) == (b"", {"leftovers": []})
 
 
-def test_a_program_that_is_wrong_shows_where(tmp_path: Path) -> None:
+def test_an_error_in_the_program_shows_its_line(tmp_path: Path) -> None:
     tree = CgroupTree(
         LocalTarget(), Legacy({"cpu": CgroupMount(folder=str(tmp_path), options=frozenset(), version=CgroupVersion.V1)})
     )
@@ -233,7 +233,7 @@ def test_a_refused_rewriting_names_the_pod_and_leaves_the_plan(agent: Agent) -> 
     assert enforcement.plan is ONE
 
 
-def test_only_a_pod_that_is_in_force_is_rewritten(agent: Agent) -> None:
+def test_only_a_pod_in_force_is_rewritten(agent: Agent) -> None:
     enforcement = Enforcement(agent.tree, name="x")
     with pytest.raises(ValueError, match="is not the cgroup of a pod that is in force"):
         enforcement.rewrite(ONE.pods[0].cgroup, deadline=soon())

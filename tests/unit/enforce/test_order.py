@@ -18,7 +18,7 @@ def parents_first(order):
 
 @pytest.mark.parametrize("driver", list(CgroupDriver))
 @given(pods=PODS, release=RELEASES)
-def test_parents_are_made_first_and_removed_last(driver, pods, release):
+def test_parents_are_created_first_and_removed_last(driver, pods, release):
     full, empty = (
         expect(some, Kubelet.of(node=NODE, settings=ON, release=release, driver=driver), reasons=False)
         for some in (pods, [])

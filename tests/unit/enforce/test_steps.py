@@ -20,7 +20,7 @@ def test_the_kubelets_order_is_kept() -> None:
     ]
 
 
-def test_every_slice_is_described_so_that_the_agent_knows_it_for_ours() -> None:
+def test_every_slice_has_a_description_that_identifies_memqos() -> None:
     [found] = [step for step in steps(plan(SYSTEMD, pods={}, reserved={})) if step.subject == "kubepods"]
     [description] = [one.value for one in found.properties if one.name == "Description"]
     assert description == f"{OURS}kubepods"
@@ -70,7 +70,7 @@ def test_files_of_cgroup_v1_are_written_in_libcontainers_order() -> None:
     assert "memory.oom_control" not in adoption.keeps
 
 
-def test_with_cgroupfs_there_is_nothing_of_systemd() -> None:
+def test_with_cgroupfs_nothing_uses_systemd() -> None:
     found = steps(plan(CGROUPFS, node={Knob.MEMORY_MAX: Bytes(4096)}, pods={"1": {}}))
     assert {(step.unit, step.properties) for step in found} == {("", ())}
 
@@ -99,7 +99,7 @@ def test_from_one_plan_to_the_next() -> None:
     assert [item.name for item in found[0].properties] == ["MemoryMin"]
 
 
-def test_a_value_that_is_not_written_any_more_stays_as_the_kubelet_leaves_it() -> None:
+def test_an_absent_value_stays_in_the_file_as_with_a_kubelet() -> None:
     before = plan(SYSTEMD, node={Knob.MEMORY_MIN: Bytes(4096), Knob.MEMORY_MAX: Bytes(8192)})
     after = plan(SYSTEMD, node={Knob.MEMORY_MIN: ABSENT, Knob.MEMORY_MAX: Bytes(8192)})
     assert [step.writes for step in steps_between(before, after)] == [(("memory.max", "8192"),)]

@@ -64,7 +64,7 @@ def test_a_quota_of_cgroup_v1_has_its_period_in_another_file() -> None:
     )
 
 
-def test_what_is_kept_of_a_slice_is_what_may_be_set() -> None:
+def test_exactly_the_settable_properties_of_a_slice_are_saved() -> None:
     assert set(kept_properties(CgroupVersion.V2)) == {
         "MemoryMin", "MemoryLow", "MemoryHigh", "MemoryMax", "MemorySwapMax", "CPUWeight", "TasksMax", "AllowedCPUs",
         "AllowedMemoryNodes", "CPUQuotaPeriodUSec", "CPUQuotaPerSecUSec",

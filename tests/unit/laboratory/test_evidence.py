@@ -36,7 +36,7 @@ def kept(tmp_path, name="requests.jsonl"):
     }
 
 
-def test_a_case_within_another_gives_it_back(log, sink, tmp_path):
+def test_a_nested_case_returns_to_the_outer_one(log, sink, tmp_path):
     """A test with pods of its own between two tests of a population: what follows is the population's again."""
     with log.to(sink("population")):
         log.call(1)
@@ -47,7 +47,7 @@ def test_a_case_within_another_gives_it_back(log, sink, tmp_path):
     assert kept(tmp_path) == {"population": [1, 3], "case": [2], "machine": [4]}
 
 
-def test_a_case_that_is_left_before_what_it_began_leaves_nothing_behind(log, sink, tmp_path):
+def test_a_case_left_early_leaves_no_state_behind(log, sink, tmp_path):
     case, population = log.to(sink("case")), log.to(sink("population"))
     case.__enter__()
     population.__enter__()
@@ -88,7 +88,7 @@ def test_work_that_outlives_its_case_writes_to_its_own_case(log, sink, tmp_path)
     assert kept(tmp_path) == {"first": ["late"], "second": ["next"]}
 
 
-def test_a_machine_that_is_lent_keeps_what_belongs_to_no_case_from_any_thread(log, sink, tmp_path):
+def test_a_lent_machine_keeps_evidence_outside_cases_from_any_thread(log, sink, tmp_path):
     with log.lent(sink("admission")), ThreadPoolExecutor(max_workers=1) as pool:
         pool.submit(log.call, 1).result()
         with log.to(sink("case")):
@@ -142,7 +142,7 @@ def test_the_threads_that_start_pods_write_to_the_case_that_admits_them(log, sin
     assert kept(tmp_path, "readings.jsonl").keys() == {"case"}
 
 
-def test_a_program_executed_beside_other_cases_is_recorded_with_its_own(log, sink, tmp_path):
+def test_a_program_run_next_to_other_cases_is_recorded_with_its_own(log, sink, tmp_path):
     """Its request was in the folder of whichever test ran at that moment."""
     node = node_of(log)
     with (

@@ -36,18 +36,18 @@ def test_a_kubelet_under_test_gets_a_machine_with_more_cpus(binary):
     assert resolve({}, {}).topology == "two-zones"
 
 
-def test_a_binary_of_another_release_than_asked_for_is_a_usage_error(binary):
+def test_a_binary_of_an_unrequested_release_is_a_usage_error(binary):
     with pytest.raises(UsageError, match=r"is 1\.36, not 1\.27"):
         kubelets_in_use(resolve({"kubelet_binary": str(binary()), "kubernetes": "1.27"}, {}))
 
 
 @pytest.mark.parametrize("said", ["hello", "", "Kubernetes v2.0.0"])
-def test_a_program_that_is_no_kubelet_is_unfit(binary, said):
+def test_a_program_that_is_not_a_kubelet_is_unfit(binary, said):
     with pytest.raises(UnfitFileError, match="not a Kubernetes version"):
         kubelets_in_use(resolve({"kubelet_binary": str(binary(said))}, {}))
 
 
-def test_a_file_that_is_no_program_is_unfit(tmp_path):
+def test_a_file_that_is_not_a_program_is_unfit(tmp_path):
     path = tmp_path / "kubelet"
     path.write_bytes(b"\x7fELF of another machine")
     path.chmod(0o755)

@@ -47,13 +47,13 @@ def test_parts_are_seen_as_they_are_put_together(combined, looks, number):
     assert seen(combined, *looks) == number
 
 
-def test_what_is_waited_for_is_told_in_words():
+def test_a_combination_is_described_in_words():
     combined = both("a", either("b", after("c", "d")), both("e"))
 
     assert combined.told(str) == "a and (b or (c and later d)) and e"
 
 
-def test_what_was_seen_is_not_asked_for_again_and_what_comes_later_not_yet():
+def test_fulfilled_conditions_are_not_asked_again_and_later_ones_not_yet():
     asked = []
     progress = Unfinished(both("a", after("b", "c"), either("d", "e")))
     progress.see(lambda one: asked.append(one) or one in "ad")
@@ -79,7 +79,7 @@ def test_a_container_is_watched_until_either_of_two_things_happens():
     assert course.samples[-1].status.exit_code is None
 
 
-def test_what_happens_to_one_container_is_waited_for_after_what_happens_to_another():
+def test_a_condition_on_one_container_after_one_on_another():
     bench, web, other = Bench(), pod("web"), pod("other")
     with bench.node.watched_pods([web, other], kubelet(), rests_on=PREMISES) as watch:
         one, two = watch.container("web"), watch.container("other")
@@ -113,7 +113,7 @@ def test_one_containers_conditions_may_hold_anothers():
     assert not ended().holds(one.samples[-1])
 
 
-def test_a_wait_in_vain_says_what_was_waited_for_and_what_was_not_seen(monkeypatch):
+def test_a_timeout_names_the_conditions_and_the_pending_ones(monkeypatch):
     monkeypatch.setattr(watch, "WATCH_SECONDS", 0.01)
     bench, web = Bench(), pod("web")
     with (
@@ -126,7 +126,7 @@ def test_a_wait_in_vain_says_what_was_waited_for_and_what_was_not_seen(monkeypat
     assert caught.value.data["condition"] == expected
 
 
-def test_a_condition_of_nobodys_is_refused_with_what_to_write():
+def test_a_condition_without_a_container_is_rejected_with_a_hint():
     bench, web = Bench(), pod("web")
     with (
         bench.node.watched_pods([web], kubelet(), rests_on=PREMISES) as watch,
@@ -144,7 +144,7 @@ class Seen:
         self.has_ended = self.work_is_done = self.was_broken = self.was_outside = False
 
 
-def test_looks_that_are_told_together_count_in_the_order_of_their_times():
+def test_samples_delivered_together_count_in_order_of_time():
     """What happened in another container before is not after, though it is heard of at once."""
     high = rises("memory.events", "high")
     one, two = Seen("one", sample(events(high=1), at=2.0)), Seen("two", sample(events(high=1), at=1.0))

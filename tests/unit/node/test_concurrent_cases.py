@@ -65,7 +65,7 @@ def ahead(told: list[str]) -> Iterator[Callable[..., Ahead[str]]]:
         context.__exit__(None, None, None)
 
 
-def test_as_many_cases_as_there_are_askers_are_judged_side_by_side(ahead: Callable[..., Ahead[str]]) -> None:
+def test_as_many_cases_run_as_there_are_askers(ahead: Callable[..., Ahead[str]]) -> None:
     both = threading.Barrier(2, timeout=SOON)
 
     def judge(asker: str, name: str) -> Sequence[Finding]:
@@ -93,7 +93,7 @@ def test_each_case_is_judged_once_and_none_that_was_passed_over(ahead: Callable[
     assert sorted(judged) == ["one", "three", "two", "unforeseen"]
 
 
-def test_what_fails_beside_another_case_is_told_to_have(ahead: Callable[..., Ahead[str]], told: list[str]) -> None:
+def test_a_failure_next_to_another_case_is_reported_as_such(ahead: Callable[..., Ahead[str]], told: list[str]) -> None:
     """One case kills what the other one needs: the other one is not to blame, and nobody can tell which is which."""
     both, attempts = threading.Barrier(2, timeout=SOON), list[str]()
 
@@ -114,7 +114,7 @@ def test_what_fails_beside_another_case_is_told_to_have(ahead: Callable[..., Ahe
     assert told == ["innocent: innocent failed.", "kills: kills failed."]
 
 
-def test_what_fails_alone_is_told_by_its_error_alone(ahead: Callable[..., Ahead[str]], told: list[str]) -> None:
+def test_a_failure_alone_is_reported_by_its_error_only(ahead: Callable[..., Ahead[str]], told: list[str]) -> None:
     attempts: list[str] = []
 
     def judge(asker: str, name: str) -> Sequence[Finding]:
@@ -145,7 +145,7 @@ def test_what_was_not_begun_is_not_begun_at_the_end() -> None:
     assert judged == ["one", "two"]
 
 
-def test_requests_are_made_in_pods_of_their_own() -> None:
+def test_requests_run_in_pods_of_their_own() -> None:
     node, pods = fake_node(), alike(CATALOGUE.pod("best-effort"), 2)
 
     def judge(requests: Requests, name: str) -> Sequence[Finding]:
@@ -163,7 +163,7 @@ def test_requests_are_made_in_pods_of_their_own() -> None:
     assert node.leftovers() == ()
 
 
-def test_what_stands_is_judged_in_the_pod_that_it_stands_in_whoever_judges_it() -> None:
+def test_a_waiting_container_is_judged_in_its_own_pod() -> None:
     node, pods = fake_node(), alike(CATALOGUE.pod("best-effort"), 2)
     case = CATALOGUE.request("update-later")
     with node.asking_each(pods, CATALOGUE.kubelet("v1.36-none")) as (first, second):
@@ -175,7 +175,7 @@ def test_what_stands_is_judged_in_the_pod_that_it_stands_in_whoever_judges_it() 
     assert node.leftovers() == ()
 
 
-def test_what_kept_a_case_from_standing_is_raised_when_it_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_early_error_is_raised_when_the_case_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object, **__: object) -> None:
         raise MachineryError("it does not answer.")
 

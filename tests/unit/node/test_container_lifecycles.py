@@ -159,7 +159,7 @@ def test_a_daemon_that_grows_with_every_pod_is_found() -> None:
 
 
 @pytest.mark.usefixtures("fewer")
-def test_a_daemon_that_nobody_knows_is_not_observable() -> None:
+def test_an_unknown_daemon_is_not_observable() -> None:
     [found] = asked(lambda it: it.daemon_after_many(), HasNoProcess)
     assert (found.verdict, found.why_not) == (Verdict.NOT_OBSERVABLE, "no process is called containerd")
 
@@ -175,7 +175,7 @@ class NeedsTwoAtATime(Lives):
         return super().create(sandbox, spec, deadline=deadline)
 
 
-def test_pods_come_and_go_as_many_at_a_time_as_are_started_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_many_pods_come_and_go_at_a_time_as_are_started_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memqos.node.requests.lifecycle.FEW", 4)
     found = asked(lambda it: it.left_by_few("cgroups"), NeedsTwoAtATime, parallel=2)
     assert [(one.verdict, one.observed) for one in found] == [(Verdict.CONFORMS, "nothing left")]
@@ -199,7 +199,7 @@ class GroupOfTheNeighbourForgottenBySystemd(Lives):
         )
 
 
-def test_what_systemd_resets_of_the_neighbour_is_a_claim_of_its_own() -> None:
+def test_what_systemd_resets_of_the_neighbour_is_a_separate_claim() -> None:
     assert deviating(asked(VERBS["daemon-reload"], GroupOfTheNeighbourForgottenBySystemd)) == set()
     assert deviating(asked(VERBS["runtime-restart"], GroupOfTheNeighbourForgottenBySystemd)) == {"memory.oom.group"}
 
@@ -254,7 +254,7 @@ def together(kind: type[Lives], verb: str, cases: Mapping[str, RequestCase], hap
 
 
 @pytest.mark.parametrize("verb", SEVERAL)
-def test_what_several_wait_for_happens_once(verb: str) -> None:
+def test_an_event_for_several_cases_happens_once(verb: str) -> None:
     happened: list[str] = []
     outcomes = together(Lives, verb, TOGETHER, happened)
     assert happened == [verb]
@@ -263,7 +263,7 @@ def test_what_several_wait_for_happens_once(verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", SEVERAL)
-def test_a_refused_container_takes_no_other_along(verb: str) -> None:
+def test_a_refused_container_affects_no_other(verb: str) -> None:
     happened: list[str] = []
     outcomes = together(RefusesOneOfThree, verb, TOGETHER, happened)
     assert isinstance(outcomes["unified-high"].exception(), RuntimeCallError)
@@ -273,7 +273,7 @@ def test_a_refused_container_takes_no_other_along(verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", SEVERAL)
-def test_what_a_restart_breaks_of_one_container_is_told_of_that_one(verb: str) -> None:
+def test_damage_by_a_restart_is_reported_for_its_container_only(verb: str) -> None:
     outcomes = together(ForgetsTheSecondOfThree, verb, TOGETHER_RIGHT, [])
     assert {name: deviating(one.result()) for name, one in outcomes.items()} == {
         "everything": set(),
@@ -282,7 +282,7 @@ def test_what_a_restart_breaks_of_one_container_is_told_of_that_one(verb: str) -
     }
 
 
-def test_what_another_container_broke_is_not_taken_for_the_restarts_doing() -> None:
+def test_damage_by_another_container_is_not_blamed_on_the_restart() -> None:
     happened: list[str] = []
     outcomes = together(ClobbersWhatStands, "daemon-reload", {"everything": EVERYTHING, "again": EVERYTHING}, happened)
     assert [one.knob for one in outcomes["everything"].result()] == ["memory.low"]
@@ -300,7 +300,7 @@ class ForgetsWhenAnotherGoes(Lives):
 
 
 @pytest.mark.parametrize("verb", SEVERAL)
-def test_all_are_judged_before_the_first_goes(verb: str) -> None:
+def test_all_are_judged_before_the_first_is_removed(verb: str) -> None:
     outcomes = together(ForgetsWhenAnotherGoes, verb, TOGETHER_RIGHT, [])
     assert [deviating(one.result()) for one in outcomes.values()] == [set(), set(), set()]
 
@@ -324,13 +324,13 @@ class KeepsNames(Lives):
         del self.names[handle.id]
 
 
-def test_containers_that_stand_together_have_names_of_their_own() -> None:
+def test_containers_that_run_together_have_unique_names() -> None:
     outcomes = together(KeepsNames, "restart", TOGETHER, [])
     assert [one.exception() for one in outcomes.values()] == [None, None, None]
 
 
 @pytest.mark.usefixtures("fewer")
-def test_the_few_pods_that_came_and_went_are_the_first_of_the_many() -> None:
+def test_the_few_removed_pods_are_the_first_of_the_many() -> None:
     made: list[int] = []
 
     def ask(life: Life) -> Sequence[Finding]:
@@ -346,7 +346,7 @@ def test_the_few_pods_that_came_and_went_are_the_first_of_the_many() -> None:
 
 
 @pytest.mark.usefixtures("fewer")
-def test_what_the_few_left_is_left_by_the_many_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leftovers_of_the_few_count_for_the_many_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memqos.node.requests.lifecycle.GONE_SECONDS", 0.1)
     few, many = asked(lambda it: [*it.left_by_few("processes"), *it.left_by_many("processes")], Leaves)
     assert few.observed.split(", ") == ["containerd-shim"] * 3
@@ -468,7 +468,7 @@ def test_a_wrong_runtime_is_found_by_its_knob(
     assert deviating(asked(VERBS[name], kind)) == knobs
 
 
-def test_a_container_that_was_wrong_before_says_nothing_of_what_happened() -> None:
+def test_a_container_that_was_wrong_before_is_not_blamed_on_the_event() -> None:
     class WrongFromTheStart(Lives):
         def start(self, handle: Any, *, deadline: Any) -> None:
             self.fake.start(handle, deadline=deadline)

@@ -43,7 +43,7 @@ def test_what_a_request_is_judged_by_is_kept() -> None:
     assert seen.files["memory.high"] == "58720256\n"
 
 
-def test_what_fails_first_is_told_and_not_what_fails_in_removing_it() -> None:
+def test_the_first_error_is_reported_and_not_one_of_the_cleanup() -> None:
     class Hangs(Asked):
         def start(self, container: Any, *, deadline: Any) -> None:
             if container.name == "requested":
@@ -98,7 +98,7 @@ def test_a_scope_is_judged_where_the_container_has_a_cgroup_below_it(driver: Cgr
         ("nothing", "33554432", {"memory.max of the scope"}),
     ],
 )
-def test_a_scope_that_allows_less_than_was_asked_deviates(name: str, held: str, wrong: set[str]) -> None:
+def test_a_scope_with_a_tighter_limit_deviates(name: str, held: str, wrong: set[str]) -> None:
     """One that allows as much or more limits nothing."""
 
     class NarrowsScope(Asked):
@@ -266,7 +266,7 @@ class CountsNoMemory(Asked):
             self.cgroups.lose_file(path, name)
 
 
-def test_a_container_whose_memory_nobody_counts_is_found() -> None:
+def test_a_container_whose_memory_is_not_counted_is_found() -> None:
     [found] = [one for one in findings("limit", CountsNoMemory) if one.verdict is Verdict.DEVIATES]
     assert (found.knob, found.expected, found.observed) == ("cgroup.controllers", "memory", "cpuset cpu pids")
 
@@ -279,7 +279,7 @@ def test_a_container_whose_memory_nobody_counts_is_found() -> None:
         (LetsItOut, "cgroup.procs", "none, of a container that is running"),
     ],
 )
-def test_a_container_that_is_not_in_its_cgroup_is_found_and_removed(kind: type[Asked], knob: str, seen: str) -> None:
+def test_a_container_outside_its_cgroup_is_found_and_removed(kind: type[Asked], knob: str, seen: str) -> None:
     found = findings("limit", kind)
     assert deviating(found) == {knob}
     assert [one.observed for one in found if one.knob == knob] == [seen]
@@ -299,7 +299,7 @@ class HasANewFile(Asked):
             self.cgroups.show(self.path(handle), name, "0\n" if written else text)
 
 
-def test_an_unknown_file_differs_from_that_of_a_container_that_was_asked_for_nothing() -> None:
+def test_an_unknown_file_is_compared_with_an_empty_requests_container() -> None:
     [one] = [one for one in findings("limit", HasANewFile) if one.verdict is Verdict.DEVIATES]
     assert (one.knob, one.expected, one.observed) == ("memory.tiers.max", "max", "0")
     assert one.reason is not None
@@ -318,7 +318,7 @@ class SwapsFast(Asked):
         self.cgroups.put(self.path(handle), "memory.swap.high", "max")
 
 
-def test_a_file_without_rules_of_its_own_holds_what_a_request_named() -> None:
+def test_a_file_without_rules_holds_the_requested_value() -> None:
     asked = ContainerResources(unified={"memory.swap.high": "8192", "io.weight": "200"})
     case = RequestCase(name="paced", create=asked)
     assert deviating(findings(case)) == set()
@@ -364,6 +364,6 @@ class StartsNothingMore(Asked):
         return super().create(sandbox, spec, deadline=deadline)
 
 
-def test_a_runtime_that_starts_nothing_is_machinery() -> None:
+def test_a_runtime_that_starts_nothing_is_a_machinery_error() -> None:
     with pytest.raises(RuntimeCallError):
         findings("limit", StartsNothingMore)

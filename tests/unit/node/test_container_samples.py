@@ -47,7 +47,7 @@ def sampled(*looks, runs_from=0.0):
         ((GONE,), 0.0, False),
     ],
 )
-def test_nothing_is_lost_of_what_was_seen_to_run_with_all_that_it_rests_on(looks, runs_from, is_sound):
+def test_no_sample_of_a_sound_container_is_lost(looks, runs_from, is_sound):
     assert sampled(*looks, runs_from=runs_from).is_sound == is_sound
 
 
@@ -59,7 +59,7 @@ def test_a_premise_is_judged_anew_where_its_text_is_another_one():
     ]
 
 
-def test_what_is_undone_is_what_it_has_not_reported_the_end_of():
+def test_unfinished_commands_are_those_without_a_report():
     one = sampled(RUNS)
     assert (one.undone, one.work_is_done) == (1, False)
 

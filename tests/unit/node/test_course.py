@@ -69,7 +69,7 @@ def test_a_counter_rises_or_stays(seen, rising, staying):
     assert one.rises("memory.events", "high").observed == f"high {seen}"
 
 
-def test_events_of_a_container_that_is_gone_are_told_by_its_pod():
+def test_events_of_a_removed_container_are_read_from_its_pod():
     one = course(sample(events()), sample(None, events(oom_kill=1), exit_code=137, reason="OOMKilled"))
 
     assert one.rises("memory.events", "oom_kill").verdict is Verdict.CONFORMS
@@ -184,7 +184,7 @@ def test_swap_that_was_used_once_was_used():
         ("N0=1048576 N1=0", Verdict.DEVIATES),
     ],
 )
-def test_page_cache_beyond_what_a_program_wrote_is_of_who_made_its_container(file, verdict):
+def test_page_cache_beyond_the_programs_files_belongs_to_the_runtime(file, verdict):
     """Up to a batch of it may be on another zone; all that the program wrote is on its own."""
     text = {**files(), "memory.numa_stat": f"anon N0=0 N1=0\nfile {file}\n"}
     one = course(sample(text, report=done(1, 1 << 20).replace('"anon"', '"file"')))
@@ -231,7 +231,7 @@ def test_a_program_that_ends_before_it_holds_anything_is_on_no_zone(ask):
         ("", "N0=0 N1=8192", Verdict.NOT_OBSERVABLE),
     ],
 )
-def test_anonymous_memory_is_where_the_plan_says(mems, anon, verdict):
+def test_anonymous_memory_is_on_the_planned_nodes(mems, anon, verdict):
     one = bound(course(sample({**files(), "memory.numa_stat": f"anon {anon}\n"}, report=done(1, 8192))), mems)
     finding = one.numa.is_only_where_planned()
 
@@ -267,7 +267,7 @@ def placed(mems):
     return {**files(), "cpuset.mems": mems} if mems is not None else None
 
 
-def test_the_workload_tells_whether_it_did_anything():
+def test_the_workload_reports_whether_it_did_anything():
     assert course(sample(files(), report=done(1, 4096))).progressed().verdict is Verdict.CONFORMS
     assert course(sample(files())).progressed().verdict is Verdict.DEVIATES
     assert work_done(2).holds(sample(files(), report=done(1, 1) + done(2, 1)))
@@ -285,7 +285,7 @@ def test_what_everything_is_near_to_is_never_reached(bound):
     assert finding.why_not == (f"the planned memory.swap.max of {bound} is no more than the 262144 bytes of tolerance")
 
 
-def test_amounts_are_not_measured_by_limits_that_nobody_planned():
+def test_amounts_are_not_compared_with_unplanned_limits():
     expected = planned(memory__swap__max=MAX)[1].cgroup.knobs
     seen = dataclasses.replace(sample(files()), planned=expected)
     one = course(seen, rests_on=[Knob.MEMORY_MAX])
@@ -295,7 +295,7 @@ def test_amounts_are_not_measured_by_limits_that_nobody_planned():
         assert (finding.verdict, finding.why_not) == (Verdict.NOT_OBSERVABLE, "the plan sets no memory.swap.max")
 
 
-def test_findings_on_what_a_runtime_says_name_the_cgroup_and_the_rule():
+def test_findings_on_a_runtimes_report_name_the_cgroup_and_the_rule():
     finding = course(sample(files())).still_runs()
 
     assert finding.cgroup == "/pod/app"

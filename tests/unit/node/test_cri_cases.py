@@ -99,7 +99,7 @@ def test_a_right_runtime_conforms(name: str, driver: CgroupDriver) -> None:
 
 
 @pytest.mark.parametrize(("name", "why"), UNTOLD.items())
-def test_what_a_runtime_does_not_say_is_not_observable(name: str, why: str) -> None:
+def test_an_unreported_value_is_not_observable(name: str, why: str) -> None:
     [found] = asked(VERBS[name])
     assert (found.verdict, found.why_not) == (Verdict.NOT_OBSERVABLE, why)
 
@@ -278,7 +278,7 @@ class WritesAndRefuses(ChecksBefore):
         super().update(handle, resources, deadline=deadline)
 
 
-def test_a_runtime_may_refuse_a_limit_below_what_is_used() -> None:
+def test_a_runtime_may_refuse_a_limit_below_usage() -> None:
     assert {one.verdict for one in asked(VERBS["update-below-use"], ChecksBefore)} == {Verdict.CONFORMS}
 
 
@@ -323,7 +323,7 @@ class OtherCode(Speaks):
         (SaysError, "update-below-use", {"reason"}),
     ],
 )
-def test_a_wrong_runtime_is_found_by_what_is_wrong(
+def test_a_wrong_runtime_is_found_by_its_fault(
     kind: type[Asked], name: str, knobs: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memqos.node.requests.container_requests.REMOVED_SECONDS", 0.1)
@@ -347,7 +347,7 @@ def test_a_runtime_names_its_driver() -> None:
     assert found.verdict is Verdict.CONFORMS
 
 
-def test_what_needs_cri_is_not_asked_of_others() -> None:
+def test_a_cri_verb_is_not_used_with_other_runtimes() -> None:
     place = FakePlace()
     runtime: Any = Speaks(place, CgroupDriver.SYSTEMD)
     node = node_on(place, runtime, recorder=NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)
@@ -366,5 +366,7 @@ def test_what_needs_cri_is_not_asked_of_others() -> None:
         ({}, None),
     ],
 )
-def test_a_message_without_its_number_says_zero_and_a_missing_one_nothing(answer: object, number: int | None) -> None:
+def test_a_message_without_its_number_means_zero_and_a_missing_message_unknown(
+    answer: object, number: int | None
+) -> None:
     assert said(answer, ("memory", "page_faults", "value")) == number

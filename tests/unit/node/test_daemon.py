@@ -102,7 +102,7 @@ YIELDS = WHOLE.test_a_daemon_without_enforced_reservation_loses_memory
         (YIELDS, "answer", {("the daemon", "answer")}),
     ],
 )
-def test_a_daemon_keeps_what_is_reserved_and_enforced(function, ignores, wrong, tmp_path):
+def test_a_daemon_keeps_memory_that_is_reserved_and_enforced(function, ignores, wrong, tmp_path):
     bench = DaemonBench(ignores=ignores)
 
     assert deviating(function, bench, "v1.36-tiered", tmp_path, given=beside(bench)) == wrong
@@ -114,7 +114,7 @@ def test_a_kernel_that_takes_from_pods_first_takes_from_an_unreserved_daemon_the
     assert deviating(YIELDS, bench, "v1.36-tiered", tmp_path, given=beside(bench)) == set()
 
 
-def test_a_daemon_says_nothing_of_the_other_way():
+def test_the_opposite_finding_of_a_daemon_is_not_observable():
     """What is protected is not expected to give way, nor what is not to be kept."""
     bench = DaemonBench()
     with bench.node.daemon("/bare.slice") as daemon:

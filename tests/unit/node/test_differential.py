@@ -62,7 +62,7 @@ def test_of_several_findings_on_the_same_each_is_compared():
     assert [one.verdict for one in found] == [Verdict.DEVIATES, Verdict.CONFORMS]
 
 
-def test_refusals_are_the_same_whatever_their_words_are():
+def test_refusals_are_equal_whatever_their_words():
     one, other = (finding(f"refused: {words}", "refused: no such key", knob="create") for words in ("a", "b"))
     taken = finding("taken", "refused: no such key", knob="create", verdict=Verdict.DEVIATES)
     [alike] = compared({"key": [one]}, {"key": [other]}, NAMES)
@@ -70,14 +70,14 @@ def test_refusals_are_the_same_whatever_their_words_are():
     assert (alike.verdict, unlike.verdict) == (Verdict.CONFORMS, Verdict.DEVIATES)
 
 
-def test_a_cgroup_that_only_one_of_them_makes_is_left_out():
+def test_a_cgroup_of_only_one_runtime_is_left_out():
     scope = finding("33554432", "0", knob="memory.swap.max of the scope", verdict=Verdict.DEVIATES)
     scope = replace(scope, subject=scope.subject.scope())
     assert compared({"limit": []}, {"limit": [scope]}, NAMES) == []
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_setting_that_only_one_of_them_shows_is_a_difference(first):
+def test_a_setting_of_only_one_runtime_is_a_difference(first):
     """A setting that no request names is a finding of its own only if it is not at its default."""
     odd = finding("100", "2354", knob="pids.max", verdict=Verdict.DEVIATES)
     rest = finding("at their defaults", "at their defaults", knob="unnamed settings")
@@ -96,7 +96,7 @@ def test_a_setting_that_only_one_of_them_shows_is_a_difference(first):
         [finding("")],
     ],
 )
-def test_what_one_of_them_does_not_show_is_not_compared(other):
+def test_a_file_that_one_runtime_lacks_is_not_compared(other):
     assert compared({"limit": [finding("4096")]}, {"limit": other}, NAMES) == []
     assert compared({"limit": other}, {"limit": [finding("4096")]}, NAMES) == []
 

@@ -52,7 +52,7 @@ def test_a_right_engine_conforms(name: str, runtimes: Runtimes, driver: CgroupDr
 
 
 @pytest.mark.parametrize("name", sorted(OF_THE_MACHINE))
-def test_a_zone_that_is_not_there_has_to_be_refused(name: str) -> None:
+def test_an_unknown_numa_node_has_to_be_refused(name: str) -> None:
     assert deviating(asked(name)) == {"update" if name.startswith("docker-update") else "create"}
 
 
@@ -153,7 +153,7 @@ def test_a_wrong_engine_is_found_by_its_knob(kind: type[Docker], request_: str, 
     assert deviating(asked(request_, kind)) == knobs
 
 
-def test_a_request_in_the_words_of_cri_says_what_docker_cannot_be_asked_for() -> None:
+def test_a_cri_request_lists_fields_that_docker_lacks() -> None:
     found = {finding.knob: finding for finding in asked("everything")}
     assert (found["memory.high"].verdict, found["memory.high"].why_not) == (
         Verdict.NOT_OBSERVABLE,
@@ -163,14 +163,14 @@ def test_a_request_in_the_words_of_cri_says_what_docker_cannot_be_asked_for() ->
     assert found["memory.low"].verdict is Verdict.CONFORMS
 
 
-def test_a_file_that_nobody_could_ask_for_is_not_observable_whichever_a_kubelet_would_plan() -> None:
+def test_a_file_that_cannot_be_requested_is_not_observable_whatever_the_plan() -> None:
     """Huge pages, which no kubelet plans for Docker, are the whole of what is asked."""
     found = {one.knob: one for one in asked("huge-pages")}
     assert found["hugetlb.2MB.max"].verdict is Verdict.NOT_OBSERVABLE
     assert "HostConfig has no field for huge page limits." in found["hugetlb.2MB.max"].why_not
 
 
-def test_a_refusal_that_nobody_could_ask_for_is_not_observable() -> None:
+def test_a_refusal_of_an_impossible_request_is_not_observable() -> None:
     [told, *_] = asked("refuses-missing-huge-pages")
     assert (told.verdict, told.why_not) == (
         Verdict.NOT_OBSERVABLE,
@@ -178,6 +178,6 @@ def test_a_refusal_that_nobody_could_ask_for_is_not_observable() -> None:
     )
 
 
-def test_a_runtime_that_is_not_docker_takes_no_host_config() -> None:
+def test_another_runtime_accepts_no_host_config() -> None:
     with pytest.raises(UsageError, match="fake accepts no HostConfig"):
         findings(ALL["docker-memory"])

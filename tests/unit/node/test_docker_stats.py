@@ -93,7 +93,7 @@ def test_stats_that_do_not(told: Mapping[str, Any], knobs: set[str]) -> None:
     assert {finding.knob for finding in judged(told) if finding.verdict is Verdict.DEVIATES} == knobs
 
 
-def test_a_file_that_is_not_there_is_not_observable() -> None:
+def test_a_missing_file_is_not_observable() -> None:
     found = {finding.knob: finding for finding in judged(TOLD, stat="")}
     assert found["stats anon"].verdict is Verdict.NOT_OBSERVABLE
     assert found["stats usage"].verdict is Verdict.CONFORMS

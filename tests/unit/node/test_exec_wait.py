@@ -25,7 +25,7 @@ def test_it_is_waited_for_as_long_as_the_model_has_it_take(high, usage, seconds)
     assert patience(high, usage, page_size=4096) == pytest.approx(seconds, abs=0.2)
 
 
-def test_one_that_does_not_end_in_time_is_not_observable_and_says_why():
+def test_a_program_that_does_not_end_in_time_is_not_observable_with_a_reason():
     entry = Entering(usage=60 * MIB, said=None, waited=69.0)
     why = unseen(entry, Entering(usage=0, said=None), 2.0)
     assert "did not finish within 69 s (the runtime's own program is slowed too) where" in why

@@ -28,7 +28,7 @@ def test_it_agrees_with_the_plan_and_is_empty_again():
     assert [name for name in node.target.list("/sys/fs/cgroup", deadline=Deadline.after(5)) if "kubepods" in name] == []
 
 
-def test_pods_stand_between_populations():
+def test_pods_stay_between_populations():
     node = fake_node()
     web = pod("web")
     with node.keeping_pods():
@@ -80,7 +80,7 @@ def test_a_value_of_cgroup_v1_that_somebody_changed_deviates():
     assert wrong == [("memory.limit_in_bytes", "67108864", "9223372036854771712")]
 
 
-def test_what_needs_the_other_version_of_cgroups_says_so():
+def test_a_need_of_the_other_cgroup_version_is_named():
     assert fake_node(facts=LEGACY).why_not("cgroup v2") == "the machine has cgroup v1"
     assert fake_node(facts=LEGACY).why_not("cgroup v1") == ""
     assert fake_node(facts=LEGACY).why_not("psi") != ""
@@ -91,14 +91,14 @@ def test_what_needs_the_other_version_of_cgroups_says_so():
 @pytest.mark.parametrize(
     ("version", "why_not"), [("1.35.9", "cri-o does not support 'update unified'"), ("1.36.0", "")]
 )
-def test_who_leaves_unified_out_of_updates_has_not_got_what_a_resize_needs(version, why_not):
+def test_a_runtime_that_drops_unified_in_updates_lacks_the_need_of_resizes(version, why_not):
     told = RuntimeVersion(name="cri-o", version=version, api_version="v1")
     runtime = SimpleNamespace(name="cri-o", capabilities=capabilities_of(told, reports_driver=True))
     facts = FakePlace(facts=FAKE_FACTS, runtimes=TRIXIE).facts
     assert lacking("update unified", facts=facts, runtime=runtime, is_own=True, bare_scope=False) == why_not
 
 
-def test_pods_stand_on_cgroup_v1_between_populations_too():
+def test_pods_stay_on_cgroup_v1_between_populations_too():
     node = fake_node(facts=LEGACY)
     web = pod("web")
     with node.keeping_pods():
@@ -107,7 +107,7 @@ def test_pods_stand_on_cgroup_v1_between_populations_too():
                 assert worst(population.judge_pod(web)) is Verdict.CONFORMS
 
 
-def test_it_has_the_facts_the_driver_and_the_runtimes_that_it_is_given():
+def test_it_has_the_given_facts_driver_and_runtimes():
     facts = NodeFacts(memory=1 << 30, cpus=1, page_size=65536, hugepage_sizes=())
     runtimes = Runtimes(cri=traits_of("containerd", "2.1.9"), oci=traits_of("runc", "1.4.0"), hugetlb=True)
     node = fake_node(facts=facts, driver=CgroupDriver.CGROUPFS, runtimes=runtimes)

@@ -32,7 +32,7 @@ def seen(*looks):
     return Course(Observed(rests_on=premises, samples=tuple(shown)))
 
 
-def test_a_program_that_sleeps_as_the_kernel_says_conforms():
+def test_a_program_that_sleeps_as_modelled_conforms():
     """Four batches more in eight seconds, and one that is charged ahead."""
     finding = seen((0.0, 120 * MIB), (8.0, 121 * MIB)).throttling.grows_as_delayed()
 
@@ -102,14 +102,14 @@ def test_four_seconds_of_waiting_are_a_stall():
     assert condition.shows(short) == "some total 3999999 µs in /pod"
 
 
-def test_a_program_that_comes_to_its_end_a_page_at_a_time_has_not_stalled_for_good():
+def test_slow_progress_to_the_end_is_no_lasting_stall():
     slow, stuck = pressed((0.0, 4_608_000)).samples[0], pressed((0.0, 40_000_000)).samples[0]
 
     assert [stalls().holds(slow), stalls(for_good=True).holds(slow)] == [True, False]
     assert stalls(for_good=True).holds(stuck)
 
 
-def test_without_a_planned_memory_high_there_is_nothing_to_measure_by():
+def test_without_a_planned_memory_high_nothing_is_observable():
     """The files' own memory.high is no measure."""
     unplanned = course(sample(files(memory_current=f"{120 * MIB}\n")))
 

@@ -9,7 +9,7 @@ from memqos.model.pod import QosClass
 from tests.unit.node.fakes import Bench, kubelet, pod
 
 
-def test_kept_sandboxes_are_used_again_and_hold_nothing_of_the_plan_before():
+def test_kept_sandboxes_are_reused_without_values_of_the_previous_plan():
     bench = Bench()
     web = pod("web")
     tiered = kubelet("1.36", memory_reservation_policy=ReservationPolicy.TIERED)
@@ -40,7 +40,7 @@ def test_a_sandbox_is_killed_with_its_containers_and_only_where_it_is_removed():
     assert bench.killed == [first, last, sandbox]
 
 
-def test_a_container_that_is_made_again_has_a_log_of_its_own():
+def test_a_recreated_container_has_a_log_of_its_own():
     """Runtimes append: a watch would take what the container before it reported for its own."""
     bench, web, logs = Bench(), pod("web"), []
 
@@ -52,7 +52,7 @@ def test_a_container_that_is_made_again_has_a_log_of_its_own():
     assert all("/app-" in log and log.endswith(".log") for log in logs)
 
 
-def test_containers_are_made_anew_unless_the_runtime_would_be_asked_for_the_same():
+def test_containers_are_recreated_unless_their_requests_are_equal():
     bench = Bench()
     web, best = pod("web", init=True), pod("best", request="", limit="")
     documented = dataclasses.replace(kubelet("1.27"), variant=Variant.DOCUMENTED)
@@ -71,7 +71,7 @@ def test_containers_are_made_anew_unless_the_runtime_would_be_asked_for_the_same
     assert bench.planned_cgroups == []
 
 
-def test_a_pod_whose_place_changes_gets_a_new_sandbox():
+def test_a_pod_with_another_cgroup_path_gets_a_new_sandbox():
     bench = Bench()
 
     with bench.node.keeping_pods():

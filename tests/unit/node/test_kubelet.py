@@ -158,7 +158,7 @@ def test_containers_run_on_if_the_kubelet_reports_the_same_ones_running(bench, t
         ({"memory": 64 << 20, "swap": 4 << 10}, Verdict.DEVIATES, Verdict.DEVIATES),
     ],
 )
-def test_reported_memory_is_held_against_the_kernel_s(bench, told, memory, swap):
+def test_reported_memory_is_compared_with_the_kernels(bench, told, memory, swap):
     with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
         path = population.path_of(WEB, "app")
         bench.target.on(("sh", "-c", 'echo "$1" > "$2" || true'), lambda *_: (0, b"", b""))
@@ -201,7 +201,7 @@ def test_pressure_must_be_the_kernel_s_in_the_unit_of_each_endpoint(bench, told,
 
 
 @pytest.mark.parametrize(("text", "why"), [(PRESSURE, "reports no pressure"), ("", "no pod waited for a CPU")])
-def test_without_pressure_there_is_nothing_to_compare(bench, text, why):
+def test_without_pressure_nothing_is_compared(bench, text, why):
     with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
         bench.cgroups.show(population.plan.pods[0].cgroup.path, "cpu.pressure", text)
         with pytest.raises(EnactorNotAbleError, match=why):

@@ -76,7 +76,7 @@ def observed(found: Sequence[Finding]) -> Mapping[tuple[str, str], str]:
     return {(str(one.subject), one.knob): one.observed for one in found}
 
 
-def test_turns_over_pods_that_stand_between_them_show_what_turns_from_the_beginning_do() -> None:
+def test_turns_over_kept_pods_give_the_same_findings_as_fresh_ones() -> None:
     node = fake_node()
     with node.keeping_pods():
         for first, *others in [*TURNS, *reversed(TURNS)]:

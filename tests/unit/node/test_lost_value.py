@@ -182,7 +182,7 @@ def test_a_value_that_the_stored_spec_has_not_was_lost_by_the_daemon() -> None:
     assert "the request had unified memory.high = " in finding.lost.told
 
 
-def test_an_update_that_the_daemon_kept_and_nobody_carried_out_was_lost_by_the_oci_runtime() -> None:
+def test_an_update_stored_by_the_daemon_but_not_applied_was_lost_by_the_oci_runtime() -> None:
     def ignores(runtime: Runtime) -> None:
         runtime.update_is_done = False
 
@@ -201,7 +201,7 @@ def test_the_cgroupfs_driver_has_no_unit_to_look_at() -> None:
     assert finding.lost.hops[-1].why_not == "the container has no systemd unit with properties of its own"
 
 
-def test_what_the_hops_showed_is_kept_beside_the_finding() -> None:
+def test_the_documents_of_the_hops_are_kept_with_the_finding() -> None:
     finding = asked("unified-high", shows_no_high)
     assert finding.lost is not None
     names = {name.partition(".")[2] for name in finding.lost.documents}
@@ -247,7 +247,7 @@ def test_a_document_that_does_not_parse_is_left_out_with_its_reason(text: str, w
         (b"", "unknown", "the OCI runtime"),
     ],
 )
-def test_a_unit_that_is_not_there_is_left_out_with_its_reason(unit: bytes, why_not: str, by: str) -> None:
+def test_a_missing_unit_is_left_out_with_its_reason(unit: bytes, why_not: str, by: str) -> None:
     def gone(runtime: Runtime) -> None:
         shows_no_high(runtime)
         runtime.unit = unit
@@ -289,7 +289,7 @@ def judged(node: NodeUnderTest, case: KubeletCase, *names: str) -> list[Finding]
         return [one for each in pods for one in deviating(population.judge_pod(each))]
 
 
-def test_populations_say_it_of_their_containers() -> None:
+def test_findings_of_a_population_name_the_lost_hop() -> None:
     [finding] = judged(wrong_bench().node, kubelet(), "web")
     assert lost(finding) == ("memory.high", "the OCI runtime")
     assert finding.lost is not None
@@ -297,14 +297,14 @@ def test_populations_say_it_of_their_containers() -> None:
 
 
 @pytest.mark.parametrize("error", [NO, KeyError("a mistake of memqos's own"), OSError("no route to host")])
-def test_what_comes_in_the_way_of_looking_is_told_and_the_deviation_stands(error: Exception) -> None:
+def test_an_error_in_tracing_is_reported_and_the_deviation_remains(error: Exception) -> None:
     [finding] = judged(wrong_bench(error).node, kubelet(), "web")
     assert (finding.knob, finding.observed) == ("memory.high", "max")
     assert finding.lost is not None
     assert (finding.lost.by, finding.lost.told) == ("", f"first lost: not observable: {error}")
 
 
-def test_a_daemon_that_hangs_is_asked_once() -> None:
+def test_a_hanging_daemon_is_asked_once() -> None:
     hangs = DeadlineError("waited 20 s.", data={"condition": "an answer", "last": None, "elapsed": 20.0})
     bench = wrong_bench(hangs)
     found = judged(bench.node, kubelet(), "web", "api", "db")
@@ -312,20 +312,20 @@ def test_a_daemon_that_hangs_is_asked_once() -> None:
     assert (len(found), type(bench.runtime).looks) == (3, 1)
 
 
-def test_nobody_looks_where_nothing_deviates() -> None:
+def test_without_a_deviation_nothing_is_traced() -> None:
     bench = wrong_bench()
     assert judged(bench.node, kubelet("1.27", feature_gates={}), "web") == []
     assert type(bench.runtime).looks == 0
 
 
-def test_a_premise_that_does_not_hold_says_it_too() -> None:
+def test_a_failed_precondition_names_the_lost_hop_too() -> None:
     with wrong_bench().node.watched(pod("web"), kubelet(), rests_on=[Knob.MEMORY_HIGH]) as container:
         course = container.until(ended())
     [premise] = deviating(course.premises)
     assert lost(premise) == ("memory.high", "the OCI runtime")
 
 
-def test_a_resize_says_it_of_what_its_steps_left() -> None:
+def test_a_resize_names_the_lost_hop_of_its_last_state() -> None:
     place = FakePlace()
     runtime = Runtime(place)
     node = node_on(place, runtime, recorder=NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=place.versions)  # type: ignore[arg-type]
@@ -338,7 +338,7 @@ def test_a_resize_says_it_of_what_its_steps_left() -> None:
     assert all(one.lost is not None for one in found if one.cgroup.endswith(".scope"))
 
 
-def test_on_cgroup_v1_the_bundle_tells_and_no_unit_is_looked_at() -> None:
+def test_on_cgroup_v1_the_bundle_is_read_and_no_unit() -> None:
     place = FakePlace(facts=dataclasses.replace(FAKE_FACTS, cgroup_version=CgroupVersion.V1))
     runtime = Runtime(place)
     runtime.shown = {"memory.limit_in_bytes": "-1"}
@@ -352,7 +352,7 @@ def test_on_cgroup_v1_the_bundle_tells_and_no_unit_is_looked_at() -> None:
     assert finding.lost.hops[3].why_not == "the container has no systemd unit with properties of its own"
 
 
-def test_what_a_file_held_before_no_hop_has_lost_and_the_hops_are_kept_all_the_same() -> None:
+def test_a_value_from_before_was_lost_by_no_hop_and_documents_are_kept() -> None:
     with wrong_bench().node.watched(pod("web"), kubelet(), rests_on=[Knob.MEMORY_HIGH]) as container:
         container.until(ended())
         path = container.path
@@ -368,14 +368,14 @@ def test_what_a_file_held_before_no_hop_has_lost_and_the_hops_are_kept_all_the_s
     assert (len(premise.lost.hops), bool(premise.lost.documents)) == (4, True)
 
 
-def test_containers_of_one_name_are_told_apart() -> None:
+def test_containers_with_equal_names_are_distinguished() -> None:
     bench = wrong_bench()
     found = judged(bench.node, kubelet(), "web", "api")
     kept = [name for one in found if one.lost for name in one.lost.documents]
     assert len(kept) == len(set(kept)) == 2
 
 
-def test_a_pod_that_stands_from_one_kubelet_to_the_next_is_held_to_what_it_was_asked() -> None:
+def test_a_pod_kept_between_kubelets_is_compared_with_its_own_request() -> None:
     bench = wrong_bench()
     with bench.node.keeping_pods():
         first = judged(bench.node, kubelet(), "web")

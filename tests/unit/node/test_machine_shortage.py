@@ -65,7 +65,7 @@ def test_protection_conforms_where_reclaim_begins_at_the_root(function, kubelet,
          {"kept-burstable"}),
     ],
 )  # fmt: skip
-def test_a_kernel_that_does_not_heed_a_protection_deviates(test, kubelet, ignores, lost, tmp_path):
+def test_a_kernel_that_ignores_a_protection_deviates(test, kubelet, ignores, lost, tmp_path):
     module, name = test
     wrong = bench(generations=module is WHOLE, ignores=ignores)
     findings = findings_of(getattr(module, name), KUBELETS[kubelet], tmp_path, wrong.node)
@@ -76,7 +76,7 @@ def test_a_kernel_that_does_not_heed_a_protection_deviates(test, kubelet, ignore
 
 
 @pytest.mark.parametrize("module", [WHOLE, CLASSIC])
-def test_a_kernel_that_heeds_what_does_not_count_deviates(module, tmp_path):
+def test_a_kernel_that_applies_ineffective_protection_deviates(module, tmp_path):
     """As one that takes memory.low of a container for its own word, whatever kubepods has, and counts that it broke."""
     wrong = bench(generations=False)
     wrong.protected = lambda path, knobs: max(wrong.amount_in(path, knob) for knob in knobs)
@@ -92,7 +92,7 @@ def test_a_kernel_that_heeds_what_does_not_count_deviates(module, tmp_path):
     ]
 
 
-def test_a_kernel_that_protects_nobody_or_everybody_deviates_under_no_policy(tmp_path):
+def test_a_kernel_that_protects_none_or_all_deviates_under_every_policy(tmp_path):
     wrong = bench(generations=True)
     wrong.protected = lambda path, _: wrong.amount_in(path, "memory.current")
     name = "test_without_a_policy_every_class_loses_page_cache_on_the_machine"
@@ -134,7 +134,7 @@ def test_the_multi_generational_lru_that_keeps_memory_low_deviates(tmp_path):
     ],
 )
 @pytest.mark.parametrize("last_first", [False, True])
-def test_whoever_is_reclaimed_from_first_nobody_is_left_out(test, kubelet, last_first, tmp_path):
+def test_every_pod_loses_memory_whichever_is_reclaimed_first(test, kubelet, last_first, tmp_path):
     module, name = test
     uneven = bench(generations=False, in_turn=True)
     if last_first:
@@ -144,7 +144,7 @@ def test_whoever_is_reclaimed_from_first_nobody_is_left_out(test, kubelet, last_
     assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
 
 
-def test_the_multi_generational_lru_that_found_nothing_old_enough_is_not_observable(tmp_path):
+def test_a_scan_that_found_no_old_page_is_not_observable(tmp_path):
     """It counts that it came for what memory.low covers, and nothing of that was taken."""
     young = bench(generations=True)
     young.count_stolen = lambda path, _: PressedBench.count_stolen(young, path, 0)
@@ -167,7 +167,7 @@ def test_the_multi_generational_lru_that_found_nothing_old_enough_is_not_observa
         ("", "pgsteal_khugepaged 0\npgsteal_direct 64\npgsteal_kswapd 0", Verdict.CONFORMS),
     ],
 )
-def test_what_is_taken_before_kswapd_came_says_nothing_of_protection(ignores, by, verdict, tmp_path):
+def test_memory_reclaimed_before_kswapd_ran_proves_nothing_about_protection(ignores, by, verdict, tmp_path):
     """The multi-generational LRU heeds what kswapd worked out last; a loss of which kswapd had a part is one.
 
     Whoever lost no more than CPUs may have charged ahead has kept all, whoever came for it.
@@ -269,7 +269,7 @@ Node 0, zone    DMA32
     assert shortage.spare(target, 4096) == 2000 * 4096
 
 
-def test_what_cpus_have_at_hand_can_be_taken_and_what_a_zone_keeps_for_itself_cannot():
+def test_per_cpu_pages_count_as_free_and_the_lowmem_reserve_does_not():
     zones = """\
 Node 0, zone      DMA
   pages free     3000
@@ -315,7 +315,7 @@ def test_what_is_free_is_read_again_when_most_of_it_is_taken():
     assert squeeze.takes - squeeze.short == SPARE // 8 + ENDED
 
 
-def test_the_machine_is_given_back_what_was_taken():
+def test_the_machine_gets_its_memory_back():
     said = []
 
     def run(argv, stdin, _: Deadline):
@@ -340,7 +340,7 @@ def test_a_kernel_without_huge_pages_cannot_be_made_short():
         pass
 
 
-def test_the_lru_is_what_it_was_afterwards():
+def test_the_lru_is_restored():
     target = FakeTarget(files={shortage.GENERATIONS: b"0x0007\n"})
     with shortage.reclaiming(target, generations=False):
         assert target.read(shortage.GENERATIONS, deadline=Deadline.after(1)) == b"n\n"

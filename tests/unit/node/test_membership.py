@@ -69,7 +69,7 @@ def test_a_container_that_left_its_cgroup_is_a_finding_and_no_behaviour_is_judge
     assert "cgroup.procs of container app of pod default/web is none" in behaviour.why_not
 
 
-def test_one_whose_processes_were_never_seen_is_given_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_container_whose_processes_were_never_seen_is_given_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memqos.node.behaviour.machine_feed.OUTSIDE_SECONDS", 0.0)
     bench = Bench()
     with bench.node.watched(pod("web"), kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
@@ -120,7 +120,7 @@ class Stays(Asked):
         return TRIXIE.layout(CgroupDriver.SYSTEMD).whole(super().path(handle).parent, handle.id)
 
 
-def test_a_container_that_is_not_killed_in_its_cgroup_is_found_and_ended_by_the_runtime() -> None:
+def test_a_container_outside_its_cgroup_is_found_and_ended_by_the_runtime() -> None:
     with pytest.raises(NonconformanceError, match=r"cgroup\.procs of container requested is none") as caught:
         findings("limit", Stays)
     assert caught.value.data["finding"].knob == "cgroup.procs"

@@ -62,7 +62,7 @@ def test_a_small_node_lacks_swap_and_zones():
         ("two zones", "two-zones"),
     ],
 )
-def test_a_machine_of_our_own_says_the_topology_that_would_do(need, topology):
+def test_for_a_machine_of_memqos_a_fitting_topology_is_named(need, topology):
     small = dataclasses.replace(FACTS, swap=0, zones=FACTS.zones[:1])
     there, own = Bench(node=small).node, Bench(node=small, disposable=True).node
 

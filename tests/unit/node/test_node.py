@@ -148,7 +148,7 @@ def test_failures_that_are_not_in_a_row_are_each_tried():
         assert not [one for one in population.failures if "as before" in one.failure.what]
 
 
-def test_a_value_that_the_kernel_refuses_is_machinery_and_leaves_nothing_behind():
+def test_a_value_the_kernel_refuses_is_a_machinery_error_without_leftovers():
     bench = Bench()
     bench.agent.refused = "kubepods-burstable.slice"
 
@@ -166,7 +166,7 @@ def test_pods_are_bound_to_a_zone_through_the_runtime():
         assert bench.cgroups.text(path, "cpuset.mems") == "1\n"
 
 
-def test_a_broken_machine_is_told_instead_of_what_follows_from_it():
+def test_a_broken_machine_is_reported_instead_of_follow_up_errors():
     bench = Bench()
     broken = MachineError("QEMU ended with status 1.")
     state: list[MachineError] = []

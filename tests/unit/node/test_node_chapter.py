@@ -31,7 +31,7 @@ def short(monkeypatch):
 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
-def test_kills_conform_where_score_and_size_are_heeded(function, kubelet, tmp_path):
+def test_kills_by_score_and_size_conform(function, kubelet, tmp_path):
     findings = findings_of(function, kubelet, tmp_path, ExhaustedBench())
 
     assert {one.knob for one in findings} >= {"oom_score_adj", "memory.max", "memory.events", "state"}
@@ -45,7 +45,7 @@ def test_kills_conform_where_score_and_size_are_heeded(function, kubelet, tmp_pa
         ("test_a_guaranteed_pod_outlives_a_smaller_best_effort_pod", "oom_score_adj"),
     ],
 )
-def test_a_killer_that_does_not_heed_score_or_size_deviates(name, ignores, tmp_path):
+def test_a_kernel_that_ignores_score_or_size_deviates(name, ignores, tmp_path):
     kubelet = KUBELETS["v1.36-none"]
     findings = findings_of(getattr(MODULE, name), kubelet, tmp_path, ExhaustedBench(ignores=ignores))
 
@@ -84,7 +84,7 @@ def test_a_narrow_lead_is_not_observable(monkeypatch):
     assert "is ahead of container app of pod default/greedy-guaranteed by" in ends.is_killed("holds-little").why_not
 
 
-def test_who_is_watched_alone_is_told_to_have_somebody_beside_it():
+def test_watching_a_single_pod_is_rejected_with_a_hint():
     with (
         watched(ExhaustedBench().node, KUBELETS["v1.36-none"], "greedy-guaranteed") as watch,
         pytest.raises(UsageError, match="the container greedy-guaranteed/app is the only one watched"),
@@ -92,7 +92,7 @@ def test_who_is_watched_alone_is_told_to_have_somebody_beside_it():
         watch.exhaust("greedy-guaranteed")
 
 
-def test_a_pod_that_is_not_watched_is_named_with_those_that_are():
+def test_an_unwatched_pod_is_named_with_the_watched_ones():
     with watched(ExhaustedBench().node, KUBELETS["v1.36-none"], "holds-little", "greedy-guaranteed") as watch:
         ends = watch.exhaust("greedy-guaranteed")
 

@@ -17,7 +17,7 @@ from tests.unit.node.fakes import Bench, kubelet, pod
 
 @pytest.mark.parametrize("disposable", [True, False])
 @pytest.mark.parametrize("outcome", [pytest.skip, pytest.fail, pytest.xfail])
-def test_a_test_that_is_over_while_its_pods_stand_leaves_none(disposable, outcome):
+def test_a_finished_test_leaves_no_pods(disposable, outcome):
     bench = Bench(disposable=disposable)
     stood = []
 
@@ -113,7 +113,7 @@ def test_an_error_in_the_test_removes_everything_and_stays_the_error():
 
 
 @pytest.mark.parametrize("is_broken", [True, False])
-def test_what_is_left_as_it_is_is_not_touched_and_fails_nobody(is_broken, monkeypatch):
+def test_a_node_that_is_left_as_it_is_causes_no_error(is_broken, monkeypatch):
     """On a machine that broke, tidying up could only fail again, in the name of whatever is tested next."""
     bench = Bench()
     node = NodeUnderTest(
@@ -180,7 +180,7 @@ def test_pods_that_somebody_wants_to_look_at_stay():
     assert wish.pods == 1
 
 
-def test_pods_that_stand_between_populations_linger_with_them():
+def test_pods_kept_between_populations_linger_too():
     wish = Wish()
     with wish.node.keeping_pods():
         with wish.node.admitted([pod("web")], kubelet()):

@@ -74,7 +74,7 @@ def test_zones_that_are_all_equally_far_have_no_order():
 
 
 @pytest.mark.parametrize("zones", [[], [9], [0, 9], [1, 0]], ids=["none", "unknown", "unknown-second", "without-cpus"])
-def test_zones_that_nothing_can_be_bound_to_are_refused_in_words(zones):
+def test_impossible_bindings_are_rejected(zones):
     node = MemoryBench(node=dataclasses.replace(FACTS, zones=FAR)).node
     with (
         pytest.raises(UsageError, match="no container can be bound to the NUMA nodes") as caught,
@@ -84,7 +84,7 @@ def test_zones_that_nothing_can_be_bound_to_are_refused_in_words(zones):
     assert caught.value.next_step == "NUMA nodes of the machine: 0 with 2 CPUs, 1 with 0 CPUs."
 
 
-def test_a_kernel_that_moves_nothing_deviates(tmp_path):
+def test_a_kernel_that_moves_no_page_deviates(tmp_path):
     findings = findings_of(
         MODULE.test_memory_moves_with_cpuset_mems, KUBELETS["v1.37-tiered"], tmp_path, ignores="moving"
     )
@@ -126,7 +126,7 @@ def test_a_runtime_that_drops_the_zone_is_the_deviation_of_placed_pods(tmp_path)
     assert deviating == [("cpuset.mems", ""), ("cpuset.mems", "")]
 
 
-def test_a_pod_that_is_admitted_was_not_refused():
+def test_an_admitted_pod_was_not_rejected():
     node = MemoryBench().node
     with node.watched_pods(pods("zone-first"), STATIC, rests_on=MODULE.MEMS) as watch:
         found = watch.is_refused(CATALOGUE.pod("zone-first"), "UnexpectedAdmissionError")
@@ -145,7 +145,7 @@ def test_the_pod_that_stays_keeps_its_zone_when_another_has_ended():
     assert node.plan([second], STATIC).pods[0].containers[0].resources.cpuset_mems == "0"
 
 
-def test_a_pod_that_was_refused_holds_nothing_that_could_end():
+def test_a_rejected_pod_holds_no_memory():
     node = MemoryBench().node
     some = pods("zone-first", "zone-second", "zone-third", "zone-fourth")
     plan = node.plan([some[0], some[1], some[3]], STATIC, ended=[some[2]])
@@ -154,7 +154,7 @@ def test_a_pod_that_was_refused_holds_nothing_that_could_end():
     assert [one.name for one in plan.refusals] == ["default/zone-fourth"]
 
 
-def test_a_zone_that_does_not_get_narrow_is_said():
+def test_a_numa_node_that_stays_free_is_reported():
     target = FakeTarget(commands={("sh", "-ec"): lambda *_: (0, b"0 999999\n", b"")})
     with (
         pytest.raises(MachineryError, match=r"NUMA node 1 of .* still has 1023998976 bytes free"),
@@ -163,7 +163,7 @@ def test_a_zone_that_does_not_get_narrow_is_said():
         raise AssertionError
 
 
-def test_what_is_bound_to_every_zone_shows_nothing():
+def test_a_binding_to_every_node_is_not_observable():
     bench = MemoryBench(node=dataclasses.replace(FACTS, zones=FOUR[:2]))
     with bench.node.watched(CATALOGUE.pod("zone-group"), KUBELETS["v1.36-static-groups"], rests_on=MODULE.MEMS) as one:
         found = one.course.numa.is_only_where_planned()
@@ -179,7 +179,7 @@ def test_what_is_bound_to_every_zone_shows_nothing():
         (["anon N0=0 N1=0", "anon N0=0 N1=4096"], Verdict.DEVIATES),
     ],
 )
-def test_memory_has_moved_when_all_of_it_is_there_at_last(texts, verdict):
+def test_memory_has_moved_once_all_of_it_is_there(texts, verdict):
     one = course(*(sample({**files(), "memory.numa_stat": f"{text}\n"}, report=done(1, 8192)) for text in texts))
 
     assert one.numa.ends_only_on(1).verdict is verdict
@@ -227,13 +227,13 @@ def test_memory_spills_to_one_zone_by_more_than_a_batch_and_to_another_by_none(t
         ((8 << 20) - (65 << 12), "pgsteal 65", Verdict.CONFORMS),
     ],
 )
-def test_what_was_reclaimed_is_more_than_a_batch_unless_there_was_room_for_all(left, stolen, verdict):
+def test_reclaimed_memory_exceeds_a_batch_unless_everything_fitted(left, stolen, verdict):
     texts = {**files(), "memory.numa_stat": f"anon N0=0 N1={left}\n", "memory.stat": f"{stolen}\n"}
 
     assert course(sample(texts, report=done(1, 8 << 20))).numa.is_reclaimed("anon").verdict is verdict
 
 
-def test_what_no_zone_was_told_of_is_not_observable():
+def test_a_numa_node_without_memory_in_any_sample_is_not_observable():
     one = course(sample(None))
 
     assert {one.numa.ends_only_on(1).verdict, one.numa.never_leaves(1).verdict} == {Verdict.NOT_OBSERVABLE}

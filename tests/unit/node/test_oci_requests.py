@@ -114,13 +114,13 @@ class LosesPolicy(Bundles):
         return super().create_from(sandbox, spec, dataclasses.replace(request, memory_policy=None), deadline=deadline)
 
 
-def test_a_memory_policy_that_is_lost_or_taken_wrongly_is_found() -> None:
+def test_a_lost_or_misapplied_memory_policy_is_found() -> None:
     [found] = [one for one in asked("policy-bind", LosesPolicy, CRUN) if one.verdict is Verdict.DEVIATES]
     assert (found.knob, found.expected, found.observed) == ("memory policy", "bind:1", "default")
     assert deviating(asked("policy-refuses-no-nodes", LosesPolicy, CRUN)) == {"create"}
 
 
-def test_a_unit_s_properties_are_nothing_without_systemd() -> None:
+def test_unit_properties_have_no_effect_without_systemd() -> None:
     assert shown(asked("property-high", driver=CgroupDriver.CGROUPFS))["memory.high"] == "max"
 
 
@@ -247,7 +247,7 @@ class EndsByItself(IsKilled):
         (EndsByItself, {"exit code": "0"}),
     ],
 )
-def test_whether_an_oom_kill_is_told(
+def test_oom_kills_are_reported_or_not(
     kind: type[Bundles], expected: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memqos.node.requests.reported.TOLD_SECONDS", 0.2)
@@ -263,7 +263,7 @@ class TellsTwice(Bundles):
 
 
 @pytest.mark.parametrize(("kind", "wrong"), [(Uses, set()), (TellsTwice, {"stats usage"})])
-def test_stats_are_held_against_the_files(kind: type[Bundles], wrong: set[str]) -> None:
+def test_stats_are_compared_with_the_files(kind: type[Bundles], wrong: set[str]) -> None:
     class Counts(kind):  # type: ignore[misc, valid-type]
         usage = "1048576"
 
@@ -281,7 +281,7 @@ def test_a_runtime_below_a_daemon_takes_no_bundles() -> None:
         findings(ALL["bundle-nothing"])
 
 
-def test_a_container_is_still_there_after_an_update_that_was_refused() -> None:
+def test_a_container_survives_a_refused_update() -> None:
     kept: list[Any] = []
 
     class Keeps(Uses):

@@ -45,17 +45,17 @@ def test_the_chance_of_a_ranking_is_exact(better, worse, expected):
 
 
 @pytest.mark.parametrize(("better", "worse"), [([], [1]), ([1], [])])
-def test_a_ranking_of_nothing_has_no_chance(better, worse):
+def test_a_ranking_without_values_is_an_error(better, worse):
     with pytest.raises(ValueError, match="both must have values"):
         chance(better, worse)
 
 
-def test_a_turn_says_what_part_of_the_pace_was_kept():
+def test_a_turn_has_the_kept_part_of_the_pace():
     assert Turn(undisturbed=200.0, disturbed=800.0).kept == 0.25
     assert spread([0.25, 1.0, 0.5]) == "50 % (25 to 100)"
 
 
-def test_what_turns_were_if_nobody_disturbed_them():
+def test_undisturbed_turns_are_compared_with_each_other():
     turns = [Turn(undisturbed=one, disturbed=1000.0) for one in (100.0, 200.0, 50.0)]
 
     assert left_alone(turns) == [0.5, 4.0, 0.5]
@@ -178,7 +178,7 @@ def test_what_was_not_timed_is_named(ask, wrong, paces):
 
 
 @pytest.mark.parametrize(("beside", "other"), [("anonymous", "files"), ("files", "anonymous")])
-def test_an_aggressor_takes_only_what_it_is_told_to(beside, other):
+def test_an_aggressor_takes_only_the_requested_kind(beside, other):
     bench = PacedBench()
     tight = bench.node.tight(KUBELETS["v1.36-tiered"])
     with bench.node.watched_pods(pods(*MODULE.PODS), tight, rests_on=MODULE.PREMISES, steered=True) as watch:
@@ -226,7 +226,7 @@ def test_who_takes_the_memory_may_not_be_swapped_out_for_it(function, kubelet, t
 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
-def test_a_kernel_that_protects_nothing_deviates(function, kubelet, tmp_path):
+def test_a_kernel_without_protection_deviates(function, kubelet, tmp_path):
     wrong = PacedBench()
     wrong.protected = lambda *_: 0
     findings = findings_of(function, kubelet, tmp_path, wrong)
@@ -235,7 +235,7 @@ def test_a_kernel_that_protects_nothing_deviates(function, kubelet, tmp_path):
 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
-def test_a_program_that_is_slowed_by_something_else_deviates(function, kubelet, tmp_path):
+def test_a_program_slowed_by_something_else_deviates(function, kubelet, tmp_path):
     """Memory that is kept is no use to one that waits for the same disk as the others while one of them takes all."""
     wrong = PacedBench()
     wrong.slower = lambda _: 900 if wrong.is_full else 0
@@ -246,7 +246,7 @@ def test_a_program_that_is_slowed_by_something_else_deviates(function, kubelet, 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
 @pytest.mark.parametrize("slower", [lambda _: 0, lambda _: 900], ids=["a disk without delay", "a slow host"])
-def test_no_pace_is_judged_where_a_loss_costs_nothing(function, kubelet, slower, tmp_path):
+def test_a_pace_is_not_judged_if_a_loss_costs_nothing(function, kubelet, slower, tmp_path):
     bench = PacedBench()
     bench.slower = slower
     findings = findings_of(function, kubelet, tmp_path, bench)
@@ -260,7 +260,7 @@ def test_no_pace_is_judged_where_a_loss_costs_nothing(function, kubelet, slower,
 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
-def test_no_pace_is_judged_on_a_host_that_is_more_uneven_than_a_loss_is_slow(function, kubelet, tmp_path):
+def test_a_pace_is_not_judged_on_a_host_with_more_variation_than_the_loss(function, kubelet, tmp_path):
     bench = PacedBench()
     # So many times a tenth of a second, whoever reads: for both readings by each of three victims.
     delays = itertools.cycle([tenths for tenths in (0, 4, 1, 6, 0, 8, 3) for _ in range(6)])
@@ -273,7 +273,7 @@ def test_no_pace_is_judged_on_a_host_that_is_more_uneven_than_a_loss_is_slow(fun
 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
-def test_one_that_is_slowed_in_the_place_of_the_unprotected_one_deviates(function, kubelet, tmp_path):
+def test_a_protected_program_slowed_instead_of_the_unprotected_deviates(function, kubelet, tmp_path):
     """Though nothing that it could be told from slows the other one, which has read again what was taken from it."""
     wrong = PacedBench()
     wrong.slower = lambda lost: 900 if wrong.is_full and not lost else 0
@@ -283,7 +283,7 @@ def test_one_that_is_slowed_in_the_place_of_the_unprotected_one_deviates(functio
 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
-def test_what_six_turns_on_an_uneven_host_do_not_show_may_be_shown_by_twelve(function, kubelet, tmp_path):
+def test_twelve_turns_may_show_what_six_do_not_on_an_uneven_host(function, kubelet, tmp_path):
     bench = PacedBench()
     delays = itertools.cycle([tenths for tenths in (0, 1, 1, 0, 1) for _ in range(6)])
     bench.slower = lambda lost: 100 * next(delays) + 150 * bool(lost)
@@ -295,7 +295,7 @@ def test_what_six_turns_on_an_uneven_host_do_not_show_may_be_shown_by_twelve(fun
 
 
 @pytest.mark.parametrize(("protects", "reads"), [(True, 108), (False, 216)])
-def test_more_turns_are_taken_only_where_six_do_not_show_it(protects, reads, tmp_path):
+def test_more_turns_are_made_only_if_six_are_not_enough(protects, reads, tmp_path):
     """Each of three victims reads twice in a turn, alone and beside two kinds of aggressor: 18 times."""
     bench = PacedBench()
     if not protects:
@@ -307,7 +307,7 @@ def test_more_turns_are_taken_only_where_six_do_not_show_it(protects, reads, tmp
 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
-def test_one_that_keeps_no_more_of_its_pace_deviates_where_nobody_lost_anything(function, kubelet, tmp_path):
+def test_without_a_difference_and_without_a_loss_it_deviates(function, kubelet, tmp_path):
     """No loss is hidden where the kernel counts nothing that was read again: the unprotected one was protected."""
     wrong = PacedBench()
     wrong.protected = lambda *_: 1 << 40
@@ -331,9 +331,7 @@ def test_what_is_kept_is_not_read_again(function, kubelet, tmp_path):
 
 @pytest.mark.parametrize(("function", "kubelet"), REFAULTS)
 @pytest.mark.parametrize(("pages", "deviate"), [(64, 0), (65, 2)])
-def test_a_kernel_that_takes_more_than_a_batch_of_what_is_protected_deviates(
-    function, kubelet, pages, deviate, tmp_path
-):
+def test_refaults_of_protected_memory_beyond_a_batch_deviate(function, kubelet, pages, deviate, tmp_path):
     wrong = PacedBench()
     wrong.fetched = lambda lost: int(lost * (48 << 20)) or pages * 4096
     findings = findings_of(function, kubelet, tmp_path, wrong)
@@ -361,7 +359,7 @@ def test_what_memory_low_keeps_may_be_read_again_where_reclaim_waited_for_the_di
 
 
 @pytest.mark.parametrize(("function", "kubelet"), REFAULTS)
-def test_a_kernel_that_protects_nothing_has_it_read_again(function, kubelet, tmp_path):
+def test_without_protection_memory_is_read_again(function, kubelet, tmp_path):
     wrong = PacedBench()
     wrong.protected = lambda *_: 0
     findings = findings_of(function, kubelet, tmp_path, wrong)
@@ -370,7 +368,7 @@ def test_a_kernel_that_protects_nothing_has_it_read_again(function, kubelet, tmp
 
 
 @pytest.mark.parametrize(("function", "kubelet"), REFAULTS)
-def test_a_kernel_that_protects_everybody_leaves_nothing_to_read_again(function, kubelet, tmp_path):
+def test_with_everything_protected_nothing_is_read_again(function, kubelet, tmp_path):
     wrong = PacedBench()
     wrong.protected = lambda *_: 1 << 40
     findings = findings_of(function, kubelet, tmp_path, wrong)

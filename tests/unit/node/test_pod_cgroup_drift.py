@@ -41,12 +41,12 @@ def test_a_foreign_write_is_seen_and_undone(driver: CgroupDriver) -> None:
     assert (found[0].knob, found[0].observed) == ("drift", "pod default/burstable: memory.max")
 
 
-def test_a_write_that_nobody_undoes_deviates_in_its_file() -> None:
+def test_an_unrepaired_write_deviates_in_its_file() -> None:
     found = drift(reconcile=lambda _standing, _plan: None)
     assert [one.knob for one in found if one.verdict is Verdict.DEVIATES] == [Knob.MEMORY_MAX]
 
 
-def test_a_second_file_that_changed_beside_it_deviates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_changed_file_deviates(monkeypatch: pytest.MonkeyPatch) -> None:
 
     before = node_under_test.write_over
 
@@ -61,11 +61,11 @@ def test_a_second_file_that_changed_beside_it_deviates(monkeypatch: pytest.Monke
     assert first.observed == "pod default/burstable: memory.low, pod default/burstable: memory.max"
 
 
-def test_a_pod_without_memory_has_nothing_to_drift() -> None:
+def test_a_pod_without_memory_values_is_rejected() -> None:
     with pytest.raises(UsageError, match="the plan has no memory values for"):
         drift(pod="best-effort")
 
 
-def test_a_pod_that_is_not_there_is_told() -> None:
+def test_an_unknown_pod_is_rejected() -> None:
     with pytest.raises(UsageError, match="the pod 'burstable' is not on the node"):
         node(CgroupDriver.SYSTEMD).drift_of_pod(None, CATALOGUE.pod("burstable"))

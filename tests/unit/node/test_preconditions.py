@@ -195,7 +195,7 @@ def behaviours_of(findings):
     return [finding for finding in findings if finding.knob not in list(Knob)]
 
 
-def test_a_premise_that_is_lost_later_is_told_with_its_time():
+def test_a_precondition_lost_later_is_reported_with_its_time():
     """As by a runtime or a service manager that writes the file again after two seconds."""
     before, after = sample(files(), at=5.0), sample(files(memory_swap_max="max\n"), at=7.5)
     [finding] = course(before, after).premises
@@ -216,7 +216,7 @@ def test_a_premise_that_was_never_read_is_not_observable():
     assert finding.why_not == "no such file: the controller is missing or not enabled there"
 
 
-def test_a_premise_of_a_container_that_is_gone_was_seen_while_it_ran():
+def test_a_precondition_of_a_removed_container_was_read_while_it_ran():
     [finding] = course(sample(files()), sample(None, files(), exit_code=137)).premises
 
     assert finding.verdict is Verdict.CONFORMS
@@ -235,13 +235,13 @@ def test_the_pods_own_knobs_are_premises_too():
     ("knobs", "words"),
     [((), "no file is named"), ((Knob.MEMORY_LOW, Knob.MEMORY_MAX), "the plan has no memory.low for")],
 )
-def test_a_behaviour_rests_on_something_that_is_planned(knobs, words):
+def test_a_behaviour_needs_a_planned_precondition(knobs, words):
     pod, container = PLANNED
     with pytest.raises(UsageError, match=words):
         Preconditions(pod=pod, planned=container, knobs=knobs, enacted_by=Setter.MEMQOS)
 
 
-def test_a_behaviour_that_rests_on_what_versions_do_differently_is_not_observable():
+def test_a_behaviour_with_a_version_dependent_precondition_is_not_observable():
     """The first of the two values is no more expected than the second."""
     pod, container = PLANNED
     knobs = dict(container.cgroup.knobs)

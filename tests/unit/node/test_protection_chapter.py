@@ -44,7 +44,7 @@ def short(monkeypatch):
 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
-def test_protection_conforms_where_reclaim_heeds_it(function, kubelet, tmp_path):
+def test_protection_conforms_if_reclaim_respects_it(function, kubelet, tmp_path):
     findings = findings_of(function, kubelet, tmp_path, PressedBench())
 
     assert {one.knob for one in findings} >= {"memory.current", "memory.min", "memory.low"}
@@ -71,7 +71,7 @@ def test_protection_conforms_where_reclaim_heeds_it(function, kubelet, tmp_path)
         ),
     ],
 )
-def test_a_kernel_that_does_not_heed_a_protection_deviates(name, kubelet, ignores, pods, tmp_path):
+def test_a_kernel_that_ignores_a_protection_deviates(name, kubelet, ignores, pods, tmp_path):
     findings = findings_of(getattr(MODULE, name), KUBELETS[kubelet], tmp_path, PressedBench(ignores=ignores))
     lost = [one for one in findings if one.verdict is Verdict.DEVIATES and one.knob == "memory.current"]
 
@@ -102,7 +102,7 @@ def test_what_two_cpus_charged_ahead_may_be_missing_and_no_more(pages, expected,
     assert kept[0].expected == "at least 49807360 (50331648 before, less 262144 for each CPU)"
 
 
-def test_what_most_of_may_have_been_charged_ahead_says_nothing_of_who_lost_what(tmp_path):
+def test_a_loss_within_the_charges_ahead_is_not_observable(tmp_path):
     """On 97 CPUs that is more than half of 48 MiB."""
     name = MODULE.test_memory_min_protects_every_request
     findings = findings_of(name, KUBELETS["v1.27"], tmp_path, PressedBench(node=replace(FACTS, cpus=97)))
@@ -155,7 +155,7 @@ class ReadsElsewhere(PressedBench):
 @pytest.mark.parametrize(
     ("kept_pages", "unsure"), [(0, set()), (128, set()), (129, {"kept-guaranteed", "kept-burstable"})]
 )
-def test_a_page_that_comes_back_on_another_zone_need_not_be_counted(kept_pages, unsure, tmp_path):
+def test_a_page_returning_on_another_node_may_be_uncounted(kept_pages, unsure, tmp_path):
     bench = ReadsElsewhere(kept_pages=kept_pages)
     findings = findings_of(MODULE.test_memory_min_protects_every_request, KUBELETS["v1.27"], tmp_path, bench)
     uncounted = {str(one.subject).rpartition("/")[2]: one.why_not for one in findings if one.why_not}
@@ -203,7 +203,7 @@ class WaitsForTheDisk(PressedBench):
         ("test_both_tiers_are_kept_while_unprotected_memory_is_left", True, Verdict.DEVIATES),
     ],
 )
-def test_memory_low_that_gave_way_says_nothing_only_where_others_were_dirty(name, counts, expected, tmp_path):
+def test_memory_low_that_gave_way_is_undecided_only_with_dirty_neighbours(name, counts, expected, tmp_path):
     """And only where the kernel says that it did."""
     kubelet = KUBELETS["v1.36-tiered"]
     findings = findings_of(getattr(MODULE, name), kubelet, tmp_path, WaitsForTheDisk(counts=counts))
@@ -237,7 +237,7 @@ class KillsTheNeighbour(PressedBench):
         self.runtime.finish(self.steered[fifo], exit_code=137, reason="OOMKilled")
 
 
-def test_what_is_kept_from_a_neighbour_that_never_took_it_says_nothing(tmp_path):
+def test_memory_kept_from_an_early_ended_neighbour_proves_nothing(tmp_path):
     """That nobody made room for it is still a deviation."""
     function = MODULE.test_memory_min_protects_every_request
     findings = findings_of(function, KUBELETS["v1.27"], tmp_path, KillsTheNeighbour())
@@ -253,7 +253,7 @@ def test_what_is_kept_from_a_neighbour_that_never_took_it_says_nothing(tmp_path)
 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
-def test_a_neighbour_that_is_protected_by_mistake_is_the_deviation(function, kubelet, tmp_path):
+def test_a_neighbour_protected_by_mistake_is_the_deviation(function, kubelet, tmp_path):
     """No behaviour is judged then: what is protected of one is missing to the others."""
     findings = findings_of(function, kubelet, tmp_path, PressedBench((Knob.MEMORY_MIN, "33554432\n")))
 
@@ -266,7 +266,7 @@ def test_a_neighbour_that_is_protected_by_mistake_is_the_deviation(function, kub
 
 @pytest.mark.parametrize("above", ["kubepods.slice", "kubepods.slice/kubepods-besteffort.slice"])
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
-def test_a_class_that_is_protected_by_mistake_is_the_deviation(function, kubelet, above, tmp_path):
+def test_a_class_protected_by_mistake_is_the_deviation(function, kubelet, above, tmp_path):
     """Each pod's own files are as planned, and still those below it have what is missing to the others."""
     bench = PressedBench()
     obey = bench.sampler.obeys
@@ -304,7 +304,7 @@ def test_a_mount_that_loses_its_option_on_the_way_is_the_deviation(function, kub
     }
 
 
-def test_what_is_not_protected_whole_is_not_expected_to_be_kept(tmp_path):
+def test_partly_protected_memory_is_not_expected_to_be_kept(tmp_path):
     with full(PressedBench(), KUBELETS["v1.36-none"]) as watch:
         pressure = watch.press("aggressor")
 
@@ -317,7 +317,7 @@ def test_what_is_not_protected_whole_is_not_expected_to_be_kept(tmp_path):
     assert counted.why_not == broken.why_not
 
 
-def test_nothing_is_said_of_refaults_where_nobody_has_read_again():
+def test_refaults_are_not_observable_unless_memory_was_read_again():
     """Since the pressure began: what was read before it does not count."""
     with full(PressedBench(), KUBELETS["v1.27"]) as watch:
         watch.read_again("kept-guaranteed", "unguarded")
@@ -349,7 +349,7 @@ def test_what_is_protected_is_not_expected_to_give_way(tmp_path):
     assert pressure.squeeze.takes == (256 << 20) - 3 * (48 << 20) + (24 << 20)
 
 
-def test_a_node_that_is_small_already_cannot_be_made_tight():
+def test_a_small_node_cannot_be_made_tight():
     bench = PressedBench()
     small = bench.node.facts.__class__(memory=256 << 20)
     bench.node.facts = small
@@ -369,7 +369,7 @@ def test_a_node_that_is_small_already_cannot_be_made_tight():
     ],
     ids=["half", "all_lose", "past_low", "besides", "short"],
 )
-def test_how_much_is_short_is_of_what_others_can_lose(aim, short):
+def test_the_shortage_depends_on_what_others_can_lose(aim, short):
     """88 MiB that nothing protects in two of them, and 32 that memory.low alone does in a third."""
     others = [
         Effective(usage=48 * MIB, min=Bytes(0), low=Bytes(0)),
@@ -380,7 +380,7 @@ def test_how_much_is_short_is_of_what_others_can_lose(aim, short):
     assert aim.of(others) == short
 
 
-def test_nobody_beside_it_has_nothing_to_lose():
+def test_without_other_pods_nothing_can_be_lost():
     assert {Aim().of([]), Aim(all_lose=True).of([]), Aim(past_low=True).of([])} == {0}
 
 

@@ -59,7 +59,7 @@ def test_what_has_to_be_refused_and_is_taken_deviates() -> None:
     assert (told.expected, told.observed) == ("refused: the machine has no such NUMA node", "taken")
 
 
-def test_what_is_refused_leaves_nothing() -> None:
+def test_a_refused_request_leaves_nothing_behind() -> None:
     [told, left, after, *_] = findings("refuses-swap-below-limit")
     assert told.verdict is Verdict.CONFORMS
     assert "memory+swap limit should be >= memory limit" in told.observed
@@ -147,7 +147,7 @@ class IgnoresSwapWithoutALimit(Asked):
         return super().create(sandbox, dataclasses.replace(spec, resources=resources), deadline=deadline)
 
 
-def test_a_swap_limit_without_a_memory_limit_that_is_swallowed_deviates() -> None:
+def test_accepting_a_swap_limit_without_a_memory_limit_deviates() -> None:
     assert deviating(findings("swap-without-limit", IgnoresSwapWithoutALimit)) == {"create"}
 
 
@@ -210,7 +210,7 @@ def test_what_was_left_once_is_not_waited_for_so_long_again(monkeypatch: pytest.
     assert [seconds for seconds in granted if seconds in {10.0, 1.0}] == [10.0, 1.0, 1.0]
 
 
-def test_what_is_left_is_told_beside_a_word_that_is_the_same_for_every_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leftovers_are_listed_in_a_finding_with_a_stable_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memqos.node.requests.container_requests.REMOVED_SECONDS", 0.1)
     [left] = [one for one in findings("refuses-swap-below-limit", LeavesItsCgroup) if one.verdict is Verdict.DEVIATES]
     assert (left.observed, left.evidence) == ("a cgroup is left", {"left": "cri-containerd-left.scope"})

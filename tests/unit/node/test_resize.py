@@ -104,7 +104,7 @@ def test_a_container_that_does_not_survive_deviates():
     ]
 
 
-def test_restart_policy_makes_the_container_anew():
+def test_restart_policy_recreates_the_container():
     policy = {"memory": ResizePolicy.RESTART_CONTAINER}
     before, after = (sized(*sizes, resize_policy=policy) for sizes in (((32, 64), (16, 48)), ((48, 96), (16, 48))))
     bench = Bench()
@@ -129,7 +129,7 @@ def test_what_the_kubelet_does_not_do_is_not_done():
         resized(SMALL, sized((3000, 3000), (3000, 3000)))
 
 
-def test_a_pod_that_is_not_there():
+def test_an_unknown_pod():
     bench = Bench()
     under = kubelet("1.36", **TIERED)
     with bench.node.admitted([SMALL], under) as population:
@@ -145,7 +145,7 @@ def test_sizes_are_taken_by_the_containers_names():
 
 
 @pytest.mark.parametrize(("code", "raised"), [("UNIMPLEMENTED", False), ("UNKNOWN", True)])
-def test_a_runtime_that_is_not_told_of_sandboxes(code, raised):
+def test_a_runtime_without_sandbox_updates(code, raised):
     bench = Bench(runtimes=TRIXIE)
 
     def answers(*_: object, **__: object) -> None:
@@ -166,7 +166,7 @@ def test_a_runtime_that_is_not_told_of_sandboxes(code, raised):
         ((("1.36", TIERED), ("1.36", {"memory_reservation_policy": ReservationPolicy.NONE}))),
     ],
 )
-def test_a_resize_after_another_kubelet_took_over_keeps_what_the_first_one_left(first, second):
+def test_a_resize_after_a_takeover_keeps_the_first_kubelets_values(first, second):
     """The first kubelet's values of the pod and of its containers stay, except those that the resize writes."""
     bench = Bench()
     before, later = (kubelet(release, **settings) for release, settings in (first, second))

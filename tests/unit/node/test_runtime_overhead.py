@@ -58,6 +58,6 @@ def test_a_pod_is_weighed_once() -> None:
 
 
 @pytest.mark.parametrize("said", ["", "0 0\n", "awk: not found\n"])
-def test_what_a_machine_does_not_tell_is_left_out(said: str) -> None:
+def test_unknown_values_are_left_out(said: str) -> None:
     [weight] = weighed({"container": "1048576"}, said)
     assert weight.document() == {"beside": 0, "monitors": 0}

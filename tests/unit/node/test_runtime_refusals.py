@@ -84,7 +84,7 @@ def test_a_refused_init_container_is_one_too() -> None:
         ]
 
 
-def test_a_runtime_that_starts_nothing_is_machinery() -> None:
+def test_a_runtime_that_starts_nothing_is_a_machinery_error() -> None:
     web = pod("web")
     with refusing(everything).admitted([web], kubelet()) as population:
         with pytest.raises(RuntimeCallError, match="one page too high"):
@@ -109,7 +109,7 @@ def test_refusals_do_not_keep_the_other_pods_from_being_tried() -> None:
         assert told(population.judge_pod(taken)) == []
 
 
-def test_a_watched_pod_that_is_refused_is_a_deviation_with_its_finding() -> None:
+def test_a_refused_watched_pod_is_a_deviation_with_its_finding() -> None:
     with (
         pytest.raises(NonconformanceError, match=WORDS) as caught,
         refusing(has_limit).watched(pod("web"), kubelet(), rests_on=[Knob.MEMORY_MAX]),

@@ -42,7 +42,7 @@ def node_with(bench, enactor):
     )
 
 
-def test_containers_are_their_runtimes_work_and_what_is_above_them_memqos_own():
+def test_containers_are_set_by_the_runtime_and_cgroups_above_by_memqos():
     found = judged(Bench())
 
     assert worst(found) is Verdict.CONFORMS
@@ -66,7 +66,7 @@ def test_what_lies_in_cruns_own_cgroup_below_its_scope_is_not_systemds():
     assert makers(containers)[Setter.KERNEL]
 
 
-def test_a_runtime_that_writes_above_its_containers_makes_no_value_of_memqos():
+def test_a_runtime_that_writes_above_its_containers_is_not_hidden_by_memqos_values():
     """A value that memqos did not write is never read back as one that it did."""
     bench = Bench()
     start = bench.runtime.start
@@ -101,7 +101,7 @@ def test_a_file_that_a_runtime_writes_unasked_is_its_own_doing():
 
 
 @pytest.mark.parametrize("under", KUBELETS, ids=lambda one: one.id)
-def test_every_pod_of_the_catalogue_shows_something_that_its_runtime_made(under):
+def test_every_pod_of_the_catalogue_has_a_finding_set_by_its_runtime(under):
     bench = Bench()
     pods = [one for one in Catalogue().pods if not one.init_containers]
     with bench.node.admitted(pods, under) as population:
@@ -121,7 +121,7 @@ def test_a_kubelet_in_memory_enacts_the_same_plan():
     assert bench.planned_cgroups == []
 
 
-def test_nobody_reads_what_stands_and_leaves_it_standing():
+def test_an_observer_reads_existing_pods_and_leaves_them():
     bench = Bench()
     with bench.node.admitted([WEB], kubelet()) as population:
         containers = population.pods[WEB.uid].containers
@@ -135,14 +135,14 @@ def test_nobody_reads_what_stands_and_leaves_it_standing():
     assert bench.runtime.sandboxes == ["web"]
 
 
-def test_nobody_says_of_a_pod_that_it_is_not_there():
+def test_an_observer_reports_a_missing_pod():
     bench = Bench()
     node = node_with(bench, Observer(lambda: ()))
     with node.admitted([WEB], kubelet()) as population, pytest.raises(MachineryError, match="no container of this pod"):
         population.judge_pod(WEB)
 
 
-def test_nobody_watches_pods_that_run_and_neither_steers_nor_resizes_them():
+def test_an_observer_neither_steers_nor_resizes():
     bench, under = Bench(), kubelet("1.36")
     bench.target.on(("rm",), lambda *_: (0, b"", b""))
     with bench.node.admitted([WEB], under) as population:

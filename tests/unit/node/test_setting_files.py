@@ -68,7 +68,7 @@ def test_each_that_was_written_is_found(where: str, name: str, text: str, setter
     assert [one.set_by for one in found if one.verdict is Verdict.DEVIATES] == [setter]
 
 
-def test_a_scope_has_what_systemd_gives_it_and_a_folder_has_not() -> None:
+def test_a_scope_has_systemds_defaults_and_a_folder_does_not() -> None:
     limits = shows(CONTAINER, "pids.max", "2354\n")
     assert deviating(judged(limits, CgroupDriver.SYSTEMD)) == set()
     assert deviating(judged(limits, CgroupDriver.CGROUPFS)) == {"pids.max"}
@@ -85,13 +85,13 @@ def new(text: str) -> Change:
     return change
 
 
-def test_an_unknown_file_is_held_against_a_best_effort_container_s() -> None:
+def test_an_unknown_file_is_compared_with_a_best_effort_container() -> None:
     assert deviating(judged(new("max\n"))) == set()
     [one] = [one for one in judged(new("0\n")) if one.verdict is Verdict.DEVIATES]
     assert (one.knob, one.expected, one.observed) == ("memory.tiers.max", "max", "0")
 
 
-def test_without_such_a_container_it_is_told_as_not_judged() -> None:
+def test_without_such_a_container_it_is_not_judged() -> None:
     found = judged(new("0\n"), beside=False)
     assert deviating(found) == set()
     assert {one.evidence.get("not judged") for one in found if one.knob == "unnamed settings"} == {"memory.tiers.max"}

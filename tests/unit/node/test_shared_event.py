@@ -54,7 +54,7 @@ def told() -> Told:
     return Told()
 
 
-def test_it_happens_once_when_all_are_there(told: Told) -> None:
+def test_the_event_happens_once_when_all_cases_wait(told: Told) -> None:
     outcomes = passed({"a": told.case("a"), "b": told.case("b")}, told.happens)
     assert [outcomes[name].result() for name in "ab"] == [found("a"), found("b")]
     assert told.lines == ["a is made", "b is made", "it happens", "a is removed", "b is removed"]
@@ -89,13 +89,13 @@ def test_a_case_that_was_wrong_before_waits_no_longer(told: Told) -> None:
     assert told.lines == ["a is made", "a is removed", "b is made", "it happens", "b is removed"]
 
 
-def test_nothing_happens_where_nobody_waits(told: Told) -> None:
+def test_without_a_waiting_case_nothing_happens(told: Told) -> None:
     outcomes = passed({"a": told.case("a", early=True), "b": told.case("b", refused=True)}, told.happens)
     assert all(one.done() for one in outcomes.values())
     assert "it happens" not in told.lines
 
 
-def test_an_error_of_what_happens_is_that_of_all_who_waited(told: Told) -> None:
+def test_an_error_of_the_event_is_that_of_all_waiting_cases(told: Told) -> None:
     cases = {"a": told.case("a"), "b": told.case("b", early=True), "c": told.case("c")}
     outcomes = passed(cases, told.fails)
     assert outcomes["b"].result() == found("b, early")
@@ -103,7 +103,7 @@ def test_an_error_of_what_happens_is_that_of_all_who_waited(told: Told) -> None:
     assert told.lines[-2:] == ["a is removed", "c is removed"]
 
 
-def test_an_error_that_nobody_expects_leaves_nothing_behind(told: Told) -> None:
+def test_an_unexpected_error_leaves_nothing_behind(told: Told) -> None:
     def breaks() -> None:
         raise ZeroDivisionError
 
@@ -112,7 +112,7 @@ def test_an_error_that_nobody_expects_leaves_nothing_behind(told: Told) -> None:
     assert told.lines == ["a is made", "b is made", "a is removed", "b is removed"]
 
 
-def test_a_case_that_cannot_be_asked_for_is_in_nobodys_way(told: Told) -> None:
+def test_an_impossible_case_does_not_block_others(told: Told) -> None:
     def unsayable() -> Waiting:
         raise UsageError("it has no word for that.")
         yield

@@ -76,7 +76,7 @@ def beyond(bench, folder):
     return notes.findings
 
 
-def test_shares_conform_where_reclaim_heeds_them(tmp_path):
+def test_shares_conform_if_reclaim_respects_them(tmp_path):
     findings = beyond(PressedBench(), tmp_path)
 
     assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
@@ -88,7 +88,7 @@ def test_shares_conform_where_reclaim_heeds_them(tmp_path):
 
 
 @pytest.mark.parametrize("ignores", ["memory.min", "proportion"])
-def test_a_kernel_that_shares_nothing_out_deviates(ignores, tmp_path):
+def test_a_kernel_that_distributes_nothing_deviates(ignores, tmp_path):
     """One that heeds no memory.min takes from both together, one that lets each have all that it claims from none."""
     assert deviating(beyond(PressedBench(ignores=ignores), tmp_path)) == {("kept-burstable", "memory.current")}
 
@@ -118,13 +118,13 @@ def test_what_a_pod_is_protected_by_is_its_containers_by_the_mount(kubelet, recu
     assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
 
 
-def test_a_kernel_that_hands_nothing_down_deviates(tmp_path):
+def test_a_kernel_without_recursive_protection_deviates(tmp_path):
     findings = by_pod(PressedBench(ignores="recursiveprot"), "v1.36-tiered", tmp_path, recursive=True)
 
     assert deviating(findings) == {("kept-by-pod", "memory.current")}
 
 
-def test_a_kernel_that_hands_down_without_being_told_deviates(tmp_path):
+def test_a_kernel_with_unrequested_recursive_protection_deviates(tmp_path):
     """It takes from what it protects last, and counts that."""
     bench = remounts(PressedBench())
     asked = bench.asks_for
@@ -133,7 +133,7 @@ def test_a_kernel_that_hands_down_without_being_told_deviates(tmp_path):
     assert deviating(by_pod(bench, "v1.36-tiered", tmp_path, recursive=False)) == {("kept-by-pod", "memory.events")}
 
 
-def test_the_mount_is_what_it_was_afterwards():
+def test_the_mount_is_restored():
     bench = remounts(PressedBench())
     with bench.node.mounted(recursive=False):
         assert not bench.node.tree.hierarchy.is_recursive
@@ -225,7 +225,7 @@ class WaitsForSwap(SwappingBench):
             self.count_low(path)
 
 
-def test_what_is_swapped_out_while_others_wait_for_the_disk_says_nothing_where_the_kernel_counts_it(tmp_path):
+def test_swapping_while_others_wait_for_the_disk_is_undecided_if_counted(tmp_path):
     findings = findings_of(SWAPPED, "v1.36-tiered", tmp_path, WaitsForSwap(ignores="memory.low"))
 
     assert [(str(one.subject).rpartition("/")[2], one.knob) for one in findings if one.why_not] == [
@@ -249,7 +249,7 @@ def test_what_is_not_swapped_out_though_the_kernel_counts_low_for_it_is_kept(tmp
                         ("exceeds-request", "state")}),
     ],
 )  # fmt: skip
-def test_a_kernel_that_swaps_what_is_protected_or_nothing_deviates(ignores, wrong, tmp_path):
+def test_a_kernel_that_swaps_protected_memory_or_nothing_deviates(ignores, wrong, tmp_path):
     findings = findings_of(SWAPPED, "v1.36-tiered", tmp_path, SwappingBench(ignores=ignores))
 
     assert deviating(findings) == wrong

@@ -109,7 +109,7 @@ def short(monkeypatch):
         ("test_an_ended_container_frees_its_swap", "v1.37-default", "free", {"memory.swap.current"}),
     ],
 )
-def test_a_kernel_that_is_wrong_about_swap_deviates(name, kubelet, ignores, files, tmp_path):
+def test_a_kernel_with_wrong_swap_deviates(name, kubelet, ignores, files, tmp_path):
     findings = findings_of(named(name), KUBELETS[kubelet], tmp_path, ignores=ignores)
 
     assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == files
@@ -138,7 +138,7 @@ def found_on(bench, function, kubelet, folder):
     ("ignores", "deviating"),
     [("", set()), ("swappiness", {"memory.swap.current", "state"}), ("memory.swap.max", {"memory.swap.current"})],
 )
-def test_only_what_has_a_share_is_swapped(ignores, deviating, tmp_path):
+def test_only_containers_with_a_share_are_swapped(ignores, deviating, tmp_path):
     findings = found_on(CrowdedBench(ignores=ignores), CROWD, "v1.37-default", tmp_path)
 
     assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == deviating
@@ -146,7 +146,7 @@ def test_only_what_has_a_share_is_swapped(ignores, deviating, tmp_path):
 
 
 @pytest.mark.parametrize("knob", MODULE.PREMISES)
-def test_a_runtime_that_lets_everybody_swap_is_the_deviation(knob, tmp_path):
+def test_a_runtime_that_lets_all_containers_swap_is_the_deviation(knob, tmp_path):
     findings = found_on(CrowdedBench((knob, "33554432\n")), CROWD, "v1.37-default", tmp_path)
 
     assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {knob}
@@ -177,7 +177,7 @@ def test_each_fills_its_own_share(ignores, verdict, tmp_path):
     ]  # fmt: skip
 
 
-def test_nobody_is_crowded_out_where_nobody_may_swap():
+def test_without_swap_limits_no_pod_is_swapped_out():
     node = CrowdedBench().node
     some = pods("holds-little", "neighbour")
     with (
@@ -201,7 +201,7 @@ HEAD = "Filename Type Size Used Priority\n"
         ("/dev/b partition 100 9 -3\n/dev/a partition 100 100 -2\n", "the first device is full"),
     ],
 )
-def test_devices_whose_order_does_not_show(rows, why):
+def test_devices_without_an_observable_order(rows, why):
     found = order_finding(HEAD + rows, where="test")
 
     assert (found.verdict, why in found.why_not) == (Verdict.NOT_OBSERVABLE, True)
@@ -215,12 +215,12 @@ def test_the_device_with_the_higher_priority_is_first(second, verdict):
     assert found.observed == f"/dev/a with priority 10: 9 KiB, /dev/b with priority 5: {second} KiB"
 
 
-def test_a_table_of_devices_that_is_not_understood_is_said():
+def test_a_malformed_table_of_devices_is_reported():
     with pytest.raises(TargetError, match="cannot be parsed"):
         order_finding(f"{HEAD}/dev/a partition\n", where="test")
 
 
-def test_a_program_has_one_batch_beside_what_it_uses():
+def test_a_program_has_one_batch_besides_its_commands_memory():
     texts = [{**files(), "memory.swap.current": f"{amount}\n"} for amount in (262144, 266240)]
 
     assert [course(sample(text)).swap.is_hardly_used().verdict for text in texts] == [
@@ -248,7 +248,7 @@ def test_noswap_is_known_by_the_kernels_release(kernel, swap, lacks):
         (("memory.zswap.max", "memory.zswap.writeback"), ("", "")),
     ],
 )
-def test_zswap_is_there_where_cgroups_have_files_for_it(files, lacks):
+def test_zswap_exists_if_cgroups_have_its_files(files, lacks):
     node = MemoryBench(zswap=frozenset(files)).node
 
     for need, words in zip(("zswap", "zswap writeback"), lacks, strict=True):
@@ -256,7 +256,7 @@ def test_zswap_is_there_where_cgroups_have_files_for_it(files, lacks):
         assert bool(node.why_not(need)) is bool(words)
 
 
-def test_a_machine_of_our_own_without_zswap_is_told_of_one_that_has_it():
+def test_a_machine_of_memqos_without_zswap_names_a_fitting_profile():
     assert MemoryBench(disposable=True).node.why_not("zswap").endswith(": try --profile forky")
 
 
@@ -267,7 +267,7 @@ def test_zswap_is_as_it_was_when_it_is_over():
     assert bench.target.file(ZSWAP) == b"N\n"
 
 
-def test_a_kernel_without_zswap_cannot_be_told_to_have_it_on():
+def test_zswap_cannot_be_enabled_without_kernel_support():
     bench = MemoryBench()
     bench.target.take(ZSWAP)
     with pytest.raises(EnvironmentNotAbleError, match="kernel does not have it"), bench.node.zswap():
@@ -363,7 +363,7 @@ def test_swap_is_small_where_a_program_can_fill_it(swap, lacks):
 @pytest.mark.parametrize(
     ("left", "verdict"), [("524288\n", Verdict.CONFORMS), ("528384\n", Verdict.DEVIATES), ("0\n", Verdict.CONFORMS)]
 )
-def test_slots_that_each_cpu_keeps_may_be_missing_of_what_is_given_back(left, verdict):
+def test_slots_cached_by_cpus_may_stay_charged(left, verdict):
     """Two CPUs with 64 slots of 4 KiB each."""
     before = sample(files(), {**files(), "memory.swap.current": "8388608\n"})
     after = sample(None, {**files(), "memory.swap.current": left}, exit_code=0)
@@ -372,7 +372,7 @@ def test_slots_that_each_cpu_keeps_may_be_missing_of_what_is_given_back(left, ve
     assert (found.verdict, found.expected) == (verdict, "at most 524288 at the end, of 8388608")
 
 
-def test_what_never_was_in_swap_is_not_given_back():
+def test_memory_that_was_never_in_swap_is_not_given_back():
     found = course(sample(files()), sample(files())).swap.is_freed(cpus=2)
 
     assert (found.verdict, found.why_not) == (Verdict.NOT_OBSERVABLE, "at most 0 bytes of its pod were in swap")

@@ -108,7 +108,7 @@ def short(monkeypatch):
         (Early, "test_a_factor_of_one_slows_nothing", "v1.27", {"memory.events", "exit code"}),
     ],
 )
-def test_a_kernel_that_is_wrong_in_one_point_deviates_there(kernel, name, kubelet, knobs, tmp_path):
+def test_a_kernel_with_one_fault_deviates_there(kernel, name, kubelet, knobs, tmp_path):
     assert findings_of(kernel(), name, kubelet, tmp_path) == knobs
 
 
@@ -120,7 +120,7 @@ def test_a_kernel_that_is_wrong_in_one_point_deviates_there(kernel, name, kubele
     ],
     ids=["one-pays-for-all", "none-pays"],
 )
-def test_a_kernel_that_lets_threads_off_deviates(kernel, knobs, tmp_path):
+def test_a_kernel_that_does_not_throttle_threads_deviates(kernel, knobs, tmp_path):
     name = "test_each_thread_waits_for_its_own_charges"
 
     assert findings_of(kernel, name, "v1.22", tmp_path) == knobs
@@ -151,7 +151,7 @@ def test_several_threads_may_grow_as_fast_as_so_many_tasks():
 
 
 @pytest.mark.parametrize("factor", ["0.4", "0.6", "0.8", "0.9"])
-def test_a_kernel_that_throttles_nothing_deviates_at_every_factor(factor, tmp_path):
+def test_a_kernel_without_throttling_deviates_at_every_factor(factor, tmp_path):
     name = "test_growth_is_slow_above_the_memory_high_of_each_factor"
 
     assert "memory.events" in findings_of(Unthrottled(), name, "v1.27", tmp_path, factor=factor)
@@ -179,7 +179,7 @@ def test_a_stall_that_leaves_somebody_working_deviates(tmp_path, monkeypatch):
         (("limits", "test_a_limit_below_usage_reclaims_page_cache", "v1.37-default"), "lowering", {"memory.current"}),
     ],
 )  # fmt: skip
-def test_a_kernel_that_is_wrong_about_limits_deviates_there(test, ignores, knobs, tmp_path):
+def test_a_kernel_with_wrong_limits_deviates_there(test, ignores, knobs, tmp_path):
     chapter_name, name, kubelet = test
     evidence, notes = evidence_in(tmp_path)
     with contextlib.suppress(NonconformanceError):
@@ -230,7 +230,7 @@ def test_page_cache_is_on_the_disk_before_a_limit_is_lowered_below_it(tmp_path):
     assert lowered(KillsForWhatIsDirty(writes=True), tmp_path) == set()
 
 
-def test_a_container_that_is_killed_by_its_lowered_limit_is_a_finding(tmp_path):
+def test_a_container_killed_by_its_lowered_limit_is_a_finding(tmp_path):
     assert lowered(KillsForWhatIsDirty(), tmp_path) >= {"memory.events", "state"}
 
 
@@ -247,7 +247,7 @@ def test_what_rests_on_a_limit_that_the_runtime_refuses_to_lower_is_not_observab
 
 
 @pytest.mark.parametrize("kind", ["file", "tmpfs"])
-def test_a_kernel_that_forgets_the_files_of_who_ended_deviates(kind, tmp_path):
+def test_a_kernel_that_loses_the_files_of_an_ended_program_deviates(kind, tmp_path):
     evidence, notes = evidence_in(tmp_path)
     function = chapter("limits").test_files_of_an_exited_program_stay_charged
     with contextlib.suppress(NonconformanceError):
@@ -256,7 +256,7 @@ def test_a_kernel_that_forgets_the_files_of_who_ended_deviates(kind, tmp_path):
     assert {one.knob for one in notes.findings if one.verdict is Verdict.DEVIATES} == {"memory.current"}
 
 
-def test_half_of_nothing_is_no_limit_and_no_program_leaves_what_is_no_file():
+def test_half_of_zero_is_no_limit_and_only_files_are_left():
     watched = MemoryBench().node.watched(
         CATALOGUE.pod("holds-small"), KUBELETS["v1.37-default"], rests_on=chapter("limits").PREMISES
     )
@@ -313,7 +313,7 @@ class EnteredBench(MemoryBench):
         ("kills", "3", Verdict.NOT_OBSERVABLE, "a process in its pod was killed meanwhile"),
     ],
 )
-def test_a_program_is_slow_in_a_container_that_is_throttled(slow, quick, verdict, words, tmp_path):
+def test_a_second_program_is_slow_in_a_throttled_container(slow, quick, verdict, words, tmp_path):
     evidence, notes = evidence_in(tmp_path)
     function = STALLING.test_a_program_started_in_a_throttled_container_is_slow
     with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
@@ -335,7 +335,7 @@ def thrashing(*looks):
 MIB = 1 << 20
 
 
-def test_text_is_thrashed_where_anon_stands_still_while_major_faults_go_on():
+def test_text_thrashes_if_anon_is_constant_while_major_faults_grow():
     """As on 6.12: anon 33,452,032 from the second look on, pgmajfault from 49 by 10 to 18 a second."""
     found = thrashing((16 * MIB, 5), (33452032, 49), (33452032, 62), (33452032, 80)).throttling.thrashes_its_text()
     assert found.verdict is Verdict.CONFORMS
@@ -362,7 +362,7 @@ def test_text_is_thrashed_where_anon_stands_still_while_major_faults_go_on():
     ],
     ids=["grows", "faults nothing in", "creeps"],
 )
-def test_a_program_that_comes_on_or_reads_nothing_in_does_not_thrash(looks, observed):
+def test_a_program_that_grows_or_has_no_faults_does_not_thrash(looks, observed):
     found = thrashing(*looks).throttling.thrashes_its_text()
     assert (found.verdict, found.observed) == (Verdict.DEVIATES, observed)
 
@@ -396,7 +396,7 @@ def test_a_kernel_that_tries_another_number_of_times_deviates(a_pass):
     assert found.observed.startswith("multiples of ")
 
 
-def test_looks_that_come_within_passes_alone_say_nothing():
+def test_samples_within_passes_only_are_undecided():
     found = counting(*range(1, 60)).throttling.counts_passes()
     assert found.verdict is Verdict.NOT_OBSERVABLE
     assert found.why_not == "the samples fell within passes: no remainder is more frequent than the others"
@@ -411,7 +411,7 @@ def test_passes_on_a_busy_host():
     assert counting(*values).throttling.counts_passes().verdict is Verdict.CONFORMS
 
 
-def test_few_values_of_the_counter_say_nothing():
+def test_too_few_values_of_the_counter_are_undecided():
     found = counting(*tries(17, count=30)).throttling.counts_passes()
     assert (found.verdict, found.why_not) == (Verdict.NOT_OBSERVABLE, "only 29 of 40 values of high were seen")
     assert counting(0).throttling.counts_passes().verdict is Verdict.NOT_OBSERVABLE

@@ -57,7 +57,7 @@ def test_the_one_table_of_versions_decides():
 
 
 @pytest.mark.parametrize(("oci", "version"), [("runc", "unknown"), ("runc", "")])
-def test_of_an_oci_runtime_that_nobody_knows_nothing_is_taken_for_granted(oci, version):
+def test_an_unknown_oci_runtime_has_no_assumed_traits(oci, version):
     found = runtimes_of(cri="containerd", cri_version="1.7.24", oci=oci, oci_version=version, hugetlb=False)
 
     assert found.oci.known(Feature.QUADRATIC_WEIGHT) is None
@@ -65,14 +65,14 @@ def test_of_an_oci_runtime_that_nobody_knows_nothing_is_taken_for_granted(oci, v
     assert str(found) == f"containerd 1.7.24 with {oci} {version or 'of unknown version'}"
 
 
-def test_an_oci_runtime_that_is_not_in_the_table_is_not_modelled():
+def test_an_oci_runtime_outside_the_table_is_not_modelled():
     found = runtimes_of(cri="containerd", cri_version="1.7.24", oci="youki", oci_version="0.6.0", hugetlb=False)
 
     assert (found.oci.modelled, found.cri.modelled, str(found.oci)) == (False, True, "youki 0.6.0")
     assert found.oci.in_doubt == frozenset()
 
 
-def test_nor_is_a_cri_server_that_is_not_in_the_table():
+def test_a_cri_server_outside_the_table_is_not_modelled():
     found = runtimes_of(cri="uxc-cri", cri_version="0.3", oci="runc", oci_version="1.1.15", hugetlb=False)
 
     assert (found.cri.modelled, found.oci.modelled, found.modelled) == (False, True, False)

@@ -41,7 +41,7 @@ def test_a_right_one_deviates_nowhere(name: str, driver: CgroupDriver) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OCI))
-def test_nor_one_that_is_asked_in_its_own_words(name: str) -> None:
+def test_native_requests_to_an_unmodelled_runtime_are_not_judged(name: str) -> None:
     found = findings(OCI[name], Uses if name == BELOW_USE else Bundles, DIRECT)
     assert deviating(found) == set()
     assert any(one.verdict is Verdict.NOT_OBSERVABLE for one in found)

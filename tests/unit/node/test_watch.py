@@ -31,7 +31,7 @@ def test_watching_ends_when_the_conditions_were_seen_even_one_after_the_other():
     assert bench.log.looks[-1].files == {"memory.events": EVENTS.format(high=3, oom_kill=0)}
 
 
-def test_pods_of_kubelets_with_other_factors_stand_beside_each_other():
+def test_pods_of_kubelets_with_other_factors_run_next_to_each_other():
     bench, web = Bench(), pod("web")
     kubelets = {factor: kubelet().with_factor(factor) for factor in ("0.4", "0.9")}
     with bench.node.watched_each(web, kubelets, rests_on=[Knob.MEMORY_HIGH]) as containers:
@@ -43,7 +43,7 @@ def test_pods_of_kubelets_with_other_factors_stand_beside_each_other():
     assert [one.name for one in bench.log.plans[0].pods] == ["web-0.4", "web-0.9"]
 
 
-def test_kubelets_that_differ_above_pods_have_none_beside_each_other():
+def test_kubelets_that_differ_above_pods_cannot_be_combined():
     kubelets = {"one": kubelet(), "other": kubelet("1.36", memory_reservation_policy="None")}
     node = Bench().node
     with (
@@ -74,7 +74,7 @@ def test_watching_ends_with_the_container():
     assert ended().holds(course.samples[-1])
 
 
-def test_a_container_that_only_works_on_gives_nothing_to_judge(monkeypatch):
+def test_a_container_that_never_finishes_is_a_timeout(monkeypatch):
     monkeypatch.setattr(watch, "WATCH_SECONDS", 0.01)
     bench, web = Bench(), pod("web")
     with (
@@ -93,7 +93,7 @@ def test_a_container_that_only_works_on_gives_nothing_to_judge(monkeypatch):
     ), told
 
 
-def test_a_workload_that_is_done_is_watched_a_little_longer_and_no_more(monkeypatch):
+def test_a_finished_workload_is_watched_for_the_settling_time(monkeypatch):
     monkeypatch.setattr("memqos.node.behaviour.watch.SETTLE_SECONDS", 0.0)
     bench, web = Bench(), pod("web")
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
@@ -113,7 +113,7 @@ def test_a_watch_ends_when_a_knob_that_it_rests_on_is_not_as_planned():
     assert course.rises("memory.events", "high").verdict is Verdict.NOT_OBSERVABLE
 
 
-def test_a_premise_is_judged_once_the_container_runs_and_not_while_it_is_made():
+def test_a_precondition_is_judged_once_the_container_runs():
     """A runtime makes the cgroup first and writes its limits then."""
     made = dataclasses.replace(sample(files(memory_swap_max="max\n"), at=1.0), runs=False)
     runs = sample(files(), at=2.0)
@@ -166,7 +166,7 @@ def test_a_steered_workload_takes_commands_and_another_one_does_not():
         container.do(Touch())
 
 
-def test_what_a_workload_is_told_and_says_is_kept(monkeypatch):
+def test_commands_and_reports_are_recorded(monkeypatch):
     monkeypatch.setattr(watch, "WATCH_SECONDS", 0.01)
     bench, web = Bench(), pod("web")
     bench.target.on(("rm",), lambda *_: (0, b"", b""))
@@ -184,7 +184,7 @@ def test_what_a_workload_is_told_and_says_is_kept(monkeypatch):
     assert said.at >= seen
 
 
-def test_between_two_commands_nobody_looks_or_asks(monkeypatch):
+def test_between_commands_there_are_no_samples_and_status_calls(monkeypatch):
     bench, web = Bench(), pod("web")
     bench.target.on(("rm",), lambda *_: (0, b"", b""))
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX], steered=True) as container:
@@ -202,7 +202,7 @@ def test_between_two_commands_nobody_looks_or_asks(monkeypatch):
         container.until_done()
 
 
-def test_the_runtime_is_asked_at_once_only_about_containers_that_seem_to_have_ended(monkeypatch):
+def test_status_is_asked_at_once_only_for_containers_that_seem_ended(monkeypatch):
     monkeypatch.setattr(watch, "IDLE_SECONDS", 0.0)
     monkeypatch.setattr(watch, "STATUS_SECONDS", 1000.0)
     bench = Bench()
@@ -221,7 +221,7 @@ def test_the_runtime_is_asked_at_once_only_about_containers_that_seem_to_have_en
         assert watch.Waiting([container.sees(ended())]).due() == [container]
 
 
-def test_what_is_told_of_a_container_that_was_just_changed_has_no_time():
+def test_a_changed_container_has_no_time_before_its_next_sample():
     bench, web = Bench(), pod("web")
     bench.target.on(("rm",), lambda *_: (0, b"", b""))
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX], steered=True) as container:
@@ -231,7 +231,7 @@ def test_what_is_told_of_a_container_that_was_just_changed_has_no_time():
     assert [(one.at, one.text) for one in bench.log.spoken_to] == [(0.0, "touch all")]
 
 
-def test_commands_that_nobody_reads_any_more_are_an_error_of_the_machinery():
+def test_unread_commands_are_a_machinery_error():
     bench, web = Bench(), pod("web")
     with bench.node.watched(web, kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
         failed = Failed(at=1.0, what="to", path="/run/f", errno=6)

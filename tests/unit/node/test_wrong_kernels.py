@@ -9,7 +9,7 @@ from tests.vm.test_wrong_kernels import WAYS, plugin_values
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.way)
-def test_a_test_that_meets_a_wrong_kernel_gets_all_that_it_asks_for(way):
+def test_a_test_on_a_wrong_kernel_gets_all_its_fixtures(way):
     module = chapter(way.chapter)
     known, asked = plugin_values(None, None, None, None).keys(), [getattr(module, way.test)]
     for function in asked:

@@ -40,7 +40,7 @@ def judged(document: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixtu
     return code, capsys.readouterr().out
 
 
-def test_it_needs_python_3_6_and_the_standard_library_alone() -> None:
+def test_it_needs_only_python_3_6_and_the_standard_library() -> None:
     tree = ast.parse(collecting.program(), feature_version=(3, 6))
     modules = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     modules |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
@@ -158,14 +158,14 @@ def test_a_node_without_cgroup_2_is_read_from_the_hierarchies_of_version_1(node:
     assert "cpu.shares" not in document["cgroups"]["/kubepods"]
 
 
-def test_a_node_without_any_memory_controller_says_so(node: NodeFolder) -> None:
+def test_a_node_without_the_memory_controller_is_reported(node: NodeFolder) -> None:
     shutil.rmtree(node.root / "sys/fs/cgroup")
     status, document, said = node.collect()
     assert (status, document["cgroups"]) == (6, {})
     assert "no mounted cgroup hierarchy has the memory controller" in said
 
 
-def test_a_machine_without_a_kubelet_says_so(node: NodeFolder) -> None:
+def test_a_machine_without_a_kubelet_is_reported(node: NodeFolder) -> None:
     shutil.rmtree(node.cgroup("/kubepods.slice"))
     shutil.rmtree(node.root / "proc/500")
     status, document, said = node.collect()
@@ -262,7 +262,9 @@ def test_a_device_in_the_place_of_the_configuration_is_not_read(node: NodeFolder
     assert document["notes"]["/var/lib/kubelet/config.yaml"] == "it is not a regular file"
 
 
-def test_ten_thousand_cgroups_leave_those_of_pods_whole(node: NodeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_ten_thousand_cgroups_those_of_pods_are_complete(
+    node: NodeFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = collect_program.Node(str(node.root))
     for number in range(300):
         node.put(f"/sys/fs/cgroup/system.slice/a{number}/memory.max", "max\n")
@@ -286,7 +288,7 @@ def test_what_is_counted_is_a_count(node: NodeFolder) -> None:
     assert tree.reading.file(CgroupPath.parse("/kubepods.slice"), "cgroup.procs") == ""
 
 
-def test_a_clock_that_is_off_is_noted(node: NodeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_clock_is_noted(node: NodeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     now = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
     monkeypatch.setattr(collecting, "utc_now", lambda: now)
     document = collecting.collected_at(f"local://{node.root}")
@@ -372,7 +374,7 @@ def test_a_node_of_a_cluster_is_read_by_a_pod_without_rights(node: NodeFolder, k
     assert all(one["readOnly"] for one in container["volumeMounts"])
 
 
-def test_without_the_running_configuration_nothing_is_judged_by_defaults(
+def test_without_the_running_configuration_defaults_are_not_assumed(
     node: NodeFolder, kubectl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The node has a factor and reservations; configz is forbidden, and its files cannot be seen from a pod."""
@@ -405,7 +407,7 @@ def test_what_names_no_node_of_a_cluster_is_refused(url: str) -> None:
         collecting.check_place(url)
 
 
-def test_an_answer_that_is_no_document_is_an_error() -> None:
+def test_an_invalid_document_is_an_error() -> None:
     with pytest.raises(TargetError, match="ended with status 1: Traceback"):
         collecting.document_in(b"", 1, "Traceback", where="n1")
     with pytest.raises(EnvironmentNotAbleError, match="can be read"):

@@ -32,7 +32,7 @@ def test_runsc_in_runcs_place_below_a_daemon_is_refused_with_the_way_that_works(
     assert caught.value.next_step == "Drive it directly: --runtime oci:runc."
 
 
-def test_runsc_in_runcs_place_is_driven_as_what_it_is():
+def test_runsc_in_place_of_runc_is_driven_as_runsc():
     with connected("oci:runc", "") as runtime:
         assert Capability.UNIFIED not in runtime.capabilities
     with connected("oci:runc", "", oci=OciProgram(name="runc", version="1.1.15")) as runtime:

@@ -85,7 +85,7 @@ def asked(path: str, seconds: float = 20.0, **handlers: str):  # type: ignore[no
     return served_at(LocalTarget(), path, handlers=handlers, deadline=Deadline.after(seconds))
 
 
-def test_cri_o_has_its_handlers_under_the_one_driver_that_it_tells(serve: Serve) -> None:
+def test_cri_o_has_its_handlers_with_the_driver_it_reports(serve: Serve) -> None:
     found = asked(serve(Daemon("cri-o", driver=SYSTEMD, handlers=("crun", "runc"))))
     assert list(found) == ["crio+crun", "crio+runc"]
     assert found["crio+crun"].handlers == {SYSTEMD: "crun"}
@@ -102,7 +102,7 @@ def test_containerd_has_those_of_its_configuration_under_the_driver_of_each(serv
     assert (found["cri+fast"].oci.name, found["cri+fast"].oci.version) == ("crun", "")
 
 
-def test_a_handler_of_a_server_that_tells_nothing_is_taken_as_it_is_asked_for(serve: Serve) -> None:
+def test_a_handler_of_a_silent_server_is_used_as_requested(serve: Serve) -> None:
     found = asked(serve(Daemon("mine")), **{"cri+no-such-program": "no-such-program"})
     assert found["cri+no-such-program"].handlers == {SYSTEMD: "no-such-program", CGROUPFS: "no-such-program"}
     assert found["cri+no-such-program"].oci.name == "no-such-program"
@@ -141,13 +141,15 @@ def answering(tmp_path: Path) -> Iterator[Callable[[bytes | None], str]]:
 
 
 @pytest.mark.parametrize("said", [b"", b"220 mail ready\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n", None])
-def test_what_does_not_speak_cri_is_told_within_the_deadline(answering: Callable[..., str], said: bytes | None) -> None:
+def test_a_server_without_cri_is_reported_within_the_deadline(
+    answering: Callable[..., str], said: bytes | None
+) -> None:
     path = answering(said)
     with pytest.raises(UnfitFileError, match=f"--cri-socket: the server on '{path}' does not serve CRI v1: "):
         asked(path, seconds=2.0)
 
 
-def test_a_socket_that_is_not_there_or_has_nobody_behind_it_is_told(tmp_path: Path) -> None:
+def test_a_missing_or_dead_socket_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UnfitFileError, match=r"the machine has no socket '/no/such\.sock'") as told:
         asked("/no/such.sock")
     assert "--guest-unit" in told.value.next_step
@@ -161,9 +163,7 @@ def test_a_socket_that_is_not_there_or_has_nobody_behind_it_is_told(tmp_path: Pa
         asked(left, seconds=5.0)
 
 
-def test_images_that_a_store_lacks_are_pulled_and_one_that_cannot_be_is_told(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_images_are_pulled_and_a_failed_pull_is_reported(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     daemon = Daemon("cri-o", driver=SYSTEMD)
     path = serve(daemon)
     bring_images_served(LocalTarget(), path, deadline=Deadline.after(20))
@@ -195,7 +195,7 @@ def test_what_names_no_handler_is_no_runtime(runtime: str) -> None:
         resolve({"runtime": runtime, "cri_socket": "/run/a.sock"}, {})
 
 
-def test_where_a_server_listens_is_said_or_known() -> None:
+def test_the_servers_socket_is_given_or_known() -> None:
     assert cri_socket(resolve({}, {})) == ""
     assert cri_socket(resolve({"runtime": "crio+crun", "guest_deb": ["a.deb"]}, {})) == "/run/crio/crio.sock"
     given = {"runtime": "containerd+runc,cri+mine", "cri_socket": "/run/mine/cri.sock"}

@@ -41,6 +41,6 @@ def test_handlers_are_known_by_program_and_driver(given, offered):
 
 
 @pytest.mark.parametrize("told", ["", "not JSON", "[1]"])
-def test_a_daemon_that_tells_no_configuration_has_an_empty_one(told):
+def test_a_daemon_without_a_reported_configuration_has_an_empty_one(told):
     reply = cri_pb2.StatusResponse(info={"config": told})
     assert cri_wire.configuration_from_wire(reply) == {}

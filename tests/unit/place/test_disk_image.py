@@ -48,7 +48,7 @@ def test_a_login_needs_an_image(given):
         check_places(resolve(given, {}))
 
 
-def test_a_file_that_is_not_there_is_named():
+def test_a_missing_file_is_named():
     assert refused().what == f"'{IMAGE}' cannot be read: No such file or directory."
     assert refused().where == "--image"
 

@@ -57,7 +57,7 @@ def test_an_engine_without_cgroups_offers_nothing(found, driver):
         found(CgroupDriver=driver)
 
 
-def test_docker_is_not_asked_where_nobody_means_it(engine, monkeypatch):  # noqa: F811
+def test_docker_is_not_queried_without_need(engine, monkeypatch):  # noqa: F811
     monkeypatch.setattr(discovery, "SOCKETS", ())
     monkeypatch.setattr(discovery, "DOCKER_SOCKET", str(engine.path))
     with pytest.raises(EnvironmentNotAbleError, match="no container runtime listens"):
@@ -65,7 +65,7 @@ def test_docker_is_not_asked_where_nobody_means_it(engine, monkeypatch):  # noqa
     assert engine.asked == []
 
 
-def test_an_image_that_the_engine_lacks_is_made_with_our_label(found, engine):  # noqa: F811
+def test_a_missing_image_is_created_with_memqos_label(found, engine):  # noqa: F811
     engine.answers["GET /images/json"] = (200, [])
     engine.answers["POST /images/create"] = (200, {"status": "sha256:1"})
     offer = found(Runtimes={"runc": {"path": "runc"}})["docker+runc"]
@@ -100,7 +100,7 @@ def test_the_guard_removes_our_containers_and_images(world, engine):  # noqa: F8
     assert any("memqos.local%2Fmade-by" in url for url in engine.urls)
 
 
-def test_what_the_engine_does_not_remove_is_told(world, engine):  # noqa: F811
+def test_what_the_engine_does_not_remove_is_reported(world, engine):  # noqa: F811
     engine.answers["GET /containers/json"] = engine.answers["GET /images/json"] = (200, [])
 
     def keeping_one():

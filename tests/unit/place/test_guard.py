@@ -70,7 +70,7 @@ def world(tmp_path, monkeypatch):
     return World(tmp_path, monkeypatch)
 
 
-def test_what_a_run_made_is_taken_back_and_nothing_else(world, sandboxes, tmp_path):
+def test_only_a_runs_own_changes_are_undone(world, sandboxes, tmp_path):
     sandboxes.add("theirs", ours=False)
     (world.made_in / "theirs").mkdir()
     with world.guarded(sandboxes) as guard:
@@ -109,7 +109,7 @@ def test_two_runs_do_not_meet(world, sandboxes):
         pass
 
 
-def test_a_guard_waits_for_one_that_is_cleaning_up(world, sandboxes, tmp_path, monkeypatch):
+def test_a_guard_waits_for_another_one_cleaning_up(world, sandboxes, tmp_path, monkeypatch):
     """As when a run connects anew that has lost its connection."""
     monkeypatch.setattr(module, "PATIENCE_SECONDS", 30.0)
     with running(tmp_path, sandboxes, silence=2, silent=True):
@@ -119,7 +119,7 @@ def test_a_guard_waits_for_one_that_is_cleaning_up(world, sandboxes, tmp_path, m
             assert list(world.made_in.iterdir()) == []
 
 
-def test_a_sandbox_in_which_a_container_is_being_started_is_removed_when_that_is_over(world, sandboxes):
+def test_a_sandbox_with_a_starting_container_is_removed_after_the_start(world, sandboxes):
     """As when a run is killed between its last request and the runtime's answer."""
     with world.guarded(sandboxes):
         sandboxes.add("ours", ours=True)
@@ -128,7 +128,7 @@ def test_a_sandbox_in_which_a_container_is_being_started_is_removed_when_that_is
     assert sandboxes.asked == ["stop ours", "remove ours"] * 2
 
 
-def test_what_cannot_be_taken_back_is_told_and_the_rest_is(world, sandboxes):
+def test_what_cannot_be_removed_is_reported_and_the_rest_is_removed(world, sandboxes):
     told = pytest.raises(TargetError, match=r"cleanup incomplete: sandboxes are left: ours")
     with told, world.guarded(sandboxes):
         sandboxes.add("ours", ours=True)
@@ -139,7 +139,7 @@ def test_what_cannot_be_taken_back_is_told_and_the_rest_is(world, sandboxes):
     assert world.taken_back
 
 
-def test_what_comes_again_each_time_it_is_removed_does_not_hold_the_guard(monkeypatch):
+def test_something_recreated_after_each_removal_does_not_block_the_guard(monkeypatch):
     monkeypatch.setattr(cleanup, "LOOK_EVERY", 0.01)
     looks = iter([["ours"], []] * 100)
     with pytest.raises(OSError, match="sandboxes are left: ours"):
@@ -212,13 +212,13 @@ def is_clean(world, sandboxes):
     return not sandboxes.known and not list(world.made_in.iterdir()) and not world.lock.exists()
 
 
-def test_a_run_that_is_killed_leaves_nothing(world, sandboxes, tmp_path):
+def test_a_killed_run_leaves_nothing(world, sandboxes, tmp_path):
     with running(tmp_path, sandboxes) as process:
         process.send_signal(signal.SIGKILL)
         wait("nothing is left", lambda: is_clean(world, sandboxes), deadline=Deadline.after(30))
 
 
-def test_a_sandbox_that_a_killed_run_had_asked_for_is_removed_when_it_appears(world, sandboxes, tmp_path):
+def test_a_sandbox_requested_by_a_killed_run_is_removed_when_it_appears(world, sandboxes, tmp_path):
     """containerd, whose caller is gone, fails to clean up behind itself, and only then lists what is left."""
     with running(tmp_path, sandboxes, settling=2) as process:
         sandboxes.late["late"] = 5
@@ -228,7 +228,7 @@ def test_a_sandbox_that_a_killed_run_had_asked_for_is_removed_when_it_appears(wo
     assert sandboxes.late == {}
 
 
-def test_a_run_that_is_not_heard_of_any_more_leaves_nothing(world, sandboxes, tmp_path):
+def test_a_silent_run_leaves_nothing(world, sandboxes, tmp_path):
     """As when the network is gone, and neither end is told of it."""
     with running(tmp_path, sandboxes, silence=1, silent=True) as process:
         wait("nothing is left", lambda: is_clean(world, sandboxes), deadline=Deadline.after(30))

@@ -33,7 +33,7 @@ def test_what_no_place_can_be_is_refused_before_one_is_opened(given, told):
         check_places(settings(**given))
 
 
-def test_what_the_environment_says_of_booted_machines_is_no_obstacle():
+def test_environment_settings_of_booted_machines_do_not_conflict():
     """It may be there for other runs; the header says that it was given."""
     check_places(settings({"MEMQOS_PROFILE": "forky"}, target=NODE))
 
@@ -46,18 +46,18 @@ def test_what_the_environment_says_of_booted_machines_is_no_obstacle():
         ("oci:runsc,docker+runc", ("docker", "runsc")),
     ],
 )
-def test_an_image_has_docker_and_gvisor_where_they_are_asked_for(runtime, added):
+def test_an_image_has_docker_and_gvisor_on_request(runtime, added):
     assert additions_for(settings(runtime=runtime)) == added
 
 
-def test_nothing_is_built_for_a_machine_that_is_there(monkeypatch):
+def test_nothing_is_built_for_an_existing_machine(monkeypatch):
     for name in ("find_qemu", "ensure_image", "check_room"):
         monkeypatch.setattr(opening, name, lambda *_, **__: pytest.fail("something was looked for"))
     check_host(settings(target=NODE))
     prepare_places(settings(target=NODE), progress=None)
 
 
-def test_there_is_one_machine_that_is_there():
+def test_there_is_only_one_existing_machine():
     room = room_for(settings(target=NODE))
     assert (room.most.machines, room.best.machines) == (1, 1)
     assert room.best.reason == "--target names one machine"

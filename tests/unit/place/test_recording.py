@@ -56,7 +56,7 @@ def test_nothing_is_written(node: LiveNode, monkeypatch: pytest.MonkeyPatch) -> 
     assert node.place.cgroups.snapshot() == before
 
 
-def test_a_write_to_a_machine_that_is_only_read_raises_before_it_is_tried(node: LiveNode) -> None:
+def test_a_write_to_a_read_only_machine_raises_before_it_is_tried(node: LiveNode) -> None:
     file = "/sys/fs/cgroup/kubepods.slice/memory.max"
     before = node.target.read(file, deadline=Deadline.after(1))
     with pytest.raises(TargetError, match="read-only"):
@@ -64,19 +64,19 @@ def test_a_write_to_a_machine_that_is_only_read_raises_before_it_is_tried(node: 
     assert node.target.read(file, deadline=Deadline.after(1)) == before != b"4096\n"
 
 
-def test_a_node_without_pods_of_a_kubelet_is_told(node: LiveNode) -> None:
+def test_a_node_without_pods_of_a_kubelet_is_reported(node: LiveNode) -> None:
     node.place.cgroups.remove(CgroupPath(("kubepods.slice",)))
     with pytest.raises(EnvironmentNotAbleError, match="it has no pods of a kubelet"):
         recorded(node.target)
 
 
-def test_a_node_on_which_no_runtime_listens_is_told(node: LiveNode) -> None:
+def test_a_node_without_a_listening_runtime_is_reported(node: LiveNode) -> None:
     node.listens = ""
     with pytest.raises(EnvironmentNotAbleError, match="no container runtime listens on /run/containerd"):
         recorded(node.target)
 
 
-def test_a_socket_that_is_named_is_the_only_one_that_is_asked(node: LiveNode) -> None:
+def test_only_a_given_socket_is_queried(node: LiveNode) -> None:
     node.listens = ""
     with pytest.raises(EnvironmentNotAbleError, match=r"listens on /run/mine\.sock\."):
         recorded(node.target, cri_socket="/run/mine.sock")
@@ -88,7 +88,7 @@ def test_without_a_kubelet_its_release_and_configuration_are_left_out(node: Live
     assert (tree.release, tree.settings) == ("", None)
 
 
-def test_a_kubelet_that_is_part_of_another_program_is_named_by_that(
+def test_a_kubelet_inside_another_program_is_named_by_it(
     node: LiveNode,
 ) -> None:
     node.kubelet = ["inside k3s-server"]
@@ -132,7 +132,7 @@ def test_an_option_of_the_kubelet_may_have_its_value_behind_it(node: LiveNode) -
     assert tree_of(recorded(node.target), "fake://").settings is not None
 
 
-def test_a_configuration_that_is_gone_is_told_with_its_path(node: LiveNode) -> None:
+def test_a_missing_configuration_is_reported_with_its_path(node: LiveNode) -> None:
     node.kubelet[-1] = "--config=/etc/gone.yaml"
     with pytest.raises(
         TargetError, match=r"/etc/gone\.yaml: the kubelet's configuration cannot be read: it no longer exists"
@@ -140,7 +140,7 @@ def test_a_configuration_that_is_gone_is_told_with_its_path(node: LiveNode) -> N
         recorded(node.target)
 
 
-def test_containers_that_have_ended_have_nothing_to_read(node: LiveNode) -> None:
+def test_ended_containers_have_no_files_to_read(node: LiveNode) -> None:
     for one in node.lists.containers:
         one.state = cri_pb2.CONTAINER_EXITED
     assert tree_of(recorded(node.target), "fake://").containers == ()
@@ -163,7 +163,7 @@ def test_the_processes_of_each_cgroup_are_recorded_and_counted(node: LiveNode) -
     assert {"cgroup.events", "pids.current"} <= {name for cgroup in cgroups.values() for name in cgroup.files}
 
 
-def test_of_a_container_that_ends_while_it_is_looked_at_nothing_is_said_of_processes(node: LiveNode) -> None:
+def test_processes_of_a_container_that_ends_meanwhile_are_not_judged(node: LiveNode) -> None:
     without = without_processes(node)
     node.lists.later = node.lists.containers[1:]
     cgroups = tree_of(recorded(node.target), "fake://").reading.cgroups
@@ -180,7 +180,7 @@ def test_a_node_inside_a_container_of_this_one_is_passed_over(node: LiveNode) ->
     assert not any("docker-1" in path for path in found)
 
 
-def test_a_node_that_is_one_inside_a_container_has_its_own_parent(node: LiveNode) -> None:
+def test_a_node_in_a_container_has_its_own_parent(node: LiveNode) -> None:
     cgroups = node.place.cgroups
     cgroups.remove(CgroupPath(("kubepods.slice",)))
     cgroups.make(CgroupPath(("kubelet.slice", "kubelet-kubepods.slice", "kubelet-kubepods-besteffort.slice")))
@@ -272,7 +272,7 @@ def test_drop_ins_that_cannot_be_read_are_named(node: LiveNode) -> None:
     assert told["/etc/kubelet.d/30.conf"].startswith("it has more than 1 MiB")
 
 
-def test_a_folder_of_drop_ins_that_is_gone_is_named(node: LiveNode) -> None:
+def test_a_missing_drop_in_folder_is_named(node: LiveNode) -> None:
     node.kubelet.append("--config-dir=/etc/gone")
     settings = tree_of(recorded(node.target), "fake://").settings
     assert settings is not None

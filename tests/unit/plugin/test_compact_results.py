@@ -31,7 +31,7 @@ def test_of_cases_with_one_cause_the_first_keeps_its_evidence_as_it_is(tmp_path)
     assert kept == {"tests/first": whole, "tests/second": small, "tests/other": whole, "tests/third": small}
 
 
-def test_of_cases_in_which_nothing_is_wrong_the_long_evidence_is_small_and_the_logs_are_as_they_are(tmp_path):
+def test_evidence_of_conforming_cases_is_compressed_and_logs_are_not(tmp_path):
     outcomes = (Outcome.CONFORMS, Outcome.KNOWN, Outcome.NOT_OBSERVABLE)
     cases = [result(outcome.value, outcome, folder=f"tests/{outcome.value}") for outcome in outcomes]
     for case in cases:

@@ -13,11 +13,11 @@ def told(*reasons, chosen, missing):
     return error.what if error is not None else ""
 
 
-def test_too_many_crashes_say_how_many_cases_were_not_run():
+def test_after_too_many_crashes_the_missing_cases_are_counted():
     assert told("ended", "ended", chosen=5, missing=3) == "2 workers crashed, and 3 cases were not run."
 
 
-def test_workers_that_crash_before_they_tell_their_cases_are_no_run_in_which_nothing_was_observed():
+def test_a_crash_of_all_workers_before_collection_is_not_an_empty_run():
     assert told("ended", "ended", chosen=0, missing=0) == "2 workers crashed, before they collected any case."
 
 

@@ -8,7 +8,7 @@ from memqos.report.outcome import Outcome, TestResult
 DOWN = "requests/test_requests.py::test_request[update-down"
 
 
-def test_what_a_case_took_itself_comes_before_what_it_took_elsewhere():
+def test_a_cases_own_duration_wins_over_other_systems():
     found = expected_durations([f"{DOWN}]"], {f"{DOWN}]": 3.0, f"{DOWN}-bookworm]": 40.0})
 
     assert found.seconds == {f"{DOWN}]": 3.0}
@@ -35,7 +35,7 @@ def test_of_several_systems_the_median_counts():
     assert expected_durations([f"{DOWN}]"], before).seconds == {f"{DOWN}]": 6.0}
 
 
-def test_a_system_is_told_from_the_beginning_of_an_id_as_well_as_from_its_end():
+def test_a_system_is_recognized_at_the_start_and_the_end_of_an_id():
     before = {"a/test_a.py::test_it[bookworm]": 4.0, "a/test_a.py::test_one[v1.36-bookworm-0.4]": 5.0}
 
     found = expected_durations(["a/test_a.py::test_it", "a/test_a.py::test_one[v1.36-0.4]"], before)
@@ -44,7 +44,7 @@ def test_a_system_is_told_from_the_beginning_of_an_id_as_well_as_from_its_end():
 
 
 @pytest.mark.parametrize("other", ["update-low]", "v1.36-update-down]", "update-down-pods+system]", "update-down-0.4]"])
-def test_another_case_says_nothing(other):
+def test_another_case_gives_no_estimate(other):
     case = f"{DOWN}]"
 
     found = expected_durations([case], {case.replace("update-down]", other): 40.0, case.replace("requests", "x"): 4.0})
@@ -95,7 +95,7 @@ def test_what_is_shared_is_kept_apart_from_the_cases_that_came_first_and_last(tm
     assert stored_durations() == {FIRST: 0.5, SECOND: 0.25, POPULATION: 30.0}
 
 
-def test_a_run_of_some_cases_does_not_say_what_all_of_them_share(tmp_path, monkeypatch):
+def test_a_partial_run_does_not_store_shared_durations(tmp_path, monkeypatch):
     """It makes the pods of its own cases alone."""
     monkeypatch.setenv("MEMQOS_CACHE", str(tmp_path))
     for seconds, is_whole in ((30.0, True), (4.0, False)):
@@ -105,7 +105,7 @@ def test_a_run_of_some_cases_does_not_say_what_all_of_them_share(tmp_path, monke
     assert stored_durations() == {FIRST: 0.5, POPULATION: 30.0}
 
 
-def test_one_run_beside_a_busy_host_does_not_change_what_is_expected(tmp_path, monkeypatch):
+def test_one_slow_run_does_not_change_the_estimate(tmp_path, monkeypatch):
     monkeypatch.setenv("MEMQOS_CACHE", str(tmp_path))
     told = []
     for seconds in (3.0, 40.0, 3.5, 41.0, 42.0):

@@ -39,7 +39,7 @@ def worker(folder, ends):
     )
 
 
-def test_evidence_is_handed_over_to_a_controller_that_is_there(tmp_path):
+def test_evidence_is_transferred_to_a_live_controller(tmp_path):
     config = worker(tmp_path / "results", execnet.TimeoutError("0 s"))
 
     Hosts(config).pytest_sessionfinish(pytest.ExitCode.OK)
@@ -59,7 +59,7 @@ def test_evidence_stays_where_it_is_when_the_controller_has_gone(tmp_path, ends)
     assert (tmp_path / "results" / TEXT).read_text() == "there"
 
 
-def test_a_controller_that_is_interrupted_takes_what_a_worker_told_it_meanwhile(tmp_path, capsys):
+def test_an_interrupted_controller_reads_what_workers_sent_meanwhile(tmp_path, capsys):
     """Its loop of events had ended: the evidence was in its memory, and gone from the host."""
     given = worker(tmp_path / "there", execnet.TimeoutError("0 s"))
     Hosts(given).pytest_sessionfinish(pytest.ExitCode.OK)

@@ -11,7 +11,7 @@ from tests.documents import assert_fits
 from tests.unit.node.asked import CATALOGUE, kept_of
 
 
-def test_a_container_that_was_asked_for_is_in_the_plan_of_its_case(tmp_path: Path) -> None:
+def test_a_requested_container_is_in_its_cases_plan(tmp_path: Path) -> None:
     kept = kept_of(lambda requests: requests.judge(CATALOGUE.request("limit")))
     log = MachineLog(Sink(Folder(tmp_path)))
 

@@ -56,7 +56,7 @@ def test_this_pytest_lacks_nothing(request):
     assert pytest_internals.lacking(request.session) == []
 
 
-def test_the_versions_begin_with_the_oldest_that_is_allowed():
+def test_the_versions_begin_with_the_oldest_supported_one():
     assert pytest_internals.VERSIONS.startswith("8.0 to ")
 
 
@@ -85,7 +85,7 @@ class Sealed:
     ],
     ids=["no way to its writer", "another writer", "a sealed writer"],
 )
-def test_a_reporter_that_cannot_be_kept_quiet_is_told(doctored, session):
+def test_a_reporter_that_cannot_be_silenced_is_reported(doctored, session):
     assert pytest_internals.quiet(doctored) is None
     session.config = doctored
     [told] = pytest_internals.lacking(session)
@@ -99,7 +99,7 @@ def test_a_report_is_printed_as_pytest_does(config, writer):
     assert writer.file.getvalue() == "colours"
 
 
-def test_where_there_is_no_reporter_nothing_is_lacking(session):
+def test_without_a_reporter_nothing_is_lacking(session):
     session.config = config_with({})
     assert pytest_internals.quiet(session.config) is None
     assert pytest_internals.lacking(session) == []
@@ -128,7 +128,7 @@ def test_everything_but_the_session_is_torn_down(session):
     [None, SimpleNamespace(), SimpleNamespace(teardown_exact=None), SimpleNamespace(teardown_exact=lambda _, __: None)],
     ids=["no state", "no method", "no function", "another signature"],
 )
-def test_a_session_that_cannot_be_torn_down_is_told(session, state):
+def test_a_session_that_cannot_be_torn_down_is_reported(session, state):
     setattr(session, SETUP_STATE, state)
     assert pytest_internals.tear_down(session) is False
     [told] = pytest_internals.lacking(session)
@@ -162,7 +162,7 @@ def test_without_a_known_way_past_the_capture_it_stays(plugins):
         pass
 
 
-def test_capture_is_off_meanwhile():
+def test_capture_is_suspended_meanwhile():
     seen = []
 
     @contextlib.contextmanager

@@ -7,7 +7,7 @@ from memqos.probe.looks import Spoken
 from tests.documents import misfits
 
 
-def test_what_workloads_are_told_and_say_is_kept_in_order_and_as_its_schema_says(tmp_path):
+def test_commands_and_reports_are_kept_in_order_and_match_the_schema(tmp_path):
     log = MachineLog(Sink(Folder(tmp_path / "machine")))
     log.spoken(Spoken(at=1.5, container="web/app", told=True, text="anon 4096"))
     log.spoken(Spoken(at=1.75, container="web/app", told=False, text="… stdout F {}\n"))

@@ -73,7 +73,7 @@ def test_a_kernel_without_numa_swap_controller_and_pressure() -> None:
 
 
 @pytest.mark.parametrize("files", [("max",), ("max", "writeback")])
-def test_what_of_zswap_cgroups_may_say_is_known(files: tuple[str, ...]) -> None:
+def test_zswap_files_of_cgroups_are_known(files: tuple[str, ...]) -> None:
     paths = [f"/sys/fs/cgroup/{cgroup}/memory.zswap.{file}" for cgroup in ("a.slice", "b.slice") for file in files]
     facts = parse_facts(printed({**FILES, **dict.fromkeys(paths, "max\n")}), b"", origin="vm://x")
     assert facts.zswap == {f"memory.zswap.{file}" for file in files}
@@ -86,7 +86,7 @@ def test_whether_zswap_is_on_is_known(says: dict[str, str], is_on: bool) -> None
     assert parse_facts(printed({**FILES, **files}), b"", origin="vm://x").zswap_is_on is is_on
 
 
-def test_pressure_that_is_switched_off_is_off() -> None:
+def test_disabled_pressure_is_off() -> None:
     errors = b"grep: /proc/pressure/memory: Operation not supported\n"
     listed = printed(FILES).replace(b"/proc/pressure/memory\0some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n", b"")
     assert not parse_facts(listed, errors, origin="vm://x").pressure
@@ -99,7 +99,7 @@ def test_large_pages() -> None:
 @pytest.mark.parametrize(
     "path", ["/proc/meminfo", "/proc/mounts", "/proc/sys/kernel/osrelease", "/sys/devices/system/cpu/online"]
 )
-def test_a_file_that_must_be_there_is_named(path: str) -> None:
+def test_a_missing_required_file_is_named(path: str) -> None:
     with pytest.raises(TargetError, match=path):
         parse_facts(printed(without(path)), b"", origin="vm://x")
 

@@ -27,7 +27,7 @@ def test_each_kind_of_line(line, said):
     assert parse_said(line) == said
 
 
-def test_lines_that_were_left_out_are_told_and_not_passed_over():
+def test_dropped_lines_are_reported():
     with pytest.raises(MachineryError, match="2 lines before it were dropped because they were read too late"):
         parse_said('{"at":3,"lost":2,"looked":4}')
 

@@ -58,7 +58,7 @@ def until(sampling, holds) -> list:
     return heard
 
 
-def test_what_changes_is_said_and_nothing_else(sampler, pod):
+def test_only_changes_are_reported(sampler, pod):
     with sampler.open([POD], FILES) as sampling:
         first = sampling.look(deadline=soon())
         assert changes(first, pod) == {"memory.current": "4096\n", "memory.events": None, "memory.stat": None}
@@ -67,7 +67,7 @@ def test_what_changes_is_said_and_nothing_else(sampler, pod):
         assert changes(sampling.look(deadline=soon()), pod) == {"memory.current": "8192\n"}
 
 
-def test_what_takes_the_kernel_long_is_read_at_once_where_a_look_is_asked_for(sampler, pod):
+def test_expensive_files_are_read_with_a_requested_look(sampler, pod):
     """memory.stat is read once a second: what is judged by it is to be what it has now."""
     (pod / "memory.stat").write_text("pgsteal 0\n")
     with sampler.open([POD], FILES) as sampling:
@@ -77,7 +77,7 @@ def test_what_takes_the_kernel_long_is_read_at_once_where_a_look_is_asked_for(sa
             assert changes(sampling.look(deadline=soon()), pod) == {"memory.stat": f"pgsteal {pages}\n"}
 
 
-def test_memwatch_ends_by_itself_once_nothing_is_watched_any_more(sampler, pod):
+def test_memwatch_exits_when_nothing_is_watched(sampler, pod):
     with sampler.open([POD], FILES) as sampling:
         assert changes(sampling.look(deadline=soon()), pod)
         sampling.finish()
@@ -85,7 +85,7 @@ def test_memwatch_ends_by_itself_once_nothing_is_watched_any_more(sampler, pod):
             until(sampling, lambda _: False)
 
 
-def test_the_clock_is_enough_where_nothing_tells_of_a_change(sampler, pod):
+def test_the_clock_is_enough_without_notifications(sampler, pod):
     with sampler.open([POD], FILES) as sampling:
         sampling.look(deadline=soon())
         (pod / "memory.current").write_text("8192\n")
@@ -93,7 +93,7 @@ def test_the_clock_is_enough_where_nothing_tells_of_a_change(sampler, pod):
     assert (look.why, look.files) == ("clock", {"memory.current": "8192\n"})
 
 
-def test_cgroups_that_come_later_are_watched_too_and_those_that_go_are_told(sampler, pod):
+def test_later_cgroups_are_watched_and_removed_ones_reported(sampler, pod):
     inner = pod / "scope" / "container"
     with sampler.open([POD], FILES) as sampling:
         sampling.look(deadline=soon())
@@ -103,7 +103,7 @@ def test_cgroups_that_come_later_are_watched_too_and_those_that_go_are_told(samp
     assert {one.why for one in heard if isinstance(one, Look) and one.folder == str(pod / "scope")} == {"new"}
 
 
-def test_a_cgroup_that_is_not_there_yet_is_watched_once_it_is_and_so_is_what_comes_below_it(sampler, pod):
+def test_a_cgroup_that_appears_later_is_watched_with_its_children(sampler, pod):
     """Nothing tells of its own folder; of those below it, the kernel does."""
     later = pod.parent / "later"
     with sampler.open([CgroupPath.parse("/later")], FILES) as sampling:
@@ -120,7 +120,7 @@ def test_bytes_that_are_no_text_arrive_as_escapes(sampler, pod):
         assert changes(sampling.look(deadline=soon()), pod)["memory.current"] == '"\\\\xff\t\n'
 
 
-def test_a_file_is_followed_from_its_beginning_even_if_it_comes_later(sampler, pod, tmp_path):
+def test_a_file_is_followed_from_its_beginning_even_if_it_appears_later(sampler, pod, tmp_path):
     log = tmp_path / "log"
     with sampler.open([POD], FILES) as sampling:
         sampling.follow("web/app", str(log), patient="step")
@@ -153,7 +153,7 @@ def appended(said) -> str:
     return "".join(one.text for one in said if isinstance(one, Appended))
 
 
-def test_a_line_that_may_not_wait_is_heard_before_the_clock_and_those_before_it_with_it(followed, pod):
+def test_an_urgent_line_is_reported_before_the_clock_with_earlier_lines(followed, pod):
     sampling, log = followed
     (pod / "memory.current").write_text("8192\n")
     for line in ("step 1\n", "step 2\n", "done\n"):
@@ -163,14 +163,14 @@ def test_a_line_that_may_not_wait_is_heard_before_the_clock_and_those_before_it_
     assert appended(heard) == "step 1\nstep 2\ndone\n"
 
 
-def test_lines_that_may_wait_wake_nobody(followed):
+def test_patient_lines_cause_no_wakeup(followed):
     sampling, log = followed
     log.write("step 1\n")
     assert not sampling.next(seconds=0.2)
     assert appended(sampling.look(deadline=soon())) == "step 1\n"
 
 
-def test_lines_go_to_a_fifo_and_one_that_nobody_reads_is_told(sampler, pod, tmp_path):
+def test_lines_go_to_a_fifo_and_a_missing_reader_is_reported(sampler, pod, tmp_path):
     fifo = tmp_path / "commands"
     os.mkfifo(fifo)
     with sampler.open([POD], FILES) as sampling:
@@ -194,7 +194,7 @@ def test_on_cgroup_v1_each_controller_s_folder_has_its_own_files():
     ]
 
 
-def test_a_program_that_is_not_there_is_told(tmp_path):
+def test_a_missing_program_is_reported(tmp_path):
     mount = CgroupMount(folder=str(tmp_path), options=frozenset())
     with (
         GuestSampler(LocalTarget(), Unified(mount), program="/no/such/memwatch").open([], FILES) as sampling,

@@ -111,7 +111,7 @@ def test_a_runtime_that_does(service: Service, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("handler", "driver"), [("runc", CgroupDriver.SYSTEMD), ("runc-cgroupfs", None), ("", CgroupDriver.SYSTEMD)]
 )
-def test_the_driver_of_the_default_handler_says_nothing_of_another_one(
+def test_the_default_handlers_driver_is_not_assumed_for_another(
     service: Service, tmp_path: Path, handler: str, driver: CgroupDriver | None
 ) -> None:
     config = cri_pb2.LinuxRuntimeConfiguration(cgroup_driver=cri_pb2.SYSTEMD)
@@ -131,7 +131,7 @@ def test_the_handler_is_the_specs_own_or_the_adapters(service: Service, runtime:
     assert [request.runtime_handler for name, request in service.asked if name == "RunPodSandbox"] == ["runc", "crun"]
 
 
-def test_a_container_is_made_and_updated(service: Service, runtime: CriRuntime) -> None:
+def test_a_container_is_created_and_updated(service: Service, runtime: CriRuntime) -> None:
     service.answers["CreateContainer"] = lambda *_: cri_pb2.CreateContainerResponse(container_id="c1")
     service.answers["UpdateContainerResources"] = lambda *_: cri_pb2.UpdateContainerResourcesResponse()
     container = runtime.create(SANDBOX, ContainerSpec(name="a", image="i"), deadline=soon())
@@ -195,7 +195,7 @@ def test_an_error_keeps_method_code_and_details(service: Service, runtime: CriRu
     assert caught.value.data == {"method": "StartContainer", "code": "UNKNOWN", "details": "runc create failed"}
 
 
-def test_no_answer_in_time_names_what_was_waited_for(service: Service, runtime: CriRuntime) -> None:
+def test_a_timeout_names_the_call(service: Service, runtime: CriRuntime) -> None:
     def late(_: object, context: grpc.ServicerContext) -> object:
         while context.is_active():
             Deadline.after(0).clock.sleep(0.02)
@@ -249,13 +249,13 @@ server.stop(None).wait()
 
 
 @pytest.mark.parametrize(("asked", "became"), [("run_sandbox", "started"), ("start", "cancelled")])
-def test_an_interrupt_lets_the_start_of_a_sandbox_come_to_its_end(tmp_path: Path, asked: str, became: str) -> None:
+def test_an_interrupt_lets_the_start_of_a_sandbox_finish(tmp_path: Path, asked: str, became: str) -> None:
     argv = [sys.executable, "-c", INTERRUPTED, f"{tmp_path}/cri.sock", asked]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert set(done.stdout.split()) == {became, "interrupted"}, done
 
 
-def test_nobody_listening_is_machinery_and_not_an_answer(tmp_path: Path) -> None:
+def test_a_missing_server_is_a_machinery_error_and_not_an_answer(tmp_path: Path) -> None:
     with (
         pytest.raises(MachineryError, match="does not answer") as caught,
         connect(tmp_path / "none.sock", name="containerd+runc", deadline=soon()),
@@ -277,13 +277,13 @@ def test_several_threads_share_one_adapter(runtime: CriRuntime, records: list[Ca
     assert len(records) == 22
 
 
-def test_lists_of_what_a_dead_run_left_behind(service: Service, runtime: CriRuntime) -> None:
+def test_lists_of_leftovers_of_a_dead_run(service: Service, runtime: CriRuntime) -> None:
     item = cri_pb2.PodSandbox(id="s9", metadata=cri_pb2.PodSandboxMetadata(uid="u9"))
     service.answers["ListPodSandbox"] = lambda *_: cri_pb2.ListPodSandboxResponse(items=[item])
     assert runtime.sandboxes(deadline=soon()) == {"s9": "u9"}
 
 
-def test_a_list_of_what_runs_of_pods(service: Service, runtime: CriRuntime) -> None:
+def test_a_list_of_running_pods(service: Service, runtime: CriRuntime) -> None:
     def sandbox(number: int, state: int) -> object:
         metadata = cri_pb2.PodSandboxMetadata(name=f"p{number}", uid=f"u{number}")
         return cri_pb2.PodSandbox(id=f"s{number}", metadata=metadata, state=state)
@@ -308,7 +308,7 @@ def test_a_list_of_what_runs_of_pods(service: Service, runtime: CriRuntime) -> N
     }
 
 
-def test_statistics_leave_out_what_the_runtime_does(service: Service, runtime: CriRuntime) -> None:
+def test_statistics_omit_what_the_runtime_omits(service: Service, runtime: CriRuntime) -> None:
     memory = cri_pb2.MemoryUsage(usage_bytes=cri_pb2.UInt64Value(value=4096))
     stats = cri_pb2.ContainerStats(memory=memory)
     service.answers["ContainerStats"] = lambda *_: cri_pb2.ContainerStatsResponse(stats=stats)

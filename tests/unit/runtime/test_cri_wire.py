@@ -68,14 +68,14 @@ def test_a_container_request_repeats_the_sandbox() -> None:
     assert cri_wire.message_json(request) == golden("create_container.json")
 
 
-def test_an_update_request_leaves_out_what_is_not_specified() -> None:
+def test_an_update_request_omits_unspecified_fields() -> None:
     request = cri_wire.update_request(
         "ede1f105", ContainerResources(memory_limit_in_bytes=1 << 30, unified={"memory.high": "max"})
     )
     assert cri_wire.message_json(request) == golden("update_container_resources.json")
 
 
-def test_resources_that_say_nothing_are_an_empty_message() -> None:
+def test_empty_resources_are_an_empty_message() -> None:
     assert cri_wire.resources_to_wire(ContainerResources()).SerializeToString() == b""
 
 
@@ -118,12 +118,12 @@ def test_a_running_container_has_no_exit_code() -> None:
     assert (status.state, status.exit_code, status.resources) == (ContainerState.RUNNING, None, None)
 
 
-def test_an_exit_with_zero_is_told_from_no_exit() -> None:
+def test_an_exit_with_zero_differs_from_no_exit() -> None:
     status = cri_wire.status_from_wire(status_reply(state=cri_pb2.CONTAINER_EXITED, reason="Completed"))
     assert (status.state, status.exit_code, status.reason) == (ContainerState.EXITED, 0, "Completed")
 
 
-def test_resources_that_a_runtime_reports_are_told_from_its_silence() -> None:
+def test_reported_resources_differ_from_missing_ones() -> None:
     said = cri_pb2.ContainerResources(linux=cri_pb2.LinuxContainerResources(memory_limit_in_bytes=4096))
     assert cri_wire.status_from_wire(status_reply(resources=said)).resources == ContainerResources(
         memory_limit_in_bytes=4096
@@ -165,13 +165,13 @@ def test_an_answer_without_a_pid_is_an_error(info: dict[str, str]) -> None:
         ("somebody-else", "0.1", True),
     ],
 )
-def test_what_a_runtime_can_say_goes_by_its_version(name: str, version: str, updates_unified: bool) -> None:
+def test_capabilities_depend_on_the_version(name: str, version: str, updates_unified: bool) -> None:
     found = cri_wire.capabilities_of(RuntimeVersion(name=name, version=version, api_version="v1"), reports_driver=True)
     assert (Capability.UPDATE_UNIFIED in found) is updates_unified
     assert Capability.CGROUP_DRIVER_REPORT in found
 
 
-def test_a_driver_that_is_not_reported_is_no_capability() -> None:
+def test_an_unreported_driver_is_no_capability() -> None:
     version = RuntimeVersion(name="containerd", version="1.7.24", api_version="v1")
     assert Capability.CGROUP_DRIVER_REPORT not in cri_wire.capabilities_of(version, reports_driver=False)
 

@@ -159,7 +159,7 @@ def test_an_engine_with_another_cgroup_driver_is_not_able(engine: Engine) -> Non
         pass
 
 
-def test_what_a_creation_asks_for(engine: Engine, container: ContainerHandle) -> None:
+def test_a_creations_request(engine: Engine, container: ContainerHandle) -> None:
     [asked] = engine.asked_of("POST /containers/create")
     assert asked["Image"] == "memqos.local/memload:1"
     assert asked["Cmd"] == ["hold"]
@@ -191,9 +191,7 @@ def test_with_the_cgroupfs_driver_the_parent_is_a_path() -> None:
     assert (host_config["CgroupParent"], host_config["Runtime"]) == ("/kubepods/pod1", "crun")
 
 
-def test_an_update_repeats_what_was_asked_for(
-    engine: Engine, runtime: DockerRuntime, container: ContainerHandle
-) -> None:
+def test_an_update_repeats_earlier_requests(engine: Engine, runtime: DockerRuntime, container: ContainerHandle) -> None:
     runtime.update(container, ContainerResources(cpu_shares=512), deadline=soon())
     runtime.update(container, ContainerResources(memory_limit_in_bytes=96 * MIB), deadline=soon())
     assert engine.asked_of(f"POST /containers/{ID}/update") == [
@@ -202,7 +200,7 @@ def test_an_update_repeats_what_was_asked_for(
     ]
 
 
-def test_docker_s_own_words_go_as_they_are(engine: Engine, runtime: DockerRuntime) -> None:
+def test_host_config_is_passed_unchanged(engine: Engine, runtime: DockerRuntime) -> None:
     sandbox = runtime.run_sandbox(SPEC, deadline=soon())
     container = runtime.create_as(sandbox, CONTAINER, {"Memory": 5, "OomScoreAdj": 3}, deadline=soon())
     runtime.update_as(container, {"MemorySwap": -1, "OomScoreAdj": 3}, deadline=soon())
@@ -213,7 +211,9 @@ def test_docker_s_own_words_go_as_they_are(engine: Engine, runtime: DockerRuntim
     assert engine.asked_of(f"POST /containers/{ID}/update") == [{"MemorySwap": -1}]
 
 
-def test_starting_what_runs_is_an_error(engine: Engine, runtime: DockerRuntime, container: ContainerHandle) -> None:
+def test_starting_a_running_container_is_an_error(
+    engine: Engine, runtime: DockerRuntime, container: ContainerHandle
+) -> None:
     runtime.start(container, deadline=soon())
     engine.answers[f"POST /containers/{ID}/start"] = (304, None)
     with pytest.raises(RuntimeCallError, match="the container runs already") as caught:
@@ -221,7 +221,7 @@ def test_starting_what_runs_is_an_error(engine: Engine, runtime: DockerRuntime, 
     assert caught.value.data["code"] == "304"
 
 
-def test_a_refusal_keeps_docker_s_words(engine: Engine, runtime: DockerRuntime, container: ContainerHandle) -> None:
+def test_a_refusal_keeps_dockers_words(engine: Engine, runtime: DockerRuntime, container: ContainerHandle) -> None:
     engine.answers[f"POST /containers/{ID}/update"] = (400, {"message": "Minimum memory limit allowed is 6MB"})
     with pytest.raises(RuntimeCallError, match=r"docker\+runc answered 400: Minimum memory limit") as caught:
         runtime.update(container, ContainerResources(cpu_shares=2), deadline=soon())
@@ -268,7 +268,7 @@ def test_states(
     assert (status.state, status.exit_code, status.reason) == expected
 
 
-def test_what_docker_says_was_asked_for(engine: Engine, runtime: DockerRuntime, container: ContainerHandle) -> None:
+def test_resources_reported_by_docker(engine: Engine, runtime: DockerRuntime, container: ContainerHandle) -> None:
     config = {"Memory": 5, "MemorySwap": -1, "MemoryReservation": 4, "CpusetMems": "1", "OomScoreAdj": 3}
     engine.answers[f"GET /containers/{ID}/json"] = (200, {**RUNNING, "HostConfig": config})
     assert runtime.status(container, deadline=soon()).resources == ContainerResources(
@@ -306,7 +306,7 @@ def test_stopping_and_removing(engine: Engine, runtime: DockerRuntime, container
     ]  # fmt: skip
 
 
-def test_an_image_of_ours_is_made_of_its_root(engine: Engine, runtime: DockerRuntime) -> None:
+def test_an_image_of_memqos_is_created_from_its_root(engine: Engine, runtime: DockerRuntime) -> None:
     engine.answers["GET /images/json"] = (200, [])
     assert not runtime.has_image("memqos.local/memload:1", deadline=soon())
     engine.answers["POST /images/create"] = (200, {"status": "sha256:1"})
@@ -316,9 +316,7 @@ def test_an_image_of_ours_is_made_of_its_root(engine: Engine, runtime: DockerRun
     assert runtime.has_image("memqos.local/memload:1", deadline=soon())
 
 
-def test_stats_are_told_as_docker_names_them(
-    engine: Engine, runtime: DockerRuntime, container: ContainerHandle
-) -> None:
+def test_stats_have_dockers_names(engine: Engine, runtime: DockerRuntime, container: ContainerHandle) -> None:
     engine.answers[f"GET /containers/{ID}/stats"] = (200, {"memory_stats": {"usage": 5}})
     assert runtime.stats(container, deadline=soon()) == {"memory_stats": {"usage": 5}}
 
@@ -332,7 +330,7 @@ def test_where_its_traces_are(runtime: DockerRuntime, container: ContainerHandle
     )
 
 
-def test_docker_knows_no_pods(runtime: DockerRuntime, container: ContainerHandle) -> None:
+def test_docker_has_no_pods(runtime: DockerRuntime, container: ContainerHandle) -> None:
     with pytest.raises(RuntimeCallError, match="there is no sandbox") as caught:
         runtime.update_sandbox(
             container.sandbox, overhead=ContainerResources(), resources=ContainerResources(), deadline=soon()

@@ -142,14 +142,14 @@ def test_a_sandbox_needs_its_pods_cgroup(runtime: FakeRuntime, cgroups: FakeCgro
         runtime.run_sandbox(SPEC, deadline=soon())
 
 
-def test_an_end_that_a_test_asks_for(runtime: FakeRuntime) -> None:
+def test_a_test_can_end_a_container(runtime: FakeRuntime) -> None:
     container = started(runtime, ContainerResources())
     runtime.finish(container, exit_code=137, reason="OOMKilled")
     status = runtime.status(container, deadline=soon())
     assert (status.state, status.exit_code, status.reason) == (ContainerState.EXITED, 137, "OOMKilled")
 
 
-def test_a_misplaced_container_is_where_the_test_says(runtime: FakeRuntime, cgroups: FakeCgroups) -> None:
+def test_a_test_can_move_a_container(runtime: FakeRuntime, cgroups: FakeCgroups) -> None:
     container = started(runtime, ContainerResources(memory_limit_in_bytes=64 * MI))
     before = runtime.cgroup_of(container)
     runtime.misplace(container, CgroupPath.parse("/elsewhere"))
@@ -159,7 +159,7 @@ def test_a_misplaced_container_is_where_the_test_says(runtime: FakeRuntime, cgro
     assert (runtime.container_ids, len(runtime.sandbox_ids)) == ({container.id}, 1)
 
 
-def test_a_specification_that_is_remembered_is_not_written(runtime: FakeRuntime, cgroups: FakeCgroups) -> None:
+def test_a_stored_specification_is_not_written(runtime: FakeRuntime, cgroups: FakeCgroups) -> None:
     container = started(runtime, ContainerResources(memory_limit_in_bytes=64 * MI))
     stored = runtime.specification_of(container)
     runtime.remember(container, replace(stored, memory_limit=32 * MI))
@@ -178,7 +178,7 @@ def test_the_cgroup_of_an_ended_container_stays_if_it_is_kept(runtime: FakeRunti
     assert path not in cgroups
 
 
-def test_a_cgroup_loses_a_file_and_what_was_seen_before_stays_as_it_was(cgroups: FakeCgroups) -> None:
+def test_a_cgroup_loses_a_file_and_earlier_readings_stay(cgroups: FakeCgroups) -> None:
     before = cgroups.snapshot()
     cgroups.lose_file(POD, "memory.min")
     assert cgroups.texts(POD, ["memory.min"]) == {"memory.min": None}

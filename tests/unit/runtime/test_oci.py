@@ -116,19 +116,19 @@ def test_it_is_a_runtime_by_the_name_of_its_program(host: Host) -> None:
         ("mine 3\n", "mine", "3", "OCI"),
     ],
 )
-def test_who_it_is_is_what_its_first_line_says(host: Host, said: str, name: str, version: str, api: str) -> None:
+def test_its_identity_is_in_its_first_line(host: Host, said: str, name: str, version: str, api: str) -> None:
     host.answers["--version"] = (0, said.encode(), b"")
     told = host.runtime.version(deadline=soon())
     assert (told.name, told.version, told.api_version) == (name, version, api)
 
 
-def test_a_runtime_that_does_not_say_who_it_is_is_an_error(host: Host) -> None:
+def test_a_runtime_without_an_identity_is_an_error(host: Host) -> None:
     host.answers["--version"] = (1, b"", b"Illegal instruction")
     with pytest.raises(RuntimeCallError, match="Illegal instruction"):
         host.runtime.version(deadline=soon())
 
 
-def test_a_target_without_conmon_is_told(host: Host) -> None:
+def test_a_target_without_conmon_is_reported(host: Host) -> None:
     host.answers["--version"] = (0, b"runc version 1.1.15\n", b"")
     host.answers["command -v conmon"] = (127, b"", b"")
     with pytest.raises(EnvironmentNotAbleError, match="conmon is not installed"):
@@ -152,7 +152,7 @@ def test_each_driver_names_the_cgroup_its_way() -> None:
     assert of == {CgroupDriver.SYSTEMD: "kubepods-pod1.slice:memqos:ID", CgroupDriver.CGROUPFS: f"{POD}/memqos-ID"}
 
 
-def test_the_runtimes_own_words_are_in_its_refusal_and_nothing_is_left(host: Host) -> None:
+def test_a_refusal_has_the_runtimes_own_words_and_leaves_nothing(host: Host) -> None:
     host.answers["memqos-create"] = (0, b'{"pid": -1, "message": "runc create failed: bad key"}\n', b"")
     with pytest.raises(RuntimeCallError, match="runc create failed: bad key") as caught:
         host.container()
@@ -177,14 +177,14 @@ def test_of_a_hundred_megabytes_the_beginning_and_the_end_are_kept(host: Host, p
     assert "… 999" in str(created.reply)
 
 
-def test_conmon_that_fails_itself_is_told_with_its_words(host: Host) -> None:
+def test_a_failure_of_conmon_is_reported_with_its_words(host: Host) -> None:
     host.answers["memqos-create"] = (0, b"", b"[conmon:e]: Failed to open log")
     with pytest.raises(RuntimeCallError, match="Failed to open log"):
         host.container()
 
 
 @pytest.mark.parametrize("answer", ["no JSON", "{}", '{"pid": "x"}', "[]"])
-def test_an_answer_that_is_none_of_conmons_is_machinery(answer: str) -> None:
+def test_an_invalid_conmon_answer_is_a_machinery_error(answer: str) -> None:
     with pytest.raises(MachineryError, match="instead of a process id"):
         oci_commands.conmon_answer(answer)
 
@@ -196,7 +196,7 @@ def test_an_image_of_somebody_else_is_refused(host: Host, image: str) -> None:
         host.runtime.create(sandbox, dataclasses.replace(CONTAINER, image=image), deadline=soon())
 
 
-def test_an_update_sends_all_that_was_asked_for_so_far(host: Host) -> None:
+def test_an_update_sends_all_requests_so_far(host: Host) -> None:
     container = host.container()
     host.runtime.update(
         container, ContainerResources(memory_limit_in_bytes=1 << 27, unified={"memory.low": "4096"}), deadline=soon()
@@ -233,7 +233,7 @@ def test_an_update_that_was_refused_is_not_remembered(host: Host) -> None:
         ("137\noom\n", ContainerState.EXITED, 137, "OOMKilled"),
     ],
 )
-def test_a_look_says_what_becomes_of_it(
+def test_a_state_is_mapped_to_a_status(
     host: Host, said: str, state: ContainerState, code: int | None, reason: str
 ) -> None:
     container = host.container()
@@ -258,7 +258,9 @@ LIVES = b"17 (mem) load) S 1 17 17 0 -1 4194560 211 0 0 0 1 2 0 0 20 0 1 0 4711 
     ],
     ids=["it lives", "it waits", "nobody waited for it", "another one of its number", "cut short", "empty", "gone"],
 )
-def test_what_runs_is_asked_again_once_its_first_process_has_ended(host: Host, stat: bytes | None, asked: int) -> None:
+def test_a_running_container_is_queried_again_after_its_first_process_ended(
+    host: Host, stat: bytes | None, asked: int
+) -> None:
     host.processes.stat = LIVES
     container = host.container()
     host.answers["memqos-state"] = (0, b'-\n-\n{"status": "running"}', b"")
@@ -268,7 +270,7 @@ def test_what_runs_is_asked_again_once_its_first_process_has_ended(host: Host, s
     assert len([argv for argv, _ in host.asked if "memqos-state" in argv]) == asked
 
 
-def test_what_was_not_seen_to_live_when_it_was_made_is_asked_each_time(host: Host) -> None:
+def test_a_container_not_seen_alive_at_creation_is_queried_each_time(host: Host) -> None:
     container = host.container()
     host.answers["memqos-state"] = (0, b'-\n-\n{"status": "running"}', b"")
     for _ in range(2):
@@ -276,7 +278,7 @@ def test_what_was_not_seen_to_live_when_it_was_made_is_asked_each_time(host: Hos
     assert len([argv for argv, _ in host.asked if "memqos-state" in argv]) == 2
 
 
-def test_what_was_not_called_running_is_asked_each_time(host: Host) -> None:
+def test_a_container_not_reported_running_is_queried_each_time(host: Host) -> None:
     host.processes.stat = LIVES
     container = host.container()
     host.answers["memqos-state"] = (0, b'-\n-\n{"status": "created"}', b"")
@@ -291,14 +293,14 @@ def test_a_state_without_status_is_machinery(host: Host) -> None:
         host.runtime.status(container, deadline=soon())
 
 
-def test_a_container_that_is_gone_has_no_status(host: Host) -> None:
+def test_a_removed_container_has_no_status(host: Host) -> None:
     container = host.container()
     host.answers["memqos-state"] = (GONE, b"", b"")
     with pytest.raises(RuntimeCallError, match="there is no container"):
         host.runtime.status(container, deadline=soon())
 
 
-def test_every_command_is_recorded_with_what_was_sent(host: Host) -> None:
+def test_every_command_is_recorded_with_its_input(host: Host) -> None:
     container = host.container()
     host.runtime.start(container, deadline=soon())
     create, start = host.records
@@ -332,7 +334,7 @@ def test_a_sandbox_has_no_update() -> None:
 RUNSC = traits_of("runsc", "0.0~20240729.0")
 
 
-def test_runsc_gets_no_network_and_nothing_that_it_does_not_read() -> None:
+def test_runsc_gets_no_network_and_no_fields_that_it_ignores() -> None:
     host = Host(program="runsc", oci=RUNSC)
     container = host.container()
     argv, config = host.asked[0]
@@ -357,7 +359,7 @@ def test_runsc_gets_no_network_and_nothing_that_it_does_not_read() -> None:
         ("release-20260413.0", CgroupDriver.CGROUPFS, set()),
     ],
 )
-def test_what_runsc_cannot_say_goes_by_its_version(
+def test_runscs_capabilities_depend_on_its_version(
     version: str, driver: CgroupDriver, lacking: set[Capability]
 ) -> None:
     runsc = Host(driver, program="runsc", oci=traits_of("runsc", version)).runtime
@@ -379,11 +381,11 @@ def test_what_runsc_cannot_say_goes_by_its_version(
         ),
     ],
 )
-def test_what_can_be_asked_beside_the_port(driver: CgroupDriver, oci: Traits, able: frozenset[Capability]) -> None:
+def test_verbs_beyond_the_port(driver: CgroupDriver, oci: Traits, able: frozenset[Capability]) -> None:
     assert Host(driver, oci=oci).runtime.capabilities & OF_BUNDLES == able
 
 
-def test_a_bundle_has_what_was_asked_and_its_annotations(host: Host) -> None:
+def test_a_bundle_has_the_request_and_its_annotations(host: Host) -> None:
     request = OciRequest(
         resources=OciResources(memory_reservation=4096), annotations={"org.systemd.property.MemoryHigh": "uint64 8192"}
     )
@@ -414,7 +416,7 @@ PART = OciResources(memory_limit=-1, cpu_shares=512, mems="0-1")
         (OciRequest(), ("--resources", "-"), b"{}"),
     ],
 )
-def test_a_part_is_told_by_options_or_by_a_document(
+def test_a_partial_update_by_options_or_by_a_document(
     host: Host, request_: OciRequest, words: tuple[str, ...], document: bytes
 ) -> None:
     container = host.container()
@@ -423,7 +425,7 @@ def test_a_part_is_told_by_options_or_by_a_document(
     assert host.asked[-1] == ((*command, *words, container.id), document)
 
 
-def test_a_part_is_told_by_a_file_in_the_bundle(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partial_update_by_a_file_in_the_bundle(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     container = host.container()
     kept: dict[str, bytes] = {}
     monkeypatch.setattr(host.target, "write", lambda path, data, **_: kept.update({path: data}))
@@ -435,7 +437,7 @@ def test_a_part_is_told_by_a_file_in_the_bundle(host: Host, monkeypatch: pytest.
     assert json.loads(kept[place]) == {"memory": {"limit": -1}, "cpu": {"shares": 512, "mems": "0-1"}}
 
 
-def test_a_part_that_was_told_is_part_of_what_is_told_later(host: Host) -> None:
+def test_a_partial_update_is_part_of_later_ones(host: Host) -> None:
     container = host.container()
     host.runtime.update_with(container, OciRequest(resources=OciResources(memory_reservation=4096)), deadline=soon())
     host.runtime.update(container, ContainerResources(cpu_shares=2), deadline=soon())
@@ -458,7 +460,7 @@ def test_what_is_no_event_of_stats_is_machinery(host: Host, said: bytes) -> None
         host.runtime.stats_event(host.container(), deadline=soon())
 
 
-def test_events_that_fail_are_an_error_with_their_words(host: Host) -> None:
+def test_failed_events_are_an_error_with_their_message(host: Host) -> None:
     host.answers |= {"events": (1, b"", b"no such command"), "memqos-followed": (1, b"", b"not running")}
     container = host.container()
     with pytest.raises(RuntimeCallError, match="no such command"):

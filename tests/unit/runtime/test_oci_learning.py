@@ -53,7 +53,7 @@ def test_a_runtime_that_cannot_be_started_is_an_error() -> None:
         host.runtime.greet(deadline=soon())
 
 
-def test_what_its_help_does_not_name_is_not_asked() -> None:
+def test_commands_missing_from_its_help_are_not_used() -> None:
     host = told(help_text=PLAIN)
     host.runtime.greet(deadline=soon())
     assert not {Capability.UPDATE, Capability.UPDATE_UNIFIED, Capability.UPDATE_OPTIONS} & host.runtime.capabilities
@@ -65,7 +65,7 @@ def test_what_its_help_does_not_name_is_not_asked() -> None:
     assert 'delete --force "$id" 2>/dev/null || { "$@" kill "$id" KILL' in script
 
 
-def test_what_its_help_names_is_asked() -> None:
+def test_commands_in_its_help_are_used() -> None:
     host = told(help_text=FULL, driver=CgroupDriver.SYSTEMD)
     host.runtime.greet(deadline=soon())
     assert Capability.UPDATE in host.runtime.capabilities
@@ -102,7 +102,7 @@ def test_a_hierarchy_that_it_does_not_run_on_is_refused() -> None:
 
 
 @pytest.mark.parametrize("said", [b"{", b"[]", b"features: all"])
-def test_what_is_no_answer_says_nothing(said: bytes) -> None:
+def test_unusable_output_is_ignored(said: bytes) -> None:
     learned = learn(told(said=said).target, "uxc", deadline=soon())
     assert learned == UNASKED
     need_driver(learned, CgroupDriver.SYSTEMD, runtime="oci:uxc")

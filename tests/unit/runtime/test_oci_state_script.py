@@ -33,12 +33,12 @@ def look(bundle: Path, does: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 
-def test_a_container_that_runs_is_what_its_runtime_says(bundle: Path) -> None:
+def test_a_running_container_has_its_runtimes_state(bundle: Path) -> None:
     answer = look(bundle, RUNS)
     assert (answer.returncode, seen(answer.stdout)) == (0, SeenContainer(state=ContainerState.RUNNING))
 
 
-def test_of_one_that_has_ended_nobody_asks_the_runtime(bundle: Path) -> None:
+def test_for_an_ended_container_the_runtime_is_not_queried(bundle: Path) -> None:
     (bundle / "exits" / "one").write_text("137\n")
     (bundle / "oom").touch()
     answer = look(bundle, LOST)
@@ -46,12 +46,12 @@ def test_of_one_that_has_ended_nobody_asks_the_runtime(bundle: Path) -> None:
     assert (answer.returncode, answer.stderr) == (0, "")
 
 
-def test_a_runtime_that_is_asked_while_it_ends_may_find_half_of_it_gone(bundle: Path) -> None:
+def test_a_runtime_may_find_an_ending_container_half_removed(bundle: Path) -> None:
     answer = look(bundle, f'(sleep 0.2; echo 137 >"$exits/one") >/dev/null 2>&1 & {LOST}')
     assert (answer.returncode, seen(answer.stdout).exit_code) == (0, 137)
 
 
-def test_a_runtime_that_fails_on_one_that_has_not_ended_is_told(bundle: Path) -> None:
+def test_a_failing_runtime_with_a_live_container_is_reported(bundle: Path) -> None:
     answer = look(bundle, "echo 'no state.json' >&2; exit 3")
     assert (answer.returncode, answer.stdout, answer.stderr) == (3, "", "no state.json\n")
 

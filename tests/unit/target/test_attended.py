@@ -147,7 +147,7 @@ def leftovers(target: Target, mount: Path, deadline: Deadline | None = None) -> 
     return target.run(asked.once, stdin=stdin, deadline=deadline or soon())
 
 
-def test_a_request_to_the_agent_is_answered_by_one_that_is_there(tmp_path: Path) -> None:
+def test_a_request_is_answered_by_a_running_agent(tmp_path: Path) -> None:
     host = Host()
     with attended(host) as target:
         for _ in range(2):
@@ -164,7 +164,7 @@ def test_without_an_agent_that_stays_one_is_started_for_the_request(tmp_path: Pa
     assert host.ran == ["python3"]
 
 
-def test_what_is_wrong_with_the_agent_is_said_and_the_next_is_answered(
+def test_an_agents_error_is_reported_and_the_next_request_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent(monkeypatch, f"os.path.exists('{tmp_path}/whole') or 1/0")
@@ -176,7 +176,7 @@ def test_what_is_wrong_with_the_agent_is_said_and_the_next_is_answered(
     assert len(host.opened) == 1
 
 
-def test_what_the_agent_does_ends_with_whoever_gave_it_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agents_work_ends_with_its_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = f"open('{tmp_path}/begun', 'w').close(); time.sleep(30); open('{tmp_path}/over', 'w').close()"
     sent(monkeypatch, f"if not os.path.exists('{tmp_path}/begun'): {slow}")
     host = Host()
@@ -214,7 +214,7 @@ def test_a_program_that_does_not_end_is_a_deadline(tmp_path: Path) -> None:
         assert target.run([*PYTHON, "print(1)"], deadline=soon()).text == "1\n"
 
 
-def test_what_cannot_be_read_is_said_by_the_target_itself(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported_by_the_inner_target(tmp_path: Path) -> None:
     with attended(LocalTarget()) as target, pytest.raises(TargetError, match="Is a directory"):
         target.read(str(tmp_path), deadline=soon())
 
@@ -258,7 +258,7 @@ def test_a_command_has_pipes_that_end_it() -> None:
         assert result.text == "y\n141\n"
 
 
-def test_a_command_has_ended_whoever_it_left_behind() -> None:
+def test_a_command_ends_despite_background_processes() -> None:
     with attended(LocalTarget()) as target:
         left = target.run(["sh", "-c", "sleep 60 & echo $!"], deadline=soon())
         assert left.status == 0
@@ -312,7 +312,7 @@ class ReadsByItself(FakeTarget):
         raise AssertionError("nothing is written")
 
 
-def test_a_tree_reads_without_a_command_what_it_can() -> None:
+def test_a_tree_reads_without_a_command_if_possible() -> None:
     pod, gone = CgroupPath.parse("/kubepods/pod1"), CgroupPath.parse("/gone")
     folder = FAKE_HIERARCHY.folder(pod)
     target = ReadsByItself()

@@ -33,7 +33,7 @@ def test_a_script_can_be_replaced_by_one_that_calls_it() -> None:
         target.script(("systemctl",))
 
 
-def test_a_lost_target_raises_whatever_is_asked_of_it() -> None:
+def test_a_lost_target_raises_for_every_request() -> None:
     target, lost = FakeTarget(files={"/a": b""}), MachineError("QEMU ended.")
     target.lose(lost)
     for ask in (

@@ -56,7 +56,7 @@ def test_a_container_is_reached_by_the_program_that_its_url_names(programs, tmp_
     assert [Path(said[0]).name, *said[1:]] == words.split()
 
 
-def test_ssh_is_given_user_port_and_key_and_what_it_says_is_told(programs, tmp_path):
+def test_ssh_gets_user_port_and_key_and_its_message_is_reported(programs, tmp_path):
     url = "ssh://root@node7:2222?ssh_identity_file=/keys/id&ssh_config=/etc/other"
     with pytest.raises(TargetError, match="ssh could not connect") as caught, opened(url, tmp_path):
         pytest.fail("it was opened")
@@ -68,7 +68,7 @@ def test_ssh_is_given_user_port_and_key_and_what_it_says_is_told(programs, tmp_p
 
 
 @pytest.mark.parametrize("kind", ["docker", "kubectl"])
-def test_what_docker_and_kubectl_say_of_no_way_in_is_told(programs, tmp_path, kind):
+def test_connection_errors_of_docker_and_kubectl_are_reported(programs, tmp_path, kind):
     (programs / kind).write_text("#!/bin/sh\necho 'Cannot connect' >&2\nexit 1\n")
     told = rf"{kind}://node7: {kind} could not reach it: Cannot connect Try it by hand: {kind} exec -i node7 .*true"
     with pytest.raises(TargetError, match=told), opened(f"{kind}://node7", tmp_path):
@@ -121,7 +121,7 @@ def test_what_leads_to_one_is_not(url):
     check_url(url, where="--target")
 
 
-def test_a_container_that_is_not_there_is_no_status_of_a_command(tmp_path):
+def test_a_missing_container_is_not_a_commands_status(tmp_path):
     docker = tmp_path / "docker"
     docker.write_text("#!/bin/sh\necho 'Error: No such container: kind' >&2\nexit 1\n")
     docker.chmod(0o755)

@@ -41,7 +41,7 @@ def test_what_is_not_known_is_left_to_the_guests_own_view(tmp_path):
     )
 
 
-def test_dies_need_a_cpu_that_tells_of_them(tmp_path):
+def test_dies_need_a_cpu_that_reports_them(tmp_path):
     zone = Zone(id=0, memory_bytes=1 << 30, cpus=(0, 1))
     dies = Topology(name="mine", cpus=2, zones=(zone,), processors=Processors(dies=2))
     with pytest.raises(UsageError, match="the topology 'mine' has 2 dies per package"):

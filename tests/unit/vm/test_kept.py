@@ -56,7 +56,7 @@ def test_a_kept_machine_is_listed_and_its_folder_stays(environment, kept):
     assert [kept_guard(folder) for folder in base.glob(f"{RUN_PREFIX}*")] == [kept.guard]
 
 
-def test_a_kept_machine_that_is_ended_leaves_nothing(environment, kept):
+def test_an_ended_machine_leaves_nothing(environment, kept):
     assert end_kept(kept.name, environment) == kept
     assert not Path(f"/proc/{kept.qemu}/exe").exists()
     assert list(Path(environment["XDG_RUNTIME_DIR"]).iterdir()) == []
@@ -87,12 +87,12 @@ def test_ending_a_machine_lasts_until_its_last_folder_is_gone(slow_rm, environme
     assert list(Path(environment["XDG_RUNTIME_DIR"]).iterdir()) == []
 
 
-def test_an_unknown_name_is_refused_with_those_there_are(environment, kept):
+def test_an_unknown_name_is_rejected_with_the_known_ones(environment, kept):
     with pytest.raises(UnknownNameError, match=f"there is no kept machine 'kept-0'. Known: {kept.name}"):
         end_kept("kept-0", environment)
 
 
-def test_a_folder_whose_guard_is_gone_is_nobody_s(environment):
+def test_a_folder_without_its_guard_is_not_kept(environment):
     base = Path(environment["XDG_RUNTIME_DIR"])
     with locked_folder(base, RUN_PREFIX) as folder:
         # This very process is alive, but was not started to look after the folder.

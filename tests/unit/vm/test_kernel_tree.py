@@ -91,7 +91,7 @@ def test_a_build_tree_becomes_a_package(built, tmp_path):
     assert tree.content() == tree.content()
 
 
-def test_so_does_what_is_installed(installed, tmp_path):
+def test_an_installed_kernel_is_read_too(installed, tmp_path):
     tree = kernel_tree(installed)
 
     assert names_in(tree.content(), tmp_path) == {
@@ -122,7 +122,7 @@ def test_a_new_build_is_another_kernel(built):
         (("arch/x86/boot/bzImage", "Kbuild"), "is not a kernel's build tree", "INSTALL_MOD_PATH"),
     ],
 )
-def test_a_tree_that_is_not_built_says_what_to_make(built, gone, what, next_step):
+def test_an_unbuilt_tree_gets_the_make_command(built, gone, what, next_step):
     for name in gone:
         (built / name).unlink()
 
@@ -132,7 +132,7 @@ def test_a_tree_that_is_not_built_says_what_to_make(built, gone, what, next_step
     assert next_step in error.next_step
 
 
-def test_a_kernel_without_modules_is_whole(built):
+def test_a_kernel_without_modules_is_complete(built):
     (built / "modules.order").unlink()
     (built / ".config").write_text(configuration().replace("=m", "=y"))
     assert kernel_tree(built).facts["modules"] == 0

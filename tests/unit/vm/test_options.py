@@ -117,13 +117,13 @@ def test_a_file_that_changes_while_it_is_used_is_refused(write):
         ("kernel_image", ELF, 0o644, "--kernel-image: '.*' is not a kernel that QEMU can start"),
     ],
 )
-def test_a_file_that_is_not_what_its_option_takes_is_refused(write, option, content, mode, words):
+def test_a_file_unfit_for_its_option_is_rejected(write, option, content, mode, words):
     with pytest.raises(UsageError, match=words):
         check_options(options_with(option, write(content, mode=mode)))
 
 
 @pytest.mark.parametrize("option", ["runtime_debs", "kernel_debs"])
-def test_a_file_that_is_no_package_is_refused(write, option):
+def test_a_file_that_is_not_a_package_is_rejected(write, option):
     with pytest.raises(UsageError, match=r"--(runtime|kernel)-deb: '.*' is not a Debian package"):
         check_options(BootOptions(**{option: (write(b"PK"),)}))
 
@@ -138,7 +138,7 @@ def test_an_initrd_is_one_and_has_its_kernel(write):
         check_options(BootOptions(kernel_image=kernel, kernel_debs=(write(DEB, "d"),)))
 
 
-def test_what_is_not_there_or_no_file_is_refused(tmp_path):
+def test_a_missing_or_special_file_is_rejected(tmp_path):
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         check_options(BootOptions(kernel_image=tmp_path / "none"))
     with pytest.raises(UsageError, match="is not a file"):
@@ -181,7 +181,7 @@ def test_whether_huge_page_limits_are_passed_on_is_read_from_the_configuration(c
 
 
 @pytest.mark.parametrize("option", ["--runtime", "--runtime-binary"])
-def test_a_runtime_that_is_no_file_names_its_option(tmp_path, option):
+def test_a_runtime_that_is_not_a_file_names_its_option(tmp_path, option):
     def error(path):
         with pytest.raises(UsageError) as caught:
             check_options(BootOptions(runtime_files=(AskedProgram(name="uxc", path=path, option=option),)))

@@ -38,7 +38,7 @@ def test_a_folder_keeps_its_files_modes_and_links_and_belongs_to_root(folder):
     assert tree.size == len("#!/bin/sh\n") + len("[crio]\n")
 
 
-def test_a_file_gets_the_mode_that_was_asked_for_and_a_link_is_followed(folder):
+def test_a_file_gets_the_requested_mode_and_a_link_is_followed(folder):
     asked = bring_tree("--guest-file", AskedTree(folder / "latest", "/etc/a.conf", 0o600))
     assert members(asked) == {"etc/a.conf": (tarfile.REGTYPE, 0o600, "", 0, 0)}
 
@@ -54,7 +54,7 @@ def test_a_file_gets_the_mode_that_was_asked_for_and_a_link_is_followed(folder):
         ("/dev/null", "/opt/x", None, "/dev/null' is neither a file nor a folder"),
     ],
 )
-def test_what_cannot_be_put_anywhere_is_told_before_anything_starts(folder, source, destination, mode, words):
+def test_an_impossible_destination_is_rejected_before_anything_starts(folder, source, destination, mode, words):
     os.mkfifo(folder.parent / "pipe")
     place = folder.parent / "pipe" if source == "pipe" else folder / source
     with pytest.raises(UsageError, match=f"--guest-file: .*{words}"):
@@ -88,7 +88,7 @@ def test_content_places_modes_and_units_are_in_the_fingerprint(folder):
     assert check_options(given[0]).fingerprint == fingerprints[0]
 
 
-def test_a_bundle_tells_what_was_put_where(folder):
+def test_a_bundle_lists_the_copied_files(folder):
     options = BootOptions(guest_files=(AskedTree(folder / "run", "/opt/a", 0o700),), guest_units=("a.service",))
     told = check_options(options).provenance
     [file] = told["guest_file"]

@@ -69,7 +69,7 @@ def test_arguments_of_several_commands_with_a_fifo_and_a_report() -> None:
         (Exit, {"code": -1}),
     ],
 )
-def test_values_that_memload_would_refuse_cannot_be_made(kind: type[Any], fields: dict[str, int]) -> None:
+def test_values_that_memload_would_reject_cannot_be_created(kind: type[Any], fields: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="got"):
         kind(**fields)
 
@@ -103,5 +103,5 @@ def test_the_most_threads_of_any_command(words: str, threads: int) -> None:
         ("anon 1Mi rate=8Mi/s , tmpfs /volume/data 4096 , touch 1 , hold 3s", (1 << 20) + 4096),
     ],
 )
-def test_what_a_program_takes_is_what_its_commands_say(words, count):
+def test_a_programs_size_is_the_sum_of_its_commands(words, count):
     assert allocated(words.split()) == count

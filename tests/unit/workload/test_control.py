@@ -37,13 +37,13 @@ def test_commands_of_the_arguments_are_done_first_and_then_those_of_the_fifo(tmp
     assert not Path(control.folder).exists()
 
 
-def test_several_folders_are_made_at_once_and_removed_at_once(tmp_path: Path) -> None:
+def test_several_folders_are_created_and_removed_at_once(tmp_path: Path) -> None:
     with control_folders(LocalTarget(), [f"{tmp_path}/a", f"{tmp_path}/b"], deadline=soon()) as controls:
         assert all(Path(control.fifo).is_fifo() for control in controls)
     wait("both are gone", lambda: not list(tmp_path.iterdir()), deadline=soon())
 
 
-def test_a_folder_that_is_there_already_is_somebody_elses(tmp_path: Path) -> None:
+def test_an_existing_folder_belongs_to_another_run(tmp_path: Path) -> None:
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "precious").touch()
     with (

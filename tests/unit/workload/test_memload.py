@@ -55,7 +55,7 @@ def test_more_threads_than_pages_use_the_pages_there_are(memload: Path) -> None:
 
 
 @pytest.mark.parametrize(("compressible", "least", "most"), [(False, MI, 2 * MI), (True, 1, MI // 6)])
-def test_pages_can_be_compressed_where_it_is_asked_for(
+def test_pages_are_compressible_on_request(
     memload: Path, tmp_path: Path, compressible: bool, least: int, most: int
 ) -> None:
     """As zswap does it, page by page; and no page is all of one word, which it would keep without any memory."""
@@ -81,7 +81,7 @@ def test_pages_can_be_compressed_where_it_is_asked_for(
         "anon 1Mi within=2 threads=2",
     ],
 )
-def test_threads_and_fillings_that_there_are_not_are_refused(memload: Path, words: str) -> None:
+def test_invalid_threads_and_fillings_are_rejected(memload: Path, words: str) -> None:
     assert run(memload, *words.split())[0] == 2
 
 
@@ -111,7 +111,7 @@ def test_a_rate_is_kept(memload: Path) -> None:
 
 
 @pytest.mark.parametrize("mapped", [False, True])
-def test_files_are_made_touched_and_deleted(memload: Path, tmp_path: Path, mapped: bool) -> None:
+def test_files_are_created_touched_and_deleted(memload: Path, tmp_path: Path, mapped: bool) -> None:
     path = tmp_path / "f"
     status, lines = do(memload, File(path=str(path), size=2 * MI, mapped=mapped), Touch(), Free(), Report())
     assert status == 0
@@ -128,7 +128,7 @@ def test_files_are_read_again(memload: Path, tmp_path: Path, mapped: bool) -> No
     assert (read.bytes, read.wrong_pages) == (2 * MI, 0)
 
 
-def test_a_tmpfs_is_told_from_another_file_system(memload: Path, tmp_path: Path) -> None:
+def test_a_tmpfs_is_distinguished_from_another_file_system(memload: Path, tmp_path: Path) -> None:
     shm = Path("/dev/shm") / tmp_path.name / "f"
     shm.parent.mkdir()
     try:
@@ -141,7 +141,7 @@ def test_a_tmpfs_is_told_from_another_file_system(memload: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize(("look", "writes"), [(Touch(), True), (Read(), False)])
-def test_a_look_sees_what_somebody_else_wrote(memload: Path, tmp_path: Path, look: Touch | Read, writes: bool) -> None:
+def test_a_look_finds_foreign_writes(memload: Path, tmp_path: Path, look: Touch | Read, writes: bool) -> None:
     path, fifo, report = tmp_path / "f", tmp_path / "c", tmp_path / "r"
     os.mkfifo(fifo)
     with subprocess.Popen(
@@ -190,7 +190,7 @@ def test_a_region_that_could_not_be_had_keeps_its_number(memload: Path) -> None:
     assert next(line.bytes for line in lines if isinstance(line, Held)) == 0
 
 
-def test_commands_come_from_standard_input_too(memload: Path) -> None:
+def test_commands_are_also_read_from_standard_input(memload: Path) -> None:
     status, lines = run(memload, stdin=f"{line(Anon(size=4096))}\n{line(Exit(code=3))}")
     assert status == 3
     assert sum(isinstance(one, Done) for one in lines) == 1
@@ -230,7 +230,7 @@ def test_wrong_arguments_end_it_before_anything_runs(memload: Path, words: str) 
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_it_dies_at_once_when_asked(memload: Path, number: signal.Signals, status: int) -> None:
+def test_it_exits_at_once_on_command(memload: Path, number: signal.Signals, status: int) -> None:
     with subprocess.Popen([*LIMITED, memload, *arguments([Hold()])], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -239,7 +239,7 @@ def test_it_dies_at_once_when_asked(memload: Path, number: signal.Signals, statu
         assert process.wait(5) == status
 
 
-def test_it_goes_on_when_nobody_reads_its_report(memload: Path) -> None:
+def test_it_continues_without_a_reader_of_its_report(memload: Path) -> None:
     with subprocess.Popen(
         [*LIMITED, memload, *arguments([Hold(seconds=0.2), Anon(size=4096), Exit(code=9)])],
         stdout=subprocess.PIPE,
@@ -249,7 +249,7 @@ def test_it_goes_on_when_nobody_reads_its_report(memload: Path) -> None:
         assert process.wait(10) == 9
 
 
-def test_what_a_program_slept_is_told_apart_from_what_it_ran(memload: Path) -> None:
+def test_sleep_is_reported_separately_from_run_time(memload: Path) -> None:
     """A second of pauses between two steps, and then 3 MiB as fast as it goes."""
     _, lines = do(memload, Anon(size=2 * MI, rate=1 * MI), Anon(size=3 * MI))
     paced, quick = [line for line in lines if isinstance(line, Done)]
@@ -302,7 +302,7 @@ def test_it_goes_on_as_a_copy_of_its_own(memload: Path, tmp_path: Path) -> None:
     assert run(memload, "--own-text", str(copy), "exit", "3")[0] == 3
 
 
-def test_a_copy_that_cannot_be_made_ends_it(memload: Path, tmp_path: Path) -> None:
+def test_a_copy_that_cannot_be_created_ends_it(memload: Path, tmp_path: Path) -> None:
     assert run(memload, "--own-text", str(tmp_path / "none" / "own"), "exit", "0")[0] == 2
 
 

@@ -52,7 +52,7 @@ def test_every_kind_of_line() -> None:
     )
 
 
-def test_progress_is_the_most_a_command_said() -> None:
+def test_progress_is_the_highest_report_of_a_command() -> None:
     lines = parse_report(START + STEP + DONE, source="log")
     assert progress(lines, 1) == 3145728
     assert progress(lines[:2], 1) == 1048576
@@ -76,7 +76,7 @@ def test_progress_is_the_most_a_command_said() -> None:
         "[" * 100_000,
     ],
 )
-def test_a_line_that_is_none_is_named(bad: str) -> None:
+def test_a_malformed_line_is_named(bad: str) -> None:
     with pytest.raises(MachineryError, match="not a report of the workload") as caught:
         parse_report(f"{START}{bad}\n{DONE}", source="/var/log/app.log")
     assert caught.value.where == "/var/log/app.log:2"
@@ -121,7 +121,7 @@ DOCKER = docker(START) + docker("memload: something\n", "stderr") + docker(STEP[
 
 
 @given(st.sampled_from([CRI, DOCKER]), st.lists(st.integers(min_value=0, max_value=len(CRI))))
-def test_a_log_says_the_same_however_it_grows(log: str, cuts: list[int]) -> None:
+def test_a_log_gives_the_same_report_however_it_grows(log: str, cuts: list[int]) -> None:
     growing = ContainerLog("log")
     places = [0, *sorted(cuts), len(log)]
     for begin, end in itertools.pairwise(places):
@@ -145,12 +145,12 @@ def test_a_line_of_a_log_that_grew_is_named_by_its_number(first: str, then: str,
     assert caught.value.where == where
 
 
-def test_a_line_of_a_log_that_is_cut_off_is_not_reported_yet() -> None:
+def test_a_truncated_log_line_is_not_reported_yet() -> None:
     for text in (f"2026 stdout F {START}2026 stdout P {STEP[:30]}\n", docker(START) + docker(STEP[:30])):
         assert len(report_in(text)) == 1
 
 
-def test_a_containers_log_that_is_none_is_named() -> None:
+def test_a_malformed_container_log_is_named() -> None:
     with pytest.raises(MachineryError, match="not a line of a container's log") as caught:
         ContainerLog("app.log").grows("2026 stdout F {}\nhello\n")
     assert caught.value.where == "app.log:2"

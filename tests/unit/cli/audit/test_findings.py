@@ -62,7 +62,7 @@ def test_every_finding_as_json(told, changed):
     assert setters == {"the kubelet", "the runtime under test", "systemd", "the kernel"}
 
 
-def test_what_is_given_wins_over_what_is_recorded(told, changed, tmp_path):
+def test_options_override_the_recording(told, changed, tmp_path):
     """Pods and configuration from files of their own; with another configuration the same tree deviates."""
     data = json.loads(TIERED.read_text())
     (tmp_path / "pods.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": data["pods"]}))
@@ -78,7 +78,7 @@ def test_what_is_given_wins_over_what_is_recorded(told, changed, tmp_path):
     assert "memory.low of kubepods-burstable.slice" in out
 
 
-def test_an_oom_score_that_is_no_number_is_not_observable(told, changed):
+def test_a_malformed_oom_score_is_not_observable(told, changed):
     def spoil(data):
         data["cgroups"][path_of(data, "burst-req-lim-n1", "a")]["oom_score_adj"] = "?"
 
@@ -97,7 +97,7 @@ def test_nothing_observed(told, changed):
     assert ": 0 conform, 0 deviate, " in out
 
 
-def test_a_file_that_was_not_there_is_not_observable(told, changed):
+def test_a_missing_file_is_not_observable(told, changed):
     def remove(data):
         data["cgroups"]["/kubepods.slice"]["memory.swap.max"] = None
         data["cgroups"]["/kubepods.slice"]["cpu.max"] = "much"
@@ -108,7 +108,7 @@ def test_a_file_that_was_not_there_is_not_observable(told, changed):
     assert "cpu.max of kubepods.slice: the file does not parse" in out
 
 
-def test_facts_of_the_node_may_be_given(told, changed, tmp_path):
+def test_options_for_the_nodes_facts(told, changed, tmp_path):
     """Without any node in the recording it has to be; with another one the same tree deviates."""
     bare = changed(lambda data: data.pop("node"))
     (tmp_path / "node.yaml").write_text("memory: 2023444Ki\nswap: 524284Ki\ncpus: 2\n")

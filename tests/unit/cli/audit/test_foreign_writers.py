@@ -27,7 +27,7 @@ def found(told, path):
     return code, [one for one in document["findings"] if one["verdict"] == "deviates"], document
 
 
-def test_without_a_sign_nobody_is_named(told, changed):
+def test_without_evidence_no_writer_is_named(told, changed):
     code, deviations, _ = found(told, changed(deviating))
     assert code == 1
     assert [(one["knob"], one["set_by"]) for one in deviations] == [("memory.low", "the runtime under test")]
@@ -39,7 +39,7 @@ def test_without_a_sign_nobody_is_named(told, changed):
     ("nri-memory-qos-abcde", "the NRI plugin memory-qos"),
     ("volcano-agent-q1w2e", "volcano-agent (Volcano)"),
 ])  # fmt: skip
-def test_a_writer_whose_pod_is_on_the_node_is_named(told, changed, pod, name):
+def test_a_writer_with_a_pod_on_the_node_is_named(told, changed, pod, name):
     def do(data):
         deviating(data)
         data["containers"]["0a1b2c"] = [pod, "(sandbox)", "11111111-1111-1111-1111-111111111111"]
@@ -67,7 +67,7 @@ def test_of_a_file_that_it_does_not_write_it_is_not_named(told, changed):
     ("memory.low.memory-qos.nri.io/a", "the NRI plugin memory-qos"),
     ("koordinator.sh/memoryQOS", "koordlet (Koordinator)"),
 ])  # fmt: skip
-def test_a_writer_that_the_pod_asks_is_named(told, changed, annotation, name):
+def test_a_writer_requested_by_the_pod_is_named(told, changed, annotation, name):
     _, [one], _ = found(told, changed(lambda data: deviating(data, annotation=annotation)))
     assert one["evidence"][KEY] == (f"{name} is known to write this file: the pod has its annotation {annotation}")
 
@@ -93,7 +93,7 @@ def test_a_file_that_only_it_has_is_a_sign(told, changed):
 
 @pytest.mark.parametrize(("cgroup", "name"), [("/podruntime/kubelet", "Talos' OOM controller"),
                                               ("/system.slice/systemd-oomd.service", "systemd-oomd")])  # fmt: skip
-def test_what_kills_besides_the_kernel_is_a_remark(told, changed, cgroup, name):
+def test_a_userspace_oom_killer_is_a_remark(told, changed, cgroup, name):
     path = changed(lambda data: data["cgroups"].update({cgroup: {"memory.max": "max\n"}}))
     code, _, document = found(told, path)
     assert code == 0
@@ -123,7 +123,7 @@ def test_the_list_names_control_files_and_sources():
         ('name = "a"\nsource = "b"\nfiles = "c"', r"writers\.toml:4: writer\[0\]: 'files' must be a list"),
     ],
 )
-def test_an_entry_that_is_wrong_is_named_by_line_and_field(tmp_path, entry, says):
+def test_a_wrong_entry_is_named_by_line_and_field(tmp_path, entry, says):
     (tmp_path / "writers.toml").write_text(f"[[writer]]\n{entry}\n")
     with pytest.raises(ManifestError, match=says):
         foreign_writers(tmp_path / "writers.toml")

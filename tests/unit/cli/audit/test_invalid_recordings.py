@@ -39,7 +39,7 @@ from tests.unit.cli.audit.recordings import TIERED
     (lambda data: data.update(pods=[{"kind": "Pod"}]), ["tree.json pods[0]"]),
     (lambda data: data["config"].update(memoryThrottlingFactor=2), ["tree.json config", "memoryThrottlingFactor"]),
 ])  # fmt: skip
-def test_a_recording_that_is_none(told, changed, do, says):
+def test_a_malformed_recording(told, changed, do, says):
     code, out, err = told("--tree", changed(do))
     assert (code, out) == (4, "")
     for words in says:
@@ -53,7 +53,7 @@ def test_a_recording_that_is_none(told, changed, do, says):
     (b"[]", "expected an object"),
     (b" " * ((64 << 20) + 1), "more than 67108864 bytes"),
 ])  # fmt: skip
-def test_a_file_that_is_no_tree(told, tmp_path, data, says):
+def test_a_file_that_is_not_a_tree(told, tmp_path, data, says):
     (tmp_path / "tree.json").write_bytes(data)
     code, _, err = told("--tree", tmp_path / "tree.json")
     assert code == 4
@@ -92,7 +92,7 @@ def test_a_hostile_recording(told, changed, do, says):
     *((b'{"cgroups": {}, "containers": {}, "kubelet": ' + b"[" * deep + b"]" * deep + b"}", "must be a string")
       for deep in (100, 500, 900)),
 ])  # fmt: skip
-def test_a_file_that_is_hardly_json(told, tmp_path, data, says):
+def test_almost_json(told, tmp_path, data, says):
     (tmp_path / "tree.json").write_bytes(data)
     code, out, err = told("--tree", tmp_path / "tree.json")
     assert (code, out) == (4, "")

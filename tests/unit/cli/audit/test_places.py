@@ -43,7 +43,7 @@ def spoil(path: Path, knob: str = "memory.high", text: str = "max") -> int:
     return count
 
 
-def test_a_row_for_each_node_and_what_is_alike_once(told: Told, nodes: Path) -> None:
+def test_a_row_for_each_node_and_one_cause_for_equal_deviations(told: Told, nodes: Path) -> None:
     count = spoil(nodes / "node-0001.json") + spoil(nodes / "node-0002.json")
     code, out, _ = told(nodes)
     assert code == 1
@@ -139,7 +139,7 @@ def moved(document: dict[str, Any]) -> None:
     (lambda one: one.update(machine={"cgroup_mount": 7}), 4),
     (lambda one: one.update(notes={"a": 1}), 4),
 ])  # fmt: skip
-def test_a_strange_recording_gives_no_wrong_verdict_and_no_traceback(
+def test_a_strange_recording_causes_no_wrong_verdict_and_no_traceback(
     told: Told, nodes: Path, change: Callable[[dict[str, Any]], object], code: int
 ) -> None:
     path = nodes / "node-0000.json"
@@ -184,7 +184,7 @@ def test_a_deviation_in_a_recording_that_ends_in_the_middle_is_still_one(told: T
     assert told(tmp_path / "n1.json")[0] == 1
 
 
-def test_what_is_not_there_is_told_at_once(told: Told, nodes: Path, tmp_path: Path) -> None:
+def test_a_missing_place_is_reported_at_once(told: Told, nodes: Path, tmp_path: Path) -> None:
     code, _, err = told(nodes, tmp_path / "none.json")
     assert (code, "there is no recording" in err) == (4, True)
     (tmp_path / "empty").mkdir()
@@ -234,7 +234,7 @@ def test_sarif_has_a_rule_for_each_cause(told: Told, nodes: Path, tmp_path: Path
     )
 
 
-def test_junit_has_a_case_for_each_pod_and_an_error_for_what_was_not_judged(
+def test_junit_has_a_case_for_each_pod_and_an_error_for_an_unjudged_node(
     told: Told, nodes: Path, tmp_path: Path
 ) -> None:
     spoil(nodes / "node-0001.json")
@@ -285,7 +285,7 @@ def test_what_if_lists_each_change_with_todays_use(told: Told, nodes: Path) -> N
     assert told(nodes, "--what-if", "--kubernetes", "1.37")[0] == 4
 
 
-def test_a_watch_tells_drift_and_its_end(told: Told, nodes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_reports_drift_and_its_end(told: Told, nodes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = nodes / "node-0001.json"
     right, sleeps = path.read_text(), []
 

@@ -40,7 +40,7 @@ def other(phase, reason="", **meta):
     }  # fmt: skip
 
 
-def test_an_evicted_pod_whose_cgroup_is_still_there(audited):
+def test_an_evicted_pod_with_a_remaining_cgroup(audited):
     def do(tree, pods):
         pods.append(other("Failed", "Evicted"))
         tree["cgroups"][OTHER] = {**tree["cgroups"][WEB], "cpu.weight": "1", "memory.max": "77"}
@@ -53,7 +53,7 @@ def test_an_evicted_pod_whose_cgroup_is_still_there(audited):
     assert "not given" not in out
 
 
-def test_an_evicted_pod_that_is_gone(audited):
+def test_an_evicted_pod_without_a_cgroup(audited):
     code, out, _ = audited(lambda _, pods: pods.append(other("Failed", "Evicted")))
     assert (code, "1 pod was given whose phase is Succeeded or Failed: not looked for" in out) == (0, True)
     assert out.endswith("52 conform, 0 deviate, 0 not observable\n")
@@ -88,7 +88,7 @@ def test_a_pod_that_has_a_cgroup_and_no_container_yet(audited):
     assert (wrong[0], "memory.max of pod default/other is 4096, expected 1073741824" in wrong[1]) == (1, True)
 
 
-def test_the_kubelet_lowers_the_shares_of_a_pod_that_is_deleted(audited):
+def test_the_kubelet_lowers_the_shares_of_a_deleted_pod(audited):
     def do(tree, pods):
         pods[0]["metadata"]["deletionTimestamp"] = "2026-06-01T00:00:00Z"
         tree["cgroups"][WEB]["cpu.weight"] = "1"

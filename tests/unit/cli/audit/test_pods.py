@@ -7,7 +7,7 @@ import pytest
 from tests.unit.cli.audit.recordings import TREES, cluster, path_of
 
 
-def test_pods_that_are_missing_or_unknown_are_said(told, changed):
+def test_missing_and_unknown_pods_are_reported(told, changed):
     def rename(data):
         data["pods"][0]["metadata"]["name"] = "elsewhere"
 
@@ -17,7 +17,7 @@ def test_pods_that_are_missing_or_unknown_are_said(told, changed):
     assert "not judged, since no manifest was given: pods guar-one-n1" in out
 
 
-def test_what_rests_on_pods_that_were_not_given_is_not_observable(told, changed):
+def test_values_that_depend_on_missing_pods_are_not_observable(told, changed):
     """The sums above pods lack their requests; all that is of one pod alone is judged as ever."""
     code, out, _ = told("--tree", changed(lambda data: data["pods"].pop(0)), "--json")
     document = json.loads(out)
@@ -35,7 +35,7 @@ def test_what_rests_on_pods_that_were_not_given_is_not_observable(told, changed)
     }
 
 
-def test_limits_that_are_made_from_requests_rest_on_all_pods_too(told, changed):
+def test_limits_summed_from_requests_depend_on_all_pods(told, changed):
     reserved = TREES / "v1.36.3.qosreserved-50.json"
     _, out, _ = told("--tree", changed(lambda data: data["pods"].pop(0), reserved), "--json")
     unseen = {
@@ -187,7 +187,7 @@ def made_by(data, pod, name):
     ("StatefulSet", "web-1", "2 pods were given that no scheduler bound to this node"),
     ("DaemonSet", "web-x2x4z", ""),
 ])  # fmt: skip
-def test_the_pods_of_a_workload_are_found_by_what_its_controller_calls_them(told, changed, kind, name, elsewhere):
+def test_pods_of_a_workload_are_found_by_their_controllers_naming(told, changed, kind, name, elsewhere):
     def replace(data):
         index = made_by(data, "besteffort", name)
         data["pods"][index] = deployment(data["pods"][index], kind=kind)
@@ -199,7 +199,7 @@ def test_the_pods_of_a_workload_are_found_by_what_its_controller_calls_them(told
     assert (code, " 0 deviate, " in out.splitlines()[-1]) == (0, True)
 
 
-def test_a_pod_that_no_controller_of_this_name_makes_is_a_stranger(told, changed):
+def test_a_pod_with_a_name_no_controller_generates_is_unknown(told, changed):
     def replace(data):
         index = made_by(data, "besteffort", "web-five")
         data["pods"][index] = deployment(data["pods"][index])

@@ -34,7 +34,7 @@ def test_crun_is_found_by_where_its_containers_are(told, changed):
     assert any(one["cgroup"].endswith(".scope/container") for one in document["findings"])
 
 
-def test_of_runtimes_that_nobody_names_nothing_is_expected_that_versions_differ_in(told, changed):
+def test_unnamed_runtimes_leave_version_dependent_values_unjudged(told, changed):
     def bare(data):
         for name in ("containerd", "runc", "systemd"):
             del data["node"][name]
@@ -94,7 +94,7 @@ UNMADE = {
     ({"oom_score_adj": "968"}, 1, 6, ""),
     ({"oom_score_adj": "968", "comm": "runcible"}, 1, 6, ""),
 ])  # fmt: skip
-def test_a_container_that_was_being_made(told, changed, first_process, code, deviating, unseen):  # noqa: PLR0917
+def test_a_container_being_created(told, changed, first_process, code, deviating, unseen):  # noqa: PLR0917
     def catch(data):
         data["cgroups"][path_of(data, "burst-req-lim-n1", "a")].update({**UNMADE, **first_process})
 
@@ -115,7 +115,7 @@ def test_one_file_that_was_never_written_is_a_deviation_though_the_process_is_an
 @pytest.mark.parametrize(("recorded", "name"), [
     ("youki version 0.6.0", "youki 0.6.0"), ("uxc", "uxc"), ("my-runtime version UNKNOWN", "my-runtime"),
 ])  # fmt: skip
-def test_a_recorded_runtime_that_is_not_modelled_is_not_judged_as_runc(told, changed, recorded, name):
+def test_an_unmodelled_runtime_is_not_judged_as_runc(told, changed, recorded, name):
     def other(data):
         del data["node"]["runc"]
         data["node"]["oci"] = recorded
@@ -137,7 +137,7 @@ def test_a_recorded_runtime_that_is_not_modelled_is_not_judged_as_runc(told, cha
     assert {one["verdict"] for one in above} == {"conforms"}
 
 
-def test_a_recorded_cri_server_that_is_not_modelled(told, changed):
+def test_an_unmodelled_cri_server(told, changed):
     def other(data):
         del data["node"]["containerd"]
         data["node"]["cri"] = "pouch 1.2"

@@ -53,7 +53,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveNode]:
         yield live
 
 
-def test_a_container_whose_processes_are_elsewhere_deviates(node: LiveNode, told: Told) -> None:
+def test_a_container_with_its_processes_elsewhere_deviates(node: LiveNode, told: Told) -> None:
     id_ = node.lists.containers[0].id
     [path] = [path for path in node.place.cgroups.snapshot() if id_ in str(path)]
     node.place.cgroups.lose_process(path)
@@ -79,7 +79,7 @@ def test_a_node_without_python_has_its_use_all_the_same(node: LiveNode, told: To
     assert all(one["usage"] is not None for one in now["containers"])
 
 
-def test_a_file_that_somebody_wrote_deviates_and_is_told_as_the_kubelets(node: LiveNode, told: Told) -> None:
+def test_a_foreign_write_deviates_as_a_kubelets_file(node: LiveNode, told: Told) -> None:
     cgroups = node.place.cgroups
     [pod] = [path for path in cgroups.below([CgroupPath(("kubepods.slice",))]) if "burstable-pod" in path.name]
     cgroups.show(pod, "memory.min", "4096\n")
@@ -104,7 +104,7 @@ def said(finding: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in finding.items() if name != "reason"}
 
 
-def test_a_node_does_not_say_what_its_pods_were_asked_for(node: LiveNode, told: Told) -> None:
+def test_without_pods_the_nodes_requests_are_unknown(node: LiveNode, told: Told) -> None:
     code, _, err = told("--target", "ssh://node7")
     assert code == 4
     assert "kubectl get pods -A -o json" in err
@@ -123,7 +123,7 @@ def test_a_recording_has_no_socket(told: Told) -> None:
     assert "--cri-socket: a recording has no socket." in err
 
 
-def test_a_url_of_no_machine_is_told_with_its_option(told: Told) -> None:
+def test_an_invalid_url_names_its_option(told: Told) -> None:
     code, _, err = told("--target", "http://node7", *PODS)
     assert code == 4
     assert "--target: there is no connection 'http'" in err
@@ -138,7 +138,7 @@ def test_a_machine_without_pods_is_not_able(told: Told, monkeypatch: pytest.Monk
     assert told("--target", "ssh://node7", *PODS)[0] == 6
 
 
-def test_a_kubelet_that_is_not_found_has_to_be_told_of(node: LiveNode, told: Told) -> None:
+def test_without_a_kubelet_the_release_is_required(node: LiveNode, told: Told) -> None:
     node.kubelet = []
     code, _, err = told("--target", "ssh://node7", *PODS)
     assert code == 4
@@ -147,9 +147,7 @@ def test_a_kubelet_that_is_not_found_has_to_be_told_of(node: LiveNode, told: Tol
     assert told("--target", "ssh://node7", "--kubernetes", "1.27", "--kubelet-config", config, *PODS)[0] == 0
 
 
-def test_a_kubelet_inside_k3s_is_named_and_nothing_is_judged_by_defaults_that_it_may_not_have(
-    node: LiveNode, told: Told
-) -> None:
+def test_a_kubelet_inside_k3s_is_named_and_defaults_are_not_assumed(node: LiveNode, told: Told) -> None:
     node.kubelet = ["inside k3s-server"]
     code, _, err = told("--target", "ssh://node7", *PODS)
     assert code == 4
@@ -164,7 +162,7 @@ def test_a_kubelet_inside_k3s_is_named_and_nothing_is_judged_by_defaults_that_it
     assert told("--target", "ssh://node7", "--kubernetes", "1.27", "--kubelet-config", config, *PODS)[0] == 1
 
 
-def test_options_win_over_what_the_node_says(node: LiveNode, told: Told) -> None:
+def test_options_override_the_node(node: LiveNode, told: Told) -> None:
     code, out, _ = told("--target", "ssh://node7", "--set", "memoryThrottlingFactor=0.5", *PODS)
     assert code == 1
     assert "memory.high" in out
@@ -214,7 +212,7 @@ DAMAGED = b'{"data": "{}", "checksum": 7}'
     ("1.27", "pod_status_manager_state", b"{"), ("1.32", "pod_status_manager_state", DAMAGED),
     ("1.33", "allocated_pods_state", b"{"), ("1.35", "actuated_pods_state", DAMAGED),
 ])  # fmt: skip
-def test_damaged_checkpoints_leave_open_what_deviates(
+def test_damaged_checkpoints_leave_deviations_undecided(
     node: LiveNode, told: Told, release: str, name: str, text: bytes
 ) -> None:
     node.kubelet += ["--kube-reserved=memory=1Gi"]
@@ -227,18 +225,14 @@ def test_damaged_checkpoints_leave_open_what_deviates(
 @pytest.mark.parametrize(("release", "name"), [
     ("1.26", "pod_status_manager_state"), ("1.33", "pod_status_manager_state"), ("1.32", "allocated_pods_state"),
 ])  # fmt: skip
-def test_a_checkpoint_that_no_kubelet_of_this_release_reads_explains_nothing(
-    node: LiveNode, told: Told, release: str, name: str
-) -> None:
+def test_a_checkpoint_of_another_release_explains_nothing(node: LiveNode, told: Told, release: str, name: str) -> None:
     node.kubelet += ["--kube-reserved=memory=1Gi"]
     node.target.put(f"/var/lib/kubelet/{name}", DAMAGED)
     code, out, _ = told("--target", "ssh://node7", "--kubernetes", release, *PODS)
     assert (code, name in out) == (1, False)
 
 
-def test_drop_ins_of_the_node_are_judged_by_unless_an_option_gives_a_configuration(
-    node: LiveNode, told: Told, tmp_path: Path
-) -> None:
+def test_drop_ins_apply_unless_an_option_gives_a_configuration(node: LiveNode, told: Told, tmp_path: Path) -> None:
     head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
     node.kubelet.append("--config-dir=/etc/kubelet.d")
     node.target.put("/etc/kubelet.d/10.conf", f"{head}kubeReserved: {{memory: 1Gi}}\n".encode())

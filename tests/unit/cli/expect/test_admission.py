@@ -221,7 +221,7 @@ def test_a_vertical_pod_autoscaler_is_a_note_or_applied(told, planned, file):
     assert not [one for one in applied["remarks"] if "Autoscaler" in one["about"]]
 
 
-def test_what_is_passed_over_is_told_with_its_effect(told, planned, file):
+def test_skipped_objects_are_noted_with_their_effect(told, planned, file):
     path = file(
         POD % ""
         + "".join(

@@ -148,7 +148,7 @@ def test_zones_of_containers_and_refusals(told):
     )
 
 
-def test_why_a_file_is_not_there(told):
+def test_why_explains_a_missing_file(told):
     code, out, _ = told(BURSTABLE, "--kubernetes", "1.34", "--cgroup", "v1", "--why", "memory.high")
     assert code == 0
     assert out.startswith("memory.high does not exist on cgroup v1: cgroup v1 does not throttle")

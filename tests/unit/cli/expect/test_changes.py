@@ -79,7 +79,7 @@ def test_resize(told, resizing):
 
 
 @pytest.mark.parametrize(("used", "outcome"), [("90Mi", "InProgress"), ("96Mi", "Error")])
-def test_resize_below_what_is_used(told, resizing, used, outcome):
+def test_resize_below_usage(told, resizing, used, outcome):
     document = json.loads(told(*resizing, "--kubernetes", "1.36", "--usage", f"web/app={used}", "--json")[1])
     assert document["resizes"][0]["outcome"] == outcome
 

@@ -108,7 +108,7 @@ def test_a_container_alone_has_its_files_and_no_others(told, tmp_path):
     (["--container", "ap"], "--container: there is no container 'ap'."),
     (["--pod", ""], "--pod: there is no pod ''."),
 ])  # fmt: skip
-def test_names_that_nothing_has(told, tmp_path, chosen, says):
+def test_names_without_a_match(told, tmp_path, chosen, says):
     code, out, err = told(namesakes(tmp_path), "--kubernetes", "1.36", *chosen)
     assert (code, out, says in err) == (4, "", True)
 

@@ -39,7 +39,7 @@ def test_cgroup_version(told):
     assert container["cri"]["memory_swap_limit_in_bytes"] == 209715200
 
 
-def test_fields_that_the_release_does_not_know_are_said(told, tmp_path):
+def test_fields_unknown_to_the_release_are_noted(told, tmp_path):
     """A kubelet goes on without them, so that the plan does, but nobody should believe that they count."""
     config = str(tmp_path / "kubelet.yaml")
     head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"

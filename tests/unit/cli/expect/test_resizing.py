@@ -43,7 +43,7 @@ def test_a_container_that_does_not_run(told, files):
     (("--state", "web/app=exited"), "--state needs --resize."),
     (("--resize", "new.yaml", "--diff-config", "old.yaml"), "--resize with --diff or --diff-config needs --running"),
 ])  # fmt: skip
-def test_what_cannot_be_asked(told, files, more, said):
+def test_impossible_resizes(told, files, more, said):
     files(old=web("175Mi", "175Mi"), new=web("1536Mi", "1536Mi"))
     code, _, err = told("old.yaml", "--kubernetes", "1.34", *more)
     assert (code, said in err.replace("\n", " ")) == (4, True)

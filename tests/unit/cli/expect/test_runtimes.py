@@ -119,7 +119,7 @@ def test_where_a_plus_sign_separates(told, runtime, cri, oci):
     assert f"{cri} with {oci}" in out
 
 
-def test_cri_dockerd_loses_what_docker_has_no_field_for(told):
+def test_cri_dockerd_drops_fields_that_docker_lacks(told):
     arguments = ("--kubernetes", "1.34", "--runtime", "cri-dockerd@0.3.15+runc@1.3.6", "--swap", "4Gi", "--json")
     _, out, _ = told(GVISOR, *arguments, "--set", "memorySwap.swapBehavior=LimitedSwap", "--set", "failSwapOn=false")
     _, own = files(out)
@@ -192,7 +192,7 @@ def crio_conf(tmp_path):
     return ("--crio-config", str(tmp_path / "crio.conf"), "--crio-config", str(tmp_path / "crio.conf.d"))
 
 
-def test_crio_conf_says_what_is_allowed(told, crio_conf):
+def test_crio_conf_decides_allowed_annotations(told, crio_conf):
     _, out, _ = told(ANNOTATED, *CRIO, *crio_conf, "--json")
     assert files(out)[1]["memory.high"]["value"] == "7999488"
     _, out, _ = told(ANNOTATED, *CRIO, *crio_conf[:2], "--json")

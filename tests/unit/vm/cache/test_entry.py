@@ -25,7 +25,7 @@ def sparse(path, size, **pieces):
     return path
 
 
-def test_a_sparse_files_hash_is_of_its_content_and_its_place(tmp_path):
+def test_a_sparse_files_hash_covers_content_and_offsets(tmp_path):
     expected = hashlib.sha256((2 * MIB).to_bytes(8) + b"x".ljust(MIB, b"\0")).hexdigest()
     at = f"_{2 * MIB}"
     assert sparse_hash(sparse(tmp_path / "a", 5 * MIB, **{at: b"x"})) == expected
@@ -36,12 +36,12 @@ def test_a_sparse_files_hash_is_of_its_content_and_its_place(tmp_path):
     assert sparse_hash(sparse(tmp_path / "d", 5 * MIB)) == hashlib.sha256().hexdigest()
 
 
-def test_a_last_block_that_is_not_whole_counts_as_it_is(tmp_path):
+def test_a_partial_last_block_counts_as_it_is(tmp_path):
     (tmp_path / "a").write_bytes(b"ab")
     assert sparse_hash(tmp_path / "a") == hashlib.sha256(bytes(8) + b"ab").hexdigest()
 
 
-def test_kernel_and_initrd_have_the_hashes_that_sha256sum_tells(tmp_path):
+def test_kernel_and_initrd_have_sha256sums_hashes(tmp_path):
     for name in ("disk.img", "vmlinuz", "initrd.img", "known_hosts"):
         (tmp_path / name).write_bytes(name.encode())
     seal_image(tmp_path, {"profile": "trixie"})
@@ -83,14 +83,14 @@ def test_a_byte_of_an_images_disk_that_no_sample_sees_is_found_when_all_is_check
     )
 
 
-def test_an_image_whose_manifest_is_older_than_its_hashes_is_left(image):
+def test_an_image_without_hashes_in_its_manifest_is_left(image):
     whole, cache = image
     older = dataclasses.replace(whole, manifest={**whole.manifest, "sha256": {}})
     assert recheck_image(older, cache, progress=Notes())
     assert whole.folder.exists()
 
 
-def test_a_profiles_images_are_found_by_their_whole_name(tmp_path):
+def test_a_profiles_images_are_found_by_their_full_name(tmp_path):
     cache = Cache(root=tmp_path)
     names = [
         "trixie-0123456789ab",

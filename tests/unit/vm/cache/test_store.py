@@ -39,20 +39,20 @@ def test_environment_chooses_the_cache(environment, root, monkeypatch, tmp_path)
     assert str(default_cache(environment).root) == root.replace("HOME", str(tmp_path))
 
 
-def test_a_cache_that_cannot_be_made_is_one_sentence(tmp_path):
+def test_an_unwritable_cache_is_one_sentence(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(EnvironmentNotAbleError, match="the cache cannot be written") as caught:
         Cache(root=tmp_path / "file").images  # noqa: B018 - the property makes the folder
     assert "MEMQOS_CACHE" in caught.value.next_step
 
 
-def test_a_full_disk_is_told_in_numbers(tmp_path):
+def test_a_full_disk_is_reported_in_numbers(tmp_path):
     with pytest.raises(NoSpaceError, match=r"the disk has \d+ MiB free, but 1073741824 MiB are needed") as caught:
         need_space(tmp_path, 1 << 50)
     assert caught.value.data["needed"] == 1 << 50
 
 
-def test_the_second_process_is_told_that_it_waits(tmp_path):
+def test_the_second_process_prints_that_it_waits(tmp_path):
     cache, notes, entered = Cache(root=tmp_path), Waiting(), threading.Event()
 
     def second():
@@ -115,7 +115,7 @@ def test_a_folder_without_a_lock_is_given_time(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["memqos-run-fresh", "other"]
 
 
-def test_a_lock_that_is_held_keeps_its_folder(tmp_path):
+def test_a_held_lock_keeps_its_folder(tmp_path):
     folder = tmp_path / "memqos-run-held"
     folder.mkdir()
     with (folder / LOCK_NAME).open("w") as lock:
@@ -141,7 +141,7 @@ def overwrite(path, content):
     path.write_bytes(content)
 
 
-def test_a_whole_entry_is_an_image(entry):
+def test_a_complete_entry_is_an_image(entry):
     image = load_image(entry)
     assert (image.name, image.profile, image.versions) == ("trixie-0123456789ab", "trixie", {"runc": "1.1.15"})
     assert image.disk.read_bytes() == b"disk"
@@ -170,7 +170,7 @@ def test_a_damaged_entry_is_none(entry, harm):
     assert load_image(entry) is None
 
 
-def test_only_whole_entries_are_listed(entry, tmp_path):
+def test_only_complete_entries_are_listed(entry, tmp_path):
     (entry.parent / ".building-trixie-abc").mkdir()
     (entry.parent / "trixie-damaged").mkdir()
     assert [image.name for image in list_images(Cache(root=tmp_path))] == ["trixie-0123456789ab"]

@@ -53,7 +53,7 @@ def overwrite(path, offset, data):
         file.write(data)
 
 
-def test_a_whole_entry_says_what_it_is(make):
+def test_a_complete_entry_has_its_description(make):
     checkpoint = load_checkpoint(make("trixie-one-zone-0"))
     assert (checkpoint.name, checkpoint.image) == ("trixie-one-zone-0", "trixie-0")
     assert checkpoint.provenance == {"accelerator": "tcg"}
@@ -89,7 +89,7 @@ def test_a_harmed_entry_is_none(make, harm):
     assert load_checkpoint(folder) is None
 
 
-def test_memory_whose_samples_differ_is_not_trusted_even_with_the_same_time(make):
+def test_memory_with_changed_samples_is_not_trusted_despite_equal_times(make):
     folder = make("a")
     ram = folder / "zone0.ram"
     times = ram.stat().st_atime_ns, ram.stat().st_mtime_ns
@@ -104,7 +104,7 @@ def test_a_manifest_is_written_last_and_names_every_file(make):
     assert files["zone0.ram"]["bytes"] == 64 * MIB
 
 
-def test_only_whole_entries_are_listed(make, cache):
+def test_only_complete_entries_are_listed(make, cache):
     make("b")
     overwrite(make("a") / "state", 0, b"D")
     (checkpoints_folder(cache) / ".making-1").mkdir()
@@ -165,7 +165,7 @@ def test_a_byte_in_a_hole_is_found_and_zeros_in_one_are_no_damage(make):
     assert damaged_checkpoint_files(load_checkpoint(folder)) == ["zone0.ram"]
 
 
-def test_of_a_checkpoint_without_hashes_of_whole_files_nothing_is_vouched_for(make):
+def test_a_checkpoint_without_whole_file_hashes_counts_as_damaged(make):
     folder = make("a")
     manifest = json.loads((folder / "checkpoint.json").read_text())
     del manifest["whole"]
@@ -173,7 +173,7 @@ def test_of_a_checkpoint_without_hashes_of_whole_files_nothing_is_vouched_for(ma
     assert damaged_checkpoint_files(load_checkpoint(folder)) == ["console.log", "root.qcow2", "state", "zone0.ram"]
 
 
-def test_a_checkpoint_that_is_damaged_is_removed_and_one_line_says_so(make, cache):
+def test_a_damaged_checkpoint_is_removed_with_a_note(make, cache):
     folder = make("a")
     notes = Notes()
     assert recheck_checkpoint(load_checkpoint(folder), cache, progress=notes)
@@ -196,7 +196,7 @@ def test_a_checkpoint_that_another_process_removed_is_not_called_damaged(make, c
     assert notes.notes == ["the checkpoint 'a' of a machine with a failure was already removed."]
 
 
-def test_a_checkpoint_that_was_made_again_meanwhile_is_left_alone(make, cache):
+def test_a_checkpoint_recreated_meanwhile_is_left_alone(make, cache):
     folder = make("a")
     checkpoint = load_checkpoint(folder)
     remove_entry(folder)

@@ -61,7 +61,7 @@ def with_topology(making, **changes):
     return with_ingredients(making, topology=replace(TOPOLOGY, **changes))
 
 
-def test_a_name_says_what_the_machine_is(making):
+def test_a_name_describes_the_machine(making):
     assert making.name.startswith("trixie-one-zone-")
     assert len(making.name) == len("trixie-one-zone-") + 12
 
@@ -143,7 +143,7 @@ def restore(making, notes):
         return module.restore_machine(stack, making, None, notes)
 
 
-def test_a_checkpoint_that_gives_no_machine_is_made_again_and_said_once(world, making):
+def test_an_unusable_checkpoint_is_recreated_with_one_note(world, making):
     made, discarded, bad = world
     bad.add("c1")
     notes = Notes()
@@ -160,7 +160,7 @@ def test_a_second_failure_is_the_machine_s(world, making):
     assert made == ["c1", "c2"]
 
 
-def test_without_room_the_machine_is_booted_and_it_is_said(monkeypatch, making):
+def test_without_room_the_machine_is_booted_with_a_note(monkeypatch, making):
     def no_room(making, cache, *, progress):
         raise NoSpaceError("the disk has 3 MiB free, and 1024 MiB are needed.")
 

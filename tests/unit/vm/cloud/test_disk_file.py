@@ -95,7 +95,7 @@ def sectors(*, code=b"", mbr_type=0xEE, gpt=(), signature=b"\x55\xaa"):
         (sectors(mbr_type=0xEF), Firmware.UEFI),
     ],
 )
-def test_the_partition_table_tells_the_firmware(tmp_path, disk, firmware):
+def test_the_partition_table_decides_the_firmware(tmp_path, disk, firmware):
     assert firmware_of(tmp_path, disk) is firmware
 
 

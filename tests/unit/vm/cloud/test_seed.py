@@ -55,7 +55,7 @@ def test_root_gets_the_key_and_others_may_become_root():
     assert other["users"][0]["sudo"] == "ALL=(ALL) NOPASSWD:ALL"
 
 
-def test_files_of_any_size_are_whole():
+def test_files_of_any_size_are_complete():
     contents = {"A.;1": b"", "B.;1": b"b" * 2048, "C.;1": b"c" * 5000}
     assert files_of(iso_image("x", contents)) == contents
 

@@ -94,7 +94,7 @@ def test_a_tree_is_packed_for_the_guests_tar(tmp_path):
         ([], (2, b"", b"tar: No space left on device"), "into this machine: tar: No space left on device"),
     ],
 )
-def test_what_does_not_fit_is_told_with_the_place(tmp_path, faults, tar, words):
+def test_an_impossible_destination_is_rejected_with_its_path(tmp_path, faults, tar, words):
     looked = (0, json.dumps(faults).encode(), b"")
     commands = {("python3", "-c"): lambda *_: looked, ("tar",): lambda *_: tar}
     with pytest.raises(UnfitFileError, match=f"--guest-file: .*{words}"):
@@ -126,7 +126,7 @@ def started(monkeypatch, **how):
 
 
 @pytest.mark.parametrize("state", ["active", "inactive"])
-def test_units_are_enabled_and_started_and_one_that_is_done_is_fine(monkeypatch, state):
+def test_units_are_enabled_and_started_and_a_finished_one_is_accepted(monkeypatch, state):
     ran = started(monkeypatch, state=state)
     assert [words[0] for words in ran] == ["daemon-reload", "enable", "start", "show"]
 
@@ -141,7 +141,7 @@ def test_units_are_enabled_and_started_and_one_that_is_done_is_fine(monkeypatch,
         ({"state": "activating"}, "0 s after its start it is activating"),
     ],
 )
-def test_a_unit_that_does_not_run_is_told_with_its_journal(monkeypatch, how, words):
+def test_a_failed_unit_is_reported_with_its_journal(monkeypatch, how, words):
     with pytest.raises(UnfitFileError) as told:
         started(monkeypatch, **how)
     assert f"the unit crio.service does not run in this machine: {words}" in told.value.what

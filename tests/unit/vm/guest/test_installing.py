@@ -85,7 +85,7 @@ def bring(tmp_path):
     return bring
 
 
-def test_nothing_brought_is_nothing_done():
+def test_without_options_nothing_is_installed():
     guest = Guest()
     install(guest.machine, check_options(BootOptions()))
     put_in(guest.machine, check_options(BootOptions()))
@@ -110,7 +110,7 @@ def test_a_runtime_takes_the_place_of_the_images_own_and_containerd_goes_on(brin
     assert guest.machine.contents.versions == {"runc": "1.3.6"}
 
 
-def test_a_runtime_that_tells_no_version_has_none(bring):
+def test_a_runtime_that_reports_no_version_has_none(bring):
     """It is not the image's own any more: whatever that was, nobody knows of this one."""
     guest = Guest(version=NO_ANSWER)
     put_in(guest.machine, bring("runtime_binary", b"#!/bin/sh\n"))
@@ -118,14 +118,14 @@ def test_a_runtime_that_tells_no_version_has_none(bring):
     assert guest.noted["runtime_binary"]["says"] == {"name": "", "version": ""}
 
 
-def test_another_runtime_in_runcs_place_is_what_it_says(bring):
+def test_another_runtime_in_place_of_runc_has_its_own_identity(bring):
     guest = Guest(version={"status": 0, "out": "crun version 1.21\n", "err": ""})
     put_in(guest.machine, bring("runtime_binary", b"#!/bin/sh\n"))
     assert guest.machine.contents.versions == {}
     assert guest.noted["runtime_binary"]["says"] == {"name": "crun", "version": "1.21"}
 
 
-def test_a_containerd_that_has_nothing_to_replace_is_refused(bring):
+def test_a_containerd_without_one_to_replace_is_rejected(bring):
     guest = Guest()
     guest.answer = lambda *_: (0, b"", b"")
     guest.target.on(("sh",), guest.answer)
@@ -137,7 +137,7 @@ UXC = {"status": 0, "out": "uxc version 0.1\n", "err": ""}
 
 
 @pytest.mark.parametrize("name", ["uxc", "sh", "systemctl"])
-def test_a_runtime_that_the_image_does_not_have_stands_in_no_programs_way(bring, name):
+def test_a_runtime_outside_the_image_collides_with_no_program(bring, name):
     guest = Guest(version=UXC)
     put_in(guest.machine, bring("runtime_binary", b"#!/bin/sh\n", runtime=name))
     place = f"/usr/lib/memqos/runtimes/{name}"
@@ -169,7 +169,7 @@ def test_containerd_gets_a_handler_under_each_driver_for_a_runtime_that_it_does_
     assert "systemctl restart containerd" in guest.ran
 
 
-def test_docker_is_told_of_a_runtime_that_it_does_not_know(bring):
+def test_docker_is_configured_with_a_new_runtime(bring):
     guest, unit = Guest(version=UXC), "/etc/systemd/system/memqos-docker@.service"
     guest.target.put(unit, b"ExecStart=dockerd --add-runtime=crun=/usr/bin/crun\n")
     put_in(guest.machine, bring("runtime_binary", b"#!/bin/sh\n", runtime="uxc", docker_runtimes=("uxc",)))
@@ -208,7 +208,7 @@ def test_a_containerd_without_cri_is_the_persons_to_mend(bring, listed, words):
 
 
 @pytest.mark.parametrize("answer", [(0, (PLUGINS + CRI.format("ok")).encode(), b""), (127, b"", b"not found")])
-def test_a_containerd_with_cri_and_one_that_cannot_be_asked_are_taken(bring, answer):
+def test_a_containerd_with_cri_or_without_an_answer_is_accepted(bring, answer):
     put_in(Guest(ctr=answer).machine, bring("containerd_config", b"version = 2\n"))
 
 
@@ -222,13 +222,13 @@ def test_a_package_is_installed_and_the_list_of_packages_renewed(bring):
     assert "systemctl restart containerd" in guest.ran
 
 
-def test_a_package_whose_runtime_does_not_run_is_refused_before_anything_is_saved_of_it(bring):
+def test_a_package_with_a_broken_runtime_is_rejected_before_the_machine_is_saved(bring):
     guest = Guest(version={"error": "Exec format error"}, features={"error": "Exec format error"})
     with pytest.raises(UsageError, match=r"--runtime-deb: '/usr/bin/containerd of .*my\.deb' does not run in the mach"):
         install(guest.machine, bring("runtime_debs", b"!<arch>\ndebian-binary", "my.deb"))
 
 
-def test_a_package_that_does_not_install_is_said_with_dpkgs_words(bring):
+def test_a_package_that_does_not_install_is_reported_with_dpkgs_output(bring):
     guest = Guest(env=(1, b"", b"dpkg-deb: error: not a Debian format archive\n"))
     with pytest.raises(UsageError, match=r"--runtime-deb: '.*my\.deb' cannot be installed(.|\n)*not a Debian format"):
         install(guest.machine, bring("runtime_debs", b"!<arch>\ndebian-binary", "my.deb"))
@@ -248,7 +248,7 @@ def test_a_kernels_release_is_in_its_files_name():
     assert kernel_release(guest.target, ["linux-image"], deadline=soon()) == "6.1.0-56-cloud-amd64"
 
 
-def test_versions_are_those_that_programs_tell():
+def test_versions_are_those_that_programs_report():
     assert versions_of(Guest().target, deadline=soon()) == {
         "kernel": "6.12.1",
         "systemd": "257",

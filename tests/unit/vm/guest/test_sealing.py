@@ -39,7 +39,7 @@ def test_a_guest_without_runc_is_left_alone():
     assert [argv[0] for argv in target.ran] == ["sh"]
 
 
-def test_a_guest_that_cannot_seal_it_runs_it_as_it_is_and_says_why():
+def test_a_guest_that_cannot_seal_runc_uses_it_from_disk_with_a_reason():
     target = guest(started=(1, b"", b"Job for memqos-sealed-runc.service failed.\n"))
     assert seal_runc(target) == (
         "as it is on the disk, since it could not be sealed: Job for memqos-sealed-runc.service failed. "

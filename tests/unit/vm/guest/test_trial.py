@@ -65,7 +65,7 @@ def answers(version="exit 1", features="exit 1"):
         ("printf '\\377\\376'", "", ""),
     ],
 )
-def test_what_a_program_says_that_it_is(told, script, name, version):
+def test_a_programs_identity(told, script, name, version):
     if name is None:
         with pytest.raises(UsageError, match=r"'\./my-runc' does not run in the machine: it was killed by signal 11\."):
             told(script)
@@ -114,7 +114,7 @@ def is_dead(stat):
     return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
-def test_containerd_is_asked_for_its_version_alone(told, tmp_path):
+def test_containerd_is_only_asked_for_its_version(told, tmp_path):
     """`containerd features` would start a second daemon."""
     script = f'echo "$1" >>{tmp_path}/asked; echo containerd github.com/containerd/containerd/v2 v2.1.9 1c4457e'
     assert told(script, name="containerd") == Told(name="containerd", version="v2.1.9")

@@ -70,7 +70,7 @@ def found(old="", new="", topology=TOPOLOGY, **options):
     )
 
 
-def test_a_guest_that_is_as_declared_has_no_differences():
+def test_a_guest_as_declared_has_no_differences():
     assert found() == []
 
 
@@ -132,7 +132,7 @@ def test_what_is_not_declared_is_linux_own_choice():
     assert list(view_differences(Declared(topology=quiet), parse_view(usual))) == []
 
 
-def test_the_hierarchy_is_that_which_was_asked_for():
+def test_the_hierarchy_is_the_requested_one():
     v2 = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid,nsdelegate,memory_recursiveprot"
     assert found(cgroup=CgroupVersion.V1) == ["cgroup v2 has the memory controller, declared is v1"]
     assert found(recursiveprot=False) == ["memory_recursiveprot is on, declared is off"]

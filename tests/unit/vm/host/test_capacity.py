@@ -61,7 +61,7 @@ def test_a_control_group_may_leave_less(host):
     assert read_host().available == 1536 * MIB
 
 
-def test_a_control_group_that_cannot_be_read_limits_nothing(host):
+def test_an_unreadable_cgroup_limits_nothing(host):
     limit(host, "nonsense", 0, 0)
     assert read_host().available == 8 * GIB
 
@@ -88,7 +88,7 @@ def test_a_control_group_of_version_1_may_leave_less(old_host):
     assert read_host().available == 1536 * MIB
 
 
-def test_a_container_whose_own_path_is_the_host_s_is_limited_by_what_it_sees(old_host):
+def test_a_container_with_its_hosts_path_is_limited_by_its_visible_cgroups(old_host):
     """It sees its own control group as the root, and reads the host's path to it."""
     old_host.rmdir()
     old_host.parent.rmdir()
@@ -96,19 +96,19 @@ def test_a_container_whose_own_path_is_the_host_s_is_limited_by_what_it_sees(old
     assert read_host().available == GIB
 
 
-def test_a_host_without_control_groups_limits_nothing(host, tmp_path):
+def test_a_host_without_cgroups_limits_nothing(host, tmp_path):
     (tmp_path / "cgroup").unlink()
     assert read_host().available == 8 * GIB
 
 
-def test_the_memory_of_a_host_is_what_its_control_groups_allow(host, tmp_path):
+def test_the_memory_of_a_host_is_what_its_cgroups_allow(host, tmp_path):
     (tmp_path / "meminfo").write_text(f"MemTotal: {23 * GIB >> 10} kB\nMemAvailable: 1 kB\n")
     assert host_memory() == 23 * GIB
     limit(host.parent, str(4 * GIB), 3 * GIB, 0)
     assert host_memory() == 4 * GIB
 
 
-def test_a_topology_larger_than_the_host_is_refused_with_what_fits():
+def test_a_topology_larger_than_the_host_is_rejected_with_the_possible_size():
     with pytest.raises(EnvironmentNotAbleError) as caught:
         check_room("large", 195 * GIB, memory=23 * GIB)
     assert str(caught.value) == (
@@ -130,7 +130,7 @@ def test_a_topology_larger_than_the_host_is_refused_with_what_fits():
         (64, 2, False, 14, "23552 MiB of memory are available, and a machine takes up to 1600 MiB"),
     ],
 )
-def test_how_many_machines_are_of_use_depends_on_what_runs_them(cores, cpus, emulated, machines, reason):
+def test_the_useful_number_of_machines_depends_on_the_accelerator(cores, cpus, emulated, machines, reason):
     host = Host(available=23 * GIB, cores=cores)
     fitting = capacity(host, memory_bytes=2 * GIB, checkpoint_bytes=400 * MIB)
     found = fastest(host, fitting, cpus=cpus, emulated=emulated)

@@ -20,7 +20,7 @@ OTHERS = ["", "ID=arch\n", "NAME=Fedora-like\nID=nixos\nVARIANT_ID=fedora\n", "\
     ("text", "name"),
     [(FEDORA, "Fedora"), (ALMA, "Fedora"), (TUMBLEWEED, "openSUSE"), (UBUNTU, "Debian"), ("ID=debian", "Debian")],
 )
-def test_os_release_tells_the_family(text, name):
+def test_os_release_decides_the_family(text, name):
     assert family_of(text).name == name
 
 
@@ -44,13 +44,13 @@ def test_each_family_has_its_command_and_names(tmp_path):
     assert advice(tmp_path, TUMBLEWEED, *asked) == "Install it: zypper install qemu-tools openssh-clients e2fsprogs"
 
 
-def test_a_package_that_a_distribution_lacks_is_said(tmp_path):
+def test_a_package_that_a_distribution_lacks_is_named(tmp_path):
     told = advice(tmp_path, TUMBLEWEED, "mmdebstrap")
     assert told.startswith("openSUSE has no package mmdebstrap: take it from Debian")
 
 
 @pytest.mark.parametrize("text", OTHERS)
-def test_a_distribution_that_is_not_known_gets_debians_names(tmp_path, text):
+def test_an_unknown_distribution_gets_debians_names(tmp_path, text):
     assert advice(tmp_path, text, "qemu-utils") == "Install what Debian calls qemu-utils."
 
 

@@ -84,7 +84,7 @@ def test_it_adds_up(served, clock, tmp_path):
     assert served.now() == pytest.approx(2.0)
 
 
-def test_a_wait_that_is_not_over_counts_too(served, clock, tmp_path):
+def test_an_unfinished_wait_counts_too(served, clock, tmp_path):
     """The kernel adds it to what a thread waited when it runs again, all at once."""
     tell(tmp_path, {"7": (0, 0)}, state="R")
     for _ in range(6):
@@ -98,13 +98,13 @@ def test_a_wait_that_is_not_over_counts_too(served, clock, tmp_path):
     assert served.now() == pytest.approx(1.0)
 
 
-def test_a_process_that_is_gone_is_served_all_time(clock, tmp_path):
+def test_for_a_dead_process_all_time_counts(clock, tmp_path):
     served = ServedTime(7, proc=tmp_path, clock=clock)
     clock.sleep(3)
     assert served.now() == pytest.approx(3.0)
 
 
-def test_a_kernel_that_says_nothing(served, clock, tmp_path):
+def test_a_kernel_without_schedstat(served, clock, tmp_path):
     (tmp_path / "7" / "task" / "7" / "schedstat").write_text("nothing\n")
     (tmp_path / "stat").write_text("cpu  1 2\n")
     clock.sleep(3)

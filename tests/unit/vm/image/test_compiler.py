@@ -98,7 +98,7 @@ def test_the_same_sources_give_the_same_static_program(machine):
     assert int.from_bytes(made[0][18:20], "little") == ELF_MACHINES[machine]
 
 
-def test_what_the_compiler_prints_is_told():
+def test_the_compilers_output_is_reported():
     if shutil.which("gcc") is None:
         pytest.skip("needs the program gcc")
     with pytest.raises(MachineryError, match=r".x. undeclared"):
@@ -118,7 +118,7 @@ def test_a_caller_may_run_the_compiler_itself():
     assert ran[0][-1].endswith("/nothing.c")
 
 
-def test_an_image_says_for_which_cpu_it_is():
+def test_an_image_has_its_cpu():
     files = unpack(container_image("memload", b"\x7fELF program", architecture="arm64"))
     [manifest] = json.loads(files["manifest.json"])
     assert json.loads(files[manifest["Config"]])["architecture"] == "arm64"

@@ -86,12 +86,12 @@ def test_files_of_packages_are_the_other_architectures(merged):
     assert "usr/share/doc/tool/README" not in merged
 
 
-def test_owner_and_mode_are_what_the_maintainer_script_gave(merged):
+def test_owner_and_mode_come_from_the_maintainer_script(merged):
     helper, _ = merged["usr/bin/helper"]
     assert (helper.uid, helper.mode) == (7, 0o4754)
 
 
-def test_configuration_is_what_the_maintainer_scripts_made(merged):
+def test_configuration_comes_from_the_maintainer_scripts(merged):
     assert merged["etc/passwd"][1] == b"root:x:0:0\n_chrony:x:101\n"
     assert merged["etc/tool.conf"][1] == b"as configured\n"
     assert merged["etc/new.conf"][1] == b"only there\n"
@@ -100,13 +100,13 @@ def test_configuration_is_what_the_maintainer_scripts_made(merged):
     assert "var/lib/dpkg/statoverride" in merged
 
 
-def test_what_depends_on_the_architecture_is_left_to_be_made_anew(merged):
+def test_architecture_dependent_files_are_left_to_be_generated(merged):
     assert "etc/ld.so.cache" not in merged
     assert merged["var/lib/dpkg/status"][1] == b"arm status"
     assert merged["var/lib/dpkg/info/tool.list"][1] == b"/.\n"
 
 
-def test_no_path_is_there_twice(tmp_path, merged):
+def test_no_path_occurs_twice(tmp_path, merged):
     with tarfile.open(tmp_path / "root.tar") as tar:
         names = tar.getnames()
     assert sorted(names) == sorted(set(names))
@@ -189,7 +189,7 @@ Description: a test
 """
 
 
-def test_the_database_is_what_dpkg_reads(tmp_path):
+def test_dpkg_reads_the_database(tmp_path):
     tree = tmp_path / "deb"
     (tree / "DEBIAN").mkdir(parents=True)
     (tree / "DEBIAN/control").write_text(CONTROL)

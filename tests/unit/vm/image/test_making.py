@@ -24,7 +24,7 @@ def tool(tmp_path):
         yield lambda argv, **how: build.tool(group, argv, **how)
 
 
-def test_a_tool_finds_what_an_ordinary_user_s_path_does_not_name(tool, tmp_path, monkeypatch):
+def test_tools_outside_an_ordinary_users_path_are_found(tool, tmp_path, monkeypatch):
     """A root's file system is made by a shell in a user namespace, which calls mke2fs by its name."""
     sbin = tmp_path / "sbin"
     sbin.mkdir()
@@ -37,7 +37,7 @@ def test_a_tool_finds_what_an_ordinary_user_s_path_does_not_name(tool, tmp_path,
     assert (tmp_path / "made").read_text() == "C.UTF-8\n"
 
 
-def test_a_folder_that_is_removed_under_a_build_is_told(tmp_path):
+def test_a_folder_removed_during_a_build_is_reported(tmp_path):
     """As `rm -r` of a cache does that is in use: what the tool said is gone as well."""
     work = tmp_path / "work"
     work.mkdir()
@@ -63,7 +63,7 @@ def cache(tmp_path):
 
 
 @pytest.mark.parametrize(("parts", "found"), [(("images", "keys"), True), (("images",), False)])
-def test_an_image_that_is_kept_between_jobs_is_found_with_its_key_alone(cache, tmp_path, parts, found):
+def test_an_image_kept_between_jobs_is_found_by_its_key(cache, tmp_path, parts, found):
     """Copied without permissions or times, as some archivers do."""
     other = Cache(root=tmp_path / "other")
     for part in parts:

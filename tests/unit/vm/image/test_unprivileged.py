@@ -34,7 +34,7 @@ def test_a_namespace_that_works_is_no_obstacle(programs):
     need_namespaces()
 
 
-def test_a_host_that_refuses_is_named_with_what_to_change(programs):
+def test_an_unsuitable_host_is_reported_with_what_to_change(programs):
     programs("newuidmap", "")
     programs("unshare", "echo 'unshare: write failed /proc/self/uid_map: Operation not permitted' >&2; exit 1")
     with pytest.raises(EnvironmentNotAbleError, match="subordinate ids: write failed /proc/self/uid_map") as caught:
@@ -42,7 +42,7 @@ def test_a_host_that_refuses_is_named_with_what_to_change(programs):
     assert "usermod --add-subuids" in caught.value.next_step
 
 
-def test_a_refusal_without_words_has_its_status(programs):
+def test_a_failure_without_output_has_its_status(programs):
     programs("newuidmap", "")
     programs("unshare", "exit 3")
     assert namespace_obstacle() == "unshare ended with status 3"

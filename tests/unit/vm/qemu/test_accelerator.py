@@ -55,13 +55,13 @@ def test_the_answer_is_kept_for_this_boot_of_the_host(device, boot_id, tmp_path)
     assert (tmp_path / "probes").read_text() == "probed\nprobed\n"
 
 
-def test_emulation_is_said_with_its_cause_and_its_cost(device, boot_id, tmp_path):
+def test_emulation_is_reported_with_its_cause_and_its_cost(device, boot_id, tmp_path):
     choice = choose_accelerator(qemu(tmp_path, "exit 1"), tmp_path / "vmlinuz", cache=Cache(root=tmp_path / "cache"))
     assert "KVM does not run a guest here" in choice.reason
     assert "software emulation (TCG), ten to thirty times slower" in choice.reason
 
 
-def test_a_damaged_answer_is_asked_again(device, boot_id, tmp_path):
+def test_a_damaged_cached_answer_is_replaced(device, boot_id, tmp_path):
     cache = Cache(root=tmp_path / "cache")
     kept = cache.folder("locks") / "accelerator.json"
     kept.write_text("{")

@@ -29,11 +29,11 @@ def test_bytes_that_are_not_text_are_shown():
         ("Out of memory: Killed process 1234 (memload)", None),
     ],
 )
-def test_disasters_are_told_from_ordinary_trouble(line, disaster):
+def test_fatal_messages_are_distinguished_from_ordinary_ones(line, disaster):
     assert find_disaster(["before", line, "after"]) == disaster
 
 
-def test_a_panic_comes_before_the_bug_that_led_to_it():
+def test_a_panic_has_priority_over_the_bug_that_caused_it():
     lines = ["BUG: unable to handle page fault", "Kernel panic - not syncing: Fatal exception"]
     assert find_disaster(lines) == "the guest's kernel panicked: Fatal exception"
 

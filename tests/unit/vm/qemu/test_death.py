@@ -35,12 +35,12 @@ def event(name, **data):
         ({"events": (event("SHUTDOWN", guest=True),)}, "the guest stopped (SHUTDOWN {'guest': True})"),
     ],
 )
-def test_a_death_has_one_cause_and_the_worst_is_told(facts, sentence):
+def test_a_death_has_one_cause_and_the_worst_is_reported(facts, sentence):
     assert cause(**facts) == sentence
 
 
 @pytest.mark.parametrize("text", ["write /var/lib/x: no space left on device", "tee: No space left on device"])
-def test_a_full_disk_is_known_by_what_the_kernel_calls_it(text):
+def test_a_full_disk_is_recognized_by_the_kernels_message(text):
     assert is_full_disk(RuntimeCallError(text))
 
 

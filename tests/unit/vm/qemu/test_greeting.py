@@ -48,26 +48,26 @@ def test_one_connection_waits_for_a_slow_greeting(listening, later, said, answer
     assert len(connections) == 1
 
 
-def test_a_port_that_nobody_listens_on_is_no_answer(listening, later):
+def test_a_port_without_a_listener_is_no_answer(listening, later):
     port = listening.getsockname()[1]
     listening.close()
     assert sshd_answers(alive(), port, later) is False
 
 
-def test_a_boot_that_stands_still_is_not_waited_for(listening, later, tmp_path):
+def test_a_boot_that_hangs_is_not_waited_for(listening, later, tmp_path):
     (tmp_path / "serial.log").write_text(2 * WAITS)
     with pytest.raises(AbortedError, match="lost a timer of one of the guest's processors while it was booting"):
         sshd_answers(alive(tmp_path / "serial.log"), listening.getsockname()[1], later)
 
 
-def test_a_boot_that_never_says_a_word_is_not_waited_for(listening):
+def test_a_boot_without_output_is_not_waited_for(listening):
     port = listening.getsockname()[1]
     listening.close()
     with pytest.raises(AbortedError, match=r"the guest printed nothing for \d+ s while it was booting"):
         sshd_answers(alive(), port, Deadline.after(0))
 
 
-def test_a_guest_that_greets_has_said_enough(listening):
+def test_a_guest_that_greets_needs_no_console_output(listening):
     def greet():
         connection, _ = listening.accept()
         with connection:
@@ -79,7 +79,7 @@ def test_a_guest_that_greets_has_said_enough(listening):
     thread.join()
 
 
-def test_a_boot_that_said_a_word_is_waited_for_however_long_it_takes(listening, tmp_path):
+def test_a_boot_with_output_is_waited_for_however_long_it_takes(listening, tmp_path):
     port = listening.getsockname()[1]
     listening.close()
     (tmp_path / "serial.log").write_text("Linux\n")

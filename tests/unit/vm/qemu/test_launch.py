@@ -57,7 +57,7 @@ def launching(tmp_path, notes):
     return enter
 
 
-def test_a_crash_before_the_first_word_is_told_and_the_machine_started_once_more(launching, notes, tmp_path):
+def test_a_crash_before_the_first_output_is_noted_and_the_boot_repeated(launching, notes, tmp_path):
     error, starts = launching(CRASH, "echo 'no such disk' >&2; exit 1")
     assert starts == 2
     assert type(error) is MachineError

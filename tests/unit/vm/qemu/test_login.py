@@ -55,7 +55,7 @@ def test_cloud_init_may_be_late_with_the_key(login, tmp_path):
     assert len((tmp_path / "log").read_text().splitlines()) == 3
 
 
-def test_an_sshd_that_is_restarted_is_tried_again(login, tmp_path):
+def test_an_sshd_that_restarts_is_tried_again(login, tmp_path):
     """Whatever else fails is no refusal: it is tried until the boot's deadline."""
     login(f"[ $(wc -l <{tmp_path}/log) -gt 60 ] || {{ echo 'Connection reset by peer' >&2; exit 255; }}")
     assert len((tmp_path / "log").read_text().splitlines()) == 61
@@ -70,7 +70,7 @@ def test_a_wrong_key_names_its_option(login):
     assert "Check the user (--ssh-user" in refused.value.next_step
 
 
-def test_an_image_without_cloud_init_is_told_what_to_give(login):
+def test_an_image_without_cloud_init_gets_a_hint(login):
     with pytest.raises(UnfitFileError, match="with the key that memqos passes to cloud-init") as refused:
         login("echo 'Permission denied (publickey).' >&2; exit 255", seed=b"iso", user="root")
     assert refused.value.where == "--image"

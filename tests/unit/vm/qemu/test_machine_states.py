@@ -55,7 +55,7 @@ def test_a_broken_machine_repeats_its_first_failure(make):
         assert again.value is first.value
 
 
-def test_a_qemu_that_stays_silent_is_given_up(make, monkeypatch):
+def test_a_silent_qemu_is_given_up(make, monkeypatch):
     monkeypatch.setattr(module, "START_SECONDS", 0.3)
     machine = make("exec sleep 60")
     with pytest.raises(MachineError, match=r"'QEMU listens for QMP'.* while QEMU was starting"):
@@ -106,7 +106,7 @@ def test_a_long_temporary_folder_is_passed_over(tmp_path, monkeypatch):
     assert runtime_folder({"XDG_RUNTIME_DIR": str(long)}) == Path("/tmp")
 
 
-def test_ssh_knows_the_host_and_asks_nobody():
+def test_ssh_knows_the_host_and_never_prompts():
     config = ssh_config(port=2222, identity=Path("/a b/identity"), known_hosts=Path("/c/known_hosts"))
     lines = {line.strip() for line in config.splitlines()}
     assert {

@@ -45,7 +45,7 @@ def test_saving_stops_the_guest_and_leaves_its_memory_where_it_is(tmp_path):
     assert qmp.told == [("stop", None), CAPABILITY, ("migrate", {"uri": f"file:{tmp_path}/state"})]
 
 
-def test_loading_lets_the_guest_go_on(tmp_path):
+def test_loading_lets_the_guest_continue(tmp_path):
     qmp = FakeQmp({"status": "setup"}, {"status": "completed"})
     load_state(qmp, tmp_path / "state", deadline=soon())
     assert qmp.told == [CAPABILITY, ("migrate-incoming", {"uri": f"file:{tmp_path}/state"}), ("cont", None)]
@@ -64,7 +64,7 @@ def test_a_connection_that_stays_open_is_no_rest():
         come_to_rest(qmp, 1, deadline=Deadline.after(0.1))
 
 
-def test_a_guest_rests_when_it_uses_next_to_nothing():
+def test_an_idle_guest_uses_next_to_no_cpu():
     lines = ("HOST_FORWARD", "TIME_WAIT")
     qmp = FakeQmp(usernet="".join(f"  TCP[{state}]  12  127.0.0.1 40001  10.0.2.15  22  0  0\n" for state in lines))
     idle = subprocess.Popen(["sleep", "20"])

@@ -78,7 +78,7 @@ def test_a_silent_guest_loses_its_connection(script):
     assert len(connection.opened) == 1
 
 
-def test_a_program_that_is_killed_is_started_again():
+def test_a_killed_program_is_restarted():
     connection = Connection("exit 1", "head -c 1", "exec cat")
     with beating(connection, os.getpid()) as pulse:
         assert connection.third.wait(ENOUGH)
@@ -151,7 +151,7 @@ class Target:
             raise DeadlineError("'true' did not end.", data={"late": self.late})
 
 
-def test_a_command_that_is_late_is_late_once_the_host_has_served_it(monkeypatch):
+def test_a_command_is_late_only_by_served_time(monkeypatch):
     assert late_answer(Target(0), os.getpid()) is None
     monkeypatch.setattr(module, "ServedTime", Starved)
     monkeypatch.setattr(Starved, "idle", True)
@@ -163,7 +163,7 @@ def test_a_command_that_is_late_is_late_once_the_host_has_served_it(monkeypatch)
     assert late_answer(Target(3), os.getpid()).data == {"late": 2}
 
 
-def test_silence_is_told_within_ten_seconds(monkeypatch):
+def test_silence_is_reported_within_ten_seconds(monkeypatch):
     """The last answer, the pause until the next question, and the patience with it."""
     monkeypatch.undo()
     assert module.EVERY + module.PATIENCE + module.LOOK_EVERY < 10
