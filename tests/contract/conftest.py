@@ -1,4 +1,4 @@
-"""A docker that carries commands to this very host, as a container's own would be carried into it."""
+"""A docker that runs commands on this host, as a container's own would run them in it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The contract of the place port, for the fake and for broken ones. tests/vm holds machines to the same."""
+"""The contract of the place port, for the fake and for broken adapters. tests/vm checks real machines."""
 
 import contextlib
 import dataclasses

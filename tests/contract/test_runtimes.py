@@ -1,4 +1,4 @@
-"""The contract of the runtime port, for the fakes. tests/vm holds the adapters to the same in a machine."""
+"""The contract of the runtime port, for the fakes. tests/vm checks the adapters in a machine."""
 
 import contextlib
 import dataclasses

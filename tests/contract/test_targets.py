@@ -1,4 +1,4 @@
-"""The contract of the target port, for the adapters that need no machine. tests/vm holds ssh to the same."""
+"""The contract of the target port, for adapters that need no machine. tests/vm checks ssh."""
 
 import contextlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A suites folder in miniature, in which claims are proved by findings that the tests make up."""
+"""A suites folder in miniature, whose claims are proved by made-up findings."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-# Of a run in this process pytester forgets every module that it was the first to import, and the next run would have
-# classes of its own beside those that stayed.
+# For a run in this process pytester forgets every module that the run imported first, and the next run would have
+# second copies of classes next to the remaining ones.
 import memqos.face.choice
 import memqos.face.text
 import memqos.place.opening
@@ -58,7 +58,7 @@ Run = Callable[..., pytest.RunResult]
 
 @pytest.fixture(autouse=True)
 def crash_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Crash files are kept in a run's results; where there are none they go to a folder of the test, which has none."""
+    """Crash files are kept in a run's results, or else in a temporary folder of the test."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     yield
     assert list(tmp_path.glob("memqos-crash-*")) == []
@@ -66,7 +66,7 @@ def crash_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 @pytest.fixture
 def suite(pytester: pytest.Pytester) -> Suite:
-    """Write suites/demo/test_NAME.py with these lines below a head that knows `finding(verdict)`."""
+    """Write suites/demo/test_NAME.py with these lines below a head that defines `finding(verdict)`."""
 
     def write(body: str, name: str = "demo") -> None:
         folder = pytester.path / "suites" / "demo"
@@ -80,15 +80,15 @@ def suite(pytester: pytest.Pytester) -> Suite:
     return write
 
 
-# As `memqos run` says it, too: the plugin is loaded already.
+# As `memqos run` does: the plugin is loaded already.
 LOADED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the miniature suites in this process, with results in ./out, which are as the schema says.
+    """Run the miniature suites in this process, with results in ./out, and check them against the schema.
 
-    Suites may replace what a module of memqos has: afterwards each has its own again.
+    Suites may replace parts of memqos's modules: afterwards each is restored.
     """
 
     def start(*words: str) -> pytest.RunResult:
@@ -104,12 +104,12 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def run_apart(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """The same in a process of its own, for suites that would end this one, and for what Python does at its start."""
+    """The same in a separate process, for suites that would end this one, and for Python's own start."""
     return running(pytester, monkeypatch, pytester.runpytest_subprocess)
 
 
 def running(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, start: Run) -> Run:
-    # pytest says more where these are set, and what the tests look at would depend on where they run.
+    # pytest prints more with these set, and the tests would depend on where they run.
     for name in ("CI", "BUILD_NUMBER"):
         monkeypatch.delenv(name, raising=False)
 

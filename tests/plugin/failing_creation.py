@@ -1,4 +1,4 @@
-"""For the conftest.py of suites in tests: a runtime that does not make the container of one request."""
+"""For the conftest.py of suites in tests: a runtime that fails to create the container of one request."""
 
 FAILING_CREATION = '''
 class FailingCreation:

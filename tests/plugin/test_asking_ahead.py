@@ -1,4 +1,4 @@
-"""Requests that are judged ahead of their tests: each leaves what it was judged by with its own test, and once only."""
+"""Requests judged ahead of their tests: each leaves its evidence with its own test, and only once."""
 
 import gzip
 import json
@@ -125,7 +125,7 @@ def found(find):
 
 
 def lines(file):
-    """What is in it, also where a longer one was compressed."""
+    """Its content, also if a longer one was compressed."""
     return (
         file.read_text() if file.exists() else gzip.decompress(file.with_suffix(".jsonl.gz").read_bytes()).decode()
     ).splitlines()
@@ -134,12 +134,12 @@ def lines(file):
 def test_what_each_was_judged_by_is_with_its_own_test(found, pytester):
     assert [found[name]["outcome"] for name in NAMES] == ["conforms", "machinery", "conforms", "conforms"]
     machines = [found[name]["machine"] for name in NAMES]
-    # It failed beside another case on the first one, and alone on the second.
+    # It failed next to another case on the first machine, and alone on the second.
     assert machines == ["main-0", "main-1", "main-2", "main-2"]
     for name in ("limit", "update-unified-high", "everything"):
         folder = pytester.path / "out" / found[name]["folder"]
         readings = [json.loads(line) for line in lines(folder / "readings.jsonl")]
-        # Before it, of the container, and after it: of the machine on which it was judged, and of no other case.
+        # Evidence from before, of the container, and from after, of its machine only.
         assert len(readings) == 3
         assert readings[0]["cgroups"].keys() == readings[2]["cgroups"].keys()
         [container] = readings[1]["cgroups"]
@@ -147,14 +147,14 @@ def test_what_each_was_judged_by_is_with_its_own_test(found, pytester):
 
 
 def test_what_one_case_takes_away_from_the_others_they_have_on_another_machine(find, pytester, monkeypatch):
-    """A case that kills the daemon, asked for while the one before it is under way: that one is not to blame."""
+    """A case that kills the daemon, requested while the previous one runs: the previous one is not to blame."""
     monkeypatch.setenv("KILLS", "yes")
     found = find()
 
     assert [found[name]["outcome"] for name in NAMES] == ["conforms", "machinery", "conforms", "conforms"]
     assert [found[name]["machine"] for name in NAMES] == ["main-1", "main-1", "main-2", "main-2"]
     read = {name: len(lines(pytester.path / "out" / found[name]["folder"] / "readings.jsonl")) for name in NAMES}
-    # What was read before the attempt that failed is kept with what was read in the next one.
+    # Readings from before the failed attempt are kept with those of the next one.
     assert (read["limit"], read["everything"]) == (4, 3)
 
 
@@ -168,7 +168,7 @@ def test_a_thread_left_on_an_abandoned_machine_writes_nothing_into_the_next_atte
 
 
 def test_no_pod_is_created_if_the_node_lacks_a_need_of_every_claim(find, pytester):
-    """One was made for each chapter, and removed again, before each of its cases was told what it lacks."""
+    """One was created for each chapter, and removed again, before its cases got their reasons."""
     found = find('needs = ["docker"]')
 
     assert {(one["outcome"], one["reason"]) for one in found.values()} == {

@@ -1,4 +1,4 @@
-"""What becomes of the tests after one in which a machine broke; the machines are made up, and nothing is booted."""
+"""The tests after one in which a machine broke; the machines are made up, and nothing is booted."""
 
 import json
 
@@ -51,7 +51,7 @@ lane.open_station = open_station
 
 @pytest.fixture
 def results(suite, run, pytester):
-    """Run modules with these bodies on machines that are made up, and read what came of it."""
+    """Run modules with these bodies on made-up machines, and read the results."""
 
     def go(*bodies, arguments=()):
         for name, body in zip(("first", "second"), bodies, strict=False):
@@ -246,7 +246,7 @@ def test_a_failure_has_the_checkpoint_checked_once_and_a_damaged_one_is_left(
 
 @pytest.fixture
 def damaged_first(results, monkeypatch):
-    """As `results`; what the first machine was made of is damaged."""
+    """As `results`; the first machine's origin is damaged."""
     monkeypatch.setenv("DAMAGED", "trixie-0")
     return results
 

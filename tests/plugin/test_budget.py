@@ -1,4 +1,4 @@
-"""--time-budget: what was begun is finished, what was not counts as not run."""
+"""--time-budget: started cases are finished, the others count as not run."""
 
 import json
 

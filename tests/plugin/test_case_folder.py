@@ -1,4 +1,4 @@
-"""Whose evidence it is what a test's own fixtures do on the node."""
+"""Evidence of a test's own fixtures on the node belongs to that test."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_it(pods, qos_evidence):
 
 @pytest.mark.parametrize("node", ["qos_node", "qos_fresh_node"])
 def test_it_is_the_tests_though_they_come_before_its_evidence(suite, run, node):
-    """They come first in a signature, as pods do that a test then presses on."""
+    """They come first in a signature, like pods that a test then presses on."""
     suite(STATION.replace("{node}", node))
 
     run().stdout.fnmatch_lines(["verdict: conforms (1 case observed, 0 deviate;*"])

@@ -1,4 +1,4 @@
-"""What a run of whole suites leaves out, what it says of that, and that what is named is never left out."""
+"""Claims that a run of whole suites leaves out, the note on them, and that named ones always run."""
 
 import json
 from pathlib import Path

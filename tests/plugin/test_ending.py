@@ -1,4 +1,4 @@
-"""However a run ends: its code says why, its bundle says the same, and 1 is never said by accident."""
+"""However a run ends: its exit code gives the reason, its bundle agrees, and 1 is never accidental."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def test_deviates(qos_evidence):
     qos_evidence.settle(finding("deviates"))
 """
 
-# The second case says that it has begun, and waits until it is broken off.
+# The second case records that it has begun, and waits until it is interrupted.
 WAITS = """
 import time
 from pathlib import Path
@@ -58,13 +58,13 @@ each_command = pytest.mark.parametrize("command", COMMANDS)
 
 @pytest.fixture
 def run(run_apart):
-    """How a process ends is seen from outside of it."""
+    """How a process ends, seen from outside."""
     return run_apart
 
 
 @pytest.fixture
 def start(pytester):
-    """Start a command in the folder of the suites; it is ended with the test."""
+    """Start a command in the folder of the suites; it ends with the test."""
     started = []
 
     def go(command, *words, **options):
@@ -86,7 +86,7 @@ def start(pytester):
 
 
 def appears(path):
-    """Wait for a file, and a moment more: what made it is then where it waits, not in the middle of Python itself."""
+    """Wait for a file, and a moment more: its writer is then in its wait, not inside Python itself."""
     for _ in range(600):
         if path.exists():
             time.sleep(0.5)
@@ -103,7 +103,7 @@ def junit_errors(pytester):
     return [case.find("error") for case in ET.parse(pytester.path / "out/junit_01.xml").iter("testcase")]  # noqa: S314
 
 
-# One handler is for all signals, and each command comes to it in its own way.
+# One handler serves all signals, and each command gets there differently.
 @pytest.mark.parametrize(
     ("command", "number"),
     [
@@ -165,7 +165,7 @@ def test_a_second_interrupt_stops_tidying_and_the_bundle_has_the_exit_code(suite
     assert "verdict: interrupted" in out
 
 
-# What the first case does with a signal that comes while this is under way.
+# What the first case does with a signal during this.
 SWALLOWED = {
     "in a finalizer": """
 class Late:
@@ -328,7 +328,7 @@ def test_a_full_standard_output_device_is_an_environment_error(suite, start, pyt
     [(0, "error: No usable temporary directory found in "), (100, "out/run.json: File too large.")],
 )
 def test_a_limit_on_the_size_of_files_is_the_hosts_matter(suite, start, most, says):
-    """A limit of nothing: `ulimit -f 0`."""
+    """A limit of zero: `ulimit -f 0`."""
     suite(CONFORMS)
     process = start("memqos", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)))
     _, err = process.communicate(timeout=60)

@@ -1,4 +1,4 @@
-"""The face of a run of suites: what stands in a log and on a terminal, from the first line to the last."""
+"""The display of a run of suites: its output in a log and on a terminal, from the first line to the last."""
 
 import fcntl
 import json
@@ -78,7 +78,7 @@ def own_cache(tmp_path, monkeypatch):
 
 
 def steady(text):
-    """Without what differs from run to run."""
+    """Without the parts that differ from run to run."""
     text = re.sub(r"memqos \d\S*:", "memqos VERSION:", text)
     text = re.sub(r" in \d+ s$", " in TIME", text, flags=re.M)
     return re.sub(r" +\d+\.\d$", "      N.N", text, flags=re.M)
@@ -165,7 +165,7 @@ def test_gitlabs_log_has_sections(suite, run, monkeypatch):
     suite(BODY)
     monkeypatch.setenv("GITLAB_CI", "true")
     said = run().stdout.str()
-    # The carriage return in the middle is a line's end to who takes the output apart here.
+    # The carriage return in the middle ends a line for the parser here.
     assert re.search(r"\x1b\[0Ksection_start:\d+:demo\[collapsed=true\]\n\x1b\[0Kdemo \(6 cases\)", said)
     assert re.search(r"\x1b\[0Ksection_end:\d+:demo\n\x1b\[0K", said)
 
@@ -227,7 +227,7 @@ def test_quick(qos_evidence):
 
 
 class Run:
-    """A run on a pseudo-terminal, and what an emulator makes of what it writes."""
+    """A run on a pseudo-terminal, and the screen of an emulator."""
 
     def __init__(self, arguments, folder, *, columns, lines=30, **environment):
         self.screen = pyte.Screen(columns, lines)
@@ -246,7 +246,7 @@ class Run:
         return [line.rstrip() for line in self.screen.display if line.strip()]
 
     def read_until(self, found):
-        """Take what is written until that is true; False at the end of everything."""
+        """Read output until that is true; False at the end of everything."""
         while not found(self):
             try:
                 text = os.read(self.handle, 1 << 16)

@@ -1,4 +1,4 @@
-"""Workers on other hosts, by xdist's own gateways: here through an ssh that goes to another folder of this host."""
+"""Workers on other hosts, through xdist's own gateways: here an ssh that goes to another folder of this host."""
 
 import json
 import os
@@ -110,7 +110,7 @@ def hosts(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run_on(suite, pytester, hosts):
-    """Run the cases on hosts by these names, and what more words say."""
+    """Run the cases on hosts by these names, with further words."""
 
     def go(*names, more=("--dist=loadgroup",), cases=CASES):
         suite(cases)
@@ -122,7 +122,7 @@ def run_on(suite, pytester, hosts):
 
 
 def has_memqos(tmp_path, host, version, more=""):
-    """On this host Python finds another memqos before ours."""
+    """On this host Python finds another memqos first."""
     package = tmp_path / "hosts" / host / "lib" / "memqos"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
@@ -153,7 +153,7 @@ def test_each_case_names_its_host(run_on, pytester):
 
 
 def test_evidence_of_another_host_is_moved_to_the_results(run_on, pytester):
-    """It stayed on its host, under the path of the results here, where later runs came upon it."""
+    """It stayed on its host, under the results' path, where later runs found it."""
     run_on("node1", "node2")
 
     there = (pytester.path / "out/tests/demo_test_demo.py_test_two/where.txt").read_text()
@@ -162,7 +162,7 @@ def test_evidence_of_another_host_is_moved_to_the_results(run_on, pytester):
 
 
 def test_a_host_uses_the_runs_settings_and_not_its_own_environment(run_on, pytester, monkeypatch):
-    """A worker resolved them for itself: a variable that was set where the run was started counted for nothing."""
+    """A worker resolved them itself: a variable set where the run was started was ignored."""
     monkeypatch.setenv("MEMQOS_PARALLEL", "7")
 
     run_on("node1", cases=PARALLEL)
@@ -173,7 +173,7 @@ def test_a_host_uses_the_runs_settings_and_not_its_own_environment(run_on, pytes
 
 
 def test_files_that_settings_name_are_carried_to_each_host_and_leave_it_again(run_on, pytester):
-    """They had to be there, under the same paths."""
+    """They had to exist there, under the same paths."""
     binary = pytester.path / "my-runc"
     binary.write_text("#!ours")
     binary.chmod(0o750)
@@ -209,7 +209,7 @@ def test_a_host_with_another_memqos_is_named_with_both_versions_before_anything_
     [(__version__, f"node2 has another build of memqos {__version__}"), ("", "node2 has no memqos in its Python")],
 )
 def test_a_host_with_another_build_or_none_is_refused(run_on, tmp_path, version, said):
-    """Without memqos a worker refused the options, and the run waited for ever."""
+    """Without memqos a worker refused the options, and the run waited forever."""
     has_memqos(tmp_path, "node2", version)
 
     result = run_on("node1", "node2")
@@ -284,7 +284,7 @@ def come_true(is_so, what):
 
 
 def is_heard(results):
-    """Whether the controller has heard of a case: its worker may still be telling it when the case is over."""
+    """Whether the controller knows of a case: its worker may still be reporting it after its end."""
     told = results / "findings.jsonl"
     return told.exists() and "demo/one" in told.read_text()
 
@@ -313,7 +313,7 @@ def test_an_interrupted_run_has_its_hosts_findings_and_names_the_remaining_evide
     assert [one["outcome"] for one in bundle["results"]] == ["conforms"]
     assert "Traceback" not in out
     appear(tmp_path, "torn-down")
-    # It went with the worker, which had lost whom to hand it to.
+    # It was lost with the worker, which had lost its controller.
     there = re.findall(r"evidence was not transferred: it is in (\S+) on node[12]$", out, re.MULTILINE)
     kept = [file for folder in there for file in Path(folder).glob("tests/*_test_two/where.txt")]
     assert [file.read_text() for file in kept] == [str(file.parents[2]) for file in kept] != []

@@ -1,4 +1,4 @@
-"""What runs a machine's containers, as it says, as a person states, and as what is expected of it."""
+"""The runtimes of a machine: as reported, as stated by the user, and as the expectations use them."""
 
 from types import SimpleNamespace
 
@@ -25,7 +25,7 @@ pytest_plugins = ["pytester"]
 
 
 def in_use(says=None, versions=IMAGE, hugetlb=True, **given):
-    """Of the image's own runtime, or of a file in its place that says so of itself."""
+    """The image's own runtime, or a file in its place that reports this."""
     name = given.get("runtime", "runc")
     contents = Contents(versions=versions, hugetlb=hugetlb)
     if says is not None:

@@ -1,4 +1,4 @@
-"""Known deviations in a run: what is told of them, what does not fail, and what still does."""
+"""Known deviations in a run: how they are reported, what does not fail, and what still does."""
 
 import json
 
@@ -60,7 +60,7 @@ def anew():
 
 @pytest.fixture
 def ran(suite, run, pytester):
-    """Run one case with this finding beside a right one, with these options."""
+    """Run one case with this finding and a right one, with these options."""
 
     def go(finding, *options):
         suite(CASE.replace("{finding}", finding))

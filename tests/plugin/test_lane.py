@@ -1,4 +1,4 @@
-"""Which machine a module or a test gets, with stations that are made up: nothing is booted."""
+"""Which machine a module or a test gets, with made-up stations: nothing is booted."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ TRIXIE_CRUN = SystemKey("trixie", "two-zones", "containerd+crun", CgroupDriver.C
 
 
 class World:
-    """Opens stations, numbers them, and remembers what was opened, closed and told."""
+    """Opens stations, numbers them, and records what was opened, closed and printed."""
 
     def __init__(self):
         self.events = []
@@ -267,7 +267,7 @@ def test_a_lane_closes_its_machine_when_a_test_raises(world):
 
 
 def test_a_rejected_program_is_not_retried_on_other_topologies(world, monkeypatch):
-    """A machine of each might have to be booted for it first."""
+    """A machine of each might have to be booted first."""
     refused = UnfitFileError("'my-runc' does not run in the machine.", where="--runtime-binary")
 
     def open_station(_config, key):
@@ -317,7 +317,7 @@ def test_keeping_one_tests_machine_leaves_the_modules_machine_in_use(world):
 
 
 class Config(SimpleNamespace):
-    """What keeping a machine asks of pytest's configuration."""
+    """The part of pytest's configuration that keeping a machine uses."""
 
     def __init__(self, *, keep_vm=True, **given):
         settings = resolve({"keep_vm": keep_vm, **given}, {})
@@ -343,7 +343,7 @@ def test_nothing_is_kept_without_the_option():
 
 @pytest.mark.parametrize(("is_disposable", "came"), [(True, True), (True, False), (False, True)])
 def test_after_a_signal_nothing_is_removed_from_a_disposable_machine(is_disposable, came):
-    """What is on a machine that is there is removed all the same."""
+    """Leftovers on an existing machine are removed all the same."""
     config, place = Config(keep_vm=False), FakePlace()
     config.stash[INTERRUPTION].came, place.is_disposable = came, is_disposable
     assert module.leaves(config, place) is (is_disposable and came)
@@ -351,7 +351,7 @@ def test_after_a_signal_nothing_is_removed_from_a_disposable_machine(is_disposab
 
 @pytest.mark.parametrize("is_disposable", [True, False])
 def test_nothing_is_removed_from_a_disposable_machine_that_is_given_up(is_disposable):
-    """What cannot be removed there would be waited for once more."""
+    """The timeout of a failed removal would be spent once more."""
     config, place = Config(keep_vm=False), FakePlace()
     place.is_disposable = is_disposable
     config.stash[LANE] = SimpleNamespace(has_given_up=lambda one: one is place)

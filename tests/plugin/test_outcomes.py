@@ -1,4 +1,4 @@
-"""What a test's end means: outcomes, exit codes, and what a person reads."""
+"""The end of a test: outcomes, exit codes, and the report."""
 
 import json
 import textwrap

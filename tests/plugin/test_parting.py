@@ -84,7 +84,7 @@ def keep_times(cache, longest):
 
 
 def test_parts_use_the_same_durations_despite_concurrent_runs(suite, run, pytester, tmp_path):
-    """Two cases were in no part: between the parts another run on the host had kept other times."""
+    """Two cases were in no part: another run on the host had stored other durations in between."""
     suite(CASES)
     keep_times(tmp_path / "cache", longest=6)
     run("--memqos-shard=1/2")

@@ -180,7 +180,7 @@ def test_cases_of_one_system_come_one_after_another_and_those_of_one_machine(sui
 
 
 def test_what_tests_of_one_kubelet_look_at_happens_once(suite, run, pytester):
-    """Though the kubelet has another place in the list of each of them."""
+    """Though the kubelet has another index in the list of each of them."""
     suite(
         """
         HAPPENED = []

@@ -1,4 +1,4 @@
-"""What a run leaves behind: findings as they come, bundle, JUnit, with xdist, after an interrupt."""
+"""The results of a run: findings on arrival, bundle, JUnit, with xdist, after an interrupt."""
 
 import json
 import xml.etree.ElementTree as ET

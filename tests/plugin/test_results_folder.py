@@ -1,4 +1,4 @@
-"""Where results go: a folder of this run alone, that can be written, and that has room; asked before all else."""
+"""The results folder: of this run alone, writable, and with room; checked first."""
 
 import json
 import os
@@ -76,7 +76,7 @@ def test_runs_that_start_in_the_same_second_have_a_folder_each(suite, pytester):
 
 @pytest.fixture
 def elsewhere(pytester):
-    """Tests of somebody else's folder, one of which is a memqos test."""
+    """Tests of a folder outside memqos, one of which is a memqos test."""
 
     def write(text):
         pytester.makepyfile(test_ours=HEAD + textwrap.dedent(text), test_theirs="def test_theirs():\n    pass\n")
@@ -314,14 +314,14 @@ with contextlib.ExitStack() as held:
 
 
 def made_by_an_ordinary_user(how, place, mask):
-    """What make_folder says to a user who is not root, in a folder that they may write to."""
+    """The error of make_folder for a user who is not root, in a folder that they may write to."""
     words = [sys.executable, "-c", ORDINARY, how, str(place), mask]
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
 def open_place():
-    """A folder that every user reaches, whatever the mode of pytest's own folders."""
+    """A folder that every user can reach, whatever the mode of pytest's own folders."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         Path(folder).chmod(0o755)
         place = Path(folder) / "place"
@@ -348,7 +348,7 @@ def test_a_folder_below_one_that_cannot_be_read_is_refused_in_one_line(open_plac
     assert done.stdout.startswith("EnvironmentNotAbleError"), done.stderr
 
 
-# No sooner: only root may be able to read the interpreter's folders.
+# Not earlier: only root may be able to read the interpreter's folders.
 LOOKS_AS_NOBODY = """
 import os
 import memqos.plugin.entry
@@ -366,7 +366,7 @@ memqos.plugin.entry.chosen_folder = chosen_by_nobody
 
 @needs_root
 def test_an_unreadable_results_folder_ends_the_run_in_one_line(open_place):
-    """As somebody who is not root, since root reads every folder."""
+    """As another user than root, since root reads every folder."""
     (open_place / "conftest.py").write_text(LOOKS_AS_NOBODY)
     closed = open_place / "closed"
     closed.mkdir(mode=0o700)

@@ -1,4 +1,4 @@
-"""What a module's fixture makes happen on a node, and for whom: for no test whose claim needs what the node lacks."""
+"""Scenes of a module's fixtures: they run for no test whose claim needs what the node lacks."""
 
 import json
 
@@ -56,7 +56,7 @@ def results(suite, run, pytester):
 
 
 def test_what_a_claim_needs_is_looked_for_before_anything_happens(results):
-    """What happens may not even be possible without it, as memory.high is not on cgroup v1."""
+    """The scene may be impossible without the need, such as memory.high on cgroup v1."""
     assert results(False, "-k", "two") == {"test_two": ("not observable", "no pressure")}
 
 

@@ -1,4 +1,4 @@
-"""Settings out of files: in plain pytest, on workers, and in what a run says and keeps."""
+"""Settings from files: in plain pytest, on workers, and in a run's header and bundle."""
 
 import json
 

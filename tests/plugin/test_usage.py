@@ -1,4 +1,4 @@
-"""Options and markers: what is accepted, and one sentence for what is not; and silence for everybody else's tests."""
+"""Options and markers: accepted ones, one sentence for others; and no effect on other tests."""
 
 import json
 import os

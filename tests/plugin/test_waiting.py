@@ -1,4 +1,4 @@
-"""What happens once for all tests that wait for it: each has its own outcome and evidence, whichever were chosen."""
+"""An event shared by waiting tests: each has its own outcome and evidence, whichever were selected."""
 
 import gzip
 import json
@@ -90,7 +90,7 @@ def found(suite, run, pytester):
 
 
 def lines(file):
-    """What is in it, also where a longer one was compressed."""
+    """Its content, also if a longer one was compressed."""
     return (
         file.read_text() if file.exists() else gzip.decompress(file.with_suffix(".jsonl.gz").read_bytes()).decode()
     ).splitlines()
@@ -107,7 +107,7 @@ def test_it_happens_once_for_all_that_wait_and_again_for_those_after_a_failure(f
         "four": "conforms",
     }
     assert results["two"]["reason"] == "the machine has no psi"
-    # After machinery the pod is not used any more, and its machine neither.
+    # After a machinery error neither the pod nor its machine is used any more.
     assert (pytester.path / "happened").read_text().splitlines() == [
         "daemon-reload on main-0",
         "daemon-reload on main-1",
@@ -120,7 +120,7 @@ def test_what_each_was_judged_by_is_with_its_own_test(found, pytester):
         folder = pytester.path / "out" / results[name]["folder"]
         assert json.loads((folder / "together.json").read_text()) == {"waited": ["one", "three", "four"]}
         readings = [json.loads(line) for line in lines(folder / "readings.jsonl")]
-        # Of the container, and of what is beside it; before it happened, and after it.
+        # Of the container and its surroundings; before and after the event.
         assert len(readings) == 4
         [container] = readings[0]["cgroups"]
         assert readings[2]["cgroups"].keys() == {container}
@@ -140,7 +140,7 @@ def test_a_claim_without_a_verb_is_reported(found):
 
 
 def test_after_a_hanging_case_no_further_one_is_started(found, pytester, monkeypatch):
-    """The next one is asked for on another machine."""
+    """The next one runs on another machine."""
     monkeypatch.setenv("FAULTS", "hangs")
     results = found("-k", "one or wrong or three or four")
     assert {name: one["outcome"] for name, one in results.items()} == {

@@ -108,7 +108,7 @@ def outcomes(pytester):
     return bundle, [found.get(f"test_it[{number}]", "not run") for number in range(6)]
 
 
-# With a second worker the first one's group may go to it, or to the one that comes for the first.
+# With a second worker the first one's group may go to it, or to the first one's replacement.
 @pytest.mark.parametrize(
     ("number", "crashing"),
     [("1", (0,)), ("1", (5,)), ("1", (0, 1, 2)), ("2", (0,)), ("2", (4,)), ("2", (5,)), ("2", (1, 3))],
@@ -173,7 +173,7 @@ def test_stretches_are_of_nearly_the_same_length(count, stretches, expected):
 
 @pytest.fixture
 def host(monkeypatch):
-    """A host of four processors with room for three machines of two, under emulation or not."""
+    """A host of four CPUs with room for three machines of two, under emulation or not."""
 
     def made(*, emulated):
         monkeypatch.setattr(workers, "settings_given", lambda _: resolve({}, {}))
@@ -218,7 +218,7 @@ def test_where_one_machine_is_fastest_no_worker_is_needed(monkeypatch):
 
 
 def test_cases_that_were_not_chosen_are_not_missing(suite, run, pytester):
-    """Workers tell what they have before -k takes anything away."""
+    """Workers report what they have before -k deselects anything."""
     suite("""
         @pytest.mark.claim("demo/one")
         @pytest.mark.parametrize("number", range(4))

@@ -1,4 +1,4 @@
-"""Machines for tests, and turns: a test that needs the host for itself waits until no other runs, and they for it."""
+"""Machines for tests, and turns: a test that needs the host alone waits until no other runs, and vice versa."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tests.vm.machines import start
 from tests.vm.runtimes import SOCKET, soon
 
 LONGEST_FIRST = ("run", "bringing", "enactor", "target", "place", "tutorial", "checkpoint", "interrupting", "runtime")
-"""Files, by the time that one test takes: two processes share the rest when theirs is done, which should be short."""
+"""Files, by the duration of their longest test: two processes share the rest, which should be short."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tests of suites are called as functions here, so their markers are known."""
+    """Tests of suites are called as functions here, so their markers are declared."""
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests of machines first, where no others run with them."""
+    """The longest tests of machines first, if no others run with them."""
     if all(item.path.parent == Path(__file__).parent for item in items):
         ranks = {f"test_{name}.py": rank for rank, name in enumerate(LONGEST_FIRST)}
         items.sort(key=lambda item: ranks.get(item.path.name, len(ranks)))
@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @contextlib.contextmanager
 def held(path: Path, *, alone: bool) -> Iterator[None]:
-    """A lock that this process has for itself, or with others."""
+    """A lock that this process has alone, or shared with others."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield
@@ -43,14 +43,14 @@ def held(path: Path, *, alone: bool) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Where tests run in several processes: one at a time for those that are marked `alone`."""
+    """With tests in several processes: one at a time for those that are marked `alone`."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         yield
         return
     folder = tmp_path_factory.getbasetemp().parent
     alone = request.node.get_closest_marker("alone") is not None
     with contextlib.ExitStack() as room:
-        # Whoever waits for the room keeps the door, so that the others do not go on past a test that needs it empty.
+        # A waiting test keeps the door, so that the others do not pass a test that needs the room empty.
         with held(folder / "door", alone=True):
             room.enter_context(held(folder / "room", alone=alone))
         yield

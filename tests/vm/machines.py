@@ -1,4 +1,4 @@
-"""How the tests of machines start one, and what they ask it."""
+"""How the tests of machines start one, and query it."""
 
 import os
 from contextlib import AbstractContextManager
@@ -16,7 +16,7 @@ from memqos.vm.qemu.machine import Machine
 
 
 def soon() -> Deadline:
-    """Long enough for anything that a machine is asked, also on a busy host."""
+    """Long enough for any command in a machine, also on a busy host."""
     return Deadline.after(60)
 
 
@@ -30,7 +30,7 @@ def start(
     keepable: bool = False,
     **options: Any,
 ) -> AbstractContextManager[Machine]:
-    """A machine of this profile and topology, a name or a file, with what else is in BootOptions."""
+    """A machine of this profile and topology, a name or a file, with further BootOptions."""
     return boot(
         load_profile(profile),
         load_topology(topology),
@@ -43,14 +43,14 @@ def start(
 
 
 def output(machine: Machine, *argv: str) -> str:
-    """What a command says in the machine; it must succeed."""
+    """A command's output in the machine; it must succeed."""
     result = machine.target.run(list(argv), deadline=soon())
     assert result.status == 0, result
     return result.text
 
 
 def url_of(machine: Machine, folder: Path) -> str:
-    """Where a machine's sshd listens on this host, with its key and host key in a configuration of ssh's."""
+    """The port of a machine's sshd on this host, with its key and host key in an ssh configuration."""
     assert machine.image is not None
     config = folder / "ssh_config"
     identity = machine.spec.qmp_socket.with_name("identity")

@@ -1,4 +1,4 @@
-"""`memqos run` as people call it, and runtimes that are wrong on purpose."""
+"""`memqos run` as users call it, and runtimes that are wrong on purpose."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from memqos.target.base import Target
 
 SECONDS = 1200
 WRONG_RUNTIME = Path(oci_runtime.__file__)
-"""An OCI runtime that is right until a file in the machine says how it is wrong."""
+"""An OCI runtime that is right until a file in the machine describes its fault."""
 FAULTS = {one.name: one.oci.document() for one in load_mutants() if one.oci is not None}
 FAULTS |= {
     "ends-at-once": {"on": ("create",), "process": [{"do": "set", "field": "args", "to": ["/memload", "nothing"]}]},
@@ -46,7 +46,7 @@ def memqos_run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
 
 
 def bundle(folder: Path) -> dict[str, Any]:
-    """What a run wrote."""
+    """A run's files."""
     found: dict[str, Any] = json.loads((folder / "bundle.json").read_text())
     return found
 
@@ -69,7 +69,7 @@ def wrong_runtime(folder: Path, name: str) -> Path:
 
 
 def set_fault(target: Target, name: str) -> None:
-    """Let WRONG_RUNTIME have the fault of a mutant with containers that are made from now on."""
+    """Give WRONG_RUNTIME the fault of a mutant for containers created from now on."""
     folder = f"{oci_runtime.FOLDER}/pods"
     assert target.run(["mkdir", "-p", folder], deadline=Deadline.after(60)).status == 0
     target.write(f"{folder}/any", json.dumps(FAULTS[name]).encode(), deadline=Deadline.after(60))

@@ -1,4 +1,4 @@
-"""What the tests of one machine's runtimes, cgroups and workloads start from."""
+"""The common setup for tests of one machine's runtimes, cgroups and workloads."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def cgroup_of(runtime: CriRuntime, tree: CgroupTree, container: ContainerHandle)
 
 
 def remove(tree: CgroupTree, root: CgroupPath) -> None:
-    """Remove a cgroup and what was left below it, which no process is in any more."""
+    """Remove a cgroup and its descendants, which have no processes any more."""
     folder = tree.hierarchy.folder(root)
     removal = ["find", folder, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";"]
     checked(tree.target.run(removal, deadline=soon()), where=folder)

@@ -15,7 +15,7 @@ PAGES = {
     "trixie-arm64-16k": ("aarch64", 16384, 9994240),
     "trixie-ppc64le-64k": ("ppc64le", 65536, 9961472),
 }
-"""What `uname -m` prints, bytes of a page, and what memory.high shows of 10000000: whole pages, rounded down."""
+"""The output of `uname -m`, bytes of a page, and memory.high for 10000000: whole pages, rounded down."""
 
 
 @pytest.mark.parametrize("profile", PAGES)

@@ -1,4 +1,4 @@
-"""What a person brings into a machine is there, in use, and recorded; what does not fit is said in one sentence."""
+"""A user's files in a machine exist, are used, and are recorded; unfit ones are rejected in one sentence."""
 
 import hashlib
 import os
@@ -33,7 +33,7 @@ Description: a runtime beside the image's
 
 @pytest.fixture
 def package(tmp_path):
-    """A Debian package with a runc that says another version than the image's."""
+    """A Debian package with a runc that reports another version than the image's."""
     tree = tmp_path / "tree"
     (tree / "DEBIAN").mkdir(parents=True)
     (tree / "DEBIAN/control").write_text(CONTROL)
@@ -84,13 +84,13 @@ def test_packages_programs_configuration_and_kernel_are_used_and_recorded(tmp_pa
 
 
 def test_a_runtime_is_installed_in_a_restored_machine_and_tried_there(tmp_path):
-    """Each build costs seconds, and no checkpoint; one that does not run there is refused before any pod is started."""
+    """Each build costs seconds, and no checkpoint; one that does not run there is rejected before any pod starts."""
 
     with start(tmp_path / "log") as machine:
         plain = machine.provenance["checkpoint"]
 
     def checkpoints():
-        """Those of machines like this one: tests beside this one may be the first to need others."""
+        """Those of machines like this one: other tests may be the first to need others."""
         like, _, _ = plain.rpartition("-")
         return {one.name for one in list_checkpoints(default_cache(os.environ)) if one.name.startswith(like)}
 
@@ -116,7 +116,7 @@ def test_a_runtime_is_installed_in_a_restored_machine_and_tried_there(tmp_path):
 
 
 def test_what_does_not_fit_the_machine_is_the_persons_to_mend(tmp_path, package):
-    """What dpkg and containerd refuse, of packages and of a file."""
+    """The rejections by dpkg and containerd, for packages and a file."""
     broken = tmp_path / "broken.deb"
     broken.write_bytes(package.read_bytes()[:200])
     with (

@@ -31,11 +31,11 @@ pytestmark = [pytest.mark.vm, pytest.mark.profiles]
 
 LEGACY = [name for name in profile_names() if not load_profile(name).cgroup_v1.refused]
 FORGETS_SWAP = 'resources.get("memory", {}).pop("swap", None); resources.setdefault("cpu", {})["shares"] = 100'
-"""Ignores linux.resources.memory.swap, and gives everyone the same share of the CPUs."""
+"""Ignores linux.resources.memory.swap, and gives every container the same CPU shares."""
 
 
 def run_on_v1(folder: Path, profile: str, *arguments: str) -> tuple[int, dict[str, Any], str]:
-    """A run with cgroup v1: its status, its bundle, and what it said."""
+    """A run with cgroup v1: its status, its bundle, and its output."""
     done = memqos_run(folder, "--profile", profile, "--cgroup", "v1", *arguments)
     said = done.stdout + done.stderr
     assert (folder / "bundle.json").exists(), said
@@ -145,7 +145,7 @@ def test_a_plan_is_enforced_in_every_hierarchy_and_withdrawn(machine: Machine, t
         assert hierarchies >= {"memory", "cpu,cpuacct", "cpuset", "pids", "hugetlb"}
         cpus = output(machine, "cat", f"/sys/fs/cgroup/cpuset{plan.pods[0].cgroup.path}/cpuset.cpus").strip()
         assert cpus == output(machine, "cat", "/sys/fs/cgroup/cpuset/cpuset.cpus").strip() != ""
-        # What runs in it is killed when it is taken away.
+        # Its processes are killed when it is removed.
         pod = plan.pods[0].cgroup.path
         processes = tree.hierarchy.file(pod, "cgroup.procs")
         output(machine, "sh", "-c", f"sleep 600 >/dev/null 2>&1 & echo $! >{processes}")

@@ -95,7 +95,7 @@ def run_container(machine):
 
 
 def test_a_clone_shares_untouched_memory(clones):
-    """Two machines of 2 GiB: what both hold of memory is far below what either was given."""
+    """Two machines of 2 GiB: together they hold far less memory than either was given."""
     for machine in clones:
         anonymous = Path(f"/proc/{machine.pid}/smaps_rollup").read_text().split("Anonymous:")[1].split()[0]
         assert int(anonymous) * 1024 < 600 * MIB
@@ -113,7 +113,7 @@ def test_a_checkpoint_is_created_once(tmp_path):
 def cache_without_checkpoints(tmp_path: Path) -> Path:
     """A cache with the real one's images.
 
-    The keys are copies that lost their permissions, as in a cache that an archiver brought.
+    The keys are copies that lost their permissions, as in an archived cache.
     """
     real, root = default_cache(os.environ).root, tmp_path / "cache"
     shutil.copytree(real / "keys", root / "keys", copy_function=shutil.copyfile)
@@ -124,7 +124,7 @@ def cache_without_checkpoints(tmp_path: Path) -> Path:
 
 
 def harmed_copy(name: str, tmp_path: Path, harm) -> Path:
-    """A cache like the real one whose checkpoint of this name is harmed."""
+    """A cache like the real one whose checkpoint of this name is damaged."""
     real, root = default_cache(os.environ).root, cache_without_checkpoints(tmp_path)
     copy = ["cp", "--archive", "--sparse=always", real / "checkpoints" / name, root / "checkpoints" / name]
     subprocess.run(copy, check=True)
@@ -133,7 +133,7 @@ def harmed_copy(name: str, tmp_path: Path, harm) -> Path:
 
 
 def test_a_damaged_checkpoint_is_recreated_with_a_note(tmp_path, monkeypatch):
-    """By a boot, with whose words the console of each machine from that checkpoint begins."""
+    """By a boot, whose output begins the console of each machine from that checkpoint."""
     with start(tmp_path / "good") as machine:
         name = machine.provenance["checkpoint"]
 
@@ -155,7 +155,7 @@ def test_a_damaged_checkpoint_is_recreated_with_a_note(tmp_path, monkeypatch):
 
 
 class StoppedError(Exception):
-    """What would come next takes long, and is shown elsewhere."""
+    """The next part takes long, and is tested elsewhere."""
 
 
 class OnlyNotes(Notes):
@@ -167,7 +167,7 @@ class OnlyNotes(Notes):
 
 
 def test_a_checkpoint_whose_state_qemu_rejects_is_recreated(tmp_path, monkeypatch):
-    """Its manifest vouches for it, and still nothing comes of it: it is gone, and the boot of another one begins."""
+    """Its manifest is valid, and still it cannot be restored: it is removed, and another boot begins."""
     with start(tmp_path / "good") as machine:
         name = machine.provenance["checkpoint"]
 
@@ -191,7 +191,7 @@ def test_a_checkpoint_whose_state_qemu_rejects_is_recreated(tmp_path, monkeypatc
 
 
 def test_one_byte_that_fell_over_is_found_after_a_failure_in_the_machine(tmp_path, monkeypatch):
-    """Between the samples, and with the file's time kept: nothing tells of it when the machine is restored."""
+    """Between the samples, and with the file's time kept: a restore does not notice."""
     with start(tmp_path / "good") as machine:
         name = machine.provenance["checkpoint"]
 
@@ -200,7 +200,7 @@ def test_one_byte_that_fell_over_is_found_after_a_failure_in_the_machine(tmp_pat
         times = ram.stat().st_atime_ns, ram.stat().st_mtime_ns
         ram.chmod(0o600)
         with ram.open("r+b") as file:
-            # Of the last pages nothing is in use, so that this machine comes up all the same.
+            # The last pages are unused, so this machine comes up all the same.
             file.seek(ram.stat().st_size - 5000)
             file.write(b"y")
         os.utime(ram, ns=times)
@@ -263,7 +263,7 @@ def test_a_kept_machine_outlives_its_context_until_it_is_ended(tmp_path):
     try:
         assert kept in list_kept(os.environ)
         assert os.system(f"{kept.shell} true </dev/null >/dev/null 2>&1") == 0  # noqa: S605 - it is a shell command
-        # Another machine's start sweeps what nobody owns: not this one.
+        # Another machine's start sweeps folders without an owner: not this one.
         with start(tmp_path / "other"):
             assert all(folder.exists() for folder in folders)
     finally:

@@ -25,7 +25,7 @@ exec unshare --mount --pid --fork --cgroup sh -c '
     python3 - --root /run/host --no-api
 '
 """
-"""The node's /proc and /sys below another folder, namespaces of one's own, nobody, and no capability."""
+"""The node's /proc and /sys below another folder, own namespaces, the user nobody, and no capability."""
 
 
 def counts(document: dict, *, runtime: str | None = None) -> dict[str, int]:

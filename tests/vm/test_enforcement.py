@@ -79,7 +79,7 @@ def plan(target: Target, driver: CgroupDriver) -> Plan:
 
 
 def differences(reading: Reading, cgroup: PlannedCgroup, path: CgroupPath) -> list[str]:
-    """Knobs of a planned cgroup that do not show what the plan expects; hugetlb depends on containerd's settings."""
+    """Knobs of a planned cgroup that do not have the expected value; hugetlb depends on containerd's settings."""
     found = []
     for knob, expected in cgroup.knobs.items():
         text = parse.present(reading.file(path, knob), path=f"{path}/{knob}")

@@ -1,7 +1,7 @@
 """Machines that fail in other ways than dying: full disks, a host without memory, a guest that falls silent.
 
-Each is recognised long before the deadline of what was being done, named, and told with the end of the console. How
-long that takes is measured by tests/bench/machines.
+Each is recognised long before the deadline of the current command, named, and reported with the end of the console.
+tests/bench/machines measures how long that takes.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 @contextlib.contextmanager
 def recognised(machine, words: str):
-    """What happens in the context ends in the machine's failure, not in a deadline, and it stays that failure."""
+    """Errors in the context become the machine's failure, not a deadline's, and it stays that failure."""
     with pytest.raises(MachineError, match=words) as caught:
         yield
     assert machine.state is MachineState.BROKEN
@@ -47,7 +47,7 @@ def test_a_guest_without_network_is_recognised(tmp_path):
 
 @contextlib.contextmanager
 def starved(machine):
-    """QEMU gets a processor only when nobody else wants one, and others want them all."""
+    """QEMU gets a CPU only when no other process wants one, and others want them all."""
     for task in Path(f"/proc/{machine.pid}/task").iterdir():
         os.sched_setscheduler(int(task.name), os.SCHED_IDLE, os.sched_param(0))
     greedy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(4 * len(os.sched_getaffinity(0)))]
@@ -62,7 +62,7 @@ def starved(machine):
 
 @pytest.mark.alone
 def test_a_guest_on_a_busy_host_is_not_taken_for_a_silent_one(tmp_path):
-    """It gets hardly any processor for longer than a silent guest would be given."""
+    """It gets hardly any CPU for longer than a silent guest would be given."""
     with start(tmp_path) as machine:
         with starved(machine):
             SYSTEM_CLOCK.sleep(15)
@@ -135,7 +135,7 @@ def test_the_host_s_full_disk_is_recognised(tmp_path, small_cache):
 
 @pytest.fixture
 def little_memory():
-    """A control group, of either version, in which a process may take 64 MiB more than it has."""
+    """A cgroup, of either version, in which a process may take 64 MiB more than it has."""
     for folder, limit in ((CGROUPS / "memory", "memory.limit_in_bytes"), (CGROUPS, "memory.max")):
         group = folder / f"memqos-test-{os.getpid()}"
         if not os.access(folder / "cgroup.procs", os.W_OK):
@@ -158,7 +158,7 @@ def test_a_host_without_memory_is_recognised(tmp_path, little_memory):
 
 
 def test_a_lost_connection_is_not_replaced_unnoticed(tmp_path):
-    """A new one would serve commands, while what was forwarded over the old one is gone."""
+    """A new one would serve commands, while the old one's forwards are gone."""
     with start(tmp_path) as machine:
         folder = machine.spec.qmp_socket.parent
         ending = ["ssh", "-F", folder / "ssh_config", "-S", folder / "control.sock", "-O", "exit", "memqos"]

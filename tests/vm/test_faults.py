@@ -75,12 +75,12 @@ CASES = tuple(f"requests/test_requests.py::test_request[{name}]" for name in NAM
 
 
 def results(folder: Path) -> dict[str, dict[str, Any]]:
-    """What a run wrote, by the request that a case is about."""
+    """A run's findings, by the request of each case."""
     return {one["claim"].partition("/")[2]: one for one in bundle(folder)["results"]}
 
 
 def calls(folder: Path) -> list[dict[str, Any]]:
-    """What was said to the runtime in a case, also where its folder was compressed."""
+    """The requests to the runtime in a case, also if its folder was compressed."""
     plain, compressed = folder / "requests.jsonl", folder / "requests.jsonl.gz"
     text = plain.read_bytes() if plain.exists() else gzip.decompress(compressed.read_bytes())
     return [json.loads(line) for line in text.splitlines()]
@@ -113,7 +113,7 @@ def test_a_runtime_that_fails_costs_its_case_and_no_other(tmp_path: Path) -> Non
     assert all(len(one["observed"]) < 10_000 for one in refused)
 
 
-# ---- what is not there, and what is something else
+# ---- missing and unfit files
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ CASES = ["-k", "values and v1.27"]
 
 
 class Run:
-    """`memqos run` in a process of its own, and what belongs to it."""
+    """`memqos run` in a separate process, with its children."""
 
     def __init__(self, folder: Path, *words: str) -> None:
         self.results = folder / "results"
@@ -45,7 +45,7 @@ class Run:
         return self._output.read_text()
 
     def until(self, what: str) -> None:
-        """Wait until this is there: one of MOMENTS, or words that it says."""
+        """Wait until this exists: one of MOMENTS, or words of its output."""
 
         def seen() -> bool:
             assert self.process.poll() is None, self.said
@@ -61,7 +61,7 @@ class Run:
                 self.disks |= set(map(Path, ROOT_DISK.findall(Path(f"/proc/{pid}/cmdline").read_text())))
 
     def _end(self) -> None:
-        """Wait for its end; where it does not come, what its threads wait for is in what it said."""
+        """Wait for its end; without one, the threads' stacks are in its output."""
         try:
             self.process.wait(60)
         except subprocess.TimeoutExpired:
@@ -71,7 +71,7 @@ class Run:
             pytest.fail(f"it did not end within a minute:\n{self.said}")
 
     def ends(self, *signals: signal.Signals) -> dict:
-        """Send these; its bundle, once it and everything of it is gone."""
+        """Send these; returns its bundle, once it and all its children are gone."""
         for one in signals:
             self.process.send_signal(one)
         self._end()
@@ -93,7 +93,7 @@ MOMENTS: dict[str, Callable[[Run], object]] = {
 
 @pytest.fixture
 def start(tmp_path):
-    """Start a run; it is ended with the test, and no disk of a machine is left of it."""
+    """Start a run; it ends with the test, and no disk of a machine is left of it."""
     runs = []
 
     def go(*words: str) -> Run:
@@ -135,7 +135,7 @@ def test_an_interrupt_does_not_wait_for_a_runtime_that_hangs(start, tmp_path):
     program.write_text(HANGS)
     program.chmod(0o755)
     run = start("--runtime-binary", str(program))
-    # Said when half a minute is gone, when the runtime has long been asked for the first ones.
+    # Printed after half a minute, long after the runtime's first requests.
     run.until("17 pods")
 
     run.ends(signal.SIGINT)

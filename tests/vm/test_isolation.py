@@ -1,4 +1,4 @@
-"""What a guest can reach, and what others on this host can: nothing beyond what a machine is for."""
+"""What a guest can reach, and what others on this host can: nothing beyond a machine's purpose."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ from tests.vm.machines import start
 pytestmark = pytest.mark.vm
 
 HOST = "10.0.2.2"
-"""How QEMU's user-mode network calls the host, where it is not restricted."""
+"""The host's address in QEMU's user-mode network, if it is not restricted."""
 
 RESOLVER = "10.0.2.3"
 
@@ -33,14 +33,14 @@ def machine(tmp_path_factory):
 
 @contextlib.contextmanager
 def listener(address: str):
-    """A server that says hello to whoever comes; its port."""
+    """A server that greets every client; its port."""
     with socket.create_server((address, 0)) as server:
         server.settimeout(0.1)
         yield server
 
 
 def says_hello(server: socket.socket, address: str) -> bool:
-    """Whether the server can be reached from this host itself."""
+    """Whether this host itself can reach the server."""
     with socket.create_connection((address, server.getsockname()[1]), timeout=5):
         connection, _ = server.accept()
         connection.close()

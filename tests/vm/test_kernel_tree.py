@@ -1,4 +1,4 @@
-"""A kernel that is laid out as after building: the machine installs it with its modules, and boots it."""
+"""A kernel in the layout of a build: the machine installs it with its modules, and boots it."""
 
 import os
 import shutil

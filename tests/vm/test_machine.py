@@ -1,4 +1,4 @@
-"""Real machines: they boot as declared, keep the target's contract, die loudly, and leave nothing behind."""
+"""Real machines: they boot as declared, keep the target's contract, report their death, and leave nothing behind."""
 
 import contextlib
 import hashlib
@@ -34,7 +34,7 @@ def in_runcs_place(program):
 
 @pytest.fixture(scope="module")
 def wrapper(tmp_path_factory):
-    """A vendor's runtime: a script that calls the image's own beside it."""
+    """A vendor's runtime: a script that calls the image's own next to it."""
     path = tmp_path_factory.mktemp("runtime") / "runc"
     path.write_text('#!/bin/sh\nexec "$0.dist" "$@"\n')
     path.chmod(0o755)
@@ -161,7 +161,7 @@ def test_states_are_kept(machine):
 
 @pytest.fixture
 def wrapped_qemu(tmp_path, monkeypatch):
-    """Have machines started by a script with these lines: QEMU's words are "$@" there, and its program is $qemu."""
+    """Start machines with a script of these lines: QEMU's words are "$@" there, and its program is $qemu."""
 
     def wrap(lines):
         program, found = tmp_path / "qemu-system-x86_64", find_qemu()
@@ -175,7 +175,7 @@ def wrapped_qemu(tmp_path, monkeypatch):
 
 
 def test_a_machine_comes_up_after_a_qemu_crash_before_linux_and_notes_it(tmp_path, wrapped_qemu):
-    """As QEMU does now and then while the firmware maps devices; here the first one that has a disk."""
+    """As QEMU does occasionally while the firmware maps devices; here the first one that has a disk."""
     mark = tmp_path / "crashed"
     wrapped_qemu(f"[ -e {mark} ] || {{ touch {mark}; kill -ABRT $$; }}")
     with start(tmp_path / "log", checkpoint=False) as machine:
@@ -186,7 +186,7 @@ def test_a_machine_comes_up_after_a_qemu_crash_before_linux_and_notes_it(tmp_pat
 
 
 def test_a_boot_that_hangs_on_a_lost_timer_is_repeated_twice(tmp_path, wrapped_qemu):
-    """A QEMU whose guest never begins; that its kernel waits for a timer is written to the console for it."""
+    """A QEMU whose guest never begins; the kernel's timer warning is written to the console for it."""
     serial, starts = tmp_path / "log/serial.log", tmp_path / "starts"
     words = "[   21.0] rcu: rcu_preempt kthread timer wakeup didn't happen for 5252 jiffies! g-1139 f0x0\\n"
     wrapped_qemu(f'echo >>{starts}; (sleep 3; printf "{words}{words}" >{serial}) & exec $qemu -S "$@"')
@@ -205,7 +205,7 @@ def test_a_boot_that_hangs_on_a_lost_timer_is_repeated_twice(tmp_path, wrapped_q
 
 @pytest.mark.wrappers
 def test_a_boot_without_output_is_repeated_and_comes_up(tmp_path, wrapped_qemu):
-    """The first guest never begins; it is waited for for half of the time that a boot may take."""
+    """The first guest never begins; half of a boot's time limit is spent on it."""
     mark = tmp_path / "silent"
     wrapped_qemu(f'[ -e {mark} ] || {{ touch {mark}; exec $qemu -S "$@"; }}')
     with start(tmp_path / "log", checkpoint=False) as machine:

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.vm
 
 
 def mutants(folder: Path, *arguments: str) -> dict[str, object]:
-    """What `memqos mutants` wrote; it must end with 0."""
+    """The output of `memqos mutants`; it must end with 0."""
     command = [sys.executable, "-m", "memqos", "mutants", "--json", "score.json", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -44,7 +44,7 @@ def test_ten_mutants_are_killed_rightly(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """Its runc is one that can be wrong, and is right until it is told."""
+    """Its runc can be made wrong, and is right until then."""
     brought = BootOptions(runtime_files=(AskedProgram(name="runc", path=WRONG_RUNTIME),))
     folder = tmp_path_factory.mktemp("log")
     with opened_vm(("trixie", "two-zones"), brought, folder=folder, progress=SILENT) as place:
@@ -60,7 +60,7 @@ def node(place: Place) -> Iterator[NodeUnderTest]:
 
 @pytest.fixture
 def wrong_in(place: Place) -> Iterator[Callable[[str], None]]:
-    """Lets runc be wrong as a mutant is, until the test ends."""
+    """Makes runc wrong like a mutant, until the test ends."""
     yield lambda name: set_fault(place.target, name)
     set_fault(place.target, "right")
 
@@ -92,7 +92,7 @@ def test_the_hop_of_a_directly_driven_runtime_is_named(place: Place, wrong_in: C
 
 
 def lost_by(requests: Requests, name: str) -> list[str]:
-    """What lost what deviates after this request."""
+    """The hop that lost the deviating value after this request."""
     found = requests.judge(CATALOGUE.any_request(name))
     return [one.lost.by for one in found if one.verdict is Verdict.DEVIATES and one.lost is not None]
 
@@ -101,7 +101,7 @@ def lost_by(requests: Requests, name: str) -> list[str]:
 
 
 def deviations(folder: Path) -> dict[str, set[str]]:
-    """By claim the knobs that deviate in what a run wrote."""
+    """By claim the deviating knobs in a run's results."""
     knobs: dict[str, set[str]] = {}
     for one in bundle(folder)["results"]:
         of_this = {found["knob"] for found in one["findings"] if found["verdict"] == "deviates"}
@@ -198,7 +198,7 @@ BEHAVIOUR = ("protection", "throttling", "limits", "swap", "numa", "node", "isol
 
 @pytest.mark.wrappers
 def test_no_behaviour_conforms_of_programs_that_end_at_once(tmp_path: Path) -> None:
-    """That nothing was swapped, or that all of nothing is on the right zone, is not enough."""
+    """It is not enough that nothing was swapped, or that all of zero pages are on the right NUMA node."""
     wrapper, folder = wrong_runtime(tmp_path, "ends-at-once"), tmp_path / "results"
 
     done = memqos_run(folder, *BEHAVIOUR, "--runtime", "oci:crun", "--runtime-binary", str(wrapper))

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.vm
 
 @contextlib.contextmanager
 def machine_case(folder: Path) -> Iterator[PlaceCase]:
-    """A machine whose QEMU somebody kills."""
+    """A machine whose QEMU is killed."""
     with opened_vm(("trixie", "one-zone"), BootOptions(), folder=folder, progress=SILENT) as place:
         pid = place.machine.pid
 
@@ -48,7 +48,7 @@ def test_a_machine_of_a_profile(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """A machine that is there: who uses it below knows no more of it than a URL and a key."""
+    """An existing machine: its users below know only a URL and a key."""
     with start(tmp_path_factory.mktemp("there"), topology="two-zones") as machine:
         yield machine
 
@@ -70,7 +70,7 @@ def test_an_existing_machine(machine: Machine, url: str) -> None:
 
 
 class Forgetful:
-    """A recorder of what nobody looks at."""
+    """A recorder whose records are not read."""
 
     def plan(self, plan: object, *, requested: object = None) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Every profile and topology for real: it boots, is what it says, and runs a container whose values are right.
+"""Every profile and topology for real: it boots, is as declared, and runs a container whose values are right.
 
 The gate runs trixie (the other tests here) and bookworm, whose suite does not change any more; the others are marked
 `profiles` and run with `./memqos test -e profiles`.
@@ -21,10 +21,10 @@ pytestmark = pytest.mark.vm
 
 IN_THE_GATE = {"bookworm"}
 DEFAULTS = {"trixie", "one-zone", "two-zones", "two-zones-no-swap", "four-zones"}
-"""Booted by the tests beside these."""
+"""Booted by the other tests here."""
 
 NATIVE = [name for name in profile_names() if load_profile(name).architecture is AMD64]
-"""Those of other architectures, which take other programs of the host: test_architectures.py."""
+"""Those of other architectures, which need other programs of the host: test_architectures.py."""
 
 LEGACY = [name for name in profile_names() if not load_profile(name).cgroup_v1.refused]
 
@@ -113,7 +113,7 @@ data = bytes(range(256)) * (96 << 12)
 path = pathlib.Path("/proc/self/cgroup").read_text().strip().removeprefix("0::")
 print(*(word for word in pathlib.Path(f"/sys/fs/cgroup{path}/memory.stat").read_text().split()))
 """
-"""Takes 96 MiB, of pages that are not of one value alone, and prints its control group's statistics."""
+"""Takes 96 MiB, in pages of more than one value, and prints its cgroup's statistics."""
 
 
 @pytest.mark.profiles
@@ -132,7 +132,7 @@ def test_swap_is_compressed_in_memory_if_the_topology_declares_it(tmp_path, prof
 
 @pytest.mark.profiles
 def test_compressed_swap_is_no_deviation(tmp_path):
-    """What zswap holds stays charged, so the program is killed as soon as its swap is full: often between two looks."""
+    """Pages in zswap stay charged, so the program is killed as soon as its swap is full: often between two samples."""
     topology = tmp_path / "zswap.json"
     topology.write_text(json.dumps(ZSWAP))
     found = bundle_of(tmp_path, "--profile", "forky", "--topology", str(topology), "-k", "test_swap")

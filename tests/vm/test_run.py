@@ -61,7 +61,7 @@ def test_killing_memqos_leaves_no_qemu_and_the_findings_so_far(tmp_path):
 
 
 def qemus_of(pid: int) -> list[int]:
-    """The QEMU processes that this process started, however deep."""
+    """The QEMU processes among this process's descendants."""
     listed = subprocess.run(["ps", "-eo", "pid,ppid,comm"], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 2) for line in listed.splitlines()[1:]]
     family = {pid}
@@ -78,5 +78,5 @@ def alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # A zombie is dead, though nobody has asked after it yet.
+    # A zombie is dead, though it has not been reaped yet.
     return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -1,4 +1,4 @@
-"""The runtime port in a real machine, for each handler, and what the machine says of itself."""
+"""The runtime port in a real machine, for each handler, and the machine's view of itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.vm
 
 @pytest.fixture
 def opens(request: pytest.FixtureRequest, target: Target) -> Opens:
-    """What opens the runtime of a name, as a run has it: "crun" over CRI, "oci:crun" driven directly."""
+    """Opens the runtime of a name, as a run does: "crun" over CRI, "oci:crun" driven directly."""
 
     @contextmanager
     def opened(name: str, driver: CgroupDriver) -> Iterator[Runtime]:
@@ -76,7 +76,7 @@ def test_every_runtime_keeps_the_contract(tree: CgroupTree, opens: Opens, name: 
 
 
 def mount_namespaces(target: Target) -> list[str]:
-    """All of the machine, by the processes that are in one."""
+    """All mount namespaces of the machine, by the processes in them."""
     return target.run(["sh", "-c", "readlink /proc/[0-9]*/ns/mnt | sort -u"], deadline=soon()).text.split()
 
 
@@ -84,7 +84,7 @@ def mount_namespaces(target: Target) -> list[str]:
 def test_the_mounts_of_a_bundle_are_private_and_removed_with_it(
     target: Target, tree: CgroupTree, opens: Opens, name: str
 ) -> None:
-    """systemd has no unit for them, and what a container writes is on the disk while it lives."""
+    """systemd has no unit for them, and files that a container writes are on the disk while it lives."""
     parent = CgroupPath.parse("/contract.slice")
     tree.make([parent], deadline=soon())
     sandbox = SandboxSpec(

@@ -1,4 +1,4 @@
-"""`memqos run --target` on one of our own machines as the machine that is there, and what it leaves: nothing."""
+"""`memqos run --target` on a machine of memqos in place of an existing one, which it leaves unchanged."""
 
 import contextlib
 import difflib
@@ -102,7 +102,7 @@ def test_an_ended_run_leaves_nothing(machine: Machine, tmp_path: Path, number: s
     with begun(machine, tmp_path) as process:
         agents = "for one in $(pgrep --exact python3); do cat /proc/$one/oom_score_adj; done"
         assert "-1000" in output(machine, "sh", "-c", agents).split(), "the guard cannot be OOM-killed"
-        # As one of ours that was asked for when its maker was killed, and that nobody came to mark.
+        # Like one of memqos's own that was requested when its creator was killed, and that was never marked.
         manager = "org.freedesktop.systemd1 /org/freedesktop/systemd1 org.freedesktop.systemd1.Manager"
         slice_of_ours = "kubepodslate.slice replace 1 Description s 'memqos: late' 0"
         output(machine, "sh", "-c", f"busctl call {manager} StartTransientUnit 'ssa(sv)a(sa(sv))' {slice_of_ours}")
@@ -113,7 +113,7 @@ def test_an_ended_run_leaves_nothing(machine: Machine, tmp_path: Path, number: s
 
 
 def test_a_lost_connection_leaves_nothing_and_is_a_machinery_error(machine: Machine, tmp_path: Path) -> None:
-    """The processes that serve the run's connection are killed on the machine: ours is the oldest, and stays."""
+    """The processes of the run's connection are killed on the machine: the test's own is the oldest, and stays."""
     before = state_of(machine)
     with begun(machine, tmp_path) as process:
         output(machine, "pkill", "--newest", "-f", r"^sshd(-session)?: root(@notty)?( |$)")
@@ -165,7 +165,7 @@ for what in ('containers/json?all=1', 'images/json'):
 
 @pytest.mark.profiles
 def test_docker_and_other_runtimes_of_an_existing_machine_are_crossed(tmp_path: Path) -> None:
-    """Values and a kill under two daemons in one run; the machine is as it was, Docker's store too."""
+    """Values and a kill under two daemons in one run; the machine is restored, including Docker's store."""
     with opened_vm(
         ("trixie", "two-zones"), BootOptions(), folder=tmp_path, progress=SILENT, additions=("docker",)
     ) as place:

@@ -1,4 +1,4 @@
-"""What the documentation shows of a real machine is what happens."""
+"""The documentation's output of a real machine is what a machine prints."""
 
 import pytest
 

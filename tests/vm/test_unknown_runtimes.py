@@ -1,4 +1,4 @@
-"""Runtimes that memqos does not know, in a real machine: judged by the specification, and nowhere wrong."""
+"""Runtimes that memqos does not model, in a real machine: judged by the specification, and never wrongly."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def judged(folder):
 
 
 def test_crun_under_another_name_conforms_with_and_without_containerd(tmp_path):
-    """Its processes are in a cgroup below the scope, which only a look at a container shows."""
+    """Its processes are in a cgroup below the scope, which only a test container shows."""
     program = tmp_path / "uxc"
     program.write_text(RENAMED)
     program.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The workload in real containers, and what the watcher in the guest sees of it."""
+"""The workload in real containers, and the watcher's view of it in the guest."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.vm
 
 
 class Bench:
-    """One sandbox in which workloads are started."""
+    """One sandbox for workloads."""
 
     def __init__(self, tree: CgroupTree, runtime: CriRuntime, parent: CgroupPath) -> None:
         self.tree = tree
@@ -84,7 +84,7 @@ class Bench:
         return log.report
 
     def done(self, container: ContainerHandle, verb: str) -> Done:
-        """What the workload reported when it was done with `verb`; one that ends without saying so fails at once."""
+        """The workload's report when it was done with `verb`; one that ends without it fails at once."""
 
         def observe() -> list[Done] | ContainerStatus:
             status = self.runtime.status(container, deadline=soon())
@@ -101,7 +101,7 @@ class Bench:
         return seen[0]
 
     def leaf(self, container: ContainerHandle) -> CgroupPath:
-        """Where its cgroup is or was."""
+        """The path of its cgroup, existing or removed."""
         return TRIXIE.layout(CgroupDriver.SYSTEMD).whole(self.parent, container.id)
 
     def cgroup(self, container: ContainerHandle) -> CgroupPath:
@@ -120,7 +120,7 @@ FILES = ("memory.current", "memory.swap.current", "memory.events", "memory.press
 
 
 class Seen:
-    """What memwatch has said of one cgroup: the newest text of each file, and the largest amounts."""
+    """memwatch's messages about one cgroup: the newest text of each file, and the largest amounts."""
 
     def __init__(self, sampling: Sampling, folder: str) -> None:
         self.sampling = sampling
@@ -198,7 +198,7 @@ def test_a_swap_limit_is_not_exceeded_and_swapped_memory_is_intact(bench: Bench)
     # Swap for all of it: a page being written out, or read back, counts in both, and a cgroup with no swap left has
     # its anonymous memory scanned no more (mm/vmscan.c, can_reclaim_anon_pages), which ends in an OOM kill.
     resources = ContainerResources(memory_limit_in_bytes=32 * MI, memory_swap_limit_in_bytes=80 * MI)
-    # Touching all of it would bring in and throw out every page in turn: the first region is what was swapped first.
+    # Touching all of it would swap every page in and out in turn: the first region was swapped first.
     container = bench.start(resources, [Anon(size=2 * MI), Anon(size=38 * MI), Touch(region=1), Hold()])
     with seeing(bench, bench.cgroup(container)) as seen:
         seen.until("4 MiB are swapped out", lambda seen: seen.most.get("memory.swap.current", 0) >= 4 * MI)

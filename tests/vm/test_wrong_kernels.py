@@ -1,6 +1,6 @@
-"""Kernels that are wrong on purpose, on a machine: somebody changes behind the run what behaviour rests on.
+"""Kernels that are wrong on purpose, on a machine: a script changes preconditions of a behaviour during the run.
 
-Each turns one claim red, and what deviates names the file that was meddled with, or what the kernel did instead.
+Each makes one claim deviate, and the deviation names the changed file, or the kernel's behaviour.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOUNT = "mount -t cgroup2 -o remount,nosuid,nodev,noexec,relatime,nsdelegate{0} 
 
 
 def resets(file: str, text: str, where: str = CONTAINERS) -> str:
-    """A loop that puts this text into the file of every cgroup there, again and again."""
+    """A loop that writes this text to the file of every cgroup there, again and again."""
     return f'while :; do for one in {where.format(file)}; do echo {text} >"$one"; done 2>/dev/null; sleep 0.1; done'
 
 
@@ -58,10 +58,10 @@ done"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meddling:
-    """A way to be wrong. does: a script that runs beside the test; undoes: what puts the machine right again.
+    """A fault. does: a script that runs during the test; undoes: restores the machine.
 
-    test: of the chapter, with the kubelet. finds: what deviates, by what reports call it. perhaps: what may deviate as
-    well, as refaults do that are counted only where pages come back on the zone that they were on.
+    test: of the suite, with the kubelet. finds: the deviation, in the report's words. perhaps: further possible
+    deviations, such as refaults, which are counted only if pages return on their previous NUMA node.
     """
 
     way: str
@@ -200,7 +200,7 @@ def meddled(place: Place, way: Meddling) -> Iterator[None]:
 
 
 def plugin_values(node: object, kubelet: object, evidence: object, scene: object) -> dict[str, object]:
-    """What the plugin's fixtures would give to a test, by their names."""
+    """The values of the plugin's fixtures for a test, by name."""
     return {
         "qos_node": node,
         "qos_kubelet": kubelet,
@@ -213,7 +213,7 @@ def plugin_values(node: object, kubelet: object, evidence: object, scene: object
 
 @contextlib.contextmanager
 def given(node: NodeUnderTest, way: Meddling, folder: Path) -> Iterator[tuple[dict[str, object], list[object]]]:
-    """What the chapter's fixtures would give to its test, and the findings that it settles."""
+    """The values of the suite's fixtures for its test, and the findings that it settles."""
     function = getattr(chapter(way.chapter), way.test)
     evidence, notes = evidence_in(folder)
     values = plugin_values(node, KUBELETS[way.kubelet], evidence, scene_for(function))
@@ -226,7 +226,7 @@ def given(node: NodeUnderTest, way: Meddling, folder: Path) -> Iterator[tuple[di
 
 
 def deviating(node: NodeUnderTest, place: Place, way: Meddling, folder: Path) -> set[tuple[str, str]]:
-    """What deviates in the chapter's test while somebody meddles, once its pods run."""
+    """The deviations in the suite's test while the script runs, once its pods run."""
     function = getattr(chapter(way.chapter), way.test)
     with meddled(place, way), given(node, way, folder) as (values, findings):
         with contextlib.suppress(NonconformanceError, pytest.skip.Exception):

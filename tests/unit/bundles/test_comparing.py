@@ -1,4 +1,4 @@
-"""Two runs compared: what got worse, what got better, what is not in both, and what differs in how they ran."""
+"""Two runs compared: what got worse, what got better, what is only in one, and how they ran differently."""
 
 import dataclasses
 import json
@@ -45,7 +45,7 @@ def test_new_deviations_are_worse_and_come_first(tmp_path):
 
 @pytest.mark.parametrize("order", [1, -1], ids=["first", "last"])
 def test_of_a_case_that_merged_results_have_twice_the_worse_one_counts(tmp_path, order):
-    """A gate was passed: the one that conforms stood behind the one that deviates."""
+    """A gate was passed: the conforming one hid the deviating one."""
     old, new = runs(tmp_path, deviating)
     both = dataclasses.replace(new, results=[*new.results, *old.results][::order])
 
@@ -142,7 +142,7 @@ def test_settings_versions_hashes_and_timing_that_differ_are_named(tmp_path):
 
 
 def test_a_run_of_several_systems_is_compared_with_a_run_of_one_of_them():
-    """A case is named after its system only where a run has several."""
+    """A case is named after its system only if a run has several."""
     of = {"runtime": "containerd+runc", "driver": "systemd"}
     matrix = [
         result("v1.36-a-forky", Outcome.CONFORMS, profile="forky", **of),

@@ -1,4 +1,4 @@
-"""A bundle that says something else than its own cases and findings is called so, whatever is made of it."""
+"""A bundle that contradicts its own cases and findings is reported as such, in every verb."""
 
 import json
 
@@ -22,7 +22,7 @@ CONTRADICTS = "verdict: the results contradict themselves"
 
 
 def edited(folder, change, *, lines=True):
-    """Edit bundle.json, and with `lines` the cases of findings.jsonl as those of the bundle."""
+    """Edit bundle.json, and with `lines` the cases of findings.jsonl like those of the bundle."""
     bundle = json.loads((folder / BUNDLE).read_text())
     change(bundle)
     (folder / BUNDLE).write_text(json.dumps(bundle))

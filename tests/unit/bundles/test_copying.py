@@ -1,4 +1,4 @@
-"""Evidence that is copied is plain files: nothing waits for a pipe, and no link leads out of the copy."""
+"""Copied evidence is regular files: nothing waits for a pipe, and no link leads out of the copy."""
 
 import os
 import socket

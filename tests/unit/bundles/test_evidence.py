@@ -1,4 +1,4 @@
-"""What a folder keeps of a case is found, read within bounds, and never followed out of the results."""
+"""A case's evidence in its folder is found, read within bounds, and never followed out of the results."""
 
 import gzip
 import json

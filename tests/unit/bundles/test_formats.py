@@ -1,4 +1,4 @@
-"""The format of bundles: reasons once, by their places; a bundle of another format is refused with a clear line."""
+"""The format of bundles: each reason once, by index; a bundle of another format is rejected with a clear line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.recorded import TRIXIE, cases_of, copied
 
 
 def test_a_bundle_has_each_reason_once_and_findings_name_its_place() -> None:
-    """Reasons were half of a bundle: each stood with every finding that it explains."""
+    """Reasons were half of a bundle: each was repeated with every finding that it explains."""
     document = read_results(TRIXIE).bundle.to_json()
 
     findings = [one for case in document["results"] for one in case["findings"] if one["reason"] is not None]

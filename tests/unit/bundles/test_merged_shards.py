@@ -1,4 +1,4 @@
-"""Shards that are merged must be of one division, and complete."""
+"""Merged shards must be of one division, and complete."""
 
 import pytest
 

@@ -49,7 +49,7 @@ def test_what_was_merged_is_read_back_and_has_a_report_with_all_evidence(tmp_pat
 
 
 def test_shards_of_which_one_is_missing_are_a_run_that_was_not_ended(tmp_path):
-    """Else a badge is green though a job of the matrix left no results."""
+    """Otherwise a badge is green though a job of the matrix left no results."""
     parts = [shard(tmp_path, name, [number]) for number, name in enumerate(["one", "two"])]
     for number, part in enumerate(parts, 1):
         part.bundle.shard.update(number=number, of=3, cases=4, division="abc")
@@ -61,7 +61,7 @@ def test_shards_of_which_one_is_missing_are_a_run_that_was_not_ended(tmp_path):
 
 
 def test_a_killed_shard_is_reported_as_killed_and_not_missing(tmp_path):
-    """It was told as a shard of which there are no results."""
+    """It was reported as a shard without results."""
     division = {"of": 2, "cases": 4, "division": "abc"}
     whole = shard(tmp_path, "one", [0, 1])
     whole.bundle.shard.update(number=1, **division)

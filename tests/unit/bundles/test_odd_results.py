@@ -1,4 +1,4 @@
-"""Whatever stands in a field of a damaged or foreign bundle: it is read, or left out, or refused in a sentence."""
+"""Any value in a field of a damaged or foreign bundle: it is read, omitted, or rejected in a sentence."""
 
 import copy
 import json
@@ -20,7 +20,7 @@ ODD = [None, -1, "\ud800\x00", [1], {"a": 1}, float("nan"), 10**30]
 
 
 def places(value: object, path: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
-    """Every place in a document; of a list the first entry stands for all."""
+    """Every place in a document; for a list the first entry represents all."""
     yield path
     if isinstance(value, dict):
         for name, one in value.items():
@@ -41,7 +41,7 @@ def put(document: dict, path: tuple[object, ...], value: object) -> object:
 
 
 def small() -> dict:
-    """A bundle with one case of one finding, that deviates, and few facts of its machine."""
+    """A bundle with one case with one deviating finding, and few facts of its machine."""
     bundle = json.loads((TRIXIE / "bundle.json").read_text())
     case = next(one for one in bundle["results"] if "crossing" in one["id"])
     finding = next(one for one in case["findings"] if one["expected"] == "62074880")

@@ -1,4 +1,4 @@
-"""A results folder is read back as it was written, and says what it lacks."""
+"""A results folder is read back as it was written, and reports what it lacks."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def test_a_killed_run_has_its_progress_and_the_running_cases(tmp_path):
 
 @pytest.mark.parametrize("kind", ["a link", "a pipe", "a folder", "bytes"])
 def test_what_a_killed_run_was_at_is_read_from_a_file_of_its_own_alone(tmp_path, kind):
-    """A link led a line of any file into reports, and a pipe held them up."""
+    """A link led a line of any file into reports, and a pipe blocked them."""
     folder = copied(tmp_path / "killed", killed=True)
     (folder / "run.json").write_text(json.dumps({"schema": "memqos-bundle/3", "cases": 9}))
     (tmp_path / "secret").write_text("do not tell\n")

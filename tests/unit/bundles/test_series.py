@@ -1,4 +1,4 @@
-"""Changes over time become columns: every value at every time, limits that are none without a line, events as marks."""
+"""Changes over time become columns: every value at every time, infinite limits without a line, events as marks."""
 
 from memqos.bundles.evidence import MOST_POINTS, CaseEvidence, charts_of
 from tests.recorded import TRIXIE
@@ -116,7 +116,7 @@ def test_a_recorded_case_has_a_chart_of_its_pod_and_container():
 
 
 def pressed(at, *totals, average="9.00"):
-    """A look at how long tasks had waited for memory altogether, some and all of them, in microseconds."""
+    """A sample of the total time for which some and all tasks had waited for memory, in µs."""
     lines = zip(("some", "full"), totals, strict=False)
     return look(at, memory_pressure="".join(f"{kind} avg10={average} avg60=0 total={total}\n" for kind, total in lines))
 

@@ -1,4 +1,4 @@
-"""Pipes, devices and folders where a results folder or its verbs expect a plain file: named, and never waited for."""
+"""Pipes, devices and folders where a results folder or its verbs expect a regular file: named, never waited for."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Hashes say whether a folder is as its run left it, and an ssh key who vouches for that."""
+"""Hashes show whether a folder is unchanged since its run, and an ssh signature who vouches for it."""
 
 import subprocess
 

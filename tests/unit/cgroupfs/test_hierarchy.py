@@ -1,4 +1,4 @@
-"""Where cgroups are on either version; the mount tables are those of Debian 12 and 13."""
+"""The mounts of cgroups in either version; the mount tables are those of Debian 12 and 13."""
 
 import subprocess
 import sys
@@ -51,7 +51,7 @@ def test_a_file_is_in_the_hierarchy_of_its_controller(mounts: str) -> None:
         "/sys/fs/cgroup/cpuset/kubepods/pod1/cpuset.mems",
         "/sys/fs/cgroup/pids/kubepods/pod1/pids.max",
         "/sys/fs/cgroup/memory/kubepods/pod1/cgroup.procs",
-        # hugetlb is not mounted: the file will not be there, which is told of it.
+        # hugetlb is not mounted: the file will be missing, and the error says so.
         "/sys/fs/cgroup/memory/kubepods/pod1/hugetlb.2MB.failcnt",
     ]
     assert hierarchy.folder(POD) == "/sys/fs/cgroup/memory/kubepods/pod1"

@@ -201,7 +201,7 @@ GUARANTEED = "  containers:\n  - {name: c, image: i, resources: {limits: {memory
 
 
 def test_pods_that_do_not_fit_are_refused_as_the_kubelet_does(told):
-    """By its own reason names, and without an error: this is what the node does."""
+    """With its own reason names, and without an error: a node does the same."""
     code, out, err = told(GUARANTEED, "--capacity-memory", "1Gi")
     assert (code, err) == (0, "")
     assert "pod default/p is refused: OutOfmemory: Node didn't have enough resource: memory, requested: 32" in out

@@ -17,7 +17,7 @@ from tests.recorded import copied, deviating
 
 
 class Runs:
-    """What the two runs were asked, in the place of machines: each leaves the recorded results, changed if said so."""
+    """Replaces the two runs of machines: each leaves the recorded results, changed on request."""
 
     def __init__(self, *, worse: str = "", codes: Mapping[str, int] | None = None) -> None:
         self.asked: list[list[str]] = []

@@ -1,4 +1,4 @@
-"""What `memqos expect` prints beside the tree: translations, runtimes by version, effective protection."""
+"""What `memqos expect` prints besides the tree: translations, runtimes by version, effective protection."""
 
 import io
 import json
@@ -26,7 +26,7 @@ COMMON = ("--kubernetes", "1.35", "--set", "featureGates.MemoryQoS=true", "--dri
 
 @pytest.fixture
 def told(capsys, tmp_path, monkeypatch):
-    """Run `memqos expect` on the pod with these arguments: the exit code, and what was written where."""
+    """Run `memqos expect` on the pod with these arguments: the exit code, and both outputs."""
     (tmp_path / "pod.yaml").write_text(POD)
     monkeypatch.chdir(tmp_path)
 

@@ -1,4 +1,4 @@
-"""`memqos explore` on the command line: what it takes, and what it prints without a machine."""
+"""`memqos explore` on the command line: its options, and its output without a machine."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""Every verb's --help teaches: it has an example, and is printed as it was meant."""
+"""Every verb's --help teaches: it has an example, and is printed as written."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from memqos.cli.main import cli
 
 
 def verbs(command: click.Command = cli, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """All verbs below a command, with those that lead there."""
+    """All verbs below a command, with their parents."""
     yield words
     if isinstance(command, click.Group):
         context = click.Context(command)

@@ -34,7 +34,7 @@ spec:
 
 @pytest.fixture
 def told(capsys):
-    """Run memqos with these arguments: the exit code, and what was written where."""
+    """Run memqos with these arguments: the exit code, and both outputs."""
 
     def tell(*arguments):
         code = run([*arguments])

@@ -1,4 +1,4 @@
-"""`memqos report` as a person calls it: each verb on recorded results, bad input, and its exit codes."""
+"""`memqos report` as users call it: each verb on recorded results, bad input, and its exit codes."""
 
 import json
 import os
@@ -142,7 +142,7 @@ def test_whatever_does_not_hold_of_a_signed_folder_answers_1(said, signed, chang
         case "the text":
             (signed / "junit_01.xml").write_text("")
         case "the hashes":
-            # As one does who makes the hashes fit what was changed.
+            # As someone would who makes the hashes fit the change.
             sums.write_text("".join(sorted(sums.read_text().splitlines(keepends=True), reverse=True)))
         case "the signature":
             signature.write_bytes(signature.read_bytes()[:-60])

@@ -1,4 +1,4 @@
-"""What `memqos run` hands to pytest, and what it refuses before anything is built."""
+"""The arguments that `memqos run` passes to pytest, and what it rejects before anything is built."""
 
 import json
 import os
@@ -97,7 +97,7 @@ def test_it(qos_evidence, number):
 
 @pytest.fixture
 def own(tmp_path):
-    """A folder of suites of one's own, in the folder from which memqos is called."""
+    """The user's own folder of suites, in the current folder."""
     (tmp_path / "ours/team").mkdir(parents=True)
     (tmp_path / "ours/team/claims.toml").write_text(CLAIM)
     (tmp_path / "ours/team/test_team.py").write_text(TEST)
@@ -202,7 +202,7 @@ def test_listing_tests_builds_nothing_from_any_folder(tmp_path):
 
 
 def test_stdout_has_only_json(tmp_path):
-    """No machine is needed to be told that nothing was selected."""
+    """An empty selection is reported without a machine."""
     command = [sys.executable, "-m", "memqos", "run", "--json", "--collect-only", "-q", "-k", "nothing_of_that_name"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
@@ -218,7 +218,7 @@ def test_an_invalid_number_of_machines(capsys, monkeypatch, workers):
 
 
 def test_a_machine_larger_than_this_host(capsys, monkeypatch, tmp_path):
-    """Told before an image is made, and before QEMU is looked for."""
+    """Reported before an image is built, and before QEMU is looked for."""
     for name in ("find_qemu", "ensure_image"):
         monkeypatch.setattr(f"memqos.place.opening.{name}", lambda *_, **__: pytest.fail("something was prepared"))
     zones = [{"memoryMiB": 1 << 20, "cpus": [0]}, *[{"memoryMiB": 1 << 20}] * 100]

@@ -1,4 +1,4 @@
-"""`memqos settings`, and that verbs take a setting from the same places."""
+"""`memqos settings`, and that verbs take settings from the same places."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What reaches a terminal: never a control character out of a file, whatever page prints it."""
+"""Output on a terminal: never a control character from a file, whatever page prints it."""
 
 import contextlib
 import json
@@ -120,7 +120,7 @@ def test_colours_are_on_top_of_the_same_text():
 
 
 def shown_on(arguments, *, columns, **environment):
-    """What a terminal of so many columns is sent."""
+    """The output for a terminal of so many columns."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "memqos", *arguments]
     environ = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm", **environment}
@@ -148,7 +148,7 @@ def test_on_a_terminal():
     assert click.unstyle(coloured).split() == plain.split()
     for calm in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
         assert shown_on(arguments, columns=70, **calm) == click.unstyle(coloured)
-    # What programs read is the same everywhere.
+    # The output for programs is the same everywhere.
     document = shown_on([*arguments, "--json"], columns=70)
     assert json.loads(document)["release"] == "1.36"
     assert "\x1b" not in document

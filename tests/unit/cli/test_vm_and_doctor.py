@@ -125,7 +125,7 @@ def test_a_machine_with_options_that_do_not_fit_is_refused_before_anything_is_bu
 
 
 def test_an_option_in_the_place_of_a_command_is_refused_before_anything_is_built(cache):
-    """It went to ssh, which complained of it when the machine was there."""
+    """It was passed to ssh, which rejected it once the machine was up."""
     with pytest.raises(UsageError, match=r"'--keep' is not a command\. Put options of memqos before 'trixie'\."):
         invoke(vm.command, "exec", "trixie", "--keep", "true")
     assert not (cache / "images").exists()
@@ -145,7 +145,7 @@ def test_without_a_kept_machine_there_is_no_ssh_configuration(cache, monkeypatch
 
 
 def entry(cache, name, **manifest):
-    """A whole image in the cache."""
+    """A complete image in the cache."""
     folder = cache / "images" / name
     folder.mkdir(parents=True)
     for file in ("disk.img", "vmlinuz", "initrd.img", "known_hosts"):
@@ -183,7 +183,7 @@ def test_pruning_keeps_everything_a_run_would_use(cache):
 
 
 def checkpoint(cache, name, image):
-    """A whole checkpoint in the cache, of this image."""
+    """A complete checkpoint in the cache, of this image."""
     folder = checkpoints_folder(default_cache({"MEMQOS_CACHE": str(cache)})) / name
     folder.mkdir()
     for file in ("state", "root.qcow2"):
@@ -222,7 +222,7 @@ def test_pruning_names_checkpoints_and_leftovers_before_it_removes_them(cache):
 
 
 def test_a_profiles_images_are_its_own(cache):
-    """trixie is not trixie-bpo, whatever the names begin with."""
+    """trixie is not trixie-bpo, despite the common prefix."""
     for name in ("trixie-0123456789ab", "trixie-0123456789ab-with-0123456789ab", "trixie-bpo-0123456789ab"):
         entry(cache, name)
     invoke(vm.command, "rm", "trixie")
@@ -314,7 +314,7 @@ def test_doctor_lists_needs_of_other_architectures_without_failing(monkeypatch):
     ],
 )
 def test_doctor_marks_slow_checks(cache, monkeypatch, accelerator, obstacle, line):
-    """It said "ok KVM: KVM does not run a guest here"."""
+    """It printed "ok KVM: KVM does not run a guest here"."""
     choice = AcceleratorChoice(accelerator=accelerator, reason="KVM runs guests on this host.", obstacle=obstacle)
     monkeypatch.setattr(doctor, "kvm_device_obstacle", lambda: None)
     monkeypatch.setattr(doctor, "find_qemu", lambda _: SimpleNamespace(version_text="10.0", program="qemu"))

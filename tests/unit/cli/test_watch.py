@@ -1,4 +1,4 @@
-"""`memqos watch`: a run at once, one after each change of the file, first of what failed."""
+"""`memqos watch`: a run at once, and one after each change of the file, starting with the failed cases."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from memqos.errors import ExitCode
 
 
 class Looks:
-    """A clock whose every sleep is a moment at which somebody may have changed the file."""
+    """A clock at whose every sleep the file may have changed."""
 
     def __init__(self, *moments):
         self.moments = list(moments)
@@ -52,7 +52,7 @@ def binary(tmp_path):
 
 @pytest.mark.parametrize(("is_refused", "runs_made"), [(True, ["all"]), (False, ["all", "all"])])
 def test_a_usage_error_that_no_change_mends_ends_it(binary, is_refused, runs_made):
-    """One about the file, which may be half written, waits for the next change."""
+    """An error about the file, which may be half written, waits for the next change."""
     asked, run = runs(ExitCode.USAGE, ExitCode.CONFORMS)
     looks = Looks(lambda: binary.write_text("two"), nothing, nothing)
     code = watched([binary], run, is_refused=lambda: is_refused, clock=looks, rounds=1)

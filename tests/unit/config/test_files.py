@@ -1,4 +1,4 @@
-"""Settings in a project's files: where they are looked for, what they may hold, and what is told with which line."""
+"""Settings in a project's files: where they are searched, what they may contain, and errors with their lines."""
 
 import textwrap
 from pathlib import Path

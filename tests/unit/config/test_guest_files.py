@@ -1,4 +1,4 @@
-"""Files for the machine, and units, as options, variables and files of a project give them."""
+"""Files for the machine, and units, from options, variables and a project's files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What settings say of a machine."""
+"""Machine options from settings."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""OCI runtimes by path, and what cannot be one."""
+"""OCI runtimes by path, and invalid ones."""
 
 from pathlib import Path
 

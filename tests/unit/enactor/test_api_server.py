@@ -116,7 +116,7 @@ def test_a_change_of_the_spec_raises_the_generation_and_one_of_the_status_does_n
 @pytest.mark.parametrize(
     ("old", "patch", "new"),
     [
-        # A pod's status as a kubelet patches it: conditions merge by type, and their order is told.
+        # A pod's status as a kubelet patches it: conditions merge by type, with their order given.
         (
             {"conditions": [{"type": "Ready", "status": "False"}, {"type": "Other", "status": "True"}]},
             {

@@ -1,4 +1,4 @@
-"""The enactor that is a kubelet, with a stand-in for the kubelet: what it is given, and what becomes of it."""
+"""The enactor that is a kubelet, with a stand-in for the kubelet: its input, and its pods."""
 
 import contextlib
 import dataclasses
@@ -40,7 +40,7 @@ LARGER = dataclasses.replace(WEB, containers=pod("web", "64Mi", "96Mi").containe
 
 
 class InProcess:
-    """A program that a target opened, whose work a thread of this process does."""
+    """A program that a target opened; a thread of this process does its work."""
 
     def __init__(self, work):
         ours, theirs = os.pipe()
@@ -142,7 +142,7 @@ def wrong_files(bench, order, admitted):
 
 
 def test_a_kubelet_gets_everything_the_plan_was_made_of():
-    """The stand-in plans by the files and objects alone, so a field that is lost on the way is a wrong value."""
+    """The stand-in plans from the files and objects alone, so a field lost on the way is a wrong value."""
     bench = Bench()
     order = order_of(bench)
     with enactor_on(bench) as enactor:
@@ -409,7 +409,7 @@ def test_a_kubelet_that_writes_running_pods_again_after_an_upgrade_is_found(rewr
 
 @pytest.mark.parametrize("updates", [False, True])
 def test_an_upgrade_updates_the_containers_that_the_older_kubelet_did_not_record(updates):
-    """1.27 sends memory.min for each request; 1.36 with the policy None takes it back, after it is healthy."""
+    """1.27 sends memory.min for each request; 1.36 with the policy None resets it, after it is healthy."""
     bench = Bench()
     gate = {"feature_gates": {"MemoryQoS": True}}
     before, later = order_of(bench, "1.27", **gate), order_of(bench, memory_reservation_policy=None, **gate)

@@ -6,7 +6,7 @@ from memqos.errors import DeadlineError
 
 
 class Clock:
-    """Goes only while somebody sleeps."""
+    """Advances only while something sleeps."""
 
     def __init__(self) -> None:
         self.at = 0.0
@@ -29,7 +29,7 @@ def patience(clock):
 
 
 def hang(patience: Patience, clock: Clock) -> float:
-    """An attempt that uses up its time; how long it was."""
+    """An attempt that uses up its time; its duration."""
     deadline: Deadline = patience.deadline()
     clock.sleep(deadline.remaining)
     patience.failed(DeadlineError("waited."), deadline)

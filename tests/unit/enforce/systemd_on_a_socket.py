@@ -1,4 +1,4 @@
-"""A systemd that listens on a socket of its own: it makes a folder for each slice that is started, and keeps it all."""
+"""A systemd that listens on a socket of its own: it creates a folder for each started slice, and records everything."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ class SystemdOnASocket:
             message, MessageType.method_return, *self.answers.get(method, ("o", (job,)) if self.asked else ("", ()))
         )
         if method == "StopUnit":
-            # The job may have ended before its name is told.
+            # The job may have ended before its name is known.
             removed = (len(self.asked), job, message.body[0], self.result)
             return said_of(message, MessageType.signal, "uoss", removed) + answer
         return answer
 
 
 def said_of(message: Message, kind: MessageType, signature: str, body: tuple[Any, ...], *, name: str = "") -> bytes:
-    """What is said after this message: an answer to it, an error, or the signal that a job was removed."""
+    """The messages after this one: an answer to it, an error, or the signal that a job was removed."""
     fields: dict[HeaderFields, Any] = {HeaderFields.signature: signature} if signature else {}
     if kind is MessageType.signal:
         manager = "org.freedesktop.systemd1.Manager"

@@ -1,4 +1,4 @@
-"""The agent on a folder that stands for a cgroup mount, with files made beforehand where a kernel would make them."""
+"""The agent on a folder in place of a cgroup mount, with files prepared where a kernel would create them."""
 
 import contextlib
 import errno
@@ -42,7 +42,7 @@ def marks(monkeypatch: pytest.MonkeyPatch) -> dict[Path, bytes]:
 
 
 def perform(asked: dict[str, Any], path: Path = Path("/nonexistent/bus")) -> dict[str, Any]:
-    """What the agent answers; path: the socket of the systemd that it speaks to."""
+    """The agent's answer; path: the socket of its systemd."""
     with contextlib.closing(bus.Manager(path=str(path), seconds=5.0)) as manager:
         return steps.perform(asked, manager)
 
@@ -68,7 +68,7 @@ def test_a_cgroup_is_created_marked_and_given_controllers(mount: Path) -> None:
     answer = perform(request(mount, step("make", "/kubepods")))
     assert answer == {"done": 1, "killed": [], "failure": None}
     assert (mount / "kubepods").is_dir()
-    # One write for each controller that is not handed down yet; a file keeps the last, a kernel adds them up.
+    # One write for each controller that is not enabled yet; a file keeps the last one, a kernel adds them up.
     assert (mount / "cgroup.subtree_control").read_text().startswith("+memory")
 
 
@@ -216,7 +216,7 @@ def test_processes_of_cgroup_v1_are_killed_by_signals_and_its_folders_removed(
 
     def kill(pid: int, number: int) -> None:
         killed.append((pid, number))
-        # Before it goes it has started another one.
+        # Before it ends it has forked.
         listing.write_text("0\n11\n") if pid == 7 else listing.unlink()
 
     monkeypatch.setattr(os, "kill", kill)
@@ -335,7 +335,7 @@ def test_a_slice_that_systemd_does_not_stop(mount: Path, systemd: SystemdOnASock
 
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Control files that hold the last text written, as a kernel's do; an ordinary file keeps what it had behind it."""
+    """Control files that hold the last text written, as a kernel's do; an ordinary file keeps a longer tail."""
 
     def put(path: Path, text: str) -> None:
         path.write_text(text)
@@ -345,7 +345,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def existing(mount: Path, name: str, **files: str) -> Path:
-    """A cgroup that somebody else made, with these files; the first "_" of a name stands for its dot."""
+    """A cgroup of another program, with these files; the first "_" of a name represents its dot."""
     (mount / name).mkdir()
     for file, text in files.items():
         (mount / name / file.replace("_", ".", 1)).write_text(text)
@@ -361,7 +361,7 @@ def test_an_existing_cgroup_is_adopted_and_gets_its_values_back(mount: Path, mar
     assert (folder / "memory.max").read_text() == "4096"
     assert folder not in marks
     assert steps.leftovers({"": str(mount)}) == [("/system", "run 1", True)]
-    # A later plan of the same enforcement writes more; what was there at first is what is put back.
+    # A later plan of the same enforcement writes more; the original values are restored.
     assert perform(request(mount, step("change", "/system", ["memory.min", "1"])))["failure"] is None
     assert perform(request(mount, step("adopt", "/system", ["memory.max", "1"], keeps=keeps)))["failure"] is None
     answer = perform(request(mount, step("give back", "/system")))
@@ -369,7 +369,7 @@ def test_an_existing_cgroup_is_adopted_and_gets_its_values_back(mount: Path, mar
     assert [(folder / name).read_text() for name in keeps[:3]] == ["max", "0", "\n"]
     assert (folder / "cpu.weight").read_text() == "50\n"
     assert steps.leftovers({"": str(mount)}) == []
-    # Once given back there is nothing more to do, nor is there with one that vanished.
+    # Once given back there is nothing more to do, nor for one that vanished.
     assert perform(request(mount, step("give back", "/system"), step("give back", "/gone")))["failure"] is None
 
 

@@ -1,4 +1,4 @@
-"""Enforcement with the agent's answers scripted: what is asked of it, and what becomes of its answers."""
+"""Enforcement with scripted answers of the agent: its requests, and their effects."""
 
 import json
 import subprocess
@@ -27,7 +27,7 @@ TWO = plan(CgroupDriver.SYSTEMD, pods={"2": {Knob.MEMORY_MAX: Bytes(4096)}})
 
 
 class Agent:
-    """Keeps the requests, and answers that all is well unless a failure is set."""
+    """Records the requests, and answers success unless a failure is set."""
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
@@ -96,7 +96,7 @@ def test_a_failed_step_is_named_and_earlier_ones_are_undone(agent: Agent) -> Non
     assert caught.value.where == "fake:///kubepods.slice/kubepods-burstable.slice"
     agent.answer["failure"] = None
     enforcement.withdraw(deadline=soon())
-    # The pod's turn never came; the step that failed may have been done in part.
+    # The pod's step never ran; the failed step may have been done in part.
     assert agent.asked() == [
         ("remove", "/kubepods.slice/kubepods-burstable.slice"),
         ("remove", "/kubepods.slice"),
@@ -146,7 +146,7 @@ def test_a_reserved_cgroup_is_adopted_and_given_back(agent: Agent) -> None:
     enforcement.apply(RESERVED, deadline=soon())
     [adoption] = [step for step in agent.requests[0]["steps"] if step["action"] == "adopt"]
     assert (adoption["path"], adoption["unit"]) == ("/kubeletreserved.slice", "kubeletreserved.slice")
-    # What the slice is called and wants is for one that has to be made.
+    # The slice's description and dependencies are for one that has to be created.
     assert adoption["properties"] == [["MemoryMax", "t", 4096]]
     assert "Description" in [name for name, *_ in adoption["making"]]
     assert adoption["keeps"] == ["memory.max", "memory.min"]
@@ -178,7 +178,7 @@ def test_leftovers_are_found(agent: Agent) -> None:
 
 
 def test_a_program_sent_to_a_target_is_self_contained(tmp_path: Path) -> None:
-    """By this host's own Python, without site-packages and without memqos, on folders that stand for cgroup v1."""
+    """By this host's own Python, without site-packages and without memqos, on folders in place of cgroup v1."""
     for name in ("memory", "cpu"):
         (tmp_path / name).mkdir()
     request = {"leftovers": {"mounts": {name: str(tmp_path / name) for name in ("memory", "cpu")}}}
@@ -215,7 +215,7 @@ def test_a_pods_cgroup_is_rewritten_in_place(agent: Agent, past_driver: bool, pr
     assert step["writes"] == [["memory.max", "8192"], ["memory.low", "4096"]]
     assert [name for name, *_ in step["properties"]] == properties
     assert len(agent.requests) == 2
-    # What was rewritten is in force: the same plan asks for nothing more.
+    # The rewritten values are in force: the same plan changes nothing more.
     enforcement.apply(grown, deadline=soon())
     assert len(agent.requests) == 2
 

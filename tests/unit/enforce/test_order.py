@@ -1,4 +1,4 @@
-"""Whatever the pods: cgroups are made after those above them, and removed before them."""
+"""For any pods: cgroups are created after their ancestors, and removed before them."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from tests.unit.engine.pods import NODE, ON
 
 
 def parents_first(order):
-    """Whether no cgroup comes before one that is above it."""
+    """Whether no cgroup comes before its ancestor."""
     return not any(later.path in step.path.ancestors for place, step in enumerate(order) for later in order[place:])
 
 

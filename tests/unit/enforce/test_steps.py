@@ -65,7 +65,7 @@ def test_files_of_cgroup_v1_are_written_in_libcontainers_order() -> None:
         ("cpu.cfs_quota_us", "-1"),
         ("hugetlb.2MB.limit_in_bytes", "0"),
     )
-    # Nobody writes memory.oom_control, and what it shows could not be written back.
+    # memory.oom_control is never written, and its text could not be written back.
     assert "memory.limit_in_bytes" in adoption.keeps
     assert "memory.oom_control" not in adoption.keeps
 

@@ -1,4 +1,4 @@
-"""The bench on a place in memory: admit, judge, known deviations, and what is refused before a machine starts."""
+"""The bench on an in-memory place: admit, judge, known deviations, and errors before a machine starts."""
 
 import contextvars
 import subprocess

@@ -1,4 +1,4 @@
-"""To whose folder evidence goes: a case's sink travels with its context, and into the threads of its work."""
+"""The folder of evidence: a case's sink travels with its context, and into the threads of its work."""
 
 import json
 import threading
@@ -37,7 +37,7 @@ def kept(tmp_path, name="requests.jsonl"):
 
 
 def test_a_nested_case_returns_to_the_outer_one(log, sink, tmp_path):
-    """A test with pods of its own between two tests of a population: what follows is the population's again."""
+    """A test with pods of its own between two tests of a population: later evidence is the population's again."""
     with log.to(sink("population")):
         log.call(1)
         with log.to(sink("case")):
@@ -99,7 +99,7 @@ def test_a_lent_machine_keeps_evidence_outside_cases_from_any_thread(log, sink, 
 
 
 class Recorded:
-    """The runtime of a place in memory, of which some calls are recorded, with the thread that makes them."""
+    """The runtime of an in-memory place; some of its calls are recorded, with the calling thread."""
 
     def __init__(self, runtime, log):
         self.runtime, self.calls = runtime, RecordedCalls(log.call)

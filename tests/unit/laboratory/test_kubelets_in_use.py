@@ -12,7 +12,7 @@ HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
 @pytest.fixture
 def binary(tmp_path):
-    """A program that says what a kubelet says of its version."""
+    """A program that prints a kubelet's version."""
 
     def made(said="Kubernetes v1.36.2"):
         path = tmp_path / "kubelet"

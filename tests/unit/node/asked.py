@@ -1,4 +1,4 @@
-"""A runtime in memory that is asked itself, and that a test makes wrong in one way; what is found of it."""
+"""An in-memory runtime that is called directly and made wrong in one way by a test; and its findings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.unit.node.fakes import Log
 CATALOGUE = Catalogue()
 ALL = load_requests()
 MODELLED = sorted(name for name, case in ALL.items() if not case.refused and "huge-pages" not in name)
-"""What needs no kernel that refuses by itself."""
+"""The requests that need no kernel which refuses by itself."""
 
 FORKY = Runtimes(cri=traits_of("containerd", "2.1.9"), oci=traits_of("crun", "1.28"))
 DIRECT = Runtimes(cri=BUNDLES, oci=TRIXIE.oci)
@@ -37,13 +37,13 @@ CASES = cases_of(claims.load(Path(__file__).parents[3] / "suites").values())
 
 
 def verbs_asked_of(kind: type) -> dict[str, Callable[[Any], Sequence[Finding]]]:
-    """What the suites' cases have a `Life` or a `Conversation` do, by the names of their claims."""
+    """The verbs of `Life` and `Conversation` in the suites' cases, by the names of their claims."""
     asked = {case.name: case.asks for case in CASES if case.asks.verb in verbs_of(kind)}
     return {name: functools.partial(perform, asks=asks, request=CATALOGUE.request) for name, asks in asked.items()}
 
 
 class Asked:
-    """A fake runtime that a test makes wrong in one way; all else is the fake's."""
+    """A fake runtime that a test makes wrong in one way; everything else is the fake's."""
 
     def __init__(self, place: FakePlace, driver: CgroupDriver) -> None:
         self.fake = place.runtime(driver)
@@ -77,7 +77,7 @@ def findings(
 def kept_of(
     verb: Callable[[Any], Sequence[Finding]], kind: Callable[[Requests], Any] = lambda requests: requests
 ) -> Log:
-    """What is kept of the findings that a verb gives, once the pod stands."""
+    """The findings that a verb returns, once the pod runs."""
     place, kept = FakePlace(runtimes=TRIXIE), Log()
     runtime = place.runtime(CgroupDriver.SYSTEMD)
     node = node_on(place, runtime, recorder=kept, driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)

@@ -1,4 +1,4 @@
-"""The chapters of behaviour as modules, so that their tests can be called on a kernel in miniature."""
+"""The behaviour suites as modules, so that their tests can be called on a small model of a kernel."""
 
 import contextlib
 import importlib.util
@@ -21,7 +21,7 @@ KUBELETS = {kubelet.id: kubelet for kubelet in load_kubelets()}
 
 
 def chapter(name, file=""):
-    """The module of a chapter's tests; file: which, if not the one of the chapter's own name."""
+    """The module of a suite's tests; file: its name, if it is not the suite's."""
     spec = importlib.util.spec_from_file_location(f"suite_{name}", SUITES / name / f"test_{file or name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -29,7 +29,7 @@ def chapter(name, file=""):
 
 
 def cases(module):
-    """Every test of the chapter, with each kubelet that it names."""
+    """Every test of the suite, with each kubelet that it names."""
     for name, function in inspect.getmembers(module, inspect.isfunction):
         if name.startswith("test_"):
             marks = {mark.name: mark.args for mark in function.pytestmark}
@@ -38,21 +38,21 @@ def cases(module):
 
 
 def scenes_of(function):
-    """What several tests of a chapter look at, of those that this one does, by their names: the fixtures' functions."""
+    """The module's fixtures that this test uses, by name: the fixtures' functions."""
     module = inspect.unwrap(function).__globals__
     found = {name: module[name] for name in given_to(function) if name in module}
     return {name: inspect.unwrap(fixture) for name, fixture in found.items()}
 
 
 def given_to(function):
-    """The names of what a test, or a fixture, is given."""
+    """The parameters of a test or a fixture."""
     return inspect.signature(function, follow_wrapped=False).parameters.keys()
 
 
 def called(function, given):
-    """A test, or a fixture, with those of these that it asks for, and with the scenes that are not among them.
+    """A test, or a fixture, with those of these that it requests, and with the scenes that are not among them.
 
-    In its scenes only what its own claim looks at happens, as when it is the only test selected.
+    Its scenes run only for its own claim, as when it is the only test selected.
     """
     given = {"qos_scene": scene_for(function), **given}
     scenes = {name: called(scene, given) for name, scene in scenes_of(function).items() if name not in given}
@@ -64,7 +64,7 @@ def _claims_of(function):
 
 
 def scene_for(function):
-    """In place of qos_scene for this test: it shows the test's own claim, and keeps no evidence."""
+    """Replaces qos_scene for this test: it selects the test's own claim, and keeps no evidence."""
     claims = _claims_of(function)
     shown = SimpleNamespace(shows=lambda *asked: not claims.isdisjoint(asked))
     return lambda *_: contextlib.nullcontext(shown)
@@ -76,6 +76,6 @@ def pods(*names):
 
 
 def evidence_in(folder):
-    """Where a test settles its findings, and the notes that has of them."""
+    """A test's evidence object, and its notes with the findings."""
     notes = Notes()
     return Evidence(notes=notes, folder=Folder(folder), amend=lambda finding: finding, about=About.KERNEL), notes

@@ -1,17 +1,17 @@
-"""Zswap of a kernel in miniature: what of a program that passes its limit is compressed in memory."""
+"""zswap of a small kernel model: which pages of a program that exceeds its limit are compressed in memory."""
 
 ZSWAP = "/sys/module/zswap/parameters/enabled"
 PAGE = 4096
 SMALLER = 8
-"""As many times less a compressed page takes."""
+"""The compression ratio of a page."""
 
 
 class Compressing:
-    """What `MemoryBench` knows of zswap.
+    """The zswap part of `MemoryBench`.
 
-    ignores: "zswap" (all goes to the device), "memory.zswap.max", "memory.zswap.writeback", "accounting" (what is in
-    zswap does not count as swap), "size" (what is compressed takes as much as before), or "shrinking" (a full pool
-    takes nothing more, and nothing is written past it).
+    ignores: "zswap" (all goes to the device), "memory.zswap.max", "memory.zswap.writeback", "accounting" (pages in
+    zswap do not count as swap), "size" (compressed pages take as much as before), or "shrinking" (a full pool accepts
+    nothing more, and nothing is written past it).
     """
 
     def _compress(self, container, path, held):

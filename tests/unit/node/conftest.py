@@ -1,4 +1,4 @@
-"""The suites' tests are called as functions here, so their markers are known."""
+"""The suites' tests are called as functions here, so their markers are declared."""
 
 import pytest
 

@@ -1,7 +1,7 @@
-"""Swapping in miniature, for pods that run short of what kubepods has.
+"""A small model of swapping, for pods that run short below kubepods.
 
-It obeys the files as they are: what a container may have in swap goes there until the neighbour has what it takes, and
-where that is not enough the largest is killed.
+It obeys the files as they are: containers swap up to their limits until the neighbour has its amount, and if that is
+not enough the largest is killed.
 """
 
 import re
@@ -12,7 +12,7 @@ from tests.unit.node.words import amount
 
 
 class CrowdedBench(PressedBench):
-    """The fake node whose programs hold memory of any kind; ignores: as of MemoryBench."""
+    """The fake node with programs that hold memory of any kind; ignores: as for MemoryBench."""
 
     def __init__(self, *args, **facts):
         super().__init__(*args, **facts)

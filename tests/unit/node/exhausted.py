@@ -1,7 +1,7 @@
-"""The OOM killer in miniature, for pods that run out of what kubepods has.
+"""A small model of the OOM killer, for pods that exhaust kubepods.
 
-It has arithmetic of its own: the part of what ran out that a program uses, and a thousandth of all for each point of
-its score. It obeys the files as they are.
+It has arithmetic of its own: the part of the exhausted memory that a program uses, and a thousandth of all for each
+point of its score. It obeys the files as they are.
 """
 
 import re
@@ -13,9 +13,9 @@ from tests.unit.node.words import amount
 
 
 class ExhaustedBench(PressedBench):
-    """The fake node whose programs hold anonymous memory, of which a steered one takes more than there is.
+    """The fake node with programs that hold anonymous memory; a steered one takes more than there is.
 
-    ignores: "oom_score_adj" kills whoever uses the most, "size" the one with the highest score; "" heeds both.
+    ignores: "oom_score_adj" kills the largest program, "size" the one with the highest score; "" respects both.
     """
 
     def run_program(self, container):

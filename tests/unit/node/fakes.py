@@ -1,4 +1,4 @@
-"""A node in memory: fake target, fake runtime, and an enforcement agent that writes into the fake cgroups."""
+"""An in-memory node: fake target, fake runtime, and an enforcement agent that writes into the fake cgroups."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Runtime(FakeRuntime):
 
 
 class Log:
-    """Keeps what the node records."""
+    """Keeps the node's records."""
 
     def __init__(self) -> None:
         self.plans: list[Plan] = []
@@ -102,7 +102,7 @@ class Log:
 
 
 class Bench:
-    """The node with everything that a test may want to look at behind it."""
+    """The node with everything behind it that a test may inspect."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class Bench:
 
     @property
     def planned_cgroups(self) -> list[str]:
-        """What there is below kubepods, without runtimes' own."""
+        """The cgroups below kubepods, without the runtimes' own."""
         return [text for path in self.cgroups.list("/sys/fs/cgroup") or () if (text := path).startswith("kubepods")]
 
     def kill(self, argv: Sequence[str], _: bytes, __: Deadline) -> FakeAnswer:

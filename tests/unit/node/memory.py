@@ -1,7 +1,7 @@
-"""A kernel's memory in miniature: what a program's anonymous memory and page cache do in a fake cgroup.
+"""A small model of a kernel's memory: a program's anonymous memory and page cache in a fake cgroup.
 
-It obeys the files as they are, right or wrong, as a kernel does; so a suite that measures by what the files show cannot
-see on it that they are wrong.
+It obeys the files as they are, right or wrong, like a kernel; so a suite that compares with the files' values cannot
+find wrong ones.
 """
 
 import json
@@ -26,19 +26,18 @@ SWAPS = (
 
 PAGE = 4096
 LOOKS = 4
-"""As often the runtime is asked of a program that is slowed down before it comes to its end."""
+"""How often the runtime is queried about a throttled program before it ends."""
 STALLED = "some avg10=9.00 avg60=9.00 avg300=9.00 total=900000\nfull avg10=9.00 avg60=0.00 avg300=0.00 total=900000\n"
 
 
 class MemoryBench(Zoned, Compressing, Bench):
-    """The fake node, on which the program of each container has taken all that its cgroup lets it take.
+    """The fake node, on which each container's program has taken all that its cgroup allows.
 
-    breaks: (file, text) that every container's cgroup shows instead of what the runtime wrote, from its start on.
-    ignores: what its kernel does not heed: a knob, "swappiness" (it never swaps), "free" (it keeps what is in swap),
-    "moving" (of pages, to other zones), "lowering" (of a limit below what is in use), "ending" (it charges for what a
-    program had that has ended, and not for the files that it left), "noswap" (of a tmpfs), "priority" (of swap
-    devices), "threads" (all but the first of a program get on), "distances" (of zones, which it takes by number), or
-    what `Compressing` names.
+    breaks: (file, text) that every container's cgroup shows instead of the runtime's value, from its start on. ignores:
+    what its kernel ignores: a knob, "swappiness" (it never swaps), "free" (it keeps pages in swap), "moving" (of pages,
+    to other NUMA nodes), "lowering" (of a limit below usage), "ending" (it charges for an ended program's memory, and
+    not for the files that it left), "noswap" (of a tmpfs), "priority" (of swap devices), "threads" (all but the first
+    of a program are not throttled), "distances" (of NUMA nodes, which it takes by number), or what `Compressing` names.
     """
 
     def __init__(self, breaks=None, *, ignores="", **facts):
@@ -96,7 +95,7 @@ class MemoryBench(Zoned, Compressing, Bench):
         self.target.on(("sh", "-ec"), self._narrow)
 
     def _slow_down(self, container, path):
-        """A program above memory.high stalls where that is before memory.max, and else comes there in the end."""
+        """A program above memory.high stalls if that is below memory.max, and otherwise reaches memory.max."""
         high, limit = self.high_of(path), self.amount_in(path, "memory.max")
         if not 0 < high < self.amount_in(path, "memory.current") < limit:
             return
@@ -109,14 +108,14 @@ class MemoryBench(Zoned, Compressing, Bench):
             self.doomed[container.id] = -LOOKS
 
     def _threads(self, container):
-        """What each thread of a program that stalls says of itself; of one that has one, nothing."""
+        """The report of each thread of a stalling program; nothing for a single-threaded one."""
         count = threads_of(self.args[container.id])
         waiting = 0 if container.id not in self.stalling else 1 if self.ignores == "threads" else count
         numbers = range(1, count + 1) if count > 1 else ()
         return [{"thread": one, "max_us": 2e6 if one <= waiting else 40.0} for one in numbers] or [{}]
 
     def _grow(self, container):
-        """At each look a page more and five times as much waiting, of a program that stalls."""
+        """At each sample one page more and five times as much waiting, for a stalling program."""
         path, left = self.stalling.get(container.id, (None, 0))
         if left and path in self.looked_at and path in self.cgroups:
             self.stalling[container.id] = path, left - 1
@@ -148,7 +147,7 @@ class MemoryBench(Zoned, Compressing, Bench):
         self.target.append(container.log_path, f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode())
 
     def _narrow(self, argv, *_):
-        """A zone gets narrow, or wide again."""
+        """A NUMA node gets narrow, or wide again."""
         verb, zone, amount = [*argv[3:6], "", "", ""][:3]
         if verb == "memqos-huge-pages":
             used = self._huge_pages()
@@ -194,7 +193,7 @@ class MemoryBench(Zoned, Compressing, Bench):
             self.cgroups.show(cgroup, "memory.events", text.replace("oom_kill 0", "oom_kill 1"))
 
     def kill(self, *asked):
-        """On cgroup v1 whoever kills here kills all."""
+        """On cgroup v1 killing a process kills all of them here."""
         if self.cgroups.hierarchy.version is not CgroupVersion.V1:
             return super().kill(*asked)
         self.runtime.finish_all()
@@ -248,7 +247,7 @@ class MemoryBench(Zoned, Compressing, Bench):
         resident = anon - swap
         throttled = resident > high and high < limit
         used = min(high + PAGE, limit) if throttled else min(resident, limit)
-        # What is protected up to the limit cannot make room at it.
+        # Memory protected up to the limit cannot be reclaimed at the limit.
         is_stuck = used + file > limit and self.ignores != "memory.min" and self.amount_in(path, "memory.min") >= limit
         killed = (resident > limit and not throttled) or is_stuck
         events = {
@@ -271,7 +270,7 @@ class MemoryBench(Zoned, Compressing, Bench):
         limit, both = (self.amount_in(path, f"memory.{name}limit_in_bytes") for name in ("", "memsw."))
         used = min(anon, limit)
         total = min(anon, both)
-        # One that may swap waits for the disk; one that may not is killed where it would pass its limits.
+        # One that may swap waits for the disk; one that may not is killed when it would exceed its limits.
         self.cgroups.show(path, "memory.usage_in_bytes", f"{used}\n")
         self.cgroups.show(path, "memory.max_usage_in_bytes", f"{used}\n")
         self.cgroups.show(path, "memory.memsw.usage_in_bytes", f"{total}\n")
@@ -280,7 +279,7 @@ class MemoryBench(Zoned, Compressing, Bench):
         return anon > both or (anon > limit and not self.node.facts.swap)
 
     def high_of(self, path):
-        """What it may use before it is slowed, by its own memory.high or by what its pod's leaves it."""
+        """Its usage before it is throttled, by its own memory.high or by the rest of its pod's."""
         used_beside = self.amount_in(path.parent, "memory.current") - self.amount_in(path, "memory.current")
         above = self.amount_in(path.parent, "memory.high")
         return min(self.amount_in(path, "memory.high"), above if above == UNBOUNDED else max(0, above - used_beside))
@@ -303,7 +302,7 @@ class MemoryBench(Zoned, Compressing, Bench):
 
 
 def other_values(knob: Knob):
-    """What a wrong runtime may leave in a file: the kernel's default, nothing at all, and a page more."""
+    """Values that a wrong runtime may leave in a file: the kernel's default, nothing at all, and a page more."""
     return {
         Knob.CPUSET_MEMS: ("", "0-1"),
         Knob.MEMORY_LIMIT_IN_BYTES: ("9223372036854771712", "4096", "67112960"),

@@ -1,7 +1,7 @@
-"""Reclaim in miniature, for pods that press on each other below kubepods' limit.
+"""A small model of reclaim, for pods that press on each other below kubepods' limit.
 
-It has arithmetic of its own, far simpler than the engine's: what the files on the way from kubepods down to a container
-all protect stays, and the rest is taken in equal parts. It obeys the files as they are.
+It has arithmetic of its own, far simpler than the engine's: memory protected by every file between kubepods and the
+container stays, and the rest is taken in equal parts. It obeys the files as they are.
 """
 
 import json
@@ -24,12 +24,12 @@ Node 0, zone    DMA32
 
 
 class PressedBench(MemoryBench):
-    """The fake node whose programs hold page cache, of which a steered neighbour takes some.
+    """The fake node with programs that hold page cache; a steered neighbour takes some of it.
 
-    ignores: the knob that its kernel does not heed, "recursiveprot" (a mount option), or "proportion" (who comes first
-    has all of what several claim); "" heeds all. spare: bytes that the whole machine has left, where
-    that is what runs short; None where kubepods is. generations: whether memory.low gives way with the rest then.
-    in_turn: whether all that one has is taken before the next is looked at.
+    ignores: the knob that its kernel ignores, "recursiveprot" (a mount option), or "proportion" (the first one gets all
+    that several claim); "" respects all. spare: bytes that the whole machine has left, if the machine runs short; None
+    if kubepods does. generations: whether memory.low is then reclaimed with the rest. in_turn: whether everything of
+    one is taken before the next.
     """
 
     def __init__(self, *args, ignores="", spare=None, generations=False, in_turn=False, **facts):
@@ -45,7 +45,7 @@ class PressedBench(MemoryBench):
         self.leave(spare or 0)
 
     def leave(self, spare):
-        """The machine has so much left that can be taken before reclaim begins."""
+        """The machine has so much free memory above its watermarks."""
         self.target.put("/proc/zoneinfo", ZONEINFO.format(free=spare // 4096 + 500).encode())
 
     def run_program(self, container):
@@ -78,7 +78,7 @@ class PressedBench(MemoryBench):
         self.target.append(container.log_path, f"2026-01-01T00:00:00Z stdout F {json.dumps(done)}\n".encode())
 
     def read_again(self, path):
-        """It reads its file: what was taken comes back, and makes no more room for it."""
+        """It reads its file: reclaimed pages come back, and give it no more room."""
         self.count_again(path, self.lost[path] // 4096)
 
     def _take(self, neighbour, takes):
@@ -114,13 +114,13 @@ class PressedBench(MemoryBench):
         )
 
     def asks_for(self, path, knob):
-        """What a container asks for, or with memory_recursiveprot what its pod asks for, if that is all there is."""
+        """A container's request, or with memory_recursiveprot its pod's, if there is no other."""
         recursive = b"recursiveprot" in self.target.file("/proc/mounts") and self.ignores != "recursiveprot"
         own = self.amount_in(path, knob)
         return self.amount_in(path.parent, knob) if recursive and not own else own
 
     def part(self, above, path, knob):
-        """What a cgroup has for this one, by its part of what all below it ask for and use."""
+        """A cgroup's protection for this child, by its part of the claims and usage of all children."""
         has = self.amount_in(above, knob)
         claims = {
             one: min(self.asks_for(one, knob), self.amount_in(one, "memory.current"))

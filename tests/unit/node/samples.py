@@ -1,4 +1,4 @@
-"""Made-up looks at a container: its files, its state, and what its workload reported."""
+"""Made-up samples of a container: its files, its state, and its workload's report."""
 
 import json
 
@@ -26,7 +26,7 @@ RULE = Reason(rule="it is so", revision="test 1", source="nowhere")
 
 
 def planned(**knobs):
-    """One pod with one container, which is planned to hold what `files` and `legacy` show."""
+    """One pod with one container, planned to hold the values of `files` and `legacy`."""
     values = {
         Knob.MEMORY_HIGH: MAX,
         Knob.MEMORY_MAX: Bytes(4096000),
@@ -61,7 +61,7 @@ PLANNED = planned()
 
 
 def course(*samples, rests_on=(Knob.MEMORY_SWAP_MAX,)):
-    """A course of these samples; what is watched in them rests on these knobs."""
+    """A course of these samples; the preconditions are these knobs."""
     pod, container = PLANNED
     premises = Preconditions(pod=pod, planned=container, knobs=tuple(rests_on), enacted_by=Setter.MEMQOS)
     return Course(Observed(rests_on=premises, samples=samples))

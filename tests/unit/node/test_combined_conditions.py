@@ -16,7 +16,7 @@ PREMISES = [Knob.MEMORY_MAX]
 
 
 def seen(combined, *looks):
-    """After which look it was seen, counted from 1; None if it never was."""
+    """The number of the sample that fulfilled it, from 1; None if none did."""
     progress = Unfinished(combined)
     for number, look in enumerate(looks, 1):
         progress.see(lambda one, look=look: one in look)
@@ -33,7 +33,7 @@ def seen(combined, *looks):
         (both("a", "b"), ["b", "", "a"], 3),
         (both("a", "b"), ["b", "b"], None),
         (after("a", "b"), ["a", "b"], 2),
-        # What was there before, or at the same time, came after nothing.
+        # An event from before, or from the same time, does not come after.
         (after("a", "b"), ["b", "a"], None),
         (after("a", "b"), ["ab"], None),
         (after("a", "b"), ["ab", "b"], 2),
@@ -88,7 +88,7 @@ def test_a_condition_on_one_container_after_one_on_another():
         following = sampling.next
 
         def next_(*, seconds):
-            """The second container is throttled once the first one's throttling was taken notice of."""
+            """The second container is throttled once the first one's throttling was noticed."""
             if told == [] and high.holds(one.samples[-1]):
                 told.append("first")
                 bench.cgroups.show(two.path.parent, "memory.events", EVENTS.format(high=1, oom_kill=0))
@@ -136,7 +136,7 @@ def test_a_condition_without_a_container_is_rejected_with_a_hint():
 
 
 class Seen:
-    """A container of which these samples were taken."""
+    """A container with these samples."""
 
     def __init__(self, key, *samples):
         self.key = key
@@ -145,7 +145,7 @@ class Seen:
 
 
 def test_samples_delivered_together_count_in_order_of_time():
-    """What happened in another container before is not after, though it is heard of at once."""
+    """An earlier event in another container does not come after, though it is delivered at the same time."""
     high = rises("memory.events", "high")
     one, two = Seen("one", sample(events(high=1), at=2.0)), Seen("two", sample(events(high=1), at=1.0))
     waiting = Waiting([after(Sees(one, high), Sees(two, high))])

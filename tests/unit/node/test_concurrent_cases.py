@@ -1,4 +1,4 @@
-"""Cases judged before they are asked for: concurrently, each once, and what happens if one of them fails."""
+"""Cases judged before they are collected: concurrently, each once, and with failures."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def never(name: str, error: MachineryError) -> None:
 
 @pytest.fixture
 def told() -> list[str]:
-    """What was told of cases that failed beside others."""
+    """The reports of cases that failed next to others."""
     return []
 
 
@@ -94,7 +94,7 @@ def test_each_case_is_judged_once_and_none_that_was_passed_over(ahead: Callable[
 
 
 def test_a_failure_next_to_another_case_is_reported_as_such(ahead: Callable[..., Ahead[str]], told: list[str]) -> None:
-    """One case kills what the other one needs: the other one is not to blame, and nobody can tell which is which."""
+    """One case kills what the other one needs: the other one is not to blame, and they cannot be told apart."""
     both, attempts = threading.Barrier(2, timeout=SOON), list[str]()
 
     def judge(asker: str, name: str) -> Sequence[Finding]:

@@ -40,7 +40,7 @@ Verb = Callable[[Life], Sequence[Finding]]
 
 
 class Lives(Asked):
-    """A fake on a machine whose systemd and daemon can be restarted, with nothing that would be left behind."""
+    """A fake on a machine whose systemd and daemon can be restarted, without leftovers."""
 
     def __init__(self, place: FakePlace, driver: CgroupDriver) -> None:
         super().__init__(place, driver)
@@ -119,7 +119,7 @@ class CannotBeRestarted(Lives):
 
 
 def test_the_daemon_of_an_unknown_cri_server_is_not_restarted() -> None:
-    """Which service it has is not known: no other service is restarted in its place."""
+    """Its service is unknown: no other service is restarted in its place."""
     unknown = dataclasses.replace(TRIXIE, cri=traits_of_program("uxc-cri", "0.3", CRI_RUNTIMES))
     for name in ("runtime-restart", "update-after-runtime-restart"):
         [found] = asked(VERBS[name], CannotBeRestarted, runtimes=unknown)
@@ -140,7 +140,7 @@ class HasNoProcess(Lives):
 
 @pytest.fixture
 def fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pods in memory are not worth the time of fifty."""
+    """In-memory pods are not worth the time of fifty."""
     for name, value in (("MANY", 7), ("SETTLING", 3), ("LAST", 2)):
         monkeypatch.setattr(f"memqos.node.requests.lifecycle.{name}", value)
 
@@ -235,7 +235,7 @@ SEVERAL: Mapping[str, Callable[[Life], Callable[[Mapping[str, RequestCase]], Out
 
 
 def together(kind: type[Lives], verb: str, cases: Mapping[str, RequestCase], happened: list[str]) -> Outcomes:
-    """What comes of cases that wait together. happened: is told each time that something is restarted."""
+    """The outcomes of cases that wait together. happened: records each restart."""
 
     class Counted(kind):  # type: ignore[misc, valid-type]
         def happened(self, words: Sequence[str]) -> None:
@@ -291,7 +291,7 @@ def test_damage_by_another_container_is_not_blamed_on_the_restart() -> None:
 
 
 class ForgetsWhenAnotherGoes(Lives):
-    """As systemd writes the files of what stands beside a scope that goes, once it was loaded anew."""
+    """As systemd rewrites the files of units next to a removed scope, once it was reloaded."""
 
     def remove(self, handle: Any, *, deadline: Any) -> None:
         self.fake.remove(handle, deadline=deadline)
@@ -306,7 +306,7 @@ def test_all_are_judged_before_the_first_is_removed(verb: str) -> None:
 
 
 class KeepsNames(Lives):
-    """As a runtime of CRI does, it has no two containers of a name in a sandbox."""
+    """Like a CRI runtime, it has no two containers of a name in a sandbox."""
 
     def __init__(self, place: FakePlace, driver: CgroupDriver) -> None:
         super().__init__(place, driver)
@@ -354,7 +354,7 @@ def test_leftovers_of_the_few_count_for_the_many_too(monkeypatch: pytest.MonkeyP
 
 
 class Drifts(Lives):
-    """memory.high is gone some time after the container was started, when its state is asked for again."""
+    """memory.high is lost some time after the container's start, at the next status call."""
 
     def status(self, handle: Any, *, deadline: Any) -> Any:
         if self.path(handle) in self.cgroups:
@@ -368,7 +368,7 @@ class DiesWithItsDaemon(Lives):
 
 
 class ForgetsItsSpecification(Lives):
-    """After a restart it sends what an update names, and clears what was asked before."""
+    """After a restart it sends what an update names, and clears earlier requests."""
 
     def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
         self.fake.update(handle, resources, deadline=deadline)
@@ -388,7 +388,7 @@ class ScoresExecs(Lives):
 
 
 class ForgetsUpdatesOfTheSecond(Lives):
-    """It does what an update says of the first container alone that it made."""
+    """It applies updates only to the first container that it created."""
 
     def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
         if len(self.handles) <= len(("the pod's own", "the first")):
@@ -396,7 +396,7 @@ class ForgetsUpdatesOfTheSecond(Lives):
 
 
 class LeavesItsCgroup(Lives):
-    """Its processes are somewhere else when somebody looks again."""
+    """Its processes are elsewhere at the next look."""
 
     def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
         self.fake.update(handle, resources, deadline=deadline)
@@ -417,10 +417,10 @@ class TakesTheOldCgroup(Lives):
 
 
 class TrustsItself(Lives):
-    """It writes only what it believes to be different."""
+    """It writes only values that it believes to differ."""
 
     def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
-        """Nothing is, as far as it knows."""
+        """None do, as far as it knows."""
 
 
 class Leaves(Lives):

@@ -62,7 +62,7 @@ def test_the_first_error_is_reported_and_not_one_of_the_cleanup() -> None:
 @pytest.mark.parametrize("name", MODELLED)
 def test_a_right_runtime_conforms(name: str, runtimes: Runtimes, driver: CgroupDriver) -> None:
     found = findings(name, runtimes=runtimes, driver=driver)
-    # crun is modelled with what it does wrong with its scope.
+    # crun is modelled with its errors about the scope.
     wrong = {
         "unified-swap-without-limit": {"memory.swap.max of the scope"},
         "unified-max-over-limit": {"memory.max of the scope"},
@@ -99,7 +99,7 @@ def test_a_scope_is_judged_where_the_container_has_a_cgroup_below_it(driver: Cgr
     ],
 )
 def test_a_scope_with_a_tighter_limit_deviates(name: str, held: str, wrong: set[str]) -> None:
-    """One that allows as much or more limits nothing."""
+    """A scope with an equal or higher limit limits nothing."""
 
     class NarrowsScope(Asked):
         def start(self, container: Any, *, deadline: Any) -> None:
@@ -123,7 +123,7 @@ def test_a_scope_with_a_tighter_limit_deviates(name: str, held: str, wrong: set[
     ],
 )
 def test_a_scope_is_protected_as_its_version_of_crun_does(version: str, file: str, held: str, wrong: set[str]) -> None:
-    """From 1.18 on the container's protection is the scope's as well."""
+    """From 1.18 on the container's protection is also set on the scope."""
 
     class Protects(Asked):
         def start(self, container: Any, *, deadline: Any) -> None:
@@ -178,7 +178,7 @@ class TakesSwapForTheWhole(Asked):
 
 class IgnoresUpdates(Asked):
     def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
-        """Say that it was done."""
+        """Report success."""
 
 
 class ForgetsMinInUpdates(Asked):
@@ -207,7 +207,7 @@ class ClobbersThePod(Asked):
 
 
 class LimitsThePodOfEach(Asked):
-    """It did that before the first request was made: to the pod of the container that stands there."""
+    """It did that before the first request: to the pod of the existing container."""
 
     def start(self, handle: Any, *, deadline: Any) -> None:
         self.fake.start(handle, deadline=deadline)
@@ -228,7 +228,7 @@ class DropsTheScore(Asked):
 
 
 class PutsItElsewhere(Asked):
-    """Its container is in a cgroup where nobody looks for it."""
+    """Its container is in another cgroup."""
 
     def start(self, handle: Any, *, deadline: Any) -> None:
         self.fake.start(handle, deadline=deadline)
@@ -247,7 +247,7 @@ class EndsAtOnce(Asked):
 
 
 class LetsItOut(Asked):
-    """Its container's cgroup has every value, and nobody is in it."""
+    """Its container's cgroup has every value, and no process."""
 
     def start(self, handle: Any, *, deadline: Any) -> None:
         self.fake.start(handle, deadline=deadline)
@@ -256,7 +256,7 @@ class LetsItOut(Asked):
 
 
 class CountsNoMemory(Asked):
-    """The controller is on for the pod, and for no container in it: not even for the one that stands there."""
+    """The controller is enabled for the pod, and for no container in it, not even the existing one."""
 
     def start(self, handle: Any, *, deadline: Any) -> None:
         self.fake.start(handle, deadline=deadline)
@@ -286,7 +286,7 @@ def test_a_container_outside_its_cgroup_is_found_and_removed(kind: type[Asked], 
 
 
 class HasANewFile(Asked):
-    """On a kernel with a setting that memqos does not know, and which these requests set without being asked."""
+    """On a kernel with a setting that memqos does not know, which these requests set unasked."""
 
     of = ("memory_limit_in_bytes",)
     gives: ClassVar[Mapping[str, str]] = {"memory.tiers.max": "max\n"}
@@ -311,7 +311,7 @@ def test_an_unknown_file_is_compared_with_an_empty_requests_container() -> None:
 
 
 class SwapsFast(Asked):
-    """It leaves out what unified says of memory.swap.high."""
+    """It ignores memory.swap.high in unified."""
 
     def start(self, handle: Any, *, deadline: Any) -> None:
         self.fake.start(handle, deadline=deadline)

@@ -13,7 +13,7 @@ GONE = sample(None, files(), exit_code=137)
 
 
 def sampled(*looks, runs_from=0.0):
-    """A container of which these looks came, after the runtime had said what the first one says."""
+    """A container with these samples, after the runtime reported the first one's status."""
     sandbox = SandboxHandle(
         id="s", spec=SandboxSpec(name="web", namespace="default", uid="1", cgroup_parent="/pod", log_directory="/log")
     )
@@ -41,7 +41,7 @@ def sampled(*looks, runs_from=0.0):
         ((RUNS, GONE), 0.0, True),
         # Its files are the kernel's, until the runtime has written them.
         ((LOST,), math.inf, False),
-        # It ended before it was known to run: what it is judged by is its last files.
+        # It ended before it was known to run: its last files count.
         ((LOST, GONE), math.inf, False),
         ((RUNS, GONE), math.inf, False),
         ((GONE,), 0.0, False),

@@ -1,4 +1,4 @@
-"""Judging what happened to a container, on made-up samples."""
+"""Findings about one container's course, on made-up samples."""
 
 import dataclasses
 
@@ -113,13 +113,13 @@ def test_a_limit_is_reached_within_64_pages_and_never_passed(amount, near, withi
 @pytest.mark.parametrize(
     ("amounts", "exit_code", "verdict"),
     [
-        # Seen by the kernel between two looks.
+        # Seen by the kernel between two samples.
         (("4096", "8192000", "8192000"), 137, Verdict.CONFORMS),
-        # The program was killed between two looks: only its pod's peak is left, and there is none before 6.5.
+        # The program was killed between two samples: only its pod's peak is left, and there is none before 6.5.
         (("4096", "8192", "8192000"), 137, Verdict.NOT_OBSERVABLE),
         (("4096", None, None), 137, Verdict.NOT_OBSERVABLE),
         (("4096", "8192", "8192"), 137, Verdict.DEVIATES),
-        # It still runs, and what is seen is what it is.
+        # It still runs, and its samples are complete.
         (("4096", None, None), None, Verdict.DEVIATES),
         (("4096", "8192", "8192000"), None, Verdict.DEVIATES),
     ],
@@ -185,7 +185,7 @@ def test_swap_that_was_used_once_was_used():
     ],
 )
 def test_page_cache_beyond_the_programs_files_belongs_to_the_runtime(file, verdict):
-    """Up to a batch of it may be on another zone; all that the program wrote is on its own."""
+    """Up to a batch of it may be on another NUMA node; all that the program wrote is on its own."""
     text = {**files(), "memory.numa_stat": f"anon N0=0 N1=0\nfile {file}\n"}
     one = course(sample(text, report=done(1, 1 << 20).replace('"anon"', '"file"')))
 
@@ -212,7 +212,7 @@ def test_anonymous_memory_is_all_on_one_zone(anon, verdict):
 
 @pytest.mark.parametrize("ask", [lambda one: one.numa.is_only_on(1), lambda one: one.numa.ends_only_on(1)])
 def test_a_program_that_ends_before_it_holds_anything_is_on_no_zone(ask):
-    """A few pages of it are counted where they should be, which is not what it was to hold."""
+    """A few of its pages are counted on the right node, which is less than it holds."""
     text = {**files(), "memory.numa_stat": "anon N0=0 N1=8192\n"}
     finding = ask(course(sample(text, exit_code=1, reason="Error")))
 
@@ -276,7 +276,7 @@ def test_the_workload_reports_whether_it_did_anything():
 
 @pytest.mark.parametrize("bound", [Bytes(0), Bytes(262144)])
 def test_what_everything_is_near_to_is_never_reached(bound):
-    """Less than nothing is used by every container."""
+    """Every container uses more than a negative amount."""
     expected = planned(memory__swap__max=bound)[1].cgroup.knobs
     seen = dataclasses.replace(sample(files()), planned=expected)
     finding = course(seen).comes_near("memory.swap.current", Knob.MEMORY_SWAP_MAX)
@@ -304,7 +304,7 @@ def test_findings_on_a_runtimes_report_name_the_cgroup_and_the_rule():
 
 
 def test_events_are_shown_where_they_are_judged():
-    """The container's own are gone with it, and were zero when it was last looked at."""
+    """The container's own counters are gone with it, and were zero in the last sample."""
     one = course(sample(events()), sample(None, events(oom_kill=1), exit_code=137))
     finding = one.rises("memory.events", "oom_kill")
 
@@ -322,7 +322,7 @@ def test_commands_that_are_done_are_counted_from_the_workloads_report():
 
 
 def test_a_watch_begins_when_something_was_first_read():
-    """The runtime is asked before the first look, of which the clock says nothing."""
+    """The status call precedes the first sample, and has no time."""
     asked, first, last = sample(files(), at=0.0), sample(files(), at=200.0), sample(files(), at=207.5)
 
     assert course(asked, first, last).still_runs().evidence["seconds"] == "7.5"

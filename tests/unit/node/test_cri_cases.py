@@ -31,7 +31,7 @@ Verb = Callable[[Conversation], Sequence[Finding]]
 
 
 class Speaks(Asked):
-    """A fake whose containers use what their programs say: 16 MiB, or are killed for more than their limit."""
+    """A fake whose containers use what their programs ask for: 16 MiB, or are killed beyond their limit."""
 
     def start(self, handle: Any, *, deadline: Any) -> None:
         self.fake.start(handle, deadline=deadline)
@@ -87,7 +87,7 @@ UNTOLD = {
     "stats-swap": "the runtime's answer has no swap.swap_usage_bytes",
     "stats-pressure": "the runtime's answer has no memory.psi",
 }
-"""What the fake says nothing of, by the claim's name."""
+"""What the fake does not report, by the claim's name."""
 
 
 @pytest.mark.parametrize("driver", list(CgroupDriver))
@@ -136,11 +136,11 @@ class LimitsThePod(Speaks):
 
 class LeavesTheSandbox(Speaks):
     def remove_sandbox(self, sandbox: Any, *, deadline: Any) -> None:
-        """Say that it was done."""
+        """Report success."""
 
 
 class DropsEarlyUpdates(Speaks):
-    """It takes updates of a container that was not started, and forgets them."""
+    """It accepts updates of a container that was not started, and forgets them."""
 
     def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
         if self.fake.state_of(handle) == "running":
@@ -189,7 +189,7 @@ class SaysWhatItRefused(Speaks):
 
 
 class SaysStatsTooHigh(Speaks):
-    """As if it counted a megabyte for every 16 twice."""
+    """As if it counted one megabyte of every 16 twice."""
 
     def stats(self, handle: Any, *, deadline: Any) -> Any:
         told = self.fake.stats(handle, deadline=deadline)
@@ -213,7 +213,7 @@ class SaysError(Speaks):
 
 
 class ExecsElsewhere(Speaks):
-    """What it starts in a container is in a cgroup of its own."""
+    """Programs that it execs are in a cgroup of their own."""
 
     def use(self, path: CgroupPath, anon: int) -> None:
         super().use(path, anon)
@@ -224,7 +224,7 @@ class ExecsElsewhere(Speaks):
 
 
 class ScoresExecs(Speaks):
-    """What it starts in a container has a score of its own."""
+    """Programs that it execs have a score of their own."""
 
     def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
         self.fake.exec_score = 0
@@ -245,7 +245,7 @@ class KillsAll(Speaks):
 
 
 class KillsTheContainerToo(Speaks):
-    """What exec starts is killed last, for a score that it inherited, and the container's cgroup goes with it."""
+    """A program that exec starts is killed last, for an inherited score, and the container's cgroup goes with it."""
 
     def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
         self.cgroups.remove(self.path(handle))
@@ -265,7 +265,7 @@ class KillsAndRefuses(ChecksBefore):
 
 
 class EndsAndRefuses(ChecksBefore):
-    """As crun does that finds no cgroup any more, and before the daemon has noticed."""
+    """Like crun without a cgroup, before the daemon has noticed."""
 
     def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
         self.cgroups.remove(self.path(handle))

@@ -1,4 +1,4 @@
-"""The chapters about a machine that runs short as a whole, and about daemons beside pods, on kernels in miniature."""
+"""The suites about a short machine and daemons next to pods, on small kernel models."""
 
 import contextlib
 import dataclasses
@@ -28,10 +28,10 @@ def short(monkeypatch):
 
 
 class DaemonBench(PressedBench):
-    """A machine with a daemon, of which it takes 12 MiB when it runs short, unless memory.min above it covers all.
+    """A machine with a daemon that loses 12 MiB when it runs short, unless memory.min above it covers all.
 
-    ignores: also "daemon" (it takes nothing of it), "answer" (nobody answers). swaps: whether that goes to swap.
-    pods_first: it takes nothing of it while pods have something to lose.
+    ignores: also "daemon" (it takes nothing of it), "answer" (no answer). swaps: whether that goes to swap. pods_first:
+    it takes nothing of it while pods have something to lose.
     """
 
     def __init__(self, *args, swaps=False, pods_first=False, **facts):
@@ -70,7 +70,7 @@ class DaemonBench(PressedBench):
 
 
 def beside(bench):
-    """The fixture of the chapter."""
+    """The fixture of the suite."""
     return WHOLE.beside.__wrapped__(bench.node, CATALOGUE)
 
 
@@ -115,7 +115,7 @@ def test_a_kernel_that_takes_from_pods_first_takes_from_an_unreserved_daemon_the
 
 
 def test_the_opposite_finding_of_a_daemon_is_not_observable():
-    """What is protected is not expected to give way, nor what is not to be kept."""
+    """Protected memory is not expected to be lost, nor unprotected memory to be kept."""
     bench = DaemonBench()
     with bench.node.daemon("/bare.slice") as daemon:
         assert daemon.keeps_its_memory().why_not.startswith("not all of it is protected: effective memory.min is ")
@@ -160,7 +160,7 @@ def test_a_kernel_that_swaps_pods_too_deviates(tmp_path):
 class KillingBench(DaemonBench):
     """A machine that kills the neighbour with so many bytes of the daemon in swap, and so many still in use.
 
-    counts: whether it was the kernel that killed.
+    counts: whether the kernel's killer did it.
     """
 
     def __init__(self, swapped, uses, *, counts=True):
@@ -193,9 +193,9 @@ class KillingBench(DaemonBench):
 def test_a_pod_that_the_machine_kills_deviates_while_the_daemon_has_something_to_give(
     swapped, uses, counts, verdict, tmp_path
 ):
-    """All 64 MiB of its file but one batch of 64 pages are what it has to give, and what two CPUs charged ahead is not.
+    """All 64 MiB of its file but one batch of 64 pages are reclaimable, and what two CPUs charged ahead is not.
 
-    What is in swap and in memory too could be freed. And another than the kernel may have killed the pod.
+    Pages in swap and in memory could be freed. And another program than the kernel may have killed the pod.
     """
     bench, (evidence, notes) = KillingBench(swapped, uses, counts=counts), evidence_in(tmp_path)
     with contextlib.suppress(NonconformanceError, pytest.skip.Exception):
@@ -219,7 +219,7 @@ class OutOfMemory(ExhaustedBench):
         super().__init__(spare=SPARE, **facts)
 
     def amount_in(self, path, name):
-        """What runs out is the machine: what is free, and what pods have."""
+        """The machine runs out: its free memory, and the pods'."""
         if (path, name) == (NODE, "memory.max"):
             return SPARE + sum(super(OutOfMemory, self).amount_in(self.path_of(one), "memory.current")
                                for one in self.steered.values())  # fmt: skip
@@ -228,7 +228,7 @@ class OutOfMemory(ExhaustedBench):
 
 @pytest.mark.parametrize("ignores", ["", "size"])
 def test_the_order_of_kills_holds_of_the_machine(ignores, tmp_path):
-    """A killer that looks at scores alone takes the BestEffort pod."""
+    """A killer by scores alone takes the BestEffort pod."""
     function = WHOLE.test_the_highest_score_is_killed_when_the_machine_runs_out
     wrong = deviating(function, OutOfMemory(ignores=ignores), "v1.36-none", tmp_path)
 
@@ -252,7 +252,7 @@ def test_each_key_conforms_by_itself(keys, kubelet, tmp_path):
 
 
 def test_a_kubelet_that_enforces_nothing_deviates(tmp_path):
-    """What stands is the work of a kubelet without keys; the plan is that of one with all of them."""
+    """The cgroups are from a kubelet without keys; the plan is that of one with all of them."""
     pods, kubelet = [CATALOGUE.pod("best-effort")], KUBELETS["v1.36-tiered"]
     node = PressedBench().node
     with node.admitted(pods, kubelet.with_enforced("none")) as population:

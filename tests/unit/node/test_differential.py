@@ -1,4 +1,4 @@
-"""The same requests to two runtimes: which differences are explained by what their models say."""
+"""The same requests to two runtimes: which differences their models explain."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ def finding(observed, expected="4096", *, knob="memory.high", verdict=Verdict.CO
     ("one", "other", "verdict", "expected", "observed"),
     [
         (finding("4096"), finding("4096"), Verdict.CONFORMS, "the same with both", "the same with both"),
-        # One drops what no trait lets it drop.
+        # One drops a value without a trait for it.
         (
             finding("4096"),
             finding("max"),
@@ -30,7 +30,7 @@ def finding(observed, expected="4096", *, knob="memory.high", verdict=Verdict.CO
             "the same with both",
             "4096 with oci:runc, max with oci:crun",
         ),
-        # A wrong trait made the model expect what a wrong runtime does: both conform to themselves, and are the same.
+        # A wrong trait made the model expect a wrong runtime's value: both conform to their models, and are equal.
         (
             finding("max", "max"),
             finding("max", "4096", verdict=Verdict.DEVIATES),

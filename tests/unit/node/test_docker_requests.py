@@ -18,7 +18,7 @@ ALL = load_docker_requests()
 RUNC = Runtimes(cri=traits_of("docker", "26.1.5"), oci=TRIXIE.oci)
 CRUN = Runtimes(cri=traits_of("docker", "28.5.2"), oci=traits_of("crun", "1.28"))
 OF_THE_MACHINE = {name for name in ALL if "missing-zone" in name}
-"""The engine refuses by what the machine has, which the fake does not know."""
+"""The engine refuses by the machine's resources, which the fake does not know."""
 
 
 class Docker(Asked):
@@ -57,7 +57,7 @@ def test_an_unknown_numa_node_has_to_be_refused(name: str) -> None:
 
 
 class Drops(Docker):
-    """It forgets a field of what it was told."""
+    """It forgets a field of its request."""
 
     field = ""
 
@@ -96,7 +96,7 @@ class AllowsNoSwapOfItsOwnAccord(Docker):
 
 class IgnoresUpdates(Docker):
     def update_as(self, handle: Any, config: Mapping[str, Any], *, deadline: Any) -> None:
-        """Say that it was done."""
+        """Report success."""
 
 
 class ForgetsTheReservationInUpdates(Docker):
@@ -119,7 +119,7 @@ class ClobbersTheNeighbour(Docker):
 
 
 class TakesAnything(Docker):
-    """It leaves out what it should refuse."""
+    """It drops a request that it should refuse."""
 
     def create_as(self, sandbox: Any, spec: Any, config: Mapping[str, Any], *, deadline: Any) -> Any:
         right = {name: value for name, value in config.items() if name == "CpuShares"}
@@ -164,7 +164,7 @@ def test_a_cri_request_lists_fields_that_docker_lacks() -> None:
 
 
 def test_a_file_that_cannot_be_requested_is_not_observable_whatever_the_plan() -> None:
-    """Huge pages, which no kubelet plans for Docker, are the whole of what is asked."""
+    """Huge pages, which no kubelet plans for Docker, are the whole request."""
     found = {one.knob: one for one in asked("huge-pages")}
     assert found["hugetlb.2MB.max"].verdict is Verdict.NOT_OBSERVABLE
     assert "HostConfig has no field for huge page limits." in found["hugetlb.2MB.max"].why_not

@@ -34,7 +34,7 @@ TOLD: Mapping[str, Any] = {
 
 
 class Telling(FakeDockerRuntime):
-    """Tells what a test says."""
+    """Returns a test's stats."""
 
     told: Mapping[str, Any] = TOLD
 

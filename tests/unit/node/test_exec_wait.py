@@ -12,9 +12,9 @@ MIB = 1 << 20
     [
         (None, 100 * MIB, 35.0),
         (50 * MIB, 40 * MIB, 35.0),
-        # 17 batches of 64 pages for 4 MiB and what is begun, 2 s each: mm/memcontrol.c, MEMCG_MAX_HIGH_DELAY_JIFFIES.
+        # 17 batches of 64 pages for 4 MiB and a started one, 2 s each: mm/memcontrol.c, MEMCG_MAX_HIGH_DELAY_JIFFIES.
         (50 * MIB, 60 * MIB, 69.0),
-        # What the runtime and the program take lifts 51 MiB to 59 MiB, where a batch costs as much.
+        # The runtime's and the program's memory lift 51 MiB to 59 MiB, where a batch costs as much.
         (50 * MIB, 51 * MIB, 69.0),
         # An overage of a tenth at the end: 64 * 0.1^2 = 0.64 s for a batch.
         (50 * MIB, 47 * MIB, 35.0 + 17 * 0.64),

@@ -1,4 +1,4 @@
-"""The node in memory that suites are written with."""
+"""The in-memory node for writing suites."""
 
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Growth above memory.high, of made-up samples: which of them the kernel's sleeps allow.
+"""Growth above memory.high in made-up samples: which the kernel's sleeps allow.
 
 With memory.high at 100 MiB a program sleeps from 101.4 MiB on, and from 117.7 MiB on it gets 256 KiB in 2 s.
 """
@@ -21,7 +21,7 @@ POD, APP = planned(memory__high=Bytes(HIGH))
 
 
 def seen(*looks):
-    """A course in which memory.current was so many bytes at these times."""
+    """A course in which memory.current had these bytes at these times."""
     shown = [
         dataclasses.replace(
             sample(files(memory_current=f"{usage}\n", memory_high=f"{HIGH}\n"), at=at), planned=APP.cgroup.knobs
@@ -44,7 +44,7 @@ def test_a_program_that_sleeps_as_modelled_conforms():
 
 @pytest.mark.parametrize("usage", [122 * MIB, 140 * MIB])
 def test_a_program_that_grows_faster_deviates(usage):
-    """As where nothing is throttled, or something raised memory.high between two looks."""
+    """As without throttling, or if memory.high was raised between two samples."""
     finding = seen((0.0, 90 * MIB), (1.0, 120 * MIB), (2.0, usage), (9.0, usage)).throttling.grows_as_delayed()
 
     assert finding.verdict is Verdict.DEVIATES
@@ -53,7 +53,7 @@ def test_a_program_that_grows_faster_deviates(usage):
 
 
 def test_growth_is_measured_from_where_it_costs_sleep():
-    """What is below it, or within a hundredth above memory.high, may come as fast as it likes."""
+    """Growth below memory.high, or within a hundredth above it, may be arbitrarily fast."""
     assert seen(
         (0.0, 0), (0.1, 101 * MIB), (0.2, 102 * MIB), (5.0, 103 * MIB)
     ).throttling.grows_as_delayed().verdict is (Verdict.CONFORMS)
@@ -68,7 +68,7 @@ def test_too_few_samples_above_are_not_observable(looks):
 
 
 def pressed(*looks):
-    """A course in which tasks had waited for so many µs at these times, above memory.high all along."""
+    """A course in which tasks had waited for these µs at these times, above memory.high all along."""
     shown = seen(*((at, 120 * MIB) for at, _ in looks))
     samples = [
         dataclasses.replace(
@@ -110,7 +110,7 @@ def test_slow_progress_to_the_end_is_no_lasting_stall():
 
 
 def test_without_a_planned_memory_high_nothing_is_observable():
-    """The files' own memory.high is no measure."""
+    """The file's own memory.high is not the reference."""
     unplanned = course(sample(files(memory_current=f"{120 * MIB}\n")))
 
     for finding in (unplanned.throttling.waits(), unplanned.throttling.grows_as_delayed()):

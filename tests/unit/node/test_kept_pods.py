@@ -41,7 +41,7 @@ def test_a_sandbox_is_killed_with_its_containers_and_only_where_it_is_removed():
 
 
 def test_a_recreated_container_has_a_log_of_its_own():
-    """Runtimes append: a watch would take what the container before it reported for its own."""
+    """Runtimes append: a watch would take the previous container's report for its own."""
     bench, web, logs = Bench(), pod("web"), []
 
     for _ in range(2):

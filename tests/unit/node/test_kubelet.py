@@ -1,4 +1,4 @@
-"""What only a kubelet shows, on a node in memory: each verb agrees with a right kubelet, and finds a wrong one."""
+"""Verbs about a real kubelet, on an in-memory node: each conforms on a right kubelet, and finds a wrong one."""
 
 import dataclasses
 import json
@@ -22,7 +22,7 @@ BURSTABLE = "/kubepods.slice/kubepods-burstable.slice"
 
 
 class Session:
-    """What a kubelet answers. memory, swap: what it reports of the container `app`; state: of its status.
+    """A kubelet's answers. memory, swap: reported for the container `app`; state: in its status.
 
     pressure: the totals of the pod's CPU pressure, in the summary and in seconds; None for a kubelet without.
     phase: of the pod. available: bytes of the node; each answer is 15 seconds after the one before.
@@ -102,7 +102,7 @@ def verdicts(findings):
 
 
 def put_back(bench, text):
-    """A kubelet that comes by while the verb waits."""
+    """A kubelet that repairs while the verb waits."""
     [path] = [one for one in bench.cgroups.snapshot() if str(one) == BURSTABLE]
     timer = threading.Timer(0.1, lambda: bench.cgroups.put(path, "memory.low", text))
     timer.start()

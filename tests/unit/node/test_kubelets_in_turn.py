@@ -1,4 +1,4 @@
-"""One kubelet after another over the same pods: what each release resets, and what it leaves, at every level."""
+"""Several kubelets in turn over the same pods: what each release resets, and what it leaves, at every level."""
 
 from __future__ import annotations
 

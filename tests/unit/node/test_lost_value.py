@@ -35,7 +35,7 @@ NO = RuntimeCallError("no.", data={"method": "status", "code": "UNKNOWN", "detai
 class Runtime:
     """A fake runtime with a bundle, a state and a unit for each container, which a test changes.
 
-    config, state: what becomes of the documents; unit: what systemd says beside what was asked for.
+    config, state: change the documents; unit: systemd's properties in addition to the requested ones.
     """
 
     def __init__(self, place: FakePlace, driver: CgroupDriver = CgroupDriver.SYSTEMD) -> None:
@@ -95,7 +95,7 @@ def asked(
     driver: CgroupDriver = CgroupDriver.SYSTEMD,
     runtimes: Runtimes = TRIXIE,
 ) -> Finding:
-    """The one deviation that a request leads to on a runtime with this change."""
+    """The one deviation after a request on a runtime with this change."""
     place = FakePlace(runtimes=runtimes)
     runtime = Runtime(place, driver)
     change(runtime)
@@ -259,7 +259,7 @@ def test_a_missing_unit_is_left_out_with_its_reason(unit: bytes, why_not: str, b
 
 
 def wrong_bench(error: Exception | None = None) -> Bench:
-    """A node whose containers show no memory.high; error: what the daemon answers to whoever looks behind it."""
+    """A node whose containers show no memory.high; error: the daemon's answer to tracing."""
 
     class Wrong(type(Bench().runtime)):  # type: ignore[misc]
         looks = 0

@@ -77,7 +77,7 @@ def test_a_kernel_that_ignores_a_protection_deviates(test, kubelet, ignores, los
 
 @pytest.mark.parametrize("module", [WHOLE, CLASSIC])
 def test_a_kernel_that_applies_ineffective_protection_deviates(module, tmp_path):
-    """As one that takes memory.low of a container for its own word, whatever kubepods has, and counts that it broke."""
+    """Like one that applies memory.low of a container whatever kubepods has, and counts that it was broken."""
     wrong = bench(generations=False)
     wrong.protected = lambda path, knobs: max(wrong.amount_in(path, knob) for knob in knobs)
     name = {
@@ -145,7 +145,7 @@ def test_every_pod_loses_memory_whichever_is_reclaimed_first(test, kubelet, last
 
 
 def test_a_scan_that_found_no_old_page_is_not_observable(tmp_path):
-    """It counts that it came for what memory.low covers, and nothing of that was taken."""
+    """It counts a scan of memory that memory.low covers, and took none of it."""
     young = bench(generations=True)
     young.count_stolen = lambda path, _: PressedBench.count_stolen(young, path, 0)
     name = "test_memory_low_is_reclaimed_by_the_multi_generational_lru"
@@ -168,9 +168,9 @@ def test_a_scan_that_found_no_old_page_is_not_observable(tmp_path):
     ],
 )
 def test_memory_reclaimed_before_kswapd_ran_proves_nothing_about_protection(ignores, by, verdict, tmp_path):
-    """The multi-generational LRU heeds what kswapd worked out last; a loss of which kswapd had a part is one.
+    """The multi-generational LRU uses what kswapd computed last; a loss in which kswapd took part is a finding.
 
-    Whoever lost no more than CPUs may have charged ahead has kept all, whoever came for it.
+    A container that lost no more than CPUs may have charged ahead kept everything, whoever reclaimed.
     """
     early = bench(generations=True, ignores=ignores)
     count = early.count_stolen
@@ -190,7 +190,7 @@ def test_memory_reclaimed_before_kswapd_ran_proves_nothing_about_protection(igno
 
 
 def test_pages_that_the_kernel_counts_late_are_waited_for(monkeypatch, tmp_path):
-    """It brings memory.stat up to date every 2 s, however little there is to count."""
+    """It updates memory.stat every 2 s, however little there is to count."""
     monkeypatch.setattr("memqos.node.behaviour.watch.SETTLE_SECONDS", 60.0)
     late = bench(generations=True)
     count, status, stolen = late.count_stolen, late.runtime.status, []
@@ -231,7 +231,7 @@ def test_what_only_the_classic_lru_keeps_is_not_observable_of_the_multi_generati
 
 
 class RunsShortEarly(PressedBench):
-    """One of its zones runs short while most of what is left is taken: one pod loses all but 1 MiB then."""
+    """One NUMA node runs short while most of the rest is taken: one pod then loses all but 1 MiB."""
 
     def obey(self, fifo, line):
         if not self.taken:
@@ -247,7 +247,7 @@ def test_what_was_lost_before_the_last_of_it_is_taken_is_lost_as_well(tmp_path):
     findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.27"], tmp_path, early.node)
 
     assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
-    # Half of the 48 MiB that nothing protects was to be lost, and 47 were: no more is taken than what is left.
+    # Half of the unprotected 48 MiB was to be lost, and 47 were: no more is taken than the rest.
     assert early.taken == SPARE + (47 << 20)
 
 
@@ -299,7 +299,7 @@ Node 0, zone   Normal
 
 
 def test_what_is_free_is_read_again_when_most_of_it_is_taken():
-    """A program of the runtime ends meanwhile, and what it had is free as well."""
+    """A program of the runtime ends meanwhile, and its memory is free as well."""
     changing = bench(generations=True)
     leave = changing.leave
 

@@ -1,4 +1,4 @@
-"""Containers whose processes are not in their cgroups: where each is found, and that nothing waits for it in vain."""
+"""Containers whose processes are not in their cgroups: each is found, and nothing waits for it in vain."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_container_of_a_pod_without_a_process_is_found() -> None:
 
 
 class Stays(Asked):
-    """What is killed in a container's cgroup lives on, because it is somewhere else; the runtime can end it."""
+    """A process killed in a container's cgroup lives on, because it is elsewhere; the runtime can end it."""
 
     procs = ""
 
@@ -127,7 +127,7 @@ def test_a_container_outside_its_cgroup_is_found_and_ended_by_the_runtime() -> N
 
 
 class IsSlow(Stays):
-    """It has a process that is nowhere else: the runtime has not noticed its end."""
+    """Its process is in no other cgroup: the runtime has not noticed its end."""
 
     procs = "1\n"
 

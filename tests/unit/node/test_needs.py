@@ -1,4 +1,4 @@
-"""What a node lacks for a claim, and the topology that would do."""
+"""What a node lacks for a claim, and a fitting topology."""
 
 import dataclasses
 

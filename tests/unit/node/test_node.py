@@ -51,7 +51,7 @@ def test_crun_keeps_containers_in_a_cgroup_below_their_scope():
 
 
 def test_a_reserved_cgroup_that_exists_is_adopted_and_gets_its_values_back():
-    """What a kubelet wants to be there already: /system.slice has processes, limits and an owner of its own."""
+    """What a kubelet requires to exist: /system.slice has processes, limits and an owner of its own."""
     bench = Bench()
     system = CgroupPath.parse("/system.slice")
     bench.cgroups.make(system)
@@ -119,7 +119,7 @@ def test_after_three_pods_that_failed_alike_the_rest_of_a_population_is_not_trie
             told = [admitted.failure.what for admitted in population.failures]
         assert told == ["the runtime hangs."] * 3 + ["as before: the runtime hangs."] * 3
         with bench.node.admitted(pods, kubelet()) as population:
-            # The machine is the same, so that one attempt tells that nothing has changed.
+            # The machine is the same, so one attempt shows that nothing has changed.
             assert bench.runtime.asked == ["a", "b", "c", "a"]
             assert len(population.failures) == 6
         bench.runtime.hanging = set()

@@ -114,7 +114,7 @@ def test_an_error_in_the_test_removes_everything_and_stays_the_error():
 
 @pytest.mark.parametrize("is_broken", [True, False])
 def test_a_node_that_is_left_as_it_is_causes_no_error(is_broken, monkeypatch):
-    """On a machine that broke, tidying up could only fail again, in the name of whatever is tested next."""
+    """On a broken machine, tidying up could only fail again, in the name of the next test."""
     bench = Bench()
     node = NodeUnderTest(
         target=bench.target,
@@ -138,7 +138,7 @@ def test_a_node_that_is_left_as_it_is_causes_no_error(is_broken, monkeypatch):
 
 
 class Wish:
-    """Whether somebody may want to look at the pods, and whether somebody does."""
+    """Whether the user may want to inspect the pods, and whether they do."""
 
     def __init__(self):
         self.may, self.does = True, False
@@ -171,7 +171,7 @@ def test_pods_linger_until_the_node_is_used_again():
 
 
 def test_pods_that_somebody_wants_to_look_at_stay():
-    """A test is told to have failed after its pods' context has ended, by an error or without one."""
+    """A test's failure is reported after its pods' context has ended, by an error or without one."""
     wish = Wish()
     with pytest.raises(AssertionError), wish.node.admitted([pod("web")], kubelet()):
         raise AssertionError

@@ -1,4 +1,4 @@
-"""The numa chapter on small models of wrong kernels, and NUMA nodes in the record of a course."""
+"""The numa suite on small models of wrong kernels, and NUMA nodes in a course's samples."""
 
 import contextlib
 import dataclasses
@@ -55,7 +55,7 @@ def test_a_kernel_that_takes_the_wrong_zone_deviates(name, kubelet, files, tmp_p
 
 
 def test_a_kernel_that_takes_zones_by_number_deviates(tmp_path):
-    """Zone 2 is near to zone 3, and zones 0 and 1 are far from it."""
+    """Node 2 is near node 3, and nodes 0 and 1 are far from it."""
     function = SPILLING.test_a_full_numa_node_spills_to_the_nearest
     findings = findings_of(function, KUBELETS["v1.37-default"], tmp_path, ignores="distances")
 
@@ -95,7 +95,7 @@ def test_a_kernel_that_moves_no_page_deviates(tmp_path):
 
 
 def in_order_on(bench, evidence):
-    """What tests of admission are given, by the plugin's names."""
+    """The fixtures of tests of admission, by the plugin's names."""
     return {
         "qos_node": bench.node,
         "qos_kubelet": STATIC,
@@ -135,7 +135,7 @@ def test_an_admitted_pod_was_not_rejected():
 
 
 def test_the_pod_that_stays_keeps_its_zone_when_another_has_ended():
-    """Admitted on an empty node it would have the first zone."""
+    """Admitted on an empty node it would have the first NUMA node."""
     node = MemoryBench().node
     first, second, fourth = pods("zone-first", "zone-second", "zone-fourth")
     plan = node.plan([second, fourth], STATIC, ended=[first])
@@ -195,7 +195,7 @@ def test_memory_has_moved_once_all_of_it_is_there(texts, verdict):
     ],
 )
 def test_what_is_killed_may_have_one_batch_elsewhere(texts, verdict):
-    """64 pages of 4 KiB; and more than that has to be on the zone itself."""
+    """64 pages of 4 KiB; and more than that has to be on the node itself."""
     one = course(*(sample({**files(), "memory.numa_stat": f"{text}\n"}) for text in texts))
 
     assert one.numa.never_leaves(1).verdict is verdict

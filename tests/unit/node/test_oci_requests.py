@@ -213,7 +213,7 @@ def judged(verb: Callable[[Any], Sequence[Finding]], kind: type[Bundles]) -> Seq
 
 
 class IsKilled(Bundles):
-    """Its containers end at once, as by the kernel."""
+    """Its containers end at once, as if killed by the kernel."""
 
     code, events = 137, ("oom",)
 

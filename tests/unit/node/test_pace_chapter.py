@@ -1,4 +1,4 @@
-"""How much of its pace is kept: the statistics by literal rows, and the chapter on a kernel in miniature."""
+"""How much of its pace is kept: the statistics by literal rows, and the suite on a small kernel model."""
 
 import contextlib
 import itertools
@@ -74,11 +74,11 @@ def test_a_reading_is_timed_from_the_hold_before_it():
 
 
 TAKES = {"anon": 0, "file": 1}
-"""The commands by which a neighbour takes memory, and which of their words says how much."""
+"""The commands by which a neighbour takes memory, and which of their words has the amount."""
 
 
 class PacedBench(PressedBench):
-    """A machine on which a reading takes a tenth of a second, and up to ten times as long for what was lost."""
+    """A machine on which a reading takes a tenth of a second, and up to ten times as long for lost memory."""
 
     def __init__(self, *args, **facts):
         super().__init__(*args, **facts)
@@ -107,24 +107,24 @@ class PacedBench(PressedBench):
         lost = 1 - self.amount_in(path, "memory.current") / (48 << 20)
         self.count_again(path, self.fetched(lost) // 4096)
         self.ms += self.slower(lost)
-        # While the neighbour has the room, what is fetched is lost again.
+        # While the neighbour holds its memory, fetched pages are lost again.
         self.use(path, self.amount_in(path, "memory.current") if self.is_full else 48 << 20)
 
     def fetched(self, lost):
-        """Bytes that have to be read again for this part of the memory."""
+        """Bytes to read again for this part of the memory."""
         return int(lost * (48 << 20))
 
     def slower(self, lost):
-        """Milliseconds for this part of the memory to be fetched."""
+        """Milliseconds to fetch this part of the memory."""
         return 900 * lost
 
     def neighbours(self):
-        """Those that were told nothing when they were started."""
+        """Those that had no commands at their start."""
         return [one for one in self.steered.values() if not commands_of(self.args[one.id])]
 
 
 class SwapsPacedBench(PacedBench):
-    """A machine that swaps a neighbour out as soon as somebody else reads again what was taken from it."""
+    """A machine that swaps a neighbour out as soon as another program reads reclaimed memory again."""
 
     def slower(self, lost):
         return (
@@ -153,7 +153,7 @@ def short(monkeypatch):
 
 @pytest.fixture
 def paces():
-    """What was measured under any kubelet."""
+    """The measurements under any kubelet."""
     bench = PacedBench()
     tight = bench.node.tight(KUBELETS["v1.36-tiered"])
     with bench.node.watched_pods(pods(*MODULE.PODS), tight, rests_on=MODULE.PREMISES, steered=True) as watch:
@@ -185,7 +185,7 @@ def test_an_aggressor_takes_only_the_requested_kind(beside, other):
         paces = watch.disturb(MODULE.PODS[-1], *MODULE.VICTIMS, beside=[beside])
 
     assert paces.keeps_more("kept-guaranteed", than="unguarded", beside=beside).verdict is Verdict.CONFORMS
-    # Three victims are read twice in each of six turns, alone and beside one aggressor.
+    # Three victims are read twice in each of six turns, alone and with one aggressor.
     assert bench.reads == 3 * 2 * 6 * 2
     assert bool(bench.read_beside) is (beside == "files")
     with pytest.raises(UsageError, match=f"no program was timed with an aggressor of kind '{other}'"):
@@ -219,7 +219,7 @@ def test_pace_is_kept_where_memory_is(function, kubelet, tmp_path):
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
 def test_who_takes_the_memory_may_not_be_swapped_out_for_it(function, kubelet, tmp_path):
-    """Else it is the one that gives way, and who lost page cache has its pace again."""
+    """Otherwise it gives way, and the program that lost page cache has its pace again."""
     findings = findings_of(function, kubelet, tmp_path, SwapsPacedBench())
 
     assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
@@ -236,7 +236,7 @@ def test_a_kernel_without_protection_deviates(function, kubelet, tmp_path):
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
 def test_a_program_slowed_by_something_else_deviates(function, kubelet, tmp_path):
-    """Memory that is kept is no use to one that waits for the same disk as the others while one of them takes all."""
+    """Kept memory does not help a program that waits for a disk which another one uses completely."""
     wrong = PacedBench()
     wrong.slower = lambda _: 900 if wrong.is_full else 0
     findings = findings_of(function, kubelet, tmp_path, wrong)
@@ -262,7 +262,7 @@ def test_a_pace_is_not_judged_if_a_loss_costs_nothing(function, kubelet, slower,
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
 def test_a_pace_is_not_judged_on_a_host_with_more_variation_than_the_loss(function, kubelet, tmp_path):
     bench = PacedBench()
-    # So many times a tenth of a second, whoever reads: for both readings by each of three victims.
+    # So many times a tenth of a second, for any reader: for both readings by each of three victims.
     delays = itertools.cycle([tenths for tenths in (0, 4, 1, 6, 0, 8, 3) for _ in range(6)])
     bench.slower = lambda lost: 100 * next(delays) + 10 * bool(lost)
     findings = findings_of(function, kubelet, tmp_path, bench)
@@ -274,7 +274,7 @@ def test_a_pace_is_not_judged_on_a_host_with_more_variation_than_the_loss(functi
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
 def test_a_protected_program_slowed_instead_of_the_unprotected_deviates(function, kubelet, tmp_path):
-    """Though nothing that it could be told from slows the other one, which has read again what was taken from it."""
+    """Though nothing comparable slows the other one, which has read its lost memory again."""
     wrong = PacedBench()
     wrong.slower = lambda lost: 900 if wrong.is_full and not lost else 0
     findings = findings_of(function, kubelet, tmp_path, wrong)
@@ -296,7 +296,7 @@ def test_twelve_turns_may_show_what_six_do_not_on_an_uneven_host(function, kubel
 
 @pytest.mark.parametrize(("protects", "reads"), [(True, 108), (False, 216)])
 def test_more_turns_are_made_only_if_six_are_not_enough(protects, reads, tmp_path):
-    """Each of three victims reads twice in a turn, alone and beside two kinds of aggressor: 18 times."""
+    """Each of three victims reads twice in a turn, alone and with two kinds of aggressor: 18 times."""
     bench = PacedBench()
     if not protects:
         bench.protected = lambda *_: 0
@@ -308,7 +308,7 @@ def test_more_turns_are_made_only_if_six_are_not_enough(protects, reads, tmp_pat
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
 def test_without_a_difference_and_without_a_loss_it_deviates(function, kubelet, tmp_path):
-    """No loss is hidden where the kernel counts nothing that was read again: the unprotected one was protected."""
+    """No loss is hidden if the kernel counts no refaults: the unprotected one was protected."""
     wrong = PacedBench()
     wrong.protected = lambda *_: 1 << 40
     findings = findings_of(function, kubelet, tmp_path, wrong)
@@ -322,7 +322,7 @@ def test_what_is_kept_is_not_read_again(function, kubelet, tmp_path):
     again = [one for one in findings if one.knob == "memory.stat"]
 
     assert {one.verdict for one in findings} == {Verdict.CONFORMS}, findings
-    # Twice in each of six turns, alone and beside both kinds of aggressor, a batch of 64 pages.
+    # Twice in each of six turns, alone and with both kinds of aggressor, a batch of 64 pages.
     assert [one.expected for one in again[:2]] == [
         "workingset_refault_file at most 2304 pages (36 times a batch of 64)"
     ] * 2
@@ -341,7 +341,7 @@ def test_refaults_of_protected_memory_beyond_a_batch_deviate(function, kubelet, 
 
 @pytest.mark.parametrize(("function", "kubelet"), REFAULTS)
 def test_what_memory_low_keeps_may_be_read_again_where_reclaim_waited_for_the_disk(function, kubelet, tmp_path):
-    """The aggressor writes a file, and the kernel says that memory.low gave way meanwhile; memory.min keeps all."""
+    """The aggressor writes a file, and the kernel counts that memory.low gave way meanwhile; memory.min keeps all."""
     bench = PacedBench()
     count = bench.count_again
     bench.count_again = lambda path, pages: (count(path, pages), bench.count_low(path))

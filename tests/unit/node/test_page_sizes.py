@@ -1,4 +1,4 @@
-"""What is judged in batches of pages follows the machine's page size: 64 pages are 4 MiB where a page has 64 KiB."""
+"""Tolerances in batches of pages follow the machine's page size: 64 pages are 4 MiB with pages of 64 KiB."""
 
 import dataclasses
 
@@ -80,7 +80,7 @@ def test_a_kill_breaks_no_rule_where_the_sleeps_end_in_memory_max(page_size, sec
 
 
 def test_growth_that_the_model_allows_depends_on_the_page_size():
-    """Each sleep lets a batch through: with pages of 64 KiB a program comes sixteen times as far between two sleeps."""
+    """Each sleep lets a batch through: with pages of 64 KiB a program grows sixteen times as much between sleeps."""
     looks = [(0.0, 80 * MIB), (10.0, 90 * MIB)]
     small, large = (furthest(looks, 64 * MIB, page_size=size) for size in (4096, 65536))
     assert small.allowed < large.allowed

@@ -1,4 +1,4 @@
-"""Drift of a pod's cgroup, in memory: it is noticed, and the maker of the cgroup writes it again."""
+"""Drift of a pod's cgroup, in memory: it is noticed, and the cgroup's creator writes it again."""
 
 from __future__ import annotations
 

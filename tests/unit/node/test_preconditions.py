@@ -36,7 +36,7 @@ KUBELETS = {kubelet.id: kubelet for kubelet in load_kubelets()}
 
 
 SAMPLED = {"test_a_program_whose_text_is_reclaimed_is_stuck", "test_each_pass_counts_seventeen_tries"}
-"""The fake kernel has neither text nor passes: test_throttled.py breaks the premises of these in samples."""
+"""The fake kernel has neither text nor passes: test_throttled.py breaks the preconditions of these in samples."""
 
 
 def watching_tests():
@@ -56,12 +56,12 @@ def watching_tests():
 
 
 def source_of(function):
-    """What a test says, with the scenes that it looks at."""
+    """A test's docstring, with the scenes that it uses."""
     return "".join(map(inspect.getsource, (function, *scenes_of(function).values())))
 
 
 def variants(function, parametrized):
-    """A test with each value of its own parameter, and how its case is told; once, where it has none."""
+    """A test with each value of its own parameter, and its case's name; once if it has none."""
     if parametrized is None:
         return [("", function)]
     name, values = parametrized
@@ -72,13 +72,13 @@ def variants(function, parametrized):
 
 
 def needs_of(function):
-    """What the claim needs that a suite's test cites."""
+    """The needs of the claim that a suite's test cites."""
     [claim] = [mark.args[0] for mark in function.pytestmark if mark.name == "claim"]
     return CLAIMS[claim].needs
 
 
 def machine_for(function):
-    """The facts of a machine that has what the claim needs, where it is not the one that all others have."""
+    """The facts of a machine with the claim's needs, if it is not the usual one."""
     other = {
         "far zone": {"zones": FAR},
         "three zones": {"zones": FOUR},
@@ -90,14 +90,14 @@ def machine_for(function):
 
 
 def about(function):
-    """Whom the claim that a suite's test cites is about."""
+    """The subject of the claim that a suite's test cites."""
     [claim] = [mark.args[0] for mark in function.pytestmark if mark.name == "claim"]
     return CLAIMS[claim].about
 
 
 def findings_of(function, kubelet, folder, breaks=None, *, ignores=""):
-    """What a suite's test finds on a node whose containers' cgroups show `breaks`; ignores: as of MemoryBench."""
-    # Nothing that a container asks for counts below a bare scope, where its pod's limit is what is reached.
+    """A suite's test's findings on a node whose containers' cgroups show `breaks`; ignores: as for MemoryBench."""
+    # No request of a container has an effect below a bare scope, where its pod's limit is reached.
     ignores = ignores or ("memory.min" if "bare scope" in needs_of(function) else "")
     hierarchy = FAKE_LEGACY if kubelet.cgroup is CgroupVersion.V1 else FAKE_HIERARCHY
     bench = MemoryBench(breaks, ignores=ignores, hierarchy=hierarchy, **machine_for(function))
@@ -140,7 +140,7 @@ def test_every_behaviour_conforms_on_a_right_node(function, kubelet, tmp_path):
 
 
 def broken_premises():
-    """Each of these tests with each knob that it rests on, and what a wrong runtime may leave there."""
+    """Each of these tests with each knob that it depends on, and a wrong runtime's possible values."""
     for one in watching_tests():
         function, _ = one.values
         rests_on = inspect.unwrap(function).__globals__.get("PREMISES", [Knob.CPUSET_MEMS])
@@ -151,7 +151,7 @@ def broken_premises():
 
 @pytest.mark.parametrize(("function", "kubelet", "knob", "text"), list(broken_premises()))
 def test_a_broken_premise_is_the_deviation_and_the_only_one(function, kubelet, knob, text, tmp_path):
-    """Unless that is what is planned: then there is nothing wrong."""
+    """Unless that is the planned value: then nothing is wrong."""
     findings = findings_of(function, kubelet, tmp_path, breaks=(knob, f"{text}\n"))
     courses = list(by_course(findings))
 
@@ -169,7 +169,7 @@ def test_a_broken_premise_is_the_deviation_and_the_only_one(function, kubelet, k
 
 
 def by_course(findings):
-    """The findings about containers, of one container after the other; until it was bound anew, if it was."""
+    """The findings about containers, one container after the other; until it was bound anew, if it was."""
     containers = [one for one in findings if "container" in str(one.subject)]
     for cgroup in dict.fromkeys(one.cgroup for one in containers):
         course = [one for one in containers if one.cgroup == cgroup]
@@ -182,7 +182,7 @@ def by_course(findings):
 
 
 def is_premise(finding):
-    """Whether it is about what a file has to hold, and not about what else it holds."""
+    """Whether it is about a file's required value, and not about another one."""
     return finding.knob in list(Knob) and not finding.expected.startswith("not ")
 
 
@@ -196,7 +196,7 @@ def behaviours_of(findings):
 
 
 def test_a_precondition_lost_later_is_reported_with_its_time():
-    """As by a runtime or a service manager that writes the file again after two seconds."""
+    """As by a runtime or a service manager that rewrites the file after two seconds."""
     before, after = sample(files(), at=5.0), sample(files(memory_swap_max="max\n"), at=7.5)
     [finding] = course(before, after).premises
 

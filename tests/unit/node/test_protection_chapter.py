@@ -1,4 +1,4 @@
-"""The protection chapter on a small model of a kernel: right ones conform, wrong ones and wrong runtimes do not."""
+"""The protection suite on a small kernel model: right ones conform, wrong ones and wrong runtimes do not."""
 
 import contextlib
 import inspect
@@ -80,7 +80,7 @@ def test_a_kernel_that_ignores_a_protection_deviates(name, kubelet, ignores, pod
 
 
 class Drains(PressedBench):
-    """At its first reclaim it gives back so many pages that its CPUs had charged ahead for each container."""
+    """At its first reclaim it returns this many pages that its CPUs had charged ahead for each container."""
 
     def __init__(self, pages):
         super().__init__()
@@ -114,7 +114,7 @@ def test_a_loss_within_the_charges_ahead_is_not_observable(tmp_path):
 
 @pytest.mark.parametrize(("pages", "expected"), [(128, Verdict.CONFORMS), (129, Verdict.DEVIATES)])
 def test_what_is_protected_is_not_read_again_but_for_a_batch_of_each_cpu(pages, expected, tmp_path):
-    """A kernel that takes pages of it and puts others in their place shows the same memory.current."""
+    """A kernel that replaces reclaimed pages by others shows the same memory.current."""
     wrong = PressedBench()
     read_again = wrong.read_again
     wrong.read_again = lambda path: (read_again(path), wrong.count_again(path, 0 if wrong.lost[path] else pages))
@@ -137,7 +137,7 @@ def test_what_was_lost_is_read_again(tmp_path):
 
 
 class ReadsElsewhere(PressedBench):
-    """What was on zone 1 comes back on zone 0, where its kernel does not count it: pages of what was kept, too."""
+    """Pages from node 1 come back on node 0, where its kernel does not count them: kept pages, too."""
 
     def __init__(self, *, kept_pages):
         super().__init__()
@@ -180,7 +180,7 @@ def test_what_is_counted_beyond_the_batches_deviates_wherever_the_rest_came_back
 
 
 class WaitsForTheDisk(PressedBench):
-    """Before what others wrote is on the disk it takes bytes that memory.low covers. counts: whether it says so."""
+    """Before others' writes are on the disk it takes bytes that memory.low covers. counts: whether it counts that."""
 
     def __init__(self, *, counts, takes=2 << 20):
         super().__init__()
@@ -204,7 +204,7 @@ class WaitsForTheDisk(PressedBench):
     ],
 )
 def test_memory_low_that_gave_way_is_undecided_only_with_dirty_neighbours(name, counts, expected, tmp_path):
-    """And only where the kernel says that it did."""
+    """And only if the kernel counts that it did."""
     kubelet = KUBELETS["v1.36-tiered"]
     findings = findings_of(getattr(MODULE, name), kubelet, tmp_path, WaitsForTheDisk(counts=counts))
     lost = [
@@ -219,7 +219,7 @@ def test_memory_low_that_gave_way_is_undecided_only_with_dirty_neighbours(name, 
 
 
 def test_what_was_kept_though_memory_low_gave_way_was_kept(tmp_path):
-    """The kernel counts `low` before it looks for a page that can be taken, and may find none."""
+    """The kernel counts `low` before it looks for a reclaimable page, and may find none."""
     bench = WaitsForTheDisk(counts=True, takes=0)
     findings = findings_of(
         MODULE.test_dirty_page_cache_is_protected_like_clean, KUBELETS["v1.36-tiered"], tmp_path, bench
@@ -231,14 +231,14 @@ def test_what_was_kept_though_memory_low_gave_way_was_kept(tmp_path):
 
 
 class KillsTheNeighbour(PressedBench):
-    """Whoever wants more than is left is killed for it."""
+    """A program that wants more than the rest is killed for it."""
 
     def obey(self, fifo, _):
         self.runtime.finish(self.steered[fifo], exit_code=137, reason="OOMKilled")
 
 
 def test_memory_kept_from_an_early_ended_neighbour_proves_nothing(tmp_path):
-    """That nobody made room for it is still a deviation."""
+    """That nothing was reclaimed for it is still a deviation."""
     function = MODULE.test_memory_min_protects_every_request
     findings = findings_of(function, KUBELETS["v1.27"], tmp_path, KillsTheNeighbour())
 
@@ -254,7 +254,7 @@ def test_memory_kept_from_an_early_ended_neighbour_proves_nothing(tmp_path):
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
 def test_a_neighbour_protected_by_mistake_is_the_deviation(function, kubelet, tmp_path):
-    """No behaviour is judged then: what is protected of one is missing to the others."""
+    """Then no behaviour is judged: protection of one is missing for the others."""
     findings = findings_of(function, kubelet, tmp_path, PressedBench((Knob.MEMORY_MIN, "33554432\n")))
 
     deviating = {one.knob for one in findings if one.verdict is Verdict.DEVIATES}
@@ -267,7 +267,7 @@ def test_a_neighbour_protected_by_mistake_is_the_deviation(function, kubelet, tm
 @pytest.mark.parametrize("above", ["kubepods.slice", "kubepods.slice/kubepods-besteffort.slice"])
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
 def test_a_class_protected_by_mistake_is_the_deviation(function, kubelet, above, tmp_path):
-    """Each pod's own files are as planned, and still those below it have what is missing to the others."""
+    """Each pod's own files are as planned, and still those below it lack protection that the others have."""
     bench = PressedBench()
     obey = bench.sampler.obeys
 
@@ -318,7 +318,7 @@ def test_partly_protected_memory_is_not_expected_to_be_kept(tmp_path):
 
 
 def test_refaults_are_not_observable_unless_memory_was_read_again():
-    """Since the pressure began: what was read before it does not count."""
+    """Since the pressure began: earlier reads do not count."""
     with full(PressedBench(), KUBELETS["v1.27"]) as watch:
         watch.read_again("kept-guaranteed", "unguarded")
         pressure = watch.press("aggressor")
@@ -344,7 +344,7 @@ def test_what_is_protected_is_not_expected_to_give_way(tmp_path):
     given_way = pressure.gives_way("kept-guaranteed")
     assert given_way.why_not.startswith("more than half of it is protected: effective memory.min is ")
     assert given_way.measured
-    # All that is unprotected is 48 MiB in one pod: half of it is what kubepods does not have.
+    # The unprotected memory is 48 MiB in one pod: kubepods lacks half of it.
     assert pressure.squeeze.short == 24 << 20
     assert pressure.squeeze.takes == (256 << 20) - 3 * (48 << 20) + (24 << 20)
 
@@ -370,7 +370,7 @@ def test_a_small_node_cannot_be_made_tight():
     ids=["half", "all_lose", "past_low", "besides", "short"],
 )
 def test_the_shortage_depends_on_what_others_can_lose(aim, short):
-    """88 MiB that nothing protects in two of them, and 32 that memory.low alone does in a third."""
+    """88 MiB unprotected in two of them, and 32 MiB that memory.low alone protects in a third."""
     others = [
         Effective(usage=48 * MIB, min=Bytes(0), low=Bytes(0)),
         Effective(usage=48 * MIB, min=Bytes(8 * MIB), low=Bytes(0)),

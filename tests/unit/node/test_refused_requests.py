@@ -1,4 +1,4 @@
-"""Requests that a runtime refuses, and has to, in memory: what it leaves, what it takes next, and what it swallows."""
+"""Requests that a runtime refuses, and has to, in memory: leftovers, the next request, and swallowed ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ THE_KERNELS = {
     for name in ALL
     if any(word in name for word in ("zone", "cpu", "quota-too-short", "score-out", "huge-pages")) and "refuses" in name
 } - {"refuses-zone-that-is-no-number"}
-"""Refused by a kernel for what a tree in memory takes: there a runtime that swallows them is at work."""
+"""Refused by a kernel for values that an in-memory tree accepts: so a runtime swallows them."""
 
 
 @pytest.mark.parametrize("driver", list(CgroupDriver))
@@ -68,7 +68,7 @@ def test_a_refused_request_leaves_nothing_behind() -> None:
 
 
 class SwallowsUnknownKeys(Asked):
-    """It leaves out of unified what it cannot write, and says that all is well."""
+    """It drops unified keys that it cannot write, and reports success."""
 
     KNOWN = frozenset({"memory.min", "memory.low", "memory.high"})
 
@@ -86,7 +86,7 @@ class SwallowsUnknownKeys(Asked):
 
 
 class KeepsWhatItRefused(Asked):
-    """It does not take a refused update back, and sends it along with every later one."""
+    """It does not roll back a refused update, and sends it along with every later one."""
 
     kept = ContainerResources()
 
@@ -100,7 +100,7 @@ class KeepsWhatItRefused(Asked):
 
 
 class DoesHalfOfIt(Asked):
-    """It has written before it finds out that it should not."""
+    """It has written before it notices that it should not."""
 
     def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
         try:
@@ -111,7 +111,7 @@ class DoesHalfOfIt(Asked):
 
 
 class WritesTheParents(Asked):
-    """A key with a slash leads it to another cgroup, before it says no."""
+    """A key with a slash leads it to another cgroup, before it refuses."""
 
     def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
         if "../memory.max" in resources.unified:
@@ -152,7 +152,7 @@ def test_accepting_a_swap_limit_without_a_memory_limit_deviates() -> None:
 
 
 class LeavesItsCgroup(Asked):
-    """It refuses, and leaves what it had made until then."""
+    """It refuses, and leaves what it had created until then."""
 
     def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
         try:
@@ -170,7 +170,7 @@ class LeavesItsCgroup(Asked):
 
 
 class LeavesAnotherCgroup(LeavesItsCgroup):
-    """Each time one of a new name."""
+    """Each time one with a new name."""
 
     def start(self, handle: Any, *, deadline: Any) -> None:
         try:
@@ -232,7 +232,7 @@ class RefusesUnlimited(Asked):
 
 
 def test_versions_that_are_not_known_make_a_refusal_not_observable() -> None:
-    """runc refuses a swap limit beside an unlimited memory limit until 1.2.1; of "1.2" nobody knows."""
+    """runc refuses a swap limit with an unlimited memory limit until 1.2.1; for "1.2" it is unknown."""
     unlimited = RequestCase(
         name="unlimited", create=ContainerResources(memory_limit_in_bytes=-1, memory_swap_limit_in_bytes=1 << 26)
     )

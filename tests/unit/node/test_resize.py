@@ -40,7 +40,7 @@ def resized(before, after, *, release="1.36", bench=None):
 @pytest.mark.parametrize(
     ("release", "after", "steps"),
     [
-        # The pod's limit grows, told of before or after, and both containers; 1.37.0 writes its request with the limit.
+        # The pod's limit grows, with a sandbox update before or after, and both containers; 1.37.0 also writes requests.
         ("1.33", LARGE, 4),
         ("1.36", LARGE, 4),
         ("1.37", LARGE, 4),
@@ -62,7 +62,7 @@ def test_the_pods_limit_grows_before_its_containers():
         (str(one.subject), one.observed) for one in found if one.knob == "memory.max" and "step" in str(one.subject)
     ]
     pod, one = ([text for subject, text in limits if subject.startswith(name)] for name in ("pod", "container one"))
-    # 112Mi, then 160Mi from the write on, which comes after the runtime was told; 64Mi, then 96Mi.
+    # 112Mi, then 160Mi from the write on, which follows the runtime's call; 64Mi, then 96Mi.
     assert pod == ["117440512", "167772160", "167772160", "167772160"]
     assert one == ["67108864", "67108864", "100663296", "100663296"]
 

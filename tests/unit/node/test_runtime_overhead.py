@@ -24,7 +24,7 @@ class Keeps(NoRecorder):
 
 
 def weighed(current: dict[str, str], said: str) -> list[Weight]:
-    """A pod is asked for something twice. current: memory.current of "pod" and "container", and memory.peak."""
+    """Two queries about a pod. current: memory.current of "pod" and "container", and memory.peak."""
     place, keeps = FakePlace(runtimes=TRIXIE), Keeps()
     ends = place.target.script(("sh", "-c"))
     place.target.on(

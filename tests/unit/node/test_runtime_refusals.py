@@ -22,7 +22,7 @@ WORDS = "runc create failed: memory.max is one page too high"
 
 
 def refusing(refuses: Callable[[ContainerResources], bool], *, updates: bool = False) -> NodeUnderTest:
-    """A node whose runtime does not start, or does not update, containers of which this holds."""
+    """A node whose runtime does not start, or does not update, containers that match this."""
 
     class Refusing(type(Bench().runtime)):  # type: ignore[misc]
         def start(self, handle: ContainerHandle, *, deadline: Deadline) -> None:
@@ -61,7 +61,7 @@ def told(findings: Sequence[Finding]) -> list[tuple[str, str, str, str]]:
 
 
 CREATE = [("create", "container app of pod default/web", "taken", f"refused: {WORDS}")]
-"""The fakes' app containers are called after their kind."""
+"""The fakes' app containers are named after their kind."""
 
 
 def test_a_refused_creation_is_a_finding_of_its_pod() -> None:

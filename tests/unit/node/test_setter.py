@@ -67,7 +67,7 @@ def test_what_lies_in_cruns_own_cgroup_below_its_scope_is_not_systemds():
 
 
 def test_a_runtime_that_writes_above_its_containers_is_not_hidden_by_memqos_values():
-    """A value that memqos did not write is never read back as one that it did."""
+    """A value that memqos did not write is never read back as its own."""
     bench = Bench()
     start = bench.runtime.start
 

@@ -22,7 +22,7 @@ Change = Callable[[FakeCgroups, dict[str, CgroupPath]], None]
 
 
 def judged(change: Change, driver: CgroupDriver = CgroupDriver.SYSTEMD, *, beside: bool = True) -> Sequence[Finding]:
-    """What is found of the pod after this change, with a BestEffort pod beside it or not."""
+    """The findings on the pod after this change, with a BestEffort pod on the node or not."""
     place = FakePlace()
     node = node_on(place, place.runtime(driver), recorder=NoRecorder(), driver=driver, runtimes=place.versions)
     pods = [POD, *([CATALOGUE.pod("best-effort")] if beside else [])]
@@ -98,7 +98,7 @@ def test_without_such_a_container_it_is_not_judged() -> None:
 
 
 def test_a_pod_with_a_runtime_class_runs_on_the_runtime_under_test() -> None:
-    """A run starts every pod with it, and holds the container to all that this runtime does."""
+    """A run starts every pod with it, and judges the container by this runtime's rules."""
     place, driver = FakePlace(), CgroupDriver.SYSTEMD
     node = node_on(place, place.runtime(driver), recorder=NoRecorder(), driver=driver, runtimes=TRIXIE)
     pods = [CATALOGUE.pod("with-overhead"), CATALOGUE.pod("burstable")]

@@ -24,7 +24,7 @@ def short(monkeypatch):
 
 
 def remounts(bench):
-    """A bench whose mount command does what it is asked for."""
+    """A bench whose mount command works."""
 
     def mount(argv, *_):
         options = argv[4].removeprefix("remount,")
@@ -43,7 +43,7 @@ def findings_of(function, kubelet, folder, bench):
 
 
 def by_pod(bench, kubelet, folder, *, recursive):
-    """The findings of the test that looks at a container which only its pod protects."""
+    """The findings of the test about a container that only its pod protects."""
     evidence, notes = evidence_in(folder)
     node = bench.node
     names = ("kept-by-pod", "unguarded", "neighbour")
@@ -89,12 +89,12 @@ def test_shares_conform_if_reclaim_respects_them(tmp_path):
 
 @pytest.mark.parametrize("ignores", ["memory.min", "proportion"])
 def test_a_kernel_that_distributes_nothing_deviates(ignores, tmp_path):
-    """One that heeds no memory.min takes from both together, one that lets each have all that it claims from none."""
+    """One that ignores memory.min takes from both together; one that grants each its whole claim takes from none."""
     assert deviating(beyond(PressedBench(ignores=ignores), tmp_path)) == {("kept-burstable", "memory.current")}
 
 
 def test_whoever_of_them_lost_how_much_conforms(tmp_path):
-    """What one lost makes its claim smaller and the other's part larger, until both fit what their class has."""
+    """A loss makes its claim smaller and the other's part larger, until both fit their class's protection."""
     uneven = PressedBench()
     uneven.protected = lambda path, _: 24 << 20 if uneven.amount_in(path, "memory.min") else 0
     assert {one.verdict for one in beyond(uneven, tmp_path)} == {Verdict.CONFORMS}
@@ -125,7 +125,7 @@ def test_a_kernel_without_recursive_protection_deviates(tmp_path):
 
 
 def test_a_kernel_with_unrequested_recursive_protection_deviates(tmp_path):
-    """It takes from what it protects last, and counts that."""
+    """It reclaims memory that is to be protected last, and counts that."""
     bench = remounts(PressedBench())
     asked = bench.asks_for
     bench.asks_for = lambda path, knob: asked(path, knob) or bench.amount_in(path.parent, knob)
@@ -163,7 +163,7 @@ def test_a_machine_on_cgroup_v1_cannot_be_mounted_otherwise():
 
 
 class ScopedBench(PressedBench):
-    """Its runtime keeps containers below their scopes. ignores: also "scope" (as if that were not there)."""
+    """Its runtime keeps containers below their scopes. ignores: also "scope" (as if it did not exist)."""
 
     def __init__(self, **facts):
         super().__init__(runtimes=Runtimes(cri=TRIXIE.cri, oci=traits_of("crun", "1.8.1")), **facts)
@@ -195,7 +195,7 @@ def test_a_bare_scope_takes_protection_away_without_recursion(ignores, wrong, tm
 
 
 class SwappingBench(CrowdedBench):
-    """Its kernel swaps what nothing protects, or of everybody's where it heeds no memory.low."""
+    """Its kernel swaps unprotected memory, or everything if it ignores memory.low."""
 
     def obey(self, fifo, line):
         neighbour = self.steered[fifo]
@@ -217,7 +217,7 @@ def test_protected_memory_conforms_where_others_are_swapped(kubelet, tmp_path):
 
 
 class WaitsForSwap(SwappingBench):
-    """It swaps out what memory.low covers, and counts that, while what others have is being written to swap."""
+    """It swaps out memory that memory.low covers, and counts that, while others' memory is being written to swap."""
 
     def obey(self, fifo, line):
         super().obey(fifo, line)

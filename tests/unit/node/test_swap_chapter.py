@@ -1,4 +1,4 @@
-"""The swap chapter on small models of kernels with wrong swap, and swap in the record of a course."""
+"""The swap suite on small models of kernels with wrong swap, and swap in a course's samples."""
 
 import contextlib
 import dataclasses
@@ -123,7 +123,7 @@ FILLED = [
 
 
 def named(name):
-    """A test of the chapter, in whichever of its files."""
+    """A test of the suite, in any of its files."""
     return next(getattr(module, name) for module in MODULES if hasattr(module, name))
 
 
@@ -155,7 +155,7 @@ def test_a_runtime_that_lets_all_containers_swap_is_the_deviation(knob, tmp_path
 @pytest.mark.parametrize("function", FILLED, ids=["share", "devices"])
 @pytest.mark.parametrize(("swap", "deviates"), [(112 << 20, False), (1 << 30, True)])
 def test_what_fills_its_swap_is_killed_alone(function, swap, deviates, tmp_path):
-    """With more swap than it wants, and a kernel that heeds no limit, nothing is killed."""
+    """With more swap than it needs, and a kernel that ignores limits, nothing is killed."""
     bench = MemoryBench(node=dataclasses.replace(FACTS, swap=swap), ignores="memory.swap.max" if deviates else "")
     findings = found_on(
         bench, function, "v1.22-unlimited-swap" if function in FILLED[1:] else "v1.37-default", tmp_path
@@ -388,7 +388,7 @@ def test_one_batch_in_swap_is_not_yet_swapping():
 
 @pytest.mark.parametrize(("amount", "verdict"), [("8192001\n", Verdict.CONFORMS), ("8192000\n", Verdict.DEVIATES)])
 def test_more_is_swapped_than_other_rules_allow(amount, verdict):
-    """8192000 bytes are what the other plan lets it swap."""
+    """8192000 bytes are the other plan's swap limit."""
     found = course(sample({**files(), "memory.swap.current": amount})).swap.exceeds_limit_of(
         course(sample(files())).swap
     )

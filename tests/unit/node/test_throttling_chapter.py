@@ -1,4 +1,4 @@
-"""The throttling chapter on small models of kernels with one fault each: a deviation names each fault."""
+"""The throttling suite on small models of kernels with one fault each: a deviation names each fault."""
 
 import contextlib
 import dataclasses
@@ -22,7 +22,7 @@ MODULE, STALLING = chapter("throttling"), chapter("throttling", "stalling")
 
 
 class NoPodHigh(MemoryBench):
-    """Its kernel heeds the memory.high of containers alone."""
+    """Its kernel applies the memory.high of containers only."""
 
     def high_of(self, path):
         return self.amount_in(path, "memory.high")
@@ -48,14 +48,14 @@ class Unswapping(MemoryBench):
 
 
 class Unthrottled(MemoryBench):
-    """Its kernel heeds no memory.high, or somebody puts it back to max between two looks."""
+    """Its kernel ignores memory.high, or something resets it to max between two samples."""
 
     def high_of(self, _):
         return UNBOUNDED
 
 
 class Early(MemoryBench):
-    """Its kernel takes half of a memory.high for the whole."""
+    """Its kernel uses half of a memory.high as the whole."""
 
     def high_of(self, path):
         high = super().high_of(path)
@@ -63,7 +63,7 @@ class Early(MemoryBench):
 
 
 def fixtures(bench, kubelet, evidence):
-    """What tests are given, by the plugin's names."""
+    """The fixtures of tests, by the plugin's names."""
     return {
         "qos_node": bench.node,
         "qos_kubelet": KUBELETS[kubelet],
@@ -192,7 +192,7 @@ def test_a_kernel_with_wrong_limits_deviates_there(test, ignores, knobs, tmp_pat
 
 
 class KillsForWhatIsDirty(MemoryBench):
-    """Its kernel kills for a lowered limit where page cache waits for the disk, and its runtime finds the cgroup gone.
+    """Its kernel kills for a lowered limit while page cache waits for the disk, and its runtime finds the cgroup gone.
 
     writes: whether `sync` gets anything to the disk. dies: whether it was the container after all.
     """
@@ -217,7 +217,7 @@ class KillsForWhatIsDirty(MemoryBench):
 
 
 def lowered(bench, folder):
-    """The findings that deviate of the test of a limit that is lowered below what is in use."""
+    """The deviating findings of the test of a limit that is lowered below usage."""
     evidence, notes = evidence_in(folder)
     with contextlib.suppress(NonconformanceError):
         chapter("limits").test_a_limit_below_usage_reclaims_page_cache(
@@ -269,7 +269,7 @@ def test_half_of_zero_is_no_limit_and_only_files_are_left():
 
 
 class EnteredBench(MemoryBench):
-    """Answers an exec with how long its program slept, of 5 s: in the container that stalls, and beside it."""
+    """Answers an exec with its program's sleep, of 5 s: in the stalling container, and in the other one."""
 
     def __init__(self, slow, quick="3", **facts):
         super().__init__(**facts)
@@ -325,7 +325,7 @@ def test_a_second_program_is_slow_in_a_throttled_container(slow, quick, verdict,
 
 
 def thrashing(*looks):
-    """A container of whose memory.stat each look shows anonymous memory and major faults."""
+    """A container whose memory.stat shows anonymous memory and major faults in each sample."""
     return course(*(
         sample(files(memory_stat=f"anon {anon}\nfile 0\npgmajfault {faulted}\n"), at=float(at))
         for at, (anon, faulted) in enumerate(looks)
@@ -347,14 +347,14 @@ def test_text_thrashes_if_anon_is_constant_while_major_faults_grow():
 @pytest.mark.parametrize(
     ("looks", "observed"),
     [
-        # A kernel that keeps text: the program comes on, 1 MiB a look.
+        # A kernel that keeps text: the program grows, 1 MiB a sample.
         (
             [(MIB * number, 20 * number) for number in range(1, 9)],
             "anon from 8388608 to 8388608 while pgmajfault grew by 0",
         ),
-        # One that stands still for another reason reads nothing in.
+        # One that stops for another reason has no faults.
         ([(MIB, 5)] * 9, "anon from 1048576 to 1048576 while pgmajfault grew by 0"),
-        # A page for each look is growth, however slow.
+        # A page for each sample is growth, however slow.
         (
             [(MIB + 4096 * number, number) for number in range(100)],
             "anon from 1437696 to 1454080 while pgmajfault grew by 4",
@@ -376,7 +376,7 @@ def counting(*values):
 
 
 def tries(a_pass, *, count=60):
-    """The values of a counter that goes up by so many in a pass, of which every second look sees one within a pass."""
+    """The values of a counter that grows by so many in a pass; every second sample falls within a pass."""
     within = max(a_pass - 1, 1)
     return [number * a_pass + (number * 5 % within if number % 2 else 0) for number in range(1, count)]
 
@@ -384,7 +384,7 @@ def tries(a_pass, *, count=60):
 def test_passes_count_seventeen():
     assert counting(*tries(17)).throttling.counts_passes().verdict is Verdict.CONFORMS
     assert counting(*tries(34)).throttling.counts_passes().verdict is Verdict.CONFORMS
-    # What could be reclaimed once moves all that comes after.
+    # One successful reclaim shifts all later values.
     moved = [value + 3 * (number > 20) for number, value in enumerate(tries(17))]
     assert counting(*moved).throttling.counts_passes().verdict is Verdict.CONFORMS
 
@@ -403,7 +403,7 @@ def test_samples_within_passes_only_are_undecided():
 
 
 def test_passes_on_a_busy_host():
-    """Values of a real run beside others: 25 of 112 leave the same remainder by 17, where chance gives seven."""
+    """Values of a real run among others: 25 of 112 leave the same remainder by 17, where chance gives seven."""
     values, at = [], 0
     for number in range(112):
         at += 17 - at % 17 if number % 5 == 0 else 1 + number * 7 % 11

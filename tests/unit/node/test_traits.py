@@ -1,4 +1,4 @@
-"""Which runtimes a machine has, by what it says of them."""
+"""The runtimes of a machine, by their own reports."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_swap_and_names_follow_the_cri_runtime(cri, version, follows, flavour):
 
 
 def test_the_one_table_of_versions_decides():
-    """What the engine's table knows of a version reaches a node: systemd's rounding, and crun's cgroup."""
+    """Traits in the engine's table of versions reach a node: systemd's rounding, and crun's cgroup."""
     old = runtimes_of(cri="containerd", cri_version="1.7", oci="runc", oci_version="1.3.1", hugetlb=False)
     new = runtimes_of(cri="containerd", cri_version="1.7", oci="runc", oci_version="1.3.2", hugetlb=False)
     crun = runtimes_of(cri="containerd", cri_version="1.7", oci="crun", oci_version="1.8.1", hugetlb=False)

@@ -1,4 +1,4 @@
-"""A runtime whose program is not modelled, in memory: held to the OCI runtime specification, and never to runc."""
+"""A runtime whose program is not modelled, in memory: judged by the OCI runtime specification, and never as runc."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_a_watch_ends_when_a_knob_that_it_rests_on_is_not_as_planned():
 
 
 def test_a_precondition_is_judged_once_the_container_runs():
-    """A runtime makes the cgroup first and writes its limits then."""
+    """A runtime creates the cgroup first and writes its limits afterwards."""
     made = dataclasses.replace(sample(files(memory_swap_max="max\n"), at=1.0), runs=False)
     runs = sample(files(), at=2.0)
 
@@ -213,7 +213,7 @@ def test_status_is_asked_at_once_only_for_containers_that_seem_ended(monkeypatch
         assert waiting.due() == []
         container.samples[-1].reading.cgroups[path].files["cgroup.events"] = "populated 0\nfrozen 0\n"
         assert waiting.due() == [container]
-        # Without the file, as on cgroup v1, only the runtime tells.
+        # Without the file, as on cgroup v1, only the runtime reports it.
         del container.samples[-1].reading.cgroups[path].files["cgroup.events"]
         assert waiting.due() == [container]
         container.samples[-1].reading.cgroups[path].files["cgroup.events"] = "populated 1\nfrozen 0\n"

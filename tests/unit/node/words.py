@@ -1,4 +1,4 @@
-"""What the words of a workload ask for."""
+"""The amounts in a workload's commands."""
 
 from memqos.model.quantity import Quantity
 

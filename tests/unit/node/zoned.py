@@ -1,4 +1,4 @@
-"""The zones of a kernel in miniature: where the memory of a fake container is."""
+"""NUMA nodes of a small kernel model: where the memory of a fake container is."""
 
 from tests.unit.node.words import amount, commands_of
 
@@ -6,10 +6,10 @@ UNBOUNDED = 1 << 62
 
 
 class Zoned:
-    """What `MemoryBench` knows of zones; `narrow` is what is left of those that were narrowed."""
+    """The NUMA part of `MemoryBench`; `narrow` is the rest of those that were narrowed."""
 
     def _huge_pages(self):
-        """Those of the volume, by zone."""
+        """Those of the volume, by node."""
         used = {}
         for container, args in self.args.items():
             words = next((words for words in commands_of(args) if "/huge/pages" in words), None)
@@ -21,9 +21,9 @@ class Zoned:
         return used
 
     def _spread(self, path, anon, file, shmem):
-        """All of it on the first zone that the cgroup may use; on the last one by a kernel that takes the wrong one.
+        """All of it on the first node that the cgroup may use; on the last one with a wrong kernel.
 
-        Of a program that is bound to CPUs, what its own zone has no room for is on the nearest that it may use.
+        For a program bound to CPUs, memory that does not fit its own node goes to the nearest allowed one.
         """
         mems = self.cgroups.text(path, "cpuset.mems").strip()
         zones = [zone.id for zone in self.node.facts.zones]
@@ -53,7 +53,7 @@ class Zoned:
         self.cgroups.show(path, "memory.numa_stat", text)
 
     def _overfills_zone(self, path, anon):
-        """Whether what the program wants is more than the narrow zone has to which it is bound."""
+        """Whether the program wants more than the narrow node that it is bound to has."""
         mems = self.cgroups.text(path, "cpuset.mems").strip()
         return self.ignores != "cpuset.mems" and mems.isdigit() and anon > self.narrow.get(int(mems), UNBOUNDED)
 

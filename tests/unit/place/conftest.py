@@ -14,10 +14,10 @@ from memqos.runtime.proto import cri_pb2, cri_pb2_grpc
 
 
 class Sandboxes(cri_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]
-    """What containerd says, and what it was asked. stuck: ids that it does not remove.
+    """containerd's answers, and its requests. stuck: ids that it does not remove.
 
-    starting: ids in which a container is being started, which it refuses to remove once. late: an id of ours that it
-    lists only when it was asked for its sandboxes so often.
+    starting: ids in which a container is being started, which it refuses to remove once. late: an id of memqos that it
+    lists only after this many requests for its sandboxes.
     """
 
     def __init__(self, socket: Path) -> None:

@@ -1,4 +1,4 @@
-"""The collecting program: what it reads, what it never keeps, and what it says of a node that lacks something."""
+"""The collecting program: what it reads, what it never keeps, and its notes on a node that lacks something."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs are compiled for the CPU of the machine that gets them, or nothing is done to it."""
+"""Programs are compiled for the CPU of their machine, or nothing is done to it."""
 
 import platform
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""How a runtime of a place is spoken to."""
+"""Connections to a place's runtimes."""
 
 import pytest
 

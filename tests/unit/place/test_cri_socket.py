@@ -28,7 +28,7 @@ Serve = Callable[..., str]
 
 
 class Daemon(cri_pb2_grpc.RuntimeServiceServicer, cri_pb2_grpc.ImageServiceServicer):  # type: ignore[misc]
-    """Answers as a runtime of this name. driver: what RuntimeConfig says, None for one that does not serve it."""
+    """Answers as a runtime of this name. driver: in RuntimeConfig, None for one that does not serve it."""
 
     def __init__(
         self, name: str, *, driver: CgroupDriver | None = None, handlers: tuple[str, ...] = (), runtimes: object = None
@@ -110,7 +110,7 @@ def test_a_handler_of_a_silent_server_is_used_as_requested(serve: Serve) -> None
 
 @pytest.fixture
 def answering(tmp_path: Path) -> Iterator[Callable[[bytes | None], str]]:
-    """A socket that says these bytes to everybody and hangs up, or with None says nothing at all."""
+    """A socket that sends these bytes to everyone and hangs up, or with None sends nothing at all."""
     listener = socket.socket(socket.AF_UNIX)
     kept = []
 

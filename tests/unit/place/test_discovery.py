@@ -1,4 +1,4 @@
-"""Which runtimes a daemon's own configuration offers."""
+"""The runtimes in a daemon's own configuration."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""--image among the other settings: which go with it, and what a run of it is called."""
+"""--image with other settings: which are allowed, and the name of its run."""
 
 import struct
 from pathlib import Path
@@ -83,7 +83,7 @@ def test_a_key_is_checked(tmp_path, content, what):
 
 
 class Guest:
-    """A target that notes what is run, and reports this view."""
+    """A target that records its commands, and reports this view."""
 
     address = "vm://guest"
 

@@ -29,7 +29,7 @@ INFO = {
 
 @pytest.fixture
 def found(engine, monkeypatch):  # noqa: F811
-    """What is found on this host, whose only socket is the engine's."""
+    """The runtimes found on this host, whose only socket is the engine's."""
 
     def found(**info):
         engine.answers["GET /info"] = (200, {**INFO, **info})

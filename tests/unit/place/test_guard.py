@@ -1,4 +1,4 @@
-"""The guard of a machine that is there, on this host: a real process, a real socket, folders of the test's own."""
+"""The guard of an existing machine, on this host: a real process, a real socket, folders of the test's own."""
 
 import contextlib
 import json
@@ -33,7 +33,7 @@ def answer(asked):
 
 
 class World:
-    """This host as the target: folders, cgroups that an agent tells of, and what became of them."""
+    """This host as the target: folders, cgroups that an agent reports, and their later state."""
 
     def __init__(self, folder, monkeypatch):
         self.made_in = folder / "var"
@@ -110,7 +110,7 @@ def test_two_runs_do_not_meet(world, sandboxes):
 
 
 def test_a_guard_waits_for_another_one_cleaning_up(world, sandboxes, tmp_path, monkeypatch):
-    """As when a run connects anew that has lost its connection."""
+    """As when a run connects again that has lost its connection."""
     monkeypatch.setattr(module, "PATIENCE_SECONDS", 30.0)
     with running(tmp_path, sandboxes, silence=2, silent=True):
         assert not is_clean(world, sandboxes)
@@ -219,7 +219,7 @@ def test_a_killed_run_leaves_nothing(world, sandboxes, tmp_path):
 
 
 def test_a_sandbox_requested_by_a_killed_run_is_removed_when_it_appears(world, sandboxes, tmp_path):
-    """containerd, whose caller is gone, fails to clean up behind itself, and only then lists what is left."""
+    """containerd, whose caller is gone, fails to clean up, and only then lists what is left."""
     with running(tmp_path, sandboxes, settling=2) as process:
         sandboxes.late["late"] = 5
         process.send_signal(signal.SIGKILL)
@@ -229,7 +229,7 @@ def test_a_sandbox_requested_by_a_killed_run_is_removed_when_it_appears(world, s
 
 
 def test_a_silent_run_leaves_nothing(world, sandboxes, tmp_path):
-    """As when the network is gone, and neither end is told of it."""
+    """As when the network is gone, and neither end is notified."""
     with running(tmp_path, sandboxes, silence=1, silent=True) as process:
         wait("nothing is left", lambda: is_clean(world, sandboxes), deadline=Deadline.after(30))
         assert process.poll() is None

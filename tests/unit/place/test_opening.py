@@ -1,4 +1,4 @@
-"""Which place settings mean, and what of them cannot be."""
+"""The place that settings mean, and settings that conflict."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_what_no_place_can_be_is_refused_before_one_is_opened(given, told):
 
 
 def test_environment_settings_of_booted_machines_do_not_conflict():
-    """It may be there for other runs; the header says that it was given."""
+    """It may be set for other runs; the header shows that it was given."""
     check_places(settings({"MEMQOS_PROFILE": "forky"}, target=NODE))
 
 

@@ -1,4 +1,4 @@
-"""A node that is there, recorded: what is read of it, and that nothing is written."""
+"""An existing node, recorded: what is read of it, and that nothing is written."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_ended_containers_have_no_files_to_read(node: LiveNode) -> None:
 
 
 def without_processes(node: LiveNode, number: int = 0) -> str:
-    """The id of a container that has no process in its cgroup."""
+    """The id of a container without a process in its cgroup."""
     id_: str = node.lists.containers[number].id
     [path] = [path for path in node.place.cgroups.snapshot() if id_ in str(path)]
     node.place.cgroups.lose_process(path)

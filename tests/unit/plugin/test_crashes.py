@@ -1,4 +1,4 @@
-"""What the ends of workers say of cases that were not run."""
+"""The report of cases that were not run because workers ended."""
 
 from types import SimpleNamespace
 

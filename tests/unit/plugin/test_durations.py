@@ -1,4 +1,4 @@
-"""What cases are expected to take: what they took before, or what the same cases took on other systems."""
+"""Expected durations of cases: their own earlier ones, or those of the same cases on other systems."""
 
 import pytest
 
@@ -57,7 +57,7 @@ FIRST, SECOND, OTHER = (f"values/test_values.py::test_it[{name}]" for name in ("
 
 
 def test_what_cases_share_is_expected_once_whichever_of_them_are_chosen():
-    """Of one population the second case alone was expected to take the tenth of a second that its own look took."""
+    """For one population only the second case was expected to take the tenth of a second of its own reading."""
     before = {FIRST: 0.5, SECOND: 0.1, OTHER: 2.0, POPULATION: 30.0}
     shared_by = {FIRST: POPULATION, SECOND: POPULATION}
 
@@ -96,7 +96,7 @@ def test_what_is_shared_is_kept_apart_from_the_cases_that_came_first_and_last(tm
 
 
 def test_a_partial_run_does_not_store_shared_durations(tmp_path, monkeypatch):
-    """It makes the pods of its own cases alone."""
+    """It creates only the pods of its own cases."""
     monkeypatch.setenv("MEMQOS_CACHE", str(tmp_path))
     for seconds, is_whole in ((30.0, True), (4.0, False)):
         around, shared = {FIRST: seconds}, {POPULATION: seconds}

@@ -1,4 +1,4 @@
-"""Who has the evidence of another host when a run is interrupted: the controller, or still that host."""
+"""Where another host's evidence is when a run is interrupted: with the controller, or still on that host."""
 
 from types import SimpleNamespace
 
@@ -13,7 +13,10 @@ TEXT = "tests/demo/where.txt"
 
 
 class Channel:
-    """A worker's way to its controller, as execnet has it. ends: what waiting for its end comes to; None for an end."""
+    """A worker's channel to its controller, as execnet has it.
+
+    ends: the result of waiting for its end; None for an end.
+    """
 
     TimeoutError = execnet.TimeoutError
     RemoteError = execnet.RemoteError
@@ -50,7 +53,7 @@ def test_evidence_is_transferred_to_a_live_controller(tmp_path):
 
 @pytest.mark.parametrize("ends", [None, EOFError(), execnet.RemoteError("ended")])
 def test_evidence_stays_where_it_is_when_the_controller_has_gone(tmp_path, ends):
-    """A worker without cases left came to its usual end, and removed what nobody took."""
+    """A worker without cases left ended normally, and removed evidence that was not collected."""
     config = worker(tmp_path / "results", ends)
 
     Hosts(config).pytest_sessionfinish(pytest.ExitCode.OK)
@@ -60,7 +63,7 @@ def test_evidence_stays_where_it_is_when_the_controller_has_gone(tmp_path, ends)
 
 
 def test_an_interrupted_controller_reads_what_workers_sent_meanwhile(tmp_path, capsys):
-    """Its loop of events had ended: the evidence was in its memory, and gone from the host."""
+    """Its event loop had ended: the evidence was in its memory, and gone from the host."""
     given = worker(tmp_path / "there", execnet.TimeoutError("0 s"))
     Hosts(given).pytest_sessionfinish(pytest.ExitCode.OK)
     stash = {RESULTS: tmp_path / "here", SETTINGS_KEY: resolve({}, {})}

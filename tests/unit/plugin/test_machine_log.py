@@ -1,4 +1,4 @@
-"""What a machine's log keeps of the plans that it is told."""
+"""The plans in a machine's log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What memqos uses of pytest's undocumented parts: found in this one, and done without in a doctored one."""
+"""pytest's undocumented parts: found in this one, and done without in a doctored one."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Shards: every case in exactly one, populations whole, the same in every job, and nearly the same time for each."""
+"""Shards: every case in exactly one, populations complete, the same in every job, and nearly equal times."""
 
 from hypothesis import given
 from hypothesis import strategies as st

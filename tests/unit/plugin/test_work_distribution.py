@@ -8,7 +8,7 @@ TESTS = [f"test_it.py::test_it[{number}]" for number in range(12)]
 
 
 class Worker:
-    """A worker as the scheduler sees it. is_there: False for one whose end is not told yet."""
+    """A worker as the scheduler sees it. is_there: False for one whose end is not reported yet."""
 
     shutting_down = False
     gateway = SimpleNamespace(id="gw")

@@ -31,7 +31,7 @@ NOT_THERE = b"grep: /sys/fs/cgroup/unified/cgroup.controllers: No such file or d
 
 
 def printed(files: dict[str, str], page_size: str = "4096") -> bytes:
-    """What the command prints on a machine with these files."""
+    """The command's output on a machine with these files."""
     listing = "".join(f"f {path}\0" for path in files)
     contents = "".join(f"{path}\0{line}\n" for path, text in files.items() for line in text.splitlines())
     return f"{page_size}\n{listing}\0{contents}".encode()

@@ -1,4 +1,4 @@
-"""What memwatch says, line by line."""
+"""memwatch's output, line by line."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""memwatch on this host, watching folders that stand in for cgroups: a real one is watched in tests/vm."""
+"""memwatch on this host, watching folders in place of cgroups: tests/vm watches real ones."""
 
 import os
 import threading
@@ -47,7 +47,7 @@ def changes(said, folder: Path) -> dict[str, str | None]:
 
 
 def until(sampling, holds) -> list:
-    """All that is said until it holds of it."""
+    """All messages until this holds."""
     heard: list = []
 
     def listen() -> bool:
@@ -68,7 +68,7 @@ def test_only_changes_are_reported(sampler, pod):
 
 
 def test_expensive_files_are_read_with_a_requested_look(sampler, pod):
-    """memory.stat is read once a second: what is judged by it is to be what it has now."""
+    """memory.stat is read once a second: values judged by it must be current."""
     (pod / "memory.stat").write_text("pgsteal 0\n")
     with sampler.open([POD], FILES) as sampling:
         sampling.look(deadline=soon())
@@ -104,7 +104,7 @@ def test_later_cgroups_are_watched_and_removed_ones_reported(sampler, pod):
 
 
 def test_a_cgroup_that_appears_later_is_watched_with_its_children(sampler, pod):
-    """Nothing tells of its own folder; of those below it, the kernel does."""
+    """Its own folder sends no notifications; for those below it, the kernel does."""
     later = pod.parent / "later"
     with sampler.open([CgroupPath.parse("/later")], FILES) as sampling:
         assert not changes(sampling.look(deadline=soon()), later)
@@ -143,7 +143,7 @@ def followed(sampler, pod, tmp_path):
     with sampler.open([POD], FILES) as sampling, log.open("a", buffering=1) as file:
         sampling.tell("every", "600000")
         sampling.follow("web/app", str(log), patient="step")
-        # The look that was due already comes yet, and the clock stands still from the next one on.
+        # The look that is already due still comes, and the clock stands still from the next one on.
         file.write("stands\n")
         until(sampling, lambda said: "stands" in appended(said))
         yield sampling, file
@@ -216,7 +216,7 @@ def test_one_that_hangs_meets_the_deadline_and_is_ended(tmp_path, pod):
 
 
 class Remembering(LocalTarget):
-    """This host, which keeps what was started on it."""
+    """This host, which records the programs started on it."""
 
     def open(self, argv):
         self.opened = super().open(argv)

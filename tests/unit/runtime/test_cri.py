@@ -1,4 +1,4 @@
-"""The adapter against a server of ours on a real socket: calls, records, and what errors become."""
+"""The adapter against a test server on a real socket: calls, records, and errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CONTAINER = ContainerHandle(id="c1", name="a", sandbox=SANDBOX, log_path="/l/a.l
 
 
 class Service(cri_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]
-    """A runtime that answers what the test put into `answers`, and keeps what it was asked."""
+    """A runtime that answers what the test put into `answers`, and records its requests."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, object]] = []
@@ -361,7 +361,7 @@ def test_each_daemon_keeps_bundles_at_its_own_place(daemon: str, config: tuple[s
 
 
 class Passage:
-    """A socket before the server's, which passes on what is said until it is cut."""
+    """A socket in front of the server's, which forwards until it is cut."""
 
     def __init__(self, place: Path, behind: Path) -> None:
         self.place, self._behind = place, behind
@@ -410,7 +410,7 @@ def passage(service: Service, tmp_path: Path) -> Iterator[Passage]:
 def test_a_server_that_dies_in_mid_call_is_machinery_and_the_call_is_kept(
     service: Service, passage: Passage, records: list[CallRecord], saying: bytes
 ) -> None:
-    """Nothing that it said of the request came: a runtime that refuses says so."""
+    """No part of its answer about the request came: a runtime that refuses sends one."""
 
     def dies(_: object, context: grpc.ServicerContext) -> object:
         passage.cut(saying=saying)

@@ -1,4 +1,4 @@
-"""The adapter of the Docker Engine: what is asked over its socket, and what answers become."""
+"""The adapter of the Docker Engine: its requests over the socket, and the meaning of answers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def soon(seconds: float = 5) -> Deadline:
 
 
 class Engine(socketserver.ThreadingUnixStreamServer):
-    """Answers what a test says, by verb and path without the version; `asked` is what was asked, with its body."""
+    """Answers as a test sets, by verb and path without the version; `asked` has the requests, with their bodies."""
 
     daemon_threads = True
 
@@ -74,7 +74,7 @@ class Engine(socketserver.ThreadingUnixStreamServer):
         }
 
     def handle_error(self, *_: object) -> None:
-        """A client that waits no longer hangs up: that is the test's matter."""
+        """A client that no longer waits hangs up: that is the test's matter."""
 
     def asked_of(self, what: str) -> list[Any]:
         return [body for one, body in self.asked if one == what]
@@ -347,10 +347,10 @@ def test_an_engine_that_hangs_is_waited_for_no_longer_than_the_deadline(
 
 
 class HangsUp(socketserver.StreamRequestHandler):
-    """As the way to an engine that died."""
+    """Like the connection to an engine that died."""
 
     def handle(self) -> None:
-        """Say nothing."""
+        """Send nothing."""
 
 
 class SpeaksHttp2(socketserver.StreamRequestHandler):

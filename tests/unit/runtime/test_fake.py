@@ -1,4 +1,4 @@
-"""What the fake runtime writes, as literal text: the rules of containerd 1.7 with runc 1.1."""
+"""The values that the fake runtime writes, as literal text: the rules of containerd 1.7 with runc 1.1."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -80,7 +80,7 @@ def test_what_a_container_gets(
 
 
 def test_other_runtimes_by_their_versions(cgroups: FakeCgroups) -> None:
-    """The quadratic weight (runc 1.3.2), huge pages, and a memory limit that says nothing of swap (before 1.6.13)."""
+    """The quadratic weight (runc 1.3.2), huge pages, and a memory limit without a swap limit (before 1.6.13)."""
     runtimes = Runtimes(cri=traits_of("containerd", "1.6.12"), oci=traits_of("runc", "1.3.2"), hugetlb=True)
     container = started(
         FakeRuntime(cgroups, runtimes=runtimes),
@@ -197,7 +197,7 @@ def test_the_kernels_own_files_cannot_be_written(cgroups: FakeCgroups) -> None:
 
 
 def test_cgroups_come_and_go_while_others_look(cgroups):
-    """Whoever looks sees the cgroups of one moment, however often threads take turns."""
+    """Every iteration sees a snapshot of the cgroups, however often threads take turns."""
     for number in range(100):
         cgroups.make(POD.child(f"stays-{number}"))
     stays = cgroups.below([POD])

@@ -1,4 +1,4 @@
-"""The adapter of runtimes that are driven directly: its commands, its bundle, and what answers become."""
+"""The adapter of directly driven runtimes: its commands, its bundle, and the meaning of answers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def soon() -> Deadline:
 
 
 class Processes:
-    """The target's /proc, which has the process 17 for as long as `stat` says something of it."""
+    """The target's /proc, which has the process 17 as long as `stat` has it."""
 
     stat: bytes | None = None
 
@@ -74,7 +74,7 @@ class Processes:
 
 
 class Host:
-    """A target whose runtime answers what a test says; `asked` are the commands with their standard input."""
+    """A target whose runtime answers as a test sets; `asked` has the commands with their standard input."""
 
     def __init__(
         self, driver: CgroupDriver = CgroupDriver.SYSTEMD, program: str = "runc", oci: Traits = TRIXIE.oci

@@ -1,4 +1,4 @@
-"""What an OCI runtime that is not modelled tells of itself, and what is then asked of it."""
+"""An unmodelled OCI runtime's reports about itself, and the commands used with it."""
 
 import itertools
 import json

@@ -23,7 +23,7 @@ def bundle(tmp_path: Path) -> Path:
 
 
 def look(bundle: Path, does: str) -> subprocess.CompletedProcess[str]:
-    """The answer to a look at the container "one" of this bundle, where the runtime does this when it is asked."""
+    """The answer to a look at the container "one" of this bundle, when the runtime does this."""
     runtime = bundle.parent / "runtime"
     runtime.write_text(f"#!/bin/sh\nexits={bundle}/exits\n{does}\n")
     runtime.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The numbers of our protocol definition are CRI's, held to a literal table."""
+"""The numbers of memqos's protocol definition are CRI's, compared with a literal table."""
 
 import json
 from collections.abc import Iterator

@@ -24,7 +24,7 @@ PYTHON = ("python3", "-I", "-S", "-c")
 
 
 class Host(LocalTarget):
-    """This host, which keeps what was started on it. program: what is started in the place of python3."""
+    """This host, which records the programs started on it. program: replaces python3."""
 
     def __init__(self, program: str = "") -> None:
         self.opened: list[subprocess.Popen[bytes]] = []
@@ -136,7 +136,7 @@ class Manager:
 
 
 def sent(monkeypatch: pytest.MonkeyPatch, act: str) -> None:
-    """Let the agents of targets do this where they would ask systemd for slices."""
+    """Have the agents of targets do this where they would ask systemd for slices."""
     wrong = program(instead={"memqos.agent.systemd": SYSTEMD.format(act=act)})
     monkeypatch.setattr("memqos.target.attended.program", lambda: wrong)
 

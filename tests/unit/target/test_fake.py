@@ -1,4 +1,4 @@
-"""What a test does to a target in memory."""
+"""The operations of a test on an in-memory target."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Commands on this very host: what they leave when their time is over."""
+"""Commands on this host: what is left of them after their deadline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From URLs to connections, with programs on PATH that tell how they were called."""
+"""From URLs to connections, with programs on PATH that record how they were called."""
 
 import contextlib
 import socket
@@ -137,7 +137,7 @@ def test_a_program_that_carries_and_is_not_installed_is_named(tmp_path):
 
 
 def test_a_socket_inside_is_bridged_with_every_byte_both_ways(tmp_path):
-    """Several connections at a time, one of which the other side ends, as a gRPC client has them."""
+    """Several connections at a time, one of which the other side ends, as with a gRPC client."""
     sent = bytes(range(256)) * 2000
     target = ContainerTarget(["env"], address="docker://here", folder=tmp_path)
     with socket.socket(socket.AF_UNIX) as server:
@@ -165,7 +165,7 @@ def echo(connection):
 
 
 def said_back(local, data):
-    """What comes back of so much, read while it is written."""
+    """The bytes echoed for so many sent ones, read while writing."""
     back = bytearray()
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(local))

@@ -15,7 +15,7 @@ from memqos.target.ssh import SUDO, SshTarget
 
 @pytest.fixture
 def target(tmp_path, monkeypatch):
-    """A target whose ssh runs the last of its arguments here, and whose sudo writes down what it starts."""
+    """A target whose ssh runs its last argument here, and whose sudo records what it starts."""
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "ssh").write_text('#!/bin/sh\nfor last; do :; done\nexec sh -c "$last"\n')

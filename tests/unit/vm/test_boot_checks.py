@@ -1,4 +1,4 @@
-"""What a topology asks of QEMU or of a kernel that these are known not to have."""
+"""Features of a topology that this QEMU or kernel is known not to have."""
 
 import pytest
 

@@ -24,7 +24,7 @@ def environment():
 
 @pytest.fixture
 def kept(environment):
-    """A kept `sleep`, of which the run that started it is over."""
+    """A kept `sleep`, whose run is over."""
     base = Path(environment["XDG_RUNTIME_DIR"])
     (base / "disks").mkdir()
     with (
@@ -75,7 +75,7 @@ done
 
 @pytest.fixture
 def slow_rm(tmp_path, monkeypatch):
-    """The guard of a machine that is started now removes its folders slowly, as on a busy host."""
+    """A guard started now removes its folders slowly, as on a busy host."""
     program = tmp_path / "rm"
     program.write_text(SLOW_RM)
     program.chmod(0o755)
@@ -95,7 +95,7 @@ def test_an_unknown_name_is_rejected_with_the_known_ones(environment, kept):
 def test_a_folder_without_its_guard_is_not_kept(environment):
     base = Path(environment["XDG_RUNTIME_DIR"])
     with locked_folder(base, RUN_PREFIX) as folder:
-        # This very process is alive, but was not started to look after the folder.
+        # This process is alive, but was not started to guard the folder.
         (folder / KEPT_NAME).write_text(json.dumps({"guard": os.getpid()}))
     assert folder.exists()
     assert kept_guard(folder) is None

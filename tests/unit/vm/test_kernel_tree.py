@@ -15,7 +15,7 @@ RELEASE = "7.3.0-rc1-test+"
 
 
 def bzimage(release=RELEASE):
-    """The boot protocol's header (Documentation/arch/x86/boot.rst): HdrS at 0x202, the version's place at 0x20e."""
+    """The boot protocol's header (Documentation/arch/x86/boot.rst): HdrS at 0x202, the version's offset at 0x20e."""
     data = bytearray(0x1000)
     data[0x202:0x206] = b"HdrS"
     struct.pack_into("<H", data, 0x20E, 0x400)
@@ -50,7 +50,7 @@ def built(tmp_path):
 
 @pytest.fixture
 def installed(tmp_path):
-    """What modules_install and install leave."""
+    """The layout of modules_install and install."""
     for name in ("kernel/drivers/block/virtio_blk.ko.xz", "modules.builtin", "modules.dep"):
         (tmp_path / "lib/modules" / RELEASE / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "lib/modules" / RELEASE / name).write_text(name)

@@ -1,4 +1,4 @@
-"""What a person brings into a machine: what is refused, what changes the fingerprint, what the command line gets."""
+"""A user's files for a machine: rejected ones, those that change the fingerprint, and kernel words."""
 
 import struct
 from pathlib import Path
@@ -67,7 +67,7 @@ def options_with(option, path):
 
 
 def test_what_is_put_into_each_machine_needs_no_checkpoint_of_its_own(write):
-    """A vendor's every build would cost a boot otherwise, and the room of a machine's memory."""
+    """Otherwise a vendor's every build would cost a boot, and the disk space of a machine's memory."""
     program, config = write(ELF), write(b"version = 2", "c")
     given = [
         BootOptions(runtime_files=(AskedProgram(name="runc", path=program),)),

@@ -1,4 +1,4 @@
-"""Files and folders that get a place of their own in a machine: what is refused, what is packed, what changes a key."""
+"""Files and folders with a destination of their own in a machine: rejections, archives, and keys."""
 
 import io
 import os

@@ -2,4 +2,4 @@
 
 LIMIT = 64 << 20
 LIMITED = ["sh", "-c", f'ulimit -v {LIMIT >> 10} && exec "$@"', "sh"]
-"""Runs what follows with so little address space that a mistake cannot use up the host's memory."""
+"""Runs the following words with so little address space that a mistake cannot use up the host's memory."""

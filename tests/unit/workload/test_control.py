@@ -1,4 +1,4 @@
-"""The control folder, with memload running on this host in the place of a container's."""
+"""The control folder, with memload running on this host in place of a container."""
 
 import subprocess
 from pathlib import Path
@@ -18,7 +18,7 @@ def soon() -> Deadline:
 
 
 def inside(control: Control, *words: str) -> list[str]:
-    """The words that a container gets, with the folder's place on this host instead of the one it would see."""
+    """The words that a container gets, with the folder's path on this host instead of the container's."""
     return [word.replace(control.mount.container_path, control.mount.host_path) for word in words]
 
 

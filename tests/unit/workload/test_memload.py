@@ -1,4 +1,4 @@
-"""The program itself, compiled here and given little: its address space is limited, so nothing can grow."""
+"""The program itself, compiled here and with little memory: its address space is limited, so nothing can grow."""
 
 import os
 import signal
@@ -58,7 +58,7 @@ def test_more_threads_than_pages_use_the_pages_there_are(memload: Path) -> None:
 def test_pages_are_compressible_on_request(
     memload: Path, tmp_path: Path, compressible: bool, least: int, most: int
 ) -> None:
-    """As zswap does it, page by page; and no page is all of one word, which it would keep without any memory."""
+    """As zswap does it, page by page; and no page is all of one word, which would take no memory at all."""
     path = tmp_path / "f"
     do(memload, File(path=str(path), size=MI, compressible=compressible), Touch(), Exit())
     pages = [path.read_bytes()[at : at + 4096] for at in range(0, MI, 4096)]
@@ -86,7 +86,7 @@ def test_invalid_threads_and_fillings_are_rejected(memload: Path, words: str) ->
 
 
 def test_the_program_stays_in_memory(memload: Path) -> None:
-    """Else it thrashes at its limit instead of being killed: its own pages are what is reclaimed and read back."""
+    """Otherwise it thrashes at its limit instead of being killed: its own text is reclaimed and read back."""
     with subprocess.Popen([memload, "hold"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         (started,) = parse_report(process.stdout.readline(), source="memload")
@@ -280,7 +280,7 @@ def test_who_waits_for_a_cpu_does_not_sleep(memload: Path) -> None:
 
 
 def test_what_is_wanted_within_a_time_ends_with_it(memload: Path) -> None:
-    """At 1 MiB/s it has two of four when it looks at the clock again, and those are all that it holds."""
+    """At 1 MiB/s it has two of four when it reads the clock again, and those are all that it holds."""
     status, lines = do(memload, Anon(size=4 * MI, rate=1 * MI, within=1.5), Report(), Anon(size=2 * MI, within=9))
     cut, whole = [line for line in lines if isinstance(line, Done)]
     [held] = [line for line in lines if isinstance(line, Held)]
@@ -298,7 +298,7 @@ def test_it_goes_on_as_a_copy_of_its_own(memload: Path, tmp_path: Path) -> None:
     assert status == 7
     assert isinstance(started, Started)
     assert copy.read_bytes() == memload.read_bytes()
-    # A copy that is there is made anew: it may be of another program.
+    # An existing copy is replaced: it may be of another program.
     assert run(memload, "--own-text", str(copy), "exit", "3")[0] == 3
 
 

@@ -8,7 +8,7 @@ from tests.unit.cli.audit.recordings import TIERED
 
 @pytest.fixture
 def told(capsys):
-    """Run `memqos audit` with these arguments: the exit code, and what was written where."""
+    """Run `memqos audit` with these arguments: the exit code, and both outputs."""
 
     def tell(*arguments):
         code = run(["audit", *map(str, arguments)])
@@ -20,7 +20,7 @@ def told(capsys):
 
 @pytest.fixture
 def changed(tmp_path):
-    """A copy of a recorded tree after something was done to it."""
+    """A copy of a recorded tree after a change to it."""
 
     def change(do, source=TIERED):
         data = json.loads(source.read_text())

@@ -1,4 +1,4 @@
-"""Recorded trees, and what is done to them."""
+"""Recorded trees, and changes to them."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ def path_of(data, pod, container):
 
 
 def cluster(data):
-    """What an API server says of these pods, and of some that are not of this node."""
+    """An API server's list with these pods, and some of other nodes."""
     for pod in data["pods"]:
         pod["spec"]["nodeName"] = "n1"
     for name, node, phase in (("far", "n2", "Running"), ("waiting", "", "Pending"), ("done", "n1", "Succeeded")):
@@ -27,7 +27,7 @@ ONE_ZONE = TREES / "v1.36.3.static-single-numa.json"
 
 
 def scopes(data, below):
-    """The tree as crun makes it: the files of each container in a cgroup below its scope."""
+    """The tree as crun creates it: the files of each container in a cgroup below its scope."""
     data["cgroups"] = {
         f"{path}{below}" if path.endswith(".scope") else path: files for path, files in data["cgroups"].items()
     }

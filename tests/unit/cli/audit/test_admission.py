@@ -1,4 +1,4 @@
-"""Pods that run, and what the given objects make of them: neither is blamed for objects that were not given."""
+"""Running pods, and the effect of given objects on them: missing objects are not held against either."""
 
 import json
 

@@ -4,7 +4,7 @@ import json
 
 
 def legacy_tree(**files):
-    """One Guaranteed pod on a node with cgroup v1 and kubelet 1.24, as its own files say it, with these changed."""
+    """One Guaranteed pod on a node with cgroup v1 and kubelet 1.24, from its own files, with these changed."""
     pod = "/kubepods/podu-1"
     unlimited, shares = "9223372036854771712", {"cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"}
     nobodys = {

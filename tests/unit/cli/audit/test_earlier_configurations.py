@@ -50,7 +50,7 @@ def pod(request, limit, *, generation=None, restarts=None, policy=None):
 
 @pytest.fixture
 def node(tmp_path):
-    """The tree of a node that holds what this release's kubelet makes of the pod, with these files changed."""
+    """The tree of a node that holds this release's values for the pod, with these files changed."""
 
     def make(one, fields, release="1.37", **changed):
         settings = KubeletSettings(
@@ -102,7 +102,7 @@ def written(tmp_path):
 
 
 def verdicts(out):
-    """(subject, knob) of what does not conform, to verdict, who set it, and what else is told."""
+    """(subject, knob) of findings that do not conform, to verdict, setter, and remarks."""
     return {
         (one["subject"], one["knob"]): (one["verdict"], one["set_by"], one["evidence"])
         for one in json.loads(out)["findings"] if one["verdict"] != "conforms"
@@ -158,7 +158,7 @@ def test_a_resize_alone(told, node, written):
     tree = node(now, {}, container_oom_score_adj="993")
     assert told("--tree", tree)[0] == 1
     assert told("--tree", tree, "--was-pods", written("old.json", pod("128Mi", "256Mi")))[0] == 0
-    # A pod that has no earlier size is as it is now.
+    # A pod without an earlier size is as it is now.
     other = pod("128Mi", "256Mi") | {"metadata": {"name": "other"}}
     assert told("--tree", tree, "--was-pods", written("old.json", other))[0] == 1
 
@@ -196,7 +196,7 @@ def test_a_pod_whose_container_did_not_run(told, node, sizes, held, more):
 
 
 @pytest.mark.parametrize("case", [
-    # Never resized, or all the time running.
+    # Never resized, or running all the time.
     ("1.34", pod("1536Mi", "1536Mi", generation=1, restarts=4), {}, {"pod_memory_max": "183500800"}, "the kubelet"),
     ("1.34", pod("1536Mi", "1536Mi", generation=3, restarts=0), {}, {"pod_memory_max": "183500800"}, "the kubelet"),
     ("1.37", pod("400Mi", "512Mi", generation=1, restarts=0), ON, {"pod_memory_low": "268435456"}, "the kubelet"),
@@ -212,7 +212,7 @@ def test_what_no_fault_of_a_kubelet_explains(told, node, case):
     code, out, _ = told("--tree", node(one, fields, release, **changed), "--json")
     [(verdict, found, evidence)] = verdicts(out).values()
     assert (code, verdict, found) == (1, "deviates", setter)
-    # Who left a value of memory QoS there cannot be told from the plan of now.
+    # The current plan cannot show which program left a memory QoS value there.
     memory_qos = not any(name.endswith("max") for name in changed)
     assert ("--was-config" in evidence.get("perhaps", "")) is memory_qos
 

@@ -1,4 +1,4 @@
-"""What an audit says of values: each file of a recording against what the kubelet would have written."""
+"""An audit of values: each file of a recording against what the kubelet would have written."""
 
 import json
 
@@ -56,7 +56,7 @@ def test_every_finding_as_json(told, changed):
     [wrong] = [one for one in document["findings"] if one["verdict"] == "deviates"]
     assert (wrong["cgroup"], wrong["knob"], wrong["observed"]) == ("/kubepods.slice", "hugetlb.2MB.max", "2097152")
     assert wrong["reason"]["rule"]
-    # A recorded node has a kubelet, in whose place memqos wrote nothing.
+    # A recorded node has a kubelet, so memqos wrote nothing in its place.
     assert wrong["set_by"] == "the kubelet"
     setters = {one["set_by"] for one in document["findings"]}
     assert setters == {"the kubelet", "the runtime under test", "systemd", "the kernel"}
@@ -109,7 +109,7 @@ def test_a_missing_file_is_not_observable(told, changed):
 
 
 def test_options_for_the_nodes_facts(told, changed, tmp_path):
-    """Without any node in the recording it has to be; with another one the same tree deviates."""
+    """Required without any node in the recording; with another one the same tree deviates."""
     bare = changed(lambda data: data.pop("node"))
     (tmp_path / "node.yaml").write_text("memory: 2023444Ki\nswap: 524284Ki\ncpus: 2\n")
     assert told("--tree", bare, "--node", tmp_path / "node.yaml")[0] == 0
@@ -123,7 +123,7 @@ def test_fields_on_top_of_the_recorded_configuration(told, changed, tmp_path):
     assert code == 1
     assert {line.split(" of ")[0] for line in out.splitlines() if ", expected " in line} == {"memory.high"}
     assert "[--set memoryThrottlingFactor]" in out
-    # On top of a file that takes the place of the recorded one, and of nothing at all.
+    # On top of a file that replaces the recorded one, and without one.
     (tmp_path / "kubelet.json").write_text(json.dumps(json.loads(TIERED.read_text())["config"]))
     given = ("--tree", TIERED, "--kubelet-config", tmp_path / "kubelet.json")
     assert told(*given, "--set", "memoryThrottlingFactor=0.9")[0] == 0
@@ -144,7 +144,7 @@ def test_a_text_that_no_terminal_can_show(told, changed):
 
 
 def test_a_cgroup_without_any_file_is_a_hole_and_no_error(told, changed):
-    """Trees that were copied together have holes: what is missing is not observable, and the rest is judged."""
+    """Trees copied by hand have holes: missing files are not observable, and the rest is judged."""
 
     def cut(data):
         data["cgroups"][path_of(data, "burst-req-lim-n1", "a")] = {}

@@ -1,4 +1,4 @@
-"""Programs beside kubelet and runtime that write cgroup files: named in an audit where the recording shows them."""
+"""Programs other than kubelet and runtime that write cgroup files: named in an audit if the recording shows them."""
 
 import json
 

@@ -6,7 +6,7 @@ from tests.unit.cli.audit.recordings import ONE_ZONE, path_of
 
 
 def test_zones_are_not_known_while_other_pods_may_hold_them(told, changed):
-    """Without the state file and one of the pods, nobody can say which zone was free, nor who had to be refused."""
+    """Without the state file and one of the pods it is unknown which node was free, and which pod to reject."""
 
     def forget(data):
         data["pods"] = [pod for pod in data["pods"] if pod["metadata"]["name"] != "g-big"]

@@ -17,7 +17,7 @@ SUMS = f"cpu.weight of kubepods-burstable.slice: {COUNTS}"
 
 @pytest.fixture
 def audited(told, tmp_path):
-    """Audit the case after something was done to its tree and its pods."""
+    """Audit the case after a change to its tree and its pods."""
 
     def audit(do, *more):
         tree = json.loads((CASE / "tree.json").read_text())
@@ -70,7 +70,7 @@ def test_a_pod_that_has_not_begun_or_is_nearly_gone(audited, one, why):
 
 
 def test_a_pod_that_has_a_cgroup_and_no_container_yet(audited):
-    """The kubelet makes the pod's cgroup before the sandbox: it is judged, and is no stranger's."""
+    """The kubelet creates the pod's cgroup before the sandbox: it is judged, and not a stranger's."""
 
     def do(tree, pods):
         one = other("Pending")
@@ -131,7 +131,7 @@ def test_a_container_that_has_terminated_without_a_reason(audited):
 
 
 def test_the_mirror_of_a_static_pod(audited):
-    """The API server has a uid of its own for it, and the tree that of the kubelet's file."""
+    """The API server has a uid of its own for it, and the tree has that of the kubelet's file."""
     digest = "0123456789abcdef0123456789abcdef"
 
     def do(tree, pods):

@@ -1,4 +1,4 @@
-"""Which pods a recording has, which it should have, and what rests on those that nobody gave."""
+"""Which pods a recording has, which it should have, and what depends on missing ones."""
 
 import json
 
@@ -18,7 +18,7 @@ def test_missing_and_unknown_pods_are_reported(told, changed):
 
 
 def test_values_that_depend_on_missing_pods_are_not_observable(told, changed):
-    """The sums above pods lack their requests; all that is of one pod alone is judged as ever."""
+    """The sums above pods lack their requests; everything about a single pod is judged as usual."""
     code, out, _ = told("--tree", changed(lambda data: data["pods"].pop(0)), "--json")
     document = json.loads(out)
     assert (code, document["counts"]["deviates"], document["not_judged"]) == (0, 0, ["guar-one-n1"])
@@ -70,7 +70,7 @@ def test_a_recorded_pod_may_say_what_only_two_escapes_can(told, changed):
 
 
 def test_a_container_twice_in_a_recording(told, changed):
-    """One that was started again has a cgroup as the second; two that run at once are no kubelet's."""
+    """A restarted one has a cgroup as the second; two that run at once are not from one kubelet."""
 
     def restart(data):
         data["containers"] = {"0ld": ["burst-req-lim-n1", "a", names_of(data)[2]], **data["containers"]}
@@ -91,7 +91,7 @@ def test_a_container_twice_in_a_recording(told, changed):
 
 
 def test_two_pods_of_one_name(told, changed):
-    """Namespaces are not recorded: uids tell such pods apart, and without uids nobody can."""
+    """Namespaces are not recorded: uids distinguish such pods, and without uids nothing does."""
 
     def twins(data, *, said):
         namesake = json.loads(json.dumps(data["pods"][0]))
@@ -122,7 +122,7 @@ def test_pods_of_other_nodes_and_pods_that_have_ended(told, changed):
 
 
 def test_a_full_node_as_an_api_server_prints_it(told, changed, tmp_path):
-    """A List in the place of the manifests, with everything that servers add, is more than any one request may hold."""
+    """A List with everything that servers add exceeds the size limit of a single request."""
 
     def fill(data):
         for number, pod in enumerate(data["pods"]):
@@ -133,7 +133,7 @@ def test_a_full_node_as_an_api_server_prints_it(told, changed, tmp_path):
     assert path.stat().st_size > 3 << 20
     code, out, _ = told("--tree", path)
     assert (code, ": 349 conform, 0 deviate, " in out) == (0, True)
-    # A cluster's pods beside a tree that has none of its own.
+    # A cluster's pods next to a tree without its own.
     (tmp_path / "pods.json").write_text(json.dumps(json.loads(path.read_text())["pods"]))
     bare = changed(lambda data: data.pop("pods"))
     assert told("--tree", bare, "--pods", tmp_path / "pods.json")[0] == 0
@@ -169,7 +169,7 @@ def deployment(manifest, *, kind="Deployment", name="web", replicas=3):
 
 
 def made_by(data, pod, name):
-    """Let a static pod of the recording be one that a controller made under this name."""
+    """Turn a static pod of the recording into one that a controller created under this name."""
     uids = {uid for own, _, uid in data["containers"].values() if own == f"{pod}-n1"}
     [uid] = uids
     new = f"{uid[:8]}-{uid[8:12]}-{uid[12:16]}-{uid[16:20]}-{uid[20:]}"

@@ -28,7 +28,7 @@ def test_a_resize_that_waits_is_in_no_cgroup(told):
 
 
 def test_the_same_pod_as_its_manifest_alone(told):
-    # Without a status the spec is all that there is: what ran before the resize is right for it.
+    # Without a status only the spec is known: what ran before the resize conforms to it.
     folder = CASES / "deferred-resize"
     code, out, _ = told("--tree", folder / "tree.json", "--pods", folder / "running.yaml")
     assert (code, " 0 deviate, " in out) == (0, True)
@@ -58,7 +58,7 @@ def test_scores_that_no_resize_explains(told, tmp_path, score, generation, code)
 
 
 def test_a_checkpoint_wins_over_the_status(told, tmp_path):
-    """The pod as its spec alone asks for it: the kubelet's checkpoint in the recording says what it has allocated."""
+    """The pod with its spec alone: the kubelet's checkpoint in the recording has its allocated resources."""
     tree = json.loads((CASES / "deferred-resize" / "tree.json").read_text())
     pods = json.loads((CASES / "deferred-resize" / "pods.json").read_text())
     del pods["items"][0]["status"]
@@ -103,7 +103,7 @@ NEITHER = "neither {} pod_status_manager_state nor the pod's status reports whic
     (("v1.31.4", {**LISTS, "checksum": 1}, ("resources",)), "51 conform, 0 deviate, 0 not observable"),
     (("v1.31.4", {**LISTS, "checksum": 1}), "43 conform, 0 deviate, 8 not observable"),
     (("v1.32.0", {"data": json.dumps(LISTS)}), "44 conform, 0 deviate, 8 not observable"),
-    # Damaged: whatever deviates from the spec may be what was allocated.
+    # Damaged: any deviation from the spec may be the allocated value.
     (("v1.31.4", {"allocationEntries": 1}), "48 conform, 0 deviate, 3 not observable"),
 ])  # fmt: skip
 def test_the_checkpoint_before_1_33_wins_over_the_spec(told, tmp_path, node, counts):

@@ -1,4 +1,4 @@
-"""What the runtimes of a recorded node make of requests, and containers that they were making just then."""
+"""What the runtimes of a recorded node make of requests, and containers that they were creating just then."""
 
 import json
 
@@ -15,7 +15,7 @@ def test_the_recorded_runtimes_decide(told, changed):
     assert "containerd 1.7.24~ds1 with runc 1.3.6" in out
     named = {line.split(" of ")[0] for line in out.splitlines() if ", expected " in line}
     assert named == {"cpu.weight"}
-    # What is said wins over what is recorded.
+    # Options override the recording.
     path = changed(lambda data: data["node"].update(runc="runc version 1.3.6"))
     assert told("--tree", path, "--runtime", "runc@1.1.15")[0] == 0
     assert told("--tree", TIERED, "--weight", "quadratic")[0] == 1
@@ -50,7 +50,7 @@ def test_unnamed_runtimes_leave_version_dependent_values_unjudged(told, changed)
 
 
 def test_a_runtime_without_a_version_is_not_taken_for_an_old_one(told, changed):
-    """crun says UNKNOWN if it was built without its history."""
+    """crun prints UNKNOWN if it was built without its git history."""
 
     def unknown(data):
         data["node"]["crun"] = "crun version UNKNOWN\ncommit: 1"

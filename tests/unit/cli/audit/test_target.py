@@ -1,4 +1,4 @@
-"""`memqos audit --target` and `memqos record`: a node that is there, judged without being touched."""
+"""`memqos audit --target` and `memqos record`: an existing node, judged without being touched."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PODS = [
 
 
 class NoWaiting:
-    """A clock on which nothing takes time but sleep."""
+    """A clock on which only sleep takes time."""
 
     def __init__(self) -> None:
         self.at = 0.0
@@ -194,7 +194,7 @@ def test_the_kubelets_command_line_wins_over_its_file(
 
 
 def test_what_an_unread_drop_in_may_explain_is_not_observable(node: LiveNode, told: Told) -> None:
-    """The node has other values than without the drop-ins, and which it has with them is not known."""
+    """The node has other values than without the drop-ins, and those with them are not known."""
     node.kubelet += ["--kube-reserved=memory=1Gi", "--config-dir", "/etc/kubernetes/conf.d"]
     code, out, err = told("--target", "ssh://node7", *PODS)
     assert code == 0

@@ -1,4 +1,4 @@
-"""What the tests of `memqos expect` ask with, and read out of answers."""
+"""Arguments and answers of the tests of `memqos expect`."""
 
 import json
 

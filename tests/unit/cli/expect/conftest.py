@@ -5,7 +5,7 @@ from memqos.cli.main import run
 
 @pytest.fixture
 def told(capsys):
-    """Run `memqos expect` with these arguments: the exit code, and what was written where."""
+    """Run `memqos expect` with these arguments: the exit code, and both outputs."""
 
     def tell(*arguments):
         code = run(["expect", *arguments])

@@ -12,7 +12,7 @@ CASES = Path(__file__).parents[3] / "cases"
 
 @pytest.fixture
 def told(capsys):
-    """Run `memqos expect`: the exit code, and what was written where."""
+    """Run `memqos expect`: the exit code, and both outputs."""
 
     def tell(*arguments):
         code = run(["expect", *map(str, arguments)])
@@ -106,7 +106,7 @@ def test_runtime_class_overhead(planned):
 def test_a_windows_pod_is_refused(planned, release):
     plan = planned(CASES / "ephemeral-and-windows" / "win.yaml", "--kubernetes", release)
     (one,) = plan["refusals"]
-    # Up to 1.23 the API server drops spec.os: the node selector is left.
+    # Up to 1.23 the API server drops spec.os: the node selector remains.
     assert one["reason_name"] == ("PodOSNotSupported" if release >= "1.24" else "NodeAffinity")
     assert (one["by"], plan["pods"]) == ("kubelet", [])
 
@@ -216,7 +216,7 @@ def test_a_vertical_pod_autoscaler_is_a_note_or_applied(told, planned, file):
     assert "requests.memory 500Mi of container app" in err
     assert values(planned(path, "--kubernetes", "1.36"), "web-1", "app")["memory.max"] == "268435456"
     applied = planned(path, "--kubernetes", "1.36", "--vpa")
-    # 400Mi, which is what the policy allows, and a limit of twice as much, as it was.
+    # 400Mi, as the policy allows, and a limit of twice as much, as before.
     assert values(applied, "web-1", "app")["memory.max"] == "838860800"
     assert not [one for one in applied["remarks"] if "Autoscaler" in one["about"]]
 

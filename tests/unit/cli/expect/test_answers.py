@@ -1,4 +1,4 @@
-"""What `memqos expect` answers: trees, JSON, and reasons."""
+"""The answers of `memqos expect`: trees, JSON, and reasons."""
 
 import json
 import subprocess
@@ -82,7 +82,7 @@ def test_documented(told):
 
 
 def test_drafted(told):
-    """A pod of the draft's own chapter, on two zones of 1 GiB: its app container goes elsewhere."""
+    """A pod of the draft's own chapter, on two NUMA nodes of 1 GiB: its app container goes to the other one."""
     pod = str(FIXTURES / "pods" / "behaviour" / "init-then-app.yaml")
     config = ("--kubelet-config", str(FIXTURES / "kubelet" / "v1.36-static.yaml"), "--zones", "1Gi,1Gi")
     for variant, zone in (("shipped", "0"), ("draft", "1")):
@@ -155,7 +155,7 @@ def test_why_explains_a_missing_file(told):
 
 
 def test_json_is_written_a_piece_at_a_time_and_reads_as_ever(told):
-    """The same text as of the whole document at once, also where a list is empty."""
+    """The same text as of the whole document at once, also if a list is empty."""
     for more in ((), ("--set", "cgroupsPerQOS=false", "--set", "enforceNodeAllocatable=[none]")):
         code, out, _ = told(BURSTABLE, "--kubernetes", "1.36", "--json", *more)
         assert (code, out) == (0, json.dumps(json.loads(out), indent=1) + "\n")

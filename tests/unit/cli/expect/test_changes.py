@@ -39,7 +39,7 @@ def test_a_configuration_from_standard_input_serves_both_releases():
 
 
 def test_what_changes_under_running_pods(told):
-    """1.36 writes no memory.min for Burstable pods; those that run keep theirs, and so does the class above them."""
+    """1.36 writes no memory.min for Burstable pods; running ones keep theirs, and so does the class above them."""
     common = (BURSTABLE, "--diff", "1.35", "1.36", *QOS_ON)
     fresh, running = told(*common)[1], told(*common, "--running")[1]
     assert "  memory.min: 67108864 -> not written (0)\n" in fresh

@@ -98,7 +98,7 @@ def test_a_container_alone_has_its_files_and_no_others(told, tmp_path):
     ]
     code, out, _ = told(path, "--diff", "1.22", "1.36", "--container", "log")
     subjects = {line for line in out.splitlines() if line and not line.startswith((" ", "1.22"))}
-    # What is sent with the sandbox is the pod's, and there for every container.
+    # The sandbox's request belongs to the pod, and is there for every container.
     assert (code, subjects) == (0, {"container log of pod red/web-1", "pod red/web-1"})
 
 

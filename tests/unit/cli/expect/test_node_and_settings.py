@@ -18,7 +18,7 @@ def test_facts_of_a_node_from_a_file(told, tmp_path):
     (tmp_path / "node.yaml").write_text("memory: 3Gi\nswap: 2Gi\nzones: [{memory: 1Gi}, {memory: 2Gi}]\n")
     common = (BURSTABLE, "--kubernetes", "1.36", "--json", "--node", str(tmp_path / "node.yaml"))
     assert kubepods_max(told(*common)[1]) == 3 << 30
-    # An option wins over the file.
+    # An option overrides the file.
     assert kubepods_max(told(*common, "--capacity-memory", "4Gi")[1]) == 4 << 30
     code, _, err = told(*common, "--capacity-memory", "2Gi")
     assert (code, "the NUMA nodes together have 3221225472 bytes" in err) == (4, True)
@@ -40,7 +40,7 @@ def test_cgroup_version(told):
 
 
 def test_fields_unknown_to_the_release_are_noted(told, tmp_path):
-    """A kubelet goes on without them, so that the plan does, but nobody should believe that they count."""
+    """A kubelet starts despite them, so the plan does too, but a note says that they have no effect."""
     config = str(tmp_path / "kubelet.yaml")
     head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
     (tmp_path / "kubelet.yaml").write_text(f"{head}memoryReservationPolicy: TieredReservation\n")

@@ -1,4 +1,4 @@
-"""What `memqos expect` refuses, each in a sentence that says what, where and the next step."""
+"""What `memqos expect` rejects, each in a sentence with the place, the fault and the next step."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""`memqos expect --resize`: what containers do (--state), and a change of the configuration before it."""
+"""`memqos expect --resize`: states of containers (--state), and an earlier change of the configuration."""
 
 import json
 
@@ -82,5 +82,5 @@ def test_a_resize_after_a_rollback(told, files):
     assert writes["UpdateContainerResources", "app", "memory.high"] == "max"
     assert {knob for _, _, knob in writes}.isdisjoint({"memory.low", "memory.min"})
     assert {one["knob"] for one in resize["left"]} == {"memory.low", "oom_score_adj"}
-    # What the change of the configuration took away before: the sums above pods.
+    # Values that the change of the configuration removed before: the sums above pods.
     assert {one["subject"] for one in document["succession"]} >= {"kubepods.slice", "kubepods-burstable.slice"}

@@ -1,4 +1,4 @@
-"""What runs the containers: sandboxes, runtimes that are not modelled, and annotations that the runtime acts on."""
+"""The runtimes of containers: sandboxed and unmodelled ones, and annotations that runtimes act on."""
 
 import json
 from pathlib import Path
@@ -123,7 +123,7 @@ def test_cri_dockerd_drops_fields_that_docker_lacks(told):
     arguments = ("--kubernetes", "1.34", "--runtime", "cri-dockerd@0.3.15+runc@1.3.6", "--swap", "4Gi", "--json")
     _, out, _ = told(GVISOR, *arguments, "--set", "memorySwap.swapBehavior=LimitedSwap", "--set", "failSwapOn=false")
     _, own = files(out)
-    # kubernetes#124096: swap is asked for, and lost.
+    # kubernetes#124096: swap is requested, and lost.
     assert own["memory.swap.max"]["written"] == "0"
     assert own["memory.oom.group"]["value"] == "0"
     assert json.loads(out)["pods"][0]["containers"][0]["cri"]["unified"]["memory.swap.max"] == "134217728"

@@ -1,4 +1,4 @@
-"""An image's record of its files, and which entries are whose."""
+"""An image's record of its files, and which entries belong to which profile."""
 
 import dataclasses
 import hashlib

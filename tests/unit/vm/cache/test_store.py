@@ -15,7 +15,7 @@ from tests.progress import Notes
 
 
 class Waiting(Notes):
-    """Progress that says when there is the first note."""
+    """Progress that signals the first note."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a checkpoint's name depends on, and what `boot` does when one cannot be had. Nothing is booted."""
+"""The parts of a checkpoint's name, and `boot` without one. Nothing is booted."""
 
 import contextlib
 from dataclasses import replace
@@ -119,7 +119,7 @@ class Checkpoint:
 
 @pytest.fixture
 def world(monkeypatch):
-    """Checkpoints c1, c2 … of which some give no machine."""
+    """Checkpoints c1, c2 …, some of which cannot be restored."""
     made, discarded, bad = [], [], set()
 
     def ensure(making, cache, *, progress):

@@ -1,4 +1,4 @@
-"""A disk image is opened only if it is a whole, plain qcow2 file with a boot loader; else the error says what to do."""
+"""A disk image is opened only if it is a complete, plain qcow2 file with a boot loader; else the error has advice."""
 
 import hashlib
 import os

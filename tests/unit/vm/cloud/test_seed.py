@@ -13,7 +13,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGlZ memqos\n"
 
 
 def files_of(image):
-    """By name the contents, read as ECMA-119 says: the root directory's record is at 156 of sector 16."""
+    """The contents by name, read by ECMA-119: the root directory's record is at 156 of sector 16."""
     assert image[16 * 2048 : 16 * 2048 + 6] == b"\x01CD001"
     place, size = struct.unpack_from("<I4xI", image, 16 * 2048 + 156 + 2)
     folder, found, at = image[place * 2048 : place * 2048 + size], {}, 0

@@ -1,4 +1,4 @@
-"""UEFI is found by QEMU's firmware descriptors, whatever the distribution calls its files."""
+"""UEFI is found by QEMU's firmware descriptors, whatever the distribution's file names."""
 
 import json
 

@@ -16,7 +16,7 @@ from memqos.vm.options import AskedTree, bring_tree
 
 @pytest.fixture
 def look(tmp_path, monkeypatch):
-    """The guest's own script, with a dpkg that knows one file, on places below a folder."""
+    """The guest's own script, with a dpkg that knows one file, on paths below a folder."""
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "dpkg").write_text('#!/bin/sh\ncase $2 in */owned) echo "bash: $2";; *) exit 1;; esac\n')
@@ -102,7 +102,7 @@ def test_an_impossible_destination_is_rejected_with_its_path(tmp_path, faults, t
 
 
 class Systemd:
-    """Answers systemctl; `fails` is the verb that does, and `state` what the unit is then."""
+    """Answers systemctl; `fails` is the failing verb, and `state` the unit's state then."""
 
     def __init__(self, *, fails="", state="active", late=""):
         self.fails, self.state, self.late = fails, state, late

@@ -1,4 +1,4 @@
-"""What is done in a guest to put a person's files there, and what is said of files that do not fit."""
+"""The commands that install a user's files in a guest, and the errors for unfit files."""
 
 import json
 import tomllib
@@ -42,7 +42,7 @@ CRI = "io.containerd.grpc.v1                     cri                      linux/
 
 
 class Guest:
-    """A target that remembers the commands it was given; each ends well unless it is told otherwise."""
+    """A target that records its commands; each succeeds unless told otherwise."""
 
     def __init__(self, *, version=RUNC, features=NO_ANSWER, **outcomes):
         self.ran = []
@@ -99,7 +99,7 @@ def test_a_runtime_takes_the_place_of_the_images_own_and_containerd_goes_on(brin
     install(guest.machine, choices)
     assert guest.ran == []
     put_in(guest.machine, choices)
-    # A mount cannot be moved: whatever stands in runc's place goes first.
+    # A mount cannot be moved: whatever is mounted over runc goes first.
     unsealed, moved = "systemctl stop memqos-sealed-runc.service", "mv /usr/sbin/runc /usr/sbin/runc.dist"
     assert guest.ran.index(unsealed) < guest.ran.index(moved)
     assert guest.noted["runc"] == "as it is on the disk"
@@ -111,7 +111,7 @@ def test_a_runtime_takes_the_place_of_the_images_own_and_containerd_goes_on(brin
 
 
 def test_a_runtime_that_reports_no_version_has_none(bring):
-    """It is not the image's own any more: whatever that was, nobody knows of this one."""
+    """It is not the image's own any more: nothing is known about this one."""
     guest = Guest(version=NO_ANSWER)
     put_in(guest.machine, bring("runtime_binary", b"#!/bin/sh\n"))
     assert guest.machine.contents.versions == {}

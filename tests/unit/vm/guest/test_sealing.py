@@ -1,4 +1,4 @@
-"""How runc is put behind a sealed copy of itself in a guest, and what is said where that does not work."""
+"""How runc is sealed in a guest, and the outcome if that fails."""
 
 from memqos.target.fake import FakeTarget
 from memqos.vm.guest.installing import seal_runc, unseal_runc
@@ -50,7 +50,7 @@ def test_a_guest_that_cannot_seal_runc_uses_it_from_disk_with_a_reason():
 def test_what_is_not_sealed_need_not_be_unsealed():
     target = guest()
     unseal_runc(target)
-    # The mount goes before what it leads to.
+    # The mount goes before its target.
     assert [(argv[0], argv[-1]) for argv in target.ran[1:]] == [
         ("python3", "/usr/sbin/runc"),
         ("systemctl", "memqos-sealed-runc.service"),

@@ -1,4 +1,4 @@
-"""What a program that a person brings says of itself, and what it is told that brings one which does not run."""
+"""The identity of a user's program, and the error for one that does not run."""
 
 import sys
 from pathlib import Path
@@ -17,7 +17,7 @@ FEATURES = '{"ociVersionMin": "1.0.0", "annotations": {"org.opencontainers.runc.
 
 @pytest.fixture
 def told(tmp_path):
-    """Try a program of this content, on this very host: it is a machine with Python too."""
+    """Try a program of this content, on this host: it is a machine with Python too."""
 
     def tell(content, name="runc"):
         program = tmp_path / "program"
@@ -96,7 +96,7 @@ def test_a_program_that_does_not_run_is_the_persons_to_mend(told, content, words
 
 
 def test_a_program_cut_off_does_not_run(told):
-    """What the host does not see of a file, the machine's kernel does."""
+    """Faults that the host does not see in a file are found by the machine's kernel."""
     start = Path(sys.executable).resolve().read_bytes()[:5000]
     with pytest.raises(UsageError, match="does not run in the machine"):
         told(start)

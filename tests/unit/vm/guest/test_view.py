@@ -1,4 +1,4 @@
-"""The guest's own view against what was declared: a machine that agrees, and each way in which one may not."""
+"""The guest's own view against the declared one: a machine that agrees, and each possible difference."""
 
 from dataclasses import replace
 

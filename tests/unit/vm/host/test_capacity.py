@@ -68,7 +68,7 @@ def test_an_unreadable_cgroup_limits_nothing(host):
 
 @pytest.fixture
 def old_host(host, tmp_path):
-    """The same with cgroup v1 for memory, and v2 without controllers beside it, as systemd's hybrid has them."""
+    """The same with cgroup v1 for memory, and v2 without controllers, as in systemd's hybrid layout."""
     (tmp_path / "cgroup").write_text("9:name=systemd:/\n4:cpu,memory:/outer/inner\n3:cpu,cpuset:/\n0::/\n")
     inner = tmp_path / "fs" / "memory" / "outer" / "inner"
     inner.mkdir(parents=True)
@@ -89,7 +89,7 @@ def test_a_control_group_of_version_1_may_leave_less(old_host):
 
 
 def test_a_container_with_its_hosts_path_is_limited_by_its_visible_cgroups(old_host):
-    """It sees its own control group as the root, and reads the host's path to it."""
+    """It sees its own cgroup as the root, and reads the host's path to it."""
     old_host.rmdir()
     old_host.parent.rmdir()
     old_limit(old_host.parent.parent, 2 * GIB, GIB, 0)

@@ -1,4 +1,4 @@
-"""Packages are named as this host's distribution calls them, in the launcher as in Python."""
+"""Packages have the names of this host's distribution, in the launcher as in Python."""
 
 import re
 from pathlib import Path
@@ -67,7 +67,7 @@ def test_the_launcher_has_the_same_names():
             family, _, package = pattern.partition(",")
             found.setdefault(family, {})[package] = name
     wanted = {family.name.lower(): dict(family.packages) for family in FAMILIES if family.packages}
-    # The launcher of a checkout does not ask for UEFI.
+    # The launcher of a checkout does not require UEFI.
     assert found == {name: {k: v for k, v in names.items() if k != "ovmf"} for name, names in wanted.items()}
     for family in FAMILIES:
         assert all(re.search(rf"(?m)^ +[\w| -]*\b{re.escape(one)}\b.*\) family=", script) for one in family.ids)

@@ -14,7 +14,7 @@ def fake(folder, name, script):
 
 @pytest.fixture
 def only_path(tmp_path, monkeypatch):
-    """A PATH with nothing on it but what the test puts there."""
+    """A PATH with only what the test puts there."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("memqos.vm.host.programs.SBIN", ())
     return tmp_path

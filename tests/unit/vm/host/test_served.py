@@ -1,4 +1,4 @@
-"""The clock of what a host lets a process do, on a made-up /proc."""
+"""The clock of the time that a host gives a process, on a made-up /proc."""
 
 import os
 
@@ -29,14 +29,14 @@ def clock():
 
 @pytest.fixture
 def served(tmp_path, clock):
-    """A process 7 with two threads that did nothing yet, on a host with two processors."""
+    """A process 7 with two threads that did nothing yet, on a host with two CPUs."""
     tell(tmp_path, {"7": (0, 0), "8": (0, 0)})
     steal(tmp_path, 0)
     return ServedTime(7, proc=tmp_path, clock=clock)
 
 
 def tell(proc, tasks, *, state="S"):
-    """schedstat of each thread: seconds run, seconds waited; and the state that all of these are in."""
+    """schedstat of each thread: seconds run, seconds waited; and the state of all of them."""
     for name, (ran, waited) in tasks.items():
         folder = proc / "7" / "task" / name
         folder.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def steal(proc, seconds):
     ],
 )
 def test_what_counts(case, served, clock, tmp_path):
-    """Of ten seconds; what its threads did meanwhile, what was stolen of two processors, what counts."""
+    """In ten seconds: the threads' work, the stolen time of two CPUs, and the counted time."""
     tasks, stolen, found = case
     clock.sleep(10)
     tell(tmp_path, tasks)
@@ -85,7 +85,7 @@ def test_it_adds_up(served, clock, tmp_path):
 
 
 def test_an_unfinished_wait_counts_too(served, clock, tmp_path):
-    """The kernel adds it to what a thread waited when it runs again, all at once."""
+    """The kernel adds it to a thread's wait when it runs again, all at once."""
     tell(tmp_path, {"7": (0, 0)}, state="R")
     for _ in range(6):
         clock.sleep(1)

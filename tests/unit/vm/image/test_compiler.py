@@ -1,4 +1,4 @@
-"""One function compiles our programs for every architecture; what it needs of the host is named by its packages."""
+"""One function compiles memqos's programs for every architecture; its host needs are named by packages."""
 
 import json
 import platform
@@ -24,7 +24,7 @@ ELF_MACHINES = {"x86_64": 62, "aarch64": 183, "ppc64le": 21}
 
 @pytest.fixture
 def host(monkeypatch, tmp_path):
-    """An x86-64 host with these cross compilers; a compiler prints `libc` when it is asked for its static library."""
+    """An x86-64 host with these cross compilers; a compiler prints `libc` when asked for its static library."""
 
     def having(*programs, libc="/usr/lib/libc.a"):
         for name in programs:

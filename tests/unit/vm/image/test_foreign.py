@@ -152,7 +152,7 @@ def test_modules_come_after_those_that_they_need(tmp_path):
 
 
 def test_an_initrd_is_a_cpio_archive_that_cpio_reads(tmp_path):
-    """Byte by byte, as the kernel's buffer-format.rst has it."""
+    """Byte by byte, as in the kernel's buffer-format.rst."""
     made = initrd(b"program", {"a": b"12345", "b": b""})
     names, at = {}, 0
     while True:

@@ -1,4 +1,4 @@
-"""What a build gives the tools that it runs, and which images need none. Nothing is installed or booted."""
+"""The environment of a build's tools, and which images need none. Nothing is installed or booted."""
 
 import shutil
 
@@ -38,7 +38,7 @@ def test_tools_outside_an_ordinary_users_path_are_found(tool, tmp_path, monkeypa
 
 
 def test_a_folder_removed_during_a_build_is_reported(tmp_path):
-    """As `rm -r` of a cache does that is in use: what the tool said is gone as well."""
+    """Like `rm -r` of a cache in use: the tool's output is gone as well."""
     work = tmp_path / "work"
     work.mkdir()
     build = Build(profile=TRIXIE, cache=Cache(root=tmp_path / "cache"), work=work, progress=SILENT)

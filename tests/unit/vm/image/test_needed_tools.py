@@ -1,4 +1,4 @@
-"""What a build takes of the host is looked for before anything is fetched."""
+"""A build's needs on the host are checked before anything is fetched."""
 
 import platform
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Programs that the wheel brings go before a compiler, if they are whole and made of the sources that are there."""
+"""The wheel's programs take precedence over a compiler, if they are complete and from the same sources."""
 
 import hashlib
 import json

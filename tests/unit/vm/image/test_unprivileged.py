@@ -1,4 +1,4 @@
-"""What an ordinary user is told on a host that does not let them build images."""
+"""The error for an ordinary user on a host that does not let them build images."""
 
 import os
 
@@ -10,7 +10,7 @@ from memqos.vm.host.programs import namespace_obstacle, need_namespaces
 
 @pytest.fixture
 def programs(tmp_path, monkeypatch):
-    """An ordinary user on a host whose unshare answers as it is told to."""
+    """An ordinary user on a host whose unshare answers as set."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("memqos.vm.host.programs.SBIN", ())

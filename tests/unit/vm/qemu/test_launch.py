@@ -1,4 +1,4 @@
-"""A launch whose QEMU is a script: a boot that it spoils is begun once more."""
+"""A launch whose QEMU is a script: a broken boot is repeated."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ def notes():
 
 @pytest.fixture
 def launching(tmp_path, notes):
-    """Enters a launch whose QEMU does this when it is started first, and that afterwards; how often it was started."""
+    """Enters a launch whose QEMU does this at its first start, and that afterwards; the number of starts."""
 
     def enter(first, afterwards, **changes):
         program, count = tmp_path / "qemu", tmp_path / "count"

@@ -1,4 +1,4 @@
-"""A system of others lets a user in or not: an ssh on PATH answers as its sshd would."""
+"""A foreign system accepts a user or not: an ssh on PATH answers as its sshd would."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from memqos.vm.qemu.launch import NOT_ROOT, wait_for_login
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """What of Ingredients a login needs."""
+    """The part of Ingredients that a login needs."""
 
     identity: object
     user: str = "fedora"
@@ -23,7 +23,7 @@ class Asked:
 
 @pytest.fixture
 def login(tmp_path, monkeypatch):
-    """Logs in with an ssh that does this; what it was called with is in the log."""
+    """Logs in with an ssh that does this; its arguments are in the log."""
     monkeypatch.setattr(launch, "LOGIN_EVERY", 0.01)
     monkeypatch.setattr(launch, "LOGIN_SECONDS", 0.3)
     (tmp_path / "id").write_text("key")
@@ -56,7 +56,7 @@ def test_cloud_init_may_be_late_with_the_key(login, tmp_path):
 
 
 def test_an_sshd_that_restarts_is_tried_again(login, tmp_path):
-    """Whatever else fails is no refusal: it is tried until the boot's deadline."""
+    """Other failures are no refusal: the login is tried until the boot's deadline."""
     login(f"[ $(wc -l <{tmp_path}/log) -gt 60 ] || {{ echo 'Connection reset by peer' >&2; exit 255; }}")
     assert len((tmp_path / "log").read_text().splitlines()) == 61
 

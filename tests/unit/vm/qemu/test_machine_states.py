@@ -1,4 +1,4 @@
-"""A machine whose QEMU is a script: what is said when QEMU does not do its part. Nothing is booted."""
+"""A machine whose QEMU is a script: the errors if QEMU fails. Nothing is booted."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +36,7 @@ def make(tmp_path, group):
 
 
 def test_a_qemu_that_refuses_is_quoted(make):
-    """What QEMU says when a port that was asked for is taken."""
+    """QEMU's message when a requested port is taken."""
     machine = make('echo "qemu: Could not set up host forwarding rule" >&2; exit 1')
     with pytest.raises(
         MachineError, match="QEMU ended with status 1 and printed: qemu: Could not set up host forwarding"

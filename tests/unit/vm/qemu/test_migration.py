@@ -1,4 +1,4 @@
-"""What QEMU is told to save and load a machine's state, with a QEMU that is a list of answers."""
+"""The commands that save and load a machine's state, with a QEMU that is a list of answers."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from memqos.vm.qemu.qmp import come_to_rest, load_state, save_state
 
 
 class FakeQmp:
-    """Answers `query-migrate` with one status after the other, and remembers what it was told."""
+    """Answers `query-migrate` with one status after the other, and records its commands."""
 
     def __init__(self, *statuses, usernet=""):
         self.statuses = list(statuses)

@@ -1,4 +1,4 @@
-"""A guest's pulse, taken from programs of this host: one that echoes, one that is stuck, one that is killed."""
+"""A guest's pulse, from programs of this host: one that echoes, one that is stuck, one that is killed."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ ENOUGH = 30
 
 
 class Connection:
-    """A line to this host; each of its programs is the next of `scripts`, and then the last one again."""
+    """A connection to this host; each of its programs is the next of `scripts`, and then the last one again."""
 
     def __init__(self, *scripts):
         self.scripts = list(scripts)
@@ -96,7 +96,7 @@ def test_nothing_is_watched_once_the_connection_is_gone():
 
 
 class Starved:
-    """A host that lets the guest do nothing, until it is told to."""
+    """A host that does not let the guest run, until told otherwise."""
 
     idle = True
 
@@ -138,7 +138,7 @@ def test_even_a_busy_host_is_waited_for_only_so_long(monkeypatch):
 
 
 class Target:
-    """Answers the last of so many questions; the others are too late."""
+    """Answers the last of so many probes; the others are too late."""
 
     def __init__(self, late):
         self.late = late
@@ -164,7 +164,7 @@ def test_a_command_is_late_only_by_served_time(monkeypatch):
 
 
 def test_silence_is_reported_within_ten_seconds(monkeypatch):
-    """The last answer, the pause until the next question, and the patience with it."""
+    """The last answer, the pause until the next probe, and the patience with it."""
     monkeypatch.undo()
     assert module.EVERY + module.PATIENCE + module.LOOK_EVERY < 10
     assert module.PATIENCE < module.PING_SECONDS < 10
