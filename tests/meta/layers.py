@@ -43,7 +43,7 @@ LAYERS: dict[str, frozenset[str]] = {
         }
     ),
     "vm.guest": frozenset(
-        {"errors", "clock", "model", "target", "vm.qemu", "vm.options", "vm.profile", "vm.kernel_tree"}
+        {"errors", "clock", "model", "target", "vm.qemu", "vm.options", "vm.trees", "vm.profile", "vm.kernel_tree"}
     ),
     "vm.image": frozenset(
         {

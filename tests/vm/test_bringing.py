@@ -16,7 +16,8 @@ from memqos.vm.cache.store import default_cache
 from memqos.vm.checkpoint import list_checkpoints
 from memqos.vm.guest.installing import install, put_trees, start_units
 from memqos.vm.image.making import ensure_image
-from memqos.vm.options import AskedProgram, AskedTree, BootOptions, bring_tree, check_options
+from memqos.vm.options import AskedProgram, BootOptions, check_options
+from memqos.vm.trees import AskedTree, bring_tree
 from tests.vm.machines import output, start
 
 pytestmark = pytest.mark.vm

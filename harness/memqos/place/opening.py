@@ -39,7 +39,8 @@ from memqos.vm.host.programs import find_qemu
 from memqos.vm.host.progress import Progress
 from memqos.vm.image.making import ensure_image
 from memqos.vm.kernel_tree import KernelTree
-from memqos.vm.options import AskedProgram, AskedTree, BootOptions, Brought, BroughtTree, check_options, kernel_words
+from memqos.vm.options import AskedProgram, BootOptions, Brought, check_options, kernel_words
+from memqos.vm.trees import AskedTree, BroughtTree
 
 __all__ = [
     "KUBELET_BINARY",

@@ -13,7 +13,8 @@ from memqos.model.topology import Topology
 from memqos.vm.cache.entry import Image, recheck_image
 from memqos.vm.cache.store import Cache, client_key
 from memqos.vm.checkpoint import Checkpoint, Making, discard_checkpoint, ensure_checkpoint, recheck_checkpoint, restored
-from memqos.vm.guest.installing import SEALED, install, put_in, seal_runc
+from memqos.vm.guest.installing import install, put_in
+from memqos.vm.guest.sealed_runc import SEALED, seal_runc
 from memqos.vm.guest.view import Declared, verify_guest
 from memqos.vm.host.capacity import check_room
 from memqos.vm.host.programs import find_qemu

@@ -7,7 +7,6 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,11 +20,9 @@ from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
-from memqos.node.requests import lifecycle
-from memqos.node.requests.lifecycle import Inventory, Life, anonymous_memory_of, inventory_of
+from memqos.node.requests.lifecycle import Life
 from memqos.node.requests.verbs import Outcomes
 from memqos.place.fake import FakePlace
-from memqos.target.local import LocalTarget
 from tests.unit.node.asked import CATALOGUE, Asked, deviating, verbs_asked_of
 
 
@@ -482,41 +479,3 @@ def test_many_pods_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memqos.node.requests.lifecycle.GONE_SECONDS", 0.1)
     [found] = asked(lambda it: it.left_by_many("processes"), Leaves)
     assert found.observed.split(", ") == ["containerd-shim"] * 50
-
-
-def test_an_inventory_of_this_machine_is_read() -> None:
-    before = Inventory(cgroups=("/a", "/a"), mounts=("/",), processes=("runc",))
-    now = Inventory(cgroups=("/a", "/a", "/a", "/b"), mounts=("/",), units=("x.scope",))
-    assert now.beyond(before) == Inventory(cgroups=("/a", "/b"), units=("x.scope",))
-    assert not before.beyond(before)
-
-
-def test_what_a_machine_has_is_read_with_its_own_tools(tmp_path: Any) -> None:
-    (tmp_path / "one" / "two").mkdir(parents=True)
-    found = inventory_of(LocalTarget(), str(tmp_path))
-    assert set(found.cgroups) == {f"{tmp_path}/one", f"{tmp_path}/one/two"}
-    assert "/" in found.mounts
-
-
-def test_a_process_that_ends_while_all_are_looked_at_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no process 0: it is one that was there when they were listed."""
-    listed = lifecycle.WEIGH_SCRIPT.replace("/proc/[0-9]*/status", "/proc/0/status /proc/[0-9]*/status")
-    monkeypatch.setattr(lifecycle, "WEIGH_SCRIPT", listed)
-
-    assert anonymous_memory_of(LocalTarget(), [Path("/proc/self/comm").read_text().strip()]) >= 1 << 20
-
-
-def test_the_memory_of_processes_is_found_by_their_names() -> None:
-    names = [Path("/proc/self/comm").read_text().strip(), "no-such-program"]
-    assert anonymous_memory_of(LocalTarget(), names) >= 1 << 20
-    assert anonymous_memory_of(LocalTarget(), ["no-such-program"]) == 0
-
-
-def test_more_than_two_gib_is_still_a_number(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """mawk prints integers from 2**31 on with an exponent."""
-    for name, kib in (("1", 3 << 20), ("2", 12345)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "status").write_text(f"Name:\tdockerd\nRssAnon:\t {kib} kB\n")
-    monkeypatch.setattr(lifecycle, "WEIGH_SCRIPT", lifecycle.WEIGH_SCRIPT.replace("/proc/", f"{tmp_path}/"))
-
-    assert anonymous_memory_of(LocalTarget(), ["dockerd"]) == 3233866752

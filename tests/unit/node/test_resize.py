@@ -40,7 +40,7 @@ def resized(before, after, *, release="1.36", bench=None):
 @pytest.mark.parametrize(
     ("release", "after", "steps"),
     [
-        # The pod's limit grows, with a sandbox update before or after, and both containers; 1.37.0 also writes requests.
+        # The pod's limit grows, with a sandbox update before or after, and both containers; 1.37.0 writes requests too.
         ("1.33", LARGE, 4),
         ("1.36", LARGE, 4),
         ("1.37", LARGE, 4),

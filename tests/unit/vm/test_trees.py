@@ -7,7 +7,8 @@ import tarfile
 import pytest
 
 from memqos.errors import UsageError
-from memqos.vm.options import AskedTree, BootOptions, bring_tree, check_options
+from memqos.vm.options import BootOptions, check_options
+from memqos.vm.trees import AskedTree, bring_tree
 
 
 @pytest.fixture

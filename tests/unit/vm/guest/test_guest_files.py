@@ -11,7 +11,7 @@ from memqos.errors import DeadlineError, UnfitFileError
 from memqos.target.fake import FakeTarget
 from memqos.vm.guest import installing
 from memqos.vm.guest.installing import LOOK, put_trees, start_units
-from memqos.vm.options import AskedTree, bring_tree
+from memqos.vm.trees import AskedTree, bring_tree
 
 
 @pytest.fixture

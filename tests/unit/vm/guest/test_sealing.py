@@ -1,7 +1,7 @@
 """How runc is sealed in a guest, and the outcome if that fails."""
 
 from memqos.target.fake import FakeTarget
-from memqos.vm.guest.installing import seal_runc, unseal_runc
+from memqos.vm.guest.sealed_runc import seal_runc, unseal_runc
 
 
 def guest(*, place=b"/usr/sbin/runc\n", started=(0, b"", b"")):
