@@ -172,7 +172,7 @@ _LISTED = "memqos run --collect-only -q lists every test."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """pytest's arguments: words, some of which are places, and the folder of suites to which node ids are relative.
+    """pytest's arguments: words, some of them places, and the folder of suites that node ids are relative to.
 
     conftest_root: the topmost folder whose conftest.py counts.
     """

@@ -1368,7 +1368,7 @@ def arguments(words: Optional[List[str]]) -> argparse.Namespace:
     parser.add_argument("--kubelet-url", default="", metavar="URL", help="such as https://127.0.0.1:10250")
     parser.add_argument("--token-file", default="", metavar="FILE", help="a token for the kubelet's /configz and /pods")
     parser.add_argument("--ca-file", default="", metavar="FILE", help="what signed the kubelet's certificate")
-    parser.add_argument("--api-server", default="", metavar="URL", help="the cluster's, if a pod does not tell it")
+    parser.add_argument("--api-server", default="", metavar="URL", help="the cluster's, if not known from the pod")
     parser.add_argument("--api-ca-file", default="", metavar="FILE", help="what signed the API server's certificate")
     parser.add_argument("--node", default="", metavar="NAME", help="the node's name there (default: $NODE_NAME)")
     parser.add_argument("--no-api", action="store_true", help="ask neither the kubelet nor the API server")

@@ -161,7 +161,7 @@ class Ability(StrEnum):
     STEER: start workloads that take commands. RESIZE: resize a pod in place. RECONCILE: write a pod's cgroup again.
     SUCCEED: restart with another configuration or release while pods keep running. ALTER: carry out a plan that is not
     the kubelet's own: containers bound to a NUMA node from outside, other sums above pods, pods that ended before, or
-    several kubelets beside each other. ANSWER: provide a kubelet's endpoints and the status of its pods
+    several kubelets at once. ANSWER: provide a kubelet's endpoints and the status of its pods
     (`Enactor.answers`).
     """
 

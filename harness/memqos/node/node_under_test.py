@@ -447,12 +447,12 @@ class NodeUnderTest:
         steered: bool = False,
         volumes: Sequence[Mount] = (),
     ) -> Iterator[Watch]:
-        """These pods, of which every app container is watched from its start on.
+        """These pods, with every app container watched from its start on.
 
-        rests_on: the knobs without whose planned values their behaviour says nothing; UsageError for none, and for one
-        that nothing plans. zone: as in `admitted`. ended, others: as in `plan`. halved: whether the QoS classes have
-        half of the memory.min that their pods ask for together, see `node.binding`. steered: their workloads take
-        commands while they run. volumes: what their containers see of the node.
+        rests_on: the knobs that must have their planned values for the behaviour to prove anything; UsageError for
+        none, and for an unplanned one. zone: as in `admitted`. ended, others: as in `plan`. halved: whether the QoS classes
+        have half of their pods' summed memory.min, see `node.pods.foreign_writes`. steered: their workloads take
+        commands while they run. volumes: their containers' mounts.
         Raises MachineryError if one of them does not come up.
         """
         plan = self._bound(self.plan(pods, kubelet, ended=ended, others=others), zone)
@@ -471,7 +471,7 @@ class NodeUnderTest:
                 sampling.watch([pod.cgroup.path])
 
             population = stack.enter_context(self._admitted(plan, pods, kubelet, steering=steering, appears=appears))
-            # What they leave while they are removed says nothing about what they did.
+            # Errors during their removal do not affect the findings.
             stack.callback(sampling.finish)
             hearing = Hearing(
                 sampling=sampling,

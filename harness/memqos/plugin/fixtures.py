@@ -127,7 +127,7 @@ def qos_standing(qos_node: NodeUnderTest) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def qos_population(
     request: pytest.FixtureRequest,
-    qos_standing: None,  # noqa: ARG001 - what stands between populations
+    qos_standing: None,  # noqa: ARG001 - keeps cgroups between populations
     qos_kubelet: KubeletCase,
     qos_catalog: Catalogue,
 ) -> Iterator[Population]:
@@ -283,7 +283,7 @@ def qos_cases(
 @pytest.fixture
 def qos_kubelets_in_turn(
     qos_node: NodeUnderTest,
-    qos_standing: None,  # noqa: ARG001 - what stands between one turn and the next
+    qos_standing: None,  # noqa: ARG001 - keeps cgroups between turns
     qos_catalog: Catalogue,
 ) -> Callable[..., Sequence[Finding]]:
     """Several kubelets in turn over the same pods, one of each QoS class.

@@ -373,7 +373,7 @@ def _make(making: Making, folder: Path, cache: Cache, progress: Progress) -> Non
 
 @contextlib.contextmanager
 def _seeing_a_full_disk(folder: Path) -> Iterator[None]:
-    """Turn QEMU's death by a bus error, after its memory's file found no room, into the error that says so."""
+    """Turn QEMU's death by a bus error, after its memory's file found no room, into the error for that."""
     try:
         yield
     except (MachineryError, OSError) as error:

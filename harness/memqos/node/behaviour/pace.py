@@ -1,4 +1,4 @@
-"""How much of its pace a program keeps beside an aggressor: measured in turns on one machine, judged by ranks.
+"""How much of its pace a program keeps next to an aggressor: measured in turns on one machine, judged by ranks.
 
 Absolute times are never judged: a busy host slows everything down. Only readings made within seconds of each other are
 compared, and the question whether one program keeps more of its pace than another is decided by ranking the turns of

@@ -123,7 +123,7 @@ class Tracing:
             return self._gave_up
         try:
             return self._look(pod, handle)
-        except Exception as error:  # noqa: BLE001 - the deviation stands, whatever a look behind it meets
+        except Exception as error:  # noqa: BLE001 - the deviation remains, whatever fails in tracing
             if isinstance(error, DeadlineError):
                 self._gave_up = str(error)
             return str(error) or type(error).__name__

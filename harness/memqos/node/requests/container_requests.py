@@ -99,7 +99,7 @@ _NOTHING = ContainerResources()
 
 @dataclass(slots=True)
 class Standing:
-    """Two containers of a pod, one of which was updated. containers: by name, each with its requests so far.
+    """Two containers of a pod; one was updated. containers: by name, each with its requests so far.
 
     asker: creates and reads them. before: the files of the pod and of the other container before the update. updated:
     LATER_SECONDS after the last update. failure: what failed on the way.

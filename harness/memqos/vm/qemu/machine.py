@@ -1,4 +1,4 @@
-"""A machine: one QEMU with its states, what it tells while it lives, and why it died.
+"""A machine: one QEMU with its states, its console and events, and why it died.
 
 States and the verbs that each accepts:
 
