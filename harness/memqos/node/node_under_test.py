@@ -450,9 +450,9 @@ class NodeUnderTest:
         """These pods, with every app container watched from its start on.
 
         rests_on: the knobs that must have their planned values for the behaviour to prove anything; UsageError for
-        none, and for an unplanned one. zone: as in `admitted`. ended, others: as in `plan`. halved: whether the QoS classes
-        have half of their pods' summed memory.min, see `node.pods.foreign_writes`. steered: their workloads take
-        commands while they run. volumes: their containers' mounts.
+        none, and for an unplanned one. zone: as in `admitted`. ended, others: as in `plan`. halved: whether the QoS
+        classes have half of their pods' summed memory.min, see `node.pods.foreign_writes`. steered: their workloads
+        take commands while they run. volumes: their containers' mounts.
         Raises MachineryError if one of them does not come up.
         """
         plan = self._bound(self.plan(pods, kubelet, ended=ended, others=others), zone)
