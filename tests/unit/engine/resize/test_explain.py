@@ -33,7 +33,7 @@ def test_text():
         "     the pod's memory limit grows: its cgroup is written before the containers",
         "       writes memory.max=268435456",
         "  2. UpdateContainerResources (memory) of container c",
-        "     container c: its memory changes, the other resource stays as it was last set",
+        "     container c: its memory changes, the other resource keeps its last value",
         ("       sends  cpu_period=100000 cpu_quota=100000 cpu_shares=1024 memory_limit_in_bytes=268435456 "
         "oom_score_adj=993 memory.oom.group=1 memory.swap.max=0"),
         ("       writes memory.swap.max=0; memory.max=268435456; cpu.weight=39; cpu.max=100000 100000; "

@@ -141,7 +141,7 @@ def test_in_words_and_as_a_document():
     at = text.index("  left behind:")
     why = "the resize skips a container that is not running, so the pod's cgroup is not written"
     assert text[at + 1 : at + 3] == [
-        "    memory.max of pod default/p stays 183500800; recreated it has 1610612736",
+        "    memory.max of pod default/p stays 183500800; after recreation it is 1610612736",
         f"      {why} (kubernetes#138760)",
     ]
     # A resize names no huge pages: where that comes from is told with its steps.
@@ -149,6 +149,6 @@ def test_in_words_and_as_a_document():
     old, new = (pod(container({**both, "memory": size}, {**both, "memory": size})) for size in ("100Mi", "200Mi"))
     huge = resize_text(resized(old, new, "1.36")).splitlines()
     at = huge.index("  left behind:")
-    assert huge[at + 1] == "    hugetlb.2MB.max of pod default/p stays 0; recreated it has 2097152"
+    assert huge[at + 1] == "    hugetlb.2MB.max of pod default/p stays 0; after recreation it is 2097152"
     [one] = resize_document(plan)["resizes"][0]["left"]
     assert (one["knob"], one["holds"], one["upstream"]) == ("memory.max", "183500800", "kubernetes#138760")
