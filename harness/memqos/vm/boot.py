@@ -10,6 +10,7 @@ from pathlib import Path
 from memqos.clock import Deadline
 from memqos.errors import DamagedOriginError, MachineryError, NoSpaceError, UsageError
 from memqos.model.topology import Topology
+from memqos.vm.architecture import PPC64LE
 from memqos.vm.cache.entry import Image, recheck_image
 from memqos.vm.cache.store import Cache, client_key
 from memqos.vm.checkpoint import Checkpoint, Making, discard_checkpoint, ensure_checkpoint, recheck_checkpoint, restored
@@ -34,6 +35,9 @@ BOOT_SECONDS = 300
 """From QEMU's start to all units being up: twenty seconds on an idle host, minutes on a busy one."""
 
 VERIFY_SECONDS = 30
+
+PSERIES_BLOCK = 256 << 20
+"""What a NUMA node's memory is a multiple of on pseries (QEMU, hw/ppc/spapr.h, SPAPR_MEMORY_BLOCK_SIZE)."""
 
 RESTORE_SECONDS = 60
 """From QEMU's start to a clone that answers; a second on a host that is not busy."""
@@ -209,6 +213,14 @@ def check_topology(topology: Topology, image: Image, choices: Choices, *, accele
             "(TCG) QEMU does not report dies to the guest.",
             where="--topology",
             next_step="Count their cores as cores of the package; NUMA nodes and distances do not change.",
+        )
+    odd = [zone for zone in topology.zones if zone.memory_bytes % PSERIES_BLOCK]
+    if image.architecture == PPC64LE.name and odd:
+        raise UsageError(
+            f"NUMA node {odd[0].id} of the topology '{topology.name}' has {odd[0].memory_bytes >> 20} MiB of memory, "
+            f"but on {PPC64LE.name} it must be a multiple of {PSERIES_BLOCK >> 20} MiB.",
+            where="--topology",
+            next_step=f"Choose multiples of {PSERIES_BLOCK >> 20} MiB for its NUMA nodes.",
         )
     if topology.zswap and image.kernel_has("CONFIG_ZSWAP") is False and not choices.options.kernel_image:
         raise UsageError(

@@ -47,3 +47,11 @@ def test_dies_need_a_cpu_that_reports_them(tmp_path):
     with pytest.raises(UsageError, match="the topology 'mine' has 2 dies per package"):
         check_topology(dies, image(tmp_path), choices(), accelerator=Accelerator.TCG)
     check_topology(dies, image(tmp_path), choices(), accelerator=Accelerator.KVM)
+
+
+def test_a_numa_node_of_ppc64le_is_a_multiple_of_256_mib(tmp_path):
+    zones = (Zone(id=0, memory_bytes=1 << 30, cpus=(0,)), Zone(id=1, memory_bytes=600 << 20))
+    odd = Topology(name="mine", cpus=1, zones=zones)
+    with pytest.raises(UsageError, match=r"NUMA node 1 of the topology 'mine' has 600 MiB of memory.*256 MiB"):
+        check_topology(odd, image(tmp_path, architecture="ppc64le"), choices(), accelerator=Accelerator.TCG)
+    check_topology(odd, image(tmp_path), choices(), accelerator=Accelerator.TCG)
