@@ -11,6 +11,7 @@ from memqos.catalog.profiles import load_profile
 from memqos.errors import DamagedOriginError, MachineError, MachineryError, NoSpaceError
 from memqos.model.topology import SwapDevice, Topology, Zone
 from memqos.vm import boot as module
+from memqos.vm.architecture import AMD64, ARM64, PPC64LE
 from memqos.vm.cache.entry import Image
 from memqos.vm.checkpoint import Making
 from memqos.vm.host.programs import Qemu
@@ -169,6 +170,27 @@ def test_without_room_the_machine_is_booted_with_a_note(monkeypatch, making):
     assert restore(making, notes) is None
     [told] = notes.notes
     assert told.startswith("No room for a checkpoint, so the machine boots without one: the disk has 3 MiB free")
+
+
+@pytest.mark.parametrize(
+    ("architecture", "accelerator", "keeps"),
+    [
+        (PPC64LE, Accelerator.TCG, False),
+        (PPC64LE, Accelerator.KVM, True),
+        (ARM64, Accelerator.TCG, True),
+        (AMD64, Accelerator.TCG, True),
+    ],
+)
+def test_an_emulated_ppc64le_machine_boots_each_time_and_it_is_said(making, architecture, accelerator, keeps):
+    """A clone of its checkpoint never answered: its time base had jumped."""
+    notes = Notes()
+    ingredients = replace(making.ingredients, architecture=architecture, accelerator=accelerator)
+    assert module.keeps_time(ingredients, notes) is keeps
+    assert notes.notes == (
+        []
+        if keeps
+        else ["each machine boots: QEMU restores no clock of an emulated ppc64le machine from a checkpoint."]
+    )
 
 
 @pytest.mark.parametrize(("found", "whole"), [((True, True), True), ((False, True), False), ((True, False), False)])
