@@ -1,1 +1,1 @@
-"""Pure values: what is asked for (pods, nodes), what a kernel can hold (knobs, paths), what was seen (readings)."""
+"""Pure values: requests (pods, nodes), kernel state (knobs, paths), and observations (readings)."""

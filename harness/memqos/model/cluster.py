@@ -1,4 +1,4 @@
-"""Objects of a cluster that decide what the API server makes of a new pod: plain values, after API defaulting."""
+"""Objects of a cluster that affect the admission of new pods: plain values, after API defaulting."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class LimitType(StrEnum):
-    """What an item of a LimitRange limits, spelled as in `spec.limits[].type`."""
+    """The type of a LimitRange item, spelled as in `spec.limits[].type`."""
 
     CONTAINER = "Container"
     POD = "Pod"
@@ -48,7 +48,7 @@ class PriorityClass:
 class LimitRangeItem:
     """One of `spec.limits`, after the API's own defaulting: `default` from max, `default_request` from default and min.
 
-    origin: field ("default.memory") to where it was written ("limits.yaml:7").
+    origin: field ("default.memory") to its place ("limits.yaml:7").
     """
 
     type: LimitType
@@ -62,7 +62,7 @@ class LimitRangeItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitRange:
-    """A v1 LimitRange, its items of the types in LimitType alone: no other type concerns pods."""
+    """A v1 LimitRange with its items of the types in LimitType: other types do not concern pods."""
 
     name: str
     namespace: str
@@ -71,9 +71,9 @@ class LimitRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeClass:
-    """A node.k8s.io/v1 RuntimeClass; overhead: `overhead.podFixed`, None where it has no `overhead`.
+    """A node.k8s.io/v1 RuntimeClass; overhead: `overhead.podFixed`, None without `overhead`.
 
-    not_on_linux: its `scheduling.nodeSelector` by operating system, "" where Linux nodes match.
+    not_on_linux: its `scheduling.nodeSelector` by operating system, "" if Linux nodes match.
     """
 
     name: str
@@ -114,7 +114,7 @@ class Namespace:
 
 
 class UpdateMode(StrEnum):
-    """When a VerticalPodAutoscaler applies what it recommends, spelled as in `spec.updatePolicy.updateMode`."""
+    """When a VerticalPodAutoscaler applies its recommendation, spelled as in `spec.updatePolicy.updateMode`."""
 
     OFF = "Off"
     INITIAL = "Initial"
@@ -126,7 +126,7 @@ class UpdateMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerPolicy:
-    """One of `spec.resourcePolicy.containerPolicies`; container "*" is the one for all that have none of their own."""
+    """One of `spec.resourcePolicy.containerPolicies`; container "*" is for all containers without their own."""
 
     container: str
     min_allowed: ResourceList = field(default_factory=dict)
@@ -137,7 +137,7 @@ class ContainerPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """One of `status.recommendation.containerRecommendations`: the target, and where it was written by resource."""
+    """One of `status.recommendation.containerRecommendations`: the target, and its places by resource."""
 
     container: str
     target: ResourceList
@@ -148,8 +148,8 @@ class Recommendation:
 class VerticalPodAutoscaler:
     """An autoscaling.k8s.io VerticalPodAutoscaler.
 
-    kind, target: `spec.targetRef`. created: metadata.creationTimestamp, "" if it has none.
-    recommendations: None where its status has none. boosts: whether it has a startupBoost, which is about cpu alone.
+    kind, target: `spec.targetRef`. created: metadata.creationTimestamp, "" if missing. recommendations: None if missing
+    in the status. boosts: whether it has a startupBoost, which affects only cpu.
     """
 
     name: str
@@ -171,7 +171,7 @@ class VerticalPodAutoscaler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterObjects:
-    """What was given beside the pods, in the order given.
+    """The objects given in addition to the pods, in the order given.
 
     recommendations: whether a VerticalPodAutoscaler's recommendation is applied to new pods.
     """

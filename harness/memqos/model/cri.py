@@ -1,4 +1,4 @@
-"""The message of CRI that says what a container may use."""
+"""The CRI message with a container's resources."""
 
 from __future__ import annotations
 

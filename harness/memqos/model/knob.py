@@ -1,8 +1,8 @@
 """Control files ("knobs") of a cgroup, and the values they can hold.
 
-Absent, zero and max are three things: `ABSENT` means that the file was not written (or that it does not exist),
-`Bytes(0)` is a written zero, `MAX` is the word "max" (no limit). cgroup v1 has no such word in most of its files:
-`UNLIMITED` is the -1 that is written there instead.
+Absent, zero and max differ: `ABSENT` means that the file was not written (or does not exist), `Bytes(0)` is a written
+zero, `MAX` is the word "max" (no limit). Most files of cgroup v1 have no such word: `UNLIMITED` is the -1 written there
+instead.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
     "knobs_of",
 ]
 
-# On cgroup v1 no limit reads as LONG_MAX rounded down to pages, or to huge pages of 1 GiB at the most.
+# On cgroup v1 no limit reads as LONG_MAX rounded down to pages, or to huge pages of at most 1 GiB.
 _NEARLY_UNLIMITED = 2**63 - 2**30
 
 
@@ -72,7 +72,7 @@ class Bytes:
     count: int
 
     def __hash__(self) -> int:
-        """The number's own, which is made faster than a tuple's: plans look values up by the thousand."""
+        """The number's own hash, which is faster than a tuple's: plans look up thousands of values."""
         return self.count
 
     def __str__(self) -> str:
@@ -106,7 +106,7 @@ class CpuMax:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A value that is compared as text: the lists in cpuset.mems and cpuset.cpus; "" inherits from the parent."""
+    """A value compared as text: the lists in cpuset.mems and cpuset.cpus; "" inherits from the parent."""
 
     text: str
 
@@ -156,32 +156,32 @@ class Knob(StrEnum):
 
     @property
     def controller(self) -> str:
-        """The controller that the file belongs to; on cgroup v1 also the hierarchy that it is found in."""
+        """The file's controller; on cgroup v1 also its hierarchy."""
         return self.value.partition(".")[0]
 
     @property
     def counts_pages(self) -> bool:
-        """Whether the kernel keeps this amount in pages, so that bytes read back are rounded down to a page."""
+        """Whether the kernel keeps this amount in pages, so bytes read back are rounded down to a page."""
         return self in _PAGE_COUNTED
 
     @property
     def kernel_default(self) -> KnobValue:
-        """What a new non-root cgroup holds while the file is unwritten; `read_back` says how that reads.
+        """The initial value in a new non-root cgroup; `read_back` gives its text.
 
-        Source: kernel, cgroup-v2.rst and cgroup-v1/{memory,hugetlb,cpusets}.rst. memory.swappiness is its parent's,
-        at last vm.swappiness, which is 60 by default.
+        Source: kernel, cgroup-v2.rst and cgroup-v1/{memory,hugetlb,cpusets}.rst. memory.swappiness is inherited from
+        the parent, at the root from vm.swappiness, 60 by default.
         """
         return _DEFAULTS[self]
 
     def is_default(self, value: KnobValue) -> bool:
-        """Whether a file that shows this value looks unwritten, whatever the page size."""
+        """Whether this value is the initial one, for any page size."""
         if self.kernel_default is UNLIMITED and isinstance(value, Bytes):
             return value.count >= _NEARLY_UNLIMITED
         return value == self.kernel_default
 
     def parse(self, text: str) -> KnobValue:
-        """The value that this file's text shows; ValueError if it is not one the kernel prints there."""
-        # The kernel ends a line with a line feed; any other blank is no text of its.
+        """The value of this file's text; ValueError for a text that the kernel never prints there."""
+        # The kernel ends a line with a line feed and prints no other blank at the end.
         text = text.strip("\n ")
         if self in _TEXTS:
             if not _is_list(text):
@@ -197,7 +197,7 @@ class Knob(StrEnum):
         if text == "-1" and self is Knob.CPU_CFS_QUOTA_US:
             return UNLIMITED
         if self is Knob.MEMORY_OOM_CONTROL:
-            # Several lines: the first one says whether the OOM killer is off, the others what happened so far.
+            # Several lines: the first one shows whether the OOM killer is off, the others are counters.
             text = text.partition("\n")[0].removeprefix("oom_kill_disable ")
         if not re.fullmatch(r"\d{1,20}", text, re.ASCII) or int(text) > _U64_MAX:
             raise ValueError(f"'{text}' is neither a number nor '{'-1' if self in _ON_V1 else 'max'}'")
@@ -209,7 +209,7 @@ _LIST = re.compile(r"(?:\d{1,6}(?:-\d{1,6})?(?:,\d{1,6}(?:-\d{1,6})?)*)?", re.AS
 
 
 def _is_list(text: str) -> bool:
-    """Whether the kernel prints this for a set of CPUs or memory nodes (`%*pbl`): ascending, "" for none.
+    """Whether this is the kernel's text for a set of CPUs or memory nodes (`%*pbl`): ascending, "" for none.
 
     Source: kernel, lib/vsprintf.c, bitmap_list_string.
     """

@@ -1,4 +1,4 @@
-"""A node as the rules see it: what the machine has, and how its kubelet is set."""
+"""A node for the rules: facts about the machine, and the kubelet's settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class CgroupDriver(StrEnum):
-    """Who makes the cgroups: the kubelet's own writes, or systemd on its behalf; spelled as in KubeletConfiguration."""
+    """The cgroup driver: the kubelet itself, or systemd on its behalf; spelled as in KubeletConfiguration."""
 
     SYSTEMD = "systemd"
     CGROUPFS = "cgroupfs"
@@ -44,7 +44,7 @@ class ReservationPolicy(StrEnum):
 
 
 class SwapBehavior(StrEnum):
-    """`memorySwap.swapBehavior`; which strings a release accepts, and what "" means there, is the revision's matter."""
+    """`memorySwap.swapBehavior`; a release's revision decides which strings it accepts, and the meaning of ""."""
 
     UNSET = ""
     NO_SWAP = "NoSwap"
@@ -54,7 +54,7 @@ class SwapBehavior(StrEnum):
 
 
 class RuntimeFlavour(StrEnum):
-    """Who names the container's cgroup: a daemon, or memqos in the bundles of an OCI runtime that it drives."""
+    """The program that names the container's cgroup: a daemon, or memqos in its bundles for an OCI runtime."""
 
     CONTAINERD = "containerd"
     CRIO = "cri-o"
@@ -65,7 +65,7 @@ class RuntimeFlavour(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumaZone:
-    """One NUMA node: memory in bytes (0 for a node of CPUs only), CPUs, distance to every zone by id order."""
+    """One NUMA node: memory in bytes (0 for a node of CPUs only), CPUs, distance to every NUMA node by id order."""
 
     id: int
     memory: int
@@ -77,18 +77,17 @@ class NumaZone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """What the machine has.
+    """Facts about the machine.
 
-    memory, swap: MemTotal and SwapTotal in bytes; a swap of 0 is a machine without swap.
+    memory, swap: MemTotal and SwapTotal in bytes; swap 0 means none.
     cpus: number of CPUs (the capacity is 1000 milli each).
-    page_size: bytes of a base page; hugepage_sizes: bytes of each huge page size that the kernel knows.
-    swap_controller: whether memory.swap.max (cgroup v1: memory.memsw.limit_in_bytes) exists for the kubelet.
-    pids: processes and threads that the machine can have: the lower of kernel.pid_max and kernel.threads-max (kubelets
-    up to 1.24 look at kernel.pid_max alone); None where it is not known.
-    swappiness: vm.swappiness, 0 to 200, which new cgroups of cgroup v1 take over.
-    kubelet, runtime: the versions that a Node object tells ("v1.34.7", "containerd://2.1.4"), "" where nothing does.
-    allocatable: what a Node object offers pods (status.allocatable), None where nothing tells.
-    user_namespace: whether a Node object tells that its kubelet runs in a user namespace (KEP-2033).
+    page_size: bytes of a base page; hugepage_sizes: bytes of each of the kernel's huge page sizes. swap_controller:
+    whether memory.swap.max (cgroup v1: memory.memsw.limit_in_bytes) exists for the kubelet.
+    pids: the most processes and threads: the lower of kernel.pid_max and kernel.threads-max (kubelets up to 1.24 use
+    only kernel.pid_max); None if unknown. swappiness: vm.swappiness, 0 to 200, inherited by new cgroups of cgroup v1.
+    kubelet, runtime: the versions in a Node object ("v1.34.7", "containerd://2.1.4"), "" if unknown. allocatable:
+    status.allocatable of a Node object, None if unknown. user_namespace: whether the kubelet runs in a user namespace
+    by its Node object (KEP-2033).
     """
 
     memory: int
@@ -111,7 +110,7 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class SettingsNote:
-    """Something of a configuration that the rules do not read: field or flag, its place, what it may change."""
+    """A field or flag of a configuration that the rules do not use: its place, and its possible effect."""
 
     field: str
     origin: str
@@ -120,14 +119,13 @@ class SettingsNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletSettings:
-    """The fields of a KubeletConfiguration that the rules read; None is a field that was not given.
+    """The fields of a KubeletConfiguration that the rules use; None is a missing field.
 
-    throttling_factor is exact: the decimal that was written. A float is made of it only where the kubelet uses one.
-    effective: whether these are what a running kubelet has (/configz), its defaults, drop-ins and flags included.
-    kubernetes: the release that kubeadm's ClusterConfiguration beside it names ("v1.34.0"), "" for none.
-    drop_ins: the files that were merged onto the first, as --config-dir does.
-    origin: field name as in the file to where it was written ("kubelet.yaml:7"), for reason chains.
-    notes: what was given and is not read.
+    throttling_factor is the exact decimal of the file. It becomes a float only where the kubelet uses one. effective:
+    whether these are a running kubelet's settings (/configz), including defaults, drop-ins and flags. kubernetes: the
+    release in kubeadm's ClusterConfiguration of the same file ("v1.34.0"), "" for none. drop_ins: the files merged onto
+    the first, as with --config-dir. origin: field name as in the file to its place ("kubelet.yaml:7"), for reason
+    chains. notes: given fields that are not used.
     """
 
     feature_gates: Mapping[str, bool] = field(default_factory=dict)

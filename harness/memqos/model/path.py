@@ -1,4 +1,4 @@
-"""The path of a cgroup, as a value below the cgroup root: never a string with a mount point in it."""
+"""The path of a cgroup below the cgroup root, as a value without a mount point."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["ROOT", "CgroupPath"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class CgroupPath:
-    """A cgroup by the names from the root down; no names is the root itself."""
+    """A cgroup by its names from the root down; no names mean the root."""
 
     parts: tuple[str, ...] = ()
 
@@ -45,7 +45,7 @@ class CgroupPath:
         return CgroupPath((*self.parts, name))
 
     def below(self, other: CgroupPath) -> bool:
-        """Whether this cgroup is inside `other`, at any depth; not true of itself."""
+        """Whether this cgroup is inside `other`, at any depth; false for `other` itself."""
         return len(self.parts) > len(other.parts) and self.parts[: len(other.parts)] == other.parts
 
     def __str__(self) -> str:

@@ -38,7 +38,7 @@ class QosClass(StrEnum):
 
 
 class ContainerKind(StrEnum):
-    """What a container is to its pod; a sidecar is an init container with `restartPolicy: Always`."""
+    """The kind of a container; a sidecar is an init container with `restartPolicy: Always`."""
 
     APP = "app"
     INIT = "init"
@@ -47,7 +47,7 @@ class ContainerKind(StrEnum):
 
 
 class ResizePolicy(StrEnum):
-    """What a resize of one resource does to its container, spelled as in `resizePolicy.restartPolicy`."""
+    """The effect of a resize of one resource on its container, spelled as in `resizePolicy.restartPolicy`."""
 
     NOT_REQUIRED = "NotRequired"
     RESTART_CONTAINER = "RestartContainer"
@@ -55,7 +55,7 @@ class ResizePolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """requests and limits; a key that is missing was not given, an explicit zero is kept as zero."""
+    """Requests and limits; a missing key was not given, an explicit zero stays zero."""
 
     requests: ResourceList = field(default_factory=dict)
     limits: ResourceList = field(default_factory=dict)
@@ -65,8 +65,8 @@ class Resources:
 class Container:
     """One container of a pod.
 
-    resize_policy: resource ("cpu", "memory") to what its resize does; a resource that is missing is NOT_REQUIRED.
-    origin: resource field ("requests.memory") to where it was written ("pod.yaml:12"), for reason chains.
+    resize_policy: resource ("cpu", "memory") to the effect of its resize; a missing resource is NOT_REQUIRED. origin:
+    resource field ("requests.memory") to its place ("pod.yaml:12"), for reason chains.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Container:
 
 
 class ContainerState(StrEnum):
-    """What a container does, spelled as in `status.containerStatuses[].state`."""
+    """The state of a container, spelled as in `status.containerStatuses[].state`."""
 
     RUNNING = "running"
     WAITING = "waiting"
@@ -89,14 +89,14 @@ class ContainerState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerStatus:
-    """What a kubelet reports of one container: an element of `status.containerStatuses` or `initContainerStatuses`.
+    """The kubelet's status of one container: an element of `status.containerStatuses` or `initContainerStatuses`.
 
-    state: None if none is given. reason: of a container that waits or has terminated ("CrashLoopBackOff").
-    started: `state.running.startedAt`, an RFC 3339 time, "" if it does not run. restarts: `restartCount`.
-    allocated: `allocatedResources`, the requests that the kubelet has admitted. resources: `resources`, those that
-    the running container has, or that are allocated to one that does not run. Both are None if they are missing.
-    allocated_limits: the limits that the kubelet has admitted, which only its checkpoint says; else None.
-    origin: "allocated.memory", "resources.limits.memory" to where it was written, for reason chains.
+    state: None if missing. reason: of a waiting or terminated container ("CrashLoopBackOff"). started:
+    `state.running.startedAt`, an RFC 3339 time, "" if it does not run. restarts: `restartCount`.
+    allocated: `allocatedResources`, the requests that the kubelet has admitted. resources: `resources`, those of the
+    running container, or those allocated to one that does not run. Both are None if missing. allocated_limits: the
+    limits that the kubelet has admitted, known only from its checkpoint; else None. origin: "allocated.memory",
+    "resources.limits.memory" to its place, for reason chains.
     """
 
     name: str
@@ -112,16 +112,16 @@ class ContainerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodStatus:
-    """What a kubelet reports of a pod, as far as it bears on its cgroups. Absent texts are "".
+    """The kubelet's status of a pod, as far as it affects cgroups. Absent texts are "".
 
-    reason: why the pod is in its phase ("Evicted"). resize: `status.resize` (1.27 to 1.32): Proposed, InProgress,
-    Deferred, Infeasible. pending: the reason of the condition PodResizePending (1.33 and later) where it is true:
-    Deferred, Infeasible. in_progress: whether the condition PodResizeInProgress is true; since: its
-    lastTransitionTime; error: its message. observed_generation, pending_generation: the `observedGeneration` of the
-    status, and of PodResizePending; None if missing.
-    containers: by name, those of init and ephemeral containers too. allocated, resources: those of the pod as a whole
-    (1.35 and later), overhead included, None if they are missing.
-    checkpoint: the kubelet's file that the containers' allocated amounts come from, "" if they are the status's own.
+    reason: that of its phase ("Evicted"). resize: `status.resize` (1.27 to 1.32): Proposed, InProgress, Deferred,
+    Infeasible. pending: the reason of the condition PodResizePending (1.33 and later) if it is true: Deferred,
+    Infeasible. in_progress: whether the condition PodResizeInProgress is true; since: its lastTransitionTime; error:
+    its message. observed_generation, pending_generation: the `observedGeneration` of the status, and of
+    PodResizePending; None if missing.
+    containers: by name, including init and ephemeral containers. allocated, resources: those of the whole pod (1.35 and
+    later), overhead included, None if missing. checkpoint: the kubelet's file with the containers' allocated amounts,
+    "" if they come from the status.
     """
 
     reason: str = ""
@@ -140,7 +140,7 @@ class PodStatus:
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """What makes pods from a template: kind and name of an object in the pods' namespace."""
+    """The controller that creates pods from a template: kind and name of an object in the pods' namespace."""
 
     kind: str
     name: str
@@ -148,10 +148,10 @@ class Controller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """What the API server's admission reads of a new pod beside its other fields, and the objects it admits it beside.
+    """Further fields of a new pod that the API server's admission reads, and the cluster's objects.
 
     preemption_policy: `spec.preemptionPolicy`, "" if absent. has_deadline: whether `spec.activeDeadlineSeconds` is set.
-    counted: whether what the pod uses is part of the quotas' `status.used`, as of a workload out of a cluster.
+    counted: whether the quotas' `status.used` includes the pod's usage, as for a workload read from a cluster.
     """
 
     beside: ClusterObjects = NO_OBJECTS
@@ -165,17 +165,17 @@ class Pod:
     """One pod. `init_containers` holds regular init containers and sidecars in spec order.
 
     resources: `spec.resources` (KEP-2837); None if the field is missing, which differs from an empty one.
-    overhead: `spec.overhead`; an empty one is none, since it does not outlive the API server.
-    claims: the names of `spec.resourceClaims`, each with what status.nodeAllocatableResourceClaimStatuses says of it.
-    uid: what the kubelet names the pod's cgroup after; for a static pod the configuration's hash.
+    overhead: `spec.overhead`; an empty one means none, since the API server drops it.
+    claims: the names of `spec.resourceClaims`, each with its status.nodeAllocatableResourceClaimStatuses. uid: the uid
+    in the name of the pod's cgroup; for a static pod the configuration's hash.
     static: whether the kubelet read the pod from a file (or it is the mirror of such a pod), which makes it critical.
-    controller: whose template it is made from, which leaves open what its name really is; None if it has a manifest.
-    runtime_handler: the handler of its RuntimeClass, "" where that is not known. annotations: as in the manifest.
-    node, phase: `spec.nodeName` and `status.phase`, as an API server says them; "" if they are missing.
-    generation: `metadata.generation`, None if it is missing: 1 for a pod whose spec has never changed (1.33 and later).
-    deleted: whether `metadata.deletionTimestamp` is set. restart_policy: `spec.restartPolicy`.
-    status: what the kubelet reports; None for a manifest that has not been in a cluster.
-    submission: what admission reads of a pod that the API server has not stored yet; None for one that it stores.
+    controller: the owner of its template, so that its real name is unknown; None if it has a manifest. runtime_handler:
+    the handler of its RuntimeClass, "" if unknown. annotations: as in the manifest. node, phase: `spec.nodeName` and
+    `status.phase` from an API server; "" if missing. generation: `metadata.generation`, None if missing: 1 for a pod
+    whose spec has never changed (1.33 and later). deleted: whether `metadata.deletionTimestamp` is set. restart_policy:
+    `spec.restartPolicy`.
+    status: the kubelet's; None for a manifest that was not in a cluster. submission: fields for admission if the API
+    server has not stored the pod yet; None for a stored pod.
     os: `spec.os.name`; os_label: its label kubernetes.io/os; "" where absent.
     not_on_linux: the node selector or affinity that no Linux node matches, as text; "" if there is none.
     """
@@ -217,7 +217,7 @@ class Pod:
 
     @property
     def has_ended(self) -> bool:
-        """Whether all its containers have come to their end for good: the kubelet has no cgroup for such a pod."""
+        """Whether all its containers have ended for good: the kubelet has no cgroup for such a pod."""
         return self.phase in {"Succeeded", "Failed"}
 
     @property

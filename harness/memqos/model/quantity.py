@@ -1,8 +1,8 @@
 """Kubernetes quantities, exact: parsed as the API server parses them, never through a float.
 
 Source: apimachinery `resource.ParseQuantity`. Amounts finer than a nano are rounded up to a nano (away from zero
-for negative ones), as upstream does. Amounts above 2^63-1 are capped there; upstream caps those with a binary suffix
-and lets the others overflow where a number is made of them.
+for negative ones), as upstream does. Amounts above 2^63-1 are capped there; upstream caps those with a binary suffix,
+and the others overflow on conversion to a number.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _SUFFIXES: dict[str, Fraction] = {
 
 
 class QuantityError(ValueError):
-    """A text that is not a quantity; the message says what is allowed."""
+    """A text that is not a quantity; the message names the valid form."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """An exact amount, with the text it was written as.
+    """An exact amount, with its original text.
 
-    nanos: the amount in thousand millionths of a base unit (byte, CPU); no quantity is finer. written: "" for an amount
-    that was computed. Two quantities are equal when their amounts are, whatever their texts: "1Gi" equals "1073741824".
+    nanos: the amount in thousand millionths of a base unit (byte, CPU); no quantity is finer. written: "" for a
+    computed amount. Two quantities are equal if their amounts are, whatever their texts: "1Gi" equals "1073741824".
     """
 
     nanos: int
@@ -49,13 +49,13 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str) -> Quantity:
-        """The quantity that this text says; QuantityError if Kubernetes would refuse it.
+        """The quantity of this text; QuantityError if Kubernetes would refuse it.
 
-        Refused beyond that: a text without digits ("Mi", "."; upstream takes some of them for zero and refuses others,
-        "Pi" among them), and one longer than 128 characters.
+        Also refused: a text without digits ("Mi", "."; upstream reads some of them as zero and refuses others, such as
+        "Pi"), and one longer than 128 characters.
 
-        An exponent so large that the value is beyond the cap (or below a nano) is not expanded, so a hostile
-        "1e1000000000" costs nothing.
+        An exponent with a value beyond the cap (or below a nano) is not expanded, so a hostile "1e1000000000" costs
+        nothing.
         """
         return _parsed(text)
 
@@ -95,14 +95,15 @@ class Quantity:
         return not self.nanos % _NANOS_IN_A_MILLI
 
     def defaulted(self) -> Quantity:
-        """The same, rounded up to whole milli units, as API defaulting leaves every quantity of a pod."""
+        """The same, rounded up to whole milli units, like every quantity of a pod after API defaulting."""
         return Quantity(self.milli_value * _NANOS_IN_A_MILLI, self.written)
 
     def canonical(self) -> str:
-        """As an API server prints it, in the family of suffixes that it was written in: "1Gi" for "1024Mi".
+        """As an API server prints it, in the suffix family of its text: "1Gi" for "1024Mi".
 
-        A binary one that is small or not whole gets a decimal suffix. A computed amount has the suffix of its parts
-        there; here it has a binary one if it is a multiple of 1024. Source: apimachinery `Quantity.CanonicalizeBytes`.
+        A small or fractional binary one gets a decimal suffix. In the API server a computed amount has the suffix of
+        its parts; here it has a binary one if it is a multiple of 1024. Source: apimachinery
+        `Quantity.CanonicalizeBytes`.
         """
         binary = self.written.endswith("i") or (not self.written and self.value % _KIBI == 0)
         if binary and self.is_whole and abs(self.value) >= _KIBI:
@@ -130,7 +131,7 @@ class Quantity:
         return hash(self.nanos)
 
     def __str__(self) -> str:
-        """As it was written; a computed amount in base units if it is whole, else in milli, else in nano units."""
+        """Its original text; a computed amount in base units if whole, else in milli, else in nano units."""
         if self.written:
             return self.written
         if self.is_whole:
@@ -153,7 +154,7 @@ def _scale(suffix: str, text: str) -> Fraction:
         return _SUFFIXES[suffix]
     if suffix[:1] in {"e", "E"} and suffix[1:].lstrip("+-").isdigit():
         exponent = int(suffix[1:])
-        # Beyond these bounds the cap or the nano decides whatever the digits are: a text has at most 128 of them.
+        # Beyond these bounds the cap or the nano decides for any digits: a text has at most 128 of them.
         return Fraction(10) ** max(-_LONGEST - 10, min(exponent, _LONGEST + 20))
     raise QuantityError(
         f"'{text}' is not a quantity: '{suffix}' is not a suffix (Ki Mi Gi Ti Pi Ei, n u m k M G T P E, e3)"
@@ -163,7 +164,7 @@ def _scale(suffix: str, text: str) -> Fraction:
 ZERO = Quantity(0)
 
 ResourceList = Mapping[str, Quantity]
-"""Resource name (cpu, memory, hugepages-2Mi …) to amount; a name that is missing was not given: not zero."""
+"""Resource name (cpu, memory, hugepages-2Mi …) to amount; a missing name was not given, which is not zero."""
 
 
 @lru_cache(maxsize=4096)

@@ -1,9 +1,9 @@
-"""What was observed: the text of control files at one instant, and the typed values inside it.
+"""Observations: the text of control files at one instant, and its typed values.
 
-A reading keeps the text as the kernel gave it. A file that does not exist, one that could not be read and one that
-was not asked for are three things, none of them zero.
+A reading keeps the kernel's text. A missing file, an unreadable file and a file that was not requested differ, and none
+is zero.
 
-What a control file shows after a value was written to it, and not always what was written.
+`read_back` gives the text of a control file after a write, which may differ from the written text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class NoFile(Enum):
-    """The file was asked for and does not exist."""
+    """The file was requested and does not exist."""
 
     NO_FILE = "no such file"
 
@@ -41,7 +41,7 @@ class NoFile(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """The file exists and could not be read, and why."""
+    """The file exists and could not be read, with the reason."""
 
     reason: str
 
@@ -54,7 +54,7 @@ FileText = str | NoFile | Unreadable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CgroupReading:
-    """The files of one cgroup, by name; a name that is missing was not asked for."""
+    """The files of one cgroup, by name; a missing name was not requested."""
 
     path: CgroupPath
     files: Mapping[str, FileText]
@@ -65,7 +65,7 @@ class Reading:
     """Several cgroups at one instant.
 
     at: seconds of the observer's monotonic clock; only differences mean anything.
-    source: the target's address, or the file that a recording came from.
+    source: the target's address, or the file of a recording.
     """
 
     source: str
@@ -73,7 +73,7 @@ class Reading:
     cgroups: Mapping[CgroupPath, CgroupReading] = field(default_factory=dict)
 
     def file(self, path: CgroupPath, name: str) -> FileText | None:
-        """The text of one file; NoFile if it (or its cgroup) was looked for and is not there, None if not asked for."""
+        """The text of one file; NoFile if it or its cgroup does not exist, None if it was not requested."""
         cgroup = self.cgroups.get(path)
         return None if cgroup is None else cgroup.files.get(name)
 
@@ -107,18 +107,18 @@ _HUGE = {
     Knob.HUGETLB_2MB_LIMIT_IN_BYTES: 2 << 20,
     Knob.HUGETLB_1GB_LIMIT_IN_BYTES: 1 << 30,
 }
-# Asked for every file of every cgroup that is planned.
+# Called for every file of every planned cgroup.
 _PAGE_COUNTED = frozenset(knob for knob in Knob if knob.counts_pages)
 _ON_V1 = frozenset(knob for knob in Knob if CgroupVersion.V2 not in knob.versions)
 
 
 def read_back(knob: Knob, written: KnobValue, page_size: int) -> KnobValue:
-    """What the kernel shows after this value was written.
+    """The file's value after this value was written.
 
     Memory amounts are kept in whole pages of `page_size` bytes, rounded down; from PAGE_COUNTER_MAX on the file
     shows "max" (kernel: mm/page_counter.c, page_counter_memparse). Lists of numbers show as ranges (lib/bitmap.c:
-    "0,1,3" reads "0-1,3"). On cgroup v1 the largest amount reads as a number, whole huge pages where the file counts
-    those (mm/memcontrol.c, mem_cgroup_read_u64; mm/hugetlb_cgroup.c). Everything else reads as written.
+    "0,1,3" reads "0-1,3"). On cgroup v1 the largest amount reads as a number, whole huge pages if the file counts those
+    (mm/memcontrol.c, mem_cgroup_read_u64; mm/hugetlb_cgroup.c). Everything else reads as written.
     """
     if isinstance(written, Text):
         return Text(_as_ranges(written.text))
@@ -137,7 +137,7 @@ def read_back(knob: Knob, written: KnobValue, page_size: int) -> KnobValue:
 
 
 def huge_pages_back(written: KnobValue, size: int, page_size: int, *, v2: bool) -> KnobValue:
-    """What a limit of huge pages of `size` bytes shows after this was written: whole ones, rounded down.
+    """The value of a limit of huge pages of `size` bytes after this was written: whole ones, rounded down.
 
     From the largest amount on it is "max" on cgroup v2, and that amount on v1 (mm/hugetlb_cgroup.c).
     """
@@ -153,7 +153,7 @@ def huge_pages_back(written: KnobValue, size: int, page_size: int, *, v2: bool) 
 
 
 def _as_ranges(text: str) -> str:
-    """A list of numbers as the kernel prints it; the text itself where it is not a list of numbers and ranges."""
+    """A list of numbers as the kernel prints it; any other text unchanged."""
     if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text, re.ASCII):
         return text
     numbers: set[int] = set()

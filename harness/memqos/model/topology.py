@@ -1,11 +1,10 @@
-"""What a machine's hardware looks like: CPUs, NUMA nodes, distances, swap devices. A value, whatever boots it.
+"""A machine's hardware as a value: CPUs, NUMA nodes, distances, swap devices.
 
-In which order the kernel turns to NUMA nodes: to the nearest one that is allowed and has room.
+The kernel allocates a page on the nearest allowed NUMA node with room:
 
-A task's page is looked for on the zone of the CPU that it runs on, then on the others by their distance from that. The
-zones of cpuset.mems that it may not use are passed over. Where two are equally far, the kernel shares the load between
-them, and which comes first is not told here. Source: mm/page_alloc.c `find_next_best_node`, `build_zonelists` and
-`get_page_from_freelist`; Documentation/mm/numa.rst.
+first on the NUMA node of the task's CPU, then on the others by their distance from it, only on NUMA nodes in
+cpuset.mems. Between equally distant ones the kernel balances the load, and their order is not modelled here. Source:
+mm/page_alloc.c `find_next_best_node`, `build_zonelists` and `get_page_from_freelist`; Documentation/mm/numa.rst.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ __all__ = [
 ]
 
 LOCAL_DISTANCE = 10
-"""What ACPI's SLIT says of a zone's way to itself."""
+"""ACPI's SLIT distance of a NUMA node to itself."""
 
 REMOTE_DISTANCE = 20
-"""What Linux assumes of the way between two zones where the firmware says nothing."""
+"""Linux's default distance between two NUMA nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HugePages:
-    """Huge pages of one size that a zone sets aside at boot: the size of each in bytes, and how many (> 0)."""
+    """Huge pages of one size that a NUMA node reserves at boot: the page size in bytes, and the count (> 0)."""
 
     size_bytes: int
     count: int
@@ -46,8 +45,8 @@ class HugePages:
 class Zone:
     """One NUMA node: its id, its memory in bytes and the CPUs that are local to it.
 
-    No memory (0) is a zone of CPUs alone, no CPUs a zone of memory alone; a zone has one of them at least.
-    hugepages: set aside from its memory, at most one of each size; empty is none.
+    Memory 0 means only CPUs, no CPUs only memory; a NUMA node has at least one of them.
+    hugepages: reserved from its memory, at most one entry of each size; empty for none.
     """
 
     id: int
@@ -60,7 +59,7 @@ class Zone:
 class SwapDevice:
     """One swap device: its size in bytes (> 0) and swapon's priority.
 
-    priority: 0 to 32767; None leaves the choice to the kernel, which then takes -2 and down.
+    priority: 0 to 32767; with None the kernel chooses -2 and below.
     """
 
     size_bytes: int
@@ -69,7 +68,7 @@ class SwapDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processors:
-    """How CPUs are put together; each number is 1 or more, and counts what is in one of the thing before it.
+    """The CPU topology; each number is 1 or more and counts units within one unit of the previous level.
 
     CPUs are numbered thread by thread, core by core, die by die, package by package.
     """
@@ -81,7 +80,7 @@ class Processors:
 
     @property
     def cpus(self) -> int:
-        """How many CPUs that makes."""
+        """The number of CPUs."""
         return self.packages * self.dies * self.cores * self.threads
 
 
@@ -89,12 +88,11 @@ class Processors:
 class Topology:
     """A machine's hardware.
 
-    cpus: number of CPUs (>= 1); every CPU belongs to exactly one zone.
-    zones: in the order of their ids, which count from 0.
-    distances: one row per zone, as in ACPI's SLIT (10 is local, 255 unreachable); empty leaves the firmware's default.
-    swap: empty is a machine without swap.
+    cpus: number of CPUs (>= 1); every CPU belongs to exactly one NUMA node. zones: the NUMA nodes by id, from 0.
+    distances: one row per NUMA node, as in ACPI's SLIT (10 is local, 255 unreachable); empty leaves the firmware's
+    default. swap: empty for none.
     zswap: whether pages are compressed in memory before they go to a swap device; None leaves it to the kernel.
-    processors: how the CPUs are put together; None is one package whose cores have one thread each.
+    processors: the CPU topology; None is one package with one thread per core.
     """
 
     name: str
@@ -107,18 +105,18 @@ class Topology:
 
     @property
     def memory_bytes(self) -> int:
-        """Memory of all zones together, in bytes."""
+        """Memory of all NUMA nodes, in bytes."""
         return sum(zone.memory_bytes for zone in self.zones)
 
     @property
     def layout(self) -> Processors:
-        """How the CPUs are put together, said or not."""
+        """The CPU topology, given or default."""
         return self.processors or Processors(cores=self.cpus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fallback:
-    """Ids of zones: one with CPUs, the nearest one to it, and one that is farther from it than that."""
+    """Ids of NUMA nodes: one with CPUs, the nearest one to it, and a farther one."""
 
     home: int
     near: int
@@ -126,10 +124,10 @@ class Fallback:
 
 
 def fallback(zones: Sequence[NumaZone]) -> Fallback | None:
-    """Three zones whose order shows: the home is the last one that has such; None where there are none.
+    """Three NUMA nodes with an observable order, with the last possible home; None if there are none.
 
-    The nearest one is nearer than every other zone with memory, and the farther one is the one with the lowest id, as
-    which a kernel that goes by numbers would take it first.
+    The nearest one is nearer than every other NUMA node with memory. The farther one has the lowest id, so a kernel
+    that orders by id would use it first.
     """
     for home in reversed([zone for zone in zones if zone.cpus and zone.memory]):
         others = sorted((_distance(home, zones, one), one.id) for one in zones if one.memory and one.id != home.id)
@@ -139,6 +137,6 @@ def fallback(zones: Sequence[NumaZone]) -> Fallback | None:
 
 
 def _distance(home: NumaZone, zones: Sequence[NumaZone], other: NumaZone) -> int:
-    """As ACPI's SLIT has it, by the order of ids; 20, as the kernel takes it to be, where it is not told of each."""
+    """The distances as in ACPI's SLIT, by id; the kernel's default of 20 without given distances."""
     order = sorted(zone.id for zone in zones)
     return home.distances[order.index(other.id)] if len(home.distances) == len(order) else 20

@@ -251,10 +251,10 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """One run, as it was kept.
+    """One run as stored.
 
-    folder: where it is. missing: what cannot be said of it, a sentence each; nothing for a run that is whole.
-    unended: the one of these that says how far a run came that had no end.
+    folder: its path. missing: a sentence for each unknown part; empty for a complete run. unended: the one of these
+    about the progress of a run without an end.
     """
 
     folder: Path
@@ -264,7 +264,7 @@ class Results:
 
     @property
     def name(self) -> str:
-        """What to call it: its folder's own name."""
+        """Its name: that of its folder."""
         return self.folder.resolve().name
 
 

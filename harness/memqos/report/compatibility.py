@@ -1,6 +1,6 @@
-"""What an autoscaler or an operator has to know before it relies on a node: runtimes and Kubernetes releases by topic.
+"""The compatibility matrix for autoscalers and operators: runtimes and Kubernetes releases by topic.
 
-The matrix that AEP-9926 asks for: units of counters, resize and swap, beside the values themselves; made of results.
+The matrix requested by AEP-9926: units of counters, resize and swap, and the values themselves, from results.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOPICS: Mapping[str, re.Pattern[str]] = {
     "resize": re.compile(r"resize/.*|requests/update-.*|kubelet/.*resiz.*"),
     "swap": re.compile(r"swap/.*|[\w-]+/.*\bswap\b.*"),
 }
-"""Topics, and the claims that each has; a claim may be of several."""
+"""Topics with their claims; a claim may have several topics."""
 _RELEASE = re.compile(r"\bv?(1\.\d{2})(?:\.\d+)?(?=\W|$)")
 _ANY = "any"
 
@@ -36,7 +36,7 @@ _ANY = "any"
 class Compatibility:
     """By runtimes and Kubernetes release, and by topic, the claims by outcome, each by its worst case.
 
-    The release "any" has the cases that are about no kubelet, such as requests to a runtime.
+    The release "any" has the cases without a kubelet, such as requests to a runtime.
     """
 
     rows: Mapping[tuple[str, str], Mapping[str, Mapping[str, Outcome]]]
@@ -65,7 +65,7 @@ class Compatibility:
 
 
 def compatibility_of(bundles: Iterable[Bundle]) -> Compatibility:
-    """The matrix of these runs: what was observed of each topic on which runtimes under which kubelet's rules."""
+    """The matrix of these runs: outcomes by topic, runtimes and the kubelet's release."""
     cells: dict[tuple[str, str], dict[str, dict[str, Counter[str]]]] = {}
     for bundle in bundles:
         names = {
@@ -96,7 +96,7 @@ def _worst(claims: Mapping[str, Counter[str]]) -> dict[str, Outcome]:
 
 
 def compatibility_markdown(found: Compatibility) -> str:
-    """The matrix as Markdown; a topic of which nothing was observed is empty."""
+    """The matrix as Markdown; a topic without observations is empty."""
     lines = [
         [inline(runtimes), release, *(_topic_cell(topics[topic]) for topic in TOPICS)]
         for (runtimes, release), topics in found.rows.items()

@@ -1,6 +1,6 @@
 """A run as Markdown, for the summary of a CI job or a pull request; and in one line, for a badge. Pure.
 
-What runtimes support: claims by runtimes in the judged versions, from any number of runs. Pure.
+The support table: claims by runtimes in the judged versions, from any number of runs. Pure.
 
 A column is the runtimes that a machine reports; cases of several runs, kernels and drivers count together.
 """

@@ -1,4 +1,4 @@
-"""TAP of a bundle (Test Anything Protocol): a test point for each case, and a YAML block where one has more to tell.
+"""TAP of a bundle (Test Anything Protocol): a test point for each case, with a YAML block for details.
 
 A deviation and an error are `not ok`; *not observable* is `ok` with SKIP and the reason; a known deviation is `not ok`
 with TODO and its entry, which consumers do not count as a failure. Errors outside of any case are a test point of their
@@ -23,10 +23,10 @@ from memqos.report.verdict import CONTRADICTS_ITSELF, verdict_line
 __all__ = ["VERSIONS", "tap_text"]
 
 VERSIONS = (14, 13)
-"""The versions of the protocol that can be written; without subtests they differ in their first line alone."""
+"""The supported versions of the protocol; without subtests they differ only in their first line."""
 
 _WORDS = ("expected", "observed")
-# YAML takes most other characters only escaped, and a terminal should not get them.
+# YAML accepts most other characters only escaped, and a terminal should not get them.
 _NOT_PLAIN = re.compile("[^\t\n -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _TOLD = {Verdict.DEVIATES, Verdict.KNOWN, Verdict.NOT_OBSERVABLE}
 
@@ -68,7 +68,7 @@ def _point(number: int, result: TestResult, name: str) -> Iterator[str]:
 
 
 def _diagnosis(result: TestResult) -> Mapping[str, object]:
-    """What a block has; empty values are left out. duration_ms: milliseconds, as consumers of TAP take them."""
+    """The fields of a block without empty values. duration_ms: milliseconds, as in TAP."""
     return {
         "message": "" if result.outcome is Outcome.KNOWN else result.reason,
         "severity": {Outcome.DEVIATES: "fail", Outcome.KNOWN: "todo", Outcome.NOT_OBSERVABLE: "skip"}.get(
@@ -106,7 +106,7 @@ def _finding(finding: Finding) -> Mapping[str, str]:
 
 
 def _block(values: Mapping[str, object]) -> Iterator[str]:
-    """A YAML block: texts as JSON has them, which YAML reads too, and texts of several lines as they are."""
+    """A YAML block: texts in JSON's form, which YAML reads too, and texts of several lines unchanged."""
     yield "  ---"
     for key, value in values.items():
         if isinstance(value, list):
@@ -115,7 +115,7 @@ def _block(values: Mapping[str, object]) -> Iterator[str]:
                 for number, (name, text) in enumerate(entry.items()):
                     yield f"    {'  ' if number else '- '}{name}: {_scalar(text)}"
         elif isinstance(value, str) and "\n" in value.strip("\n") and not value.strip("\n")[0].isspace():
-            # Perl's reader knows no indentation indicator.
+            # Perl's reader does not support indentation indicators.
             yield f"  {key}: |"
             yield from (f"    {line}".rstrip() for line in _plain(value.strip("\n")).split("\n"))
         elif value or value == 0:
@@ -137,5 +137,5 @@ def _line(text: str) -> str:
 
 
 def _description(name: str) -> str:
-    """A name in which nothing is taken for a directive: version 14 reads these escapes, version 13 has none."""
+    """A name with escaped directives: version 14 reads these escapes, version 13 has none."""
     return _line(name).replace("\\", "\\\\").replace("#", "\\#")

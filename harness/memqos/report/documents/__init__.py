@@ -1,1 +1,1 @@
-"""Every JSON document of memqos as types: memqos.schema.json is made of them."""
+"""Every JSON document of memqos as types, from which memqos.schema.json is generated."""

@@ -1,4 +1,4 @@
-"""What the other verbs print with --json. The text below a field describes it in the schema."""
+"""The output of the other verbs with --json. The text below a field describes it in the schema."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ AuditState = Literal["FULFILLED", "DRIFTED", "INSUFFICIENT_EVIDENCE"]
 
 
 class PodState(TypedDict):
-    """A pod that was looked for."""
+    """A pod that was searched for."""
 
     pod: str
     """Namespace and name."""
@@ -116,7 +116,7 @@ class PodState(TypedDict):
 
 
 class MemoryQosNow(TypedDict):
-    """Whether memory QoS does something on the node."""
+    """Whether memory QoS has an effect on the node."""
 
     on: bool
     """Whether the gate MemoryQoS is on."""
@@ -128,7 +128,7 @@ class MemoryQosNow(TypedDict):
 
 
 class ProtectionNow(TypedDict):
-    """What counts of a cgroup's protection when the node runs short of memory."""
+    """The effective protection of a cgroup when the node runs short of memory."""
 
     subject: str
     cgroup: CgroupPath
@@ -138,13 +138,13 @@ class ProtectionNow(TypedDict):
     effective_min: Amount
     effective_low: Amount
     protected: Count
-    """Bytes of the use that memory.min and memory.low protect."""
+    """Bytes of the usage that memory.min and memory.low protect."""
     exposed: Count
-    """Bytes of the use that nothing protects."""
+    """Unprotected bytes of the usage."""
 
 
 class ContainerNow(TypedDict):
-    """A container that runs, and where the kernel slows it."""
+    """A running container, and the usage at which the kernel slows it."""
 
     pod: str
     container: str
@@ -162,7 +162,7 @@ class ContainerNow(TypedDict):
 
 
 class HeldUp(TypedDict):
-    """A cgroup that is held up now."""
+    """A cgroup that is throttled now."""
 
     subject: str
     cgroup: CgroupPath
@@ -186,32 +186,32 @@ class SwapNow(TypedDict):
 
 
 class NumaNow(TypedDict):
-    """The node's NUMA nodes with their bytes, and containers that are bound to some of them."""
+    """The node's NUMA nodes with their bytes, and containers bound to some of them."""
 
     nodes: dict[str, Count]
     bound: dict[str, str]
 
 
 class KillNow(TypedDict):
-    """What the kernel kills when the machine runs out of memory, the first victim first."""
+    """The order of kills when the machine runs out of memory, the first victim first."""
 
     name: str
     bytes: Count
     oom_score_adj: OomScoreAdj
     badness: int
-    """Pages, as the kernel weighs them."""
+    """In pages."""
     daemon: bool
-    """Whether it is a process outside pods."""
+    """Whether it is a process outside of pods."""
     assumed: str
-    """What its bytes stand for where memory.stat was not read."""
+    """The meaning of its bytes if memory.stat was not read."""
 
 
 class NodeNow(TypedDict):
-    """What memory QoS is worth on a node now."""
+    """The effect of memory QoS on a node now."""
 
     memory_qos: MemoryQosNow
     recursive: bool | None
-    """Whether cgroup2 is mounted with memory_recursiveprot; null if that was not read, and then it is assumed."""
+    """Whether cgroup2 is mounted with memory_recursiveprot; null if unknown: it is then assumed."""
     protection: list[ProtectionNow]
     containers: list[ContainerNow]
     stalls: list[HeldUp]
@@ -232,7 +232,7 @@ class Audit(TypedDict):
     driver: CgroupDriver
     variant: Variant
     runtimes: Annotated[list[str], Meta(min_length=2, max_length=2)]
-    """The CRI runtime and the OCI runtime that the plan is for."""
+    """The CRI runtime and the OCI runtime of the plan."""
     not_modelled: NotRequired[list[str]]
     """The runtimes that are not modelled; missing if all are."""
     state: AuditState
@@ -245,7 +245,7 @@ class Audit(TypedDict):
 
 
 class NodeForce(TypedDict):
-    """Whether memory QoS does something on a node of a fleet."""
+    """Whether memory QoS has an effect on a node of a fleet."""
 
     on: bool
     force: str
@@ -253,7 +253,7 @@ class NodeForce(TypedDict):
 
 
 class DriftOfNode(TypedDict):
-    """A finding that deviates, or is known."""
+    """A deviation, known or not."""
 
     verdict: Literal["deviates", "known"]
     state: Literal["DRIFTED"]
@@ -265,7 +265,7 @@ class DriftOfNode(TypedDict):
     rule: str
     set_by: str
     hint: str
-    """What may have written it, empty if nothing is known."""
+    """The possible writer; empty if unknown."""
 
 
 class DriftExample(DriftOfNode):
@@ -283,7 +283,7 @@ class FleetNode(TypedDict):
     state: AuditState
     exit_code: int
     error: str
-    """Why it could not be judged; empty if it was."""
+    """Why it was not judged; empty if it was."""
     counts: dict[str, Count]
     pods: dict[str, Count]
     """Pods by state."""
@@ -292,11 +292,11 @@ class FleetNode(TypedDict):
     not_observable: dict[str, Count]
     """Reasons, each with the number of values."""
     notes: dict[str, str]
-    """What could not be read."""
+    """Unreadable files."""
 
 
 class FleetCause(TypedDict):
-    """Findings that are alike on all nodes."""
+    """Equal findings of several nodes."""
 
     verdict: Literal["deviates", "known"]
     knob: str
@@ -315,7 +315,7 @@ class Fleet(TypedDict):
 
     memqos_format: Format
     states: dict[str, Count]
-    """Nodes by state, without those that could not be judged."""
+    """Nodes by state, without those that were not judged."""
     exit_code: int
     nodes: list[FleetNode]
     causes: list[FleetCause]
@@ -323,16 +323,16 @@ class Fleet(TypedDict):
 
 
 class SupposedChange(TypedDict):
-    """One value that would be another one."""
+    """One value that would change."""
 
     subject: str
     what: str
     before: str
     after: str
     at_once: bool
-    """Whether pods that run get it, or only pods that are made again."""
+    """Whether running pods get it, or only recreated ones."""
     effect: str
-    """What it does at the use of now; empty for nothing that is known."""
+    """Its effect at the current usage; empty if unknown."""
 
 
 class WhatIf(TypedDict):
@@ -343,7 +343,7 @@ class WhatIf(TypedDict):
     name: str
     changes: list[SupposedChange]
     protected_now: Count
-    """Bytes of pods' use that are protected when the node runs short of memory."""
+    """Bytes of pods' usage that are protected when the node runs short of memory."""
     protected_then: Count
 
 
@@ -360,7 +360,7 @@ class WatchEvent(TypedDict):
     expected: str
     observed: str
     writer: str
-    """Empty if it is not known."""
+    """Empty if unknown."""
 
 
 class VectorNode(TypedDict):
@@ -387,7 +387,7 @@ class VectorFile(TypedDict):
     written: str | None
     """null: nothing is written."""
     shown: str
-    """What the kernel then shows."""
+    """The file's text after that."""
 
 
 class VectorCgroup(TypedDict):
@@ -395,26 +395,26 @@ class VectorCgroup(TypedDict):
 
     level: Literal["node", "qos", "pod", "container"]
     path: str
-    """Below the mount; empty for a container's, which the runtime names."""
+    """Below the mount; empty for a container, since the runtime names it."""
     name: str
-    """In the kubelet's own form: kubepods/burstable/pod…; empty for a container's."""
+    """In the kubelet's form: kubepods/burstable/pod…; empty for a container."""
     container: str
     files: dict[str, VectorFile]
 
 
 class VectorExpected(TypedDict):
-    """What a kubelet makes of a case."""
+    """The expectation for one case."""
 
     cgroupDriver: CgroupDriver
     refused: list[VectorRefusal]
     qosClass: str
-    """Empty for a pod that is refused."""
+    """Empty for a refused pod."""
     oomScoreAdj: dict[str, OomScoreAdj]
     cgroups: list[VectorCgroup]
 
 
 class VectorCase(TypedDict):
-    """A pod, a configuration and a node, and what is expected."""
+    """A pod, a configuration and a node, with the expectation."""
 
     name: str
     pod: dict[str, Any]
@@ -440,7 +440,7 @@ class Resizes(TypedDict):
     resizes: list[Resize]
     changes: list[Change]
     succession: NotRequired[list[Change]]
-    """With --diff or --diff-config: what changed for the running pods before the resize."""
+    """With --diff or --diff-config: changes for the running pods before the resize."""
 
 
 class Check(TypedDict):
@@ -450,9 +450,9 @@ class Check(TypedDict):
     ok: bool
     found: str
     fix: str
-    """How to mend it; advice where it is ok."""
+    """The fix; advice if it is ok."""
     slow: bool
-    """It will do, at the price that 'found' names."""
+    """Usable, with the drawback in 'found'."""
 
 
 class Doctor(TypedDict):
@@ -491,11 +491,11 @@ class CaseChange(TypedDict):
     what: Literal["new", "gone", "changed"]
     subject: str
     knob: str
-    """Empty for a case as a whole."""
+    """Empty for a whole case."""
     before: str
     after: str
     worse: bool
-    """Whether something deviates that did not."""
+    """Whether there is a new deviation."""
 
 
 class Difference(TypedDict):
@@ -507,35 +507,35 @@ class Difference(TypedDict):
 
 
 class Verified(TypedDict):
-    """Whether each of the two is as its run left it."""
+    """Whether each of the two is unchanged since its run."""
 
     old: Literal["verified", "not verified", "failed"]
     new: Literal["verified", "not verified", "failed"]
 
 
 class Inconsistencies(TypedDict):
-    """What each of the two says against its own results."""
+    """Contradictions within each of the two."""
 
     old: list[str]
     new: list[str]
 
 
 class Comparison(TypedDict):
-    """memqos report compare OLD NEW --json: what differs between two runs."""
+    """memqos report compare OLD NEW --json: the differences between two runs."""
 
     memqos_format: Format
     new_deviations: Count
     same: Count
-    """How many cases are the same in both."""
+    """The number of equal cases."""
     changes: list[CaseChange]
     differences: list[Difference]
     """Settings, versions and hashes."""
     timing: list[Difference]
     """Medians of requests to the runtime, and the sum of all cases."""
     verified: NotRequired[Verified]
-    """Whether each of the two is as its run left it, by SHA256SUMS. Of memqos report compare alone."""
+    """Whether each of the two is unchanged since its run, by SHA256SUMS. Only from memqos report compare."""
     inconsistencies: NotRequired[Inconsistencies]
-    """What each of the two says against its own results, a sentence each. Of memqos report compare alone."""
+    """Contradictions within each of the two, a sentence each. Only from memqos report compare."""
 
 
 class SupportColumn(TypedDict):
@@ -543,7 +543,7 @@ class SupportColumn(TypedDict):
 
     name: str
     claims: PositiveByOutcome
-    """How many claims ended in which outcome, each in that of its worst case; an outcome without claims is left out."""
+    """The number of claims by outcome, each by its worst case; an outcome without claims is left out."""
 
 
 class Support(TypedDict):
@@ -551,7 +551,7 @@ class Support(TypedDict):
 
     memqos_format: Format
     columns: list[SupportColumn]
-    """The runtimes, as their machines name them."""
+    """The runtimes by the names that their machines report."""
     rows: list[MatrixRow]
 
 
@@ -559,17 +559,17 @@ class TopicClaims(TypedDict):
     """The claims of a topic."""
 
     claims: PositiveByOutcome
-    """How many ended in which outcome, each in that of its worst case."""
+    """Their number by outcome, each by its worst case."""
     deviates: list[str]
     known: list[str]
 
 
 class CompatibilityRow(TypedDict):
-    """Runtimes under the rules of one Kubernetes release."""
+    """Runtimes judged by the rules of one Kubernetes release."""
 
     runtimes: str
     kubernetes: str
-    """The word any for cases that are about no kubelet."""
+    """The word any for cases without a kubelet."""
     topics: dict[str, TopicClaims]
 
 
@@ -591,13 +591,13 @@ class Stretch(_From, TypedDict):
     """memory.current in bytes."""
     lastUsage: Count
     over: float
-    """How far above memory.high, as a part of it, on the average of the passes."""
+    """The mean overage of the passes as a fraction of memory.high."""
     passes: float
     """The rise of high over 17 for each level."""
     secondsAPass: float | None
     """As measured; null for fewer than five passes."""
     modelSecondsAPass: float | None
-    """As the kernel's formula has it; null where no sleep is due."""
+    """By the kernel's formula; null if no sleep is due."""
     ratio: float | None
     """Measured over model."""
     pagesAPass: float | None
@@ -608,12 +608,12 @@ class Stretch(_From, TypedDict):
 
 
 class ThrottleSetup(TypedDict):
-    """What the cgroup and its machine were set to."""
+    """The settings of the cgroup and its machine."""
 
     high: Count | None
     """memory.high; null for max."""
     max: Count | None
-    """memory.max; null for max, or if it is not known."""
+    """memory.max; null for max or unknown."""
     levels: Positive
     hz: Jiffies
     pageSize: Annotated[int, Meta(ge=4096)]
@@ -623,16 +623,16 @@ class LifeEnd(TypedDict):
     """How a series ends."""
 
     at: float
-    """Seconds, of the last sample."""
+    """Seconds of the last sample."""
     usage: Count
     left: Count | None
     """Bytes up to memory.max."""
     leastMilliseconds: Count | None
-    """Sleep that was left up to memory.max, keeping all 64 pages of each batch."""
+    """The remaining sleep up to memory.max if all 64 pages of each batch are kept."""
     mostMilliseconds: Count | None
-    """The same, keeping one page of each batch."""
+    """The same if one page of each batch is kept."""
     likelyMilliseconds: Count | None
-    """The same at the pages a pass that the last stretch of sleep kept."""
+    """The same at the pages a pass of the last stretch of sleep."""
 
 
 class Life(TypedDict):
@@ -645,38 +645,38 @@ class Life(TypedDict):
     end: LifeEnd
     secondsAboveHigh: float
     leastMilliseconds: Count | None
-    """Sleep from memory.high, or where it was first seen above it, to memory.max."""
+    """Sleep from memory.high, or from the first sample above it, to memory.max."""
     mostMilliseconds: Count | None
     watchedLongEnough: bool
-    """Whether a kill at memory.max could have been seen."""
+    """Whether the series is long enough to show a kill at memory.max."""
     segments: list[Stretch]
 
 
 class MutantDeviation(TypedDict):
-    """What a claim named when it killed a mutant."""
+    """The observation by which a claim killed a mutant."""
 
     knob: str
-    """The control file, or what else was observed."""
+    """The control file, or the name of another observation."""
     level: str
-    """Where it was, seen from the container: container, scope, sibling, pod, class, node, sandbox, request, machine."""
+    """Its level, as seen from the container: container, scope, sibling, pod, class, node, sandbox, request, machine."""
     expected: str
     observed: str
 
 
 class MutantOutcome(TypedDict):
-    """What became of one mutant."""
+    """The result of one mutant."""
 
     name: str
     kind: str
     wrong: str
-    """The sentence that says what is wrong."""
+    """The sentence that describes its fault."""
     fate: Literal["killed", "survived", "equivalent", "not tried"]
     runtime: str
-    """The runtime on which it was tried; empty if it was not."""
+    """The runtime on which it was tried; empty if not tried."""
     claim: str
     """The claim that killed it; empty if none did."""
     claims: list[str]
-    """The claims that were tried, in their order."""
+    """The claims that were tried, in order."""
     right_knob: bool
     """Whether every deviation named one of the mutant's knobs."""
     right_level: bool
@@ -688,11 +688,11 @@ class MutantOutcome(TypedDict):
 
 
 class MutantScore(TypedDict):
-    """How many mutants were killed; not tried and equivalent ones are apart."""
+    """The numbers of killed and surviving mutants; not tried and equivalent ones are separate."""
 
     killed: Count
     right: Count
-    """Killed by a claim that named the right file at the right level."""
+    """Killed by a claim that names the right file at the right level."""
     survived: Count
     equivalent: Count
     not_tried: Count
@@ -713,7 +713,7 @@ class Mutants(TypedDict):
     seconds: float
     score: MutantScore
     chapters: dict[str, MutantScore]
-    """The score by the chapter whose claim killed a mutant, or would have been tried first."""
+    """The score by chapter: that of the killing claim, else of the first claim to try."""
     mutants: list[MutantOutcome]
 
 

@@ -62,76 +62,76 @@ class HopState(TypedDict):
 
     hop: Hop
     asked: list[str]
-    """What it has to say of the value; several where versions of the runtimes differ, empty for nothing."""
+    """The expected text; several if versions of the runtimes differ, empty for none."""
     held: str
     """What it says."""
     why_not: str
-    """Why that could not be seen; empty if it was."""
+    """Why it was not observed; empty if it was."""
 
 
 class Loss(TypedDict):
-    """The first hop on the way to a control file that does not hold what was asked for."""
+    """The first hop to a control file that does not have the requested value."""
 
     by: str
-    """Who lost the value first; empty if no hop could be seen."""
+    """The program that lost the value first; empty if no hop is observable."""
     told: str
-    """The same in one line, with what the hop before it had."""
+    """The same in one line, with the text of the previous hop."""
     hops: list[HopState]
 
 
 class Subject(TypedDict):
-    """The thing that a finding is about, as a value; empty fields are left out."""
+    """The subject of a finding as a value; empty fields are left out."""
 
     level: Level
-    """Its place in the tree; the node's for a thing of the machine that is no cgroup."""
+    """Its level in the tree; the node's for a part of the machine other than a cgroup."""
     name: NotRequired[str]
-    """Of a cgroup above the pods, or of a thing of the machine."""
+    """For a cgroup above the pods, or a part of the machine."""
     pod: NotRequired[str]
     """Namespace and name."""
     container: NotRequired[str]
     part: NotRequired[str]
-    """What of it: the scope around a container."""
+    """A part of it: the scope around a container."""
     when: NotRequired[str]
-    """The moment, where there are several."""
+    """The moment, if there are several."""
 
 
 class _Finding(TypedDict):
-    """What the findings of a result and of a case share."""
+    """The common fields of findings."""
 
     verdict: Verdict
     subject: str
-    """What a reader calls the thing."""
+    """The subject's name for readers."""
     about: Subject
     """The same as a value."""
     cgroup: str
-    """CgroupPath below the cgroup mount; empty where the observation is not a cgroup's file."""
+    """CgroupPath below the cgroup mount; empty if the observation is not a cgroup's file."""
     knob: str
-    """The control file, or what else was observed."""
+    """The control file, or the name of another observation."""
     set_by: Setter
     expected: str
     observed: str
     why_not: str
-    """For 'not observable': what kept the observation from being made."""
+    """For 'not observable': the reason."""
     evidence: dict[str, str]
-    """Further facts worth keeping: counters, exit codes."""
+    """Further facts: counters, exit codes."""
     lost: Loss | None
-    """Of a container's file that deviates: what lost the value; null where it was not traced."""
+    """For a container's file that deviates: the hop that lost the value; null if it was not traced."""
     measured: NotRequired[Annotated[bool, Meta(extra_json_schema={"const": True})]]
-    """What is expected was read off the machine at that moment, and is another each time; left out for what is not."""
+    """Whether the expected value was measured on the machine and so varies between runs; left out if false."""
 
 
 class Finding(_Finding):
-    """One expectation and what was seen."""
+    """One expectation and its observation."""
 
     reason: Reason | None
-    """Why that is expected; null where no rule computes it."""
+    """The reason for the expectation; null if no rule computes it."""
 
 
 class CaseFinding(_Finding):
-    """One expectation and what was seen, as bundle.json has it."""
+    """One expectation and its observation in bundle.json."""
 
     reason: Count | None
-    """The place in the bundle's reasons, from 0 on, of why that is expected; null where no rule computes it."""
+    """The index, from 0, of its reason in the bundle's reasons; null if no rule computes it."""
 
 
 class Attempt(TypedDict):
@@ -139,7 +139,7 @@ class Attempt(TypedDict):
 
     outcome: Literal["machinery"]
     reason: str
-    """What it failed of."""
+    """The failure."""
     again: str
     """Why the case was run again."""
     machine: str
@@ -158,57 +158,55 @@ class Waited(TypedDict):
 
 
 class _Case(TypedDict):
-    """What a result and a case share."""
+    """The common fields of a result and a case."""
 
     id: str
     """pytest's node id, below the suites folder."""
     claim: str
-    """Id of the claim that the test proves; empty if it cites none."""
+    """Id of the claim that the test proves; empty without one."""
     chapter: str
     outcome: Outcome
     seconds: Seconds
     """Setup, call and teardown together."""
     reason: str
-    """One line for whatever is not 'conforms'."""
+    """One line for every outcome except 'conforms'."""
     text: str
-    """The failure or error as the user reads it."""
+    """The text of the failure or error."""
     error_code: int
     """Exit code of the error's class; 0 without an error."""
     machine: str
     """Id of the machine; empty if the test needed none."""
     profile: str
-    """Profile of the machine, also of one that did not come up; empty if the test needed none."""
+    """Profile of the machine, even if it did not come up; empty if the test needed none."""
     runtime: NotRequired[str]
     """Name of the runtime under test, such as containerd+runc; empty as for profile. Not in bundles of older versions.
     """
     driver: NotRequired[str]
     """Cgroup driver of the kubelet; empty as for profile. Not in bundles of older versions."""
     host: NotRequired[str]
-    """The host of the worker that had the case, as ssh gets it; left out for the host that the run was started on.
+    """The ssh address of the worker's host; left out for the host on which the run was started.
     """
     folder: str
     """Evidence, relative to the results folder; empty if none was kept."""
     untried: bool
-    """Whether it was given up without an attempt, because several before it had failed alike."""
+    """Whether it was given up without an attempt, because several cases before it failed in the same way."""
     earlier_attempts: NotRequired[Annotated[list[Attempt], Meta(min_length=1)]]
-    """Attempts that ended in machinery and do not count, because the case was run again; left out for a case that was
-    run once.
+    """Attempts that ended in machinery and do not count, because the case was run again; left out if there are none.
     """
     kind: NotRequired[str]
-    """Kind of the claim: state, behaviour or refusal; left out for a test that cites none. Not in bundles of older
-    versions.
+    """Kind of the claim: state, behaviour or refusal; left out without a claim. Not in bundles of older versions.
     """
     seconds_before: NotRequired[Seconds]
     """Median of the case's last runs on the host of the run, or of those on other systems if it never ran on its own;
     left out if none is known.
     """
     waits: NotRequired[Annotated[list[Waited], Meta(min_length=1)]]
-    """What the case waited for, longest first, at most five; left out if nothing took half a second.
+    """The waits of the case, longest first, at most five; left out if none took half a second.
     """
 
 
 class Result(_Case):
-    """One case: a line of findings.jsonl. bundle.json has the same, but for the reasons, which it has once each."""
+    """One case: a line of findings.jsonl. bundle.json has the same, with each reason stored once."""
 
     findings: list[Finding]
 
@@ -233,7 +231,7 @@ class MatrixRow(TypedDict):
 
     claim: str
     cells: dict[str, PositiveByOutcome]
-    """By column: how many cases of the claim ended in each outcome; an outcome without cases is left out."""
+    """By column: the number of the claim's cases by outcome; an outcome without cases is left out."""
 
 
 class MatrixDifference(TypedDict):
@@ -243,13 +241,13 @@ class MatrixDifference(TypedDict):
     knob: str
     what: Literal["expected", "observed"]
     count: Positive
-    """How many findings differ."""
+    """The number of differing findings."""
     example: str
     """The subject of the first of them."""
     values: dict[str, str]
-    """Of the first of them, by column."""
+    """The first one's values, by column."""
     reasons: dict[str, str]
-    """Why its expectation is what it is, by column; only where the rules differ."""
+    """Its rules by column; only if the rules differ."""
 
 
 class Matrix(TypedDict):
@@ -258,12 +256,14 @@ class Matrix(TypedDict):
     profiles: list[str]
     """The profiles of the run, each once."""
     columns: NotRequired[list[MatrixColumn]]
-    """The systems under test. A column's name is what tells it apart from the others: with one runtime and driver its
+    """The systems under test. A column's name has only the distinguishing parts: with one runtime and driver its
     profile. Not in bundles of older versions.
     """
     rows: list[MatrixRow]
     differences: list[MatrixDifference]
-    """What is expected, or seen, otherwise in some columns: one entry a claim, control file and pair of rules."""
+    """Expected or observed values that differ between columns: one entry for each claim, control file and pair of
+    rules.
+    """
 
 
 class Setting(TypedDict):
@@ -272,7 +272,7 @@ class Setting(TypedDict):
     value: str | bool | int | list[str] | None
     """null is not set."""
     origin: Annotated[str, Meta(min_length=1)]
-    """default, the environment variable, the option as it was given, or the file with its line."""
+    """default, the environment variable, the option as given, or the file with its line."""
 
 
 class MachineHost(TypedDict):
@@ -283,7 +283,7 @@ class MachineHost(TypedDict):
 
 
 class Timing(TypedDict):
-    """How long calls of one kind took, in seconds."""
+    """Durations of calls of one kind, in seconds."""
 
     count: Count
     median: Seconds
@@ -291,13 +291,13 @@ class Timing(TypedDict):
 
 
 class Kept(TypedDict):
-    """The machine as it was kept running."""
+    """The machine that was kept running."""
 
     name: str
 
 
 class DiskImage(TypedDict):
-    """The file of --image: where it is, its SHA-256 and size in bytes, and the firmware that boots it."""
+    """The file of --image: its path, its SHA-256 and size in bytes, and the firmware that boots it."""
 
     path: str
     sha256: str
@@ -306,10 +306,10 @@ class DiskImage(TypedDict):
 
 
 class Machine(TypedDict):
-    """What a machine or another place says of itself: machine.json, and an entry of bundle.json.
+    """The description of a machine or another place: machine.json, and an entry of bundle.json.
 
-    Beside these it has what it was made of (image and packages, replaced files with their hashes), how it ran, the
-    facts that plans were made from, and under what name it was kept running.
+    It also has its components (image and packages, replaced files with their hashes), how it ran, the facts for plans,
+    and the name under which it was kept running.
     """
 
     id: str
@@ -319,56 +319,55 @@ class Machine(TypedDict):
     runtimes: NotRequired[list[str]]
     facts: NotRequired[dict[str, Any]]
     timing: NotRequired[dict[str, Timing]]
-    """By the method of the runtime that was called."""
+    """By the called method of the runtime."""
     kept: NotRequired[Kept]
     disk_image: NotRequired[DiskImage]
-    """The distribution's image that it booted from."""
+    """The distribution's image from which it booted."""
     system: NotRequired[str]
-    """Of such a machine what its os-release calls the system."""
+    """For such a machine the system's name in os-release."""
     login: NotRequired[str]
-    """The user that memqos logs in as there; any but root uses sudo."""
+    """The user for logging in; any user except root uses sudo."""
     cloud_init_seed: NotRequired[bool]
-    """Whether cloud-init got that user's key from memqos."""
+    """Whether memqos gave that user's key to cloud-init."""
     lacking: NotRequired[list[str]]
-    """What the system lacks of the topology, each as a clause; claims about it are not observable."""
+    """Missing parts of the topology, each as a clause; claims about them are not observable."""
     system_state: NotRequired[str]
-    """What systemd reports of the whole system, where that is not "running"."""
+    """systemd's state of the whole system, if not "running"."""
     failed_units: NotRequired[list[str]]
     """The systemd units that had failed then."""
     host: NotRequired[MachineHost]
-    """The host that it was on, where that is not the one that the run was started on: its address, as ssh gets
-    it, its own name, and what else a bundle says of hosts.
+    """Its host, if it differs from the host on which the run was started: its ssh address, its own name, and the other
+    fields of hosts.
     """
 
 
 class LeftOut(TypedDict):
-    """What the default leaves out."""
+    """The part that the default run skips."""
 
     claims: Count
     cases: Count
 
 
 class Counts(TypedDict):
-    """How many of each there are."""
+    """The counts."""
 
     tests: CountByOutcome
-    """Tests by outcome; every outcome is named."""
+    """Tests by outcome, including zeros."""
     findings: CountByVerdict
-    """Findings by verdict; every verdict is named."""
+    """Findings by verdict, including zeros."""
     not_run: Count
-    """Tests that were selected and have no result."""
+    """Selected tests without a result."""
     left_out: NotRequired[LeftOut]
-    """What the suites have beyond the default, and this run had not: claims that no case of it proves, and cases. --all
-    runs them too.
+    """Claims and cases that the default run skips and this run did not have. --all runs them too.
     """
     set_by: CountsBySetter
-    """The findings by setter and by verdict; every setter and every verdict is named. What memqos
-    wrote itself in the kubelet's place and read back says nothing about a runtime.
+    """The findings by setter and by verdict, including zeros. Values that memqos wrote in the kubelet's place and read
+    back are no findings about a runtime.
     """
 
 
 class Shard(TypedDict):
-    """Which part of several a run had."""
+    """The shard of a run."""
 
     number: Positive
     of: Positive
@@ -377,13 +376,13 @@ class Shard(TypedDict):
 
 
 class Merged(TypedDict):
-    """What a bundle was merged of."""
+    """The parts of a merged bundle."""
 
     parts: list[Part]
     doubles: list[str]
-    """Cases that several parts have for the same system and agree on; they are in the results once."""
+    """Cases that several parts have for the same system with equal results; the results have them once."""
     contradictions: list[str]
-    """Cases on which parts do not agree; they are in the results once for each."""
+    """Cases with contradictory results; the results have them once for each part."""
 
 
 class Bundle(TypedDict):
@@ -400,37 +399,37 @@ class Bundle(TypedDict):
     this host cannot run it, 141 the reader closed the output.
     """
     error: NotRequired[str]
-    """What ended the run or came in its way outside of any test, one line each; empty for nothing."""
+    """Errors outside of any test, one line each; empty for none."""
     interrupted: bool
-    """Whether the run was broken off, so that tests are missing."""
+    """Whether the run was interrupted, so that tests are missing."""
     counts: Counts
     known_gone: NotRequired[list[str]]
-    """Known deviations of the machines' runtimes that were looked for and not seen any more, one line each. Not in
+    """Known deviations of the machines' runtimes that were checked and no longer observed, one line each. Not in
     bundles of older versions.
     """
     versions: dict[str, str]
-    """Of memqos, Python and packages on the host."""
+    """The versions of memqos, Python and packages on the host."""
     host: dict[str, Any]
     settings: dict[str, Setting]
-    """Each setting by name, with where its value came from."""
+    """Each setting by name, with the origin of its value."""
     machines: list[Machine]
     reasons: list[Reason]
-    """Why values are expected, each chain once: findings name the place of theirs."""
+    """The reason chains, each once: findings have the index of theirs."""
     results: list[Case]
     matrix: NotRequired[Matrix]
     shard: NotRequired[Shard]
-    """Of a run that had one part of several: which, of how many, of how many cases in all, and the name of the
-    division. Parts with other names overlap or leave something out.
+    """For one shard of several: its number, the number of shards, the number of all cases, and the name of the
+    division. Shards of different divisions overlap or leave cases out.
     """
     claims: NotRequired[dict[str, Claim]]
-    """The claims that results cite, by id, so that the bundle is read without the suites. Not in bundles of older
+    """The claims that results cite, by id, so that the bundle can be read without the suites. Not in bundles of older
     versions.
     """
     merged: NotRequired[Merged]
-    """What the bundle was merged of; not there for one run."""
+    """The merged parts; missing for one run."""
     inconsistencies: NotRequired[Annotated[list[str], Meta(min_length=1)]]
-    """What the bundle, or one that it was made of, says and its own results do not: such results never read as
-    conforming. Not there for what a run wrote.
+    """Contradictions between the bundle's (or a part's) statements and its results: such results never count as
+    conforming. Missing in a bundle that a run wrote.
     """
 
 
@@ -449,31 +448,31 @@ class Reading(TypedDict):
     at: float
     """Seconds of the observer's monotonic clock; only differences mean anything."""
     cgroups: dict[CgroupPath, dict[str, str | Unreadable | None]]
-    """Path to files, file to its text; null is a file that is not there."""
+    """Path to files, file to its text; null is a missing file."""
 
 
 class Spoken(TypedDict):
-    """A line of workloads.jsonl: what a workload was told to do, or what came into its container's log."""
+    """A line of workloads.jsonl: a command to a workload, or lines of its container's log."""
 
     at: float
-    """Seconds of the machine's monotonic clock; of what was told, those of what was seen last before."""
+    """Seconds of the machine's monotonic clock; for a command, those of the last observation before it."""
     container: str
-    """Its pod's name and its own, with a slash between."""
+    """The pod's name, a slash, and its own name."""
     told: bool
-    """Whether memqos told the workload so; false for what came into the log."""
+    """Whether it is a command of memqos; false for lines of the log."""
     text: str
-    """One command, or lines of the log as they came."""
+    """One command, or unchanged lines of the log."""
 
 
 class Look(TypedDict):
-    """A line of series.jsonl: what changed in a cgroup that is watched."""
+    """A line of series.jsonl: changed files of a watched cgroup."""
 
     at: float
     """Seconds of the machine's monotonic clock."""
     folder: str
     why: Literal["new", "clock", "event", "asked", "gone"]
     files: dict[str, str | None]
-    """Those that changed since the folder's last line; null is a file that is not there."""
+    """The files that changed since the folder's last line; null is a missing file."""
 
 
 class Request(TypedDict):
@@ -490,7 +489,7 @@ class Request(TypedDict):
 
 
 class Claim(TypedDict):
-    """A claim as a bundle keeps it."""
+    """A claim in a bundle."""
 
     sentence: str
     source: str
@@ -499,32 +498,32 @@ class Claim(TypedDict):
 
 
 class Run(TypedDict):
-    """run.json: what is known of a run before its first case.
+    """run.json: the facts about a run before its first case.
 
-    It is written when the run's folder is made, and again when the cases are known. A run that is killed leaves it
-    without a bundle.json.
+    It is written when the run's folder is created, and again when the cases are known. A killed run leaves it without a
+    bundle.json.
     """
 
     schema: Literal["memqos-bundle/3"]
     started: str
     versions: dict[str, str]
-    """Of memqos, Python and packages on the host."""
+    """The versions of memqos, Python and packages on the host."""
     host: dict[str, Any]
     cases: NotRequired[Positive]
-    """How many cases were to be run; left out while they are not known."""
+    """The number of planned cases; left out while it is unknown."""
     shard: NotRequired[Shard]
-    """Of a run that had one part of several: which, of how many, of how many cases in all, and the name of the
-    division. Parts with other names overlap or leave something out.
+    """For one shard of several: its number, the number of shards, the number of all cases, and the name of the
+    division. Shards of different divisions overlap or leave cases out.
     """
     settings: dict[str, Setting]
-    """Each setting by name, with where its value came from."""
+    """Each setting by name, with the origin of its value."""
 
 
 class Part(TypedDict):
-    """One of the runs that a bundle was merged of."""
+    """One of the merged runs."""
 
     name: str
-    """Ids of machines and names of folders of this part begin with it."""
+    """The prefix of ids of machines and names of folders of this part."""
     started: str
     ended: str
     exit_code: ExitCode
@@ -533,11 +532,11 @@ class Part(TypedDict):
     """
     cases: Count
     versions: dict[str, str]
-    """Of memqos, Python and packages on the host."""
+    """The versions of memqos, Python and packages on the host."""
     host: dict[str, Any]
     settings: dict[str, Setting]
-    """Each setting by name, with where its value came from."""
+    """Each setting by name, with the origin of its value."""
     verified: NotRequired[Literal["", "verified", "not verified", "failed"]]
-    """Whether its folder was as its run left it when it was merged; 'not verified' without SHA256SUMS."""
+    """Whether its folder was unchanged since its run when it was merged; 'not verified' without SHA256SUMS."""
     faults: NotRequired[list[str]]
-    """What was not as its run left it, a line each: changed, missing, added or damaged."""
+    """Changes since its run, a line each: changed, missing, added or damaged."""

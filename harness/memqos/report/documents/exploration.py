@@ -1,4 +1,4 @@
-"""What `memqos explore --json` prints. The text below a field describes it in the schema."""
+"""The output of `memqos explore --json`. The text below a field describes it in the schema."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ExploredKubelet(TypedDict):
 
 
 class ExploredExample(TypedDict):
-    """What was tried: pods under a kubelet, what becomes of them, a container's lifecycle, or a tree of cgroups."""
+    """One example: pods under a kubelet, their later changes, a container's lifecycle, or a tree of cgroups."""
 
     kubernetes: str
     config: dict[str, Any]
@@ -35,23 +35,24 @@ class ExploredExample(TypedDict):
     pods: NotRequired[list[dict[str, Any]]]
     """Pod manifests, in the order of their admission."""
     to: NotRequired[dict[str, Any]]
-    """The manifest that the pod is resized to in place."""
+    """The manifest of the in-place resize."""
     then: NotRequired[list[ExploredKubelet]]
-    """The kubelets that come back one after another while the pods run."""
+    """The kubelets that start one after another while the pods run."""
     steps: NotRequired[list[dict[str, Any]]]
-    """What a container goes through: each step has a verb and its request, in the fields of CRI."""
+    """A container's lifecycle: each step has a verb and its request in CRI fields."""
     tree: NotRequired[dict[str, Any]]
     """Nested cgroups without pods (`children`), with amounts in bytes for min, low, high, max and swap. A leaf uses
-    page cache (`file`) or anonymous memory (`anon`); the root has the `limit` that is set once all leaves use theirs.
+    page cache (`file`) or anonymous memory (`anon`); the root has the `limit`, which is set after all leaves use their
+    memory.
     """
 
 
 class ExploredFinding(TypedDict):
-    """An example after which a file deviates; a file of a database has one of these."""
+    """An example that makes a file deviate; a file of a database has one of these."""
 
     memqos_explore: Format
     name: str
-    """What deviates; also the name of its file in the database."""
+    """The name of the deviation; also that of its file in the database."""
     finding: str
     expected: str
     observed: str
@@ -59,26 +60,26 @@ class ExploredFinding(TypedDict):
     """The hop that lost the value."""
     known: NotRequired[str]
     shrunk: bool
-    """Whether no smaller example was found; false if the time was over first."""
+    """Whether no smaller example was found; false if the time ended first."""
     seen_again: bool
-    """Whether it deviated again when the same was tried alone."""
+    """Whether the example deviated again when tried alone."""
     system: list[str]
     example: ExploredExample
     seen: NotRequired[Count]
-    """In how many examples of the session."""
+    """The number of examples of the session with it."""
     tries: NotRequired[Count]
-    """How many smaller examples were tried."""
+    """The number of smaller examples tried."""
     found_after_seconds: NotRequired[Seconds]
     shrunk_after_seconds: NotRequired[Seconds]
 
 
 class ExploredCounts(TypedDict):
-    """What a session tried and judged."""
+    """The examples that a session tried and judged."""
 
     examples: dict[str, Count]
     """By kind: pods, resize, restart, lifecycle, kernel."""
     shapes: Count
-    """Distinct examples, amounts aside."""
+    """Examples that differ in more than amounts."""
     pods: Count
     containers: Count
     files: Count
@@ -96,21 +97,21 @@ class Exploration(TypedDict):
     against: str
     seconds: Seconds
     containers_per_minute: Seconds
-    """While examples were judged, without the time of shrinking."""
+    """The time of judging examples, without shrinking."""
     counts: ExploredCounts
     skipped: dict[str, Count]
     """Why examples were not tried. Digits are written as #."""
     troubles: dict[str, Count]
-    """What did not come up, which is no finding."""
+    """Machines and pods that did not start, which are no findings."""
     known: dict[str, Count]
-    """The listed faults that showed."""
+    """The observed listed faults."""
     gone: list[str]
-    """Findings of the database that deviate no longer."""
+    """Findings of the database that no longer deviate."""
     findings: list[ExploredFinding]
 
 
 class EngineCounts(TypedDict):
-    """What was planned and audited."""
+    """The planned and audited examples."""
 
     situations: Count
     pods: Count
@@ -118,7 +119,7 @@ class EngineCounts(TypedDict):
 
 
 class EngineFault(TypedDict):
-    """What plan and audit disagree about, or a fault of the program."""
+    """A contradiction between plan and audit, or a fault of the program."""
 
     wrong: str
     situation: dict[str, Any]
@@ -134,5 +135,5 @@ class EngineExploration(TypedDict):
     seconds: Seconds
     counts: EngineCounts
     refused: dict[str, Count]
-    """What is rejected before a plan, by its error. Digits are written as #."""
+    """Examples rejected before a plan, by their error. Digits are written as #."""
     wrong: list[EngineFault]

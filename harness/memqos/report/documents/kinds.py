@@ -1,4 +1,4 @@
-"""The values that documents are made of: numbers with their ranges, and texts with their form."""
+"""The value types of documents: numbers with their ranges, and texts with their form."""
 
 from __future__ import annotations
 

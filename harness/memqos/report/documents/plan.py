@@ -1,4 +1,4 @@
-"""A plan and what else `memqos expect` answers, as JSON has them. The text below a field describes it in the schema."""
+"""JSON of a plan and of the other answers of `memqos expect`. The text below a field describes it in the schema."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ __all__ = [
 ]
 
 
-# msgspec takes no union of two objects that have no tag.
+# msgspec does not support a union of two objects without a tag.
 def _or_unanswered(name: str) -> Meta:
     choices = [{"$ref": f"#/$defs/{one}"} for one in (name, "unanswered")]
     return Meta(extra_json_schema={"items": {"anyOf": choices}})
@@ -74,11 +74,11 @@ class Input(TypedDict):
     name: str
     value: str
     origin: str
-    """Where it was written ('pod.yaml:12'), 'default', or what it was made from."""
+    """Its place ('pod.yaml:12'), 'default', or its source."""
 
 
 class Reason(TypedDict):
-    """Why; fields that are empty are left out."""
+    """A reason; empty fields are left out."""
 
     rule: NotRequired[str]
     revision: NotRequired[str]
@@ -90,27 +90,26 @@ class Reason(TypedDict):
 
 
 class Knob(TypedDict):
-    """What is expected of one control file."""
+    """The expectation for one control file."""
 
     written: str | None
-    """What is written; null for an unwritten file. The text of the file: bytes, a number, 'max' (-1 on cgroup v1),
-    'quota period', a list of CPUs or zones.
+    """The written text; null for an unwritten file: bytes, a number, 'max' (-1 on cgroup v1), 'quota period', a list of
+    CPUs or NUMA nodes.
     """
     value: str | None
-    """What the file shows afterwards, or the kernel's default; null where nothing can be expected ('not_modelled')."""
+    """The file's text after that, or the kernel's default; null if nothing can be expected ('not_modelled')."""
     not_modelled: NotRequired[str]
     """Why nothing can be expected of this file: a runtime or an annotation that is not modelled decides."""
     undecided: NotRequired[list[str]]
-    """What versions of the runtime make of it, where they differ and its own is not known, or what a pod may have while
-    it is resized; 'value' is the first of them, and none is expected.
+    """The possible values if versions of the runtime differ and its version is unknown, or while a pod is resized;
+    'value' is the first of them, and the file is not judged.
     """
     unasked: NotRequired[str]
-    """Why the runtime cannot be asked for what is wanted of this file: its interface has no word for it. What the file
-    holds then says nothing about the runtime.
+    """Why the wanted value cannot be requested: the runtime's interface has no field for it. The file's text is then no
+    finding about the runtime.
     """
     unsettled: NotRequired[str]
-    """Why the value is not known while a pod is being resized; 'undecided' has the values that are possible, as far as
-    they are known.
+    """Why the value is unknown while a pod is being resized; 'undecided' has the possible values, if known.
     """
     reason: Reason
 
@@ -120,7 +119,7 @@ class Cgroup(TypedDict):
 
     level: Level
     path: CgroupPath
-    """Below the mount; of a container: its pod's."""
+    """Below the mount; for a container its pod's."""
     qos: QosClass | None
     pod: str | None
     """The pod's uid."""
@@ -136,7 +135,7 @@ class HugepageLimit(TypedDict):
 
 
 class Cri(TypedDict):
-    """CRI LinuxContainerResources; fields that are not specified are left out."""
+    """CRI LinuxContainerResources; unspecified fields are left out."""
 
     cpu_period: NotRequired[Count]
     cpu_quota: NotRequired[CountOrNoLimit]
@@ -158,9 +157,9 @@ class Container(TypedDict):
     oom_score_adj: OomScoreAdj
     oom_score_adj_reason: Reason
     refusal: NotRequired[str]
-    """The runtime's error, where it refuses the request: the container then has no files."""
+    """The runtime's error if it refuses the request: the container then has no files."""
     oom_score_adj_unsure: NotRequired[str]
-    """Why the container's processes may have another score: a resize in place does not change that of a running
+    """Why the container's processes may have another score: an in-place resize does not change the score of a running
     process.
     """
     translation: NotRequired[Translation]
@@ -168,7 +167,7 @@ class Container(TypedDict):
 
 
 class Sandbox(TypedDict):
-    """What RunPodSandbox is sent."""
+    """The resources in RunPodSandbox."""
 
     resources: Cri
     overhead: Cri
@@ -188,7 +187,7 @@ class Pod(TypedDict):
 
 
 class Refusal(TypedDict):
-    """A pod that does not get onto the node."""
+    """A pod that is not admitted."""
 
     pod: str
     name: str
@@ -196,7 +195,7 @@ class Refusal(TypedDict):
     message: str
     reason: Reason
     by: NotRequired[RefusedBy]
-    """What keeps the pod off the node."""
+    """The component that refuses the pod."""
 
 
 class Ignored(TypedDict):
@@ -204,15 +203,15 @@ class Ignored(TypedDict):
 
     field: str
     origin: str
-    """Where it was written; empty if unknown."""
+    """Its place; empty if unknown."""
     what: str
 
 
 class PassedOver(TypedDict):
-    """Objects of one kind among the manifests that were not applied."""
+    """Objects of one kind in the manifests that were not applied."""
 
     kind: str
-    """Empty for documents that are no objects."""
+    """Empty for documents that are not objects."""
     count: Positive
     effect: Literal[
         "none",
@@ -237,16 +236,16 @@ class Plan(TypedDict):
     not_modelled: NotRequired[list[str]]
     """The runtimes that are not modelled; missing if all are."""
     ignored: NotRequired[list[Ignored]]
-    """Fields that were given though the release does not know them, and what comes of them there."""
+    """Given fields that the release does not know, with the consequence."""
     remarks: NotRequired[list[Remark]]
     unavailable: NotRequired[dict[ControlFile, Reason]]
-    """Control files that no cgroup of the plan has, and why."""
+    """Control files that no cgroup of the plan has, with the reason."""
     revisions: dict[str, str]
     pods: list[Pod]
     cgroups: Annotated[list[Cgroup], Meta(min_length=1)]
     refusals: list[Refusal]
     passed_over: NotRequired[list[PassedOver]]
-    """Objects among the manifests that were not applied, and what they may do to pods."""
+    """Objects in the manifests that were not applied, and their possible effect on pods."""
     protection: NotRequired[Annotated[list[Any], _or_unanswered("protected")]]
     """With --protection only."""
     throttling: NotRequired[Annotated[list[Any], _or_unanswered("slowed")]]
@@ -256,7 +255,7 @@ class Plan(TypedDict):
 
 
 class Change(TypedDict):
-    """One value that changes from one plan to the other."""
+    """One difference between two plans."""
 
     subject: str
     what: str
@@ -270,17 +269,17 @@ class Unsayable(TypedDict):
     """A value that the interface has no field for."""
 
     knob: str
-    """The control file that stays as it was, or 'oom_score_adj'."""
+    """The control file that does not change, or 'oom_score_adj'."""
     value: str
     why: str
 
 
 class CriSteps(TypedDict):
-    """What an update by CRI does not carry."""
+    """Values that a CRI update does not change."""
 
     unsaid: list[Unsayable]
     final: list[str]
-    """What an update cannot take back."""
+    """Values that an update cannot remove."""
 
 
 class OciSteps(TypedDict):
@@ -308,14 +307,14 @@ class WrittenFile(TypedDict):
     """null if nothing writes it."""
     shows: str
     after_reload: str | None
-    """What it shows after systemctl daemon-reload; null where that is not modelled."""
+    """Its text after systemctl daemon-reload; null if not modelled."""
 
 
 class ContainerFiles(TypedDict):
     """The control files of a container and of its scope."""
 
     below_scope: str
-    """The cgroup below the scope that holds the files; empty: the scope itself."""
+    """The cgroup below the scope with the files; empty for the scope itself."""
     own: list[WrittenFile]
     scope: list[WrittenFile]
     properties: dict[str, str] | None
@@ -323,7 +322,7 @@ class ContainerFiles(TypedDict):
 
 
 class Translation(TypedDict):
-    """A container's request in the words of each interface, and the files that it becomes."""
+    """A container's request in each interface, and the resulting files."""
 
     runtimes: Annotated[list[str], Meta(min_length=2, max_length=2)]
     refusal: str
@@ -332,7 +331,7 @@ class Translation(TypedDict):
     oci: OciSteps
     docker: DockerSteps
     files: ContainerFiles | None
-    """null where the container is refused."""
+    """null if the container is refused."""
 
 
 class Protection(TypedDict):
@@ -343,7 +342,7 @@ class Protection(TypedDict):
 
 
 class EffectiveProtection(Protection):
-    """What memory.min and memory.low come to, and what reclaim makes of it."""
+    """The effective memory.min and memory.low, and the effect on reclaim."""
 
     shelter: Shelter
 
@@ -355,22 +354,22 @@ class Protected(TypedDict):
     path: CgroupPath
     usage: Count
     use: str
-    """Where the usage came from."""
+    """The source of the usage."""
     asked: Protection
     recursive: EffectiveProtection
     plain: EffectiveProtection
     crowded: EffectiveProtection | None
-    """Under kubepods' own memory.max; null for kubepods itself."""
+    """At kubepods' own memory.max; null for kubepods itself."""
     limited: EffectiveProtection | None
-    """Under the pod's own memory.max; null above containers."""
+    """At the pod's own memory.max; null above containers."""
     cacheKills: bool
-    """Whether its page cache alone can have it OOM-killed at its pod's limit: memory.min equals memory.max."""
+    """Whether page cache alone can get it OOM-killed at its pod's limit: memory.min equals memory.max."""
     unsure: NotRequired[str]
-    """What the numbers take for granted that is not modelled; missing where all is modelled."""
+    """Assumptions of the numbers that are not modelled; missing if all is modelled."""
 
 
 class Shortage(TypedDict):
-    """What can run out of memory, and the containers in it in the order in which they are killed."""
+    """The machine or a limit that can run out of memory, with its containers in kill order."""
 
     subject: str
     """The machine, or a cgroup with a memory.max."""
@@ -382,31 +381,31 @@ class Shortage(TypedDict):
 
 
 class Slowed(TypedDict):
-    """A cgroup with a memory.high, and what that does to one task that grows: amounts in bytes."""
+    """A cgroup with a memory.high, and its effect on one growing task: amounts in bytes."""
 
     subject: str
     path: str
     high: Count
     sleepsFrom: Count
-    """memory.current from which growth costs sleep."""
+    """memory.current at which growth begins to cost sleep."""
     stallsFrom: Count
-    """memory.current from which it is 256 KiB in 2 s."""
+    """memory.current at which growth is 256 KiB in 2 s."""
     end: Count | None
     """memory.max, at which it is killed; null without one."""
     stalls: bool
     """Whether it stalls before its end."""
     leastMilliseconds: Count | None
-    """How long it sleeps at least on its way to its end, keeping all 64 pages of each batch; null without one."""
+    """Its least sleep up to its end, if it keeps all 64 pages of each batch; null without an end."""
     mostMilliseconds: Count | None
-    """How long it sleeps if it keeps one page of each batch: 64 times as long; null without an end."""
+    """Its sleep if it keeps one page of each batch: 64 times as long; null without an end."""
     hz: Jiffies
-    """Jiffies in a second that were assumed, or given by --hz."""
+    """Jiffies in a second, assumed or given by --hz."""
     endNotModelled: NotRequired[str]
-    """Why memory.max is not known; missing where it is. Then end is null."""
+    """Why memory.max is unknown; missing if it is known. end is then null."""
 
 
 class Unanswered(TypedDict):
-    """A container whose own files are not modelled: an answer about its memory leaves it out."""
+    """A container whose files are not modelled: answers about memory leave it out."""
 
     subject: str
     path: str
@@ -415,23 +414,23 @@ class Unanswered(TypedDict):
 
 
 class Victim(TypedDict):
-    """One container, if it is one process that uses all that the container does."""
+    """One container, as one process with all of its usage."""
 
     subject: str
     usage: Count
     use: str
-    """Where the usage comes from."""
+    """The source of the usage."""
     oomScoreAdj: OomScoreAdj
     badness: int
-    """In pages; the most is killed first."""
+    """In pages; the highest is killed first."""
     group: bool | None
-    """All of its processes are killed together (memory.oom.group); null where that is not modelled."""
+    """All of its processes are killed together (memory.oom.group); null if not modelled."""
     not_modelled: NotRequired[str]
     """Why group is null; missing where it is not."""
 
 
 class ResizeStep(TypedDict):
-    """Fields that are empty are left out."""
+    """Empty fields are left out."""
 
     kind: StepKind
     resource: NotRequired[Literal["memory", "cpu"]]
@@ -441,8 +440,7 @@ class ResizeStep(TypedDict):
     cri: NotRequired[ResizeMessage]
     knobs: NotRequired[dict[str, Knob]]
     reach: NotRequired[str]
-    """What UpdateContainerResources comes to where the OCI runtime writes no control file for it, or where that is not
-    known.
+    """The effect of UpdateContainerResources if the OCI runtime writes no control file for it, or if that is unknown.
     """
     reason: Reason
 
@@ -456,27 +454,27 @@ class Leftover(TypedDict):
     holds: str
     anew: str
     cause: str
-    """Why no step writes it; empty if that is not known."""
+    """Why no step writes it; empty if unknown."""
     upstream: str
 
 
 class Resize(TypedDict):
-    """What becomes of one resize."""
+    """The outcome of one resize."""
 
     name: str
     namespace: str
     uid: str
     outcome: ResizeOutcome
     message: str
-    """In the words of the kubelet or API server; '' where they say nothing."""
+    """The kubelet's or API server's; '' for none."""
     reason: Reason
     steps: list[ResizeStep]
     left: list[Leftover]
-    """What the resize leaves behind: values that a pod of the new size, made anew, does not have."""
+    """Leftovers of the resize: values that a new pod of the same size would not have."""
 
 
 class ResizeMessage(TypedDict):
-    """CRI LinuxContainerResources; of a pod as a whole -1 is no limit, less the pod's overhead."""
+    """CRI LinuxContainerResources; for a whole pod -1 is no limit, and the pod's overhead is subtracted."""
 
     cpu_period: NotRequired[Count]
     cpu_quota: NotRequired[int]
@@ -491,10 +489,10 @@ class ResizeMessage(TypedDict):
 
 
 class Remark(TypedDict):
-    """What was assumed, what of the input was not read, or what will not work on a node."""
+    """An assumption, unread input, or a problem on a real node."""
 
     about: str
     """A field, a flag, a pod or a container."""
     origin: str
-    """Where it was written; empty if nothing says so."""
+    """Its place; empty if unknown."""
     what: str
