@@ -170,7 +170,7 @@ def test_what_a_folder_holds_beside_manifests_is_named(capsys, tmp_path):
     (tmp_path / "pods" / "text.txt").symlink_to("nowhere")
     assert run(["expect", "-R", str(tmp_path / "pods"), "--kubernetes", "1.36"]) == 0
     err = capsys.readouterr().err
-    assert "pods/gone.yaml (a link that leads nowhere: no such file or directory)." in err
+    assert "pods/gone.yaml (a dangling link: no such file or directory)." in err
     assert "pods/pipe.yml (a pipe)." in err
     assert "pods/linked (a link to a folder)." in err
     assert "text.txt" not in err

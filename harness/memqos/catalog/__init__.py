@@ -1,1 +1,1 @@
-"""What the user writes and memqos reads: topologies, profiles, pods, kubelet configurations."""
+"""Readers of users' files: topologies, profiles, pods, kubelet configurations."""

@@ -1,19 +1,19 @@
 """The kubelet's checkpoints of pods' resources, in files of its root directory.
 
-What is in them is what the kubelet goes by; `status` may be older.
+The kubelet uses their values; `status` may be older.
 
 From 1.33 on there are `allocated_pods_state` and `actuated_pods_state`, with requests and limits. Source: kubelet
 `allocation/state/checkpoint.go`: `data` is a JSON text with `entries`, by uid either ContainerResources and
 PodLevelResources, or a whole podSpec.
 
 From 1.27 to 1.32, with the gate InPlacePodVerticalScaling, there is `pod_status_manager_state`: `allocationEntries` by
-uid and container, and `resizeStatusEntries` by uid. What is actuated is not in it. Its forms:
-- 1.27 to 1.31: both are fields of the file itself, and a container has a ResourceList, its requests alone;
-- builds of 1.32 before its release: both are in the JSON text `data`, a container has a ResourceList still;
+uid and container, and `resizeStatusEntries` by uid. It has no actuated resources. Its forms:
+- 1.27 to 1.31: both are fields of the file itself, and a container has a ResourceList, only its requests;
+- builds of 1.32 before its release: both are in the JSON text `data`, a container still has a ResourceList;
 - 1.32: in `data`, and a container has ResourceRequirements, so limits too.
-Kubelets of 1.33 and later do not read that file, and leave it where it is.
-Sources: kubelet `status/state/checkpoint.go` and its test; kubernetes#126620 for `data`, whose release note has users
-of 1.31 remove the file.
+Kubelets of 1.33 and later do not read that file and do not remove it.
+Sources: kubelet `status/state/checkpoint.go` and its test; kubernetes#126620 for `data`, whose release note tells users
+of 1.31 to remove the file.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _REQUIREMENTS = frozenset({"requests", "limits", "claims"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpointed:
-    """One pod's resources: of its containers, by name. Those of the pod itself are not read: its status has them.
+    """The resources of one pod's containers, by name. Pod-level ones are not read: its status has them.
 
-    requests_alone: whether the file has no limits of containers, so that theirs are not known. resize: the entry in
-    `resizeStatusEntries`, "" without one. place: the file, for reasons.
+    requests_alone: whether the file has no limits of containers. resize: the entry in `resizeStatusEntries`, "" without
+    one. place: the file, for reasons.
     """
 
     containers: Mapping[str, Resources] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Checkpointed:
 
 
 def checkpoints_of(release: Release) -> Collection[str]:
-    """Those of CHECKPOINTS that a kubelet of this release reads; a file of another release is a leftover."""
+    """The CHECKPOINTS that a kubelet of this release reads; a file of another release is a leftover."""
     if release.minor < _FIRST_RESIZES:
         return ()
     return (ALLOCATED, ACTUATED) if release.minor >= _FIRST_ALLOCATION_MANAGER else (STATUS_MANAGER,)
@@ -76,10 +76,10 @@ def checkpoints_of(release: Release) -> Collection[str]:
 def checkpointed(document: object, *, file: str, name: str) -> dict[str, Checkpointed]:
     """The pods of `allocated_pods_state` or `actuated_pods_state`, by uid.
 
-    Raises ManifestError for a form that no kubelet from 1.33 on writes, and for a checksum that does not fit.
+    Raises ManifestError for a form that no kubelet from 1.33 on writes, and for a wrong checksum.
     """
     parsed = _data(document, file, name)
-    # The form before 1.33 has other entries, of requests alone: what it leaves open is not filled up here.
+    # The form before 1.33 has other entries with only requests.
     older = isinstance(parsed, dict) and "allocationEntries" in parsed
     entries = (parsed.get("entries") or {}) if isinstance(parsed, dict) and not older else None
     if not isinstance(entries, dict):
@@ -90,9 +90,9 @@ def checkpointed(document: object, *, file: str, name: str) -> dict[str, Checkpo
 def status_manager_state(document: object, *, file: str) -> dict[str, Checkpointed]:
     """The pods of `pod_status_manager_state`, by uid, in each of its three forms.
 
-    Raises ManifestError for another form, and for a checksum of `data` that does not fit. The form without `data` has
-    a checksum over Go's picture of its quantities. How a quantity was spelled when it was read is part of the picture
-    and is not in the file, so that kubelets themselves fail to recompute it (kubernetes#117589): it is not checked.
+    Raises ManifestError for another form, and for a wrong checksum of `data`. The checksum of the form without `data`
+    is over Go's text form of its quantities, which contains their original spelling. The file lacks that, so kubelets
+    themselves fail to recompute it (kubernetes#117589): it is not checked.
     """
     name = STATUS_MANAGER
     if not isinstance(document, dict):
@@ -121,13 +121,13 @@ _ALLOCATIONS, _RESIZE_ENTRIES = "allocationEntries", "resizeStatusEntries"
 
 
 def _is_status_manager_state(parsed: Mapping[str, Any], *, in_data: bool) -> bool:
-    """Whether this has entries, or is what a kubelet without pods writes: an empty `data`, or a checksum alone."""
+    """Whether this has entries, or is the file of a kubelet without pods: an empty `data`, or only a checksum."""
     without = not parsed if in_data else "checksum" in parsed
     return without or _ALLOCATIONS in parsed or _RESIZE_ENTRIES in parsed
 
 
 def _entries(parsed: Mapping[str, Any], file: str, name: str) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """The containers of each pod, none for null, and the resize of each pod that has one."""
+    """The containers of each pod, none for null, and each pod's resize, if any."""
     allocations, resizes = parsed.get(_ALLOCATIONS) or {}, parsed.get(_RESIZE_ENTRIES) or {}
     pods = allocations.values() if isinstance(allocations, dict) else [()]
     if not isinstance(resizes, dict) or not all(one is None or isinstance(one, dict) for one in pods):
@@ -149,10 +149,10 @@ def _allocated(given: Any, file: str, place: str, *, whole: bool) -> Resources:
 
 
 def _data(document: object, file: str, name: str) -> object:
-    """What the text `data` of a checkpoint holds.
+    """The content of a checkpoint's text `data`.
 
-    Its checksum is FNV-1a (32 bits) over Go's picture of `data`, and no kubelet starts with another. A missing one is
-    not checked.
+    Its checksum is FNV-1a (32 bits) over Go's text form of `data`; a kubelet does not start with a wrong one. A missing
+    one is not checked.
     """
     data = document.get("data") if isinstance(document, dict) else None
     if not isinstance(data, str):
@@ -203,7 +203,7 @@ def _amounts(given: Any, file: str, place: str) -> ResourceList:
 
 
 def with_checkpoints(pod: Pod, allocated: Mapping[str, Checkpointed], actuated: Mapping[str, Checkpointed]) -> Pod:
-    """The pod with its status as the checkpoints of 1.33 and later have it; as it is if they do not know it."""
+    """The pod with its status from the checkpoints of 1.33 and later; unchanged if they do not contain it."""
     admitted = allocated.get(pod.uid)
     if admitted is None:
         return pod
@@ -230,11 +230,11 @@ def with_checkpoints(pod: Pod, allocated: Mapping[str, Checkpointed], actuated: 
 
 
 def with_status_manager_state(pod: Pod, allocated: Mapping[str, Checkpointed]) -> Pod:
-    """The pod with its status as `pod_status_manager_state` has it; as it is if that does not know it.
+    """The pod with its status from `pod_status_manager_state`; unchanged if that does not contain it.
 
-    What containers have is in the pod's status alone. Of a file without limits the status's limits are those of the
-    same moment if it has the same allocated requests. `status.resize` outweighs the entry in `resizeStatusEntries`; one
-    that waits, while nothing else is asked for than is allocated, is older than the file: it has been admitted since.
+    Containers' actual resources are only in the pod's status. If the file has no limits, the status's limits apply if
+    it has the same allocated requests. `status.resize` wins over the entry in `resizeStatusEntries`. A waiting resize
+    in the status is older than the file, and admitted since, if the spec equals the allocation.
     """
     admitted = allocated.get(pod.uid)
     if admitted is None:
@@ -250,7 +250,7 @@ def with_status_manager_state(pod: Pod, allocated: Mapping[str, Checkpointed]) -
         older = told.allocated is not None and _differ(
             Resources(requests=told.allocated), resources, requests_alone=True
         )
-        # The limits of another moment are not those that are allocated now.
+        # Limits of another moment may differ from the allocated ones.
         reported = None if alone and waits and older else told.resources
         limits = resources.limits if not alone else asked[name].limits if name in asked and not waits else {}
         progress = progress or _is_behind(limits, reported)
@@ -272,7 +272,7 @@ def with_status_manager_state(pod: Pod, allocated: Mapping[str, Checkpointed]) -
 
 
 def _admitted(told: ContainerStatus, resources: Resources, pod: Checkpointed) -> ContainerStatus:
-    """A container's status with what a checkpoint says is allocated, and where it says so."""
+    """A container's status with its allocation from a checkpoint, and the place."""
     keys = ("allocated", *(() if pod.requests_alone else ("resources.limits",)))
     return replace(
         told,
@@ -283,12 +283,12 @@ def _admitted(told: ContainerStatus, resources: Resources, pod: Checkpointed) ->
 
 
 def _is_behind(limits: ResourceList, reported: Resources | None) -> bool:
-    """Whether a container reports another memory limit than this one; one that is missing may be not reported."""
+    """Whether a container reports a memory limit other than this one; a missing one may be unreported."""
     seen, wanted = (reported.limits if reported is not None else {}).get("memory"), limits.get("memory")
     return seen is not None and wanted is not None and seen != wanted
 
 
 def _differ(one: Resources, other: Resources, *, requests_alone: bool = False) -> bool:
-    """Whether two have other amounts of cpu or memory."""
+    """Whether two differ in cpu or memory."""
     pairs = [(one.requests, other.requests), *([] if requests_alone else [(one.limits, other.limits)])]
     return any(a.get(name) != b.get(name) for a, b in pairs for name in _RESIZABLE)

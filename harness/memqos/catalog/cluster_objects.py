@@ -3,7 +3,7 @@
 Source: pkg/apis/core/validation `ValidateLimitRange`, `ValidateResourceQuota`; pkg/apis/scheduling/validation
 `ValidatePriorityClass`; pkg/apis/node/validation; pkg/apis/core/v1 `SetDefaults_LimitRangeItem`.
 
-What of a pod's manifest decides whether a Linux node gets it: node selectors and affinity by operating system.
+Also the node selectors and affinity of a pod that decide by operating system.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ __all__ = ["CLUSTER_KINDS", "OS_LABEL", "ClusterObject", "cluster_object", "gath
 
 OS_LABEL = "kubernetes.io/os"
 _OS_LABELS = (OS_LABEL, "beta.kubernetes.io/os")
-"""Labels that every kubelet gives its own node, with the name of its operating system."""
+"""Labels that every kubelet sets on its node, with the name of its operating system."""
 
 _LINUX = "linux"
 
 
 def not_on_linux(spec: MappingNode) -> str:
-    """What of a pod's spec no Linux node matches, as text; "" where Linux nodes match."""
+    """The part of a pod's spec that no Linux node matches, as text; "" if Linux nodes match."""
     selector = strings(spec.get("nodeSelector"))
     for label in _OS_LABELS:
         if selector.get(label, _LINUX) != _LINUX:
@@ -82,7 +82,7 @@ CLUSTER_KINDS: Mapping[str, tuple[str, ...]] = {
     "RuntimeClass": ("node.k8s.io/v1", "node.k8s.io/v1beta1"),
     "VerticalPodAutoscaler": ("autoscaling.k8s.io/v1", "autoscaling.k8s.io/v1beta2"),
 }
-"""The kinds that are read, with the API versions that they have."""
+"""The supported kinds, with their API versions."""
 
 _CLUSTER_SCOPED = ("Namespace", "PriorityClass", "RuntimeClass")
 _POLICIES = ("PreemptLowerPriority", "Never")
@@ -100,7 +100,7 @@ _Value = PriorityClass | LimitRange | RuntimeClass | ResourceQuota | Namespace |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterObject:
-    """One of them: its names, its value, and its file."""
+    """One object: its names, its value, and its file."""
 
     identity: Identity
     value: _Value
@@ -108,9 +108,9 @@ class ClusterObject:
 
 
 def cluster_object(kind: str, node: MappingNode, place: FieldPath, namespace: str) -> ClusterObject:
-    """The object in a mapping whose fields are checked; namespace: for one that names none, "" for "default".
+    """The object in a checked mapping; namespace: for an object without one, "" for "default".
 
-    Raises ManifestError for what the API server refuses.
+    Raises ManifestError for an object that the API server refuses.
     """
     meta = mapping(node, "metadata")
     identity = identity_of(kind, meta, place.child("metadata"), namespace, scoped=kind not in _CLUSTER_SCOPED)
@@ -118,7 +118,7 @@ def cluster_object(kind: str, node: MappingNode, place: FieldPath, namespace: st
 
 
 def gathered(found: Iterable[ClusterObject], *, recommendations: bool = False) -> ClusterObjects:
-    """All of them, as admission takes them; ManifestError for one that is given twice, and not the same each time."""
+    """All objects for admission; ManifestError for an object given twice with different content."""
     seen: dict[Identity, ClusterObject] = {}
     by_type: dict[type[_Value], list[_Value]] = {}
     for one in found:
@@ -151,13 +151,13 @@ def gathered(found: Iterable[ClusterObject], *, recommendations: bool = False) -
 
 
 def _line(place: FieldPath, node: MappingNode, name: str) -> str:
-    """Where a field was written, as reasons say it."""
+    """The place of a field, for reasons."""
     value = node.get(name)
     return f"{place.file}:{value.line if value is not None else node.line}"
 
 
 def _one_of(node: MappingNode, name: str, known: tuple[str, ...], place: FieldPath, absent: str = "") -> str:
-    """A word of a few, `absent` where it is missing and that is allowed."""
+    """One of several words; `absent` for a missing one, if that is allowed."""
     given = text(node, name) or absent
     if given not in known:
         what = f"'{given[:80]}' is not one of {', '.join(known)}." if given else f"{name} is not set."
@@ -203,7 +203,7 @@ def _limit_range(node: MappingNode, place: FieldPath, identity: Identity) -> Lim
             what = f"'{kind[:80]}' is not one of {', '.join(_LIMIT_TYPES)}." if kind else "type is not set."
             raise own.child("type").error(what, item.line_of("type"), got=kind[:80])
         if kind in seen:
-            raise own.child("type").error(f"there is an item of type {kind} already.", item.line_of("type"), got=kind)
+            raise own.child("type").error(f"another item has the type {kind}.", item.line_of("type"), got=kind)
         seen.add(kind)
         if kind in {*LimitType}:
             found.append(_limit_range_item(item, LimitType(kind), own))
@@ -236,7 +236,7 @@ def _limit_range_item(node: MappingNode, kind: LimitType, place: FieldPath) -> L
 
 
 def _fill(given: dict[str, dict[str, Quantity]], lines: dict[str, str], field: str, other: str) -> None:
-    """What the API takes from another field of the item."""
+    """The API's default from another field of the item."""
     for name, amount in given[other].items():
         if name not in given[field]:
             given[field][name] = amount

@@ -1,4 +1,4 @@
-"""Where the data is that travels with memqos: suites, fixtures, vm."""
+"""The data shipped with memqos: suites, fixtures, vm."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def data_root() -> Path:
-    """The folder that holds suites/, fixtures/ and vm/: inside an installed wheel, or a checkout's top."""
+    """The folder with suites/, fixtures/ and vm/: inside an installed wheel, or a checkout's top."""
     installed = PACKAGE / "_data"
     return installed if installed.is_dir() else PACKAGE.parents[1]

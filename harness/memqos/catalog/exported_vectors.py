@@ -1,7 +1,6 @@
-"""Literal cases for table tests of other programs: a pod, a configuration and a node, and what every file must hold.
+"""Literal cases for table tests of other programs: a pod, a configuration and a node, with every file's value.
 
-The cases are those of memqos's own catalogue, or of manifests that the user gives. A case is whole: nothing of memqos
-is needed to read it.
+The cases come from memqos's own catalogue, or from the user's manifests. A case is self-contained.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _UIDS = "00000000-0000-4000-8000-{:012d}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorSource:
-    """What cases are made of. pods, configs: files; empty for those of the catalogue that the release takes."""
+    """The input for cases. pods, configs: files; empty for those of the catalogue that the release accepts."""
 
     kubernetes: str
     pods: tuple[str, ...] = ()
@@ -48,7 +47,7 @@ class VectorSource:
 
 
 def exported_vectors(source: VectorSource) -> dict[str, Any]:
-    """The document. Raises UsageError if nothing is left of what was given, and for files that cannot be read."""
+    """The document. Raises UsageError if there is no case, and for unreadable files."""
     configs = list(_configs(source))
     pods = list(_pods(source.pods))
     cases = [case for config in configs for pod in pods if (case := _case(source, config, pod)) is not None]
@@ -71,7 +70,7 @@ def _catalogue(folder: str) -> tuple[str, ...]:
 
 
 def _configs(source: VectorSource) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Name and text of each configuration that the release takes; what the user gives has to be taken."""
+    """Name and text of each configuration that the release accepts; it must accept the user's."""
     for path in source.configs or _catalogue("fixtures/kubelet"):
         [text] = _documents(path, "--kubelet-config") or [None]
         if not isinstance(text, dict):
@@ -87,7 +86,7 @@ def _configs(source: VectorSource) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _documents(path: str, option: str) -> list[Any]:
-    """The documents of a file of YAML; UsageError for what cannot be read."""
+    """The documents of a YAML file; UsageError for an unreadable one."""
     try:
         text = read_text(path).decode("utf-8-sig")
         found = [one for one in yaml.safe_load_all(text) if one]
@@ -108,12 +107,12 @@ def _kubelet(source: VectorSource, config: str) -> Kubelet:
 
 
 def _pods(given: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any], Pod]]:
-    """Each pod with its name in the catalogue and its manifest, as an API server stores it."""
+    """Each pod with its name in the catalogue and its stored manifest."""
     number = 0
     for path in given or _catalogue("fixtures/pods"):
         documents = _documents(path, "--pods")
         if not given and any(isinstance(one, dict) and one.get("kind") != "Pod" for one in documents):
-            # The pod is admitted with another object of the file, and a case has the admitted pod alone.
+            # The pod is admitted with another object of the file; a case has only the admitted pod.
             continue
         for document in documents:
             if not isinstance(document, dict) or document.get("kind") != "Pod":
@@ -129,7 +128,7 @@ def _pods(given: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any], Pod]]:
 def _case(
     source: VectorSource, config: tuple[str, Mapping[str, Any]], given: tuple[str, Mapping[str, Any], Pod]
 ) -> dict[str, Any] | None:
-    """One case; None for a pod that needs what this node has not."""
+    """One case; None for a pod that this node cannot run."""
     path, text = config
     name, manifest, pod = given
     kubelet = _kubelet(source, path)
@@ -172,7 +171,7 @@ def _cgroups(plan: Plan) -> Iterable[PlannedCgroup]:
 
 
 def _cgroup(cgroup: PlannedCgroup, driver: CgroupDriver) -> dict[str, Any]:
-    # A container's cgroup has the runtime's id in its name: its pod's and its own name stand for it.
+    # A container's cgroup has the runtime's id in its name: a case has the names of pod and container instead.
     return {
         "level": cgroup.level.value,
         "path": "" if cgroup.container else str(cgroup.path),

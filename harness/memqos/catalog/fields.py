@@ -2,13 +2,13 @@
 
 One type per block: its name, then `field type` pairs. Types: string, bool, int, quantity, intOrString, time, object
 (any mapping), any; `[]T` is a list, `map[T]` a mapping from words to T; everything else names another block.
-The union over the releases 1.22 to 1.37: a field that a release does not have yet is no error here.
+The union over the releases 1.22 to 1.37: a field that a release does not have yet is not an error here.
 Source: Kubernetes API reference, core/v1 and meta/v1.
 
 The fields of a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) with their types, as data.
 
-The union over the releases 1.22 to 1.37, and what is public of 1.38: a field that a release does not have yet is no
-error here. The notation is that of `catalog.fields`; a duration is a text such as "1m30s".
+The union over the releases 1.22 to 1.37 and the public texts of 1.38: a field that a release does not have yet is not
+an error here. The notation is that of `catalog.fields`; a duration is a text such as "1m30s".
 Source: Kubernetes API reference, kubelet.config.k8s.io/v1beta1.
 """
 
@@ -209,12 +209,12 @@ _STEP = "Write key=value, such as --set memoryThrottlingFactor=0.8 or --set feat
 def overlaid(
     node: MappingNode, overrides: Sequence[str], fields: Fields, kind: str
 ) -> tuple[MappingNode, dict[str, str]]:
-    """A configuration with fields replaced, one after the other, and where each of them comes from ("--set key").
+    """A configuration with fields replaced, one after the other, and the origin of each ("--set key").
 
-    A key is dotted; below a map (featureGates, evictionHard, systemReserved …) all the rest is one key, dots included.
-    A value is YAML; where the field is a text, it is taken as it stands. A null takes the field away.
+    A key is dotted; below a map (featureGates, evictionHard, systemReserved …) the rest is one key, dots included. A
+    value is YAML; for a text field it is used unchanged. A null removes the field.
 
-    Raises UsageError for an override that is no key=value, ManifestError for an unknown field or a wrong type.
+    Raises UsageError for an override that is not key=value, ManifestError for an unknown field or a wrong type.
     """
     origin: dict[str, str] = {}
     for override in overrides:
@@ -231,7 +231,7 @@ def overlaid(
 
 
 def _path(key: str, fields: Fields, kind: str) -> tuple[list[str], str]:
-    """The names that a dotted key goes through, and the type at its end ("" for a field that does not exist)."""
+    """The names in a dotted key, and the type of its field ("" if it does not exist)."""
     path: list[str] = []
     rest = key
     while rest:

@@ -1,10 +1,10 @@
-"""JSON objects as the nodes that `yaml_nodes` makes of the same text, in a quarter of the time.
+"""JSON objects as the nodes of `yaml_nodes`, in a quarter of the time.
 
-JSON is YAML, and the YAML reader decides what a text means. This reader takes over only what it reads the same: the
-elements of a first document's `items`. At the first thing that it does not take it stops before
-that object, and the YAML reader goes on from there, with the errors, bounds and lines that it has for any text.
+JSON is YAML, and the YAML reader defines the meaning. This reader handles only text with the same result: the elements
+of a first document's `items`. At the first other text it stops before that object, and the YAML reader continues from
+there, with its usual errors, bounds and lines.
 
-Nodes are made when they are first looked at: most of a running pod is its status, of which little is read.
+Nodes are made on first use: most of a running pod's text is its status, of which little is used.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ __all__ = ["read_objects"]
 _BEGIN = 1 << 14
 _PIECE = 1 << 16
 _LARGEST = MAX_BYTES - (1 << 16)
-"""In bytes. The YAML reader counts what it has read ahead, too, and says from where on an object is too large."""
+"""In bytes. The YAML reader also counts the bytes read ahead, and names the line where an object is too large."""
 
 _LONGEST_KEY = 150
-"""In characters. YAML has a bound of 1,024 for a key as it is written, where a character takes up to six."""
+"""In characters. YAML's bound for a key is 1,024 written characters, of which one character takes up to six."""
 
 _SPACE = re.compile(r"[ \n]*")
 _KEY = re.compile(r'"([A-Za-z]{1,60})" *: *')
 _OTHER_LAYOUT = re.compile(r"\n(?: *[\n:,]|(?<=[\[{]\n) *[\]}])|[ \t\r:]\n")
-"""Beside one value a line: a blank line, one that begins or ends within an entry, an empty collection of two lines."""
+"""Exceptions from one value a line: a blank line, a line break within an entry, an empty collection in two lines."""
 
 _UNLIKE_YAML = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|\\u[dD][89a-fA-F]")
-"""Characters that YAML refuses or takes for line breaks, and halves of surrogate pairs, which it refuses."""
+"""Characters that YAML refuses or treats as line breaks, and halves of surrogate pairs, which it refuses."""
 
 _Heights = dict[int, int]
 
 
 class _UnlikeYamlError(ValueError):
-    """This reader would read it differently than the YAML reader."""
+    """This reader may read the text differently from the YAML reader."""
 
 
 class _Layout:
-    """How the values of a text are laid out: all in one line, or each in a line of its own.
+    """The layout of a text's values: all in one line, or each in its own line.
 
-    step: lines of a scalar, 0 or 1. heights: lines of each collection, by id, where that is not `step`. root: keeps the
-    collections, and so their ids.
+    step: lines of a scalar, 0 or 1. heights: lines of each collection, by id, if not `step`. root: keeps the
+    collections alive, so that their ids stay.
     """
 
     __slots__ = ("heights", "root", "step")
@@ -72,7 +72,7 @@ class _Layout:
 
 
 class _Mapping(MappingNode):
-    """A mapping whose entries are made when they are first looked at."""
+    """A mapping whose entries are made on first use."""
 
     __slots__ = ("_layout", "_values")
 
@@ -96,7 +96,7 @@ class _Mapping(MappingNode):
 
 
 class _Sequence(SequenceNode):
-    """A list whose items are made when they are first looked at."""
+    """A list whose items are made on first use."""
 
     __slots__ = ("_layout", "_values")
 
@@ -113,7 +113,7 @@ class _Sequence(SequenceNode):
 
 
 def _nodes(values: Sequence[Any] | Any, line: int, layout: _Layout) -> list[Node]:
-    """The nodes of the values in a collection that begins at this line."""
+    """The nodes of a collection's values, from this line on."""
     found: list[Node] = []
     step, heights = layout.step, layout.heights
     line += step
@@ -145,7 +145,7 @@ def _scalar(value: Any, line: int) -> ScalarNode:
 
 
 def _node(value: Any, text: str, line: int, depth: int) -> Node:
-    """The node of a value that was decoded from this text at this line, below so many collections."""
+    """The node of a value decoded from this text at this line, at this depth."""
     if type(value) not in {dict, list}:
         return _scalar(value, line)
     newlines = text.count("\n")
@@ -157,7 +157,7 @@ def _node(value: Any, text: str, line: int, depth: int) -> Node:
     if not newlines:
         layout = _Layout(value, 0, {})
     elif height - 1 == newlines and not _OTHER_LAYOUT.search(text):
-        # As many line breaks as there are places for one, none elsewhere and no two in one place: one in each.
+        # As many line breaks as places for one, none elsewhere and no two in one place: so each place has one.
         layout = _Layout(value, 1, heights)
     else:
         raise _UnlikeYamlError
@@ -165,9 +165,9 @@ def _node(value: Any, text: str, line: int, depth: int) -> Node:
 
 
 def _measure(value: Any, heights: _Heights, depth: int, weight: list[int]) -> int:
-    """How many lines a collection has, with one value a line; adds its collections' to `heights`.
+    """The number of lines of a collection with one value a line; adds those of its collections to `heights`.
 
-    depth: how many levels it may have. weight: is added how many scalars it has, keys too, and collections.
+    depth: the most levels. weight: a counter of scalars, keys and collections, to which this adds.
     """
     if depth <= 0:
         raise _UnlikeYamlError
@@ -206,17 +206,17 @@ _DECODER = json.JSONDecoder(
 
 
 def read_objects(stream: BinaryIO, file: str) -> Iterator[Item | Node]:
-    """The same as `yaml_nodes.parse_objects`, sooner for a list in JSON."""
+    """The same as `yaml_nodes.parse_objects`, faster for a list in JSON."""
     items = _JsonItems(stream)
     yield from items.parts()
     yield from parse_objects(items, file, lead=items.lead, passed=items.passed, index=items.index)
 
 
 class _JsonItems:
-    """The elements of a JSON document's `items` at the begin of a stream; what remains is for the YAML reader.
+    """The elements of a JSON document's `items` at the start of a stream; the YAML reader reads the rest.
 
-    After `parts` has ended: `lead` is text that stands for what was read, with its line breaks; `passed` is how many
-    bytes that was, `index` the number of items among it. `read` gives the bytes that are left.
+    After `parts` has ended: `lead` is a text that replaces the part read, with its line breaks; `passed` is the size of
+    that part in bytes, `index` its number of items. `read` gives the remaining bytes.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -232,12 +232,12 @@ class _JsonItems:
         self.index = 0
 
     def read(self, size: int = -1, /) -> bytes:
-        """The bytes that are left; b"" at the end."""
+        """The remaining bytes; b"" at the end."""
         data, self._left = self._left[:size], self._left[size:]
         return data or self._stream.read(size)
 
     def parts(self) -> Iterator[Item]:
-        """The items, up to the first that is not read here."""
+        """The items, up to the first one that this reader does not handle."""
         self._left = begin = self._stream.read(_BEGIN)
         if not begin.lstrip(b" \n").startswith(b"{"):
             return
@@ -250,14 +250,14 @@ class _JsonItems:
         self._line += head.count("\n")
         self.passed = len(head.encode())
         yield from self._items(kind)
-        # The head comes again, and an empty line for each that was read.
+        # The head again, and an empty line for each line read.
         self.lead = head + "\n" * (self._line - 1 - head.count("\n"))
-        # What the decoder holds is the begin of a character.
+        # The decoder holds the first bytes of a character.
         pending = self._decoder.getstate()[0]
         self._left = self._text[self._at :].encode() + pending + self._left
 
     def _head(self) -> tuple[str, int]:
-        """The kind of the document as far as it is known where its items begin, and that place."""
+        """The document's kind, if known where its items begin, and that place."""
         text, kind, names = self._text, "", set()
         at = _after(_SPACE, text, 0)
         if text[at : at + 1] != "{":
@@ -300,7 +300,7 @@ class _JsonItems:
             self.index += 1
 
     def _item(self, begin: int) -> tuple[Any, int, int] | None:
-        """An object that begins here, where it ends, and where what follows its comma, or a bracket, begins."""
+        """The object that begins here, its end, and the place after its comma, or of a bracket."""
         if self._text[begin : begin + 1] != "{":
             return None
         try:
@@ -318,7 +318,7 @@ class _JsonItems:
         self._at = at
 
     def _more(self) -> bool:
-        """Read on, if there is more and what was read so far may be a part of one object."""
+        """Read more, if there is more and the text so far may be part of one object."""
         if self._ended or len(self._text) - self._at > _LARGEST:
             return False
         rest = self._text[self._at :]
@@ -330,7 +330,7 @@ class _JsonItems:
         try:
             self._text, self._at = rest + self._decoder.decode(data), 0
         except UnicodeDecodeError:
-            # The YAML reader says where it is.
+            # The YAML reader names the place.
             self._decoder.reset()
             self._left = held + data
             return False
@@ -343,7 +343,7 @@ def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 
 def _decoded(text: str, at: int) -> tuple[Any, int]:
-    """The value that begins here and where it ends; ValueError for one that YAML may read differently."""
+    """The value that begins here and its end; ValueError for one that YAML may read differently."""
     value, end = _DECODER.raw_decode(text, at)
     own = text[at:end]
     is_plain = own.isascii() and "\x7f" not in own and "\\u" not in own

@@ -1,7 +1,6 @@
-"""A kubelet's configuration to settings: v1beta1, every field known, the ones that the rules read typed and placed.
+"""A kubelet's configuration (v1beta1) to settings: knows every field, and gives those of the rules types and places.
 
-What depends on the release (which policies, keys and gates there are) is checked by `engine.validation`, which names
-the places kept here.
+`engine.node.validation` checks against the release (its policies, keys and gates), with the places kept here.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ _SIGNALS = (
     "memory.available", "allocatableMemory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available",
     "imagefs.inodesFree", "containerfs.available", "containerfs.inodesFree", "pid.available",
 )  # fmt: skip
-"""Source: kubelet `eviction.signalToResource`; that of containers' file systems came with 1.29."""
+"""Source: kubelet `eviction.signalToResource`; the one of containers' file systems came with 1.29."""
 
 _E = TypeVar("_E", bound=StrEnum)
 
@@ -75,11 +74,11 @@ def load_settings(
     """The settings of a kubelet: files of its configuration, then flags, then single fields (`key=value`).
 
     path: one file or folder, or several, merged in order as the kubelet merges --config-dir: RFC 7386, so maps merge,
-    lists are replaced, and null takes a field away. None is a kubelet without a configuration file. flags: texts or
-    files of command line flags, which win over files. docs/reference/kubelet-configuration.md lists the forms.
+    lists are replaced, and null removes a field. None: a kubelet without a configuration file. flags: texts or files of
+    command line flags, which win over files. docs/reference/kubelet-configuration.md lists the forms.
 
-    Raises UsageError for a file that cannot be read or an override that is no key=value, ManifestError for what a
-    kubelet would refuse.
+    Raises UsageError for an unreadable file or an override that is not key=value, ManifestError for a configuration
+    that a kubelet would refuse.
     """
     paths = [] if path is None else [path] if isinstance(path, str | Path) else list(path)
     sources = [source for one in paths for source in sources_at(one)]
@@ -96,14 +95,14 @@ def settings_of(
     drop_ins: Sequence[tuple[str, bytes]] | None = None,
     unread: Mapping[str, str] | None = None,
 ) -> KubeletSettings:
-    """The settings in a configuration of any form that `load_settings` reads, with flags and fields on top of it.
+    """The settings in a configuration of any form of `load_settings`, overridden by flags and fields.
 
     data: None for a kubelet without a configuration file. words: the words of the kubelet's own command line, below
     `flags`. drop_ins: the files of its --config-dir, by name, in the kubelet's order; None if the folder was not read.
-    unread: those that could not be read, with the reason.
+    unread: the unreadable ones, with the reason.
 
     Raises ManifestError naming file, line and field for an unknown field, a wrong type, or a value that no release
-    takes.
+    accepts.
     """
     own, notes = flag_words(words, file)
     sources = [] if data is None else [source_of(data, file)]
@@ -117,7 +116,7 @@ def settings_of(
 
 
 def _combined(sources: Sequence[Source], overrides: Sequence[str]) -> KubeletSettings:
-    """All sources in one: configurations merged, flags and overrides on top."""
+    """All sources merged: configurations, then flags, then overrides."""
     layers = [one for one in map(with_defaults, sources) if one.config is not None]
     node = MappingNode((), 0)
     origin: dict[str, str] = {}
@@ -157,12 +156,12 @@ def _check_head(node: MappingNode, place: FieldPath) -> None:
 
 
 def _within(name: str, key: str) -> bool:
-    """Whether a field is another, or below it."""
+    """Whether a field equals another, or is below it."""
     return name == key or name.startswith(f"{key}.")
 
 
 def _files_named(flags: Sequence[Flag], layers: Sequence[Source]) -> Iterator[SettingsNote]:
-    """Files that flags name: UsageError for a configuration that was not given, a note for drop-ins that were not."""
+    """Files named in flags: UsageError for a missing configuration, a note for missing drop-ins."""
     for flag in flags:
         if flag.name == "config" and flag.value and not layers:
             raise UsageError(
@@ -176,7 +175,7 @@ def _files_named(flags: Sequence[Flag], layers: Sequence[Source]) -> Iterator[Se
 
 
 def _origins(node: MappingNode, file: str, above: str = "") -> dict[str, str]:
-    """Dotted field to the place that it was written at, all the way down."""
+    """Dotted field to its place, at every level."""
     found: dict[str, str] = {}
     for entry in node.entries:
         name = f"{above}{entry.key}"
@@ -187,9 +186,9 @@ def _origins(node: MappingNode, file: str, above: str = "") -> dict[str, str]:
 
 
 def _merged(node: MappingNode, patch: MappingNode, above: str = "") -> MappingNode:
-    """RFC 7386, as `server.mergeKubeletConfigurations` applies it: null takes away, mappings merge, all else replaces.
+    """RFC 7386, as `server.mergeKubeletConfigurations` applies it: null removes, mappings merge, all else replaces.
 
-    evictionHard that is taken away is no thresholds, and not the default: that is filled in before the merge.
+    A removed evictionHard means no thresholds, not the default, which is filled in before the merge.
     """
     entries = {entry.key: entry for entry in node.entries}
     for entry in patch.entries:
@@ -209,7 +208,7 @@ def _merged(node: MappingNode, patch: MappingNode, above: str = "") -> MappingNo
 
 
 def _with_default_thresholds(node: MappingNode) -> MappingNode:
-    """A first file as drop-ins meet it: with the default of evictionHard where it has none."""
+    """A first file before the merge: with the default of evictionHard if it has none."""
     given = node.get("evictionHard")
     if isinstance(given, MappingNode):
         return node
@@ -222,7 +221,7 @@ def _thresholds(amounts: Mapping[str, str]) -> MappingNode:
 
 
 class _Reader:
-    """Takes typed values out of a checked document, and remembers where they were."""
+    """Reads typed values from a checked document, and keeps their places."""
 
     def __init__(
         self, node: MappingNode, place: FieldPath, overridden: Mapping[str, str], written: Mapping[str, str]
@@ -243,7 +242,7 @@ class _Reader:
                 self._keep(f"{name}.{entry.key}", entry.value, label)
 
     def settings(self) -> KubeletSettings:
-        """Everything that the rules read."""
+        """All fields that rules use."""
         for name in ("evictionSoft", "evictionSoftGracePeriod", "evictionMinimumReclaim"):
             self._thresholds(name)
         cpus = self._reserved_cpus()
@@ -351,7 +350,7 @@ class _Reader:
             ) from None
 
     def _factor(self, name: str) -> Fraction | None:
-        """The factor exactly as it is written; which range is allowed is the kubelet's own validation."""
+        """The exact factor; its range is checked in the kubelet's validation."""
         node = self._scalar(name)
         if node is None:
             return None
@@ -360,7 +359,7 @@ class _Reader:
         return Fraction(node.text)
 
     def _known(self, name: str, known: Sequence[str], what: str) -> dict[str, str] | None:
-        """The texts of a map whose keys the kubelet knows; `what` is what a key is."""
+        """The texts of a map with known keys; `what` describes a key."""
         texts = self._texts(name)
         for key in texts or {}:
             if key not in known:
@@ -373,14 +372,14 @@ class _Reader:
         return self._known(name, _SIGNALS, "not an eviction signal of the kubelet")
 
     def _hard_thresholds(self) -> dict[str, str] | None:
-        """evictionHard, with the defaults in it that mergeDefaultEvictionSettings keeps (1.33)."""
+        """evictionHard, with the defaults that mergeDefaultEvictionSettings keeps (1.33)."""
         given = self._thresholds("evictionHard")
         if given is None or self._flag("mergeDefaultEvictionSettings") is not True:
             return given
         return {**_DEFAULT_THRESHOLDS, **given}
 
     def _reserved_cpus(self) -> int:
-        """How many CPUs reservedSystemCPUs names, 0 if it is not given.
+        """The number of CPUs in reservedSystemCPUs, 0 if it is missing.
 
         Source: kubelet `getReservedCPUs`, `ValidateKubeletConfiguration`, k8s.io/utils `cpuset.Parse`.
         """
@@ -401,12 +400,12 @@ class _Reader:
 
     @staticmethod
     def _with_cpus(given: dict[str, Quantity] | None, cpus: int) -> dict[str, Quantity] | None:
-        """systemReserved, whose cpu reservedSystemCPUs overwrites."""
+        """systemReserved, with cpu overwritten by reservedSystemCPUs."""
         return {**(given or {}), "cpu": Quantity.parse(str(cpus))} if cpus else given
 
     @staticmethod
     def _without_cpu(given: dict[str, Quantity] | None, cpus: int) -> dict[str, Quantity] | None:
-        """kubeReserved, whose cpu goes where reservedSystemCPUs is given."""
+        """kubeReserved, without cpu if reservedSystemCPUs is given."""
         return {name: one for name, one in given.items() if name != "cpu"} if given and cpus else given
 
     def _reserved(self, name: str) -> dict[str, Quantity] | None:

@@ -1,13 +1,13 @@
-"""A kubelet's command line, in the forms that people have it, to fields of its configuration.
+"""A kubelet's command line, in its usual forms, to fields of its configuration.
 
 Forms: a bare line of flags, /proc/PID/cmdline (NUL between words), a systemd unit or drop-in, a file of environment
-variables (KUBELET_EXTRA_ARGS=…), what `ps` prints, one flag a line, and lists in YAML or JSON as k3s and RKE2
-(kubelet-arg) and kubeadm (kubeletExtraArgs) keep them.
+variables (KUBELET_EXTRA_ARGS=…), the output of `ps`, one flag a line, and lists in YAML or JSON of k3s and RKE2
+(kubelet-arg) and kubeadm (kubeletExtraArgs).
 
 Source: kubelet `options.AddKubeletConfigFlags`, `server.kubeletConfigFlagPrecedence`; component-base
 `cli/flag`; pflag.
 
-The kubelet's command line flags by name: which field of the configuration each sets, and which bear on nothing here.
+The kubelet's command line flags by name: the field that each sets, and those without effect here.
 
 The union over the releases 1.22 to 1.37. Source: kubelet `options.AddFlags`, `options.AddKubeletConfigFlags`,
 `options.AddGlobalFlags`.
@@ -30,7 +30,7 @@ __all__ = ["FIELD_FLAGS", "Flag", "flag_words", "flagged", "flags_in", "is_comma
 
 
 class FlagKind(Enum):
-    """How a flag's value is written.
+    """The form of a flag's value.
 
     MAP: a=b,c=d. BELOW: a<b,c<d. GATES: a MAP of true and false. PAIR: one a=b whose value may hold commas.
     MEMORY: 0:memory=1Gi. LIST: a,b.
@@ -86,11 +86,11 @@ FIELD_FLAGS: Mapping[str, tuple[str, FlagKind]] = {
     "topology-manager-policy-options": ("topologyManagerPolicyOptions", FlagKind.PAIR),
     "topology-manager-scope": ("topologyManagerScope", _TEXT),
 }
-"""Flags that set a field of the configuration which has to do with cgroups, memory or CPUs."""
+"""Flags that set a field about cgroups, memory or CPUs."""
 
 _NO_THRESHOLD = (
     "hard eviction thresholds do not count in the node's allocatable with this flag, which memqos does not model: "
-    "take evictionHard's memory.available as 0 with --set"
+    "set evictionHard's memory.available to 0 with --set"
 )
 _OTHERS = """
 address allowed-unsafe-sysctls authentication-token-webhook-cache-ttl authorization-mode
@@ -132,7 +132,7 @@ NODE_FLAGS: Mapping[str, str] = {
     **dict.fromkeys((*_OTHERS.split(), *_OTHER_BOOLS.split()), ""),
     "experimental-allocatable-ignore-eviction": _NO_THRESHOLD,
 }
-"""Flags that set nothing the rules read, and what to say of one; "" for nothing."""
+"""Flags that set no field of the rules, with a note; "" for none."""
 
 BOOLS = frozenset(
     {
@@ -141,7 +141,7 @@ BOOLS = frozenset(
         *(name for name, (_, kind) in FIELD_FLAGS.items() if kind is FlagKind.BOOL),
     }
 )
-"""Flags that take no further word as their value."""
+"""Flags without a separate word as their value."""
 
 
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -156,7 +156,7 @@ _NEAR = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag as it was given: its name without dashes, its value (None for none), and where that was."""
+    """One given flag: its name without dashes, its value (None for none), and its place."""
 
     name: str
     value: str | None
@@ -164,7 +164,7 @@ class Flag:
 
     @property
     def origin(self) -> str:
-        """How reasons and errors name it."""
+        """Its name in reasons and errors."""
         return f"--{self.name} ({self.place})" if self.place else f"--{self.name}"
 
     def error(self, what: str, next_step: str = "") -> ManifestError:
@@ -173,7 +173,7 @@ class Flag:
 
 
 def is_command_line(text: str) -> bool:
-    """Whether a text that is no configuration looks like flags, a unit or variables with flags."""
+    """Whether a text other than a configuration looks like flags, a unit or variables with flags."""
     lines = [line.strip() for line in text.split("\n") if line.strip() and not line.strip().startswith(("#", ";"))]
     if not lines:
         return False
@@ -190,7 +190,7 @@ def is_command_line(text: str) -> bool:
 
 
 def flags_in(text: str, place: str) -> tuple[tuple[Flag, ...], tuple[SettingsNote, ...]]:
-    """The flags in a text of any of the forms, and what was found that is none; ManifestError for unclosed quotes."""
+    """The flags in a text of any of the forms, and other words in it; ManifestError for unclosed quotes."""
     if "\0" in text:
         return flag_words([word for word in text.split("\0") if word], place)
     variables: dict[str, str] = {}
@@ -218,7 +218,7 @@ def flags_in(text: str, place: str) -> tuple[tuple[Flag, ...], tuple[SettingsNot
 def _of_commands(
     commands: Sequence[str], variables: Mapping[str, str], notes: Iterable[SettingsNote], place: str
 ) -> tuple[tuple[Flag, ...], tuple[SettingsNote, ...]]:
-    """The flags of commands with their variables put in; of variables alone, where there is no command."""
+    """The flags of commands with their variables expanded; of the variables if there is no command."""
     found: list[SettingsNote] = list(notes)
     words: list[str] = []
     for command in commands:
@@ -236,7 +236,7 @@ def _of_commands(
 
 
 def _lines(text: str) -> Iterator[str]:
-    """The lines that say something, continued lines joined."""
+    """The lines without empty ones and comments, continued lines joined."""
     for line in map(str.strip, re.sub(r"\\\n", " ", text.removeprefix("\ufeff")).split("\n")):
         if line and not line.startswith(("#", ";")):
             yield line.removesuffix("\\")
@@ -250,9 +250,9 @@ def _split(text: str, place: str) -> list[str]:
 
 
 def flag_words(words: Sequence[str], place: str) -> tuple[tuple[Flag, ...], tuple[SettingsNote, ...]]:
-    """The flags in the words of a command line, as pflag takes them; the program and what stands before it is left out.
+    """The flags in the words of a command line, as in pflag, without the program and words before it.
 
-    A word that belongs to no flag is noted: a kubelet refuses it.
+    A word that belongs to no flag gets a note: a kubelet refuses it.
     """
     flags: list[Flag] = []
     notes: list[SettingsNote] = []
@@ -280,11 +280,11 @@ def flag_words(words: Sequence[str], place: str) -> tuple[tuple[Flag, ...], tupl
 
 
 def flagged(node: MappingNode, flags: Sequence[Flag]) -> tuple[MappingNode, dict[str, str], tuple[SettingsNote, ...]]:
-    """A configuration with flags on top, where each field they set comes from, and a note for what they do not set.
+    """A configuration overridden by flags, the origin of each field that they set, and a note for other flags.
 
-    A flag replaces its field whole, as in the kubelet: a map or list starts anew with the first flag of a name, and
-    later flags of that name add to it. Feature gates are merged with those of the files. Raises ManifestError for a
-    value that a kubelet refuses.
+    As in the kubelet, a flag replaces its whole field: a map or list is reset by the first flag of a name, and later
+    flags of that name add to it. Feature gates are merged with those of the files. Raises ManifestError for a value
+    that a kubelet refuses.
     """
     fields: dict[str, Node] = {}
     origin: dict[str, str] = {}
@@ -330,7 +330,7 @@ def _set(node: MappingNode, name: str, value: Node) -> MappingNode:
 
 
 def _over(given: Node | None, added: Node) -> MappingNode:
-    """The entries of two mappings, those of the second winning."""
+    """The entries of two mappings; the second wins."""
     first = given.entries if isinstance(given, MappingNode) else ()
     second = added.entries if isinstance(added, MappingNode) else ()
     names = {entry.key for entry in second}
@@ -338,7 +338,7 @@ def _over(given: Node | None, added: Node) -> MappingNode:
 
 
 def _value(flag: Flag, kind: FlagKind, before: Node | None) -> Node:
-    """What a flag sets its field to; before: what an earlier flag of this name set it to."""
+    """A flag's value for its field; before: that of an earlier flag of this name."""
     text = flag.value
     if kind is FlagKind.BOOL:
         return _scalar(flag, _bool(flag, "true" if text is None else text))

@@ -1,8 +1,7 @@
-"""The forms in which people have a kubelet's configuration, each taken apart into configuration and flags.
+"""The usual forms of a kubelet's configuration, each split into configuration and flags.
 
-KubeletConfiguration files, what the kubelet serves at /configz, kubeadm's files and ConfigMap, k3s' and RKE2's
-config.yaml, nodeadm's NodeConfig, OpenShift's KubeletConfig, and command lines. docs/reference/kubelet-configuration.md
-lists them.
+KubeletConfiguration files, /configz of the kubelet, kubeadm's files and ConfigMap, k3s' and RKE2's config.yaml,
+nodeadm's NodeConfig, OpenShift's KubeletConfig, and command lines. docs/reference/kubelet-configuration.md lists them.
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ _KUBEADM_DRIVER = "kubeadm's default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What one file, or one option, says of a kubelet.
+    """A kubelet's settings from one file or one option.
 
-    config: a KubeletConfiguration, None for none. defaults: fields that its tool sets where the file does not, and
-    why. release: the Kubernetes release that the file names, "" for none. effective: /configz. headed: whether the
-    configuration has to name its apiVersion and kind.
+    config: a KubeletConfiguration, None for none. defaults: fields that its tool sets if the file does not, with the
+    reason. release: the Kubernetes release in the file, "" for none. effective: /configz. headed: whether the
+    configuration must have apiVersion and kind.
     """
 
     file: str
@@ -65,7 +64,7 @@ class Source:
 
 @dataclass(slots=True)
 class _Found:
-    """What the documents of a file have shown so far."""
+    """The content of a file's documents so far."""
 
     file: str
     configs: list[tuple[MappingNode, bool, str]] = field(default_factory=list)
@@ -77,11 +76,11 @@ class _Found:
 
 
 def sources_at(path: str | Path) -> tuple[Source, ...]:
-    """The sources in a file ("-" is standard input), or in a folder as --config-dir takes it: its *.conf files.
+    """The sources in a file ("-" is standard input), or in a folder for --config-dir: its *.conf files.
 
-    Files of a folder and of the folders below it come in the order in which the kubelet walks: by name, each folder
-    where its own name stands. What does not end in .conf is skipped, and named. Raises UsageError for what cannot be
-    read, ManifestError for what is none of the forms.
+    Files of a folder and of the folders below it are in the kubelet's order: by name, each folder at the place of its
+    name. Other suffixes than .conf are skipped, with a note. Raises UsageError for an unreadable file, ManifestError
+    for an unknown form.
     """
     if str(path) == "-" or not _is(os.path.isdir, path):
         return (source_of(read_text(path, _WHAT), str(path)),)
@@ -100,9 +99,9 @@ def sources_at(path: str | Path) -> tuple[Source, ...]:
 
 
 def _is(kind: Callable[[str], bool], path: str | Path) -> bool:
-    """Whether there is a file, or folder, of this name; a text that cannot be a name is none.
+    """Whether a file or folder of this name exists; false for an impossible name.
 
-    pathlib raises for names that are too long, which flags are.
+    pathlib raises for names that are too long, such as flags.
     """
     return kind(str(path))
 
@@ -123,7 +122,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def sources_of_flags(given: Sequence[str]) -> tuple[Source, ...]:
-    """The sources behind --kubelet-flags: files by their names, and texts of flags."""
+    """The sources in --kubelet-flags: files by name, and texts of flags."""
     found = []
     for one in given:
         is_text = (
@@ -142,7 +141,7 @@ def _of_flags(data: bytes, file: str) -> Source:
         flags, notes = flags_in(content, file)
         source = Source(file=file, flags=flags, notes=notes)
     else:
-        # A list, or a file of k3s or kubeadm, has flags too.
+        # A list or a file of k3s or kubeadm may have flags too.
         source = _listed_flags(data, file)
     if not source.flags and not source.notes:
         raise _no_flags(file)
@@ -167,7 +166,7 @@ def _no_flags(file: str) -> UsageError:
 
 
 def source_of(data: bytes, file: str) -> Source:
-    """What a file holds, whichever form it has; ManifestError naming file and line for none of them."""
+    """The content of a file in any form; ManifestError naming file and line for an unknown one."""
     content = data.decode("utf-8", "replace")
     if is_command_line(content):
         flags, notes = flags_in(content, file)
@@ -208,7 +207,7 @@ def _refuse_objects(node: Node, file: str) -> None:
 
 
 def _taken(node: Node, found: _Found) -> bool:
-    """Take a document apart; False for one that is no form known here."""
+    """Split a document; False for an unknown form."""
     if isinstance(node, SequenceNode):
         words = [one.text for one in node.items if isinstance(one, ScalarNode)]
         if len(words) != len(node.items) or not any(word.startswith("--") for word in words):
@@ -255,7 +254,7 @@ def _of_kind(node: MappingNode, group: str, kind: str, found: _Found) -> bool:
 
 
 def _k3s(node: MappingNode, found: _Found) -> None:
-    """`kubelet-arg` is one flag or a list of them, without dashes; so is `kubelet-arg+`, which adds to it."""
+    """`kubelet-arg` is one flag or a list of flags, without dashes; so is `kubelet-arg+`, which adds to it."""
     for entry in node.entries:
         if entry.key in {"kubelet-arg", "kubelet-arg+"}:
             _add_words([f"--{word.lstrip('-')}" for word in _texts(entry.value)], found, f"{found.file}:{entry.line}")
@@ -305,7 +304,7 @@ def _add_words(words: Sequence[str], found: _Found, place: str) -> None:
 
 
 def with_defaults(source: Source) -> Source:
-    """The source with what its tool sets where the file does not."""
+    """The source with its tool's defaults for missing fields."""
     config = source.config or MappingNode((), 0)
     missing = [one for one in source.defaults if config.get(one[0]) is None]
     if not missing:

@@ -1,4 +1,4 @@
-"""KubeletConfigurations from files, and the catalogue of kubelets whose part suites play."""
+"""KubeletConfigurations from files, and the catalogue of kubelets that suites imitate."""
 
 from __future__ import annotations
 
@@ -34,13 +34,12 @@ class _Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletCase:
-    """A kubelet to stand in for: a release, a configuration, and which variant of the rules.
+    """A kubelet to imitate: a release, a configuration, and the variant of the rules.
 
-    id: as in test ids ("v1.27-documented"). purpose: what it adds to the others. release: "1.27".
-    cgroup: the only version of cgroups that it is about; None is both. chapter: the only chapter of suites that runs
-    under it without naming it; "" is every one.
-    entry: its id in the catalogue, which differs from `id` where its rules were asked for in another release.
-    default: whether a run of whole suites has it without being asked for everything, where no test names it.
+    id: as in test ids ("v1.27-documented"). purpose: its difference to the others. release: "1.27". cgroup: its only
+    version of cgroups; None is both. chapter: the only chapter that uses it without naming it; "" is every one. entry:
+    its id in the catalogue, which differs from `id` if it was requested for another release. default: whether the
+    default run uses it for tests that name no kubelet.
     """
 
     id: str
@@ -54,21 +53,21 @@ class KubeletCase:
     default: bool = True
 
     def with_factor(self, factor: str) -> KubeletCase:
-        """The same kubelet with this memoryThrottlingFactor, a decimal; ValueError for what is none."""
+        """The same kubelet with this memoryThrottlingFactor, a decimal; ValueError for any other text."""
         return dataclasses.replace(
             self, settings=dataclasses.replace(self.settings, throttling_factor=Fraction(factor))
         )
 
     def with_enforced(self, *keys: str) -> KubeletCase:
-        """The same kubelet with these as its enforceNodeAllocatable."""
+        """The same kubelet with this enforceNodeAllocatable."""
         return dataclasses.replace(self, settings=dataclasses.replace(self.settings, enforce_node_allocatable=keys))
 
 
 def load_kubelets(root: Path | None = None, *, on: CgroupVersion | None = None) -> tuple[KubeletCase, ...]:
     """Every kubelet of fixtures/kubelets.toml, in its order.
 
-    root: the folder that holds `fixtures`; None is memqos's own. on: without those that are about the other version of
-    cgroups alone; None leaves none out. Raises ManifestError naming file and field.
+    root: the folder with `fixtures`; None is memqos's own. on: without kubelets that are only for the other version of
+    cgroups; None for all. Raises ManifestError naming file and field.
     """
     file = (root or data_root()) / "fixtures" / "kubelets.toml"
     found = CheckedFile.toml(file, what="the catalogue of kubelets")
@@ -79,12 +78,11 @@ def load_kubelets(root: Path | None = None, *, on: CgroupVersion | None = None) 
 def select_kubelets(
     kubelets: Sequence[KubeletCase], releases: Sequence[str], *, where: str = ""
 ) -> tuple[KubeletCase, ...]:
-    """The kubelets of these releases ("1.27" or "v1.27"), in their order; no release is every kubelet.
+    """The kubelets of these releases ("1.27" or "v1.27"), in order; no release means every kubelet.
 
-    The catalogue has a kubelet of each release in which memory QoS changed. One of a release between them has the
-    configuration of the last before it, and its own release's rules. So have those that are for one chapter alone, of
-    the last before it that are for this chapter.
-    Raises UnknownNameError for a release that the engine has no rules for, or before any kubelet of these.
+    The catalogue has a kubelet of each release in which memory QoS changed. A release between them gets the
+    configurations of the last release before it, with its own rules; the same holds for kubelets of one chapter. Raises
+    UnknownNameError for a release without rules, or before all of these.
     """
     if not releases:
         return tuple(kubelets)
@@ -101,7 +99,7 @@ def select_kubelets(
 
 
 def _in_force(kubelets: Sequence[KubeletCase], asked: Release) -> Iterator[KubeletCase]:
-    """Those of the last release up to the one that is asked for, in that one."""
+    """The kubelets of the last release up to the requested one, with that one's rules."""
     before = [release for kubelet in kubelets if (release := Release.parse(kubelet.release)) <= asked]
     for kubelet in kubelets:
         if before and Release.parse(kubelet.release) == max(before):
@@ -116,7 +114,7 @@ def _release(text: str, where: str) -> Release:
 
 
 def _in_release(kubelet: KubeletCase, release: Release) -> KubeletCase:
-    """A kubelet with the configuration of this one, of another release."""
+    """A kubelet with this configuration and another release."""
     name = f"v{release}{kubelet.id.removeprefix(f'v{kubelet.release}')}"
     return dataclasses.replace(kubelet, id=name, release=str(release))
 

@@ -1,7 +1,7 @@
-"""The objects in a manifest's file: documents of their own, and elements of lists.
+"""The objects in a manifest's file: documents, and elements of lists.
 
-Each makes pods, changes them, or is passed over: then its effect is named here. A kind that is not listed may do
-anything, and is reported as unknown.
+Each object makes pods, changes them, or is skipped with its effect as listed here. A kind that is not listed is
+reported as unknown, since it may have any effect.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LIST = "List"
 _VERSIONS = {"Pod": ("v1",), **{kind: one.versions for kind, one in KINDS.items()}}
 _READ = {**_VERSIONS, **CLUSTER_KINDS}
 _GROUPS = {"", "apps", "batch", "extensions"}
-"""Those that objects with pods are in, or were in."""
+"""The current and former API versions of objects with pods."""
 
 _OTHERS = {
     "v1": (
@@ -32,12 +32,12 @@ _OTHERS = {
     "apps/v1": ("ControllerRevision",),
     "batch/v1": (),
 }  # fmt: skip
-"""What else there is in the versions that objects with pods are in."""
+"""The other kinds in the API versions of objects with pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An object of this kind and API version; "" for a document that is no object, and where a list leaves it out."""
+    """An object's kind and API version; "" for a document that is not an object, and if a list omits it."""
 
     kind: str
     node: MappingNode
@@ -46,7 +46,7 @@ class Found:
 
     @property
     def is_read(self) -> bool:
-        """Whether it is a pod, makes pods, or is read by admission."""
+        """Whether it is a pod, makes pods, or affects admission."""
         return self.kind in _READ
 
 
@@ -56,8 +56,8 @@ _NO_OBJECT = MappingNode((), 0)
 def objects_in(parts: Iterable[Item | Node], file: str, *, strict: bool) -> Iterator[Found]:
     """The objects with their places, lists opened.
 
-    strict: what has no apiVersion and kind is an error; else it is found as what it is, no object. Raises ManifestError
-    for a kind that its API version does not have.
+    strict: whether a document without apiVersion and kind is an error; if not, it is found as a document that is not an
+    object. Raises ManifestError for a kind that its API version does not have.
     """
     place = FieldPath(file)
     nameless: Found | None = None
@@ -76,7 +76,7 @@ def objects_in(parts: Iterable[Item | Node], file: str, *, strict: bool) -> Iter
 
 
 def _element(part: Item, place: FieldPath, *, strict: bool) -> Iterator[Found]:
-    """An element of the `items` of a document that has not ended: what that is may not be known yet."""
+    """An element of the `items` of an unfinished document, whose kind may be unknown yet."""
     own = place.child("items").item(part.index)
     if part.kind and not part.kind.endswith(_LIST):
         if part.kind in _VERSIONS:
@@ -84,15 +84,15 @@ def _element(part: Item, place: FieldPath, *, strict: bool) -> Iterator[Found]:
         return
     node = part.node
     if isinstance(node, MappingNode) and node.get("kind") is None and part.kind != _LIST and (strict or part.kind):
-        # The typed list that an API server answers says the kind for all of its items, and perhaps behind them.
+        # An API server's typed list has the kind for all of its items, perhaps after them.
         yield Found(part.kind.removesuffix(_LIST) or "Pod", node, own)
     elif strict or part.kind or _is_object(node):
         yield from _opened(_object(node, own), own, None)
-    # Else the document as a whole is no object, which its end says.
+    # Otherwise the whole document is not an object; its end raises the error.
 
 
 def _opened(node: MappingNode, place: FieldPath, nameless: Found | None) -> Iterator[Found]:
-    """An object, or those in a list. nameless: an element of it that was taken for a pod."""
+    """An object, or those in a list. nameless: an element that was assumed to be a pod."""
     kind, version = _word(node, "kind", place), _word(node, "apiVersion", place)
     if not kind.endswith(_LIST):
         yield Found(_known(kind, version, node, place), node, place, version)
@@ -122,7 +122,7 @@ def _object(node: Node, place: FieldPath) -> MappingNode:
 
 
 def _word(node: MappingNode, name: str, place: FieldPath) -> str:
-    """A required word of an object's head."""
+    """A required field of an object's head."""
     found = text(node, name)
     if not found:
         value = node.get(name)
@@ -133,7 +133,7 @@ def _word(node: MappingNode, name: str, place: FieldPath) -> str:
 
 
 def _known(kind: str, version: str, node: MappingNode, place: FieldPath) -> str:
-    """What this kind is called here; ManifestError if its version, one that memqos knows whole, has no such kind."""
+    """The name of this kind here; ManifestError if memqos knows its whole API version and that has no such kind."""
     versions = _READ.get(kind, ())
     if version in versions:
         return kind
@@ -150,7 +150,7 @@ def _known(kind: str, version: str, node: MappingNode, place: FieldPath) -> str:
 
 
 class Effect(StrEnum):
-    """What an object that is not applied has to do with pods and their memory."""
+    """The effect of an object that is not applied on pods and their memory."""
 
     NONE = "none"
     CHANGES_PODS = "may change pods"
@@ -163,7 +163,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherKind:
-    """A kind that was passed over, how often, its effect and why; kind "" is a document that is no object."""
+    """A skipped kind, its count, its effect and the reason; kind "" is a document that is not an object."""
 
     kind: str
     count: int
@@ -190,15 +190,15 @@ _HARMLESS_GROUPS = frozenset(
 _NO_EFFECT = Effect.NONE, ""
 _WEBHOOK = Effect.CHANGES_PODS, "a webhook may set resources, priority, overhead and containers of new pods"
 _POLICY = Effect.CHANGES_PODS, "a mutating rule may set resources, priority and containers of new pods"
-_RENDER = Effect.CHANGES_PODS, "its patches may change any value: give what it renders (kubectl kustomize DIR)"
+_RENDER = Effect.CHANGES_PODS, "its patches may change any value: give its output (kubectl kustomize DIR)"
 _INJECTS = Effect.CHANGES_PODS, "it adds containers to pods, with resources of their own"
-_DEPLOYS = Effect.MAKES_PODS, "it deploys other manifests: give those that it renders"
-_MAKES = Effect.MAKES_PODS, "its controller makes pods, which are not planned: give the pods that it made"
+_DEPLOYS = Effect.MAKES_PODS, "it deploys other manifests: give the rendered ones"
+_MAKES = Effect.MAKES_PODS, "its controller creates pods, which are not planned: give these pods"
 _SCALES = Effect.COUNTS_PODS, "it changes the number of replicas: --replicas says how many are on the node"
 _CHECKS = Effect.REFUSES_PODS, "it may refuse pods that are planned, and changes no value"
 _NODES = Effect.SETS_NODE, "it configures nodes and their kubelets: give the kubelet's configuration itself"
 _CLAIMS = Effect.CHANGES_PODS, "resource claims are not modelled: the plan does not contain their resources"
-_UNREAD = Effect.CHANGES_PODS, "this API version of the kind is not read: what it sets is not in the plan"
+_UNREAD = Effect.CHANGES_PODS, "this API version of the kind is not supported: its values are not in the plan"
 
 _WHOLE_GROUPS: Mapping[str, tuple[Effect, str]] = {
     **dict.fromkeys(_HARMLESS_GROUPS, _NO_EFFECT),
@@ -282,9 +282,9 @@ _NO_EFFECT = Effect.NONE, ""
 
 
 def effect_of(kind: str, version: str) -> tuple[Effect, str]:
-    """What an object of this kind and API version does to pods, and why that is so.
+    """The effect of an object of this kind and API version on pods, and the reason.
 
-    version "": that of a kind in a typed list, which may not be known: then the kind alone decides.
+    version "": unknown, as may be in a typed list: then the kind decides.
     """
     if not kind:
         return _NO_EFFECT
@@ -298,7 +298,7 @@ def effect_of(kind: str, version: str) -> tuple[Effect, str]:
 
 
 def other_kinds(counts: Mapping[tuple[str, str], int]) -> Iterable[OtherKind]:
-    """The kinds (with their API versions) that were passed over, in order of kind."""
+    """The skipped kinds (with their API versions), in order of kind."""
     for (kind, version), count in sorted(counts.items()):
         effect, why = effect_of(kind, version)
         yield OtherKind(kind=kind, count=count, effect=effect, why=why)

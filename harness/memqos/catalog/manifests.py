@@ -1,7 +1,7 @@
 """Manifests to pods, with the strictness of kubectl and the API server, after API defaulting.
 
-A pod comes from a manifest of its own, or from the template of an object that makes pods (`catalog.workloads`). One
-that the API server does not store yet has a `submission`: the engine admits it beside the objects that were given.
+A pod comes from its own manifest, or from the template of an object that makes pods (`catalog.workloads`). A pod that
+the API server has not stored yet has a `submission`: the engine admits it with the given objects.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def claim_names(spec: MappingNode) -> tuple[str, ...]:
 
 
 def claims_of(names: tuple[str, ...], status: MappingNode) -> tuple[str, ...]:
-    """The claims by name, and behind them those that the status tells amounts of: "gpu-x7 (memory 2Gi)"."""
+    """The claims by name, then those with amounts in the status: "gpu-x7 (memory 2Gi)"."""
     told = []
     for one in _mappings(status, _STATUS):
         amounts = ", ".join(f"{name} {amount}" for name, amount in strings(one.get("resources")).items())
@@ -233,7 +233,7 @@ _AS_WRITTEN = Replicas()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """One object and its pods: itself, or those that it makes. owner: what controls it, None for nothing."""
+    """One object and its pods: itself, or those that it makes. owner: its controller, None for none."""
 
     identity: Identity
     pods: tuple[Pod, ...]
@@ -243,7 +243,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """An object that makes no pods, by its kind and API version; "" for a document that is no object."""
+    """An object that makes no pods, by kind and API version; "" for a document that is not an object."""
 
     kind: str
     version: str = field(default="", compare=False)
@@ -257,20 +257,20 @@ def _fields() -> Mapping[str, Mapping[str, str]]:
 def manifests_in(
     stream: BinaryIO, file: str, replicas: Replicas = _AS_WRITTEN, *, strict: bool = True, namespace: str = ""
 ) -> Iterator[Manifest | ClusterObject | PassedOver]:
-    """The objects in a stream of one or several documents, and in lists of objects, one by one.
+    """The objects in a stream of documents and in lists of objects, one by one.
 
-    A pod without metadata.uid gets one made from its namespace and name, always the same; so does a pod that an object
-    makes. A pod that says that the kubelet read it from a file (annotation kubernetes.io/config.source or
-    config.mirror) is static; the uid of a mirror is the one that it mirrors.
+    A pod without metadata.uid gets a stable one from its namespace and name; so does a pod that an object makes. A pod
+    with the annotation kubernetes.io/config.source (a file) or config.mirror is static; a mirror has the uid of its
+    static pod.
 
     Quantities are exact. The API server rounds them up to whole milli units before it compares them; the engine does so
     for every pod that it is given.
 
-    replicas: how many pods a workload has on the node, where that is not what it says itself. strict: a document
-    without apiVersion and kind is an error, and is passed over otherwise. namespace: for objects that name none.
+    replicas: the pods of a workload on the node, if not the number in its manifest. strict: whether a document without
+    apiVersion and kind is an error; if not, it is skipped. namespace: for objects without one.
 
-    Raises ManifestError naming file, line and field for whatever kubectl or the API server refuses, as far as it
-    concerns the shape of a pod and its resources.
+    Raises ManifestError naming file, line and field for an error that kubectl or the API server would report about the
+    form of a pod and its resources.
     """
     for found in objects_in(read_objects(stream, file), file, strict=strict):
         if not found.is_read:
@@ -316,20 +316,20 @@ def _manifest(found: Found, replicas: Replicas, namespace: str) -> Manifest:
 
 
 def _mirrored(meta: MappingNode) -> str:
-    """The uid that the kubelet gives a static pod, if this is its mirror: the API server has another for the mirror."""
+    """The kubelet's uid of a static pod, if this is its mirror: the mirror has another uid in the API server."""
     uid = strings(meta.get("annotations")).get(_MIRROR, "")
     return uid if _HASH.fullmatch(uid) else ""
 
 
 def stable_uid(key: str) -> str:
-    """A uid that is always the same for one key."""
+    """A stable uid for a key."""
     return str(uuid.uuid5(_UID_SPACE, key))
 
 
 def _pod(node: MappingNode, identity: Identity, place: FieldPath, *, counted: bool = False) -> Pod:
-    """The pod that a manifest or a template describes, to be submitted; its uid is still to be given.
+    """The pod of a manifest or a template, to be submitted, without its uid.
 
-    counted: whether what it uses is part of what quotas have counted.
+    counted: whether quotas have counted its usage.
     """
     meta = mapping(node, "metadata")
     annotations = strings(meta.get("annotations"))

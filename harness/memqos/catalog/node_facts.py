@@ -1,8 +1,8 @@
-"""Facts of a node from a YAML or JSON file or its Node object, and zones from a list of sizes.
+"""Facts of a node from a YAML or JSON file or its Node object, and NUMA nodes from a list of sizes.
 
 The fields of a file: memory, swap (quantities), cpus, pageSize (bytes), hugepageSizes (quantities), cgroup (v1 or v2),
 swapController, pids (the lower of kernel.pid_max and kernel.threads-max), swappiness, kernel, zones. A zone: id,
-memory, cpus (numbers), distances (to every zone, in the order of ids), hugepages (size to number of pages).
+memory, cpus (numbers), distances (to every NUMA node, in the order of ids), hugepages (size to number of pages).
 
 A Node object is read as `kubectl get node NAME -o json` prints it.
 Source: Kubernetes API v1 Node: status.capacity, status.allocatable, status.nodeInfo.
@@ -32,7 +32,7 @@ _MOST_CPUS = 8192
 
 
 def node_of(node: MappingNode, place: FieldPath) -> NodeFacts:
-    """The facts in a Node object, or in a list of one; what a Node does not tell has the default of `NodeFacts`.
+    """The facts in a Node object, or in a list of one; missing facts have the defaults of `NodeFacts`.
 
     A Node names neither its NUMA nodes nor its page size: that one follows from its architecture and its kernel's name.
     Raises ManifestError naming file and field for another object, several Nodes, a node that runs Windows, and one
@@ -86,19 +86,19 @@ def _whole(capacity: ResourceList, name: str, status: MappingNode, place: FieldP
         got = "nothing" if found is None else str(found)
         what = f"expected the node's {name}, got {got}."
         raise place.child("capacity", name).error(what, status.line_of("capacity"), got=got, next_step=_ONE)
-    # cAdvisor counts whole CPUs; a part of one would be rounded down by all that divides work among them.
+    # cAdvisor counts whole CPUs.
     return int(found.amount)
 
 
 def _in_user_namespace(node: MappingNode, info: MappingNode) -> bool:
-    """nodeInfo.runningInUserNamespace (1.37 and later), or the label that operators may set."""
+    """nodeInfo.runningInUserNamespace (1.37 and later), or a label that operators may set."""
     label = text(mapping(mapping(node, "metadata"), "labels"), "node.kubernetes.io/running-in-user-namespace")
     told = info.get("runningInUserNamespace")
     return label == "true" or (isinstance(told, ScalarNode) and told.value is True)
 
 
 def _swap(info: MappingNode, place: FieldPath) -> int:
-    """nodeInfo.swap.capacity (1.33 and later), in bytes; 0 where a Node does not tell."""
+    """nodeInfo.swap.capacity (1.33 and later), in bytes; 0 if missing."""
     value = mapping(info, "swap").get("capacity")
     if not isinstance(value, ScalarNode) or value.value is None:
         return 0
@@ -121,7 +121,7 @@ def _bad_size(place: FieldPath, name: str, status: MappingNode, error: QuantityE
 
 
 def _zones(memory: int, huge: dict[int, int]) -> tuple[NumaZone, ...]:
-    """Where huge pages are set aside they are all in one zone, which is the whole node: a Node tells no more."""
+    """With huge pages, one NUMA node for the whole machine: a Node object has no more detail."""
     pages = {size: amount // size for size, amount in huge.items() if size and amount // size}
     return (NumaZone(id=0, memory=memory, distances=(10,), hugepages=pages),) if pages else ()
 
@@ -144,12 +144,12 @@ def _fields() -> Mapping[str, Mapping[str, str]]:
 
 
 def load_facts(path: str | Path) -> NodeFacts:
-    """The facts in a file; UsageError for one that cannot be read, ManifestError for what it must not say."""
+    """The facts in a file; UsageError for an unreadable one, ManifestError for invalid content."""
     return facts_of(read_text(path, "a file of node facts"), str(path))
 
 
 def facts_of(data: bytes, file: str) -> NodeFacts:
-    """The facts in a document. What is not given has the default of `NodeFacts`; memory is the zones' sum then.
+    """The facts in a document. Missing facts have the defaults of `NodeFacts`; missing memory is the NUMA nodes' sum.
 
     Raises ManifestError naming file, line and field.
     """
@@ -188,7 +188,7 @@ def facts_of(data: bytes, file: str) -> NodeFacts:
 
 
 def zones_of(text: str, where: str) -> tuple[NumaZone, ...]:
-    """Zones from their sizes, "4Gi,4Gi": ids from 0, distances 10 and 20; UsageError for what is no size."""
+    """NUMA nodes from their sizes, "4Gi,4Gi": ids from 0, distances 10 and 20; UsageError for an invalid size."""
     sizes = []
     for part in text.split(","):
         try:
@@ -246,7 +246,7 @@ def _hugepages(zone: MappingNode, place: FieldPath) -> Iterator[tuple[int, int]]
 
 
 def _bytes(node: MappingNode, name: str, place: FieldPath) -> int:
-    """An amount of memory in bytes, 0 if it is not given."""
+    """An amount of memory in bytes, 0 if missing."""
     given = node.get(name)
     if given is None:
         return 0

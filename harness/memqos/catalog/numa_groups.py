@@ -6,12 +6,13 @@
       {"purpose": "a far node", "swap": [{"sizeMiB": 512, "priority": 10}], "zswap": true}
     ]
 
-A group says what each of its nodes has (mem, cores), how many nodes a die, dies a package and packages there are, and
-how far they are from others. Its defaults are those of that format: one of each, two threads per core, distance 11 to a
-node of the same die and 21 to every other. What Linux and QEMU number, they number in the order of the list.
+A group has the memory and cores of each of its nodes, the numbers of nodes per die, of dies per package and of
+packages, and the distances to others. The defaults are those of that format: one of each, two threads per core,
+distance 11 to a node of the same die and 21 to every other. Linux and QEMU number nodes, CPUs and packages in the order
+of the list.
 
-Added to it are sizes in MiB ("512M"), "hugepages" in a group, and one entry of its own for purpose, swap and zswap.
-Refused, by name: persistent memory, memory and CPUs that are plugged in later, and CXL.
+Extensions are sizes in MiB ("512M"), "hugepages" in a group, and one separate entry for purpose, swap and zswap.
+Rejected by name: persistent memory, hot-plugged memory and CPUs, and CXL.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SAME_DIE = 11
 ELSEWHERE = 21
 THREADS = 2
 MOST = MOST_ZONES
-"""Nothing that is counted here can be more."""
+"""The largest count."""
 
 _Count = Annotated[int, Meta(ge=1, le=MOST, description="a whole number from 1 to 128")]
 _Cores = Annotated[int, Meta(ge=0, le=MOST, description="a whole number from 0 to 128")]
@@ -52,7 +53,7 @@ class NumaMachine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class NumaGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
-    """NUMA nodes that are alike."""
+    """Equal NUMA nodes."""
 
     mem: _Size = "0"
     """Memory of each node."""
@@ -67,18 +68,18 @@ class NumaGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, r
     """Dies of a package."""
     packages: _Count = 1
     node_dist: dict[str, _Distance] = {}
-    """By node the distance of each of these nodes to it, in both directions."""
+    """The distance of these nodes to each node, in both directions."""
     dist_all: Annotated[list[list[int]], Meta(min_length=1, description="a list that is not empty")] | None = None
-    """All distances as they are; the last group that has them decides, as of the next three."""
+    """All distances; the last group with them counts, as for the next three fields."""
     dist_same_die: _Distance | None = None
     dist_same_package: _Distance | None = None
     dist_other_package: _Distance | None = None
     nvmem: str = "0"
     """Persistent memory: refused."""
     dimm: str = ""
-    """Memory that is plugged in later: refused."""
+    """Hot-plugged memory: rejected."""
     cpus_present: _Cores = 0
-    """CPUs that are plugged in later: refused."""
+    """Hot-plugged CPUs: rejected."""
 
 
 _MACHINE = frozenset(field.encode_name for field in msgspec.structs.fields(NumaMachine))
@@ -86,7 +87,7 @@ _MACHINE = frozenset(field.encode_name for field in msgspec.structs.fields(NumaM
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """One group of nodes that are alike, with its place in the file and in the list of nodes."""
+    """One group of equal nodes, with its place in the file and in the list of nodes."""
 
     file: CheckedFile
     number: int
@@ -100,7 +101,7 @@ class Group:
 
     @property
     def cores_per_die(self) -> int:
-        """What the dies of one machine must have in common."""
+        """The common properties of a machine's dies."""
         return self.entry.nodes * self.entry.cores
 
     def error(self, name: str, what: str, got: object) -> ManifestError:
@@ -109,7 +110,7 @@ class Group:
 
 
 def parse_groups(name: str, file: CheckedFile) -> Topology:
-    """The topology that a list of groups says; raises ManifestError naming the file, the line and the field."""
+    """The topology of a list of groups; raises ManifestError naming the file, the line and the field."""
     groups: list[Group] = []
     machine = NumaMachine()
     for number, item in enumerate(file.document):
@@ -136,7 +137,7 @@ def parse_groups(name: str, file: CheckedFile) -> Topology:
 
 
 def _check(group: Group) -> None:
-    """Refuse what memqos's machines do not have."""
+    """Reject devices that memqos's machines do not have."""
     entry = group.entry
     if entry.nvmem not in {"0", "0G", "0M"}:
         raise group.error("nvmem", "is refused: memqos's machines have no persistent memory.", entry.nvmem)
@@ -151,7 +152,7 @@ def _check(group: Group) -> None:
 
 
 def _processors(groups: Sequence[Group], file: CheckedFile) -> Processors:
-    """How the CPUs are put together; every package is the same, since QEMU can make no other machine."""
+    """The CPU topology; all packages are equal, since QEMU supports no other machine."""
     with_cpus = [group for group in groups if group.entry.cores]
     if not with_cpus:
         raise file.error("has no CPUs: at least one group must give the number of cores of its nodes.", ())
@@ -194,7 +195,7 @@ def _mib(text: str) -> int:
 
 
 def _distances(groups: Sequence[Group]) -> tuple[tuple[int, ...], ...]:
-    """The distance from every node to every node: the one given for two nodes, else for their places."""
+    """The distance from every node to every node: the given one, else by their dies and packages."""
     count = groups[-1].ids.stop
     for group in reversed(groups):
         if (rows := group.entry.dist_all) is not None:

@@ -1,4 +1,4 @@
-"""A topology's file as types, and what both of its formats say of a NUMA node: its memory, huge pages and swap."""
+"""A topology file as types, and the common part of both formats: a NUMA node's memory, huge pages and swap."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIB = 1 << 20
 GIB = 1 << 30
 
 MIN_ZONE_MIB = 64
-"""Below this a zone cannot even hold its own page tables and the kernel's share."""
+"""Less memory is not enough for a NUMA node's page tables and the kernel's share."""
 
 MOST_ZONES = 128
 """QEMU's limit of NUMA nodes."""
@@ -41,7 +41,7 @@ _Priority = Annotated[int, Meta(ge=0, le=32767, description="a whole number from
 
 
 class HugePageCounts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Huge pages that a NUMA node sets aside at boot, by their size."""
+    """Huge pages that a NUMA node reserves at boot, by size."""
 
     two_mib: _Count | None = msgspec.field(name="2M", default=None)
     one_gib: _Count | None = msgspec.field(name="1G", default=None)
@@ -67,7 +67,7 @@ class SwapEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ProcessorCounts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How CPUs are put together: how many of each thing are in one of the thing before it."""
+    """The CPU topology: the number of units in one unit of the previous level."""
 
     packages: _Cpus = 1
     dies: _Cpus = 1
@@ -76,7 +76,7 @@ class ProcessorCounts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class ZoneEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A NUMA node. One without memory (0 MiB) has CPUs alone, one without CPUs memory alone."""
+    """A NUMA node. Without memory (0 MiB) it has only CPUs, without CPUs only memory."""
 
     memoryMiB: _Mib  # noqa: N815 - as the file has it
     cpus: list[_Cpu] = []
@@ -88,7 +88,7 @@ class TopologyFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     cpus: _Cpus
     zones: Annotated[list[ZoneEntry], Meta(min_length=1, description="a list that is not empty")]
-    """The NUMA nodes, in the order of their ids; each CPU is in one."""
+    """The NUMA nodes by id; each CPU is in one."""
     purpose: str = ""
     processors: ProcessorCounts | None = None
     """Missing: one package of cores with one thread each."""
@@ -100,7 +100,7 @@ class TopologyFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def memory_of(file: CheckedFile, place: Place, mib: int, *, has_cpus: bool) -> int:
-    """A zone's memory in bytes; raises ManifestError for a zone that has too little to be one."""
+    """A NUMA node's memory in bytes; raises ManifestError for too little."""
     if mib == 0 and not has_cpus:
         what = "must not be 0 in a NUMA node without CPUs: nothing would be left of it."
         raise file.error(what, place, got=0)
@@ -110,7 +110,7 @@ def memory_of(file: CheckedFile, place: Place, mib: int, *, has_cpus: bool) -> i
 
 
 def hugepages_of(file: CheckedFile, place: Place, counts: HugePageCounts, memory: int) -> tuple[HugePages, ...]:
-    """A zone's huge pages; raises ManifestError where its memory does not hold them."""
+    """A NUMA node's huge pages; raises ManifestError if they do not fit into its memory."""
     wanted = sum(page.size_bytes * page.count for page in counts.pages)
     if counts.pages and wanted > memory - MIN_ZONE_MIB * MIB:
         what = (

@@ -1,8 +1,8 @@
-"""Resource lists of a Pod manifest: amounts with the lines they were written at, checked as the API server does.
+"""Resource lists of a Pod manifest: amounts with their lines, checked as in the API server.
 
-`status` of a Pod manifest, as `kubectl get -o json` prints it: what the kubelet reports of a pod.
+Also its `status`, the kubelet's report, as `kubectl get -o json` prints it.
 
-Fields that do not bear on cgroups are not read. Source: Kubernetes API reference, core/v1 PodStatus.
+Fields without effect on cgroups are not read. Source: Kubernetes API reference, core/v1 PodStatus.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _STANDARD = ("cpu", "memory", "ephemeral-storage")
 
 
 class ResourceReader:
-    """Reads resource lists and remembers where each amount was written."""
+    """Reads resource lists and keeps the place of each amount."""
 
     def __init__(self, place: FieldPath) -> None:
         self._file = place.file
         self.lines: dict[str, str] = {}
 
     def resources(self, node: MappingNode, place: FieldPath, prefix: str) -> Resources:
-        """Both lists, checked one by one and, as the API server rounds them, against each other."""
+        """Both lists, checked one by one and, rounded as in the API server, against each other."""
         requests = self.amounts(node.get("requests"), place.child("requests"), f"{prefix}requests")
         limits = self.amounts(node.get("limits"), place.child("limits"), f"{prefix}limits")
         for name, request in requests.items():
@@ -67,7 +67,7 @@ class ResourceReader:
                 # Kubernetes decodes null as the zero quantity.
                 quantity = ZERO
             else:
-                # The place is for errors alone, and most amounts of a cluster are a few texts.
+                # Only errors need the place, and most amounts of a cluster are one of a few texts.
                 quantity = known_quantity(entry.value) or quantity_of(entry.value, place.child(entry.key))
             if quantity < ZERO:
                 what = f"an amount must not be negative, got {quantity}."
@@ -78,7 +78,7 @@ class ResourceReader:
 
 
 def _check_resource(name: str, place: FieldPath, line: int) -> None:
-    """Standard names, huge pages, and names with a domain; everything else is a slip of the pen."""
+    """Accepts standard names, huge pages, and names with a domain; any other name is an error."""
     if name.startswith(PREFIX) or "/" in name or name == SWAP:
         return
     near = difflib.get_close_matches(name[:80], _STANDARD, n=1, cutoff=0.5)
@@ -121,7 +121,7 @@ def check_pod_level(pod: Pod, spec: MappingNode, place: FieldPath) -> None:
 
 
 def _at(pod: Pod, key: str, otherwise: int) -> int:
-    """The line of an amount that was written down."""
+    """The line of an amount in the file."""
     return int(pod.origin[key].rpartition(":")[2]) if key in pod.origin else otherwise
 
 
@@ -193,7 +193,7 @@ def _amounts(node: MappingNode, name: str, reader: ResourceReader, place: FieldP
 
 
 def _resources(node: MappingNode, reader: ResourceReader, place: FieldPath) -> Resources | None:
-    """The two lists of `resources`; unlike those of a spec they need not fit each other."""
+    """The two lists of `resources`; unlike in a spec they may contradict each other."""
     if not _is_given(node, "resources"):
         return None
     own, place = mapping(node, "resources"), place.child("resources")

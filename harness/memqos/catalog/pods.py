@@ -26,14 +26,14 @@ from memqos.model.pod import Pod
 __all__ = ["Manifests", "distinct", "load_manifests", "load_pod_catalog", "load_pods", "load_stored_pods", "read_text"]
 
 _KEEPS_NAMES = (None, "StatefulSet")
-"""What gives pods the names that they really have; None is a manifest of their own."""
+"""The controller that names the pods; None for pods with their own manifest."""
 
 
 def distinct(manifests: Iterable[Manifest]) -> tuple[Pod, ...]:
     """The pods of these manifests, in their order; ManifestError for an object, or a pod's name or uid, given twice.
 
-    An object that controls another given one (metadata.ownerReferences) makes no further pods: an API server that
-    lists a Deployment lists its ReplicaSets and pods too. Where a made-up name is taken, the kind becomes part of it.
+    The owner of another given object (metadata.ownerReferences) makes no further pods: an API server lists a Deployment
+    together with its ReplicaSets and pods. If an invented name is taken, the kind becomes part of it.
     """
     given = tuple(manifests)
     controlling = {one.owner for one in given if one.owner is not None}
@@ -65,7 +65,7 @@ def _has_its_name(pod: Pod) -> bool:
 
 
 def _names(pod: Pod) -> Iterator[str]:
-    """Names that a made pod may get."""
+    """Possible names of an invented pod."""
     yield pod.name
     name, _, number = pod.name.rpartition("-")
     kind = pod.controller.kind.lower() if pod.controller else "pod"
@@ -91,11 +91,11 @@ _AS_WRITTEN = Replicas()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifests:
-    """What files hold: the pods; how many objects that make none were passed over, by kind; workloads of no pods.
+    """The content of files: the pods; the number of skipped objects that make no pods, by kind; workloads without pods.
 
-    The kind "" is that of documents in folders that are no objects. beside: the objects that admission reads; pods that
-    the API server does not store yet have them in their `submission`. others: what was passed over, with its effect.
-    skipped: files of folders with a manifest's name that could not be one, each with why, such as a dangling link.
+    The kind "" is for documents in folders that are not objects. beside: the objects for admission; pods that the API
+    server has not stored yet have them in their `submission`. others: skipped objects with their effect. skipped: files
+    in folders with a manifest's suffix that are not readable files, each with the reason, such as a dangling link.
     """
 
     pods: tuple[Pod, ...]
@@ -107,7 +107,7 @@ class Manifests:
 
 
 def read_text(path: str | Path, what: str = "a manifest", most: int = MAX_BYTES) -> bytes:
-    """A file's bytes, standard input's for "-"; one more than `most` at most, which is then refused.
+    """A file's bytes, standard input's for "-"; at most one more than `most`, which the caller then refuses.
 
     what: what the file should be, for the error. Raises UsageError for a file that cannot be read, and for a device.
     """
@@ -119,7 +119,7 @@ def read_text(path: str | Path, what: str = "a manifest", most: int = MAX_BYTES)
 
 
 def _is_device(file: BinaryIO) -> bool:
-    """Whether what was opened is a device, other than a terminal: /dev/zero has no end, and its bytes are no text."""
+    """Whether an open file is a device other than a terminal: /dev/zero has no end and no text."""
     mode = os.fstat(file.fileno()).st_mode
     return (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)) and not file.isatty()
 
@@ -144,12 +144,12 @@ def _unreadable(path: str | Path, error: OSError, what: str) -> UsageError:
 
 
 def load_pods(paths: Iterable[str | Path]) -> tuple[Pod, ...]:
-    """The pods of several files, as `load_manifests` finds them."""
+    """The pods of several files, as in `load_manifests`."""
     return load_manifests(paths).pods
 
 
 def load_stored_pods(paths: Iterable[str | Path]) -> tuple[Pod, ...]:
-    """The same pods as an API server stores them, with the priority and overhead that their manifests give."""
+    """The same pods as stored by an API server, with the priority and overhead in their manifests."""
     return tuple(replace(pod, submission=None) for pod in load_pods(paths))
 
 
@@ -164,14 +164,14 @@ def load_manifests(
 ) -> Manifests:
     """The pods of several files and folders, in the order given; a file may hold all the objects of a cluster.
 
-    Of a folder the files are read that kubectl reads (.json, .yaml, .yml), by name; recursive: those in folders below
-    it too. replicas: how many pods of a workload are planned, where that is not what its manifest says. namespace: for
-    objects that name none, as kubectl's --namespace. recommendations: whether what a VerticalPodAutoscaler recommends
-    is applied to new pods. beside: objects for admission that other files hold, for files that have none themselves.
+    In a folder, the files that kubectl reads (.json, .yaml, .yml) are read by name; recursive: those in folders below
+    it too. replicas: the planned pods of a workload, if not the number in its manifest. namespace: for objects without
+    one, as kubectl's --namespace. recommendations: whether to apply a VerticalPodAutoscaler's recommendation to new
+    pods. beside: objects for admission from other files, for files without any.
 
-    Raises UsageError for a file that cannot be read, a folder without such a file, and where nothing has a pod;
-    UnknownNameError for replicas of a workload that is not there; ManifestError for what Kubernetes would refuse, also
-    when the same object is given twice.
+    Raises UsageError for an unreadable file, a folder without such a file, and input without pods; UnknownNameError for
+    replicas of an unknown workload; ManifestError for objects that Kubernetes would refuse, and for an object given
+    twice.
     """
     found: list[Manifest] = []
     objects: list[ClusterObject] = []
@@ -217,7 +217,7 @@ def load_manifests(
 
 
 def _submitted(pods: tuple[Pod, ...], beside: ClusterObjects) -> tuple[Pod, ...]:
-    """The pods, those that are new with what they are admitted beside."""
+    """The pods, new ones with the objects for their admission."""
     if beside == NO_OBJECTS:
         return pods
     return tuple(
@@ -237,9 +237,11 @@ def _of_all(refused: Sequence[ManifestError]) -> ManifestError:
 
 
 def _files(paths: Iterable[str | Path], skipped: list[str], *, recursive: bool) -> Iterator[tuple[str | Path, bool]]:
-    """Files, and whether they were named: what was must be a manifest. Adds to `skipped` what is none in a folder."""
+    """Files, and whether they were named: a named file must be a manifest. Adds unreadable ones of folders to
+    `skipped`.
+    """
     for path in paths:
-        # pathlib's own is_dir raises for a folder that may not be entered; opening says so.
+        # pathlib's is_dir raises for a folder without permission; opening reports that better.
         if str(path) == STDIN or not os.path.isdir(path):  # noqa: PTH112
             yield path, True
         else:
@@ -270,17 +272,17 @@ def _in_folder(folder: Path, skipped: list[str], *, recursive: bool) -> Iterator
         suffixes = f"{', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}"
         raise UsageError(
             f"the folder '{folder}' has no file whose name ends in {suffixes}{more}.",
-            next_step="" if recursive else "-R looks into the folders below it too.",
+            next_step="" if recursive else "-R reads the folders below it too.",
         )
 
 
 def _no_file(path: Path) -> str:
-    """Why a path in a folder is not read: a link that leads nowhere, a pipe; "" for a plain file."""
+    """Why a path in a folder is not read: a dangling link, a pipe; "" for a plain file."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        return f"a link that leads nowhere: {why}" if path.is_symlink() else why
+        return f"a dangling link: {why}" if path.is_symlink() else why
     return "" if stat.S_ISREG(mode) else "a pipe" if stat.S_ISFIFO(mode) else "not a regular file"
 
 

@@ -1,19 +1,19 @@
-"""Loads vm/profiles/NAME.toml on top of vm/recipe.toml, with everything of ours that goes into the image.
+"""Loads vm/profiles/NAME.toml on top of vm/recipe.toml, with all of memqos's files for the image.
 
-The recipe says what is the same for every profile; a profile's lists are added to the recipe's.
+The recipe has the common part of every profile; a profile's lists are added to the recipe's.
 
-    purpose = "what it is there for"
+    purpose = "its purpose"
     suite = "trixie"                        # Debian's code name
     architecture = "arm64"                  # as container images spell it; without it amd64
     kernel = "linux-image-cloud-amd64"      # the package
-    kernel_suite = "trixie-backports"       # where the kernel comes from, if not from the suite
+    kernel_suite = "trixie-backports"       # the suite of the kernel, if another one
     overlays = ["containerd-v2"]            # folders of vm/guest
 
     [cgroup_v1]
-    kernel_arguments = [...]                # the words that boot it with cgroup v1, or:
-    refused = "why it cannot"
+    kernel_arguments = [...]                # the kernel arguments for cgroup v1, or:
+    refused = "why it cannot boot with cgroup v1"
 
-An addition, vm/additions/NAME.toml, has the same lists, and is added on request.
+An addition, vm/additions/NAME.toml, has the same lists and is applied on request.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _Text = Annotated[str, Meta(min_length=1, description="a string that is not empt
 
 
 class _Addition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The lists that the recipe, a profile and an addition have."""
+    """The lists of the recipe, a profile and an addition."""
 
     packages: tuple[_Text, ...] = ()
     overlays: tuple[_Text, ...] = ()
@@ -47,7 +47,7 @@ class _Addition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class _Boot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """With which words a system boots with cgroup v1, or why it does not."""
+    """The kernel arguments for booting with cgroup v1, or why that is impossible."""
 
     kernel_arguments: tuple[_Text, ...] | None = None
     refused: _Text | None = None
@@ -58,7 +58,7 @@ class _Boot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class _Written(_Addition, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A profile as its file has it."""
+    """The content of a profile's file."""
 
     purpose: _Text
     suite: _Text
@@ -69,20 +69,20 @@ class _Written(_Addition, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 def profile_names(root: Path | None = None) -> list[str]:
-    """The profiles that are there, sorted."""
+    """The available profiles, sorted."""
     return sorted(path.stem for path in _vm(root).joinpath("profiles").glob("*.toml"))
 
 
 def addition_names(root: Path | None = None) -> list[str]:
-    """What can be added to a profile, sorted."""
+    """The available additions, sorted."""
     return sorted(path.stem for path in _vm(root).joinpath("additions").glob("*.toml"))
 
 
 def load_profile(name: str, root: Path | None = None, *, additions: Sequence[str] = ()) -> Profile:
-    """The profile of this name, with what is to be added to it.
+    """The profile of this name with these additions.
 
-    root: the data's folder; None is the one that travels with memqos.
-    Raises UnknownNameError for a name that is none, ManifestError for a file that says something wrong.
+    root: the data's folder; None is the one shipped with memqos. Raises UnknownNameError for an unknown name,
+    ManifestError for an invalid file.
     """
     known = profile_names(root)
     if name not in known:
@@ -120,7 +120,7 @@ def load_profile(name: str, root: Path | None = None, *, additions: Sequence[str
 
 
 def _of_console(architecture: Architecture, words: Iterable[str]) -> Iterator[str]:
-    """The words with the name of the architecture's serial console in them."""
+    """The kernel arguments with the name of the architecture's serial console."""
     return (word.replace("{console}", architecture.console) for word in words)
 
 

@@ -1,9 +1,10 @@
-"""Which pods of a recorded tree are the given ones, and what became of the others.
+"""The given pods in a recorded tree, and the other pods there.
 
-Programs other than kubelet and runtime that write cgroup files, or kill by them: which ones a recording shows.
+Also the programs other than kubelet and runtime that write cgroup files, or kill by them, as far as a recording shows
+them.
 
-The list is vm/foreign-writers.toml, each entry with its source. A program is named only if the recording shows it: by a
-pod of its own, by an annotation of the pod in question, by a control file or a cgroup that only it has.
+The list is vm/foreign-writers.toml, each entry with its source. A program is named only if the recording shows it: by
+its pod, by an annotation of the pod in question, or by a control file or a cgroup that only it has.
 """
 
 from __future__ import annotations
@@ -41,16 +42,16 @@ _ENDINGS = {
     "Job": f"(?:[0-9]+-)?{_RANDOM}",
     "CronJob": f"[0-9]+-(?:[0-9]+-)?{_RANDOM}",
 }
-"""What controllers append to their names, behind a hyphen. Source: `SimpleNameGenerator` of the API server."""
+"""The suffix that controllers append to names, after a hyphen. Source: `SimpleNameGenerator` of the API server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recognised:
-    """Pods with the names and uids that the tree has for them.
+    """Pods with their names and uids in the tree.
 
     present: pods with a container or sandbox in the tree; absent: the others. ids: for the verdict.
-    strangers: names of pods that run in the tree and were not given. ambiguous: names that several pods of the tree
-    have, none of which is a given one by its uid.
+    strangers: names of running pods in the tree that were not given. ambiguous: names of several pods in the tree, none
+    of which is a given one by its uid.
     """
 
     present: tuple[Pod, ...]
@@ -61,18 +62,18 @@ class Recognised:
 
 
 def recognise(pods: Iterable[Pod], tree: RecordedTree, *, static: bool = False) -> Recognised:
-    """Find the pods in the tree: by their uids, else by name, else by what a kubelet makes of the name.
+    """Find the pods in the tree: by uid, else by name, else by the kubelet's form of the name.
 
-    A pod that a kubelet reads from a file is there as `<name>-<node name>`, with a hash of its configuration as uid:
-    such a pod is static, whatever its manifest says. A pod out of a controller's template is one whose name that
-    controller would have made. static: all of them are. Pods of one name, in two namespaces, are
-    told apart by their uids alone. Raises ManifestError for a container that the tree has twice.
+    A pod that a kubelet reads from a file has the name `<name>-<node name>`, with a hash of its configuration as uid:
+    such a pod is static, whatever its manifest says. A pod from a controller's template has a name that the controller
+    could have made. static: whether all pods are static. Pods of the same name in two namespaces are distinguished only
+    by uid. Raises ManifestError for a container that the tree has twice.
     """
     given = tuple(pods)
     uids = _uids_by_name(tree, {pod.uid for pod in given})
     suffix = _suffix(given, uids)
     taken = {pod.uid: pod.uid if pod.uid in tree.sandboxes else _taken(pod, suffix, uids) for pod in given}
-    # The real names go first: what is left was made by controllers.
+    # Real names first: the remaining ones were made by controllers.
     taken |= {pod.uid: _made(pod, uids) for pod in given if _is_made(pod)}
     present, absent = [], []
     for pod in given:
@@ -94,7 +95,7 @@ def recognise(pods: Iterable[Pod], tree: RecordedTree, *, static: bool = False) 
 
 
 def _uids_by_name(tree: RecordedTree, given: Container[str]) -> dict[str, list[str]]:
-    """The uids that no given pod has. Of a name that several pods have, those that still have a cgroup, if one has."""
+    """The uids without a given pod. For a name of several pods, those that still have a cgroup, if any."""
     found: dict[str, list[str]] = {}
     for uid, name in tree.sandboxes.items():
         if uid not in given:
@@ -110,7 +111,7 @@ def _has_cgroup(tree: RecordedTree, *ids: str) -> bool:
 
 
 def _taken(pod: Pod, suffix: str, uids: dict[str, list[str]]) -> str | None:
-    """Take the uid of the one pod that has this pod's name in the tree; None for no pod, and for several."""
+    """Take the uid of the only pod with this name in the tree; None for no pod or several."""
     for name in () if _is_made(pod) else (pod.name, pod.name + suffix):
         if len(uids.get(name, ())) == 1:
             return uids.pop(name)[0]
@@ -118,7 +119,7 @@ def _taken(pod: Pod, suffix: str, uids: dict[str, list[str]]) -> str | None:
 
 
 def _is_made(pod: Pod) -> bool:
-    """Whether the pod's real name is unknown until its controller makes it."""
+    """Whether only the pod's controller decides its real name."""
     return pod.controller is not None and pod.controller.kind in _ENDINGS
 
 
@@ -133,7 +134,7 @@ def _made(pod: Pod, uids: dict[str, list[str]]) -> str | None:
 
 
 def _ids(tree: RecordedTree) -> dict[tuple[str, str], str]:
-    """The ids of containers; of one that was started again, the id that has a cgroup."""
+    """The ids of containers; for a restarted container the id with a cgroup."""
     found: dict[tuple[str, str], str] = {}
     for one in tree.containers:
         other = found.get((one.uid, one.name))
@@ -148,7 +149,7 @@ def _ids(tree: RecordedTree) -> dict[tuple[str, str], str]:
 
 
 def _suffix(pods: Iterable[Pod], names: Iterable[str]) -> str:
-    """What the kubelet put behind the names of static pods ("-n1"): the ending that fits most of them; "" for none."""
+    """The kubelet's suffix of static pods' names ("-n1"): the one that fits most of them; "" for none."""
     fits = Counter(name.removeprefix(pod.name) for pod in pods for name in names if name.startswith(f"{pod.name}-"))
     return min(fits, key=lambda ending: (-fits[ending], len(ending), ending), default="")
 
@@ -168,7 +169,7 @@ class WrittenFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     container: tuple[_Text, ...] = ()
 
     def at(self, level: Level) -> tuple[str, ...]:
-        """Those of a level."""
+        """The files of a level."""
         return {Level.CONTAINER: self.container, Level.POD: self.pod}.get(level, self.qos)
 
 
@@ -185,7 +186,7 @@ class ForeignWriter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     kills: str = ""
 
     def sign(self, tree: RecordedTree, pods: Iterable[Pod]) -> str:
-        """How the recording shows that the program is on the node; "" if it does not."""
+        """The evidence in the recording that the program is on the node; "" for none."""
         names = {*tree.sandboxes.values(), *(pod.name for pod in pods)}
         pod = next((name for name in sorted(names) if _matches(name, self.pods)), "")
         if pod:
@@ -199,7 +200,7 @@ class ForeignWriter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return ""
 
     def mark(self, pod: Pod) -> str:
-        """The annotation of this pod that asks the program for something; "" if it has none."""
+        """The annotation of this pod for the program; "" if it has none."""
         name = next((name for name in sorted(pod.annotations) if _matches(name, self.marks)), "")
         return f"the pod has its annotation {name}" if name else ""
 
@@ -210,16 +211,16 @@ class _Writers(Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def foreign_writers(file: Path | None = None) -> tuple[ForeignWriter, ...]:
-    """The programs of the list. file: None is the one that travels with memqos.
+    """The programs of the list. file: None is the one shipped with memqos.
 
-    Raises UsageError for a file that cannot be read, ManifestError for one that says something wrong.
+    Raises UsageError for an unreadable file, ManifestError for an invalid one.
     """
     path = file or data_root() / "vm" / "foreign-writers.toml"
     return CheckedFile.toml(path, what="the list of foreign writers").checked((), _Writers).writer
 
 
 def with_writers(findings: Iterable[Finding], tree: RecordedTree, pods: Iterable[Pod]) -> Iterator[Finding]:
-    """The findings; one that deviates names the programs that are known to write its file and are on the node.
+    """The findings; a deviation names the programs on the node that are known to write its file.
 
     It still deviates: a recording does not contain the writer of a value.
     """
@@ -236,7 +237,7 @@ def with_writers(findings: Iterable[Finding], tree: RecordedTree, pods: Iterable
 
 
 def killers(tree: RecordedTree) -> Iterator[Remark]:
-    """What on this node kills processes besides the kernel."""
+    """The programs on this node that kill processes besides the kernel."""
     for one in foreign_writers():
         sign = one.sign(tree, ()) if one.kills else ""
         if sign:

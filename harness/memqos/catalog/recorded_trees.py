@@ -1,6 +1,6 @@
-"""Recorded trees: the control files of one node, kept in a JSON file with the pods and configuration behind them.
+"""Recorded trees: the control files of one node in a JSON file with its pods and configuration.
 
-The format is written down in docs/reference/recorded-trees.md.
+docs/reference/recorded-trees.md describes the format.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ __all__ = [
 ]
 
 MAX_TREE_BYTES = 64 << 20
-"""A node of 110 pods takes 3 MiB, most of it manifests as an API server prints them."""
+"""A node of 110 pods takes 3 MiB, most of it manifests from an API server."""
 
 SANDBOX = "(sandbox)"
-"""What the name of a sandbox is in the place of a container's."""
+"""The container name of a sandbox."""
 _FORMAT = "docs/reference/recorded-trees.md describes the file."
 _MOST_DIGITS = 15
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,253}", re.ASCII)
@@ -74,7 +74,7 @@ class _Kib(int, Parsed):
 
     @classmethod
     def parse(cls, value: object) -> _Kib:
-        """The amount; ValueError for what is no number."""
+        """The amount; ValueError for any other text."""
         text = str(value)
         if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
             raise ValueError(text)
@@ -96,7 +96,7 @@ class _Node(Struct, frozen=True, kw_only=True):
 
 
 class Daemon(Struct, frozen=True, kw_only=True):
-    """A process outside pods: bytes is what it has in memory."""
+    """A process outside of pods; bytes: its memory."""
 
     name: str
     cgroup: str = ""
@@ -112,7 +112,7 @@ class CgroupMount(Struct, frozen=True, kw_only=True):
 
 
 class Machine(Struct, frozen=True, kw_only=True):
-    """What no rule of the kubelet's reads. Texts are those of the kernel's files, "" where one was not there."""
+    """Facts that the kubelet's rules do not use. Texts are those of the kernel's files, "" for a missing file."""
 
     cgroup_mount: CgroupMount = CgroupMount()
     meminfo: str = ""
@@ -123,7 +123,7 @@ class Machine(Struct, frozen=True, kw_only=True):
 
 
 class RuntimePod(Struct, frozen=True, kw_only=True):
-    """A sandbox as the runtime lists it."""
+    """A sandbox in the runtime's list."""
 
     name: str
     uid: str
@@ -132,10 +132,10 @@ class RuntimePod(Struct, frozen=True, kw_only=True):
 
 
 class SecondLook(Struct, frozen=True, kw_only=True):
-    """What was read once more after so many seconds.
+    """The second reading, after so many seconds.
 
-    changed: by cgroup the settings with another value than at first. gone: cgroups that are no longer there.
-    counters: by cgroup those with another value.
+    changed: by cgroup the changed settings. gone: cgroups that no longer exist. counters: by cgroup the changed
+    counters.
     """
 
     changed: dict[str, dict[str, str]] = {}
@@ -174,7 +174,7 @@ class _Recording(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedContainer:
-    """A container that ran: the runtime's id, and the pod and container names with the pod's uid."""
+    """A container: the runtime's id, and the pod and container names with the pod's uid."""
 
     id: str
     pod: str
@@ -184,25 +184,23 @@ class RecordedContainer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedTree:
-    """What a file holds. release "", node, settings, pods None: the file does not say.
+    """The content of a file. release "", node, settings, pods None: missing in the file.
 
-    pods: the manifests as they were given, which says nothing about admission. containers: without sandboxes;
-    sandboxes: the uids of all pods that have one, or a container, with their names. checkpoint: the Memory Manager's
-    state file under the policy Static, None otherwise. allocated, actuated: by pod uid, the resources in the kubelet's
-    checkpoints of 1.33 and later, status_manager: those in that of 1.27 to 1.32; empty without them. runtimes:
-    containerd or cri-o, runc or crun, and systemd to their versions, as far as the file says, "" for one whose version
-    it does not; of two OCI runtimes the one that the containers' cgroups show; name and version of one that is not
-    modelled, by `RuntimeName.OTHER_CRI` or OTHER_OCI.
-    hugetlb: whether containerd passes huge page limits on; hugetlb_unknown: whether it was not asked.
-    unread: options of the kubelet's command line that win over its configuration; `settings` has them. drop_ins_unread:
-    files and folders of drop-ins that the recording lacks, with the reason; `settings` is without them.
-    checkpoints_unread: the same of the kubelet's checkpoints, as far as they were there. kubelet_inside: the program
-    that the kubelet is part of, such as k3s-server, whose own flags and files set what it goes by; "" for none.
-    config_unread: why the kubelet's configuration is not in the recording, "" if it is, or if the kubelet has none.
-    node_name: what the recording calls its node. machine, daemons, second_look: what `memqos collect` reads besides.
-    collected_at: the node's own time, as RFC 3339 writes it, "" if it is not told. ending: pods whose sandbox has ended
-    and that the kubelet has forgotten. notes: what could not be read, with the reason. cut_off: whether the file ends
-    in the middle: what it lacks may have been there.
+    pods: the manifests, admitted or not. containers: without sandboxes; sandboxes: the uids of all pods with a sandbox
+    or a container, with their names. checkpoint: the Memory Manager's state file under the policy Static, None
+    otherwise. allocated, actuated: by pod uid, the resources in the kubelet's checkpoints of 1.33 and later,
+    status_manager: those in that of 1.27 to 1.32; empty without them. runtimes: containerd or cri-o, runc or crun, and
+    systemd to their versions, if in the file, "" for an unknown version; with two OCI runtimes the one that the
+    containers' cgroups show; name and version of one that is not modelled, by `RuntimeName.OTHER_CRI` or OTHER_OCI.
+    hugetlb: whether containerd passes huge page limits on; hugetlb_unknown: whether that was not read. unread: options
+    of the kubelet's command line that win over its configuration; `settings` has them. drop_ins_unread: files and
+    folders of drop-ins that the recording lacks, with the reason; `settings` does not have them. checkpoints_unread:
+    the same for the kubelet's existing checkpoints. kubelet_inside: the program that contains the kubelet, such as
+    k3s-server, and configures it by its own flags and files; "" for none. config_unread: why the recording lacks the
+    kubelet's configuration, "" if it has it, or if the kubelet has none. node_name: the node's name in the recording.
+    machine, daemons, second_look: further readings of `memqos collect`. collected_at: the node's own time as in RFC
+    3339, "" if unknown. ending: pods whose sandbox has ended and that the kubelet has forgotten. notes: unreadable
+    parts, with the reason. cut_off: whether the file is truncated: missing parts may have existed.
     """
 
     source: str
@@ -236,7 +234,7 @@ class RecordedTree:
 
     @property
     def driver(self) -> CgroupDriver | None:
-        """The kubelet's cgroup driver, as the parent of its pods shows it; None without one, or with one of each."""
+        """The kubelet's cgroup driver by the parent of its pods; None without a parent, or with one of each driver."""
         names = {part for path in self.reading.cgroups for part in path.parts}
         shown = {
             CgroupDriver.SYSTEMD: any(name.endswith("kubepods.slice") for name in names),
@@ -247,10 +245,10 @@ class RecordedTree:
 
 
 def load_tree(path: str | Path, overrides: Sequence[str] = (), flags: Sequence[str] = ()) -> RecordedTree:
-    """The tree in a file; overrides: fields (`key=value`) on top of the configuration in it; flags: those below them.
+    """The tree in a file; flags, then overrides (`key=value`), win over its configuration.
 
-    Raises UsageError for a file that cannot be read, ManifestError naming file, line and field for what the format does
-    not allow, and for a configuration or a pod in it that Kubernetes would refuse.
+    Raises UsageError for an unreadable file, ManifestError naming file, line and field for a violation of the format,
+    and for a configuration or a pod that Kubernetes would refuse.
     """
     file = str(path)
     content = read_text(path, "a recorded tree", MAX_TREE_BYTES)
@@ -272,7 +270,7 @@ def load_tree(path: str | Path, overrides: Sequence[str] = (), flags: Sequence[s
 def tree_of(
     data: Mapping[str, Any], file: str, overrides: Sequence[str] = (), flags: Sequence[str] = ()
 ) -> RecordedTree:
-    """The tree in a document of this format; as `load_tree`. file: where it came from, as errors and reasons say it."""
+    """The tree in a document of this format; as `load_tree`. file: its source, for errors and reasons."""
     return _tree(data, _checked(data, _Recording, file), file, overrides, flags)
 
 
@@ -316,14 +314,14 @@ def _tree(
 
 
 def _pods(found: _Recording, file: str) -> tuple[Pod, ...] | None:
-    """The recorded pods. Of a collected node without any it is known which ones run, and not what they requested."""
+    """The recorded pods. A collected node without pod manifests has only the names of its running pods."""
     if found.pods is not None:
         return distinct(_manifests(found.pods, file))
     return () if found.memqos_collect and found.containers else None
 
 
 def _ending(found: _Recording, running: Collection[str]) -> Iterator[str]:
-    """Pods of the runtime's that neither run nor are known to the kubelet. running: the uids of those that do."""
+    """Pods of the runtime that do not run and are unknown to the kubelet. running: the uids of running ones."""
     pods = found.pods if isinstance(found.pods, list) else []
     known = {
         one["metadata"].get("uid") for one in pods if isinstance(one, dict) and isinstance(one.get("metadata"), dict)
@@ -335,10 +333,10 @@ def _ending(found: _Recording, running: Collection[str]) -> Iterator[str]:
 
 
 def _notes(found: _Recording) -> dict[str, str]:
-    """What could not be read."""
+    """Notes about unreadable parts."""
     notes = {name: why for name, why in found.notes.items() if name != "configz" or found.configz is None}
     if not found.root:
-        notes["root"] = "the node was not read as root: files that root alone may read are missing"
+        notes["root"] = "the node was not read as root: files that only root may read are missing"
     return notes
 
 
@@ -347,9 +345,9 @@ _CUT_IN, _COLLECTED = b'"cgroups"', b'"memqos_collect"'
 
 
 def _up_to_the_cut(content: bytes) -> bytes | None:
-    """A document of `memqos collect` that ends among its cgroups, closed after the last whole file; None for another.
+    """A `memqos collect` document truncated in its cgroups, closed after the last complete file; None for another.
 
-    What comes before the cgroups there (configuration, containers, pods) is whole then.
+    The parts before the cgroups (configuration, containers, pods) are then complete.
     """
     depth, field, word = 0, b"", b""
     seen: set[bytes] = set()
@@ -374,7 +372,7 @@ def _up_to_the_cut(content: bytes) -> bytes | None:
 
 
 def _checked(value: object, kind: type[_T], file: str, *, within: str = "", content: bytes = b"") -> _T:
-    """The value as this type. within: where it is. content: the file's text, if the value is all of it."""
+    """The value as this type. within: its place. content: the file's text, if the value is the whole file."""
     try:
         return checked(value, kind)
     except MisfitError as error:
@@ -383,7 +381,7 @@ def _checked(value: object, kind: type[_T], file: str, *, within: str = "", cont
 
 
 def _settings(found: _Recording, file: str, overrides: Sequence[str], flags: Sequence[str]) -> KubeletSettings | None:
-    """What the running kubelet has; else its file, drop-ins and command line; None if the recording has none."""
+    """The running kubelet's settings, else those of its file, drop-ins and command line; None if none is recorded."""
     if found.configz is None:
         return _settings_in_files(found, file, overrides, flags)
     running = settings_of(_text(found.configz), f"{file} configz", overrides, flags)
@@ -395,7 +393,7 @@ def _settings(found: _Recording, file: str, overrides: Sequence[str], flags: Seq
 
 
 def _changed_since(written: KubeletSettings | None, running: KubeletSettings) -> Iterator[SettingsNote]:
-    """What the files say and the kubelet does not have: they changed after it started."""
+    """Settings in files that the running kubelet does not have: the files changed after it started."""
     plain = KubeletSettings()
     for one in fields(KubeletSettings):
         if written is None or not one.compare or one.name in {"feature_gates", "effective"}:
@@ -410,7 +408,7 @@ def _changed_since(written: KubeletSettings | None, running: KubeletSettings) ->
 
 
 def _note_of_change(name: str, said: object, has: object) -> SettingsNote:
-    what = f"the files say {said}, and the running kubelet has {has}: they changed after it started, and are not used"
+    what = f"the files have {said}, the running kubelet has {has}: the files changed after it started and are not used"
     return SettingsNote(name, "configz", what)
 
 
@@ -437,9 +435,9 @@ def _settings_in_files(
 def _checkpoints(
     data: Mapping[str, Any], unread: Mapping[str, str], file: str
 ) -> tuple[dict[str, dict[str, Checkpointed]], dict[str, str]]:
-    """The checkpoints of pods' resources by name, and those that cannot be used, with the reason.
+    """The checkpoints of pods' resources by name, and the unusable ones, with the reason.
 
-    A node whose checkpoint is damaged has pods to be judged all the same: what rests on it is left open.
+    With a damaged checkpoint the pods are judged too, except for values that depend on it.
     """
     found: dict[str, dict[str, Checkpointed]] = {}
     damaged = dict(unread)
@@ -456,9 +454,9 @@ def _checkpoints(
 
 
 def _text(document: object) -> bytes:
-    """A part of the recording as a file of its own, or the file's own text.
+    """A part of the recording as a separate file, or the file's own text.
 
-    YAML has no pairs of surrogates, which JSON escapes come in.
+    YAML does not support the surrogate pairs of JSON escapes.
     """
     if isinstance(document, str):
         return document.encode("utf-8", "surrogatepass")
@@ -528,9 +526,9 @@ def _facts(node: _Node, cgroups: Iterable[CgroupReading], file: str) -> NodeFact
 
 
 def _runtimes(given: Mapping[str, Any], cgroups: Iterable[CgroupPath], file: str) -> dict[str, str]:
-    """Versions out of what programs print of themselves: "runc version 1.1.15+ds1", "systemd 257 (257.13-1)".
+    """Versions from the output of programs: "runc version 1.1.15+ds1", "systemd 257 (257.13-1)".
 
-    Of a runtime that says no version ("crun version UNKNOWN") it is "".
+    "" for a runtime without one ("crun version UNKNOWN").
     """
     found: dict[str, str] = {}
     programs = {name: given[name] for name in (*_VERSIONS, *_OTHERS) if name in given}
@@ -562,7 +560,7 @@ def _runtimes(given: Mapping[str, Any], cgroups: Iterable[CgroupPath], file: str
 
 
 def _counted(files: dict[str, Any]) -> dict[str, Any]:
-    """The files; the number of processes that `memqos collect` counts stands for cgroup.procs."""
+    """The files; the number of processes from `memqos collect` replaces cgroup.procs."""
     count = files.get("processes")
     if count is None or PROCESSES in files:
         return files

@@ -1,6 +1,6 @@
-"""Requests for a container's resources, by name: in CRI's words, in Docker's, and in those of OCI runtimes.
+"""Requests for a container's resources, by name: those of CRI, of Docker, and of OCI runtimes.
 
-They are in fixtures/requests.toml, docker.toml and oci.toml.
+The files are fixtures/requests.toml, docker.toml and oci.toml.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ Words = TypeVar("Words")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case(Generic[Words]):
-    """What is asked of a runtime for one container, one request after another.
+    """Requests to a runtime for one container, one after another.
 
-    create: at its creation. updates: of the container while it runs, in their order. refused: why the last request is
-    one that no runtime may take; "" for one that it has to take, unless the engine knows better of its version.
-    later: whether it is judged some seconds after its last update, beside a container that was created alike.
+    create: at its creation. updates: of the running container, in order. refused: why every runtime must refuse the
+    last request; "" for one that it must accept, unless the engine knows a fault of its version. later: whether it is
+    judged some seconds after its last update, together with a container created by the same request.
     """
 
     name: str
@@ -58,15 +58,15 @@ class _Case(Generic[Words]):
 
 
 class RequestCase(_Case[ContainerResources]):
-    """Asked in the words of CRI."""
+    """Requests in CRI's form."""
 
 
 class DockerRequestCase(_Case[HostConfig]):
-    """Asked of the Docker Engine in its own words."""
+    """Requests in the Docker Engine's own form."""
 
 
 class OciRequestCase(_Case[OciRequest]):
-    """Asked of an OCI runtime in its own words."""
+    """Requests in an OCI runtime's own form."""
 
 
 AnyRequestCase = RequestCase | DockerRequestCase | OciRequestCase
@@ -134,12 +134,12 @@ class _Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     flags: tuple[str, ...] = ()
 
     def words(self) -> MemoryPolicy:
-        """The policy; a mode that there is not is for a runtime to refuse."""
+        """The policy; a runtime must refuse an unknown mode."""
         return MemoryPolicy(mode=self.mode, nodes=self.nodes, flags=self.flags)
 
 
 class _Oci(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Parts of linux.resources, annotations, and how an update is passed."""
+    """Parts of linux.resources, annotations, and the input of an update."""
 
     memory: _Memory = _Memory()
     cpu: _Cpu = _Cpu()
@@ -186,7 +186,7 @@ def _said(fields: Struct) -> dict[str, Any]:
 
 
 class _Row(Struct, Generic[Words], frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request as a file has it; fields as of _Case."""
+    """A request in a file; fields as in _Case."""
 
     create: Words
     updates: tuple[Words, ...] = ()
@@ -195,12 +195,12 @@ class _Row(Struct, Generic[Words], frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def load_all_requests(root: Path | None = None) -> Mapping[str, AnyRequestCase]:
-    """The requests of all three files, by names that no two of them share; as `load_requests`."""
+    """The requests of all three files, by their unique names; as `load_requests`."""
     return {**load_requests(root), **load_docker_requests(root), **load_oci_requests(root)}
 
 
 def load_requests(root: Path | None = None) -> Mapping[str, RequestCase]:
-    """Every request of fixtures/requests.toml, by name. root: the folder that holds `fixtures`; None is memqos's own.
+    """Every request of fixtures/requests.toml, by name. root: the folder with `fixtures`; None is memqos's own.
 
     Raises ManifestError naming file and field.
     """
@@ -208,12 +208,12 @@ def load_requests(root: Path | None = None) -> Mapping[str, RequestCase]:
 
 
 def load_docker_requests(root: Path | None = None) -> Mapping[str, DockerRequestCase]:
-    """The same of fixtures/docker.toml, whose names are others."""
+    """The same for fixtures/docker.toml."""
     return {name: DockerRequestCase(**fields) for name, fields in _cases(root, "docker.toml", _Row[_HostConfig])}
 
 
 def load_oci_requests(root: Path | None = None) -> Mapping[str, OciRequestCase]:
-    """The same of fixtures/oci.toml."""
+    """The same for fixtures/oci.toml."""
     return {name: OciRequestCase(**fields) for name, fields in _cases(root, "oci.toml", _Row[_Oci])}
 
 

@@ -1,7 +1,7 @@
-"""Runtimes of a node as people give them: by name and version, "cri-o@1.36+crun@1.21", and by crio.conf.
+"""Runtimes of a node as users give them: by name and version, "cri-o@1.36+crun@1.21", and by crio.conf.
 
-Files of crio.conf are read in the order given, those of a folder by name. As in CRI-O, a handler or a workload that a
-later file names takes the place of the earlier one as a whole, and any other setting wins over the earlier.
+Files of crio.conf are read in the order given, those of a folder by name. As in CRI-O, a handler or a workload in a
+later file replaces the whole earlier one, and any other setting wins over the earlier one.
 Source: CRI-O pkg/config/config.go `UpdateFromDropInFile`, `UpdateFromPath`.
 """
 
@@ -42,10 +42,10 @@ _ALSO = {
     "kata-containers": RuntimeName.KATA,
     "containerd-shim-kata-v2": RuntimeName.KATA,
 }
-"""Other names that some of them go by."""
+"""Other names of runtimes."""
 
 _DIRECTLY = "oci:"
-"""Before an OCI runtime that is driven without a CRI runtime."""
+"""The prefix of an OCI runtime driven without a CRI runtime."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,62}", re.ASCII)
 _VERSION = re.compile(r"[A-Za-z0-9.+~:_-]{1,80}", re.ASCII)
 _NUMBERED = re.compile(r"(?:v|release-)?\d", re.ASCII)
@@ -53,17 +53,17 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z._-]+", re.ASCII)
 _OF_VERSIONS = frozenset(
     {"dev", "dirty", "ds", "dfsg", "deb", "git", "incompatible", "unknown", "really", "nmu", "fips"}
 )
-"""Words behind a plus sign in versions: runc 1.3.1+dev."""
+"""Words after a plus sign in versions: runc 1.3.1+dev."""
 _EXAMPLE = "Write NAME@VERSION, such as runc@1.1.15, crun@1.21 or containerd@1.7.24+runc@1.3.6."
 
 
 def runtimes_named(text: str, beside: Runtimes = TRIXIE, *, where: str = "--runtime") -> Runtimes:
-    """The runtimes in a text like "cri-o@1.36+crun@1.21"; what it does not name is taken from `beside`.
+    """The runtimes in a text like "cri-o@1.36+crun@1.21"; missing ones are those of `beside`.
 
-    A name that is not known is that of a runtime that is not modelled: of the CRI server if an OCI runtime follows it
-    or it begins with "cri", else of the OCI runtime.
+    An unknown name is a runtime that is not modelled: the CRI server if an OCI runtime follows or it begins with "cri",
+    else the OCI runtime.
 
-    Raises UsageError for a text that holds no name, for a known runtime without a version, and two of a kind.
+    Raises UsageError for a text without a name, for a known runtime without a version, and for two of a kind.
     """
     directly = text.startswith(_DIRECTLY)
     parts = _parts(text.removeprefix(_DIRECTLY))
@@ -79,9 +79,9 @@ def runtimes_named(text: str, beside: Runtimes = TRIXIE, *, where: str = "--runt
 
 
 def oci_named(text: str, *, where: str = "--crio-config") -> Traits:
-    """The OCI runtime in a text like "runsc@20240729"; one without a version is of unknown version.
+    """The OCI runtime in a text like "runsc@20240729"; its version may be missing.
 
-    UsageError for a text that holds no name, and for a CRI runtime.
+    UsageError for a text without a name, and for a CRI runtime.
     """
     name, _, version = text.partition("@")
     _checked(name, version, text, where)
@@ -92,9 +92,9 @@ def oci_named(text: str, *, where: str = "--crio-config") -> Traits:
 
 
 def runtimes_recorded(recorded: Mapping[str, str]) -> Runtimes:
-    """The runtimes of a recording, by name and version; of one that is not modelled the name is in the version.
+    """The runtimes of a recording, by name and version; for one that is not modelled the version has its name.
 
-    A kubelet speaks to the Docker Engine through cri-dockerd, which calls itself docker.
+    A kubelet talks to the Docker Engine through cri-dockerd, which reports the name docker.
     """
     found = Runtimes(cri=traits_of(RuntimeName.CONTAINERD, ""), oci=traits_of(RuntimeName.RUNC, ""))
     for name, version in recorded.items():
@@ -116,7 +116,7 @@ def _named_text(text: str) -> tuple[str, str]:
 
 
 def _parts(text: str) -> list[str]:
-    """The text at those plus signs that stand between two runtimes: versions, such as Debian's, have some too."""
+    """The text split at plus signs between two runtimes: versions, such as Debian's, contain some too."""
     first, *others = text.split("+")
     parts = [first]
     for piece in others:
@@ -134,7 +134,7 @@ def _known(name: str) -> RuntimeName | None:
 
 
 def _is_cri(names: list[str], index: int, *, directly: bool) -> bool:
-    """Whether a name that is not known is that of a CRI server."""
+    """Whether an unknown name is that of a CRI server."""
     if directly:
         return False
     others = [_known(name) for place, name in enumerate(names) if place != index]
@@ -156,7 +156,7 @@ def _traits(text: str, *, cri: bool, where: str) -> Traits:
 
 
 def _checked(name: str, version: str | None, text: str, where: str) -> None:
-    """Raise UsageError for what no name and no version of a program has in it."""
+    """Raise UsageError for characters that no name or version of a program has."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"there is no runtime '{_shown(name)}'.", where=where, next_step=_EXAMPLE)
     if version and not _VERSION.fullmatch(version):
@@ -165,7 +165,7 @@ def _checked(name: str, version: str | None, text: str, where: str) -> None:
 
 
 def _shown(text: str) -> str:
-    """What of a text a message can hold."""
+    """A text shortened for a message."""
     return "".join(one if one.isprintable() else "?" for one in text[:80])
 
 
@@ -177,7 +177,7 @@ _NUMBERS = {"cpushares": "shares", "cpuquota": "quota", "cpuperiod": "period", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrioHandler:
-    """One runtime handler: the name of the program that it runs, and the annotations that it allows."""
+    """One runtime handler: the name of its program, and the annotations that it allows."""
 
     program: str
     allowed: tuple[str, ...] = ()
@@ -185,9 +185,9 @@ class CrioHandler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrioConfig:
-    """What the files say. default: the handler of pods without a RuntimeClass, "" if they do not say.
+    """The content of the files. default: the handler of pods without a RuntimeClass, "" if missing.
 
-    settings: what holds for all containers.
+    settings: those for all containers.
     """
 
     default: str = ""
@@ -197,7 +197,7 @@ class CrioConfig:
 
 
 def load_crio_config(paths: Iterable[str]) -> CrioConfig:
-    """The configuration in these files and folders; UsageError for what cannot be read or is no crio.conf."""
+    """The configuration in these files and folders; UsageError for an unreadable file or another format."""
     runtime: dict[str, Any] = {}
     origin: dict[str, str] = {}
     handlers: dict[str, CrioHandler] = {}
@@ -243,7 +243,7 @@ def _parsed(text: str, path: str) -> dict[str, Any]:
 
 
 def _place(name: str, text: str, path: str) -> str:
-    """The file, with the line that sets this; without one where several lines look so."""
+    """The file, with the line of this setting; without it if several lines look like it."""
     lines = [
         number
         for number, line in enumerate(text.splitlines(), 1)
@@ -255,7 +255,7 @@ def _place(name: str, text: str, path: str) -> str:
 def _settings(runtime: Mapping[str, Any], origin: Mapping[str, str]) -> CrioSettings:
     manager, limit = runtime.get("cgroup_manager"), runtime.get("pids_limit", 0)
     if manager is not None and manager not in set(CgroupDriver):
-        step = "Write systemd or cgroupfs: CRI-O does not start with another one."
+        step = "Write systemd or cgroupfs: CRI-O does not start with any other value."
         what = f"cgroup_manager {str(manager)[:40]!r} is unknown."
         raise UsageError(what, where=origin["cgroup_manager"], next_step=step)
     if not isinstance(limit, int) or isinstance(limit, bool):

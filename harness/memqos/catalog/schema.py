@@ -1,6 +1,6 @@
 """Checks a document against a table of fields: unknown fields and wrong types, with file, line and dotted field.
 
-The values of a checked mapping: what is missing, or is something else, counts as not given.
+Access to a checked mapping: a missing value, or one of another type, counts as not given.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 LARGEST = 2**63 - 1
 
 _BLANKS = " \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
-"""What Go's strings.TrimSpace takes off a quantity, less what Go's JSON writes as an escape (\\n, \\t, U+2028).
+"""The characters that Go's strings.TrimSpace removes, without those that Go's JSON escapes (\\n, \\t, U+2028).
 
 Source: apimachinery, resource.Quantity.UnmarshalJSON; encoding/json, appendString.
 """
@@ -46,13 +46,13 @@ _HEAD = re.compile(r"^(\w+):", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class FieldPath:
-    """Where a value is: file and dotted field; its line belongs to the node."""
+    """The place of a value: file and dotted field; the node has its line."""
 
     file: str
     field: str = ""
 
     def child(self, *names: str) -> FieldPath:
-        """A field of this value, and so on down. A name with dots or slashes is put in brackets."""
+        """A field of this value. A name with dots or slashes is in brackets."""
         field = self.field
         for name in names:
             bracketed = "." in name or "/" in name
@@ -65,13 +65,13 @@ class FieldPath:
         return FieldPath(self.file, f"{self.field}[{index}]")
 
     def error(self, what: str, line: int, *, got: object = None, next_step: str = "") -> ManifestError:
-        """An error at this place; a value out of an option has no line."""
+        """An error at this place; a value from an option has no line."""
         line = 0 if self.file.startswith("--") else line
         return ManifestError.at(what, file=self.file, line=line, field=self.field, got=got, next_step=next_step)
 
 
 def parse_fields(text: str) -> dict[str, dict[str, str]]:
-    """The table that a text says: `Type: field type, field type, …`."""
+    """The table in a text: `Type: field type, field type, …`."""
     table: dict[str, dict[str, str]] = {}
     heads = list(_HEAD.finditer(text))
     for head, following in zip(heads, [*heads[1:], None], strict=True):
@@ -83,14 +83,14 @@ def parse_fields(text: str) -> dict[str, dict[str, str]]:
 def check(node: Node, kind: str, fields: Fields, place: FieldPath) -> None:
     """Raise ManifestError for the first unknown field or wrong type below `node`, which must be a `kind`.
 
-    A null counts as a field that was not given, as in Kubernetes.
+    As in Kubernetes, null counts as not given.
     """
     if not _fits(node, kind, fields):
         _check(node, kind, fields, place)
 
 
 def _fits(node: Node, kind: str, fields: Fields) -> bool:
-    """Whether `_check` surely finds nothing: the places of values, which only errors name, are not made for this."""
+    """Whether `_check` certainly finds nothing, without computing places, which only errors need."""
     if isinstance(node, ScalarNode):
         value, wanted = node.value, _PLAIN.get(kind)
         if wanted is not None:
@@ -120,7 +120,7 @@ def _mapping_fits(node: MappingNode, kind: str, fields: Fields) -> bool:
 
 
 def known_quantity(node: Node) -> Quantity | None:
-    """The quantity in a scalar that is a text; None for one that is not a quantity, and for all others."""
+    """The quantity in a text scalar; None for any other scalar."""
     return _quantity_in(node.value) if isinstance(node, ScalarNode) and isinstance(node.value, str) else None
 
 
@@ -192,8 +192,8 @@ def quantity_of(node: Node, place: FieldPath) -> Quantity:
     """The quantity in a scalar; ManifestError if it is none."""
     if not isinstance(node, ScalarNode) or isinstance(node.value, bool) or node.value is None:
         raise _wrong(node, "a quantity", place)
-    # Kubernetes reads numbers through JSON: a YAML octal or a float is a number before it is a quantity.
-    # Blanks around a quantity are dropped there too; a line feed or a tab is two characters in JSON, and stays.
+    # Kubernetes reads numbers through JSON: a YAML octal or a float is a number first, then a quantity. It also drops
+    # blanks around a quantity; a line feed or a tab is two characters in JSON and stays.
     text = node.value.strip(_BLANKS) if isinstance(node.value, str) else _json_number(node.value)
     try:
         quantity = Quantity.parse(text)
@@ -261,7 +261,7 @@ _PLAIN: dict[str, tuple[type, ...]] = {
     "duration": (str,),
     "any": (str, int, float, bool),
 }
-"""Types of scalars that need no closer look than at the value's own type."""
+"""Types of scalars that are checked by the value's type alone."""
 _ANYTHING = ("object", "any")
 
 

@@ -1,9 +1,8 @@
-"""A series of samples out of a benchmark's CSV file, whatever its columns are called.
+"""A series of samples from a benchmark's CSV file with any column names.
 
-A column is known by its header, which people write in many ways: letters count alone, a unit at its end (_bytes, _mi,
-_kb, _s, "(MiB)") counts for its values. Separators may be commas, semicolons, tabs, bars or blanks. Comment lines (#)
-and empty lines are passed over; a comment may be the header. Times are seconds, clock times, ISO 8601, or an epoch in
-seconds to nanoseconds.
+A column is recognised by the letters of its header; a unit at its end (_bytes, _mi, _kb, _s, "(MiB)") applies to its
+values. Separators may be commas, semicolons, tabs, bars or blanks. Comment lines (#) and empty lines are skipped; a
+comment may be the header. Times are seconds, clock times, ISO 8601, or an epoch in seconds to nanoseconds.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from memqos.model.quantity import Quantity, QuantityError
 __all__ = ["COLUMNS", "MOST_BYTES", "Choice", "Column", "Series", "series_in"]
 
 MOST_BYTES = 64 << 20
-"""A file may be so large: some 500,000 samples."""
+"""The largest file: some 500,000 samples."""
 
 
 class Column(StrEnum):
-    """What a column may hold. HIGH, LIMIT: the values of memory.high and memory.max, not counters of memory.events."""
+    """The meaning of a column. HIGH, LIMIT: the values of memory.high and memory.max, not counters of memory.events."""
 
     TIME = "time"
     USAGE = "memory.current"
@@ -73,7 +72,7 @@ COLUMNS: Mapping[Column, tuple[str, ...]] = {
     Column.LIMIT: ("memorymax", "memmax", "limit", "memorylimit", "memlimit"),
     Column.POD: ("pod", "podname", "container", "containername", "cgroup", "name"),
 }  # fmt: skip
-"""The headers by which a column is known: small letters and digits alone, without a unit. The first of several wins."""
+"""The headers of a column: only small letters and digits, without a unit. The first match wins."""
 
 _UNITS: Mapping[str, float] = {
     "b": 1, "byte": 1, "bytes": 1, "k": 1 << 10, "ki": 1 << 10, "kib": 1 << 10, "kb": 10**3, "m": 1 << 20,
@@ -95,9 +94,9 @@ _SEPARATORS = (",", ";", "\t", "|")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """What a file holds. high, limit: memory.high and memory.max if it has columns for them; 0 stands for "max".
+    """The content of a file. high, limit: memory.high and memory.max if it has columns for them; 0 means "max".
 
-    resolution: bytes between two amounts that it tells apart, 1 if it has bytes. notes: what was passed over, in words.
+    resolution: the least difference of amounts in bytes, 1 for whole bytes. notes: sentences about skipped rows.
     """
 
     samples: tuple[Sample, ...]
@@ -109,7 +108,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """Where a column is: its index, header, and what a number without a unit of its own is multiplied by."""
+    """A column: its index, header, and the factor of numbers without a unit."""
 
     index: int
     header: str
@@ -118,10 +117,10 @@ class _Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What of a file counts.
+    """The selected part of a file.
 
-    headers: the header of a column, where its name does not tell. pod: of a file with several pods or containers, the
-    one that counts. since, until: the first and the last second; None for all.
+    headers: the header of a column, if not recognised. pod: the selected one of several pods or containers. since,
+    until: the first and the last second; None for all.
     """
 
     headers: Mapping[Column, str] = field(default_factory=dict)
@@ -130,12 +129,12 @@ class Choice:
     until: float | None = None
 
     def holds(self, at: float) -> bool:
-        """Whether a moment counts."""
+        """Whether a moment is selected."""
         return (self.since is None or at >= self.since) and (self.until is None or at <= self.until)
 
 
 def series_in(text: str, *, where: str, choice: Choice | None = None) -> Series:
-    """The series in a file's text; UsageError with the line and the column for what cannot be read.
+    """The series in a file's text; UsageError with the line and the column of an unreadable value.
 
     where: the file's name, for errors.
     """
@@ -154,7 +153,7 @@ def series_in(text: str, *, where: str, choice: Choice | None = None) -> Series:
 
 
 def _lines(text: str) -> list[tuple[int, str]]:
-    """The lines that count, with their numbers; the last comment above them, if the first one begins with a number."""
+    """The data lines with their numbers; the last comment before them, if the first one begins with a number."""
     found: list[tuple[int, str]] = []
     comment: tuple[int, str] | None = None
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
@@ -188,7 +187,7 @@ _Row = tuple[int, Sequence[str]]
 def _columns(
     head: Sequence[str], body: Sequence[_Row], headers: Mapping[Column, str], where: str
 ) -> dict[Column, _Read]:
-    """Where each column is; UsageError if a needed one is not there, or could be two."""
+    """The place of each column; UsageError if a needed one is missing or ambiguous."""
     known = [_named(header) for header in head]
     found: dict[Column, _Read] = {}
     for column, names in COLUMNS.items():
@@ -210,7 +209,7 @@ def _columns(
     for column in _NEEDED:
         if column not in found:
             raise UsageError(
-                f"no column is known as {_IN_WORDS[column]}; the header has {_listed(head)}.",
+                f"no column is recognised as {_IN_WORDS[column]}; the header has {_listed(head)}.",
                 where=where,
                 next_step=f"Name it: --column '{column}=HEADER'.",
             )
@@ -218,7 +217,7 @@ def _columns(
 
 
 def _is_knob(index: int, body: Sequence[_Row]) -> bool:
-    """Whether a column that is called high or max has memory.high or memory.max: one amount, where a counter grows."""
+    """Whether a column called high or max has memory.high or memory.max: one amount, while a counter grows."""
     seen = {cells[index] for _, cells in body if index < len(cells)} - {"", "0"}
     return len(seen) == 1 and all(one == "max" or (one.isdecimal() and int(one[:20]) >= 1 << 20) for one in seen)
 
@@ -236,7 +235,7 @@ def _listed(head: Sequence[str]) -> str:
 
 
 def _named(header: str) -> tuple[str, str]:
-    """A header's letters and digits, small and without its unit; and the unit, "" without one."""
+    """A header's letters and digits in small letters, without its unit; and the unit, "" without one."""
     for text in (header, re.sub(r"(?<=[a-z])(?=[A-Z])", "_", header)):
         words = re.findall(r"[a-z0-9]+", text.lower())
         if len(words) > 1 and words[-1] in _UNITS:
@@ -245,7 +244,7 @@ def _named(header: str) -> tuple[str, str]:
 
 
 def _fits(column: Column, unit: str) -> bool:
-    """Whether a header with this unit may be this column: memory.high in bytes is no counter, a time has no bytes."""
+    """Whether a header with this unit may be this column: a counter or a time has no bytes."""
     if not unit:
         return True
     return (column in _AMOUNTS and unit not in _TIME_UNITS) or (column is Column.TIME and unit in _TIME_UNITS)
@@ -270,7 +269,7 @@ def _given(column: Column, header: str, head: Sequence[str], where: str) -> _Rea
 
 
 def _of_pod(rows: Sequence[_Row], columns: Mapping[Column, _Read], pod: str | None, where: str) -> Sequence[_Row]:
-    """The rows of one pod; UsageError if there are several and none was chosen, or there is no such pod."""
+    """The rows of one pod; UsageError for several pods without a choice, or an unknown pod."""
     at = columns.get(Column.POD)
     names = [] if at is None else list(dict.fromkeys(cells[at.index] for _, cells in rows if at.index < len(cells)))
     if pod is None:
@@ -289,7 +288,7 @@ def _of_pod(rows: Sequence[_Row], columns: Mapping[Column, _Read], pod: str | No
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """A row with a time of its own. values: what its cells hold; None for what is missing."""
+    """A row with its own time. values: those of its cells; None for a missing one."""
 
     at: float
     values: Mapping[Column, float | None]
@@ -298,7 +297,7 @@ class _Moment:
 def _moments(
     rows: Sequence[_Row], columns: Mapping[Column, _Read], choice: Choice, where: str
 ) -> Iterator[_Moment | None]:
-    """The rows that count, with times in seconds; None for each that was left out."""
+    """The selected rows, with times in seconds; None for each skipped row."""
     time = columns[Column.TIME]
     first = last = None
     days = 0
@@ -357,14 +356,14 @@ def _notes(moments: Sequence[_Moment | None], columns: Mapping[Column, _Read]) -
 
 
 def _is_epoch(seconds: float) -> bool:
-    """Whether a time is one of the calendar: the samples' times are then counted from the first of them."""
+    """Whether a time is a calendar time: times are then relative to the first sample."""
     return seconds > 1e8  # noqa: PLR2004 - three years
 
 
 def _sample(moment: _Moment, before: Sample | None) -> Sample:
     values = moment.values
     usage, events, anon = (values.get(one) for one in (Column.USAGE, Column.HIGH_EVENTS, Column.ANON))
-    # Scripts write zero where a file could not be read, or leave the cell empty; memory.stat is gone before the rest.
+    # Scripts write zero for an unreadable file, or leave the cell empty; memory.stat disappears first.
     gone = not usage or (before is not None and bool(before.anon) and anon == 0 and 2 * usage < before.usage)
     whole = {column: None if values.get(column) is None else int(values[column] or 0) for column in Column}
     return Sample(
@@ -397,7 +396,7 @@ def _knob(seen: set[int], column: _Read | None, where: str) -> int | None:
 
 
 def _value(column: Column, cells: Sequence[str], one: _Read, where: str) -> float | None:
-    """A cell's number; None for one that is missing, and 0 for a memory.high or memory.max that says max."""
+    """A cell's number; None for a missing one, and 0 for memory.high or memory.max "max"."""
     if column is Column.POD:
         return None
     text = cells[one.index] if one.index < len(cells) else ""
@@ -418,7 +417,7 @@ def _value(column: Column, cells: Sequence[str], one: _Read, where: str) -> floa
 
 
 def _number(text: str, unit: float, *, amount: bool) -> float | None:
-    """A number; None for a text that is none, or that could be two: "1,234" is a thousand for some."""
+    """A number; None for any other or ambiguous text: "1,234" is a thousand in some locales."""
     if _THOUSANDS.fullmatch(text) and amount:
         return None
     try:
@@ -445,5 +444,5 @@ def _time(text: str, unit: float) -> float | None:
         moment = datetime.fromisoformat(text.replace("/", "-"))
     except ValueError:
         return None
-    # Without a zone any will do: only differences count.
+    # Without a time zone any will do: only differences count.
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -1,7 +1,7 @@
-"""Nodes out of support archives: a sosreport, whose plug-in `cgroups` copies /sys/fs/cgroup, as a recording.
+"""Nodes from support archives: a sosreport, whose plug-in `cgroups` copies /sys/fs/cgroup, as a recording.
 
-A sosreport has files as they were copied, one after the other, over minutes: values, and no second look. What it lacks
-of a recording is named in the notes. A must-gather has pods and no control file: it is given as pods.
+A sosreport copies files one after the other, over minutes, and has no second reading. The notes name parts of a
+recording that it lacks. A must-gather has pods and no control files: it is used as a source of pods.
 Source: sosreport/sos, sos/report/plugins/{cgroups,kernel,numa,processor,crio,containerd,kubernetes,openshift}.py.
 """
 
@@ -53,13 +53,13 @@ _OPENSHIFT = 13
 
 
 def is_archive(place: str | Path) -> bool:
-    """Whether a path is a support archive, or a folder that one was unpacked to."""
+    """Whether a path is a support archive or the folder of an unpacked one."""
     path = Path(place)
     return str(path).endswith(_TARS) or (path.is_dir() and _root(path) is not None) or is_must_gather(path)
 
 
 def is_must_gather(place: str | Path) -> bool:
-    """Whether a folder is a must-gather: namespaces and cluster-scoped-resources, perhaps one folder further down."""
+    """Whether a folder is a must-gather: namespaces and cluster-scoped-resources, perhaps one folder deeper."""
     path = Path(place)
     if not path.is_dir():
         return False
@@ -68,7 +68,7 @@ def is_must_gather(place: str | Path) -> bool:
 
 
 def _root(path: Path) -> Path | None:
-    """The folder in which the node's files are: this one, or the only one in it."""
+    """The folder with the node's files: this one, or the only one in it."""
     below = [one for one in path.iterdir() if one.is_dir()] if path.is_dir() else []
     for folder in (path, *below):
         if (folder / "sys/fs/cgroup").is_dir() and (folder / "proc").is_dir():
@@ -79,7 +79,7 @@ def _root(path: Path) -> Path | None:
 def archived(place: str | Path) -> Mapping[str, Any]:
     """The node in an archive as a recording's document.
 
-    Raises UsageError for an archive that cannot be read, for one without control files, and for a must-gather.
+    Raises UsageError for an unreadable archive, for one without control files, and for a must-gather.
     """
     path = Path(place)
     if is_must_gather(path):
@@ -101,7 +101,7 @@ def archived(place: str | Path) -> Mapping[str, Any]:
 
 @contextlib.contextmanager
 def _unpacked(path: Path) -> Iterator[Path]:
-    """The folder itself, or the files that are read, out of a tarball, in a folder of their own."""
+    """The folder itself, or for a tarball a new folder with the needed files."""
     if path.is_dir():
         yield path
         return
@@ -118,7 +118,7 @@ def _unpacked(path: Path) -> Iterator[Path]:
 
 
 def _extract(path: Path, folder: Path) -> None:
-    """Write the plain files that are read; names that lead elsewhere, links and devices are left out."""
+    """Extract the needed plain files, without names outside of the folder, links and devices."""
     count = size = 0
     with _opened(path) as raw:
         stream = _Ending(raw)
@@ -140,7 +140,7 @@ def _extract(path: Path, folder: Path) -> None:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """An archive's tar, decompressed by what its first bytes say and not by its name."""
+    """An archive's tar, decompressed by its first bytes and not by its name."""
     with path.open("rb") as file:
         magic = file.read(6)
     for first, read in ((b"\x1f\x8b", gzip.open), (b"\xfd7zXZ\0", lzma.open), (b"BZh", bz2.open)):
@@ -150,7 +150,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 class _Ending:
-    """A stream of bytes and the last that were read: tarfile takes a tar that ends anywhere as ended there."""
+    """A stream of bytes that keeps the last ones: tarfile accepts a truncated tar."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw, self._last = raw, b""
@@ -161,15 +161,15 @@ class _Ending:
         return found
 
     def must_be_whole(self) -> None:
-        """Read what is left. Raises TarError when the last block is not the empty one that ends every tar."""
+        """Read the rest. Raises TarError if the last block is not the empty one that ends every tar."""
         while self.read(1 << 20):
             pass
         if self._last != bytes(tarfile.BLOCKSIZE):
-            raise tarfile.TarError("it ends before its end: it was cut off")
+            raise tarfile.TarError("it is truncated")
 
 
 def _is_wanted(parts: tuple[str, ...]) -> bool:
-    """Whether it is a file of the archive's one folder that is read."""
+    """Whether it is a needed file in the archive's only folder."""
     below = parts[1:]
     return bool(below) and ".." not in parts and parts[0] != "/" and bool(_WANTED.fullmatch("/".join(below)))
 
@@ -256,7 +256,7 @@ def _configured(node: collector.Node) -> dict[str, Any]:
 
 
 def _packages(root: Path) -> dict[str, str]:
-    """The versions of installed packages: kubelet as a release, others as their programs print them."""
+    """The versions of installed packages: kubelet as a release, others in the form of their programs' output."""
     lists = [root / "installed-rpms", root / "installed-debs", *(root / "sos_commands/rpm").glob("*")]
     lists += (root / "sos_commands/dpkg").glob("*")
     text = "\n".join(one.read_text(errors="replace") for one in lists if one.is_file())
@@ -274,7 +274,7 @@ def _packages(root: Path) -> dict[str, str]:
 
 
 def _containers(root: Path) -> Iterator[tuple[str, list[str]]]:
-    """The running containers, out of what `crictl inspect` prints; nothing else of it is kept."""
+    """The running containers in the output of `crictl inspect`."""
     for path in sorted((root / "sos_commands").rglob("crictl_inspect*")) if (root / "sos_commands").is_dir() else ():
         try:
             document = json.loads(path.read_text(errors="replace"))
@@ -295,12 +295,12 @@ def _is_name(value: object) -> bool:
 
 
 def _missing(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the archive lacks of a recording."""
+    """Notes about parts of a recording that the archive lacks."""
     yield "pods", "a sosreport has no manifests: give them with --pods, such as those of a must-gather"
     if not found["containers"]:
-        yield "containers", "it has no output of crictl inspect: values of containers cannot be told apart"
+        yield "containers", "it has no output of crictl inspect: values cannot be assigned to containers"
     if "config" not in found:
-        yield "config", "it has no configuration of the kubelet: give it with --kubelet-config"
+        yield "config", "it has no kubelet configuration: give it with --kubelet-config"
     if "kubelet" not in found:
-        yield "kubelet", "no package tells its release: give it with --kubernetes"
-    yield "processes", "oom_score_adj of processes is not in it"
+        yield "kubelet", "no package shows the kubelet's release: give it with --kubernetes"
+    yield "processes", "it has no oom_score_adj of processes"

@@ -1,7 +1,7 @@
-"""Loads a topology, refusing what could not be a machine: fixtures/topologies/NAME.json, or a file of one's own.
+"""Loads and validates a topology: fixtures/topologies/NAME.json, or the user's file.
 
     {
-      "purpose": "why it is there",
+      "purpose": "its purpose",
       "cpus": 2,
       "processors": {"packages": 1, "dies": 1, "cores": 2, "threads": 1},
       "zones": [
@@ -36,16 +36,15 @@ UNREACHABLE = 255
 
 
 def topology_names(root: Path | None = None) -> list[str]:
-    """The topologies that are there, sorted."""
+    """The available topologies, sorted."""
     return sorted(path.stem for path in _folder(root).glob("*.json"))
 
 
 def load_topology(name: str, root: Path | None = None) -> Topology:
-    """The topology of this name, or in the file of this path: what ends in .json or has a slash is a path.
+    """The topology of this name, or in the file of this path: a path ends in .json or has a slash.
 
-    root: the data's folder; None is the one that travels with memqos.
-    Raises UnknownNameError for a name that is none, UsageError for a file that cannot be read, and ManifestError for
-    one that says something wrong.
+    root: the data's folder; None is the one shipped with memqos. Raises UnknownNameError for an unknown name,
+    UsageError for an unreadable file, and ManifestError for an invalid one.
     """
     if name.endswith(".json") or "/" in name:
         file = Path(name)
@@ -134,7 +133,7 @@ def _check_size(topology: Topology, file: CheckedFile, field: str) -> None:
 
 
 def _check_distances(topology: Topology, file: CheckedFile, field: str) -> None:
-    """Distances as ACPI's SLIT can say them, which is also what QEMU takes."""
+    """Distances in the range of ACPI's SLIT, which QEMU accepts too."""
     for source, row in enumerate(topology.distances):
         for target, distance in enumerate(row):
             low = LOCAL_DISTANCE if source == target else LOCAL_DISTANCE + 1

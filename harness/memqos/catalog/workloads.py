@@ -1,8 +1,8 @@
-"""The kinds that make pods: where their template is, what they ask of it, and how many pods of it one node gets.
+"""The kinds that make pods: the place and rules of their template, and the number of pods on one node.
 
 Source: Kubernetes `apps/validation`, `batch/validation`, `core/validation`; the StatefulSet and Job controllers.
 
-The names of an object, as the API server takes them: its own, its namespace's, and its controller's.
+Also the names of an object by the API server's rules: its own, its namespace's, and its controller's.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LONGEST_SUBDOMAIN = 253
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What tells an object from all others of a cluster."""
+    """The identity of an object in its cluster."""
 
     kind: str
     namespace: str
@@ -54,9 +54,9 @@ def identity_of(
 ) -> Identity:
     """The names in an object's metadata.
 
-    namespace: for an object that names none ("" is "default"), as kubectl's --namespace. scoped: whether its kind has
-    a namespace. Raises ManifestError for a name that is missing, or that Kubernetes does not take, and for an object of
-    another namespace than the one asked for.
+    namespace: for an object without one ("" is "default"), as kubectl's --namespace. scoped: whether its kind has a
+    namespace. Raises ManifestError for a missing or invalid name, and for an object of another namespace than the given
+    one.
     """
     name, own = text(meta, "name"), text(meta, "namespace")
     if scoped and namespace and own and own != namespace:
@@ -68,7 +68,7 @@ def identity_of(
         )
     namespace = own or namespace or "default"
     if not name and (prefix := text(meta, "generateName")):
-        # What the API server would append is random; the plan needs a name that stays.
+        # The API server would append a random suffix; the plan needs a stable name.
         name = f"{prefix}00000"
     if not name:
         raise place.child("name").error(f"a {kind} needs a name.", meta.line)
@@ -80,10 +80,10 @@ def identity_of(
 
 
 def out_of_a_cluster(node: MappingNode) -> bool:
-    """Whether an API server stores the object already: it has what only a server writes.
+    """Whether the object comes from an API server, by the fields that only a server writes.
 
-    That is a status with content, a creationTimestamp or a resourceVersion. A uid alone may be the user's own; a pod
-    with both a uid and a priority is one that was admitted.
+    These are a status with content, a creationTimestamp or a resourceVersion. A uid alone may be the user's; a pod with
+    both a uid and a priority was admitted.
     """
     meta, spec = mapping(node, "metadata"), mapping(node, "spec")
     return bool(
@@ -95,7 +95,7 @@ def out_of_a_cluster(node: MappingNode) -> bool:
 
 
 def uid_of(meta: MappingNode, place: FieldPath) -> str:
-    """The uid that was given, "" if none was; it becomes part of a cgroup's name."""
+    """The given uid, "" for none; it becomes part of a cgroup's name."""
     uid = text(meta, "uid")
     if uid and not _UID.fullmatch(uid):
         raise place.child("uid").error(
@@ -118,7 +118,7 @@ def controller_of(node: MappingNode, namespace: str) -> Identity | None:
 
 
 def check_label(name: str, place: FieldPath, line: int) -> None:
-    """Raise ManifestError for what is no DNS label."""
+    """Raise ManifestError for a name that is not a DNS label."""
     _check(name, _LABEL, _LONGEST_LABEL, place, line)
 
 
@@ -135,17 +135,17 @@ def _check(name: str, form: re.Pattern[str], longest: int, place: FieldPath, lin
 
 
 MOST_PODS = 10_000
-"""Of one workload. A kubelet takes 110 pods by default; more than this is not planned for one node."""
+"""The most pods of one workload on one node. A kubelet accepts 110 pods by default."""
 
 _LONGEST_NAME = 253
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A kind. versions: those that a release from 1.22 on serves, the newest first.
+    """A kind. versions: those served by any release from 1.22 on, the newest first.
 
-    spec: the fields that lead to what holds `template`. restarts: the restart policies that its pods may have. scales:
-    whether it has `replicas`. selects: whether it must have a selector that its template's labels fit.
+    spec: the path of fields to the parent of `template`. restarts: the allowed restart policies of its pods. scales:
+    whether it has `replicas`. selects: whether it must have a selector that matches its template's labels.
     """
 
     versions: tuple[str, ...]
@@ -170,16 +170,16 @@ KINDS: Mapping[str, Workload] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replicas:
-    """How many pods of a workload are on the node, where the manifest's own number is not meant.
+    """The number of a workload's pods on the node, if not the manifest's.
 
-    every: of each workload that scales. named: of single ones, by (namespace, name); these win.
+    every: for each workload that scales. named: for single ones, by (namespace, name); these win.
     """
 
     every: int | None = None
     named: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def of(self, identity: Identity) -> int | None:
-        """What was said of one workload; None: nothing."""
+        """The number given for one workload; None for none."""
         if not KINDS[identity.kind].scales:
             return None
         return self.named.get((identity.namespace, identity.name), self.every)
@@ -188,7 +188,7 @@ class Replicas:
 def template_of(node: MappingNode, kind: str, place: FieldPath) -> tuple[MappingNode, FieldPath]:
     """The pod template of a checked object of this kind, with its place.
 
-    Raises ManifestError for an object without one, and for a template that its object cannot have.
+    Raises ManifestError for an object without one, and for an invalid template.
     """
     holder, place = _holder(node, kind, place)
     template = holder.get("template")
@@ -206,12 +206,12 @@ def template_of(node: MappingNode, kind: str, place: FieldPath) -> tuple[Mapping
 
 
 def made_names(node: MappingNode, identity: Identity, place: FieldPath, replicas: Replicas) -> Iterator[str]:
-    """The names of the pods that a workload has on one node, always the same.
+    """The stable names of a workload's pods on one node.
 
-    Those of a StatefulSet are the real ones. Other controllers append what is random; here the pods are counted from 1.
-    A Deployment, ReplicaSet, ReplicationController and StatefulSet have their replicas, 1 unless they say so; a Job,
-    and a CronJob's, as many as run at a time (parallelism, at most completions); a DaemonSet and a PodTemplate have 1.
-    Raises ManifestError for more than MOST_PODS.
+    Those of a StatefulSet are the real ones. Other controllers append a random suffix; here the pods are numbered from
+    1. A Deployment, ReplicaSet, ReplicationController and StatefulSet have their replicas, by default 1; a Job, also a
+    CronJob's, has its parallelism, at most its completions; a DaemonSet and a PodTemplate have 1. Raises ManifestError
+    for more than MOST_PODS.
     """
     holder, place = _holder(node, identity.kind, place)
     said = replicas.of(identity)
@@ -236,12 +236,12 @@ def made_names(node: MappingNode, identity: Identity, place: FieldPath, replicas
 
 
 def made_name(name: str, ending: str) -> str:
-    """A pod's name out of its controller's."""
+    """A pod's name from its controller's."""
     return f"{name[: _LONGEST_NAME - len(ending)].rstrip('.-')}{ending}"
 
 
 def _holder(node: MappingNode, kind: str, place: FieldPath) -> tuple[MappingNode, FieldPath]:
-    """What the template and the counts are fields of."""
+    """The mapping with the template and the counts."""
     for name in KINDS[kind].spec:
         value, place = node.get(name), place.child(name)
         if not isinstance(value, MappingNode):
@@ -268,7 +268,7 @@ def _check_restarts(spec: MappingNode, kind: str, place: FieldPath) -> None:
 
 
 def _check_selector(holder: MappingNode, template: MappingNode, place: FieldPath) -> None:
-    """A selector is needed, is not empty, and the template's labels fit it."""
+    """Checks that there is a non-empty selector which matches the template's labels."""
     own = FieldPath(place.file, place.field.removesuffix("template") + "selector")
     selector = mapping(holder, "selector")
     expressions = selector.get("matchExpressions")
@@ -298,7 +298,7 @@ class _Expression:
         return " ".join((self.key, self.operator, *self.values))
 
     def fits(self, labels: Mapping[str, str]) -> bool:
-        """Whether these labels are selected; an operator that is none selects nothing."""
+        """Whether these labels are selected; an unknown operator selects nothing."""
         there = labels.get(self.key)
         return {
             "In": there in self.values,

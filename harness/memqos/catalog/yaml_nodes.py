@@ -1,12 +1,10 @@
-"""YAML or JSON text as nodes that know their lines: hostile text costs one error, not the machine.
+"""YAML or JSON text as nodes with their lines; hostile text leads to an error, not to exhausted memory.
 
-Several documents in one text, strings resolved to scalars as Kubernetes' own YAML reader does (YAML 1.1: `on` is a
-boolean, `0100` is octal), duplicate keys refused. Depth, size, and what aliases expand to are bounded before anything
-is built. A long list is read one object at a time, and the bounds are those of one object.
+It reads several documents in one text, resolves scalars like Kubernetes' own YAML reader (YAML 1.1: `on` is a boolean,
+`0100` is octal), and rejects duplicate keys. Depth, size, and the expansion of aliases are bounded before nodes are
+built. A long list is read one object at a time, and the bounds are those of one object.
 
-Nodes are never changed, but not frozen: a cluster has millions, and freezing them took a tenth of the reading time.
-
-The scalars of YAML as Kubernetes' own reader resolves them (YAML 1.1): nulls, booleans, numbers, and text.
+Nodes never change but are not frozen: a cluster has millions, and freezing them took a tenth of the reading time.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ _LONGEST_NUMBER = 64
 
 
 def resolved(event: yaml.ScalarEvent) -> ScalarValue:
-    """The value of a scalar: quoted ones are text, plain ones may be null, a boolean or a number."""
+    """The value of a scalar: a quoted one is text, a plain one may be null, a boolean or a number."""
     text: str = event.value
     if event.tag == "tag:yaml.org,2002:str" or (event.style is not None and event.style != ""):
         return text
@@ -62,16 +60,16 @@ def resolved(event: yaml.ScalarEvent) -> ScalarValue:
     if text in _TRUE or text in _FALSE:
         return text in _TRUE
     if text in _NO_JSON:
-        # A float, which JSON has not: where a text is expected it is refused, as the API server refuses it.
+        # A float that JSON lacks: where a text is expected it is rejected, as in the API server.
         return math.nan if text[1] in "nN" else math.inf
     return plain_number(text) if text[0] in "+-.0123456789" else text
 
 
 def plain_number(written: str) -> int | float | str:
-    """The number that a plain scalar with a digit, a sign or a point at its begin is, or the text."""
+    """The number of a plain scalar that begins with a digit, a sign or a point, or its text."""
     if len(written) > _LONGEST_NUMBER:
         return written
-    # Underscores may stand between the digits of a number, and belong to any other text: 1_000Mi is one.
+    # A number may have underscores between digits; any other text keeps them: 1_000Mi is text.
     text = written if written[0] == "." else written.replace("_", "")
     if _INT.fullmatch(text):
         digits = text.lstrip("+-")
@@ -79,7 +77,7 @@ def plain_number(written: str) -> int | float | str:
         count = int(digits, 8) if octal else int(digits, 0)
         return -count if text[0] == "-" else count
     found = float(text) if _FLOAT.fullmatch(text) else math.inf
-    # What no float can hold stays text, as Kubernetes' own reader has it.
+    # A number beyond the range of floats stays text, as in Kubernetes' reader.
     return written if found in {math.inf, -math.inf} else found
 
 
@@ -87,7 +85,7 @@ MAX_BYTES = 3 << 20
 """The API server's own limit of one request."""
 
 MAX_STREAM_BYTES = 8 << 30
-"""Of all objects together: a cluster's 150,000 pods, as kubectl prints them, take about 3 GiB."""
+"""For all objects together: a cluster's 150,000 pods, as kubectl prints them, take about 3 GiB."""
 
 
 _JSON_AFTER_JSON = re.compile(r"(?<=\})(\s{0,100}\n)\{")
@@ -95,7 +93,7 @@ _END_OF_JSON = re.compile(r"\}\s{0,100}\Z")
 
 
 class Readable(Protocol):
-    """What gives bytes, b"" at the end."""
+    """A source of bytes, b"" at the end."""
 
     def read(self, size: int, /) -> bytes:
         """Up to so many bytes."""
@@ -103,14 +101,14 @@ class Readable(Protocol):
 
 
 class YamlText:
-    """What a YAML parser reads from. It meets no exception in there: `check` raises what was wrong.
+    """The input of a YAML parser. Reading never raises: `check` raises the error.
 
-    JSON objects that follow one another, as `jq -c` prints them, are documents to kubectl and not to YAML: they get the
-    mark that YAML asks for, in the same line.
+    kubectl reads consecutive JSON objects, as `jq -c` prints them, as documents, YAML does not: they get YAML's
+    document mark in the same line.
 
-    A text may have been read in part: `lead` stands for those `passed` bytes.
+    If part of a text was read already, `lead` replaces those `passed` bytes.
 
-    Beside the piece that was read last it keeps the one before it, for what an error says of a line.
+    It keeps the last two pieces, to quote a line in an error.
     """
 
     def __init__(self, stream: Readable, file: str, *, lead: str = "", passed: int = 0) -> None:
@@ -126,7 +124,7 @@ class YamlText:
         self._problem: ManifestError | None = None
 
     def begin(self) -> None:
-        """Another object begins about here: the parser has read a little ahead."""
+        """Start to count another object, which begins about here: the parser has read a little ahead."""
         self._since = self._bytes
 
     def check(self) -> None:
@@ -135,15 +133,15 @@ class YamlText:
             raise self._problem
 
     def line(self, number: int) -> str:
-        """A line (1-based) near the end of what was read; "" for one that is not kept."""
+        """A line (1-based) near the end of the text read; "" if it is no longer kept."""
         lines = "".join(self._pieces).split("\n")
         return lines[number - self._line] if 0 <= number - self._line < len(lines) else ""
 
     def read(self, size: int = 1 << 14, /) -> str:
-        """The next piece, "" at the end, and from the first problem on."""
+        """The next piece; "" at the end, and after the first problem."""
         text, self._lead = self._lead, ""
         ended = False
-        # A piece may end in the midst of a character.
+        # A piece may end within a character.
         while not (text or ended or self._problem):
             data = self._stream.read(size)
             ended = not data
@@ -170,7 +168,7 @@ class YamlText:
         return text
 
     def _separated(self, text: str, *, ended: bool) -> str:
-        """The text with marks between JSON objects; what may be the end of one waits for what follows it."""
+        """The text with marks between JSON objects; a possible end of one waits for the next piece."""
         text = _JSON_AFTER_JSON.sub(r"\1--- {", self._held + text)
         end = None if ended else _END_OF_JSON.search(text)
         self._held = text[end.start() :] if end else ""
@@ -181,7 +179,7 @@ class YamlText:
         return ManifestError.at(what, file=self._file, line=self._line)
 
     def _not_utf_8(self, error: UnicodeDecodeError, read: int) -> ManifestError:
-        # The error's own bytes begin with those of a character that the piece before began with.
+        # The error's bytes include those of a character that began in the previous piece.
         before = read - len(error.object)
         line = self._line + sum(piece.count("\n") for piece in self._pieces)
         return ManifestError.at(
@@ -195,18 +193,18 @@ class YamlText:
 MAX_DEPTH = 64
 MAX_NODES = 200_000
 MAX_OBJECTS = 500_000
-"""In one stream, documents without content too: Kubernetes supports 150,000 pods in a cluster."""
+"""In one stream, including empty documents: Kubernetes supports 150,000 pods in a cluster."""
 
 _TOO_DEEP = f"the nesting is deeper than {MAX_DEPTH} levels, which no manifest needs."
 _TOO_DEEP_TO_SCAN = "exceeded maximum nesting depth"
-"""libyaml's own words from 0.2.6 on: it looks ahead by a line, and may meet its bound before we come to ours."""
+"""libyaml's message from 0.2.6 on: it reads ahead by a line, and may reach its bound before memqos's."""
 _DEPTH_OF_OBJECTS = 2
-"""The document and its items are open where an object of a list ends."""
+"""The open levels at the end of a list's object: the document and its items."""
 
 
 @dataclass(slots=True)
 class ScalarNode:
-    """One value. text: as it was written; line: 1-based."""
+    """One value. text: its original text; line: 1-based."""
 
     value: ScalarValue
     text: str
@@ -232,20 +230,20 @@ class SequenceNode:
 
 @dataclass(slots=True)
 class MappingNode:
-    """Keys and values in the order they were written; no key occurs twice."""
+    """Keys and values in the order of the text; no key occurs twice."""
 
     entries: tuple[MappingEntry, ...]
     line: int
 
     def get(self, key: str) -> Node | None:
-        """The value of a key; None if the key is not there."""
+        """The value of a key; None if missing."""
         for entry in self.entries:
             if entry.key == key:
                 return entry.value
         return None
 
     def line_of(self, key: str) -> int:
-        """The line of a key; the mapping's own if the key is not there."""
+        """The line of a key; the mapping's own if missing."""
         for entry in self.entries:
             if entry.key == key:
                 return entry.line
@@ -257,7 +255,7 @@ Node = ScalarNode | SequenceNode | MappingNode
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One element of a document's `items`, before that document ends; `kind` is the document's, "" if not said yet."""
+    """One element of a document's `items`, before that document ends; `kind` is the document's, "" if unknown yet."""
 
     node: Node
     index: int
@@ -267,23 +265,23 @@ class Item:
 def parse_objects(
     stream: Readable, file: str, *, lead: str = "", passed: int = 0, index: int = 0
 ) -> Iterator[Item | Node]:
-    """The documents in a stream as they end, and before each the elements of its `items`, which it then lacks.
+    """The documents in a stream as they end, each without its `items`, whose elements come before it.
 
-    No more than one object is held at a time; the bounds of all together are MAX_OBJECTS and MAX_STREAM_BYTES.
+    Only one object is in memory at a time; the bounds of all together are MAX_OBJECTS and MAX_STREAM_BYTES.
 
-    lead: text before that of the stream, in place of `passed` bytes that another reader has read. index: the number of
-    `items` among those.
+    lead: text before the stream's, which replaces `passed` bytes read by another reader. index: the number of `items`
+    in those.
 
-    Raises ManifestError as `parse_documents` does, for an object as for a text there.
+    Raises ManifestError as in `parse_documents`, with its bounds for each object.
     """
     yield from _Builder(YamlText(stream, file, lead=lead, passed=passed), file, lists=True, index=index).parts()
 
 
 def parse_documents(data: bytes, file: str) -> tuple[Node, ...]:
-    """The documents in a text; those without content are left out, as kubectl leaves them out.
+    """The documents in a text without empty ones, as in kubectl.
 
     Raises ManifestError with the line for text that is not UTF-8, not YAML, too big, too deep, with a key twice, or
-    with aliases that expand beyond MAX_NODES.
+    with aliases that expand to more than MAX_NODES.
     """
     if len(data) > MAX_BYTES:
         raise ManifestError.at(
@@ -297,7 +295,7 @@ def parse_documents(data: bytes, file: str) -> tuple[Node, ...]:
 
 @dataclass(slots=True)
 class _Open:
-    """A collection that is being read."""
+    """An unfinished collection."""
 
     mapping: bool
     line: int
@@ -325,7 +323,7 @@ class _Builder:
         self._root: Node | None = None
 
     def parts(self) -> Iterator[Item | Node]:
-        """Every document that has content, and the elements of its list before it."""
+        """Every document with content, after the elements of its list."""
         for event in self._events():
             if isinstance(event, yaml.ScalarEvent):
                 self._scalar(event)
@@ -343,7 +341,7 @@ class _Builder:
                 self._item = None
 
     def _begin(self) -> None:
-        """Count anew: another object begins."""
+        """Reset the counts for another object."""
         self._total = 0
         self._objects += 1
         if self._objects > MAX_OBJECTS:
@@ -382,7 +380,7 @@ class _Builder:
         line = event.start_mark.line + 1 if event.start_mark else 0
         parent = self._stack[-1] if self._stack and self._total < MAX_NODES else None
         if parent is not None and parent.mapping and parent.key is None and not event.anchor:
-            # Half of all scalars are keys, which need no node.
+            # Half of all scalars are keys, without a node.
             self._total += 1
             parent.weight += 1
             parent.key = (event.value, line)
@@ -430,7 +428,7 @@ class _Builder:
             yield from one.entries
 
     def _add(self, node: Node, weight: int, *, line: int, counted: bool = False) -> None:
-        """Put a finished node into the collection that is open; `weight` is how many nodes it expands to."""
+        """Put a finished node into the open collection; `weight` is its number of nodes with aliases expanded."""
         if not counted:
             self._total += weight
         if self._total > MAX_NODES:
@@ -457,7 +455,7 @@ class _Builder:
             self._put(parent, node)
 
     def _is_list_of_objects(self) -> bool:
-        """Whether the `items` of a document are what is open."""
+        """Whether the open collection is the `items` of a document."""
         document, items = self._stack
         return document.mapping and not items.mapping and document.key is not None and document.key[0] == "items"
 
@@ -469,7 +467,7 @@ class _Builder:
             parent.merged.append(node)
             return
         if key in parent.entries:
-            raise self._error(f"the key '{key}' is already there, at line {parent.entries[key].line}.", line, field=key)
+            raise self._error(f"the key '{key}' is a duplicate of line {parent.entries[key].line}.", line, field=key)
         parent.entries[key] = MappingEntry(key, line, node)
 
     def _error(self, what: str, line: int, *, field: str = "") -> ManifestError:
@@ -478,5 +476,5 @@ class _Builder:
 
 
 def _rendered(line: str) -> str:
-    """What to do about a line of a template, "" for any other."""
-    return "It is a line of a template: give what it renders to (helm template …)." if "{{" in line else ""
+    """The next step for a line of a template, "" for any other."""
+    return "It is a line of a template: give its output (helm template …)." if "{{" in line else ""

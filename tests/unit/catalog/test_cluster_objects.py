@@ -55,7 +55,7 @@ def limit_range(item):
     [
         ("{type: Pot}", "spec.limits[0].type: 'Pot' is not one of Container, Pod, PersistentVolumeClaim."),
         ("{max: {cpu: 1}}", "spec.limits[0].type: type is not set."),
-        ("{type: Pod}, {type: Pod}", "spec.limits[1].type: there is an item of type Pod already."),
+        ("{type: Pod}, {type: Pod}", "spec.limits[1].type: another item has the type Pod."),
         ("{type: Pod, default: {cpu: 1}}", "spec.limits[0].default: may not be specified when `type` is 'Pod'."),
         ("{type: Container, min: {cpu: 2}, max: {cpu: 1}}", "min value 2 is greater than max value 1."),
         ("{type: Container, default: {cpu: 2}, max: {cpu: 1}}", "default value 2 is greater than max value 1."),

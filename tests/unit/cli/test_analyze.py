@@ -145,7 +145,7 @@ def test_standard_input(told, monkeypatch):
     ("text", "options", "says"),
     [
         ("", (), "the file is empty"),
-        ("a,b\n1,2\n", (), "no column is known as the time; the header has 'a', 'b'"),
+        ("a,b\n1,2\n", (), "no column is recognised as the time; the header has 'a', 'b'"),
         (
             "time,current,high_events\n1,2,3\n",
             (),
