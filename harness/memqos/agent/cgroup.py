@@ -1,7 +1,7 @@
 """A cgroup on a target: one folder on cgroup v2, a folder in every hierarchy on cgroup v1.
 
 A request's `mounts` maps controllers to their mount points; on cgroup v2 the only key is "". The extended attributes
-that mark a cgroup as memqos's are set on one folder: on cgroup v1, the one of the memory controller.
+that mark a cgroup as memqos's are on one folder: on cgroup v1, that of the memory controller.
 """
 
 from __future__ import annotations
@@ -103,11 +103,11 @@ class LegacyCgroup(Cgroup):
         return self.mounts.get(SYSTEMD, self.mount) / self.below
 
     def file(self, name: str) -> Path:
-        """A control file, in the hierarchy of the controller that its name begins with."""
+        """A control file, in the hierarchy of its controller (the first word of its name)."""
         return self.mounts.get(name.partition(".")[0], self.mount) / self.below / name
 
     def complete(self) -> None:
-        """Set its CPUs and NUMA nodes, as libcontainer does: a new cgroup has none and can run no process."""
+        """Set its CPUs and NUMA nodes, as libcontainer does: a new cgroup has none, so no process can run in it."""
         above = self.mounts.get("cpuset")
         for name in Path(self.below).parts if above else ():
             assert above is not None  # noqa: S101 - the loop runs only with one

@@ -1,4 +1,4 @@
-"""The agent's protocol: JSON objects, one a line; a line may announce a number of raw bytes that follow it.
+"""The agent's protocol: one JSON object a line; a line may announce a number of raw bytes after it.
 
 Runs on both sides: nothing but the standard library of Python 3.9.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 CHUNK = 1 << 16
-"""Bytes, as many as a pipe holds."""
+"""Bytes, the capacity of a pipe."""
 
 
 class GoneError(Exception):

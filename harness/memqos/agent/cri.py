@@ -16,7 +16,7 @@ PATH = "/runtime.v1.RuntimeService/"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY = 0, 1, 3, 4, 6, 7
 MORE = 0x80
-"""The bit of a protobuf varint's byte that announces another byte."""
+"""The continuation bit of a protobuf varint's byte."""
 
 LABELS = 5
 """The field of PodSandbox."""

@@ -17,11 +17,11 @@ from typing import Any
 __all__ = ["Program", "program"]
 
 _MODULES = {
-    # How a message of D-Bus is written, and how a connection begins.
+    # jeepney's modules for D-Bus messages and authentication.
     "jeepney": ("low_level", "auth"),
     __package__: ("channel", "files", "cgroup", "systemd", "steps", "cri", "cleanup", "main"),
 }
-"""The modules that are sent, by package. On the target, the packages themselves are empty."""
+"""The sent modules, by package. On the target, the packages themselves are empty."""
 
 _LOADER = """\
 import sys

@@ -7,7 +7,7 @@ A request is one of these:
                        only those
                        seconds: how long a cgroup may take to appear or to go
                        steps: each with action, path, unit, properties [name, signature, value], writes [file, text];
-                       of an adoption also making (properties), keeps (files), keeps_properties (names)
+                       for an adoption also making (properties), keeps (files), keeps_properties (names)
     {"leftovers": ...} mounts; claim: whether to mark our unmarked slices first, which is right once their maker has
                        ended
 

@@ -46,7 +46,7 @@ def _of_rows(rows: Iterable[NodeRow]) -> Iterator[str]:
 def _of_states(rows: Iterable[NodeRow], states: Mapping[str, NodeState]) -> Iterator[str]:
     known = [(row.name, states[row.place]) for row in rows if row.place in states]
     names = {
-        "memqos_container_effective_memory_high_bytes": "The least memory.high of a container and those above it.",
+        "memqos_container_effective_memory_high_bytes": "The least memory.high of a container and its ancestors.",
         "memqos_container_memory_high_bytes": "memory.high of a container.",
         "memqos_container_memory_bytes": "memory.current of a container.",
     }
@@ -59,7 +59,7 @@ def _of_states(rows: Iterable[NodeRow], states: Mapping[str, NodeState]) -> Iter
                 if amount is not None:
                     pod = one.subject.pod
                     yield _line(name, amount, node=node, pod=pod, container=one.subject.container)
-    yield from _head("memqos_cgroup_protected_bytes", "Bytes of the use that memory.min and memory.low protect.")
+    yield from _head("memqos_cgroup_protected_bytes", "Bytes of the usage that memory.min and memory.low protect.")
     for node, state in known:
         for worth in state.worth:
             protected = worth.counts.hard + worth.counts.soft

@@ -38,10 +38,10 @@ class Drift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
-    """One node. place: its name on the command line. error: why it could not be judged, "" if it was. code: exit code.
+    """One node. place: its name on the command line. error: why it was not judged, "" if it was. code: exit code.
 
-    counts: findings by verdict. pods: pods by state. unseen: the reasons for *not observable*, with counts. notes: what
-    could not be read. states: by pod its state.
+    counts: findings by verdict. pods: pods by state. unseen: the reasons for *not observable*, with counts. notes:
+    unreadable parts. states: by pod its state.
     """
 
     place: str
@@ -156,7 +156,7 @@ class Fleet:
         return ExitCode.CONFORMS if ExitCode.CONFORMS in codes else ExitCode.NOTHING_OBSERVED
 
     def text(self) -> str:
-        """The text: a row for each node, the causes, and what could not be judged."""
+        """The text: a row for each node, the causes, and the nodes that were not judged."""
         parts = ["\n".join(_table(self.rows))]
         parts += ["\n".join(_cause_lines(one)) for one in self.causes]
         parts += [f"{row.place}: not judged: {row.error}" for row in self.rows if row.error]

@@ -77,7 +77,7 @@ def _writer(finding: Finding, held: str) -> str:
         return f"systemd's {name} is {held}, as the file: it was set through systemd"
     if text == finding.expected:
         return f"systemd's {name} is {held}, as expected: the file was written past systemd"
-    return f"systemd's {name} is {held}: neither what the file has nor what is expected"
+    return f"systemd's {name} is {held}: neither the file's value nor the expected one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Compares two looks at a node: only a difference that both show, with the same values, is a deviation.
+"""Compares two looks at a node: only a difference in both, with the same values, is a deviation.
 
 A kubelet and a runtime write a cgroup's files one after another, and the sums above pods up to a minute after a pod is
 gone. So a value that changes between two looks is not evidence.
@@ -104,7 +104,7 @@ def confirmed(first: Audit, second: Audit, *, after: float) -> Audit:
         if same is None:
             why = f"only the second of two looks, {after:.0f} s apart, has {finding.observed}: the pod is in motion"
         elif same.expected != finding.expected:
-            why = f"what is expected changed between two looks: {same.expected}, then {finding.expected}"
+            why = f"the expected value changed between two looks: {same.expected}, then {finding.expected}"
         elif (finding.cgroup, finding.knob) in summed and after < PERIOD_SECONDS:
             why = f"a kubelet sets it once a minute, and the two looks were {after:.0f} s apart"
         else:

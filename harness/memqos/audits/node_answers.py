@@ -40,15 +40,15 @@ def _protection(state: NodeState) -> Iterator[str]:
     yield f"Protection when the node runs short of memory, cgroup2 {how} memory_recursiveprot:"
     short = [one for one in claiming if _covered(one) < min(_claimed(one), one.asked.usage)]
     whole = len(claiming) - len(short)
-    yield f"  {whole} of {len(claiming)} cgroups that ask for it are protected up to what they ask for, or use"
+    yield f"  {whole} of {len(claiming)} cgroups with requested protection are protected up to their request or usage"
     for one in short[:_MOST]:
         yield (
-            f"  {one.subject}: asks for {_shown(_claimed(one))}, uses {_shown(one.asked.usage)}, "
+            f"  {one.subject}: requests {_shown(_claimed(one))}, uses {_shown(one.asked.usage)}, "
             f"{_shown(_covered(one))} is protected"
         )
     yield from _more(len(short) - _MOST)
     if state.left_out:
-        yield f"  {state.left_out} cgroups are left out: their use, or that of one above them, was not read"
+        yield f"  {state.left_out} cgroups are left out: their usage, or that of an ancestor, was not read"
 
 
 def _claims(one: Worth) -> bool:
@@ -83,7 +83,7 @@ def _throttling(state: NodeState) -> Iterator[str]:
 def _slows(one: Threshold) -> str:
     if one.limit is not None and one.stalls is not None and one.stalls > one.limit:
         return f"sleeps from {_shown(one.sleeps)} on, killed at {_shown(one.limit)}"
-    return f"sleeps from {_shown(one.sleeps)} on, stands still at {_shown(one.stalls)}"
+    return f"sleeps from {_shown(one.sleeps)} on, stalls at {_shown(one.stalls)}"
 
 
 def _stalls(state: NodeState) -> Iterator[str]:

@@ -136,7 +136,7 @@ class KillCandidate:
 class NodeState:
     """The state of a node. recursive: whether cgroup2 has memory_recursiveprot; None, if unread, counts as true.
 
-    left_out: cgroups whose use could not be read. killers: userspace OOM killers, with the evidence.
+    left_out: cgroups whose usage could not be read. killers: userspace OOM killers, with the evidence.
     """
 
     in_force: InForce
@@ -245,11 +245,11 @@ def in_force(audit: Audit) -> InForce:
         why = "neither memoryThrottlingFactor nor memoryReservationPolicy is set" if nothing else "no pod qualifies"
         force = Force.INERT
     elif holds and not lacks:
-        force, why = Force.IN_FORCE, f"{holds} files hold what memory QoS sets"
+        force, why = Force.IN_FORCE, f"{holds} files have the values of memory QoS"
     elif holds:
-        force, why = Force.PARTLY, f"{holds} files hold what memory QoS sets, {lacks} do not"
+        force, why = Force.PARTLY, f"{holds} files have the values of memory QoS, {lacks} do not"
     elif lacks:
-        force, why = Force.NOT_IN_FORCE, f"none of {lacks} files holds what memory QoS sets"
+        force, why = Force.NOT_IN_FORCE, f"none of {lacks} files has the value of memory QoS"
     return InForce(on=kubelet.memory_qos, force=force, why=why, policy=policy, factor=factor, holds=holds, lacks=lacks)
 
 
@@ -281,7 +281,7 @@ def _worth(there: _Observed, *, recursive: bool) -> tuple[tuple[Worth, ...], int
 
 
 def _least(there: _Observed, path: CgroupPath, name: str) -> tuple[int | None, str]:
-    """The least amount of a cgroup and its ancestors, and whose it is; None for no limit."""
+    """The least amount of a cgroup and its ancestors, with its cgroup; None for no limit."""
     found = [(amount, str(one)) for one in (path, *path.ancestors) if (amount := there.bytes(one, name)) is not None]
     return min(found, default=(None, ""), key=lambda one: -1 if one[0] is None else one[0])
 

@@ -92,7 +92,7 @@ class Given:
             raise _missing(Required.NODE, tree, steps, argument=self.argument)
         settings = self.settings or tree.settings or KubeletSettings()
         if self.settings is not None and tree.settings is not None:
-            what = "it is used in place of the configuration, drop-ins and command line that the node has"
+            what = "it replaces the node's configuration, drop-ins and command line"
             note = SettingsNote(self.argument, self.config, what)
             settings = replace(settings, notes=(*settings.notes, note))
         kubelet = self._kubelet(settings, tree, node, release)

@@ -82,7 +82,7 @@ def _effect(change: Difference, now: Threshold | None) -> str:
     if change.what == Knob.MEMORY_HIGH:
         return f"it uses {_shown(now.usage)} now, {_shown(amount - now.usage)} below"
     if change.what == Knob.MEMORY_MAX and now.usage > amount:
-        return f"it uses {_shown(now.usage)} now: more than it may"
+        return f"it uses {_shown(now.usage)} now: more than the new limit"
     return ""
 
 
@@ -143,7 +143,7 @@ def what_if_text(found: WhatIf) -> str:
     now, then = found.protected
     lines += [
         "",
-        f"protected of what pods use now: {_shown(now)} -> {_shown(then)}, when the node runs short of memory",
+        f"protected part of the pods' usage: {_shown(now)} -> {_shown(then)}, when the node runs short of memory",
     ]
     return "\n".join(lines)
 

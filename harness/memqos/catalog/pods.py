@@ -237,9 +237,7 @@ def _of_all(refused: Sequence[ManifestError]) -> ManifestError:
 
 
 def _files(paths: Iterable[str | Path], skipped: list[str], *, recursive: bool) -> Iterator[tuple[str | Path, bool]]:
-    """Files, and whether they were named: a named file must be a manifest. Adds unreadable ones of folders to
-    `skipped`.
-    """
+    """Files, and whether they were named, which must be manifests. Adds unreadable ones of folders to `skipped`."""
     for path in paths:
         # pathlib's is_dir raises for a folder without permission; opening reports that better.
         if str(path) == STDIN or not os.path.isdir(path):  # noqa: PTH112

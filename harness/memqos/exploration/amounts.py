@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def chosen(draw: st.DrawFn, choices: Sequence[T]) -> T:
-    """One of these, the first when hypothesis shrinks."""
+    """One of these; hypothesis shrinks to the first."""
     return choices[draw(CHOICES) % len(choices)]
 
 
@@ -39,7 +39,7 @@ _ONE_IN = {count: st.integers(1, count) for count in (2, 3, 4, 5, 6, 16)}
 
 
 def once_in(draw: st.DrawFn, count: int) -> bool:
-    """True in one of `count` draws (2 to 6, or 16); False when hypothesis shrinks."""
+    """True in one of `count` draws (2 to 6, or 16); hypothesis shrinks to False."""
     return draw(_ONE_IN[count]) == count
 
 

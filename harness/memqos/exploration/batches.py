@@ -41,7 +41,7 @@ SMALL = PodShape(
     least_limit=48 * MIB,
     least_quota=500,
 )
-"""Pods that fit a node of two CPUs and 2 GiB, also after a resize."""
+"""Pods that fit a node of two CPUs and 2 GiB, even after a resize."""
 _PODS, _LIVES, _RESIZES, _RESTARTS, _TREES = 10, 16, 3, 6, 8
 _PLAIN = ConfiguredKubelet(kubernetes="1.36", config={**HEAD, "failSwapOn": False})
 _TURNS = (Kind.PODS, Kind.LIFECYCLE, Kind.PODS, Kind.RESIZE, Kind.PODS, Kind.LIFECYCLE, Kind.RESTART)

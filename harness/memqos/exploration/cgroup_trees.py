@@ -1,8 +1,8 @@
-"""Trees of cgroups without pods and without a runtime: the kernel held to the models of protection and throttling.
+"""Trees of cgroups without pods and a runtime, to compare the kernel with the models of protection and throttling.
 
 A tree is a document: nested cgroups with amounts in bytes for memory.min, low, high, max and swap.max (`FILES`), and
 leaves that use page cache (`file`) or anonymous memory (`anon`). With a `limit`, the tree's own memory.max is set to it
-once all leaves have what they use: reclaim then begins at the tree's root.
+after all leaves use their memory: reclaim then begins at the tree's root.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ ROOT = CgroupPath.parse("/tree")
 _MOST_USE, _MOST_CGROUPS, _MOST_DEPTH = 64 * MIB, 24, 4
 _MOST_AMOUNT = 1 << 40
 _RATES = (100, 250, 300, 1000)
-"""Jiffies a second of kernels: throttling is held to the weakest bound of them."""
+"""Jiffies a second of kernels: throttling must meet the weakest bound of them."""
 
 SLACK = MIB
 """Bytes by which memory.current may differ from the models: charges that each CPU holds in stock, and page tables."""
 STOCK = 64 * 4096
 """Bytes that one CPU charges ahead (MEMCG_CHARGE_BATCH)."""
 _PART = 8
-"""What reclaim takes at once may pass below the protection by this part of the use."""
+"""Reclaim works in batches, so it may go below the protection by this part of the usage."""
 _OWN = 16 * MIB
-"""Bytes that the program in an anonymous leaf may use besides."""
+"""Further bytes that the program in an anonymous leaf may use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +61,16 @@ class Cgroup:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether something runs in it."""
+        """Whether a program runs in it."""
         return bool(self.file or self.anon)
 
     @property
     def use(self) -> int:
-        """Bytes that it can use of what it wants: page cache makes room at memory.high and memory.max."""
+        """Bytes that it can use: page cache is reclaimed at memory.high and memory.max."""
         return min([self.file + self.anon, *(self.files[name] for name in ("high", "max") if name in self.files)])
 
     def document(self) -> Document:
-        """As the program in the machine reads it."""
+        """The document for the program in the machine."""
         written = {FILES[name]: count for name, count in self.files.items()}
         return {"path": "/".join(self.path.parts[1:]), "files": written, "file": self.file, "anon": self.anon}
 
@@ -89,11 +89,11 @@ def _below(children: Sequence[Document], parent: CgroupPath) -> Iterator[Cgroup]
 
 
 def check_tree(tree: Document) -> None:
-    """Raise UsageError for a document that is no tree."""
+    """Raise UsageError for an invalid document."""
     _check(tree, 0)
     found = cgroups_of(tree)
     if len(found) > _MOST_CGROUPS or any(one.file + one.anon > _MOST_USE for one in found):
-        raise UsageError(f"a tree has at most {_MOST_CGROUPS} cgroups, which use {_MOST_USE} bytes each.")
+        raise UsageError(f"a tree has at most {_MOST_CGROUPS} cgroups, with at most {_MOST_USE} bytes each.")
 
 
 def _check(one: Document, depth: int) -> None:
@@ -108,7 +108,7 @@ def _check(one: Document, depth: int) -> None:
     if (len(uses) == 1) == bool(children) or depth > _MOST_DEPTH or any(one[name] == 0 for name in uses):
         raise UsageError("a cgroup of a tree has either children or one use.")
     if is_root and (uses or one.keys() & FILES.keys()):
-        raise UsageError("the root of a tree has a limit and children alone.")
+        raise UsageError("the root of a tree has only a limit and children.")
     if children and one.keys() & {"high", "max", "swap"}:
         raise UsageError("only leaves of a tree have memory.high, memory.max and memory.swap.max.")
     for inner in children:
@@ -116,10 +116,10 @@ def _check(one: Document, depth: int) -> None:
 
 
 def why_not_tried(tree: Document) -> str:
-    """Why the models say nothing about this tree; "" if they do.
+    """Why the models do not apply to this tree; "" if they do.
 
-    A limit below what is protected has the kernel break protection, or kill; where memory cannot be reclaimed, all
-    else is taken first.
+    With a limit below the protected bytes the kernel breaks protection, or kills; if some memory cannot be reclaimed,
+    all other memory is taken first.
     """
     found = cgroups_of(tree)
     if "limit" not in tree:
@@ -128,7 +128,7 @@ def why_not_tried(tree: Document) -> str:
         return "anonymous memory below a limit is not modelled"
     least = sum(settled(_protected(found), root=ROOT).get(one.path, 0) for one in found if one.is_leaf)
     room = least + sum(_slack(one.use) for one in found if one.is_leaf)
-    return "" if tree["limit"] >= room else "its limit leaves less than what is protected"
+    return "" if tree["limit"] >= room else "its limit is below the protected bytes"
 
 
 def _slack(use: int) -> int:
@@ -136,7 +136,7 @@ def _slack(use: int) -> int:
 
 
 def _protected(found: Sequence[Cgroup], seen: Mapping[CgroupPath, int] | None = None) -> dict[CgroupPath, Protected]:
-    """The cgroups as the model takes them. seen: memory.current of each; None for what they can use."""
+    """The cgroups for the model. seen: memory.current of each; None: the bytes that they can use."""
     own = {one.path: one.use for one in found if one.is_leaf}
     return {
         one.path: Protected(
@@ -150,16 +150,16 @@ def _protected(found: Sequence[Cgroup], seen: Mapping[CgroupPath, int] | None = 
     }
 
 
-# ---- what the kernel made of it
+# ---- observations
 
 
 def tree_findings(
     tree: Document, said: Mapping[str, Any], *, recursive: bool, page_size: int, cpus: int
 ) -> Sequence[Finding]:
-    """Each behaviour of a tree that the models speak of, as a finding.
+    """The findings about a tree's behaviour that the models cover.
 
-    said: what the program in the machine saw: `before` and `after` the limit was set, memory.current, memory.events and
-    memory.swap.current of each cgroup by its path, and `seconds` until then.
+    said: the output of the program in the machine: `before` and `after` the limit was set, memory.current,
+    memory.events and memory.swap.current of each cgroup by its path, and `seconds` until then.
     """
     found = cgroups_of(tree)
     judge = _Judgement(said, cpus=cpus)
@@ -181,7 +181,7 @@ class _Judgement:
         self.findings: list[Finding] = []
 
     def number(self, when: str, path: CgroupPath, name: str) -> int:
-        """A number that a cgroup's file held ("memory.current"), or a counter of its memory.events ("oom_kill")."""
+        """A number in a cgroup's file ("memory.current"), or a counter of its memory.events ("oom_kill")."""
         return int(self._said[when]["/".join(path.parts[1:])].get(name, 0))
 
     def at_most(self, path: CgroupPath, knob: str, observed: int, most: int) -> None:
@@ -207,7 +207,7 @@ class _Judgement:
 
 
 def _leaf_findings(one: Cgroup, judge: _Judgement, page_size: int) -> None:
-    """What a leaf's own files do to its use."""
+    """The effect of a leaf's own files on its usage."""
     current = judge.number("after", one.path, "memory.current")
     kills = judge.number("after", one.path, "oom_kill")
     high, most, swap = (one.files.get(name) for name in ("high", "max", "swap"))
@@ -235,7 +235,7 @@ def _leaf_findings(one: Cgroup, judge: _Judgement, page_size: int) -> None:
 def _pressure_findings(
     tree: Document, found: Sequence[Cgroup], judge: _Judgement, *, recursive: bool, page_size: int
 ) -> None:
-    """What reclaim at the root's limit leaves to each leaf."""
+    """The memory of each leaf after reclaim at the root's limit."""
     before = {one.path: judge.number("before", one.path, "memory.current") for one in found}
     asked = _protected(found, before)
     shelters = effective(asked, root=ROOT, recursive=recursive, page_size=page_size)
@@ -279,7 +279,7 @@ def _branch(draw: st.DrawFn, depth: int) -> Document:
 
 
 def _asked(draw: st.DrawFn, use: int) -> Document:
-    """Protection of a cgroup: none, some quarters of this use or more than all of it, and a little beside that."""
+    """Protection of a cgroup: none, some quarters of this usage or more than all of it, with small differences."""
     amounts = {}
     for name in ("min", "low"):
         if draw(st.booleans()):

@@ -1,4 +1,4 @@
-"""The same examples on two systems, compared without the engine: differences that no known trait explains."""
+"""The same examples on two systems, compared without the engine: differences without a known trait."""
 
 from __future__ import annotations
 

@@ -29,7 +29,8 @@ class Found:
     name: what deviates ("pods-container-memory.min"), also the file's name in a database. finding: its text. expected,
     observed: the values. known: the listed deviation that explains it, "" for none. shrunk: whether shrinking finished.
     system: the machine and its runtimes. beside: whether it shows only with other pods on the node. seen: how often it
-    was seen in this session. seconds: from the start of the session to the first sight, and to the smallest example.
+    was seen in this session. seconds: from the start of the session to the first occurrence, and to the smallest
+    example.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Found:
     again: bool = True
 
     def document(self) -> Document:
-        """As JSON has it."""
+        """The JSON document."""
         return {
             "memqos_explore": FORMAT,
             "name": self.name,

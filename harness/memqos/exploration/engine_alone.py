@@ -216,7 +216,7 @@ def _size(situation: Situation) -> int:
 
 
 def situation_document(situation: Situation) -> Mapping[str, object]:
-    """A situation as JSON has it."""
+    """The JSON document of a situation."""
     node = situation.node
     return {
         "node": {

@@ -39,9 +39,9 @@ class Kind(StrEnum):
 class Example:
     """One experiment.
 
-    kubelet: the first kubelet. pods: manifests, in the order of their admission. to: the manifest that the first pod is
-    resized to; None for no resize. then: the kubelets after the first one. steps: a lifecycle, whose container runs in
-    a BestEffort pod. tree: of cgroups; None for none.
+    kubelet: the first kubelet. pods: manifests, in the order of their admission. to: the manifest of the first pod's
+    resize; None for no resize. then: the kubelets after the first one. steps: a lifecycle, whose container runs in a
+    BestEffort pod. tree: of cgroups; None for none.
     """
 
     kubelet: ConfiguredKubelet
@@ -115,7 +115,7 @@ def example_of(document: Mapping[str, Any], *, where: str = "example") -> Exampl
     except ManifestError:
         raise
     except (UsageError, TypeError, ValueError, KeyError, AttributeError) as error:
-        what = error.what if isinstance(error, UsageError) else f"memqos explore wrote no such example ({error})."
+        what = error.what if isinstance(error, UsageError) else f"it is not an example of memqos explore ({error})."
         raise UsageError(what, where=where, next_step="Give a file that memqos explore wrote.") from None
     return found
 

@@ -43,9 +43,9 @@ Say = Callable[..., None]
 class Order:
     """The options of a session.
 
-    minutes: how long. seed: of the draws. database: None keeps nothing. replay: a file with one example to run alone.
-    against: a runtime or profile to compare with, "" for none. kubelet_config: None for random ones. kinds: kinds of
-    examples, () for all.
+    minutes: the duration. seed: of the draws. database: None keeps nothing. replay: a file with one example to run
+    alone. against: a runtime or profile to compare with, "" for none. kubelet_config: None for random ones. kinds:
+    kinds of examples, () for all.
     """
 
     settings: Settings
@@ -60,9 +60,10 @@ class Order:
 
     @property
     def releases(self) -> Sequence[str]:
-        """The Kubernetes releases, () for any: of a kubelet under test its own. UnknownNameError for one without rules.
+        """The Kubernetes releases, () for any: for a kubelet under test its own.
 
-        Raises UsageError for a kubelet of another release than --kubernetes names, UnfitFileError for no kubelet.
+        Raises UsageError for a kubelet of another release than --kubernetes, UnknownNameError for a release without
+        rules, UnfitFileError for a file that is not a kubelet.
         """
         return [str(Release.parse(text)) for text in releases_in_use(self.settings)]
 
@@ -70,7 +71,7 @@ class Order:
     def drawn_kinds(self) -> tuple[Kind, ...]:
         """The kinds that are drawn: by default all, of a kubelet under test those that it carries out.
 
-        Raises UsageError for one that it does not.
+        Raises UsageError for any other.
         """
         kinds = tuple(map(Kind, self.kinds)) or tuple(Kind)
         if self.settings.kubelet_binary is None:

@@ -41,7 +41,7 @@ LEAST_SHARE = 2
 """The least CPU quota, as a divisor of the period: with less a container takes too long to start."""
 PLAIN = "plain"
 TREE_SECONDS = 3.0
-"""How long the leaves of a tree have to use what they use; one that memory.high throttles does not get there."""
+"""Seconds for the leaves of a tree to reach their usage; a leaf throttled by memory.high does not reach it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,8 +264,8 @@ class Judge:
     # ---- trees of cgroups
 
     def _in_trees(self, examples: Sequence[Example]) -> Sequence[ExampleResult]:
-        """What the kernel makes of trees of cgroups, one after another: each has the machine's memory to itself."""
-        why = "" if self._node.tree.hierarchy.version is CgroupVersion.V2 else "trees of cgroups are of cgroup v2"
+        """Try trees of cgroups on the kernel, one after another: each has the machine's memory to itself."""
+        why = "" if self._node.tree.hierarchy.version is CgroupVersion.V2 else "trees of cgroups need cgroup v2"
         whys = [why or why_not_tried(one.tree or {}) for one in examples]
         chosen = [one for one, why in zip(examples, whys, strict=True) if not why]
         answers = iter(self._told_of_trees(chosen) if chosen else ())
@@ -294,7 +294,7 @@ class Judge:
 
     def _in_tree(self, example: Example, said: Mapping[str, Any]) -> ExampleResult:
         if "error" in said:
-            return ExampleResult(example=example, trouble=f"the tree was not made: {said['error']}")
+            return ExampleResult(example=example, trouble=f"the tree was not created: {said['error']}")
         findings = tree_findings(
             example.tree or {},
             said,

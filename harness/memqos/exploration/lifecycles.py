@@ -1,4 +1,4 @@
-"""Container lifecycles as data: the steps that a runtime is asked for, one after another."""
+"""Container lifecycles as data: requests to a runtime, one after another."""
 
 from __future__ import annotations
 

@@ -51,8 +51,8 @@ class Counts:
     """A session's counts so far.
 
     examples, pods, containers: run and judged. files: findings with an observed value. shapes: distinct shapes of
-    examples. skipped: examples that did not run, by reason. troubles: what did not start, by error. known: listed
-    deviations that showed. seconds: since the start; judging: those without the shrinking.
+    examples. skipped: examples that did not run, by reason. troubles: failed starts, by error. known: observed listed
+    deviations. seconds: since the start; judging: those without the shrinking.
     """
 
     examples: Counter[str] = field(default_factory=Counter)
@@ -208,7 +208,7 @@ class Session:
             self._keep(dataclasses.replace(self.found[name], shrunk=True))
             return
         self.doing = f"shrinking {name}"
-        # What is found above pods is of all that stand there; a pod's own files are its own.
+        # A deviation above pods may come from any of the pods; a pod's own files are its own.
         alone = len(whole.pods) > 1 and finding.subject.level not in {Level.POD, Level.CONTAINER}
 
         def wrong(examples: Sequence[Example]) -> Sequence[bool]:

@@ -32,7 +32,7 @@ _SECTIONS = frozenset({"requests", "limits", "overhead"})
 _OF_PODS = ("pods", "to")
 _MOST = 24
 _MOST_CONTAINERS = 24
-"""Candidates of an admission, and their containers: what a machine tries in about half a minute."""
+"""The candidates of one round, and their containers: a machine tries these in about half a minute."""
 _ROUNDS = 60
 _SUFFIXES = {30: "Gi", 20: "Mi", 10: "Ki"}
 _PAGE_BITS = 12
@@ -57,7 +57,7 @@ class Change:
 
     @property
     def key(self) -> str:
-        """What it does, by which it is recognized in another example of the same kind."""
+        """A description by which it is recognised in another example of the same kind."""
         return repr([(path, "gone" if value is _GONE else value) for path, value in self.places])
 
     @property
@@ -115,16 +115,16 @@ def _count(value: object) -> int:
 
 
 def changes(document: Document) -> Iterator[Change]:
-    """All changes that make an example smaller by one step: those that may take most away first.
+    """All changes that make an example smaller by one step, those with the largest effect first.
 
-    One pod or one container alone; the kubelet without any field of its configuration; what is largest; init
-    containers as app containers; smaller amounts; and last, the fields of kubelets.
+    One pod or one container alone; the kubelet without its configuration; the largest parts; init containers as app
+    containers; smaller amounts; and last, the fields of kubelets.
     """
     by_size = sorted(_places(document), key=lambda one: -len(json.dumps(one[1])))
     gone = [path for path, _ in by_size if path[-1] not in _KEPT and not _is_kept_list(document, path)]
     deletions = [Change(tuple((one, _GONE) for one in _mirrored(document, path))) for path in gone]
     amounts = list(_amount_changes(document))
-    # Each try with another kubelet takes an admission of its own, which is short once the pods are small.
+    # Each try with another kubelet needs its own admission, which is short once the pods are small.
     fields = [one for one in deletions if one.of_kubelet]
     top = [one for one in fields if len(one.places[0][0]) == _TOP]
     yield from _alone(document)
@@ -278,7 +278,7 @@ def _below(count: int) -> Iterator[int]:
     found |= dict.fromkeys(count >> bit for bit in (8, 4, 2, 1))
     for unit in (20, _PAGE_BITS):
         found |= dict.fromkeys([count >> unit << unit])
-    # What is whole pages is left so.
+    # Whole pages stay whole pages.
     last = _PAGE_BITS if count % (1 << _PAGE_BITS) == 0 else 0
     found |= dict.fromkeys(count - (1 << bit) for bit in range(bits - 1, last - 1, -1))
     yield from (one for one in found if 0 <= one < count)
@@ -314,7 +314,7 @@ class Shrinker:
                 document, asked_again = smaller, False
                 self._keep(example_of(document))
             elif self._needed and not asked_again and not self._is_over():
-                # What a larger example needed, the smallest may not.
+                # The smallest example may not need a change that a larger one needed.
                 self._needed.clear()
                 asked_again = True
             else:

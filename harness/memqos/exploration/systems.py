@@ -54,8 +54,8 @@ class OpenedSystem:
 def opened_system(settings: Settings, *, enactor: str, against: str = "", notices: Notices) -> Iterator[OpenedSystem]:
     """Open the machine of these settings until the context ends.
 
-    enactor: the name of what carries out plans. against: a runtime or a profile to compare with, "" for none. Raises
-    UsageError if the settings name several systems; otherwise as `Stations.opened`.
+    enactor: the name of the program that carries out plans. against: a runtime or a profile to compare with, "" for
+    none. Raises UsageError if the settings name several systems; otherwise as `Stations.opened`.
     """
     mine, other = _systems(settings, against)
     builds = check_places(mine)

@@ -1,8 +1,8 @@
-"""What makes trees of cgroups on a machine, lets their leaves use memory, and says what the kernel made of it.
+"""The program that creates trees of cgroups on a machine, lets their leaves use memory, and prints the observations.
 
 It is sent to machines as a single file with the standard library alone. Its argument is {"mount", "seconds", "trees"}
-as JSON; it prints a list with what `memqos.exploration.cgroup_trees` judges, or with {"error": …} for a tree that could
-not be made. Nothing stays behind.
+as JSON; it prints a list for `memqos.exploration.cgroup_trees`, with {"error": …} for a tree that could not be created.
+It removes all its cgroups.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def put(path: str, text: str) -> None:
 
 
 def text_of(path: str) -> str:
-    """A control file's text, "" for one that is not there."""
+    """A control file's text, "" for a missing one."""
     try:
         with open(path) as stream:
             return stream.read()
@@ -41,7 +41,7 @@ def text_of(path: str) -> str:
 
 
 def seen(folder: str) -> dict[str, int]:
-    """What a cgroup shows: its amounts, and the counters of memory.events."""
+    """A cgroup's amounts, and the counters of memory.events."""
     found = {}
     for name in ("memory.current", "memory.swap.current"):
         text = text_of(f"{folder}/{name}").strip()
@@ -65,7 +65,7 @@ class Tree:
         return f"{self.root}/{cgroup['path']}"
 
     def make(self) -> None:
-        """Make its cgroups and write their files."""
+        """Create its cgroups and write their files."""
         os.mkdir(self.root)
         put(f"{self.root}/cgroup.subtree_control", "+memory")
         for one in self.tree["cgroups"]:
@@ -76,7 +76,7 @@ class Tree:
                 put(f"{self.folder(one)}/cgroup.subtree_control", "+memory")
 
     def fill(self, seconds: float) -> None:
-        """Let each leaf use what it uses; a slow one for so many seconds."""
+        """Let each leaf use its memory; a slow one for at most so many seconds."""
         pending = []
         for number, one in enumerate(self.tree["cgroups"]):
             if one["file"] or one["anon"]:
@@ -96,16 +96,16 @@ class Tree:
         os.set_blocking(reading, False)
         while time.monotonic() < end:
             with contextlib.suppress(BlockingIOError):
-                os.read(reading, 1)  # a byte, or the end of a program that was killed
+                os.read(reading, 1)  # a byte, or the end of a killed program
                 return
             time.sleep(0.02)
 
     def _use(self, one: Described, file: str, writing: int) -> None:
-        """In a child: enter the cgroup, use memory, and say so."""
+        """In a child process: enter the cgroup, use memory, and report it."""
         try:
             put(f"{self.folder(one)}/cgroup.procs", "0")
             if one["file"]:
-                # The pages of a hole are page cache like any other, and need no disk.
+                # The pages of a hole are page cache too and need no disk.
                 with open(file, "wb") as stream:
                     stream.truncate(one["file"])
                 handle = os.open(file, os.O_RDONLY)
@@ -114,7 +114,7 @@ class Tree:
                     pass
                 os._exit(0)
             memory = mmap.mmap(-1, -(-one["anon"] // PAGE) * PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            # A huge page is charged as a whole, and memory.high counts batches of 64 pages.
+            # A huge page is charged at once, while memory.high counts batches of 64 pages.
             memory.madvise(mmap.MADV_NOHUGEPAGE)
             for place in range(0, len(memory), PAGE):
                 memory[place] = 1
@@ -125,11 +125,11 @@ class Tree:
             os._exit(1)
 
     def see(self) -> dict[str, dict[str, int]]:
-        """What all of its cgroups show; the root's name is ""."""
+        """The observations of all its cgroups; the root's name is ""."""
         return {"": seen(self.root), **{one["path"]: seen(self.folder(one)) for one in self.tree["cgroups"]}}
 
     def remove(self) -> None:
-        """Kill what runs in it, and remove it."""
+        """Kill its programs, and remove it."""
         if os.path.isdir(self.root):
             put(f"{self.root}/cgroup.kill", "1")
         for child in self.children:
@@ -140,7 +140,7 @@ class Tree:
 
 
 def remove(folder: str) -> None:
-    """Remove a cgroup; one that is still busy for a moment is tried again."""
+    """Remove a cgroup; retries while it is still busy."""
     for _ in range(100):
         try:
             os.rmdir(folder)
@@ -151,7 +151,7 @@ def remove(folder: str) -> None:
 
 
 def tried(tree: Described, root: str, seconds: float) -> Described:
-    """What one tree shows before and after its limit."""
+    """The observations of one tree before and after its limit."""
     scratch = tempfile.mkdtemp(prefix=NAME, dir="/var/tmp")
     made = Tree(root, tree, scratch)
     try:

@@ -29,7 +29,7 @@ Function = Callable[..., Any]
 
 @dataclass
 class SettledFindings:
-    """Replaces the fixture `qos_evidence`: keeps the findings that a test settles."""
+    """Replaces the fixture `qos_evidence`: keeps a test's findings."""
 
     findings: list[Finding] = field(default_factory=list)
 

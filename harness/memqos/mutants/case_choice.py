@@ -177,7 +177,7 @@ def _alters(fault: OciFault, document: dict[str, Any]) -> bool:
         return False
     altered = copy.deepcopy(document)
     changed(altered, [one.document() for one in fault.change])
-    # A change may have looked into a section that is not there.
+    # A change may create an empty section.
     return {name: one for name, one in altered.items() if one} != {name: one for name, one in document.items() if one}
 
 
@@ -188,7 +188,7 @@ def _alters_score(fault: OciFault, score: int) -> bool:
 
 
 def _shows(file: str, text: str, case: AnyRequestCase) -> bool:
-    """Whether this text differs from the file's value without the write, as far as the request determines it."""
+    """Whether this text differs from the file's value without the write, if the request determines that."""
     default = str(Knob(file).kernel_default) if file in list(Knob) else ""
     return text != default or file in _asked_files(case)
 

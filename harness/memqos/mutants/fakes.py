@@ -45,9 +45,9 @@ class FakeRig:
     def why_not(self, mutant: Mutant) -> str:
         """Why this mutant cannot run on the fakes or this runtime; "" if it can."""
         if mutant.runtimes and not any(fnmatch.fnmatch(self._runtime, one) for one in mutant.runtimes):
-            return f"it is about {' and '.join(mutant.runtimes)}"
+            return f"it is only for {' and '.join(mutant.runtimes)}"
         if mutant.driver not in {"", str(self._driver)}:
-            return f"it is about the {mutant.driver} driver"
+            return f"it is only for the {mutant.driver} driver"
         if not mutant.fake or mutant.machine is not None:
             return "the fakes do not have this fault"
         if mutant.cri is not None and self._runtime.startswith("oci:"):

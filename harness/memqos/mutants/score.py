@@ -32,11 +32,11 @@ def score(outcomes: Iterable[Outcome]) -> dict[str, int]:
 
 
 def line(outcome: Outcome) -> str:
-    """One mutant: its fate, the claim that killed it, what that named, and the time."""
+    """One mutant: its result, the claim that killed it with its file and level, and the time."""
     kill, mutant = outcome.kill, outcome.mutant
     head = f"{outcome.fate.value:{_WIDTHS[0]}} {mutant.name:{_WIDTHS[1]}}"
     if kill is None:
-        said = outcome.why or f"{len(outcome.claims)} cases noticed nothing"
+        said = outcome.why or f"{len(outcome.claims)} cases noticed no deviation"
         return f"{head} {said}"
     named = ", ".join(dict.fromkeys(f"{one.knob} of the {one.level}" for one in kill.deviations))
     wrong = "" if outcome.is_right else f"; expected {' or '.join(mutant.knobs)} of the {' or '.join(mutant.levels)}"

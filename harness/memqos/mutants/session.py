@@ -59,7 +59,7 @@ while IFS='	' read -r file text; do
 done; true
 """
 _LOOP = "memqos-mutant"
-"""The transient unit of a program that writes beside the runtime."""
+"""The transient unit of a program that writes in addition to the runtime."""
 
 
 @contextlib.contextmanager
@@ -192,9 +192,9 @@ class MachineRig:
     def why_not(self, mutant: Mutant) -> str:
         """Why this mutant cannot run on this runtime or driver; "" if it can."""
         if mutant.runtimes and not any(fnmatch.fnmatch(self.name, one) for one in mutant.runtimes):
-            return f"it is about {' and '.join(mutant.runtimes)}"
+            return f"it is only for {' and '.join(mutant.runtimes)}"
         if mutant.driver not in {"", str(self._station.key.driver)}:
-            return f"it is about the {mutant.driver} driver"
+            return f"it is only for the {mutant.driver} driver"
         if mutant.cri is not None and self.name.startswith("oci:"):
             return "no CRI server is above the runtime"
         missing = [one.file for one in mutant.oci.write if self._is_missing(one.file)] if mutant.oci is not None else []

@@ -86,10 +86,10 @@ class _Amount(str, Parsed):
 class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One change of a document.
 
-    field: the path of what is changed, such as "memory/limit" or "unified/memory.min"; "unified/cpu.*" is all that
-    begins so, "unified/!memory." all that does not, "*" all amounts of memory. to: what `do` takes: a value, bytes,
-    bits, percent, or another field ("@memory/limit"). when: only for such a value: "< 4Mi", "= -1", "= @memory/limit",
-    "odd" (not a whole MiB), "odd pages" (an odd number of pages of 4 KiB).
+    field: the changed path, such as "memory/limit" or "unified/memory.min"; "unified/cpu.*" means all names with this
+    prefix, "unified/!memory." all names without it, "*" all amounts of memory. to: the argument of `do`: a value,
+    bytes, bits, percent, or another field ("@memory/limit"). when: only for such a value: "< 4Mi", "= -1", "=
+    @memory/limit", "odd" (not a whole MiB), "odd pages" (an odd number of pages of 4 KiB).
     """
 
     do: str
@@ -239,7 +239,7 @@ class MachineFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Mutant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One system that is wrong on purpose.
+    """One system with a deliberate fault.
 
     name: the name of its table; file: the file that contains it. wrong: a sentence that describes the fault. knobs: the
     files or other knobs that findings may name. level: their levels. claims: the claims to try, in this order; empty
@@ -323,9 +323,9 @@ def _of_file(path: Path) -> Iterator[Mutant]:
                 what = f"a mutant of kind '{mutant.kind}' has exactly one table: {' or '.join(wanted)}."
                 raise file.error(what, (name,), field=name)
         if not (mutant.knobs or mutant.equivalent):
-            raise file.error("missing required field 'knobs': what a claim has to name.", (name,), field=name)
+            raise file.error("missing required field 'knobs': the files that a claim must name.", (name,), field=name)
         if mutant.oci is not None and mutant.oci.program and not (path.parent / mutant.oci.program).is_file():
-            raise file.error(f"there is no file '{mutant.oci.program}' beside it.", (name, "oci"), field=name)
+            raise file.error(f"there is no file '{mutant.oci.program}' in its folder.", (name, "oci"), field=name)
         yield mutant
 
 

@@ -213,7 +213,7 @@ def try_mutants_on_rigs(
         with opening as rig:
             for outcome in try_mutants(rig, waiting):
                 if outcome.fate is Fate.NOT_TRIED:
-                    # The reason of a system whose cases saw nothing says more than that of one without the part.
+                    # The reason of a system whose cases saw nothing is more useful than that of one without the part.
                     first = left[outcome.mutant.name]
                     left[outcome.mutant.name] = outcome if first is None or outcome.claims else first
                 else:

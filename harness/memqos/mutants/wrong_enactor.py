@@ -148,7 +148,7 @@ def _kubelet(kubelet: Kubelet, fault: PlanFault, kubelets: Mapping[str, KubeletC
 
 
 def _without(pods: Sequence[Pod], fault: PlanFault) -> Iterator[Pod]:
-    """The pods as a kubelet sees them that ignores some of their fields."""
+    """The pods for a kubelet that ignores some of their fields."""
     for pod in pods[:1] if "last pods" in fault.without else pods:
         taken = pod
         for part in fault.without:

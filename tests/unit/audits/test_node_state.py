@@ -84,7 +84,7 @@ def test_protection_is_worth_what_the_parent_has() -> None:
     pods = {str(one.subject): one for one in found.worth if one.asked.usage}
     name = next(name for name in pods if name.startswith("pod "))
     assert (pods[name].counts.soft, pods[name].counts.exposed) == (50 * MIB, 50 * MIB)
-    assert "asks for 100 MiB, uses 100 MiB, 50 MiB is protected" in state_text(found)
+    assert "requests 100 MiB, uses 100 MiB, 50 MiB is protected" in state_text(found)
 
 
 def test_unread_mount_options_are_said_to_be_assumed() -> None:

@@ -88,7 +88,7 @@ def test_a_refused_file_of_a_folder_names_the_others(folder):
         load_manifests([place])
     assert str(caught.value).startswith(f"{place}/a.yaml:1: spec: a Pod needs spec. Refused too: {place}/b.yaml:1, ")
     assert str(caught.value).endswith(f"{place}/e.yaml:1.")
-    with pytest.raises(ManifestError, match="a line of a template: give what it renders to"):
+    with pytest.raises(ManifestError, match="a line of a template: give its output"):
         load_manifests([place / "e.yaml"])
 
 

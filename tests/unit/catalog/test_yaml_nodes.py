@@ -89,7 +89,7 @@ def test_lines():
     [
         (b"a: \xff", 1, "not UTF-8"),
         (b"a: 1\nb: \xc3(", 2, "not UTF-8"),
-        ("a: 1\na: 2", 2, "already there, at line 1"),
+        ("a: 1\na: 2", 2, "is a duplicate of line 1"),
         ("a:\n\tb: 1", 2, "Indent with spaces"),
         ("a: [1", 2, "not YAML"),
         ("%%%", 1, "not YAML"),

@@ -70,8 +70,8 @@ def test_what_it_refuses_before_a_machine_boots(told, tmp_path, arguments, says)
 @pytest.mark.parametrize(("text", "says"), [
     ("[]", "it is not an object."),
     ("{", "it is not JSON"),
-    ("{}", "memqos explore wrote no such example"),
-    ('{"example": 5}', "memqos explore wrote no such example"),
+    ("{}", "it is not an example of memqos explore"),
+    ('{"example": 5}', "it is not an example of memqos explore"),
     ('{"kubernetes": "1.36", "config": {"kind": "Pod"}, "steps": [{"create": {}}]}', "KubeletConfiguration"),
 ])  # fmt: skip
 def test_a_file_that_is_not_an_example(told, tmp_path, text, says):

@@ -93,7 +93,7 @@ def test_swap_and_kills_of_anonymous_memory():
 
 
 @pytest.mark.parametrize(("tree", "why"), [
-    ({**PRESSED, "limit": 12 * MIB}, "its limit leaves less than what is protected"),
+    ({**PRESSED, "limit": 12 * MIB}, "its limit is below the protected bytes"),
     ({"children": [{"anon": 8 * MIB}], "limit": 64 * MIB}, "anonymous memory below a limit is not modelled"),
 ])  # fmt: skip
 def test_what_no_model_speaks_of_is_not_tried(tree, why):
@@ -170,10 +170,10 @@ def test_trees_are_tried_in_one_call_without_those_that_no_model_speaks_of():
     skipped, conforms, deviates, trouble = judge.try_all(
         [example({**PRESSED, "limit": 12 * MIB}), example(PRESSED), example(PRESSED), example(PRESSED)]
     )
-    assert skipped.skipped == "its limit leaves less than what is protected"
+    assert skipped.skipped == "its limit is below the protected bytes"
     assert (conforms.deviations, len(conforms.findings)) == ([], 7)
     assert [one.knob for one in deviates.deviations] == ["memory.current under pressure"]
-    assert trouble.trouble == "the tree was not made: no room"
+    assert trouble.trouble == "the tree was not created: no room"
     [request] = requests
     assert request["mount"] == "/sys/fs/cgroup"
     assert len(request["trees"]) == 3

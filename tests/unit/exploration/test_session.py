@@ -279,7 +279,7 @@ PLAIN = ConfiguredKubelet(kubernetes="1.36", config=dict(HEAD))
 
 
 @pytest.mark.parametrize(("document", "says"), [
-    ({}, "memqos explore wrote no such example"),
+    ({}, "it is not an example of memqos explore"),
     ({"kubernetes": "1.36", "config": dict(HEAD)}, "no pods, no steps and no tree"),
     ({"kubernetes": "1.36", "config": dict(HEAD), "steps": [{"fly": {}}]}, "a step has one of these verbs: create"),
     ({"kubernetes": "1.36", "config": dict(HEAD), "steps": [{"update": {}}]}, "the first step must create"),

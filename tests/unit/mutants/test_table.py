@@ -77,7 +77,7 @@ def test_several_levels(loaded) -> None:
         ("oci = ", "ocl = ", "unknown field 'ocl'"),
         ("oci = {", "cri = { method = 'X' }\noci = {", "has exactly one table: oci"),
         ('on = ["create"]', 'on = ["create"], acts = ["explode"]', "'acts' must be of kill"),
-        ('on = ["create"]', 'on = ["create"], program = "no.py"', "there is no file 'no.py' beside it"),
+        ('on = ["create"]', 'on = ["create"], program = "no.py"', "there is no file 'no.py' in its folder"),
         ('on = ["create"]', 'on = ["create"], late = 600', "'late' must be 0 to 60 seconds"),
     ],
 )

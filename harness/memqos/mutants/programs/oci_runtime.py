@@ -1,11 +1,11 @@
 #!/usr/bin/python3 -IS
-"""A wrong OCI runtime: applies a fault from a document and calls the real runtime, which is NAME.dist beside it.
+"""A wrong OCI runtime: applies a fault from a document and calls the real runtime, NAME.dist in the same folder.
 
 It runs in machines as a single file with the standard library alone, so its two subjects, faults and command line, stay
 in one module of over 500 lines. memqos.mutants.in_memory applies the same faults to the fake runtime.
 docs/reference/mutants.md describes the fields of a fault.
 
-ALWAYS is the fault of a copy with a fixed fault. Otherwise FOLDER/pods/NAME holds the fault for containers in the pod
+ALWAYS is the fault of a copy with a fixed fault. Otherwise FOLDER/pods/NAME has the fault for containers in the pod
 cgroup NAME, and FOLDER/pods/any the fault for all others. Without either file the real runtime runs at once.
 FOLDER/containers/ID keeps the state of a wrong container between calls.
 """
@@ -48,7 +48,7 @@ def changed(document: Document, changes: list[Document]) -> None:
 def places(document: Document, field: str, *, create: bool = False) -> list[tuple[Document, str]]:
     """Each (section, key) that a field matches: "memory/limit", "unified/cpu.*", "*" for all amounts of memory.
 
-    create: whether missing sections are made; else a field in one matches nothing, and the document stays as it is.
+    create: whether missing sections are created; else a field in a missing section matches nothing.
     """
     if field == "*":
         return [(inner, key) for name in ("memory", "unified") for inner, key in _amounts(document.get(name) or {})]
@@ -88,7 +88,7 @@ def meets(document: Document, value: object, condition: str) -> bool:
     if text.startswith("@"):
         other = as_number(value_of(document, text[1:]))
         if other is not None and other < 0 and operator != "=":
-            other = None  # -1 is no limit, which nothing is above or below
+            other = None  # -1 means no limit and cannot be compared
     else:
         other = as_number(text)
         if other is None:
@@ -478,7 +478,7 @@ class Known:
         return Counts(number=facts["number"], updates=facts["updates"], again=facts["again"], entered=entered)
 
     def keep(self, **facts: Any) -> None:
-        """Remember these facts as well."""
+        """Keep these facts too."""
         self.facts.update(facts)
         os.makedirs(os.path.dirname(self.file), exist_ok=True)
         put(self.file, json().dumps(self.facts))

@@ -244,6 +244,4 @@ def test_drop_ins_apply_unless_an_option_gives_a_configuration(node: LiveNode, t
     own = data_root() / "fixtures/kubelet/v1.27.yaml"
     code, out, err = told("--target", "ssh://node7", "--kubelet-config", own, *PODS)
     assert code == 0
-    assert (
-        "--kubelet-config: it is used in place of the configuration, drop-ins and command line that the node has" in err
-    )
+    assert "--kubelet-config: it replaces the node's configuration, drop-ins and command line" in err
