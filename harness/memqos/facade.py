@@ -18,8 +18,9 @@ from memqos.engine.answer.document import plan_document
 from memqos.engine.answer.explain import failure, knob_reasons, plan_tree, reason_lines
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.answer.verdict import ContainerIds, Unsure, judge
+from memqos.engine.cgroup.effective_protection import Effective, Protected, effective, settled
 from memqos.engine.cgroup.layout import Layout
-from memqos.engine.cgroup.protection import Effective, Protected, Sheltered, effective, settled, shelter
+from memqos.engine.cgroup.protection import Sheltered, shelter
 from memqos.engine.cgroup.throttle import Slowed, slowing
 from memqos.engine.cgroup.usage import ContainerUsage
 from memqos.engine.cgroup.victims import Shortage, Victim, shortages

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from memqos.catalog import numa_groups, numa_nodes
-from memqos.report.documents import answers, bundle, exploration, plan
+from memqos.report.documents import answers, audit, bundle, evidence, exploration, plan
 from tests.docs.snippets import DOCS
 
 FILE = DOCS / "reference" / "memqos.schema.json"
@@ -33,19 +33,19 @@ DOCUMENTS: dict[str, type] = {
     "analysis": answers.Analysis,
     "mutants": answers.Mutants,
     "resizes": answers.Resizes,
-    "audit": answers.Audit,
-    "fleet": answers.Fleet,
-    "what_if": answers.WhatIf,
-    "watch_event": answers.WatchEvent,
+    "audit": audit.Audit,
+    "fleet": audit.Fleet,
+    "what_if": audit.WhatIf,
+    "watch_event": audit.WatchEvent,
     "vectors": answers.Vectors,
     "bundle": bundle.Bundle,
     "run": bundle.Run,
     "result": bundle.Result,
     "machine": bundle.Machine,
-    "reading": bundle.Reading,
-    "look": bundle.Look,
-    "spoken": bundle.Spoken,
-    "request": bundle.Request,
+    "reading": evidence.Reading,
+    "look": evidence.Look,
+    "spoken": evidence.Spoken,
+    "request": evidence.Request,
     "settings": answers.Settings,
     "doctor": answers.Doctor,
     "cache": answers.Cache,
@@ -59,7 +59,7 @@ DOCUMENTS: dict[str, type] = {
 }  # fmt: skip
 """What memqos prints, keeps or reads as a whole; the other definitions are parts of these."""
 
-MODULES = (plan, bundle, answers, exploration, numa_nodes, numa_groups)
+MODULES = (plan, bundle, evidence, answers, audit, exploration, numa_nodes, numa_groups)
 """The modules of the types."""
 
 OPEN = frozenset({"cache", "kept", "machine", "machine_host", "timing"})

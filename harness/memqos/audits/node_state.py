@@ -14,7 +14,7 @@ from enum import StrEnum
 from memqos.audits.answer import Audit
 from memqos.catalog.recorded_contents import foreign_writers
 from memqos.engine.answer.finding import Subject, Verdict
-from memqos.engine.cgroup.protection import Effective, Protected, effective
+from memqos.engine.cgroup.effective_protection import Effective, Protected, effective
 from memqos.engine.cgroup.throttle import DEFAULT_HZ, sleeps_from, stalls_from
 from memqos.engine.cgroup.victims import badness, total_pages
 from memqos.model.knob import MAX, Bytes, Knob, Max

@@ -10,7 +10,7 @@ from memqos.audits.answer import Audit
 from memqos.audits.node_state import NodeState, Threshold, node_state
 from memqos.engine.answer.difference import Difference, differences
 from memqos.engine.answer.explain import one_line, size
-from memqos.engine.cgroup.protection import Effective, Protected, effective
+from memqos.engine.cgroup.effective_protection import Effective, Protected, effective
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan

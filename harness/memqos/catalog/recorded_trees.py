@@ -11,9 +11,9 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UnsetType
 
 from memqos.catalog.allocation_state import (
     ACTUATED,
@@ -26,7 +26,18 @@ from memqos.catalog.allocation_state import (
 )
 from memqos.catalog.kubelet_config import settings_of
 from memqos.catalog.manifests import Manifest, manifests_in
-from memqos.catalog.pods import distinct, read_text
+from memqos.catalog.pods import distinct
+from memqos.catalog.recording_format import (
+    FORMAT,
+    Daemon,
+    Machine,
+    RecordedNode,
+    Recording,
+    SecondLook,
+    checked_part,
+    format_error,
+    read_recording,
+)
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, PROCESSES
 from memqos.engine.translate.versions import RuntimeName, traits_of
 from memqos.errors import ManifestError
@@ -35,26 +46,17 @@ from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, Node
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
-from memqos.validation import MisfitError, Parsed, checked, dotted, line_in, parse_json
 
 __all__ = [
     "SANDBOX",
-    "CgroupMount",
-    "Daemon",
-    "Machine",
     "RecordedContainer",
     "RecordedTree",
-    "SecondLook",
     "load_tree",
     "tree_of",
 ]
 
-MAX_TREE_BYTES = 64 << 20
-"""A node of 110 pods takes 3 MiB, most of it manifests from an API server."""
-
 SANDBOX = "(sandbox)"
 """The container name of a sandbox."""
-_FORMAT = "docs/reference/recorded-trees.md describes the file."
 _MOST_DIGITS = 15
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,253}", re.ASCII)
 _RELEASE = re.compile(r"v?[0-9]+\.[0-9]+")
@@ -62,114 +64,8 @@ _VERSIONS: Mapping[str, re.Pattern[str]] = {
     **dict.fromkeys(RuntimeName, _RELEASE),
     "systemd": re.compile(r"[0-9]{1,4}$"),
 }
-_T = TypeVar("_T")
 _OTHERS = {"cri": RuntimeName.OTHER_CRI, "oci": RuntimeName.OTHER_OCI}
 """The fields of a runtime that is not modelled."""
-
-
-class _Kib(int, Parsed):
-    """Bytes, of a number of KiB or its text."""
-
-    words = "a number of KiB"
-
-    @classmethod
-    def parse(cls, value: object) -> _Kib:
-        """The amount; ValueError for any other text."""
-        text = str(value)
-        if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
-            raise ValueError(text)
-        return cls(int(text) * 1024)
-
-
-class _Node(Struct, frozen=True, kw_only=True):
-    """The facts of the node; the format allows further fields. See docs/reference/recorded-trees.md."""
-
-    mem_total_kib: _Kib
-    swap_total_kib: _Kib
-    cpus: Annotated[int, Meta(ge=1, le=8192, description="a whole number from 1 to 8192")]
-    page_size: Literal[4096, 16384, 65536] = 4096
-    swappiness: Annotated[int, Meta(ge=0, le=200, description="a whole number from 0 to 200")] = 60
-    cgroup: CgroupVersion = CgroupVersion.V2
-    numa: dict[str, _Kib] = {}
-    kernel: str = ""
-    hugetlb: bool | None = None
-
-
-class Daemon(Struct, frozen=True, kw_only=True):
-    """A process outside of pods; bytes: its memory."""
-
-    name: str
-    cgroup: str = ""
-    oom_score_adj: Annotated[int, Meta(ge=-1000, le=1000)] = 0
-    bytes: Annotated[int, Meta(ge=0)] = 0
-
-
-class CgroupMount(Struct, frozen=True, kw_only=True):
-    """Where cgroup2 is mounted, and how."""
-
-    path: str = ""
-    options: str = ""
-
-
-class Machine(Struct, frozen=True, kw_only=True):
-    """Facts that the kubelet's rules do not use. Texts are those of the kernel's files, "" for a missing file."""
-
-    cgroup_mount: CgroupMount = CgroupMount()
-    meminfo: str = ""
-    swaps: str = ""
-    zswap: dict[str, str] = {}
-    pressure: dict[str, str] = {}
-    vm: dict[str, str] = {}
-
-
-class RuntimePod(Struct, frozen=True, kw_only=True):
-    """A sandbox in the runtime's list."""
-
-    name: str
-    uid: str
-    namespace: str = ""
-    ready: bool = True
-
-
-class SecondLook(Struct, frozen=True, kw_only=True):
-    """The second reading, after so many seconds.
-
-    changed: by cgroup the changed settings. gone: cgroups that no longer exist. counters: by cgroup the changed
-    counters.
-    """
-
-    changed: dict[str, dict[str, str]] = {}
-    gone: tuple[str, ...] = ()
-    counters: dict[str, dict[str, str]] = {}
-    after_seconds: Annotated[float, Meta(ge=0)] = 0.0
-
-
-class _Recording(Struct, frozen=True, kw_only=True):
-    """A recording; the format allows further fields."""
-
-    cgroups: dict[str, dict[str, Any]]
-    containers: dict[str, Any]
-    node: _Node | UnsetType = UNSET
-    kubelet: str = ""
-    kubelet_inside: str = ""
-    config: Any = None
-    drop_ins: dict[str, Any] | None = None
-    drop_ins_unread: dict[str, str] = {}
-    pods: list[Any] | dict[str, Any] | None = None
-    unread: tuple[str, ...] = ()
-    checkpoints_unread: dict[str, str] = {}
-    memory_manager_state: dict[str, Any] | None = None
-    memqos_collect: int = 0
-    source: str = ""
-    collected_at: str = ""
-    root: bool = True
-    configz: dict[str, Any] | None = None
-    config_unread: str = ""
-    runtime_pods: tuple[RuntimePod, ...] | None = None
-    machine: Machine = Machine()
-    daemons: tuple[Daemon, ...] = ()
-    second_look: SecondLook = SecondLook()
-    notes: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,17 +146,8 @@ def load_tree(path: str | Path, overrides: Sequence[str] = (), flags: Sequence[s
     Raises UsageError for an unreadable file, ManifestError naming file, line and field for a violation of the format,
     and for a configuration or a pod that Kubernetes would refuse.
     """
-    file = str(path)
-    content = read_text(path, "a recorded tree", MAX_TREE_BYTES)
-    try:
-        data, cut_off = _parsed(content, file), False
-    except ManifestError:
-        whole = _up_to_the_cut(content)
-        if whole is None:
-            raise
-        content, cut_off = whole, True
-        data = _parsed(content, file)
-    tree = _tree(data, _checked(data, _Recording, file, content=content), file, overrides, flags)
+    data, found, cut_off = read_recording(path)
+    tree = _tree(data, found, str(path), overrides, flags)
     if not cut_off:
         return tree
     what = "the recording ends in the middle: what it lacks was not judged"
@@ -271,11 +158,11 @@ def tree_of(
     data: Mapping[str, Any], file: str, overrides: Sequence[str] = (), flags: Sequence[str] = ()
 ) -> RecordedTree:
     """The tree in a document of this format; as `load_tree`. file: its source, for errors and reasons."""
-    return _tree(data, _checked(data, _Recording, file), file, overrides, flags)
+    return _tree(data, checked_part(data, Recording, file), file, overrides, flags)
 
 
 def _tree(
-    data: Mapping[str, Any], found: _Recording, file: str, overrides: Sequence[str], flags: Sequence[str]
+    data: Mapping[str, Any], found: Recording, file: str, overrides: Sequence[str], flags: Sequence[str]
 ) -> RecordedTree:
     containers = tuple(_containers(found.containers, file))
     checkpoints, damaged = _checkpoints(data, found.checkpoints_unread, file)
@@ -313,14 +200,14 @@ def _tree(
     )
 
 
-def _pods(found: _Recording, file: str) -> tuple[Pod, ...] | None:
+def _pods(found: Recording, file: str) -> tuple[Pod, ...] | None:
     """The recorded pods. A collected node without pod manifests has only the names of its running pods."""
     if found.pods is not None:
         return distinct(_manifests(found.pods, file))
     return () if found.memqos_collect and found.containers else None
 
 
-def _ending(found: _Recording, running: Collection[str]) -> Iterator[str]:
+def _ending(found: Recording, running: Collection[str]) -> Iterator[str]:
     """Pods of the runtime that do not run and are unknown to the kubelet. running: the uids of running ones."""
     pods = found.pods if isinstance(found.pods, list) else []
     known = {
@@ -332,7 +219,7 @@ def _ending(found: _Recording, running: Collection[str]) -> Iterator[str]:
             yield f"{pod.namespace}/{pod.name}"
 
 
-def _notes(found: _Recording) -> dict[str, str]:
+def _notes(found: Recording) -> dict[str, str]:
     """Notes about unreadable parts."""
     notes = {name: why for name, why in found.notes.items() if name != "configz" or found.configz is None}
     if not found.root:
@@ -340,47 +227,7 @@ def _notes(found: _Recording) -> dict[str, str]:
     return notes
 
 
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
-_CUT_IN, _COLLECTED = b'"cgroups"', b'"memqos_collect"'
-
-
-def _up_to_the_cut(content: bytes) -> bytes | None:
-    """A `memqos collect` document truncated in its cgroups, closed after the last complete file; None for another.
-
-    The parts before the cgroups (configuration, containers, pods) are then complete.
-    """
-    depth, field, word = 0, b"", b""
-    seen: set[bytes] = set()
-    best: tuple[int, int] | None = None
-    for token in _TOKEN.finditer(content):
-        text = token[0]
-        if text in b"{[":
-            depth += 1
-        elif text in b"}]":
-            depth -= 1
-            if depth <= 0:
-                return None
-        elif text == b"," and field == _CUT_IN and depth in {2, 3}:
-            best = (token.start(), depth)
-        elif text == b":" and depth == 1:
-            field = word
-            seen.add(field)
-        word = text
-    if field != _CUT_IN or best is None or _COLLECTED not in seen:
-        return None
-    return content[: best[0]] + b"}" * best[1]
-
-
-def _checked(value: object, kind: type[_T], file: str, *, within: str = "", content: bytes = b"") -> _T:
-    """The value as this type. within: its place. content: the file's text, if the value is the whole file."""
-    try:
-        return checked(value, kind)
-    except MisfitError as error:
-        line = line_in(content.decode("utf-8-sig"), error.place) if content and error.place else 0
-        raise _error(error.what, file, dotted((*filter(None, [within]), *error.place)), line) from None
-
-
-def _settings(found: _Recording, file: str, overrides: Sequence[str], flags: Sequence[str]) -> KubeletSettings | None:
+def _settings(found: Recording, file: str, overrides: Sequence[str], flags: Sequence[str]) -> KubeletSettings | None:
     """The running kubelet's settings, else those of its file, drop-ins and command line; None if none is recorded."""
     if found.configz is None:
         return _settings_in_files(found, file, overrides, flags)
@@ -413,7 +260,7 @@ def _note_of_change(name: str, said: object, has: object) -> SettingsNote:
 
 
 def _settings_in_files(
-    found: _Recording, file: str, overrides: Sequence[str], flags: Sequence[str]
+    found: Recording, file: str, overrides: Sequence[str], flags: Sequence[str]
 ) -> KubeletSettings | None:
     """The kubelet's configuration, its drop-ins and its command line; None if the recording has none of them."""
     config, drop_ins = found.config, None
@@ -463,31 +310,18 @@ def _text(document: object) -> bytes:
     return json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def _error(what: str, file: str, field: str, line: int = 0) -> ManifestError:
-    return ManifestError.at(what, file=file, line=line, field=field, next_step=_FORMAT)
-
-
-def _parsed(data: bytes, file: str) -> dict[str, Any]:
-    if len(data) > MAX_TREE_BYTES:
-        raise _error(f"the file has more than {MAX_TREE_BYTES} bytes.", file, "")
-    found = parse_json(data, file=file, next_step=_FORMAT)
-    if not isinstance(found, dict):
-        raise _error("expected an object.", file, "")
-    return found
-
-
 def _containers(given: Mapping[str, Any], file: str) -> Iterator[RecordedContainer]:
     pods: dict[str, str] = {}
     for container_id, names in given.items():
         well_formed = isinstance(names, list) and len(names) == len(("pod", "container", "uid"))
         if not well_formed or not all(isinstance(name, str) and name for name in names):
-            raise _error("expected [pod name, container name, pod uid].", file, f"containers.{container_id[:80]}")
+            raise format_error("expected [pod name, container name, pod uid].", file, f"containers.{container_id[:80]}")
         if not (_NAME.fullmatch(container_id) and _NAME.fullmatch(names[2])):
             what = "an id and a uid have letters, digits, '-', '_' and '.'."
-            raise _error(what, file, f"containers.{container_id[:80]}")
+            raise format_error(what, file, f"containers.{container_id[:80]}")
         if pods.setdefault(names[2], names[0]) != names[0]:
             what = f"the uid {names[2]} belongs to the pod {pods[names[2]][:80]} already."
-            raise _error(what, file, f"containers.{container_id[:80]}")
+            raise format_error(what, file, f"containers.{container_id[:80]}")
         yield RecordedContainer(id=container_id, pod=names[0], name=names[1], uid=names[2])
 
 
@@ -499,17 +333,17 @@ def _manifests(pods: list[Any] | dict[str, Any], file: str) -> Iterator[Manifest
     for manifest, place in texts:
         found = tuple(manifests_in(io.BytesIO(_text(manifest)), place))
         if not found:
-            raise ManifestError.at("it contains no object.", file=place, next_step=_FORMAT)
+            raise ManifestError.at("it contains no object.", file=place, next_step=FORMAT)
         yield from (one for one in found if isinstance(one, Manifest))
 
 
-def _facts(node: _Node, cgroups: Iterable[CgroupReading], file: str) -> NodeFacts:
+def _facts(node: RecordedNode, cgroups: Iterable[CgroupReading], file: str) -> NodeFacts:
     for name in node.numa:
         if not (name.startswith("node") and name[4:].isascii() and name[4:].isdigit() and len(name) <= _MOST_DIGITS):
-            raise _error(f"expected node<number>, got '{name[:40]}'.", file, "node.numa")
+            raise format_error(f"expected node<number>, got '{name[:40]}'.", file, "node.numa")
     zones = sorted((int(name[4:]), int(amount)) for name, amount in node.numa.items())
     if node.mem_total_kib < max(1, sum(amount for _, amount in zones)):
-        raise _error("a node has memory, at least as much as its NUMA nodes.", file, "node.mem_total_kib")
+        raise format_error("a node has memory, at least as much as its NUMA nodes.", file, "node.mem_total_kib")
     counts_swap = any(isinstance(one.files.get(Knob.MEMORY_MEMSW_LIMIT_IN_BYTES), str) for one in cgroups)
     return NodeFacts(
         memory=int(node.mem_total_kib),
@@ -532,19 +366,19 @@ def _runtimes(given: Mapping[str, Any], cgroups: Iterable[CgroupPath], file: str
     """
     found: dict[str, str] = {}
     programs = {name: given[name] for name in (*_VERSIONS, *_OTHERS) if name in given}
-    told = _checked(programs, dict[str, str], file, within="node")
+    told = checked_part(programs, dict[str, str], file, within="node")
     for name, form in _VERSIONS.items():
         if name in told:
             text = told[name]
             version = next((word for word in text.split() if form.match(word)), None)
             if version is None and (name == "systemd" or name not in text.split()):
-                raise _error(f"expected what '{name} --version' prints, got '{text[:60]}'.", file, f"node.{name}")
+                raise format_error(f"expected what '{name} --version' prints, got '{text[:60]}'.", file, f"node.{name}")
             found[name] = version or ""
     for key, other in _OTHERS.items():
         if key in told:
             name, *words = told[key].split() or [""]
             if not _NAME.fullmatch(name):
-                raise _error("expected a runtime's name and version.", file, f"node.{key}")
+                raise format_error("expected a runtime's name and version.", file, f"node.{key}")
             version = next((word for word in words if _RELEASE.match(word)), "")
             found[other.value] = f"{name} {version}".rstrip()
     if RuntimeName.OTHER_OCI in found:
@@ -571,28 +405,30 @@ def _counted(files: dict[str, Any]) -> dict[str, Any]:
 
 def _cgroups(cgroups: Mapping[str, dict[str, Any]], file: str) -> Iterator[tuple[CgroupPath, CgroupReading]]:
     if not cgroups:
-        raise _error("it contains no cgroup.", file, "cgroups")
+        raise format_error("it contains no cgroup.", file, "cgroups")
     seen: set[CgroupPath] = set()
     known = False
     for path, files in cgroups.items():
         try:
             where = CgroupPath.parse(path)
         except ValueError as error:
-            raise _error(f"{error}.", file, f"cgroups.{path[:80]}") from None
+            raise format_error(f"{error}.", file, f"cgroups.{path[:80]}") from None
         if where in seen:
-            raise _error("this cgroup occurs twice.", file, f"cgroups.{path[:80]}")
+            raise format_error("this cgroup occurs twice.", file, f"cgroups.{path[:80]}")
         seen.add(where)
         texts: dict[str, FileText] = {}
         nested = files.get("hugetlb")
-        nested = {} if nested is None else _checked(nested, dict[str, Any], file, within=f"cgroups.{path}.hugetlb")
+        nested = {} if nested is None else checked_part(nested, dict[str, Any], file, within=f"cgroups.{path}.hugetlb")
         plain = {name: text for name, text in files.items() if name != "hugetlb"}
         for name, text in (*_counted(plain).items(), *nested.items()):
             if name in texts:
-                raise _error("this file occurs twice.", file, f"cgroups.{path}.{name}")
+                raise format_error("this file occurs twice.", file, f"cgroups.{path}.{name}")
             if text is not None and not isinstance(text, str):
-                raise _error("expected the file's text, or null for no such file.", file, f"cgroups.{path}.{name}")
+                raise format_error(
+                    "expected the file's text, or null for no such file.", file, f"cgroups.{path}.{name}"
+                )
             texts[name] = NoFile.NO_FILE if text is None else text
         known = known or bool(texts.keys() & {*Knob, OOM_SCORE_ADJ})
         yield where, CgroupReading(path=where, files=texts)
     if not known:
-        raise _error("no cgroup has a control file that memqos knows.", file, "cgroups")
+        raise format_error("no cgroup has a control file that memqos knows.", file, "cgroups")

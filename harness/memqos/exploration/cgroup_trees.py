@@ -15,7 +15,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
-from memqos.engine.cgroup.protection import Protected, Shelter, effective, settled
+from memqos.engine.cgroup.effective_protection import Protected, Shelter, effective, settled
 from memqos.engine.cgroup.throttle import fastest_growth
 from memqos.errors import UsageError
 from memqos.exploration.amounts import MIB, chosen, drawn_bytes, once_in

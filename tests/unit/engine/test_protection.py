@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memqos.engine.cgroup.protection import Effective, Protected, Shelter, effective, settled
+from memqos.engine.cgroup.effective_protection import Effective, Protected, Shelter, effective, settled
 from memqos.model.knob import MAX, Bytes
 from memqos.model.path import ROOT, CgroupPath
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from memqos.engine.answer.finding import Setter, Verdict
-from memqos.engine.cgroup.protection import Effective
+from memqos.engine.cgroup.effective_protection import Effective
 from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.preconditions import Preconditions

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from memqos.engine.answer.finding import Verdict
-from memqos.engine.cgroup.protection import Effective
+from memqos.engine.cgroup.effective_protection import Effective
 from memqos.errors import NonconformanceError, UsageError
 from memqos.model.knob import MAX, Bytes, Knob
 from memqos.model.path import CgroupPath

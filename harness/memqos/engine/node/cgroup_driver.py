@@ -6,19 +6,25 @@ Source: kubelet `getCgroupDriverFromCRI`, containerd `internal/cri/server/runtim
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memqos.engine.releases.gates import enabled
 from memqos.engine.releases.release import Release
 from memqos.engine.releases.table import Gate
-from memqos.engine.translate.versions import RuntimeName, Runtimes, reports_driver
+from memqos.engine.translate.versions import RuntimeName, Runtimes, Traits, release_span
 from memqos.model.node import CgroupDriver, KubeletSettings
 
-__all__ = ["DriverChoice", "disagreement", "driver_of"]
+__all__ = ["DriverChoice", "disagreement", "driver_of", "reports_driver"]
 
 _FIELD = "cgroupDriver"
 _KUBELET_DEFAULT = CgroupDriver.CGROUPFS
 _SAY = "--driver sets it"
+_REPORTS_DRIVER: Mapping[RuntimeName, tuple[int, ...]] = {
+    RuntimeName.CONTAINERD: (2,),
+    RuntimeName.CRIO: (1, 28),
+    RuntimeName.CRI_DOCKERD: (0, 3, 4),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +120,18 @@ def disagreement(
     else:
         why = "the kubelet runs with another configuration, or with --cgroup-driver"
     return _FIELD, f"{configured} is configured, but the cgroups of this node have the names that {seen} gives: {why}"
+
+
+def reports_driver(cri: Traits) -> bool | None:
+    """Whether a CRI runtime reports its cgroup driver to the kubelet (CRI `RuntimeConfig`); None if unknown.
+
+    Source: KEP-4033; containerd from 2.0, CRI-O from 1.28, cri-dockerd from 0.3.4, whose version Docker does not
+    report.
+    """
+    first = _REPORTS_DRIVER.get(cri.runtime)
+    if first is None:
+        return None if cri.runtime in {RuntimeName.DOCKER, RuntimeName.OTHER_CRI} else False
+    oldest, newest = release_span(cri.runtime, cri.version)
+    if oldest < first <= newest:
+        return None
+    return first <= oldest

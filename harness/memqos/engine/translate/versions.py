@@ -39,7 +39,7 @@ __all__ = [
     "Runtimes",
     "Traits",
     "newer_than_modelled",
-    "reports_driver",
+    "release_span",
     "traits_of",
     "traits_of_program",
     "unmodelled_traits",
@@ -246,12 +246,6 @@ FEATURES: Mapping[RuntimeName, Mapping[Feature, Row]] = {
 """The table: each runtime's versions by feature. No version has a feature that is missing here."""
 
 
-_REPORTS_DRIVER: Mapping[RuntimeName, tuple[int, ...]] = {
-    RuntimeName.CONTAINERD: (2,),
-    RuntimeName.CRIO: (1, 28),
-    RuntimeName.CRI_DOCKERD: (0, 3, 4),
-}
-
 _NUMBERS = {RuntimeName.CRUN: 2, RuntimeName.RUNSC: 2}
 """The count of numbers in a release's name, if not three."""
 
@@ -333,7 +327,7 @@ def traits_of(runtime: RuntimeName | str, version: str) -> Traits:
 @lru_cache(maxsize=256)
 def _behaviours(runtime: RuntimeName, version: str) -> tuple[frozenset[Feature], ...]:
     """The features of the releases that a version may mean, newest first: the oldest, and those with a change."""
-    oldest, newest = _span(runtime, version)
+    oldest, newest = release_span(runtime, version)
     rows = FEATURES[runtime]
     changes = {release for row in rows.values() for release in (row.since, *row.backport) if oldest < release <= newest}
     return tuple(
@@ -355,21 +349,6 @@ def traits_of_program(name: str, version: str, known: tuple[RuntimeName, ...]) -
     return replace(traits_of(known[0], ""), called=f"{name} {version or UNKNOWN}")
 
 
-def reports_driver(cri: Traits) -> bool | None:
-    """Whether a CRI runtime reports its cgroup driver to the kubelet (CRI `RuntimeConfig`); None if unknown.
-
-    Source: KEP-4033; containerd from 2.0, CRI-O from 1.28, cri-dockerd from 0.3.4, whose version Docker does not
-    report.
-    """
-    first = _REPORTS_DRIVER.get(cri.runtime)
-    if first is None:
-        return None if cri.runtime in {RuntimeName.DOCKER, RuntimeName.OTHER_CRI} else False
-    oldest, newest = _span(cri.runtime, cri.version)
-    if oldest < first <= newest:
-        return None
-    return first <= oldest
-
-
 def unmodelled_traits(name: str, version: str, *, cri: bool = False) -> Traits:
     """The traits of a runtime that is not in the table; cri: whether it is a CRI server, else it is an OCI runtime."""
     runtime = RuntimeName.OTHER_CRI if cri else RuntimeName.OTHER_OCI
@@ -379,12 +358,12 @@ def unmodelled_traits(name: str, version: str, *, cri: bool = False) -> Traits:
 def newer_than_modelled(traits: Traits) -> str:
     """The newest modelled release, if the version is newer; "" otherwise, or without a number."""
     newest = NEWEST.get(traits.runtime, "")
-    oldest, _ = _span(traits.runtime, traits.version)
+    oldest, _ = release_span(traits.runtime, traits.version)
     known = tuple(int(part) for part in newest.split(".") if part)
     return newest if known and oldest[: len(known)] > known else ""
 
 
-def _span(runtime: RuntimeName, version: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def release_span(runtime: RuntimeName, version: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The oldest and the newest release whose behaviour a version may have; all for an unreadable text."""
     prefix = _BEFORE_DATE if runtime is RuntimeName.RUNSC else "v?"
     match = re.match(rf"{prefix}(\d{{1,9}}(?:\.\d{{1,9}})*)(?!\d)", version, re.ASCII)
@@ -504,11 +483,7 @@ class Runtimes:
         """The cgroups of containers, as they name them."""
         flavour = _FLAVOURS[self.cri.runtime]
         return Layout(
-            driver=driver,
-            flavour=flavour,
-            subgroup=self.oci.subgroup,
-            certain=self.modelled,
-            sandboxed=self.sandboxed,
+            driver=driver, flavour=flavour, subgroup=self.oci.subgroup, certain=self.modelled, sandboxed=self.sandboxed
         )
 
     def __str__(self) -> str:

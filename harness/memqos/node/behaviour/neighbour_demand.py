@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memqos.engine.answer.finding import subject_of
-from memqos.engine.cgroup.protection import Effective, shelter
+from memqos.engine.cgroup.effective_protection import Effective
+from memqos.engine.cgroup.protection import shelter
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.errors import UsageError

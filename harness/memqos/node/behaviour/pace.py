@@ -21,7 +21,7 @@ from math import comb
 
 from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
 from memqos.engine.answer.finding import Finding, Verdict, subject_of
-from memqos.engine.cgroup.protection import Effective
+from memqos.engine.cgroup.effective_protection import Effective
 from memqos.errors import UsageError
 from memqos.node.behaviour.neighbour_demand import Squeeze
 from memqos.node.behaviour.pressure import Refaulting, exposed, gave_way_meanwhile

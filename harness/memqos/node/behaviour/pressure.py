@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding, Subject, Verdict, subject_of
-from memqos.engine.cgroup.protection import Effective, Shelter
+from memqos.engine.cgroup.effective_protection import Effective, Shelter
 from memqos.engine.cgroup.usage import ContainerUsage
 from memqos.engine.cgroup.victims import MACHINE, Shortage, shortages
 from memqos.engine.kubelet import Kubelet

@@ -14,7 +14,7 @@ from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import WAITS, Deadline
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
-from memqos.engine.cgroup.protection import Shelter
+from memqos.engine.cgroup.effective_protection import Shelter
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.errors import DeadlineError, UsageError

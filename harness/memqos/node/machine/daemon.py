@@ -14,7 +14,7 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.engine.answer.behaviour import behaviour_reason
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
-from memqos.engine.cgroup.protection import Effective, Protected, Shelter, effective
+from memqos.engine.cgroup.effective_protection import Effective, Protected, Shelter, effective
 from memqos.engine.cgroup.throttle import CHARGE_BATCH
 from memqos.model.knob import MAX, Bytes, Max
 from memqos.model.path import CgroupPath

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
-from memqos.engine.cgroup.protection import Shelter
+from memqos.engine.cgroup.effective_protection import Shelter
 from memqos.engine.plan import Level, RefusedBy
 from memqos.engine.releases.release import Variant
 from memqos.engine.resize.outcome import ResizeOutcome, StepKind
