@@ -71,7 +71,7 @@ def test_the_same_files_when_they_are_named(folder):
 
 
 @pytest.mark.parametrize(("files", "recursive", "says"), [
-    ({"a.txt": "x", "b/c.yaml": pod("a")}, False, "has no file .* -R looks into"),
+    ({"a.txt": "x", "b/c.yaml": pod("a")}, False, "has no file .* -R reads"),
     ({"a.txt": "x"}, True, r"has no file whose name ends in .json, .yaml or .yml.$"),
     ({"a.yaml": SERVICE, "b.yaml": "x: 1"}, False, "the input has no pod .*: Service. Give a Pod"),
     ({"a.yaml": ""}, False, "the input has no pod and no object that makes pods. Give"),

@@ -127,7 +127,7 @@ def test_durations(text, microseconds):
             "quantity",
         ),
         ("enforceNodeAllocatable: pods", "k.yaml:3: enforceNodeAllocatable", "expected a list"),
-        ("a: 1\na: 2", "k.yaml:4: a", "already there"),
+        ("a: 1\na: 2", "k.yaml:4: a", "is a duplicate of"),
         ("---\na: 1", "k.yaml", "got 2 documents"),
     ],
 )

@@ -8,7 +8,7 @@ from memqos.engine.releases.release import Variant
 from memqos.model.node import ReservationPolicy
 from memqos.testing.strategies import PodShape, pods_together, releases, throttling_factors
 
-# What these properties are about has no totals of a pod's own, and no huge pages.
+# These properties are about pods without pod-level resources and huge pages.
 PODS = pods_together(1, 3, PodShape(pod_level=False, huge_pages=False, fractions=False))
 RELEASES = releases()
 FACTORS = throttling_factors().map(Fraction)

@@ -1,10 +1,10 @@
-"""What a plan leaves behind under another one, told by what `succession` keeps."""
+"""Values that a plan leaves behind under another one, from `succession`."""
 
 from memqos.engine.answer.succession import succession
 
 
 def left_behind(before, after, *, remade=()):
-    """Every file that shows something else than it would on a fresh node, with its cgroup, in the plan's order."""
+    """Every file whose value differs from that on a new node, with its cgroup, in the plan's order."""
     fresh = {_key(cgroup): cgroup.knobs for cgroup in after.cgroups()}
     for cgroup in succession(before, after, remade=remade).cgroups():
         wanted = fresh.get(_key(cgroup), {})

@@ -1,4 +1,4 @@
-"""Pods in a few words, for tests of the engine."""
+"""Builders of pods for tests of the engine."""
 
 from memqos.model.node import KubeletSettings, NodeFacts
 from memqos.model.pod import Container, ContainerKind, Pod, Resources

@@ -1,4 +1,4 @@
-"""What a plan says, read for a test; and the configurations that several tests plan with."""
+"""Access to a plan's values, and the configurations of several tests."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ TIERED = replace(ON, memory_reservation_policy=ReservationPolicy.TIERED)
 
 
 def knobs(plan, name="c"):
-    """What is written into the cgroup of one container of a plan's only pod, without what is left alone."""
+    """The written files of one container of a plan's only pod."""
     (found,) = [one for one in plan.pods[0].containers if one.name == name]
     return written(found.cgroup)
 

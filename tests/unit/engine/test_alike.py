@@ -1,4 +1,4 @@
-"""Pods that are alike get the reasons that each would have alone: with its own names and places."""
+"""Pods that are alike get the same reasons as alone, with their own names and places."""
 
 import dataclasses
 import json
@@ -25,7 +25,7 @@ def kubelet(release="1.36", settings=ON):
 
 
 def placed(one, file):
-    """The pod as if each amount had a line of its own in this file."""
+    """The pod with a separate line in this file for each amount."""
     lines = {"limits.memory": f"{file}:7", "requests.memory": f"{file}:8"}
     return dataclasses.replace(
         one,
@@ -39,7 +39,7 @@ def placed(one, file):
 
 
 def explained(planned):
-    """All that is said of one pod, as JSON."""
+    """The JSON of one pod."""
     document = plan_document(planned)
     above = ("node", "qos", "reserved")
     return document["pods"], [one for one in document["cgroups"] if one["level"] not in above]
@@ -86,14 +86,14 @@ def streamed(plan):
 
 
 @given(PODS, RELEASES, FACTORS, POLICIES)
-def test_what_is_streamed_is_the_document(pods, release, factor, policy):
+def test_the_stream_equals_the_document(pods, release, factor, policy):
     settings = dataclasses.replace(ON, throttling_factor=factor, memory_reservation_policy=policy)
     several = [*pods, *(dataclasses.replace(one, uid=f"o-{one.uid}", name=f"o-{one.name}") for one in pods)]
     plan = expect(several, kubelet(release, settings))
     assert streamed(plan) == plan_document(plan)
 
 
-def test_more_pods_than_are_kept_are_streamed_too():
+def test_more_pods_than_the_cache_holds_are_streamed():
     several = [pod(container({"memory": f"{number}Mi"}), name=f"p{number}") for number in range(1, 1100)]
     plan = expect(several, kubelet())
     assert streamed(plan)["pods"] == plan_document(plan)["pods"]
@@ -105,7 +105,7 @@ def test_a_plan_without_reasons_is_streamed_without_them():
 
 
 @pytest.mark.parametrize("traits", [{"priority_class_name": slot(0)}, {"overhead": {slot(0): Quantity.parse("1")}}])
-def test_what_looks_like_a_slot_is_kept(traits):
+def test_text_that_looks_like_a_slot_is_kept(traits):
     several = [pod(equal("1", "1Gi"), name=name, **traits) for name in ("a", "b")]
     planned = expect(several, kubelet()).pods
     found = [one.cgroup.knobs[Knob.CPU_WEIGHT].reason.rule for one in planned]
@@ -121,7 +121,7 @@ def test_a_name_that_looks_like_a_slot_goes_into_its_own():
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_file_that_looks_like_a_slot_is_streamed(count):
-    """A pod by itself has no slots to fill; for two that are alike the file's name goes into one."""
+    """A single pod has no slots; for two that are alike the file's name goes into one."""
     own = placed(pod(container(limits={"memory": "1Gi"})), slot(0))
     several = [dataclasses.replace(own, name=f"p{number}", uid=f"u{number}") for number in range(count)]
     plan = expect(several, kubelet())
@@ -146,8 +146,8 @@ def test_names_and_slots_are_in_one_order():
     assert [own.kind for own in bare.all_containers] == [own.kind for own in one.all_containers]
 
 
-def test_likeness_leaves_out_only_what_no_rule_reads():
-    """A field that comes later counts, until somebody says that no rule reads it."""
+def test_likeness_ignores_only_fields_that_no_rule_reads():
+    """A new field counts until it is listed as unread by rules."""
     changes = {
         "static": True,
         "priority": 7,
@@ -165,7 +165,7 @@ def test_likeness_leaves_out_only_what_no_rule_reads():
     assert {"kind", "resources"} <= {one.name for one in dataclasses.fields(Container)}
 
 
-def test_amounts_that_are_written_otherwise_are_quoted_as_they_are():
+def test_amounts_with_another_spelling_are_quoted_as_written():
     several = [pod(container(None, {"memory": text}), name=name) for name, text in (("a", "1Gi"), ("b", "1024Mi"))]
     found = [
         one.cgroup.knobs[Knob.MEMORY_MAX].reason.because[0].inputs[0].value for one in expect(several, kubelet()).pods

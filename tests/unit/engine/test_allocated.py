@@ -43,7 +43,7 @@ def status(requests=None, limits=None, *, resources_=..., **more):
 
 
 def resized(*statuses, asked=LARGE, limit=None, generation=None, policy=None, **more):
-    """A Burstable pod that asks for `asked`, whose kubelet reports these containers."""
+    """A Burstable pod with the spec `asked`, whose kubelet reports these containers."""
     one = container(asked, {"memory": asked["memory"] if limit is None else limit}, resize_policy=policy or {})
     found = PodStatus(containers={one.name: one for one in statuses}, **more)
     return pod(one, status=found, generation=generation)
@@ -70,7 +70,7 @@ NEW = status(LARGE, {"memory": "4Gi"})
     ("1.27", {"resize": "Deferred"}), ("1.31", {"resize": "Infeasible"}), ("1.32", {"resize": "Deferred"}),
     ("1.33", {"pending": "Deferred"}), ("1.34", {"pending": "Infeasible"}), ("1.37", {"pending": "Deferred"}),
 ])  # fmt: skip
-def test_what_waits_is_not_in_any_cgroup(release, more):
+def test_a_waiting_resize_changes_no_cgroup(release, more):
     plan = planned(resized(OLD, **more), release=release)
     assert maximum(plan) == [("1073741824", ""), ("1073741824", "")]
     assert plan.pods[0].containers[0].oom_score_adj == 938
@@ -84,7 +84,7 @@ def test_a_pod_of_a_release_without_resizes_follows_its_spec():
 
 
 @pytest.mark.parametrize(("release", "one", "unsure"), [
-    # Nothing was ever resized where the gate is off, and status and spec agree.
+    # With the gate off nothing was ever resized, and status and spec agree.
     ("1.32", resized(NEW), ""),
     ("1.32", resized(OLD), "1073741824"),
     ("1.34", resized(OLD, pending="Infeasible"), "1073741824"),
@@ -103,7 +103,7 @@ def test_the_gate_is_off_and_the_status_has_no_resources():
     assert found.pods[0].containers[0].oom_score_adj_unsure == ""
 
 
-def test_what_waits_without_its_allocated_limits_is_not_known():
+def test_a_waiting_resize_without_allocated_limits_is_uncertain():
     found = maximum(planned(resized(status(SMALL, resources_=None), pending="Deferred")))
     why = "the resize is deferred, and the status does not report which limits are allocated"
     assert found == [("4294967296", why), ("4294967296", why)]
@@ -112,14 +112,14 @@ def test_what_waits_without_its_allocated_limits_is_not_known():
 LIMITS_UNSAID = "neither k.json nor the pod's status reports which limits are allocated"
 
 
-def test_nothing_that_waits_is_known_without_its_allocated_requests():
+def test_a_waiting_resize_without_allocated_requests_is_uncertain():
     why = "the resize is deferred, and the status does not report what is allocated"
     found = planned(resized(status(resources_=None), pending="Deferred")).pods[0].containers[0].cgroup.knobs
     assert [found[knob].unsettled for knob in (Knob.MEMORY_MAX, Knob.CPU_WEIGHT)] == [why, why]
 
 
-# A kubelet's checkpoint up to 1.31 has the allocated requests alone (kubelet `status/state/checkpoint.go`).
-def test_limits_that_nothing_says_leave_open_what_follows_from_them():
+# A kubelet's checkpoint up to 1.31 has only the allocated requests (kubelet `status/state/checkpoint.go`).
+def test_unknown_limits_make_dependent_files_uncertain():
     one = resized(status(SMALL, resources_=None), resize="Infeasible", checkpoint="k.json")
     found = planned(one, release="1.31").pods[0]
     for cgroup in (found.cgroup, found.containers[0].cgroup):
@@ -149,7 +149,7 @@ def test_no_resize_changes_the_class(asked, limits, allocated_, qos, shown):
     assert (plan.pods[0].qos, maximum(plan)) == (qos, shown)
 
 
-def test_what_containers_have_during_a_resize_is_in_the_status_alone():
+def test_actual_resources_during_a_resize_come_from_the_status():
     why = "a resize is in progress, and the status does not report what the containers have"
     found = planned(resized(status(LARGE, resources_=None), resize="InProgress"), release="1.31")
     assert maximum(found) == [("4294967296", why)] * 2
@@ -157,7 +157,7 @@ def test_what_containers_have_during_a_resize_is_in_the_status_alone():
 
 
 def test_limits_wait_with_requests_that_are_allocated_elsewhere():
-    # The limit of c alone is raised; b's request is what does not fit, so the whole pod waits.
+    # Only the limit of c is raised; b's request does not fit, so the whole pod waits.
     one = resized(status(SMALL, {"memory": "1Gi"}), asked=SMALL, limit="2Gi", pending="Deferred")
     more = container(LARGE, name="b")
     found = replace(one, containers=(*one.containers, more), status=replace(one.status, containers={
@@ -168,7 +168,7 @@ def test_limits_wait_with_requests_that_are_allocated_elsewhere():
     assert state.containers[1].resources == resources(SMALL)
 
 
-def test_requests_come_from_what_is_reported_where_allocated_resources_are_not():
+def test_requests_come_from_resources_without_allocated_resources():
     one = resized(replace(OLD, allocated=None), resize="Deferred")
     assert maximum(planned(one, release="1.32")) == [("1073741824", "")] * 2
 
@@ -176,12 +176,12 @@ def test_requests_come_from_what_is_reported_where_allocated_resources_are_not()
 @pytest.mark.parametrize(("release", "restarts", "shown"), [
     ("1.31", 0, "1073741824"), ("1.31", 1, "1073741824 or 4294967296"), ("1.32", 1, "1073741824"),
 ])  # fmt: skip
-def test_old_kubelets_make_a_container_again_as_the_spec_asks(release, restarts, shown):
+def test_old_kubelets_recreate_a_container_by_the_spec(release, restarts, shown):
     one = resized(replace(OLD, restarts=restarts), resize="Infeasible")
     assert maximum(planned(one, release=release))[1][0] == shown
 
 
-def test_in_the_middle_of_a_resize_a_file_may_hold_either_value():
+def test_during_a_resize_a_file_may_have_either_value():
     running = replace(status(LARGE, {"memory": "1Gi"}), state=ContainerState.RUNNING, started="2026-06-01T00:00:00Z")
     why = "a resize is in progress: 4294967296 or 1073741824"
     one = resized(running, in_progress=True, since="2026-06-02T00:00:00Z", generation=2)
@@ -198,7 +198,7 @@ def test_in_the_middle_of_a_resize_a_file_may_hold_either_value():
 def test_a_container_that_started_since_the_resize_was_allocated_has_it():
     running = replace(status(LARGE, {"memory": "1Gi"}), state=ContainerState.RUNNING, started="2026-06-03T00:00:00Z")
     one = resized(running, in_progress=True, since="2026-06-02T00:00:00Z")
-    # The pod's cgroup is not known: it may not have been written yet.
+    # The pod's cgroup is uncertain: it may not have been written yet.
     assert maximum(planned(one)) == [("4294967296", "a resize is in progress"), ("4294967296", "")]
 
 
@@ -209,7 +209,7 @@ def test_a_resize_in_progress_and_another_that_waits():
     assert why.startswith("a resize is in progress, and another one waits, so the status does not show which ")
 
 
-# A checkpoint of the kubelet has the allocated limits, too: then nothing is left open behind what is carried out.
+# A checkpoint of the kubelet has the allocated limits too: then everything is certain except the actuation.
 def test_limits_of_a_checkpoint():
     told = replace(OLD, allocated_limits=amounts({"memory": "2Gi"}))
     assert maximum(planned(resized(told, pending="Pending"))) == [("2147483648", "")] * 2
@@ -237,12 +237,12 @@ def test_a_spec_that_the_kubelet_has_not_seen_yet(one):
     resized(NEW, generation=2, observed_generation=2), resized(NEW, generation=3, observed_generation=2),
     resized(status(LARGE, resources_=None)), resized(), resized(NEW, resize="Proposed"),
 ])  # fmt: skip
-def test_nothing_is_uncertain_where_all_is_allocated_and_carried_out(one):
+def test_a_completed_resize_is_certain(one):
     assert maximum(planned(one)) == [("4294967296", "")] * 2
 
 
-# What waits is in no pod's cgroup; the sums above are made from the specs (kubelet GetActivePods).
-def test_sums_above_pods_may_have_what_waits():
+# A waiting resize is in no pod's cgroup; the sums above use the specs (kubelet GetActivePods).
+def test_sums_above_pods_may_include_a_waiting_resize():
     tiered = {"gates": {"MemoryQoS": True}, "memory_reservation_policy": ReservationPolicy.TIERED}
     plan = planned(resized(OLD, pending="Deferred"), release="1.36", **tiered)
     low = [cgroup.knobs[Knob.MEMORY_LOW] for cgroup in plan.cgroups() if cgroup.level in {Level.QOS, Level.POD}]
@@ -278,19 +278,19 @@ def test_init_containers_are_allocated_too():
     one = pod(kept, init_containers=(sidecar,), status=PodStatus(pending="Deferred", containers=told))
     found = allocation(one, kubelet())
     assert found.states[0].init_containers[0].resources == resources(SMALL)
-    # A request that the spec adds is not allocated: it is not there.
+    # A request that the spec adds is not allocated.
     assert found.states[0].containers[0].resources == resources({"hugepages-2Mi": "2Mi"}, {"hugepages-2Mi": "2Mi"})
     assert found.pending
 
 
-def test_an_amount_that_is_taken_away_says_so():
+def test_a_removed_amount_is_named():
     one = pod(Container(name="c"), status=PodStatus(pending="Infeasible", containers={"c": OLD}))
     state = allocated(one, kubelet())
     assert state.containers[0].origin["limits.memory"] == "p.json:9: allocated 1Gi; none is requested and infeasible"
 
 
 def score(one, observed, **more):
-    """The verdict on this score, and why not."""
+    """The verdict on this score, and its why_not."""
     plan = planned(one, **more)
     path = plan.pods[0].cgroup.path.child("0a")
     seen = Reading(source="t", at=0.0, cgroups={path: CgroupReading(path=path, files={"oom_score_adj": observed})})
@@ -302,7 +302,7 @@ def score(one, observed, **more):
 KEEPS = "a process keeps the score that it was started with, and the pod may have been resized in place since: "
 
 
-# 1000 - 1000 * 4Gi / 16Gi = 750 by what is allocated; 938 is that of 1Gi.
+# 1000 - 1000 * 4Gi / 16Gi = 750 by the allocation; 938 is that of 1Gi.
 @pytest.mark.parametrize(("one", "release", "why"), [
     (resized(NEW, generation=2), "1.35", f"{KEEPS}its spec has changed (generation 2): "),
     (resized(NEW), "1.33", f"{KEEPS}its generation is not given: "),
@@ -312,7 +312,7 @@ KEEPS = "a process keeps the score that it was started with, and the pod may hav
     (replace(resized(NEW, generation=2), static=True), "1.35", None),
     (replace(resized(NEW), status=None), "1.35", None),
     (resized(NEW), "1.26", None),
-    # The only change of the spec is the one that waits.
+    # The only change of the spec is the waiting one.
     (resized(NEW, generation=2, pending="Deferred", pending_generation=2), "1.35", None),
     (resized(NEW, generation=3, pending="Deferred", pending_generation=3), "1.35",
      f"{KEEPS}its spec has changed (generation 3): "),
@@ -325,11 +325,11 @@ def test_a_process_keeps_the_score_of_its_start(one, release, why):
         expected = f"{why}expected 750 by the allocation, observed 938"
         assert (verdict, why_not) == (Verdict.NOT_OBSERVABLE, expected)
     assert score(one, "750", release=release) == (Verdict.CONFORMS, "")
-    # No size of a Burstable pod gives these.
+    # No Burstable pod has these scores.
     assert score(one, "-997", release=release)[0] is score(one, "1000", release=release)[0] is Verdict.DEVIATES
 
 
-def test_a_restart_policy_of_one_container_says_nothing_where_others_bear_on_its_score():
+def test_a_restart_policy_is_no_evidence_if_other_containers_affect_the_score():
     one = resized(NEW, generation=2, policy={"memory": ResizePolicy.RESTART_CONTAINER})
     shared = replace(one, resources=resources({"memory": "4Gi"}))
     assert score(shared, "938")[0] is Verdict.NOT_OBSERVABLE
@@ -343,14 +343,14 @@ def test_other_classes_have_fixed_scores():
     assert score(critical, "938")[0] is Verdict.DEVIATES
 
 
-def test_other_pods_of_the_plan_are_as_certain_as_ever():
+def test_other_pods_of_the_plan_stay_certain():
     alone = pod(container(SMALL, {"memory": "1Gi"}), name="q")
     plan = expect([resized(OLD, pending="Deferred"), alone], kubelet())
     assert [one.cgroup.knobs[Knob.MEMORY_MAX].shown for one in plan.pods] == ["1073741824", "1073741824"]
     assert plan.pods[1].containers[0].oom_score_adj_unsure == ""
 
 
-def test_a_resize_begins_with_what_is_allocated():
+def test_a_resize_begins_with_the_allocation():
     wanted = replace(resized(), status=None)
     found = resize_pods([resized(OLD, pending="Deferred")], [wanted], kubelet("1.36"))
     [change] = [step for step in found.resizes[0].steps if step.container]
@@ -358,7 +358,7 @@ def test_a_resize_begins_with_what_is_allocated():
     assert limits.value == "1073741824 to 4294967296 bytes"
 
 
-def test_a_plan_says_what_is_not_certain():
+def test_a_plan_lists_uncertain_values():
     running = replace(status(LARGE, {"memory": "1Gi"}), state=ContainerState.RUNNING)
     plan = planned(resized(running, in_progress=True))
     why = "a resize is in progress: 4294967296 or 1073741824"

@@ -1,4 +1,4 @@
-"""Why something is expected to happen, in words and with the reasons for the knobs behind it."""
+"""The reasons for expected behaviour, based on the reasons of knobs."""
 
 import pytest
 
@@ -21,23 +21,23 @@ def test_a_rule_has_the_planned_reasons_of_its_knobs_behind_it():
     assert reason.because == (WHY,)
 
 
-def test_knobs_that_nobody_plans_have_no_reason():
+def test_unplanned_knobs_have_no_reason():
     assert behaviour_reason("memory.events", "max", PLANNED).because == ()
     assert behaviour_reason("memory.pressure", "some total", PLANNED).because == (WHY,)
 
 
 @pytest.mark.parametrize("what", ["state", "exit code", "reason", "report"])
-def test_what_a_runtime_or_a_workload_says_has_a_rule_too(what):
+def test_values_reported_by_a_runtime_or_a_workload_have_a_rule(what):
     assert behaviour_reason(what, "", {}).rule
     assert behaviour_reason(what, "", {}).source
 
 
-def test_what_has_no_rule_is_refused():
+def test_a_missing_rule_is_an_error():
     with pytest.raises(KeyError):
         behaviour_reason("memory.stat", "anon", {})
 
 
-def test_what_happens_is_the_kernels_doing_and_what_is_said_of_it_the_runtimes():
+def test_the_kernel_causes_and_the_runtime_reports():
     assert behaviour_setter("memory.events", "high") is Setter.KERNEL
     assert behaviour_setter("memory.swap.current", "") is Setter.KERNEL
     assert behaviour_setter("report", "") is Setter.KERNEL

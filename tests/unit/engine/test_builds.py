@@ -1,4 +1,4 @@
-"""Kubelets that are builds before a release, as their --version says it."""
+"""Kubelets that are builds before a release, by their --version."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def judged(release):
         ("v1.36.0-alpha.0.99-dirty", [judged("1.36.0")]),
     ],
 )
-def test_a_build_before_a_release_is_told_with_what_is_known_of_it(kubelet, says):
+def test_a_build_before_a_release_has_a_note(kubelet, says):
     assert before_release(kubelet) == "; ".join(says)
     plan = expect([], Kubelet.of(node=NODE, release=kubelet))
     assert [(one.about, one.what) for one in plan.remarks] == [("kubelet", "; ".join(says))]

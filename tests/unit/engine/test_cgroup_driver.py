@@ -53,7 +53,7 @@ def test_the_driver(release, name, version, settings, driver):
     assert chosen(release, name, version, **settings).driver is driver
 
 
-def test_what_is_assumed_is_told():
+def test_assumptions_have_a_note():
     assert chosen("1.36", "containerd", "1.7.24").assumed == ""
     assert chosen("1.30", "cri-o", "1.30").assumed == ""
     assert chosen("1.36", "cri-o", "1.36", cgroup_driver=CGROUPFS, effective=True).assumed == ""
@@ -76,7 +76,7 @@ def test_an_oci_runtime_alone_reports_nothing():
     assert (kubelet.driver, kubelet.driver_assumed) == (CGROUPFS, "")
 
 
-def test_the_plan_says_so():
+def test_the_note_is_in_the_plan():
     settings = KubeletSettings(cgroup_driver=CGROUPFS, origin={"cgroupDriver": "kubelet.yaml:3"})
     plan = expect([], Kubelet.of(node=NODE, release="1.36", settings=settings, runtimes=runtimes("cri-o", "1.36")))
     assert plan.driver is SYSTEMD
@@ -121,7 +121,7 @@ def test_the_cgroup_manager_of_crio_decides_where_the_kubelet_asks(release, vers
     assert driver_of(Release.of(release), settings, crio(version, cgroup_manager=manager)).driver is driver
 
 
-def test_the_cgroup_manager_is_told_with_its_origin():
+def test_the_cgroup_manager_is_named_with_its_origin():
     def told(release, runtimes, *, known=None, **settings):
         return driver_of(Release.of(release), KubeletSettings(**settings), runtimes, known=known).assumed
 

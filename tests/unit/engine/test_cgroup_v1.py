@@ -1,4 +1,4 @@
-"""cgroup v1: its own files, beside what cgroup v2 has.
+"""cgroup v1: its files, compared with cgroup v2.
 
 The first numbers are those of the tree that the document on Kubernetes 1.24 shows: 8 CPUs, 3156062208 bytes, of which
 500m and 100 MiB are
@@ -41,7 +41,7 @@ def planned(*pods, node=NODE, settings=SEED, release="1.24", **more):
 
 
 def shown(cgroup):
-    """What the files read, without those that never differ."""
+    """The texts of the files, without those that never differ."""
     return {knob.value: str(one.value) for knob, one in cgroup.knobs.items() if knob.controller in {"memory", "cpu"}}
 
 
@@ -145,7 +145,7 @@ def test_swap(release, gate, behavior, written):
     assert str(knob.value) == (NO_LIMIT if written is UNLIMITED else "2147483648")
 
 
-def test_runtimes_that_leave_swap_alone():
+def test_runtimes_that_do_not_write_swap():
     one = pod(container({"memory": "1Gi"}, {"memory": "2Gi"}))
     runtimes = Runtimes(cri=traits_of("containerd", "1.6.8"), oci=TRIXIE.oci)
     found = planned(one, runtimes=runtimes, node=replace(NODE, memory=8 << 30)).pods[0].containers[0].cgroup

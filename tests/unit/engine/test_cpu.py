@@ -1,4 +1,4 @@
-"""Edges of the conversions between CPUs, shares, weights and quotas that no table of upstream has."""
+"""Edge cases of the conversions between CPUs, shares, weights and quotas beyond upstream's tables."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def test_64_bits(product, kept):
     assert int64(product) == kept
 
 
-def test_less_than_nothing_has_the_fewest_shares():
+def test_a_negative_amount_has_the_fewest_shares():
     assert [milli_to_shares(milli) for milli in (-1000, 0, 1, 2, 3)] == [2, 2, 2, 2, 3]
 
 
@@ -40,11 +40,11 @@ def test_linear_weights():
     (-1, 100_000, -1),
     (0, 100_000, 0),
     (1, 100_000, 1000),
-    # 1000 µs of 99999 are a whole percent but for a tenth of a µs per second: not 999.
+    # 1000 µs of 99999 are within a tenth of a µs per second of a whole percent: not 999.
     (1000, 99_999, 1000),
     (1001, 99_999, 1999),
 ])  # fmt: skip
-def test_the_systemd_driver_rounds_up_what_is_no_whole_percent(quota, period, written):
+def test_the_systemd_driver_rounds_up_to_whole_percents(quota, period, written):
     assert systemd_quota(quota, period) == written
 
 

@@ -1,4 +1,4 @@
-"""What API defaulting makes of amounts, as far as a plan shows it."""
+"""API defaulting of amounts, as a plan shows it."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ def test_a_limit_becomes_the_request_as_it_was_written():
     assert found.origin == {"limits.cpu": "a.yaml:3", "requests.cpu": "a.yaml:3, from the limit"}
 
 
-def test_what_needs_nothing_is_left_as_it_is():
+def test_a_defaulted_pod_does_not_change():
     one = container({"memory": "1Gi"}, {"memory": "2Gi"})
     assert with_requests(one) is one
     whole = pod(one, resources=resources({"memory": "2Gi"}))
@@ -42,14 +42,14 @@ def test_what_needs_nothing_is_left_as_it_is():
     assert seen_by(bare, kubelet("1.36", {})) is bare
 
 
-def test_a_sidecar_is_an_init_container_where_the_release_knows_none():
+def test_a_sidecar_is_an_init_container_in_releases_without_sidecars():
     one = pod(container(), init_containers=(container({"memory": "1Gi"}, kind=ContainerKind.SIDECAR, name="s"),))
     for release, kind in (("1.27", ContainerKind.INIT), ("1.29", ContainerKind.SIDECAR)):
         assert seen_by(one, kubelet(release, {})).init_containers[0].kind is kind
 
 
 def test_a_pod_level_request_is_filled_from_init_containers_too():
-    """Theirs come from their limits first."""
+    """Their requests come from their limits first."""
     own = resources({}, {"memory": "2Gi"})
     one = pod(container({"memory": "64Mi"}), init_containers=(container(None, {"memory": "1Gi"}, name="i"),))
     found = seen_by(replace(one, resources=own), kubelet("1.34", {"PodLevelResources": True}))
@@ -91,7 +91,7 @@ def test_without_the_gate_pod_level_memory_counts_for_burstable_and_cpu_does_not
 @pytest.mark.parametrize(
     ("release", "own", "limit"),
     [
-        # 1.32 knows cpu and memory at pod level only; 1.33 fills the limit in although a request is given.
+        # 1.32 has only cpu and memory at pod level; 1.33 sets the limit although a request is given.
         ("1.32", ({}, {"hugepages-2Mi": "8Mi", "memory": "1Gi"}), "4194304"),
         ("1.33", ({}, {"hugepages-2Mi": "8Mi", "memory": "1Gi"}), "8388608"),
         ("1.33", ({"hugepages-2Mi": "8Mi", "memory": "1Gi"}, {}), "8388608"),
@@ -107,13 +107,13 @@ def test_huge_pages_at_pod_level(release, own, limit):
 
 
 @pytest.mark.parametrize(("release", "counts"), [("1.33", True), ("1.34", False)])
-def test_a_huge_page_request_at_pod_level_keeps_its_limit_from_being_filled_in(release, counts):
+def test_a_huge_page_request_at_pod_level_gets_no_default_limit(release, counts):
     one = pod(container(None, {"hugepages-2Mi": "4Mi"}), resources=resources({"hugepages-2Mi": "8Mi"}))
     seen = seen_by(one, kubelet(release, {"PodLevelResources": True}))
     assert ("hugepages-2Mi" in seen.resources.limits) is counts
 
 
-def test_pod_level_requests_add_up_what_was_written():
+def test_pod_level_requests_sum_the_written_amounts():
     one = pod(
         container({"cpu": "1n"}), container({"cpu": "1.9999"}, name="d"), resources=resources(None, {"memory": "1Gi"})
     )

@@ -43,7 +43,7 @@ def test_nothing_changes_without_a_change():
 
 
 def test_from_122_to_127():
-    """Only the formula of memory.high changed, and with it the message."""
+    """Only the formula of memory.high changed, and so the message."""
     assert short(differences(planned("1.22"), planned("1.27")))[
         "container c of pod default/p", "memory.high"
     ] == ("188743680", "199229440")  # fmt: skip
@@ -100,7 +100,7 @@ def test_a_pod_that_is_refused(turned):
     assert (gone.before, gone.after) == ("admitted", "nothing")
 
 
-def test_for_people_and_for_programs():
+def test_text_and_document():
     found = differences(planned("1.35"), planned("1.36"))
     text = differences_text(found, "1.35", "1.36")
     assert text.startswith("1.35 -> 1.36: 8 changes\n\nkubepods\n  memory.min: 104857600 -> 0\n    before ")
@@ -115,6 +115,6 @@ def test_for_people_and_for_programs():
         "0",
     )
     assert first["reason_before"]["revision"] == "memory-qos v1.27 shipped"
-    # Without reasons nothing is said about them.
+    # Without reasons none is printed.
     bare = differences(planned("1.35", reasons=False), planned("1.36", reasons=False))
     assert "before" not in differences_text(bare, "a", "b")

@@ -1,4 +1,4 @@
-"""Whatever the pods: what a restart, a disabled gate and one that is enabled again leave of it."""
+"""For any pods: the effect of a restart, of a disabled gate and of one enabled again."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -36,7 +36,7 @@ def test_a_restart_changes_nothing(pods, release, policy):
 
 
 @given(PODS, RELEASES, POLICIES)
-def test_what_is_enabled_again_is_as_it_was(pods, release, policy):
+def test_enabling_again_restores_the_values(pods, release, policy):
     on, off = plans(pods, release, replace(FACTOR, memory_reservation_policy=policy), OFF)
     assert shown(succession(succession(on, off), on)) == shown(on)
 

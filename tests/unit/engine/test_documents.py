@@ -32,7 +32,7 @@ def test_findings_survive_json(reason, measured):
     assert finding_from(json.loads(json.dumps(finding_document(finding)))) == finding
 
 
-def test_a_reason_leaves_out_what_is_empty():
+def test_a_reason_leaves_out_empty_fields():
     finding = Finding(
         verdict=Verdict.DEVIATES, subject=Subject.of_machine("s"), cgroup="/c", knob="k",
         set_by=Setter.KERNEL, expected="1",

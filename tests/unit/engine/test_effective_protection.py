@@ -19,7 +19,7 @@ CRUN = Runtimes(cri=TRIXIE.cri, oci=traits_of("crun", "1.8.1"))
 
 
 def planned(*pods, release="1.35", settings=ON, node=NODE, **more):
-    """A plan, and the kubelet that it is of."""
+    """A plan and its kubelet."""
     kubelet = Kubelet.of(node=node, settings=settings, release=release, driver=CgroupDriver.SYSTEMD, **more)
     return expect(pods or [WEB], kubelet), kubelet
 
@@ -28,7 +28,7 @@ def rows(planned, usage=None):
     return {str(one.subject): one for one in shelter(*planned, usage)}
 
 
-def test_assumed_use_is_the_limit_and_is_said():
+def test_assumed_usage_is_the_limit_and_is_named():
     found = rows(planned())
     own = found["container c of pod default/web"]
     assert (own.asked.usage, own.use) == (200 * MIB, "assumed: all of its memory.max")
@@ -38,16 +38,16 @@ def test_assumed_use_is_the_limit_and_is_said():
     assert found["pod default/web"].limited is None
 
 
-def test_given_use_below_the_protection_is_sheltered_whole():
+def test_given_usage_below_the_protection_is_fully_protected():
     own = rows(planned(), {("uid-web", "c"): 32 * MIB})["container c of pod default/web"]
     assert own.use == "given"
     assert own.recursive.min == Bytes(32 * MIB)
     assert own.recursive.shelter.value == "hard"
-    # Under its pod's own limit a container counts what it asks for, even if it uses less.
+    # At its pod's own limit a container gets its configured protection, even if it uses less.
     assert own.limited.min == Bytes(64 * MIB)
 
 
-def test_what_siblings_leave_goes_round_with_memory_recursiveprot_alone():
+def test_unclaimed_protection_is_shared_only_with_memory_recursiveprot():
     """A pod with 64 MiB of memory.min, of which one container uses 16: the other gets the rest, or not."""
     two = pod(container({"memory": "64Mi"}), container(name="d"), name="two")
     found = rows(planned(two), {("uid-two", "c"): 16 * MIB, ("uid-two", "d"): 100 * MIB})
@@ -66,7 +66,7 @@ def test_crun_puts_a_scope_without_protection_in_between():
     assert own.plain.min == own.limited.min == Bytes(64 * MIB)
 
 
-def test_use_that_nobody_can_tell():
+def test_unknown_usage():
     loose = pod(container(), container({"memory": "8Mi"}, name="d"), name="loose")
     done = pod(container({"memory": "8Mi"}, {"memory": "8Mi"}, kind=ContainerKind.INIT, name="i"), name="done")
     found = rows(planned(loose, done))
@@ -78,7 +78,7 @@ def test_use_that_nobody_can_tell():
 
 @pytest.mark.parametrize(("root", "above"), [("", []), ("/pods", ["pods.slice"])])
 def test_without_qos_cgroups_containers_have_no_pod_above(root, above):
-    """Directly below the root a container counts what it asks for; below another cgroup it has a parent with zero."""
+    """Directly below the root a container gets its configured protection; below another cgroup its parent has zero."""
     gates = {"MemoryQoS": True}
     settings = KubeletSettings(
         cgroups_per_qos=False, enforce_node_allocatable=(), cgroup_root=root, feature_gates=gates
@@ -89,7 +89,7 @@ def test_without_qos_cgroups_containers_have_no_pod_above(root, above):
     assert (own.recursive.min, own.limited) == (Bytes(0 if root else 64 * MIB), None)
 
 
-def test_a_cgroup_root_that_asks_for_nothing_takes_all_protection_away():
+def test_a_cgroup_root_without_protection_removes_all_protection():
     found = rows(planned(settings=KubeletSettings(cgroup_root="/a/b", feature_gates={"MemoryQoS": True})))
     assert next(iter(found)) == "a-b-kubepods.slice"
     assert found["a-b-kubepods.slice"].asked.min == Bytes(64 * MIB)
@@ -113,7 +113,7 @@ def test_text_and_document():
     assert shelter_document(found)[0]["limited"] is None
 
 
-def test_a_container_that_its_runtime_refuses_has_no_cgroup_to_protect():
+def test_a_refused_container_has_no_protection():
     refusing = Runtimes(cri=traits_of("cri-o", "1.36"), oci=traits_of("runc", "1.1.15"))
     tiny = pod(container({"memory": "8Mi"}, {"memory": "8Mi"}), name="tiny")
     found = rows(planned(tiny, WEB, runtimes=refusing))
@@ -139,23 +139,23 @@ def test_page_cache_alone_can_kill_where_memory_min_equals_memory_max():
     ("one", "more"),
     [
         (WEB, {}),
-        # memory.min of nothing under the policy None.
+        # memory.min is zero under the policy None.
         (EVEN, {"release": "1.36"}),
-        # crun's scope asks for nothing, so nothing below it is protected at the pod's limit.
+        # crun's scope has no protection, so nothing below it is protected at the pod's limit.
         (EVEN, {"runtimes": CRUN}),
-        # The container comes to its own limit first, where its own protection does not count.
+        # The container reaches its own limit first, where its own protection does not count.
         (replace(EVEN, overhead=container({"memory": "8Mi"}).resources.requests), {}),
         (pod(container()), {}),
     ],
     ids=["burstable", "no-policy", "bare-scope", "overhead", "best-effort"],
 )
-def test_where_page_cache_makes_room_there_is_no_warning(one, more):
+def test_reclaimable_page_cache_causes_no_warning(one, more):
     found = shelter(*planned(one, **more))
     assert not any(row.cache_kills for row in found)
     assert "warning" not in shelter_text(found)
 
 
-def test_of_several_containers_each_that_is_protected_up_to_its_limit_is_warned_of():
+def test_each_container_protected_up_to_its_limit_has_a_warning():
     two = pod(
         container({"memory": "64Mi", "cpu": "1"}, {"memory": "64Mi", "cpu": "1"}),
         container({"memory": "32Mi", "cpu": "1"}, {"memory": "48Mi", "cpu": "1"}, name="d"),

@@ -28,7 +28,7 @@ def test_ids_are_names_and_releases_exist():
     assert {one.releases for one in ERRATA} >= {"1.37", "1.27 to 1.36"}
 
 
-def test_an_erratum_with_a_variant_is_where_the_rules_have_two():
+def test_an_erratum_with_a_variant_is_in_releases_with_two():
     for erratum in ERRATA:
         for minor in range(erratum.first, erratum.last + 1) if erratum.variant else ():
             sides = [revisions(Release(minor), variant) for variant in Variant]

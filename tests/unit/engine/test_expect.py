@@ -1,4 +1,4 @@
-"""Plans of nodes: a container under each revision, the levels above it, drivers, and values as they are read back."""
+"""Plans of nodes: a container under each revision, the levels above it, drivers, and values as read back."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -18,7 +18,7 @@ from tests.unit.engine.reading import BURSTABLE, MI, TIERED, knobs, memory, writ
 HALF_RESERVED = KubeletSettings(feature_gates={"QOSReserved": True}, qos_reserved={"memory": 50})
 
 
-# The same Burstable container (64Mi to 200Mi) under each revision: what its files get.
+# The files of the same Burstable container (64Mi to 200Mi) under each revision.
 @pytest.mark.parametrize(
     ("release", "settings_", "files"),
     [
@@ -255,6 +255,6 @@ def test_capacity_without_enforcement():
     ("1.37", TIERED, {"memory.min", "memory.low"}, {"cpu.weight", "memory.low"}, set()),
     ("1.27", HALF_RESERVED, set(), {"cpu.weight", "memory.max"}, {"memory.max"}),
 ])  # fmt: skip
-def test_the_files_that_are_made_from_all_pods(release, settings, kubepods, burstable, best_effort):
+def test_files_that_depend_on_all_pods(release, settings, kubepods, burstable, best_effort):
     plan = expect([], Kubelet.of(node=NODE, settings=settings, release=release))
     assert [set(cgroup.summed) for cgroup in (plan.node, *plan.qos)] == [kubepods, burstable, best_effort]

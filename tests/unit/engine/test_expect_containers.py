@@ -1,4 +1,4 @@
-"""What a container's or a pod's kind, resources and runtime make of its files."""
+"""The files of containers and pods by kind, resources and runtime."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -23,7 +23,7 @@ def test_runtimes_differ():
     assert knobs(linear)["cpu.weight"] == Number(39)
     assert knobs(linear)["cpu.max"] == CpuMax(33300, 100000)
     assert "hugetlb.2MB.max" not in knobs(linear)
-    # The kubelet's own driver rounds from 1.34 on, whatever the runtime does.
+    # The kubelet's driver rounds from 1.34 on with every runtime.
     assert written(linear.pods[0].cgroup)["cpu.max"] == CpuMax(34000, 100000)
     assert written(expect([one], Kubelet.of(node=NODE, release="1.33", driver=systemd)).pods[0].cgroup)[
         "cpu.max"
@@ -107,7 +107,7 @@ def test_pod_level_resources_by_release():
         assert plan.pods[0].qos is qos
         assert written(plan.pods[0].cgroup).get("memory.max") == limit
         assert knobs(plan).get("memory.max") == limit
-        # memory.high looks at the container alone.
+        # memory.high depends only on the container.
         assert "memory.high" not in knobs(plan)
 
 
@@ -117,7 +117,7 @@ def test_pod_level_defaulting():
     settings_ = replace(ON, feature_gates={"MemoryQoS": True, "PodLevelResources": True})
     for release, hugepages in (("1.33", 4 * MI), ("1.34", 4 * MI)):
         plan = expect([one], Kubelet.of(node=NODE, settings=settings_, release=release))
-        # The containers' requests become the pod's; the limit does where no container requests.
+        # The containers' requests become the pod's; the limit does if no container has a request.
         assert plan.pods[0].cgroup.knobs[Knob.MEMORY_MIN].written == Bytes(1 << 30)
         assert plan.pods[0].sandbox_resources.cpu_shares == 1024
         assert plan.pods[0].cgroup.knobs[Knob.HUGETLB_2MB_MAX].written == Bytes(hugepages)
@@ -163,7 +163,7 @@ def test_single_process_oom_kill():
         assert knobs(plan).get("memory.oom.group") == group
 
 
-def test_nothing_allocatable_leaves_memory_high_alone():
+def test_without_allocatable_memory_memory_high_is_not_written():
     full = replace(ON, system_reserved=amounts({"memory": "8Gi"}), eviction_hard={})
     for release in ("1.22", "1.27", "1.37"):
         settings_ = replace(full, throttling_factor=Fraction(1, 2))
@@ -204,7 +204,7 @@ def test_reserved_cgroups(reserved, files):
         "kube_reserved_cgroup": "/kube",
         "enforce_node_allocatable": ("system-reserved",),
     }
-    # The other reservation is not enforced: nobody writes its cgroup.
+    # The other reservation is not enforced: its cgroup is not written.
     (cgroup,) = expect([], Kubelet.of(node=NODE, settings=replace(ON, **given_), release="1.27")).reserved
     found = {name: str(value) for name, value in written(cgroup).items() if not name.startswith("hugetlb")}
     assert found == files

@@ -1,4 +1,4 @@
-"""What a container holds whose OCI runtime is driven directly: runc, and runsc, which does not read all of a bundle."""
+"""Containers of directly driven OCI runtimes: runc, and runsc, which does not read all of a bundle."""
 
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
@@ -22,7 +22,7 @@ def test_no_swap_has_its_reason_with_bundles_too():
     assert swap.reason.source == "as containerd WithResources; runc ConvertMemorySwapToCgroupV2Value"
 
 
-def test_what_runsc_does_not_read_is_unasked():
+def test_values_that_runsc_does_not_read_are_unasked():
     knobs = planned(RUNSC)
     assert {knob.value for knob, one in knobs.items() if one.unasked} == {"memory.high", "memory.oom.group"}
     high = knobs[Knob.MEMORY_HIGH]

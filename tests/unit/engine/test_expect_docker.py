@@ -1,4 +1,4 @@
-"""What a container holds whose runtime is Docker: what it cannot be asked for is said, and not expected."""
+"""Containers of Docker: values that cannot be requested are named and not expected."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def planned(runtimes=DOCKER):
 
 
 @pytest.mark.parametrize("runtimes", [DOCKER, UNSURE], ids=str)
-def test_what_docker_has_no_word_for_is_unasked(runtimes):
+def test_values_without_a_field_of_docker_are_unasked(runtimes):
     knobs = planned(runtimes).knobs
     assert {knob.value: one.unasked for knob, one in knobs.items() if one.unasked} == {
         "memory.high": "HostConfig has no field for memory.high.",
@@ -35,7 +35,7 @@ def test_what_docker_has_no_word_for_is_unasked(runtimes):
     assert (str(knobs[Knob.MEMORY_MAX].value), str(knobs[Knob.MEMORY_SWAP_MAX].value)) == ("268435456", "0")
 
 
-def test_the_reason_says_what_should_be_there_and_why_it_is_not():
+def test_the_reason_has_the_wanted_value_and_the_cause():
     reason = planned().knobs[Knob.MEMORY_HIGH].reason
     assert reason.rule == (
         "memory.high should be 255012864, but is not written: HostConfig has no field for memory.high"
@@ -58,7 +58,7 @@ def test_it_is_not_observable_and_the_rest_is_judged():
     assert found["memory.max"].verdict is Verdict.CONFORMS
 
 
-def test_a_document_says_it():
+def test_the_document_names_it():
     knobs = planned().knobs
     assert expected_document(knobs[Knob.MEMORY_HIGH])["unasked"] == "HostConfig has no field for memory.high."
     assert "unasked" not in expected_document(knobs[Knob.MEMORY_MAX])
@@ -68,6 +68,6 @@ def test_huge_pages_do_not_reach_containers_of_docker():
     assert not DOCKER.passes_huge_pages
 
 
-def test_the_score_of_a_request_in_either_language():
+def test_the_score_of_a_request_in_both_forms():
     assert oom_score_adj_of(ContainerResources(oom_score_adj=5)) == 5
     assert (oom_score_adj_of({"OomScoreAdj": 6}), oom_score_adj_of({})) == (6, 0)

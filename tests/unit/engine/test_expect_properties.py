@@ -1,4 +1,4 @@
-"""What holds of every plan, whatever the pods, the release and the configuration."""
+"""Properties of every plan, for any pods, release and configuration."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -42,7 +42,7 @@ def test_memory_high_is_above_the_request_and_never_above_its_top(pods, release,
             bottom = request.value if request else 0
             assert bottom < high.count <= top
             if Release.parse(release).has(Novelty.HIGH_BETWEEN):
-                # Exactly, but for whole pages and for what a float64 cannot hold.
+                # Exactly, except for whole pages and the precision of float64.
                 exact = bottom + factor * (top - bottom)
                 assert exact - NODE.page_size - 1 < high.count <= exact + 1
 
@@ -68,7 +68,7 @@ def test_protection_of_a_parent_covers_its_children(pods, release, policy):
 
 
 @given(PODS, st.sampled_from(["1.36", "1.37"]))
-def test_tiered_kubepods_protects_hard_what_its_pods_ask_for(pods, release):
+def test_tiered_kubepods_memory_min_is_the_sum_of_its_pods(pods, release):
     """Guaranteed pods' memory.min and Burstable pods' memory.low together, exactly: both are written unrounded."""
     plan = expect(
         pods,
@@ -85,8 +85,8 @@ def test_tiered_kubepods_protects_hard_what_its_pods_ask_for(pods, release):
 
 
 @given(PODS, RELEASES)
-def test_a_pod_holds_its_containers(pods, release):
-    """Where a pod has a limit, it is at least each container's; its request is at least the sum of its apps'."""
+def test_a_pod_covers_its_containers(pods, release):
+    """A pod's limit, if any, is at least each container's; its request is at least the sum of its apps'."""
     plan = expect(pods, Kubelet.of(node=NODE, settings=ON, release=release))
     for planned in plan.pods:
         whole = planned.cgroup.knobs[Knob.MEMORY_MAX].written
@@ -100,7 +100,7 @@ def test_a_pod_holds_its_containers(pods, release):
 
 @given(PODS, RELEASES, POLICIES, st.randoms())
 def test_the_order_of_a_pods_containers_changes_no_value(pods, release, policy, random):
-    """App containers run side by side: each gets the same wherever it is written, and so does the pod."""
+    """App containers run in parallel: neither their values nor the pod's depend on the order."""
     settings_ = replace(ON, memory_reservation_policy=policy, throttling_factor=Fraction(9, 10))
 
     def shown(several):
@@ -114,7 +114,7 @@ def test_the_order_of_a_pods_containers_changes_no_value(pods, release, policy, 
 
 @given(PODS, RELEASES, POLICIES)
 def test_protection_of_a_pod_covers_its_containers(pods, release, policy):
-    """What runs side by side asks for no more than the pod; an init container, which runs alone, neither."""
+    """Parallel containers request no more than the pod; neither does an init container, which runs alone."""
     settings_ = replace(ON, memory_reservation_policy=policy, throttling_factor=Fraction(9, 10))
     plan = expect(pods, Kubelet.of(node=NODE, settings=settings_, release=release), reasons=False)
 

@@ -1,4 +1,4 @@
-"""The table of faults: whose they are, of which versions, and where upstream says so.
+"""The table of faults: programs, versions and upstream reports.
 
 Versions, by the tags of these repositories: cri-o pull request 9820 is in v1.36.0 and not in v1.35.9; runc's updates
 keep limits from 1.2.0; crun's scopes have MemoryMax from 1.16 and the other limits from 1.18.
@@ -37,11 +37,11 @@ def test_the_versions_of_a_fault(name, since, fixed):
     assert (FAULTS[name].since, FAULTS[name].fixed) == (since, fixed)
 
 
-def test_what_upstream_has_no_report_of_is_described_in_the_page_of_what_was_found():
+def test_faults_without_an_upstream_report_are_on_the_page_of_found_faults():
     assert FAULTS["crun/exec-has-no-score"].upstream == FOUND == "found by memqos: docs/explanation/found.md"
 
 
-def test_every_row_of_a_feature_says_where_it_is_written():
+def test_every_row_of_a_feature_has_a_source():
     rows = [row for features in FEATURES.values() for row in features.values()]
     assert all(row.upstream for row in rows)
     assert all(row.before == "" or row.before.endswith(".") for row in rows)
@@ -58,7 +58,7 @@ def test_the_first_release_as_text(since, release):
 @pytest.mark.parametrize(
     ("version", "drops"), [("1.32.13", True), ("1.35.9", True), ("1.36.0", False), ("1.37", False)]
 )
-def test_a_fault_that_a_feature_ends_is_of_the_versions_without_the_feature(version, drops):
+def test_a_fault_ended_by_a_feature_has_the_range_without_it(version, drops):
     fault, row = FAULTS["cri-o/update-drops-unified"], FEATURES[RuntimeName.CRIO][Feature.UPDATE_KEEPS_UNIFIED]
     assert (fault.sentence, fault.upstream, fault.fixed) == (row.before, row.upstream, "1.36")
     assert traits_of("cri-o", version).has(Feature.UPDATE_KEEPS_UNIFIED) is not drops

@@ -1,4 +1,4 @@
-"""Feature gates: groups, stages, and what a kubelet refuses at its start."""
+"""Feature gates: groups, stages, and gates with which a kubelet does not start."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_stages_only_go_forward(gate):
     ("1.36", {"allalpha": True}, 'unrecognized feature gate: allalpha").'),
     ("1.36", {"ALLBETA": True}, "Did you mean 'AllBeta'?"),
 ])  # fmt: skip
-def test_what_a_kubelet_refuses(release, gates, says):
+def test_gates_that_a_kubelet_refuses(release, gates, says):
     settings = KubeletSettings(feature_gates=gates)
     with pytest.raises(ManifestError) as caught:
         expect([], Kubelet.of(node=NODE, settings=settings, release=release))
@@ -87,5 +87,5 @@ def test_what_a_kubelet_refuses(release, gates, says):
 @pytest.mark.parametrize(("release", "gates"), [
     ("1.34", {"NodeSwap": True}), ("1.28", {"TopologyManager": True}), ("1.36", {"AllAlpha": True, "AllBeta": True}),
 ])  # fmt: skip
-def test_what_a_kubelet_takes(release, gates):
+def test_gates_that_a_kubelet_accepts(release, gates):
     expect([], Kubelet.of(node=NODE, settings=KubeletSettings(feature_gates=gates), release=release))

@@ -1,4 +1,4 @@
-"""Fields that a release does not know yet, and what its kubelet and its API server do about them."""
+"""Fields that a release does not know yet, in its kubelet and its API server."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def ignored(*pods, release, settings=KubeletSettings()):  # noqa: B008 - a value
     ]
 
 
-def test_a_field_of_the_configuration_that_came_later():
+def test_a_later_field_of_the_configuration():
     assert ignored(release="1.27", settings=TIERED) == [(
         "memoryReservationPolicy",
         "kubelet.yaml:5",
@@ -43,7 +43,7 @@ def test_a_field_of_the_configuration_that_came_later():
     ("userNamespaces", "1.32", "1.33"),
     ("tlsCurvePreferences", "1.35", "1.36"),
 ])  # fmt: skip
-def test_the_release_that_brought_a_field(field, before, since):
+def test_the_first_release_with_a_field(field, before, since):
     settings = KubeletSettings(origin={field: "k.yaml:3"})
     assert [name for name, _, _ in ignored(release=before, settings=settings)] == [field]
     assert ignored(release=since, settings=settings) == []
@@ -56,7 +56,7 @@ def test_the_release_that_brought_a_field(field, before, since):
     (pod(container(resize_policy={"memory": ResizePolicy.RESTART_CONTAINER})),
      "resizePolicy of container c of pod default/p", "1.26", "1.27"),
 ])  # fmt: skip
-def test_a_field_of_a_pod_that_came_later(one, field, before, since):
+def test_a_later_field_of_a_pod(one, field, before, since):
     [(name, _, what)] = ignored(one, release=before)
     assert name == field
     assert what == f"Kubernetes {before} does not know this field, which came with {since}: it is dropped"
@@ -64,14 +64,14 @@ def test_a_field_of_a_pod_that_came_later(one, field, before, since):
 
 
 @pytest.mark.parametrize(("limit", "told"), [(None, []), (-1, []), (1, []), (0, ["0"]), (-7, ["-7"])])
-def test_a_limit_of_pids_that_is_none(limit, told):
+def test_a_meaningless_limit_of_pids(limit, told):
     settings = KubeletSettings(pod_pids_limit=limit, origin={"podPidsLimit": "k.yaml:3"})
     found = ignored(release="1.36", settings=settings)
     assert [(field, origin) for field, origin, _ in found] == [("podPidsLimit", "k.yaml:3")] * len(told)
     assert [what.partition(" ")[0] for _, _, what in found] == told
 
 
-def test_a_zone_that_no_machine_has_is_passed_over_unless_zones_are_looked_at():
+def test_an_impossible_numa_node_is_ignored_without_the_memory_manager():
     reserved = ((0, {}), (-1, {}))
     (told,) = ignored(release="1.36", settings=KubeletSettings(reserved_memory=reserved))
     assert told[0] == "reservedMemory"

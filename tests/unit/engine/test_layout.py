@@ -45,7 +45,7 @@ def test_reserved_cgroups(configured, driver, path):
 
 @pytest.mark.parametrize("driver", list(CgroupDriver))
 @pytest.mark.parametrize("name", [(), ("kubepods",), ("kubepods", "burstable", "pod6c1a4e95-6bb6-11e6")])
-def test_names_come_back(name, driver):
+def test_names_from_paths(name, driver):
     assert name_of_path(cgroup_path(name, driver), driver) == name
     assert name_of_path(ROOT, driver) == ()
     assert cgroup_path((), driver) == CgroupPath()

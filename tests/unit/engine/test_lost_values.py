@@ -23,7 +23,7 @@ HOPS = (Hop.SPEC, Hop.CONFIG, Hop.STATE, Hop.UNIT)
 
 
 def hops(**held):
-    """Every hop, holding what it has to; "" does not set it, None could not be seen."""
+    """Every hop with its expected text; "" does not set it, None was not observable."""
     found = []
     for hop in HOPS:
         asked = IN_UNIT if hop is Hop.UNIT else ASKED
@@ -91,42 +91,42 @@ def told(*, own_bundle=False, **held):
         ),
     ],
 )
-def test_the_first_hop_that_does_not_hold_it_lost_it(held, by, line):
+def test_the_first_hop_without_the_value_lost_it(held, by, line):
     loss = told(**held)
     assert (loss.by, loss.told) == (by, line)
     assert [hop.hop for hop in loss.hops] == list(HOPS)
 
 
-def test_a_unit_that_is_gone_may_have_held_what_the_file_has_not():
+def test_a_removed_unit_may_have_had_the_value():
     gone = HopHeld(hop=Hop.UNIT, why_not="systemd reports it as not-found", is_gone=True)
     loss = first_lost([*hops()[:2], gone], knob="memory.high", observed="max")
     assert loss.by == "the OCI runtime, or a writer after it"
 
 
-def test_what_a_file_held_was_lost_by_no_hop_before_it():
+def test_a_value_that_the_file_had_was_not_lost_by_an_earlier_hop():
     assert changed_later(hops(), knob="memory.high", held="104857600", observed="max").told == (
         "first lost: a writer while the container ran (memory.high had 104857600, and has max)"
     )
 
 
-def test_a_daemon_that_does_not_tell_may_have_lost_it_before_config_json():
+def test_an_unobservable_daemon_may_have_lost_it_before_config_json():
     assert told(spec=None, config="").by == "the daemon, or a runtime that changed its config.json"
 
 
-def test_what_nobody_asked_for_is_set_and_not_lost():
+def test_an_unrequested_value_is_set_and_not_lost():
     silent = [HopHeld(hop=Hop.CONFIG, asked=("",)), HopHeld(hop=Hop.STATE, asked=("",), held="memory.swap = 5")]
     assert first_lost(silent, knob="memory.swap.max", observed="5").told == (
         "first set: the OCI runtime (config.json did not set it, the OCI runtime's state.json has memory.swap = 5)"
     )
 
 
-def test_either_of_what_versions_say_is_held():
+def test_the_value_of_either_version_counts_as_held():
     both = HopHeld(hop=Hop.SPEC, asked=("memory.swap = 5", ""), held="")
     assert not both.is_lost
     assert HopHeld(hop=Hop.SPEC, asked=("memory.swap = 5", ""), held="memory.swap = 6").is_lost
 
 
-def test_where_no_hop_can_be_seen_the_reasons_are_told():
+def test_without_an_observable_hop_the_reasons_are_named():
     loss = told(spec=None, config=None, state=None, unit=None)
     assert loss.by == ""
     assert loss.told == (
@@ -157,13 +157,13 @@ def test_a_finding_keeps_its_hops_as_a_document():
     assert finding_from(document) == FINDING
 
 
-def test_a_finding_of_before_there_were_hops_is_read():
+def test_an_old_finding_without_hops_is_read():
     document = finding_document(FINDING)
     del document["lost"]
     assert finding_from(document).lost is None
 
 
-def test_a_failure_tells_who_lost_it_below_who_was_to_set_it():
+def test_a_failure_names_the_setter_then_the_hop_that_lost_it():
     lines = failure(FINDING).splitlines()
     assert lines[2:4] == ["  set by   the runtime under test", "  hops     first lost: the OCI runtime (…)"]
 

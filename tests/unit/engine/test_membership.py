@@ -1,4 +1,4 @@
-"""Whether a container's processes are in its cgroup, as its files say."""
+"""Whether a container's processes are in its cgroup, by its files."""
 
 import pytest
 
@@ -20,18 +20,18 @@ PATH = CgroupPath.parse("/kubepods/pod1/c")
         ({"cgroup.procs": "", "cgroup.events": "populated 1\nfrozen 0"}, Verdict.CONFORMS),
     ],
 )
-def test_what_the_files_say_of_a_container_that_runs(files, verdict):
+def test_the_files_of_a_running_container(files, verdict):
     found = processes_finding(PATH, files, subject=Subject.of_container("c"))
     assert (found.verdict, found.knob, found.set_by) == (verdict, "cgroup.procs", Setter.RUNTIME)
     assert found.observed == ("there" if verdict is Verdict.CONFORMS else "none")
 
 
-def test_what_was_not_read_says_nothing():
+def test_unread_files_give_no_finding():
     assert processes_finding(PATH, {"cgroup.procs": NoFile.NO_FILE}, subject=Subject.of_container("c")) is None
     assert processes_finding(PATH, {"cgroup.events": "populated 0"}, subject=Subject.of_container("c")) is None
 
 
-def test_one_that_is_outside_says_where_if_that_is_known():
+def test_a_container_outside_has_its_place_if_known():
     found = outside_finding(
         PATH, subject=Subject.of_container("c"), knob="cgroup", state="running", where="/system.slice"
     )

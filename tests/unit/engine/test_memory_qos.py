@@ -1,4 +1,4 @@
-"""Edges of the memory-qos revisions, which no pod of the golden texts touches."""
+"""Edge cases of the memory-qos revisions beyond the pods of the golden texts."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -33,7 +33,7 @@ def test_neither_request_nor_limit_as_shipped_and_as_documented(release, variant
     assert high(pod(container()), release, variant=variant).written == written
 
 
-def test_what_was_given_without_a_place_says_so():
+def test_an_input_without_a_place():
     both = high(pod(container({"memory": "1Gi"}, {"memory": "2Gi"})), "1.36").reason.inputs
     assert [(one.name, one.value, one.origin) for one in both[:2]] == [
         ("requests.memory", "1073741824", "given"),
@@ -44,7 +44,7 @@ def test_what_was_given_without_a_place_says_so():
 
 
 @pytest.mark.parametrize("release", ["1.22", "1.27", "1.36", "1.37"])
-def test_a_reservation_of_cpu_alone_protects_no_memory(release):
+def test_a_reservation_without_memory_protects_none(release):
     settings = KubeletSettings(
         feature_gates={"MemoryQoS": True},
         kube_reserved=amounts({"cpu": "500m"}),
@@ -56,7 +56,7 @@ def test_a_reservation_of_cpu_alone_protects_no_memory(release):
 
 
 @pytest.mark.parametrize("release", ["1.22", "1.27"])
-def test_sums_of_nothing_are_not_written(release):
+def test_zero_sums_are_not_written(release):
     plan = expect([pod(container())], Kubelet.of(node=NODE, settings=FACTOR, release=release))
     for cgroup in (plan.node, plan.qos[0], plan.pods[0].cgroup):
         assert cgroup.knobs[Knob.MEMORY_MIN].written is ABSENT

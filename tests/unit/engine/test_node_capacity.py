@@ -1,4 +1,4 @@
-"""Pods that do not fit the node: refused with the kubelet's own reasons, in their order of arrival."""
+"""Pods that do not fit the node: refused with the kubelet's reasons, in their order of arrival."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_memory_less_the_default_threshold():
 
 
 def test_a_threshold_in_percent():
-    """A tenth of 2 GiB is kept free, as a float of 32 bits says it: 0.10000000149, 214748368 bytes."""
+    """A tenth of 2 GiB is kept free, as a float of 32 bits: 0.10000000149, 214748368 bytes."""
     settings = KubeletSettings(eviction_hard={"memory.available": "10%"})
     [(_, _, message)] = refused(pod(container({"memory": "2Gi"})), settings=settings)
     assert message.endswith("memory, requested: 2147483648, used: 0, capacity: 1932735280")
@@ -57,7 +57,7 @@ def test_huge_pages_of_all_zones_add_up():
     assert refused(over, fits, node=node) == [("default/34Mi", "OutOfhugepages-2Mi", message)]
 
 
-def test_pods_come_as_they_are_given():
+def test_pods_are_admitted_in_the_given_order():
     one, two, three = (pod(container({"memory": size}), name=name) for name, size in
                        (("one", "1Gi"), ("two", "1536Mi"), ("three", "512Mi")))  # fmt: skip
     message = "Node didn't have enough resource: memory, requested: 1610612736, used: 1073741824, capacity: 2042626048"
@@ -65,14 +65,14 @@ def test_pods_come_as_they_are_given():
     assert [name for name, *_ in refused(two, one, three)] == ["default/one", "default/three"]
 
 
-def test_what_counts_as_asked_for():
+def test_amounts_that_count_as_requested():
     init = container({"memory": "1800Mi"}, name="i")
     with_overhead = pod(container({"memory": "1Gi"}), overhead=amounts({"memory": "1Gi"}))
     whole = pod(container(), resources=resources({"memory": "1900Mi"}))
     assert refused(pod(container({"memory": "200Mi"}), init_containers=(init,), name="init")) == []
     assert len(refused(with_overhead)) == 1
     assert len(refused(whole, pod(container({"memory": "64Mi"}), name="q"))) == 1
-    # Without the gate for pod-level resources the pod asks for nothing.
+    # Without the gate for pod-level resources the pod requests nothing.
     assert refused(whole, pod(container({"memory": "64Mi"}), name="q"), release="1.32") == []
 
 
@@ -81,7 +81,7 @@ def test_a_pod_without_requests_always_fits():
     assert refused(full, pod(name="loose")) == []
 
 
-def test_huge_pages_are_memory_that_is_not_offered():
+def test_huge_pages_reduce_the_offered_memory():
     node = NodeFacts(memory=2 * GIB, cpus=2, zones=(NumaZone(id=0, memory=2 * GIB, hugepages={2 * MIB: 100}),))
     asks = {"hugepages-2Mi": "150Mi", "memory": "1Mi", "cpu": "1m"}
     message = (
@@ -90,13 +90,13 @@ def test_huge_pages_are_memory_that_is_not_offered():
     first = {"hugepages-2Mi": "100Mi", "memory": "1Mi", "cpu": "1m"}
     pods = pod(container(first, first), name="one"), pod(container(asks, asks), name="two")
     assert refused(*pods, node=node) == [("default/two", "OutOfhugepages-2Mi", message)]
-    # Whose huge pages nobody told about refuses nobody for them.
+    # With unknown huge pages no pod is refused for them.
     assert refused(*pods) == []
     assert len(refused(pod(container({"memory": "1800Mi"})), node=node)) == 1
 
 
 @pytest.mark.parametrize("more", [{"static": True}, {"priority": CRITICAL_PRIORITY}])
-def test_a_critical_pod_yields_to_critical_ones_alone(more):
+def test_a_critical_pod_is_rejected_only_for_critical_ones(more):
     full = pod(container({"memory": "1900Mi"}), name="full")
     assert refused(full, pod(container({"memory": "512Mi"}), name="critical", **more)) == []
     assert [name for name, *_ in refused(full, pod(container({"memory": "2Gi"}), name="critical", **more))] == [
@@ -113,18 +113,18 @@ def test_the_reason_shows_the_sum():
     assert refusal.reason.revision == "node allocatable v1.32"
 
 
-def test_nobody_is_refused_unless_it_is_asked_for():
+def test_no_pod_is_refused_without_the_option():
     assert planned(pod(container({"memory": "3Gi", "cpu": "9"})), fit=False).refusals == ()
 
 
-def test_less_than_nothing_is_nothing():
+def test_a_negative_rest_is_zero():
     reserved = KubeletSettings(system_reserved=amounts({"memory": "1Gi"}))
     node = NodeFacts(memory=2 * GIB, cpus=2, zones=(NumaZone(id=0, memory=2 * GIB, hugepages={2 * MIB: 600}),))
     [(_, _, message)] = refused(pod(container({"memory": "1"})), settings=reserved, node=node)
     assert message.endswith("capacity: 0")
 
 
-def test_the_memory_manager_comes_first_and_keeps_nothing_of_a_refused_pod():
+def test_the_memory_manager_is_first_and_releases_a_refused_pod():
     zones = tuple(NumaZone(id=number, memory=GIB) for number in (0, 1))
     node = NodeFacts(memory=2 * GIB, cpus=2, zones=zones)
     settings = KubeletSettings(
@@ -154,7 +154,7 @@ def test_huge_pages_of_a_size_that_no_zone_has():
 
 @pytest.mark.parametrize(("enforced", "left"), [((), 16 * MIB), (("pods",), 12 * MIB)])
 def test_huge_pages_of_kubepods_when_a_kubelet_starts(enforced, left):
-    """What pods may have of them, 0 for a size of which the node has none; later the kubelet writes 2^62."""
+    """kubepods' limits, 0 for a size without pages; later the kubelet writes 2^62."""
     zone = NumaZone(id=0, memory=2 * GIB, cpus=(0, 1), hugepages={2 * MIB: 8})
     settings = KubeletSettings(
         enforce_node_allocatable=enforced, system_reserved=amounts({"hugepages-2Mi": "4Mi", "memory": "1Mi"})

@@ -47,7 +47,7 @@ def test_pod_pids_limit(version, release):
     }  # fmt: skip
     [given] = plan.pods[0].cgroup.knobs[Knob.PIDS_MAX].reason.inputs
     assert (given.name, given.value, given.origin) == ("podPidsLimit", "1024", "k.yaml:4")
-    # A container's is the runtime's and systemd's matter.
+    # A container's pids.max is set by the runtime and systemd.
     assert Knob.PIDS_MAX not in plan.pods[0].containers[0].cgroup.knobs
 
 
@@ -56,7 +56,7 @@ def test_one_process_is_a_limit():
     assert pids(plan)["poduid-p"] == ("1", "1")
 
 
-def test_kubepods_has_what_is_left():
+def test_kubepods_has_the_allocatable():
     plan = expect([], Kubelet.of(node=PIDS, settings=RESERVED, release="1.36"))
     assert pids(plan)["kubepods"] == ("14000", "14000")
     assert plan.node.knobs[Knob.PIDS_MAX].reason.arithmetic == "15612 - 1000 - 612 = 14000"
@@ -72,18 +72,18 @@ def test_kubepods_has_the_capacity_where_pods_are_not_enforced():
     )
 
 
-def test_a_recorded_kubelet_gave_kubepods_all_of_it():
+def test_a_recorded_kubelet_gave_kubepods_the_capacity():
     # kubepods.slice of the recorded trees: a machine with threads-max 15612 and nothing reserved.
     assert pids(expect([], Kubelet.of(node=PIDS, release="1.27")))["kubepods"] == ("15612", "15612")
 
 
-def test_more_reserved_than_there_is():
+def test_a_reservation_above_the_capacity():
     plan = expect([], Kubelet.of(node=replace(NODE, pids=100), settings=RESERVED, release="1.36"))
-    # libcontainer writes 0 as 1: systemd takes no 0.
+    # libcontainer writes 0 as 1: systemd rejects 0.
     assert plan.node.knobs[Knob.PIDS_MAX].written == Number(1)
 
 
-def test_a_capacity_that_is_not_known():
+def test_an_unknown_capacity():
     plan = expect([], Kubelet.of(node=NODE, settings=RESERVED, release="1.36"))
     assert "kubepods" not in pids(plan)
     assert pids(plan)["sysres"] == ("1000", "1000")

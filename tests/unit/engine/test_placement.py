@@ -43,7 +43,7 @@ def guaranteed(name, memory):
     return pod(equal("1", memory), name=name)
 
 
-def test_containers_of_guaranteed_pods_are_pinned_and_others_left_alone():
+def test_containers_of_guaranteed_pods_are_pinned_and_others_not():
     plan = planned(guaranteed("a", "600Mi"), pod(container({"memory": "100Mi"}), name="b"))
     assert mems(plan) == {("a", "c"): "0", ("b", "c"): "absent"}
     first, second = (one.containers[0] for one in plan.pods)
@@ -58,14 +58,14 @@ def test_containers_of_guaranteed_pods_are_pinned_and_others_left_alone():
 
 
 def test_the_order_of_pods_is_the_order_of_admission():
-    """Each takes the first zone that still has room: 924Mi in zone 0, 1024Mi in the others."""
+    """Each takes the first NUMA node with room: 924Mi in NUMA node 0, 1024Mi in the others."""
     one, other = guaranteed("a", "600Mi"), guaranteed("b", "500Mi")
     assert mems(planned(one, other)) == {("a", "c"): "0", ("b", "c"): "1"}
     assert mems(planned(other, one)) == {("b", "c"): "0", ("a", "c"): "1"}
 
 
-def test_a_pod_that_has_ended_leaves_its_zone_to_the_next_one():
-    """600Mi each, in the first of four zones with room; too much is refused, and holds nothing that could end."""
+def test_an_ended_pod_frees_its_numa_node():
+    """600Mi each, in the first of four NUMA nodes with room; a refused pod holds nothing."""
     one, two, huge = guaranteed("a", "600Mi"), guaranteed("b", "600Mi"), guaranteed("huge", "5Gi")
     kubelet = Kubelet.of(node=NODE, settings=STATIC, release="1.36")
 
@@ -79,7 +79,7 @@ def test_a_pod_that_has_ended_leaves_its_zone_to_the_next_one():
 
 
 def test_several_zones_read_as_a_range():
-    """3Gi need zones 1 to 3 (zone 0 keeps 100Mi); the message lists them, the kernel shows a range."""
+    """3Gi need NUMA nodes 1 to 3 (node 0 reserves 100Mi); the message lists them, the kernel shows a range."""
     plan = planned(guaranteed("wide", "3Gi"))
     own = plan.pods[0].containers[0]
     assert own.resources.cpuset_mems == "1,2,3"
@@ -91,13 +91,13 @@ def test_several_zones_read_as_a_range():
 SINGLE = replace(STATIC, topology_manager_policy="single-numa-node")
 
 
-def test_a_refused_pod_is_no_part_of_the_plan():
+def test_a_refused_pod_is_not_in_the_plan():
     settings = replace(SINGLE, feature_gates={"MemoryQoS": True})
     plan = planned(guaranteed("big", "2Gi"), guaranteed("small", "1Gi"), settings=settings)
     assert [one.name for one in plan.pods] == ["small"]
     [refusal] = plan.refusals
     assert (refusal.pod, refusal.name, refusal.reason_name) == ("uid-big", "default/big", "TopologyAffinityError")
-    # What it requests does not count in the sums above it.
+    # Its requests do not count in the sums above.
     tiered = replace(settings, throttling_factor=None)
     [alone] = [planned(guaranteed("small", "1Gi"), settings=tiered).node]
     assert plan.node.knobs == alone.knobs
@@ -106,7 +106,7 @@ def test_a_refused_pod_is_no_part_of_the_plan():
     assert "pod default/big is refused: TopologyAffinityError: Resources cannot be" in plan_tree(plan)
 
 
-def test_memory_that_is_held_already_stays():
+def test_held_memory_stays():
     policies = Policies.of(STATIC, Release.parse("1.36"))
     table = admit(guaranteed("a", "900Mi"), table=start(NODE, STATIC, policies), policies=policies).table
     pods = guaranteed("b", "500Mi"), guaranteed("a", "900Mi")
@@ -115,7 +115,7 @@ def test_memory_that_is_held_already_stays():
 
 
 @pytest.mark.parametrize("settings", [KubeletSettings(), replace(STATIC, memory_manager_policy="None")])
-def test_without_the_policy_nothing_is_known_about_zones(settings):
+def test_without_the_policy_no_numa_nodes_are_planned(settings):
     plan = planned(guaranteed("a", "9Gi"), settings=settings)
     own = plan.pods[0].containers[0]
     assert Knob.CPUSET_MEMS not in own.cgroup.knobs

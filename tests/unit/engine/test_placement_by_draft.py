@@ -1,4 +1,4 @@
-"""Pods as the Memory Manager's draft of 2020 places them, beside what kubelets do, from the same configuration."""
+"""Placement by the Memory Manager's draft of 2020, compared with kubelets, from the same configuration."""
 
 from dataclasses import replace
 
@@ -76,7 +76,7 @@ def test_everything_else_is_as_shipped():
     assert shipped["memory-qos"] == "memory-qos v1.36 shipped"
 
 
-def test_what_fits_exactly_or_on_no_single_zone_is_refused():
+def test_an_exact_fit_and_a_pod_larger_than_a_numa_node_are_refused():
     for memory in ("894Mi", "1Gi"):
         [refusal] = planned(alone("a", memory)).refusals
         assert (refusal.name, refusal.reason_name) == ("default/a", "TopologyAffinityError")
@@ -87,7 +87,7 @@ def test_what_fits_exactly_or_on_no_single_zone_is_refused():
     assert mems(planned(alone("a", "894Mi"), variant=Variant.SHIPPED)) == {("a", "c"): "0"}
 
 
-def test_pods_take_memory_from_one_another_and_refused_ones_from_nobody():
+def test_admitted_pods_use_memory_and_refused_ones_do_not():
     plan = planned(alone("a", "500Mi"), alone("b", "1Gi"), alone("c", "500Mi"), alone("d", "500Mi"))
     assert mems(plan) == {("a", "c"): "0", ("c", "c"): "1"}
     assert [one.name for one in plan.refusals] == ["default/b", "default/d"]
@@ -101,7 +101,7 @@ def test_a_pod_without_room_on_the_node_holds_nothing():
     )  # fmt: skip
 
 
-def test_other_pods_are_left_alone_and_say_so():
+def test_other_pods_are_not_placed_and_have_a_reason():
     [own] = planned(pod(container({"memory": "100Mi"}), name="b")).pods
     left = own.containers[0].cgroup.knobs[Knob.CPUSET_MEMS]
     assert left.written is ABSENT
@@ -115,12 +115,12 @@ def test_without_the_policy_static_nothing_is_placed():
     assert mems_planned(planned(alone("a", "1Gi"), settings=off)) == set()
 
 
-def test_a_machine_that_names_no_zones_is_one_zone():
+def test_a_machine_without_numa_facts_is_one_numa_node():
     one = replace(STATIC, reserved_memory=((0, {"memory": Quantity.parse("260Mi")}),))
     assert mems(planned(alone("a", "1Gi"), settings=one, node=NodeFacts(memory=2 * GI, cpus=2))) == {("a", "c"): "0"}
 
 
-def test_there_need_not_be_a_safety_zone():
+def test_the_safety_zone_is_optional():
     assert mems(planned(alone("a", "1023Mi"), settings=replace(STATIC, reserved_memory=None))) == {("a", "c"): "0"}
 
 
@@ -135,7 +135,7 @@ def test_there_need_not_be_a_safety_zone():
         ({"topology_manager_policy": "restricted"}, "requires single-numa-node, not 'restricted'"),
     ],
 )
-def test_configurations_that_the_draft_does_not_know(changes, says):
+def test_configurations_that_the_draft_does_not_support(changes, says):
     with pytest.raises(ManifestError, match=says):
         planned(alone("a", "1Mi"), settings=replace(STATIC, **changes))
 
@@ -144,17 +144,17 @@ def test_an_entry_without_limits_reserves_nothing():
     assert planned(alone("a", "1Mi"), settings=replace(STATIC, reserved_memory=((0, {}),))).pods
 
 
-def test_a_safety_zone_beyond_what_the_node_reserves_is_refused():
+def test_a_safety_zone_above_the_reservation_is_refused():
     more = tuple((zone, {"memory": Quantity.parse("131Mi")}) for zone in (0, 1))
     with pytest.raises(UsageError, match="must be from 0 to the 260Mi that the node reserves"):
         planned(alone("a", "1Mi"), settings=replace(STATIC, reserved_memory=more))
 
 
-def test_a_kubelets_table_is_none_of_the_drafts():
+def test_the_draft_rejects_a_kubelets_table():
     table = start(NODE, STATIC, Policies.of(STATIC, Release.parse("1.36")))
     with pytest.raises(UsageError, match="cannot start from a kubelet's table"):
         planned(alone("a", "1Mi"), table=table)
 
 
-def test_the_document_says_draft():
+def test_the_document_has_the_variant_draft():
     assert plan_document(planned(alone("a", "1Mi")))["variant"] == "draft"

@@ -1,4 +1,4 @@
-"""A pod's own cgroup: what overhead, pod-level limits and huge pages make of it, release by release."""
+"""A pod's own cgroup: the effect of overhead, pod-level limits and huge pages by release."""
 
 import pytest
 
@@ -35,6 +35,6 @@ def test_spellings_of_one_page_size_add_up():
     ({"cpu": "2"}, "200000 100000", "max"),
     ({"memory": "1Gi"}, "max 100000", "1073741824"),
 ])  # fmt: skip
-def test_a_pod_level_limit_stands_in_for_containers_without_one(limits, cpu, memory):
+def test_a_pod_level_limit_applies_to_containers_without_one(limits, cpu, memory):
     found = files(pod(container({"memory": "64Mi"}), resources=resources({}, limits)), "1.34", LEVELS)
     assert (found[Knob.CPU_MAX], found[Knob.MEMORY_MAX]) == (cpu, memory)

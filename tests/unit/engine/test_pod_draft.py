@@ -1,4 +1,4 @@
-"""What a plan shares among its cgroups: it differs from one with all reasons in the reasons alone."""
+"""Sharing among a plan's cgroups: it changes only the reasons."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def shown(plan):
 def test_reasons_change_no_value(pods, node, release, factor, policy):
     policy = policy if node.cgroup_version is CgroupVersion.V2 else None
     settings = replace(ON, throttling_factor=factor, memory_reservation_policy=policy, fail_cgroup_v1=False)
-    # The same pods once more: their containers ask for the same.
+    # The same pods again: their containers have the same requests.
     several = [*pods, *(replace(one, uid=f"other-{one.uid}", name=f"other-{one.name}") for one in pods)]
     explained, bare = (
         expect(several, Kubelet.of(node=node, settings=settings, release=release), reasons=reasons)
@@ -76,7 +76,7 @@ ALIKE = {
 @pytest.mark.parametrize("release", ["1.22", "1.28", "1.32", "1.36", "1.37"])
 @pytest.mark.parametrize("cgroups_per_qos", [True, False])
 def test_pods_that_are_nearly_alike_are_planned_as_if_alone(release, cgroups_per_qos):
-    """Each pod of a node is planned as on a node of its own; only sums over pods are the node's."""
+    """Each pod is planned as if alone on its node; only sums over pods differ."""
     settings = replace(
         ON,
         feature_gates={"MemoryQoS": True, "NodeSwap": True, **GATES.get(release, {})},
@@ -95,7 +95,7 @@ def test_pods_that_are_nearly_alike_are_planned_as_if_alone(release, cgroups_per
         assert shown(alone)[1] == shown(replace(together, pods=(planned,)))[1]
 
 
-def test_pods_that_are_alike_share_what_is_planned():
+def test_pods_that_are_alike_share_their_plan():
     several = [pod(equal("1", memory), name=name) for name, memory in (("a", "1Gi"), ("b", "1Gi"), ("c", "2Gi"))]
     plan = expect(several, Kubelet.of(node=NODE, settings=ON, release="1.36"), reasons=False)
     files_of = [one.cgroup.knobs for one in plan.pods]
@@ -104,8 +104,8 @@ def test_pods_that_are_alike_share_what_is_planned():
 
 
 @pytest.mark.parametrize("reasons", [True, False])
-def test_containers_that_ask_for_the_same_are_apart_where_their_zones_are(reasons):
-    """The Memory Manager's zones are part of what the runtime is sent."""
+def test_equal_requests_with_different_numa_nodes_are_not_shared(reasons):
+    """The Memory Manager's NUMA nodes are part of the request to the runtime."""
     node = replace(NODE, memory=4 << 30, zones=(NumaZone(id=0, memory=2 << 30), NumaZone(id=1, memory=2 << 30)))
     settings = replace(
         ON,

@@ -1,4 +1,4 @@
-"""The preview of 1.38: marked everywhere, by what is public, and nothing without a text."""
+"""The preview of 1.38: marked everywhere, from public texts only."""
 
 from dataclasses import replace
 
@@ -44,13 +44,13 @@ def test_its_name(text):
 
 
 @pytest.mark.parametrize("text", ["1.38", "v1.38.0", "1.38.0-alpha.1"])
-def test_the_release_itself_is_not_there_yet(text):
+def test_the_release_itself_is_unknown(text):
     with pytest.raises(UnknownNameError, match="there is no Kubernetes release") as caught:
         Release.parse(text)
     assert "1.38-preview plans by its public texts." in str(caught.value)
 
 
-def test_every_output_says_that_it_is_not_released():
+def test_every_output_marks_it_as_not_released():
     plan = plan_of(swapping("1Gi", memory="1Gi"))
     assert plan_tree(plan).startswith("Kubernetes 1.38-preview (not released), cgroup driver cgroupfs")
     document = plan_document(plan)
@@ -85,7 +85,7 @@ def test_nodes_without_swap_files_or_cgroup_v2():
 
 
 @pytest.mark.parametrize("behavior", [None, SwapBehavior.NO_SWAP, SwapBehavior.LIMITED])
-def test_other_behaviours_pass_the_limit_over(behavior):
+def test_other_behaviours_ignore_the_limit(behavior):
     plan = plan_of(swapping("1Gi", memory="2Gi", cpu="1"), settings=KubeletSettings(swap_behavior=behavior))
     assert str(swap_of(plan).written) == "0"
     assert f"limits.swap has no effect under {behavior or 'NoSwap'} (KEP-5359)" in [one.what for one in plan.remarks]
@@ -104,7 +104,7 @@ def test_other_behaviours_pass_the_limit_over(behavior):
         "require memoryManagerPolicy Static",
     ),
 ])  # fmt: skip
-def test_what_has_no_text_is_refused(settings, says):
+def test_features_without_a_public_text_are_refused(settings, says):
     with pytest.raises(ManifestError) as caught:
         plan_of(settings=settings)
     assert says in str(caught.value)

@@ -1,4 +1,4 @@
-"""The kernel's effective protection: worked by hand, the selftests' model, and what must hold for any tree."""
+"""The kernel's effective protection: by hand, the selftests' model, and properties of any tree."""
 
 import pytest
 from hypothesis import given, settings
@@ -24,7 +24,7 @@ def asks(usage, *, low=0, min=0):  # noqa: A002 - the knob's own name
 
 
 def tree(**cgroups):
-    """Cgroups by their path, "_" for "/"; usage in MiB, and what is asked for."""
+    """Cgroups by path, "_" for "/"; usage in MiB, and configured protection."""
     return {at(name.replace("_", "/")): asks(usage, **asked) for name, (usage, asked) in cgroups.items()}
 
 
@@ -32,7 +32,7 @@ def lows(found):
     return {str(path): one.low.count for path, one in found.items()}
 
 
-# The tree of the kernel's test_memcg_protection: everybody's page cache, pressure from a sibling of B, limit at A.
+# The tree of the kernel's test_memcg_protection: page cache everywhere, pressure from a sibling of B, limit at A.
 #
 #        asks   uses   left
 #   A    0      150M
@@ -52,7 +52,7 @@ SELFTEST = tree(
 
 
 @pytest.mark.parametrize("recursive", [True, False])
-def test_claims_beyond_the_parents_are_cut_in_proportion(recursive):
+def test_claims_beyond_the_parents_are_reduced_in_proportion(recursive):
     # C claims 50M, D 25M, 75M together of B's 50M: 12800 pages * 12800 / 19200 = 8533, 6400 * 12800 / 19200 = 4266.
     found = effective(SELFTEST, root=at("A"), recursive=recursive)
     assert lows(found) == {
@@ -73,7 +73,7 @@ def test_claims_beyond_the_parents_are_cut_in_proportion(recursive):
 
 @pytest.mark.parametrize("recursive", [True, False])
 @pytest.mark.parametrize("knob", ["low", "min"])
-def test_the_selftests_tree_settles_as_its_model_says(recursive, knob):
+def test_the_selftests_tree_settles_as_in_its_model(recursive, knob):
     asked = {"A/B": 50, "A/B/C": 75, "A/B/D": 25, "A/B/F": 500}
     cgroups = {path: asks(one.usage // MIB, **{knob: asked.get(str(path)[1:], 0)}) for path, one in SELFTEST.items()}
     left = settled(cgroups, root=at("A"), recursive=recursive)
@@ -93,7 +93,7 @@ def test_a_parent_without_protection_leaves_its_children_none():
 
 
 def test_a_limits_reclaim_begins_below_the_limit():
-    # A container's min counts in full, though its pod asks for nothing: the pod is where reclaim began.
+    # A container's min counts in full, though its pod has none: reclaim began at the pod.
     cgroups = tree(kubepods=(300, {}), kubepods_pod=(200, {}), kubepods_pod_app=(100, {"min": 100}))
     assert effective(cgroups)[at("kubepods/pod/app")].min == Bytes(0)
     within = effective(cgroups, root=at("kubepods/pod"))
@@ -103,12 +103,12 @@ def test_a_limits_reclaim_begins_below_the_limit():
     assert settled(cgroups, root=at("kubepods/pod")) == {at("kubepods/pod/app"): 100 * MIB}
 
 
-def test_a_child_of_the_root_counts_what_it_asks_for_not_what_it_uses():
+def test_a_child_of_the_root_gets_its_configured_protection():
     found = effective(tree(a=(10, {"low": 100, "min": 50})))
     assert found[at("a")] == Effective(usage=10 * MIB, min=Bytes(50 * MIB), low=Bytes(100 * MIB))
 
 
-def test_recursive_protection_gives_the_rest_to_those_who_use_more_than_they_asked_for():
+def test_recursive_protection_gives_the_rest_to_cgroups_above_their_claim():
     # 100M at the slice, 20M claimed below; 80M are left for 60M and 100M of unclaimed use: 30M and 50M.
     cgroups = tree(s=(180, {"low": 100}), s_a=(80, {"low": 20}), s_b=(100, {}))
     assert lows(effective(cgroups)) == {"/s": 100 * MIB, "/s/a": 50 * MIB, "/s/b": 50 * MIB}
@@ -121,8 +121,8 @@ def test_nothing_unclaimed_goes_to_a_cgroup_within_its_claim():
     assert lows(effective(cgroups)) == {"/s": 200 * MIB, "/s/a": 80 * MIB, "/s/b": 120 * MIB}
 
 
-def test_readings_taken_apart_do_not_break_the_shares():
-    # The parent was read before its children grew: it uses less than they claim, and nothing is handed out beyond.
+def test_readings_of_different_moments_do_not_break_the_shares():
+    # The parent was read before its children grew: it uses less than they claim, and nothing more is distributed.
     cgroups = tree(s=(90, {"low": 200}), s_a=(80, {"low": 80}), s_b=(40, {"low": 10}))
     assert lows(effective(cgroups))["/s/b"] == 10 * MIB
 
@@ -142,21 +142,21 @@ def test_amounts_are_whole_pages(page_size, counted):
     assert found[at("a")].min == Bytes(counted)
 
 
-def test_what_a_cgroup_holds_beside_its_children_shares_its_protection():
-    # s keeps 64M: half of it is a's by claim; its own 96M shrink until what it uses is protected.
+def test_a_cgroups_own_memory_shares_its_protection():
+    # s keeps 64M: half of it is a's by claim; its own 96M shrink until its usage is protected.
     left = settled(tree(s=(128, {"low": 64}), s_a=(32, {"low": 32})), recursive=False)
     assert left[at("s/a")] == 32 * MIB
     assert 63 * MIB < left[at("s")] <= 64 * MIB
 
 
 def test_the_last_pass_takes_a_whole_cluster():
-    # 100 pages, 50 of them asked for: passes take at least 32 pages, so 68 are left, then 36: within the 50.
+    # 100 pages, 50 of them protected: passes take at least 32 pages, so 68 are left, then 36: within the 50.
     left = settled({at("a"): Protected(usage=100 * PAGE, low=Bytes(50 * PAGE))})
     assert left == {at("a"): 36 * PAGE}
     assert settled({at("a"): Protected(usage=50 * PAGE, low=Bytes(50 * PAGE))}) == {at("a"): 50 * PAGE}
 
 
-def test_who_asks_for_nothing_has_nothing_however_much_was_asked_for_beside_it():
+def test_a_cgroup_without_protection_has_none_whatever_its_siblings_have():
     found = effective({at("a"): Protected(usage=PAGE), at("b"): asks(1, low="max", min="max")})
     assert found[at("a")] == Effective(usage=PAGE, min=Bytes(0), low=Bytes(0))
     assert (found[at("b")].min, found[at("b")].low) == (MAX, MAX)
@@ -180,7 +180,7 @@ LEAVES = st.lists(st.tuples(st.integers(min_value=0, max_value=1 << 18), AMOUNTS
 
 @st.composite
 def trees(draw):
-    """Three levels whose usage adds up, with nothing of their own beside children."""
+    """Three levels whose usage adds up, without own memory above the leaves."""
     cgroups = {}
     total = 0
     for name in draw(st.lists(st.sampled_from("xyz"), min_size=1, unique=True)):
@@ -209,21 +209,21 @@ def test_children_never_have_more_than_their_parent_or_than_they_use(cgroups, re
 
 
 @given(trees())
-def test_without_recursion_nobody_has_more_than_was_asked_for_and_used(cgroups):
+def test_without_recursion_protection_is_within_the_claim(cgroups):
     for path, one in effective(cgroups, recursive=False).items():
         if path.parent != ROOT:
             assert one.low.count <= min(cgroups[path].low.count, cgroups[path].usage)
 
 
 @given(trees())
-def test_recursion_hands_down_all_that_is_used(cgroups):
+def test_recursion_distributes_all_of_the_usage(cgroups):
     found = effective(cgroups)
     for path, one in found.items():
         below = children(found, path)
         used = [child for child in below if child.usage]
         if used:
             handed = sum(child.low.count for child in used)
-            # Every share is rounded down to a page by itself.
+            # Each share is rounded down to a page.
             assert handed > min(one.low.count, one.usage) - (len(used) + 1) * PAGE
 
 

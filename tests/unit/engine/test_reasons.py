@@ -1,4 +1,4 @@
-"""Why a value is not there is as much of an answer as where it came from."""
+"""Reasons for missing values."""
 
 from fractions import Fraction
 
@@ -34,7 +34,7 @@ def test_no_memory_high(one, release, settings, says):
     assert says in reason(one, release, settings).rule
 
 
-def test_nothing_to_take_a_share_of():
+def test_no_amount_for_the_factor():
     full = KubeletSettings(
         feature_gates={"MemoryQoS": True}, system_reserved=amounts({"memory": "8Gi"}), eviction_hard={}
     )
@@ -67,7 +67,7 @@ def test_pod_limits(one, knob, says):
     assert says in reason(one, knob=knob, level="pod").rule
 
 
-def test_rounded_quota_is_said():
+def test_a_rounded_quota_is_named():
     settings = KubeletSettings()
     one = pod(equal("333m", "1Gi"))
     plan = expect([one], Kubelet.of(node=NODE, settings=settings, release="1.36", driver=None))
@@ -190,7 +190,7 @@ def test_document():
     assert document["refusals"] == []
 
 
-def test_left_alone_means_absent():
+def test_an_unwritten_file_is_absent():
     plan = expect([pod()], Kubelet.of(node=NODE, release="1.36"))
     assert plan.node.knobs[Knob.MEMORY_HIGH].written is ABSENT
     assert plan.node.knobs[Knob.MEMORY_HIGH].reason.revision == "kernel cgroup v2"

@@ -88,7 +88,7 @@ def test_revisions(release, family, name):
     assert documented == name.replace("shipped", "documented")
 
 
-# A fix that came after the release: what is not fixed is the release's own code.
+# A later fix: families without one have the release's own code.
 @pytest.mark.parametrize(("release", "family", "name"), [
     ("1.37", Family.RESIZE, "resize v1.37 mended"), ("1.36", Family.RESIZE, "resize v1.36 shipped"),
     ("1.36", Family.MEMORY_QOS, "memory-qos v1.36 shipped"),
@@ -114,7 +114,7 @@ def test_every_release_has_a_revision_of_every_family():
         (Gate.NODE_SWAP, "1.33", {"NodeSwap": False}, False),
         # Locked: what is configured no longer counts.
         (Gate.NODE_SWAP, "1.34", {"NodeSwap": False}, True),
-        # Not there yet: nor does it here.
+        # Not introduced yet: it does not count either.
         (Gate.SIDECARS, "1.27", {"SidecarContainers": True}, False),
         (Gate.SIDECARS, "1.28", {}, False),
         (Gate.SIDECARS, "1.29", {}, True),

@@ -1,4 +1,4 @@
-"""What is told beside a plan: what was assumed, what was not read, what will not work."""
+"""Remarks on a plan: assumptions, unread input, problems on a real node."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -21,7 +21,7 @@ def told(*pods, **more):
     return [(one.about, one.origin, one.what) for one in plan_of(*pods, **more).remarks]
 
 
-def test_nothing_to_say_of_defaults():
+def test_defaults_have_no_remark():
     assert told(pod(container({}, {"memory": "512Mi"}, name="app"))) == []
 
 
@@ -45,13 +45,13 @@ def test_drop_ins_by_release(release, says):
     ("FooBar", '"unrecognized feature gate: FooBar")'),
     ("PodLevelResource", "did you mean 'PodLevelResources'?"),
 ])  # fmt: skip
-def test_gates_that_nobody_knows(name, says):
+def test_unknown_gates(name, says):
     [(about, origin, what)] = told(feature_gates={name: True}, origin={f"featureGates.{name}": "k.yaml:4"})
     assert (about, origin) == (f"featureGates.{name}", "k.yaml:4")
     assert says in what
 
 
-def test_gates_of_other_things_are_no_matter():
+def test_unrelated_gates_have_no_remark():
     assert told(feature_gates={"RotateKubeletServerCertificate": True, "AllAlpha": False, "MemoryQoS": False}) == []
 
 
@@ -82,7 +82,7 @@ def test_reserved_cgroups_must_exist():
     )]  # fmt: skip
 
 
-def test_limits_that_no_container_starts_with():
+def test_limits_too_small_to_start():
     small = pod(container({}, {"memory": "128m"}, name="app"))
     [(about, _, what)] = told(small)
     assert about.startswith("limits.memory of container app of pod default/")
@@ -100,7 +100,7 @@ def node_of(**allocatable):
     return NodeFacts(memory=8039796 << 10, cpus=4, allocatable=offered, origin="node.json")
 
 
-def test_a_node_that_runs_with_this_configuration():
+def test_a_node_with_this_configuration():
     settings = {"kube_reserved": amounts({"cpu": "70m", "memory": "1Gi"})}
     assert told(node=node_of(cpu="3930m", memory="6888820Ki"), **settings) == []
     assert told(node=node_of(memory="6888820Ki"), **settings) == []
@@ -108,7 +108,7 @@ def test_a_node_that_runs_with_this_configuration():
     assert told(node=node_of(**huge), **settings) == []
 
 
-def test_a_node_that_runs_with_another_configuration():
+def test_a_node_with_another_configuration():
     [(about, origin, what)] = told(node=node_of(cpu="4", memory="6888564Ki"), kube_reserved=amounts({"memory": "1Gi"}))
     assert (about, origin) == ("status.allocatable.memory", "node.json")
     assert what.startswith("the Node reports 6888564Ki, this configuration leaves 7054151680: the node runs with")
@@ -118,7 +118,7 @@ def claiming(*names):
     return replace(pod(container(name="app")), claims=names)
 
 
-def test_claims_are_named_and_not_planned_where_they_count():
+def test_counted_claims_are_named_and_not_planned():
     gate = {"feature_gates": {"DRANodeAllocatableResources": True}}
     claims = claiming("gpu", "gpu-x7 (memory 2Gi)")
     plan = plan_of(claims, claiming(), release="1.37", **gate)
@@ -140,7 +140,7 @@ def test_claims_that_do_not_count():
 
 
 def test_a_factor_with_the_gate_off_from_137_on():
-    """k#140007: the former default passes, every other factor keeps the kubelet from starting."""
+    """k#140007: the former default passes, with any other factor the kubelet does not start."""
     off = {"feature_gates": {"MemoryQoS": False}, "release": "1.37"}
     [remark] = plan_of(throttling_factor=Fraction("0.90"), **off).remarks
     assert "no effect" in remark.what

@@ -1,4 +1,4 @@
-"""Who set it, by the level of the cgroup, by who was asked, and by what the file then holds."""
+"""The setter by the level of the cgroup, the request, and the file's value."""
 
 import pytest
 
@@ -30,24 +30,24 @@ def test_the_runtime_writes_containers_files_also_as_properties_of_their_scopes(
 
 @pytest.mark.parametrize("level", ABOVE)
 @pytest.mark.parametrize("enacted_by", [Setter.MEMQOS, Setter.KUBELET])
-def test_whoever_enacts_the_plan_writes_everything_above_containers(level, enacted_by):
+def test_the_enactor_writes_everything_above_containers(level, enacted_by):
     assert made(WRITTEN, level, SLICE, enacted_by=enacted_by) is enacted_by
     assert made(WRITTEN, level, PLAIN, enacted_by=enacted_by) is enacted_by
 
 
 @pytest.mark.parametrize("level", list(Level))
-def test_what_nobody_asked_for_is_systemds_in_the_cgroup_of_a_unit_and_else_the_kernels(level):
-    """systemd writes its own defaults for the properties that a unit does not have; of these files it knows none."""
+def test_unrequested_values_are_systemds_in_a_unit_and_else_the_kernels(level):
+    """systemd writes its own defaults for properties that a unit lacks; it does not know these files."""
     for path in (SLICE, SCOPE):
         assert made(left(Knob.MEMORY_HIGH), level, path) is Setter.SYSTEMD
         assert made(left(Knob.HUGETLB_2MB_MAX), level, path) is Setter.KERNEL
         assert made(left(Knob.CPUSET_MEMS), level, path) is Setter.KERNEL
     assert made(left(Knob.MEMORY_HIGH), level, PLAIN) is Setter.KERNEL
-    # crun's cgroup below its scope is no unit.
+    # crun's cgroup below its scope is not a unit.
     assert made(left(Knob.MEMORY_HIGH), level, SCOPE.child("container")) is Setter.KERNEL
 
 
-def test_a_container_that_deviates_is_its_runtimes_doing_whoever_was_asked():
+def test_a_deviating_container_is_set_by_its_runtime():
     assert made(WRITTEN, deviates=True) is Setter.RUNTIME
     assert made(left(Knob.MEMORY_HIGH), deviates=True) is Setter.RUNTIME
 
@@ -58,7 +58,7 @@ def test_a_value_that_memqos_did_not_write_is_never_called_its_own():
     assert made(WRITTEN, Level.POD, SLICE, enacted_by=Setter.KUBELET, deviates=True) is Setter.KUBELET
 
 
-def test_where_versions_of_a_runtime_differ_it_is_the_runtime_that_was_to_write():
+def test_with_differing_versions_the_runtime_is_the_setter():
     unsure = left(Knob.MEMORY_SWAP_MAX, undecided=(MAX, Bytes(0)))
 
     assert made(unsure) is Setter.RUNTIME

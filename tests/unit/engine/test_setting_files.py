@@ -1,4 +1,4 @@
-"""Which files of cgroup v2 hold a setting, and what they show when nothing wrote them (kernel, cgroup-v2.rst)."""
+"""The settings of cgroup v2 and their initial values (kernel, cgroup-v2.rst)."""
 
 import pytest
 
@@ -85,7 +85,7 @@ LISTED = [
 """Debian's kernels 6.12 and 7.2."""
 
 
-def test_the_settings_of_a_folder_are_those_that_neither_count_nor_act():
+def test_settings_are_files_that_neither_count_nor_act():
     assert setting_names(LISTED) == [
         "cgroup.freeze",
         "cgroup.max.depth",
@@ -139,7 +139,7 @@ def test_the_settings_of_a_folder_are_those_that_neither_count_nor_act():
         ("0123456789abcdef", False),
     ],
 )
-def test_a_file_that_is_not_known_may_hold_a_setting_unless_it_counts(name, unknown):
+def test_an_unknown_file_may_be_a_setting_unless_it_counts(name, unknown):
     assert is_unknown_file(name) is unknown
     assert setting_names([name]) == ([name] if unknown else [])
 
@@ -172,11 +172,11 @@ def test_a_file_that_is_not_known_may_hold_a_setting_unless_it_counts(name, unkn
         ("dmem.low", "drm/0000:03:00.0/vram0 4096\n", False),
     ],
 )
-def test_what_a_setting_shows_that_nothing_wrote(name, text, is_default):
+def test_the_initial_value_of_a_setting(name, text, is_default):
     assert shows_default(name, text) is is_default
 
 
-def test_of_an_unknown_file_no_default_is_known():
+def test_an_unknown_file_has_no_default():
     assert default_text("memory.tiers.max") is None
     assert default_text("hugetlb.2MB.max") == "max"
     assert default_text("hugetlb.2MB.current") is None

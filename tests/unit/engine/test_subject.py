@@ -1,4 +1,4 @@
-"""Subjects: how a reader calls each, and that equal values are the same thing."""
+"""Subjects: their names for readers, and equality."""
 
 import pytest
 
@@ -18,11 +18,11 @@ from memqos.engine.plan import Level
         (Subject.of_pod("default", "web").at("after step 2"), "pod default/web, after step 2"),
     ],
 )
-def test_a_subject_is_called_by_what_it_is(subject, text):
+def test_the_name_of_a_subject(subject, text):
     assert str(subject) == text
 
 
-def test_moments_and_parts_make_other_subjects():
+def test_moments_and_parts_distinguish_subjects():
     app = Subject.of_container("app", "default/web")
     assert app == Subject.of_container("app", "default/web")
     assert len({app, app.scope(), app.at("after step 2"), Subject.of_container("app")}) == 4

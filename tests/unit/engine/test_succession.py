@@ -1,4 +1,4 @@
-"""What disabling, upgrading and rolling back leave behind, release by release."""
+"""Leftovers of disabling, upgrading and rolling back, by release."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -74,7 +74,7 @@ def test_disabling_resets_the_levels_above_the_pods_in_137():
     assert left(planned(TIERED, "1.37"), planned(OFF, "1.37")) == IN_PODS_TIERED | CONTAINER_HIGH
 
 
-def test_a_container_that_is_made_again_is_as_new():
+def test_a_recreated_container_is_planned_anew():
     before, after = planned(TIERED, "1.37"), planned(OFF, "1.37")
     remade = {("uid-b", "c"), ("uid-g", "c")}
     assert left(before, after, remade=remade) == {
@@ -86,7 +86,7 @@ def test_a_container_that_is_made_again_is_as_new():
 
 
 def test_upgrading_leaves_a_stale_minimum_on_burstable():
-    """1.35 protected Burstable pods with memory.min, which 1.36 writes no more."""
+    """1.35 protected Burstable pods with memory.min, which 1.36 no longer writes."""
     found = left(planned(ON, "1.35"), planned(TIERED, "1.36"))
     assert found["qos", "burstable", "memory.min"] == str(64 * MI)
     assert ("node", "kubepods", "memory.min") not in found
@@ -112,7 +112,7 @@ def test_a_restart_without_a_change_leaves_nothing(release, settings):
     assert succession(plan, plan) == plan
 
 
-def test_what_stays_says_why():
+def test_a_value_that_stays_has_a_reason():
     before, after = planned(TIERED, "1.36"), planned(OFF, "1.36")
     node = succession(before, after).node.knobs[Knob.MEMORY_MIN]
     assert (node.written, node.value) == (ABSENT, Bytes(128 * MI))
@@ -136,7 +136,7 @@ def test_running_containers_keep_their_message_and_score():
     assert burstable.containers[0].oom_score_adj == before.pods[0].containers[0].oom_score_adj
 
 
-def test_reserved_cgroups_that_are_enforced_no_more_keep_what_they_had():
+def test_reserved_cgroups_that_are_no_longer_enforced_keep_their_values():
     enforced = replace(
         TIERED,
         system_reserved={"memory": Quantity.parse("100Mi")},
@@ -145,7 +145,7 @@ def test_reserved_cgroups_that_are_enforced_no_more_keep_what_they_had():
     )
     free = replace(enforced, enforce_node_allocatable=("pods",))
     found = left(planned(enforced, "1.36"), planned(free, "1.36"))
-    # What shows the kernel's own value is not left behind.
+    # A file with the kernel's default is not a leftover.
     assert found == {
         ("reserved", "sys", "memory.max"): str(100 * MI),
         ("reserved", "sys", "memory.min"): str(100 * MI),
@@ -158,12 +158,12 @@ def test_reserved_cgroups_that_are_enforced_no_more_keep_what_they_had():
     assert left(planned(free, "1.36"), planned(enforced, "1.36")) == {}
     fresh = planned(enforced, "1.36").reserved
     assert succession(planned(free, "1.36"), planned(enforced, "1.36")).reserved == fresh
-    # With the gate off nobody writes its memory.min any more: it stays, and the cgroup is there once.
+    # With the gate off its memory.min is no longer written: it stays, and the cgroup is listed once.
     [still] = succession(planned(enforced, "1.36"), planned(replace(enforced, **GATE_OFF), "1.36")).reserved
     assert still.knobs[Knob.MEMORY_MIN].value == Bytes(100 * MI)
 
 
-def test_only_the_container_that_is_made_again_is_as_new():
+def test_only_the_recreated_container_is_planned_anew():
     found = left(planned(TIERED, "1.37"), planned(OFF, "1.37"), remade={("uid-b", "c")})
     assert ("container", "uid-b", "memory.low") not in found
     assert found["container", "uid-g", "memory.min"] == str(64 * MI)
@@ -178,7 +178,7 @@ def test_a_running_container_keeps_the_score_of_a_node_that_has_grown():
     assert now.oom_score_adj_reason == was.oom_score_adj_reason != fresh.oom_score_adj_reason
 
 
-def test_control_files_that_there_were_none_of_before_are_as_new():
+def test_control_files_missing_before_are_planned_anew():
     plain = replace(NODE, hugepage_sizes=())
     before = expect(PODS, Kubelet.of(node=plain, settings=TIERED, release="1.36"))
     assert Knob.HUGETLB_2MB_MAX not in before.pods[0].cgroup.knobs
@@ -197,7 +197,7 @@ def test_levels_above_pods_have_no_old_value_for_files_of_another_cgroup_version
     assert (found.node, found.qos) == (after.node, after.qos)
 
 
-def test_new_pods_and_pods_elsewhere_are_as_new():
+def test_new_and_moved_pods_are_planned_anew():
     alone = planned(TIERED, "1.36", pods=PODS[:1])
     found = succession(alone, planned(TIERED, "1.36"))
     assert found.pod("uid-g") == planned(TIERED, "1.36").pod("uid-g")
@@ -206,7 +206,7 @@ def test_new_pods_and_pods_elsewhere_are_as_new():
 
 
 def test_a_pod_keeps_its_limit_of_processes_when_the_new_configuration_names_none():
-    """EnsureExists writes pids.max when it creates a pod's cgroup, and leaves one that exists."""
+    """EnsureExists writes pids.max only when it creates a pod's cgroup."""
     limited = planned(replace(ON, pod_pids_limit=4096), "1.36")
     after = succession(limited, planned(ON, "1.36"))
     kept = [one.cgroup.knobs[Knob.PIDS_MAX] for one in after.pods]

@@ -12,7 +12,7 @@ from tests.unit.engine.pods import NODE, container, pod
 from tests.unit.engine.reading import knobs
 
 
-# Swap, by release and behaviour: what is written into memory.swap.max of a container with 1Gi to 2Gi on 8Gi with 4Gi.
+# memory.swap.max by release and behaviour, for a container with 1Gi to 2Gi on 8Gi with 4Gi of swap.
 @pytest.mark.parametrize(
     ("release", "gate", "behavior", "variant", "text"),
     [
@@ -23,7 +23,7 @@ from tests.unit.engine.reading import knobs
         ("1.28", False, "", "shipped", "0"),
         ("1.28", True, "LimitedSwap", "shipped", "536870912"),
         ("1.28", True, "UnlimitedSwap", "shipped", "max"),
-        # The documentation says that nothing given means LimitedSwap; the code made it unlimited.
+        # By the documentation an unset field means LimitedSwap; the code made it unlimited.
         ("1.29", True, "", "shipped", "max"),
         ("1.29", True, "", "documented", "536870912"),
         ("1.30", True, "", "shipped", "0"),

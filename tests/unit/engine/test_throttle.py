@@ -53,7 +53,7 @@ def test_a_memory_high_of_zero_counts_as_one_page():
     ("usage", "at_100_hz", "at_250_hz", "at_1000_hz"),
     [
         (100 * MIB, 0, 0, 0),
-        (101 * MIB, 0, 0, 0),  # 64 * 0.01^2 s = 6.4 ms, below the 10 ms that are not worth a sleep
+        (101 * MIB, 0, 0, 0),  # 64 * 0.01^2 s = 6.4 ms, below the least sleep of 10 ms
         (102 * MIB, 2, 6, 25),
         (105 * MIB, 15, 39, 159),
         (110 * MIB, 63, 159, 639),
@@ -68,11 +68,11 @@ def test_a_batch_costs_the_square_of_the_overage(usage, at_100_hz, at_250_hz, at
 
 @pytest.mark.parametrize(("charged", "expected"), [(1, 0), (32, 79), (64, 159), (128, 318), (512, 500)])
 def test_a_charge_costs_in_proportion_to_its_pages_up_to_the_cap(charged, expected):
-    """A huge page of 512 is one charge: it comes to the cap at a far smaller overage."""
+    """A huge page of 512 pages is one charge: it reaches the cap at a much smaller overage."""
     assert delay(over(110 * MIB), hz=250, charged=charged) == expected
 
 
-def test_of_several_levels_the_one_that_is_furthest_above_counts_alone():
+def test_of_several_levels_only_the_largest_overage_counts():
     pod = Over(usage=130 * MIB, high=Bytes(128 * MIB))
     assert delay([*over(110 * MIB), pod], hz=250) == delay([pod, *over(110 * MIB)], hz=250) == 159
     assert delay([pod], hz=250) == 3
@@ -105,12 +105,12 @@ def test_each_of_several_threads_sleeps_for_itself():
     assert found.usage == 120 * MIB + 4 * 6 * 256 * KIB
 
 
-def test_below_the_first_sleep_growth_costs_nothing_and_is_not_bound():
+def test_below_the_first_sleep_growth_is_not_bounded():
     assert fastest_growth(0, HIGH, seconds=10, hz=250) == fastest_growth(106295296, HIGH, seconds=10, hz=250)
 
 
-def test_ever_less_is_gained_by_waiting():
-    """From the first sleep at 101.4 MiB: the third minute brings less than half a minute did at first."""
+def test_growth_slows_down_over_time():
+    """From the first sleep at 101.4 MiB: the third minute adds less than the first half minute."""
     reached = [fastest_growth(0, HIGH, seconds=seconds, hz=250).usage for seconds in (30, 60, 120, 180)]
     gains = [after - before for before, after in itertools.pairwise(reached)]
     assert reached[0] > 113 * MIB
@@ -119,7 +119,7 @@ def test_ever_less_is_gained_by_waiting():
 
 
 @pytest.mark.parametrize(("seconds", "threads"), [(0, 1), (-1, 1), (10, 0)])
-def test_no_time_and_no_thread_are_no_question(seconds, threads):
+def test_zero_time_or_threads_are_rejected(seconds, threads):
     with pytest.raises(ValueError, match="must be above zero"):
         fastest_growth(0, HIGH, seconds=seconds, threads=threads, hz=250)
 
@@ -135,14 +135,14 @@ def test_the_least_sleep_is_the_sum_of_the_batches_delays():
 @pytest.mark.parametrize(
     ("size", "seconds"),
     [
-        # Of 63 pages each may be charged ahead; of 64 one is not, nor of 191, and of 192 two batches are paid for.
+        # All of 63 pages may be charged ahead; of 64 to 191 one batch costs a sleep, of 192 two.
         (63 * 4096, 0),
         (64 * 4096, Fraction(499, 250)),
         (191 * 4096, Fraction(499, 250)),
         (191 * 4096 + 1, Fraction(998, 250)),
     ],
 )
-def test_a_second_program_waits_for_what_the_first_one_does_not_pay_for(size, seconds):
+def test_a_second_program_sleeps_for_its_own_charges(size, seconds):
     """Both are at the cap: 2 s, or 500 jiffies, of which a timer may take one off."""
     assert least_wait(Over(usage=125 * MIB, high=HIGH), size, hz=250) == seconds
 

@@ -1,4 +1,4 @@
-"""Analyses of series above memory.high, made up to the sample; the public ones are in tests/unit/cli/test_analyze.py.
+"""Analyses of invented series above memory.high; the public ones are in tests/unit/cli/test_analyze.py.
 
 memory.high is 100 MiB, memory.max 120 MiB. At 110 MiB, 10 % above, a pass sleeps for 64 * 0.1^2 s, or 639 jiffies
 of 1 ms; at 105 MiB 159. A pass counts 17 for each level.
@@ -19,7 +19,7 @@ SETUP = Setup(high=Bytes(100 * MIB), limit=Bytes(120 * MIB), hz=1000)
 
 
 def rows(*, begin=110 * MIB, count=30, every=1.3, passes=2, pages=2, levels=1, at=0.0, events=0, **more):
-    """Samples that a steady program gives: so many passes and pages between two of them."""
+    """Samples of a steady program: so many passes and pages between two of them."""
     return [
         Sample(
             at=at + number * every,
@@ -40,7 +40,7 @@ def courses(found):
     return [part.course for part in found.segments]
 
 
-def test_a_pass_of_a_task_that_sleeps_takes_what_the_model_says():
+def test_a_pass_of_a_sleeping_task_takes_the_modelled_time():
     [part] = of(rows()).segments
     assert part.course is Course.SLEEPS
     assert (part.passes, round(part.kept, 6), part.majfaults) == (58, 1, None)
@@ -73,13 +73,13 @@ def test_a_stretch_of_sleep_ends_where_the_sleep_has_doubled():
         (2.6, Course.SLEEPS, "each pass takes 1.99 of its sleep: the program also works or waits"),
     ],
 )
-def test_passes_that_come_faster_than_one_task_can_sleep_are_not_judged(every, course, why):
+def test_passes_faster_than_one_task_can_sleep_are_not_judged(every, course, why):
     [part] = of(rows(every=every)).segments
     assert part.course is course
     assert part.why.startswith(why)
 
 
-def test_few_passes_are_not_held_against_the_model():
+def test_few_passes_are_not_compared_with_the_model():
     [part] = of(rows(count=3)).segments
     assert (part.course, part.ratio, part.kept) == (Course.SLEEPS, None, None)
     assert part.why == "fewer than 5 passes: too few to compare with the model"
@@ -100,18 +100,18 @@ def test_a_program_that_is_quiet_for_no_longer_than_it_sleeps_is_not_idle():
     assert courses(of(steps)) == [Course.SLEEPS]
 
 
-def test_growth_that_no_pass_paid_for_was_below_the_floor():
+def test_growth_beyond_its_passes_was_below_the_floor():
     crossing = rows(begin=90 * MIB, count=2, passes=4, pages=15 * 256)
     assert courses(of(crossing)) == [Course.RECLAIMS]
 
 
-def test_a_stretch_that_is_too_short_goes_to_the_one_before():
+def test_a_short_stretch_joins_the_one_before():
     little = rows(begin=101 * MIB, count=10)
     one = replace(little[-1], at=13.0, usage=102 * MIB, high_events=little[-1].high_events + 17)
     assert courses(of([*little, one])) == [Course.RECLAIMS]
 
 
-# ---- text that is thrashed
+# ---- thrashed text
 
 
 def still(*, anon=None, majfault=10, usage=103 * MIB, count=40, **more):
@@ -120,7 +120,7 @@ def still(*, anon=None, majfault=10, usage=103 * MIB, count=40, **more):
     return rows(begin=usage, pages=0, passes=15, every=1.0, count=count, **faults, **kept, **more)
 
 
-def test_anon_that_stands_still_while_pgmajfault_grows_is_text_that_is_thrashed():
+def test_constant_anon_with_growing_pgmajfault_is_thrashed_text():
     found = of(still(anon=lambda _: 102 * MIB))
     assert courses(found) == [Course.THRASHES]
     assert found.segments[0].why == "anon is constant to the byte while pgmajfault grows by 10.0 a second"
@@ -129,37 +129,37 @@ def test_anon_that_stands_still_while_pgmajfault_grows_is_text_that_is_thrashed(
     assert found.end.why == "usage was constant up to the last sample, and the kernel does not kill for that"
 
 
-def test_a_few_pages_of_anon_are_told():
+def test_a_few_pages_of_anon_are_named():
     found = of(still(anon=lambda number: 102 * MIB + PAGE * (number % 3)))
     assert found.segments[0].why == "anon is constant within 8192 bytes while pgmajfault grows by 10.0 a second"
 
 
-def test_without_anon_usage_has_to_stand_still_for_longer():
+def test_without_anon_usage_must_be_constant_for_longer():
     assert courses(of(still(count=20))) == [Course.SLEEPS]
     found = of(still(count=90))
     assert courses(found) == [Course.THRASHES]
     assert found.segments[0].why == "usage is constant while pgmajfault grows by 10.0 a second"
 
 
-def test_without_pgmajfault_it_is_a_reading():
+def test_without_pgmajfault_it_is_an_interpretation():
     [part] = of(still(count=90, majfault=None)).segments
     assert part.course is Course.THRASHES
     assert part.why.startswith("an interpretation: usage is constant while passes continue; ")
 
 
-def test_what_stands_still_without_major_faults_is_not_the_text():
+def test_constant_usage_without_major_faults_is_not_thrashed_text():
     [part] = of(still(anon=lambda _: 102 * MIB, majfault=0)).segments
     assert part.course is Course.UNKNOWN
     assert part.why.endswith("pgmajfault does not grow: program text is not read again")
 
 
-def test_page_cache_that_is_reclaimed_stands_still_where_no_sleep_is_due():
+def test_reclaimed_page_cache_is_constant_without_a_due_sleep():
     [part] = of(still(usage=100 * MIB + 64 * PAGE, count=90)).segments
     assert part.course is Course.RECLAIMS
     assert part.why == "usage is constant above memory.high where no sleep is due: page cache is reclaimed"
 
 
-def test_one_page_in_each_pass_is_growth_however_little():
+def test_one_page_in_each_pass_is_growth():
     grows = rows(begin=103 * MIB, pages=15, passes=15, every=1.0, anon=lambda number: 102 * MIB + number * 15 * PAGE)
     assert Course.THRASHES not in courses(of(grows))
 
@@ -176,12 +176,12 @@ def test_it_may_thrash_for_a_while_and_grow_again():
     assert found.end.ending is Ending.OTHERWISE
 
 
-def test_stretches_that_stand_still_one_after_the_other_are_one():
+def test_consecutive_constant_stretches_are_one():
     steps = still(anon=lambda number: 102 * MIB + 10 * PAGE * (number // 14))
     assert courses(of(steps)) == [Course.THRASHES]
 
 
-def test_memory_that_goes_up_and_down_by_more_than_a_batch_does_not_stand_still():
+def test_memory_that_varies_by_more_than_a_batch_is_not_constant():
     swings = still(anon=lambda number: 102 * MIB + PAGE * 100 * (number % 2))
     assert Course.THRASHES not in courses(of(swings))
 
@@ -189,7 +189,7 @@ def test_memory_that_goes_up_and_down_by_more_than_a_batch_does_not_stand_still(
 # ---- ends
 
 
-def test_an_oom_kill_that_is_counted_is_one():
+def test_a_counted_oom_kill_is_a_kill():
     grown = rows(begin=120 * MIB - 40 * PAGE, pages=0, oom_kills=lambda number: int(number == 29))
     assert (of(grown).end.ending, of(grown).end.why) == (Ending.KILLED, "oom_kill rose at memory.max")
     far = rows(oom_kills=lambda number: int(number == 29))
@@ -200,7 +200,7 @@ def test_an_oom_kill_that_is_counted_is_one():
     assert (no_max.end.ending, no_max.end.left, no_max.end.way) == (Ending.KILLED, None, None)
 
 
-def test_a_container_that_is_gone_was_killed_if_memory_max_was_in_reach():
+def test_a_vanished_container_was_killed_if_memory_max_was_in_reach():
     samples = rows(begin=120 * MIB - 40 * PAGE, count=10)
     gone = Sample(at=14.0, usage=0, high_events=0, gone=True)
     assert of([*samples, gone]).end.ending is Ending.KILLED
@@ -214,7 +214,7 @@ def test_a_container_that_is_gone_was_killed_if_memory_max_was_in_reach():
     assert of(far).end.ending is Ending.OTHERWISE
 
 
-def test_passes_of_a_task_that_is_being_killed_are_no_sleep():
+def test_passes_of_a_dying_task_are_not_sleep():
     samples = rows(begin=120 * MIB - 40 * PAGE, count=10)
     dying = replace(samples[-1], at=12.0, high_events=samples[-1].high_events + 170)
     gone = Sample(at=12.5, usage=0, high_events=0, gone=True)
@@ -223,7 +223,7 @@ def test_passes_of_a_task_that_is_being_killed_are_no_sleep():
     assert found.end.ending is Ending.KILLED
 
 
-def test_below_the_floor_what_it_grew_by_at_most_says_what_was_in_reach():
+def test_below_the_floor_the_largest_growth_decides_what_was_in_reach():
     small = rows(begin=30 * MIB, passes=0, pages=0)
     assert of(small, ended=True).end.ending is Ending.OTHERWISE
     fast = rows(begin=30 * MIB, passes=0, pages=2048, every=0.5, count=9)
@@ -234,14 +234,14 @@ def test_below_the_floor_what_it_grew_by_at_most_says_what_was_in_reach():
     assert courses(of(fast, free)) == [Course.BELOW]
 
 
-def test_without_a_memory_max_no_end_can_be_told():
+def test_without_a_memory_max_the_end_is_unknown():
     found = of(rows(), replace(SETUP, limit=None))
     assert found.end.ending is Ending.UNKNOWN
     assert found.end.why == "memory.max is not set: the series does not show what ends the container"
     assert found.way is None
 
 
-def test_what_is_left_at_the_pages_that_it_kept():
+def test_the_remaining_sleep_at_the_pages_kept():
     end = of(rows()).end
     assert end.left == 120 * MIB - end.usage
     assert end.likely == 64 * end.way.least == end.way.most
@@ -249,7 +249,7 @@ def test_what_is_left_at_the_pages_that_it_kept():
     assert of(rows(count=2)).end.likely is None
 
 
-def test_a_series_that_is_shorter_than_the_least_way_shows_no_kill():
+def test_a_series_shorter_than_the_least_time_shows_no_kill():
     """From 110 to 120 MiB it is 40 batches of at least 0.64 s, and of 2 s from 117.7 MiB on."""
     found = of(rows(count=10))
     assert found.is_too_short
@@ -272,7 +272,7 @@ def test_a_new_cgroup_begins_where_the_counter_falls_or_after_it_was_gone():
     ]  # fmt: skip
 
 
-def test_fewer_than_two_samples_say_nothing():
+def test_fewer_than_two_samples_have_no_analysis():
     assert analyse(rows(count=1), SETUP) == ()
     assert analyse([], SETUP) == ()
     assert analysis_text(()) == "Fewer than two samples of a container: no verdict."
@@ -283,7 +283,7 @@ def test_times_rise():
         analyse([*rows(count=2), *rows(count=2)], SETUP)
 
 
-def test_nothing_is_between_no_samples():
+def test_no_samples_have_no_spans():
     assert segments([], SETUP) == []
     assert spans(rows(count=1), SETUP) == []
 
@@ -302,24 +302,24 @@ def test_a_memory_high_of_zero_counts_as_one_page():
         (rows(levels=2, passes=1, every=0.65), 2),
         (rows(levels=2), 2),
         (rows(levels=3), 3),
-        # Two passes between each two samples: the time tells them from one pass of two levels.
+        # Two passes between each two samples: the time distinguishes them from one pass of two levels.
         (rows(passes=2, every=1.3), 1),
         (rows(begin=90 * MIB, passes=2), 4),
         (rows(count=5), None),
         ([replace(one, high_events=one.high_events + number * number) for number, one in enumerate(rows())], None),
     ],
 )
-def test_the_steps_of_high_tell_how_many_levels_there_are(samples, levels):
+def test_the_number_of_levels_from_the_steps_of_high(samples, levels):
     if samples[0].usage < SETUP.high.count:
         assert levels_of(samples, SETUP) in {2, levels}
     else:
         assert levels_of(samples, SETUP) == levels
 
 
-# ---- what is printed
+# ---- output
 
 
-def test_text_and_document_say_the_same():
+def test_text_and_document_agree():
     found = analyse(rows(), SETUP)
     text = analysis_text(found, ["a remark"]).splitlines()
     assert text[0] == "note: a remark"
@@ -353,7 +353,7 @@ def test_text_and_document_say_the_same():
     assert (part["verdict"], part["passes"], part["pagesAPass"], part["ratio"]) == ("sleeps", 58, 1.0, 0.9933)
 
 
-def test_text_of_what_was_never_throttled():
+def test_text_of_an_unthrottled_series():
     free = Setup(high=None, limit=None, levels=2)
     text = analysis_text(analyse(rows(), free))
     assert "30 samples; memory.high max, memory.max max; 2 levels, HZ 250" in text
@@ -362,7 +362,7 @@ def test_text_of_what_was_never_throttled():
     assert (run["setup"]["high"], run["setup"]["max"], run["end"]["left"], run["leastMilliseconds"]) == (None,) * 4
 
 
-def test_text_of_one_that_was_watched_for_long_enough_and_of_several():
+def test_text_of_a_long_series_and_of_several():
     long = rows(count=100)
     text = analysis_text(analyse([*long, *rows(at=200.0, begin=99 * MIB, count=9)], SETUP))
     assert "cgroup 1 of 2: 100 samples" in text

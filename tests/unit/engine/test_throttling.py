@@ -1,4 +1,4 @@
-"""What a plan's memory.high does to programs that grow, with literal amounts.
+"""The effect of a plan's memory.high on growing programs, with literal amounts.
 
 A container with 64 MiB of request and 200 MiB of limit: the formula of 1.22 gives it 160 MiB, that of 1.27 186.4 MiB.
 
@@ -35,7 +35,7 @@ def test_the_formula_of_1_22_stalls_a_program_long_before_its_limit():
     assert int(web.least_seconds) == 169
 
 
-def test_the_formula_of_1_27_lets_it_come_to_its_limit_within_seconds():
+def test_with_the_formula_of_1_27_it_reaches_its_limit_within_seconds():
     [web] = found(WEB, release="1.27")
     assert (web.high, web.stalls, int(web.least_seconds)) == (195452928, False, 5)
 
@@ -50,7 +50,7 @@ def test_the_formula_of_1_27_lets_it_come_to_its_limit_within_seconds():
         ("0.9", ("128Mi", "14Gi"), 13542567936, "23 min 54 s", "25 h 30 min"),
     ],
 )
-def test_the_way_to_memory_max_takes_from_all_pages_of_a_batch_kept_to_one(factor, sizes, high, least, most):
+def test_the_time_to_memory_max_is_between_one_and_all_pages_kept(factor, sizes, high, least, most):
     request, limit = sizes
     measured = pod(container({"memory": request}, {"memory": limit}), name="measured")
     [row] = found(measured, release="1.36", settings=replace(ON, throttling_factor=Fraction(factor)))
@@ -72,13 +72,13 @@ def test_a_kernel_of_1000_hz_rounds_its_sleeps_less():
     assert debian.sleeps_from - fedora.sleeps_from == 249856
 
 
-def test_a_batch_is_of_64_pages_whatever_their_size():
+def test_a_batch_has_64_pages_of_any_size():
     [row] = found(WEB, release="1.22", page_size=65536)
     assert row.batch == 4 << 20
     assert "  stalls from 197459968 on: 4096 KiB in 2 s" in slowing_text((row,)).splitlines()
 
 
-def test_the_third_way_has_no_end():
+def test_the_third_case_has_no_end():
     text = slowing_text(found(WEB, release="1.22"))
     assert "A third case never ends" in text
     assert "Then anon does not change, pgmajfault rises, and\nnothing is killed." in text
@@ -93,7 +93,7 @@ def test_without_a_memory_max_it_stalls_and_never_ends():
     assert slowing_document((bare,))[0]["mostMilliseconds"] is None
 
 
-def test_text_and_document_say_the_same():
+def test_text_and_document_agree():
     rows = found(WEB, release="1.22")
     assert slowing_text(rows).splitlines()[5:9] == [
         "container c of pod default/web",

@@ -29,7 +29,7 @@ def own(plan):
     return plan.pods[0].containers[0].cgroup.knobs
 
 
-def test_where_versions_differ_both_values_are_planned_and_none_expected():
+def test_with_differing_versions_both_values_are_planned_and_none_expected():
     knobs = own(planned())
     assert knobs[Knob.CPU_WEIGHT].undecided == (Number(100), Number(39))
     assert knobs[Knob.CPU_MAX].undecided == (CpuMax(34000, 100000), CpuMax(33300, 100000))
@@ -39,7 +39,7 @@ def test_where_versions_differ_both_values_are_planned_and_none_expected():
     assert "older versions do not change swap" in knobs[Knob.MEMORY_SWAP_MAX].reason.rule
 
 
-def test_what_all_versions_agree_on_is_expected():
+def test_a_value_common_to_all_versions_is_expected():
     assert own(planned())[Knob.MEMORY_MAX].undecided == ()
     assert own(planned(driver=CgroupDriver.CGROUPFS))[Knob.CPU_MAX].undecided == ()
     small = planned(pod(container({"cpu": "1m"}, {"cpu": "340m"})))
@@ -60,8 +60,8 @@ def test_on_cgroup_v1_too():
     assert knobs[Knob.CPU_SHARES].undecided == ()
 
 
-def test_the_cgroups_of_the_kubelet_are_decided():
-    """All but a quota, which systemd may have rounded in a pod's slice (up to 1.33)."""
+def test_the_kubelets_cgroups_are_certain():
+    """Except a quota, which systemd may have rounded in a pod's slice (up to 1.33)."""
     plan = planned()
     undecided = {
         one.knob for cgroup in plan.cgroups() if not cgroup.container for one in cgroup.knobs.values() if one.undecided
@@ -100,7 +100,7 @@ def test_it_is_shown_as_such():
     ]
 
 
-def test_a_resize_says_both_values_too():
+def test_a_resize_has_both_values_too():
     bigger = pod(container({"cpu": "2"}, {"cpu": "2333m", "memory": "1Gi"}))
     plan = resize_pods(
         [POD], [bigger], Kubelet.of(node=NODE, release="1.35", driver=CgroupDriver.SYSTEMD, runtimes=UNKNOWN)

@@ -20,14 +20,14 @@ def deviating(findings):
     return {one.knob: (one.expected, one.observed) for one in findings if one.verdict is Verdict.DEVIATES}
 
 
-def test_all_that_hold_their_defaults_are_one_finding():
+def test_all_files_with_defaults_are_one_finding():
     [one] = found({"cgroup.freeze": "0\n", "memory.swap.high": "max\n", "misc.max": ""})
     assert (one.verdict, one.knob, one.expected, one.observed) == (Verdict.CONFORMS, UNNAMED, "defaults", "defaults")
     assert one.evidence == {"files": "cgroup.freeze memory.swap.high misc.max"}
     assert one.set_by is Setter.RUNTIME
 
 
-def test_each_that_does_not_is_a_finding_of_its_own():
+def test_each_other_file_is_a_separate_finding():
     several = unnamed_findings(
         FOLDER,
         {"cgroup.freeze": "0\n", "cgroup.pressure": "0\n", "memory.zswap.max": "0\n"},
@@ -41,7 +41,7 @@ def test_each_that_does_not_is_a_finding_of_its_own():
     assert several[0].reason.rule == "no request names cgroup.pressure: the kernel's default applies"
 
 
-def test_what_a_plan_judges_and_what_could_not_be_read_is_left_alone():
+def test_planned_and_unread_files_are_skipped():
     files = {
         "memory.max": "4096\n",
         "hugetlb.2MB.rsvd.max": "0\n",
@@ -73,7 +73,7 @@ def test_a_scope_has_the_processes_that_systemd_gives_it_or_any_number(path, tex
     assert bool(one.why_not) is (verdict is Verdict.NOT_OBSERVABLE)
 
 
-def test_an_unknown_file_is_compared_with_that_of_a_container_that_was_asked_for_nothing():
+def test_an_unknown_file_is_compared_with_a_container_without_requests():
     files = {"memory.tiers.max": "0\n", "memory.tiers.low": "7\n", "cpu.boost": "1\n", "cgroup.freeze": "0\n"}
     several = found(
         files, baseline={"memory.tiers.max": "max\n", "memory.tiers.low": "7\n", "cpu.boost": NoFile.NO_FILE}
@@ -83,7 +83,7 @@ def test_an_unknown_file_is_compared_with_that_of_a_container_that_was_asked_for
     assert several[1].evidence == {"files": "cgroup.freeze memory.tiers.low", "not judged": "cpu.boost"}
 
 
-def test_what_a_request_named_as_it_is_has_to_be_there():
+def test_a_requested_file_must_have_the_requested_value():
     asked = {"memory.swap.high": "8192", "memory.zswap.max": "0", "io.weight": None}
     several = found({"memory.swap.high": "max\n", "memory.zswap.max": "0\n", "io.weight": "default 5\n"}, asked=asked)
     assert deviating(several) == {"memory.swap.high": ("8192", "max")}
@@ -105,11 +105,11 @@ def test_what_a_request_named_as_it_is_has_to_be_there():
         ("memory.tiers.max", "4096", None),
     ],
 )
-def test_what_a_file_shows_of_a_text_that_it_was_given(name, text, shown):
+def test_the_text_of_a_file_after_a_request(name, text, shown):
     assert shown_of_asked(name, text, 4096) == shown
 
 
-def test_of_a_runtime_that_is_not_modelled_only_what_was_asked_for_is_judged():
+def test_with_an_unmodelled_runtime_only_requested_files_are_judged():
     asked = {"memory.swap.high": "8192", "memory.zswap.writeback": "0"}
     files = {
         "memory.swap.high": "max\n",

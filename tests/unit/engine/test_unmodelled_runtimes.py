@@ -60,7 +60,7 @@ def test_protection_names_containers_that_are_not_modelled(runtimes, whys):
         assert f"\n{name}\n  not modelled: {why}" in text
 
 
-def test_what_is_modelled_is_left_out_of_nothing():
+def test_modelled_containers_are_not_left_out():
     plan, kubelet = planned(TRIXIE)
     assert unanswered(plan, kubelet, tuple(Knob)) == ()
     assert left_out(shelter_document(shelter(plan, kubelet))) == {}
@@ -68,7 +68,7 @@ def test_what_is_modelled_is_left_out_of_nothing():
     assert "left_out" not in shortages_document(shortages(plan, kubelet))[0]
 
 
-def test_a_sandbox_of_its_own_holds_its_container():
+def test_a_single_container_sandbox_holds_its_container():
     alone = Runtimes(cri=BUNDLES, oci=traits_of("runsc", "20260817"))
     assert (in_sandbox(alone), in_sandbox(TRIXIE)) == ("", "")
     assert in_sandbox(RUNSC) == ONE_SANDBOX
@@ -110,7 +110,7 @@ def test_pods_of_a_class_alone_are_left_out():
     assert f"  container app of pod default/boxed\n    not modelled: {boxed.why}" in shortages_text((shortage,))
 
 
-def test_protection_beside_a_container_that_is_not_modelled_is_not_certain():
+def test_protection_next_to_an_unmodelled_container_is_uncertain():
     """Under 1.36 the message resets memory.min and memory.low of the second, and has no memory.min of the first."""
     tiered = replace(ON, memory_reservation_policy=ReservationPolicy.TIERED)
     rows = {str(one.subject): one for one in shelter(*planned(YOUKI, release="1.36", settings=tiered))}
@@ -135,7 +135,7 @@ def test_throttling_names_containers_whose_high_is_not_modelled():
     assert text.endswith("No other container and no pod has a memory.high: nothing is slowed.")
 
 
-def test_a_limit_that_is_not_modelled_is_no_missing_limit():
+def test_an_unmodelled_limit_is_not_a_missing_limit():
     """A burstable container without a limit has memory.high by the node's memory; its memory.max is not asked for."""
     plan, _ = planned(YOUKI, pod(container({"memory": "64Mi"}, name="app"), name="web"))
     found = slowing(plan)

@@ -1,4 +1,4 @@
-"""A kubelet in a user namespace: what it cannot write is not observable, and named.
+"""A kubelet in a user namespace: values that it cannot write are not observable and named.
 
 Source: KEP-2033; Linux fs/proc/base.c, __set_oom_adj.
 """
@@ -43,7 +43,7 @@ def test_only_a_node_in_a_user_namespace_is_remarked():
         ("1.37", {"KubeletInUserNamespace": False}, True),
     ],
 )
-def test_it_takes_the_gate(release, gates, says):
+def test_it_needs_the_gate(release, gates, says):
     [what] = notes(ROOTLESS, release=release, feature_gates=gates)
     assert ("only with the feature gate KubeletInUserNamespace, which is off here" in what) is says
 

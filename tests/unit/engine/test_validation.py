@@ -1,4 +1,4 @@
-"""What upstream's table of configurations does not have: see tests/vectors/test_kubelet_validation.py."""
+"""Configurations beyond upstream's table: see tests/vectors/test_kubelet_validation.py."""
 
 import re
 from dataclasses import replace
@@ -114,7 +114,7 @@ def test_refused(release, given, field, says):
     assert caught.value.data["field"] == field
 
 
-def test_place_that_nobody_knows():
+def test_an_unknown_place():
     with pytest.raises(ManifestError, match=r"^kubelet configuration: memoryThrottlingFactor: "):
         expect([], Kubelet.of(node=NODE, settings=KubeletSettings(throttling_factor=Fraction(2)), release="1.36"))
 
@@ -178,10 +178,10 @@ HUGE = replace(NODE, pids=32768, zones=(NumaZone(id=0, memory=8 << 30, hugepages
             "10Mi",
             "8Mi + kubeReserved 10Mi = 18874368) than the node has (16777216)",
         ),
-        # The kernel knows the size, and no zone has a page of it.
+        # The kernel knows the size, and no NUMA node has a page of it.
         ("hugepages-1Gi", "1Gi", "0", "more hugepages-1Gi is reserved (1073741824) than the node has (0)"),
         ("pid", "32768", "1", ""),
-        # No capacity of it, so no kubelet looks.
+        # Without a capacity the kubelet does not check.
         ("hugepages-64Ki", "1Gi", "1Gi", ""),
     ],
 )

@@ -26,7 +26,7 @@ def planned(release="1.27", **more):
 
 
 def reading(plan, flavour=RuntimeFlavour.CONTAINERD):
-    """Exactly what the plan says."""
+    """A reading with exactly the plan's values."""
     cgroups = {}
     for cgroup in plan.cgroups():
         leaf = "0a1b" if flavour is RuntimeFlavour.CONTAINERD else "crio-0a1b"
@@ -46,7 +46,7 @@ def only(findings, verdict):
     return [finding for finding in findings if finding.verdict is verdict]
 
 
-def test_what_the_plan_says_conforms():
+def test_planned_values_conform():
     plan = planned()
     findings = judge(plan, reading(plan), enacted_by=Setter.MEMQOS, ids=IDS)
     assert {finding.verdict for finding in findings} == {Verdict.CONFORMS}
@@ -56,7 +56,7 @@ def test_what_the_plan_says_conforms():
 
 
 def test_a_container_below_its_scope():
-    """crun keeps it there: what the scope itself shows is not looked at."""
+    """crun keeps it there: the scope itself is not judged."""
     plan = planned(driver=CgroupDriver.SYSTEMD, runtimes=CRUN)
     seen = reading(plan)
     pod_path = plan.pods[0].cgroup.path
@@ -96,7 +96,7 @@ def test_one_wrong_value():
         ("", "does not parse"),
     ],
 )
-def test_what_cannot_be_observed_never_conforms(text, why_not):
+def test_an_unobservable_value_never_conforms(text, why_not):
     plan = planned()
     seen = with_file(reading(plan), CONTAINER, "memory.high", text)
     (unseen,) = only(judge(plan, seen, enacted_by=Setter.MEMQOS, ids=IDS), Verdict.NOT_OBSERVABLE)
@@ -105,7 +105,7 @@ def test_what_cannot_be_observed_never_conforms(text, why_not):
     assert worst(judge(plan, seen, enacted_by=Setter.MEMQOS, ids=IDS)) is Verdict.NOT_OBSERVABLE
 
 
-def test_what_the_plan_is_not_sure_of_is_not_observable():
+def test_an_uncertain_value_is_not_observable():
     plan = planned()
     seen = with_file(reading(plan), "/kubepods/burstable", "memory.min", "1\n")
     cut = replace(seen, cgroups={path: one for path, one in seen.cgroups.items() if str(path) != "/kubepods"})
@@ -125,7 +125,7 @@ def test_what_the_plan_is_not_sure_of_is_not_observable():
     assert only(findings, Verdict.DEVIATES) == []
 
 
-def test_a_finding_names_subject_cgroup_and_knob_whatever_was_seen():
+def test_every_finding_names_subject_cgroup_and_knob():
     plan = planned()
     texts = {
         "memory.min": None,
@@ -178,7 +178,7 @@ def test_missing_cgroups_and_containers():
 
 
 @pytest.mark.parametrize(("processes", "wrong"), [("17\n18\n", set()), ("\n", {"cgroup.procs"})])
-def test_whether_a_container_is_in_its_cgroup_is_judged_where_that_was_read(processes, wrong):
+def test_membership_is_judged_if_it_was_read(processes, wrong):
     plan = planned()
     seen = with_file(reading(plan), CONTAINER, "cgroup.procs", processes)
     found = judge(plan, seen, enacted_by=Setter.MEMQOS, ids=IDS)
@@ -186,7 +186,7 @@ def test_whether_a_container_is_in_its_cgroup_is_judged_where_that_was_read(proc
     assert [one.knob for one in found].count("cgroup.procs") == 1
 
 
-def test_oom_score_adj_is_judged_where_it_was_read():
+def test_oom_score_adj_is_judged_if_it_was_read():
     plan = planned()
     right = with_file(reading(plan), CONTAINER, "oom_score_adj", "993\n")
     assert len(judge(plan, right, enacted_by=Setter.MEMQOS, ids=IDS)) == 51
@@ -218,7 +218,7 @@ def test_cri_o_names_its_cgroups_itself():
     assert {finding.verdict for finding in found} == {Verdict.CONFORMS}
 
 
-def test_the_cgroup_below_a_scope_is_judged_where_the_reading_has_it():
+def test_the_cgroup_below_a_scope_is_judged_if_the_reading_has_it():
     plans = {
         runtimes.oci.subgroup: planned(driver=CgroupDriver.SYSTEMD, runtimes=runtimes) for runtimes in (TRIXIE, CRUN)
     }
@@ -234,7 +234,7 @@ def test_the_cgroup_below_a_scope_is_judged_where_the_reading_has_it():
     inside = scope.child("container")
     assert found(scope, inside, subgroup="container") == {str(inside)}
     assert found(scope, inside, subgroup="") == {str(scope)}
-    # A container that the runtime left in its scope is found there.
+    # A container in its scope is found there.
     assert found(scope, subgroup="container") == {str(scope)}
 
 
@@ -259,7 +259,7 @@ def test_a_deviation_decides_over_everything():
     assert worst([]) is Verdict.NOT_OBSERVABLE
 
 
-def test_what_a_file_held_begins_no_line_of_its_own():
+def test_a_files_text_stays_in_one_line():
     finding = Finding(
         verdict=Verdict.DEVIATES,
         subject=Subject.of_machine("web"),
@@ -272,7 +272,7 @@ def test_what_a_file_held_begins_no_line_of_its_own():
     assert failure(finding).splitlines()[0] == "memory.max of web is max\\nall is well, expected 1"
 
 
-def test_a_failure_reads_well():
+def test_the_text_of_a_failure():
     plan = planned()
     seen = with_file(reading(plan), CONTAINER, "memory.high", "max\n")
     (wrong,) = only(judge(plan, seen, enacted_by=Setter.MEMQOS, ids=IDS), Verdict.DEVIATES)
@@ -295,7 +295,7 @@ def test_a_failure_reads_well():
     )
 
 
-def test_other_verdicts_read_well():
+def test_the_text_of_other_verdicts():
     plan = planned()
     unseen = only(judge(plan, reading(plan), enacted_by=Setter.MEMQOS, ids={}), Verdict.NOT_OBSERVABLE)[0]
     text = failure(unseen, mount="/mnt")
@@ -316,7 +316,7 @@ def test_other_verdicts_read_well():
     assert failure(behaviour) == "throttling of s is 0, expected 1\n  cgroup   \n  set by   the kernel"
 
 
-def test_plan_for_people():
+def test_plan_as_text():
     plan = planned("1.36", driver=CgroupDriver.SYSTEMD)
     text = plan_tree(replace(plan, refusals=(
         Refusal(pod="default/x", reason_name="TopologyAffinityError", message="no",
@@ -341,7 +341,7 @@ def test_reasons_of_one_knob():
     assert knob_reasons(expect([], Kubelet.of(node=NODE, release="1.27"), reasons=False), Knob.CPUSET_MEMS) == ""
 
 
-def test_values_that_read_differently():
+def test_values_that_differ_when_read_back():
     one = pod(container({"memory": "63488001"}, {"memory": "159457281"}))
     text = plan_tree(expect([one], Kubelet.of(node=NODE, settings=ON, release="1.27")))
     assert "memory.max        159457281 (152.1 MiB), reads 159457280 (152.1 MiB)" in text
@@ -409,7 +409,7 @@ def test_a_reading_needs_the_files_that_the_kernel_has():
     assert {"memory.limit_in_bytes", "cpuset.mems"} <= set(judged_files(CgroupVersion.V1))
 
 
-def test_a_reading_that_is_to_be_judged_has_the_files_of_its_cgroup_version():
+def test_needed_files_depend_on_the_cgroup_version():
     v1, v2 = (set(judged_files(version)) for version in (CgroupVersion.V1, CgroupVersion.V2))
     assert {"memory.max", "memory.high", "cpu.weight"} <= v2
     assert {"memory.limit_in_bytes", "cpu.shares"} <= v1

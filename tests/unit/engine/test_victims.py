@@ -1,7 +1,7 @@
-"""Who is killed first, with literal badness of a node of 2 GiB with 512 MiB of swap, half of it for pods.
+"""The order of OOM kills, with literal badness on a node of 2 GiB with 512 MiB of swap, half of it for pods.
 
-What there is below kubepods' limit of 1 GiB: 262144 pages and 131072 of swap, 393216; a thousandth is 393. Of the
-machine: 524288 and 131072, 655360; a thousandth is 655.
+Below kubepods' limit of 1 GiB: 262144 pages and 131072 of swap, 393216; a thousandth is 393. For the machine: 524288
+and 131072, 655360; a thousandth is 655.
 """
 
 from dataclasses import replace
@@ -34,7 +34,7 @@ def found(*pods, release="1.36", usage=None):
     ("limit", "swap_limit", "expected"),
     [(MAX, MAX, 655360), (Bytes(GIB), MAX, 393216), (Bytes(GIB), Bytes(0), 262144), (Bytes(MIB), Bytes(GIB), 131328)],
 )
-def test_what_there_is_below_a_limit(limit, swap_limit, expected):
+def test_the_total_below_a_limit(limit, swap_limit, expected):
     assert total_pages(limit, swap_limit, memory=2 * GIB, swap=512 * MIB) == expected
 
 
@@ -42,12 +42,12 @@ def test_what_there_is_below_a_limit(limit, swap_limit, expected):
     ("pages", "adj", "total", "expected"),
     [(0, 0, 655360, 0), (100, 1000, 655360, 655100), (100, -997, 655360, -652935), (7, 1, 999, 7), (7, -1, 1999, 6)],
 )
-def test_a_score_weighs_by_whole_thousandths_of_what_ran_out(pages, adj, total, expected):
+def test_a_score_counts_in_whole_thousandths_of_the_total(pages, adj, total, expected):
     assert badness(pages, adj, total=total) == expected
 
 
-def test_the_larger_program_goes_before_the_lower_class_where_little_ran_out():
-    """Of 393 pages a point, 62 points are 24366 pages: what the Burstable pod is ahead by needs more than that."""
+def test_with_a_small_total_size_outweighs_the_class():
+    """At 393 pages a point, 62 points are 24366 pages: the Burstable pod's larger usage exceeds that."""
     kubepods = found(WEB, BATCH, DB, usage=USAGE)["kubepods"]
     assert kubepods.total == 393216 * 4096
     assert [(str(one.subject), one.badness) for one in kubepods.victims] == [
@@ -61,7 +61,7 @@ def test_the_larger_program_goes_before_the_lower_class_where_little_ran_out():
     assert (str(first.subject), first.badness) == ("container app of pod default/web", 471034)
 
 
-def test_the_machine_is_there_whatever_runs_and_limits_with_one_container_are_not():
+def test_the_machine_is_always_listed_and_limits_with_one_container_are_not():
     assert list(found(DB)) == ["the machine"]
     assert list(found(WEB, BATCH, DB)) == ["the machine", "kubepods"]
     limited = pod(equal("1", "64Mi", name="a"), equal("1", "32Mi", name="b"), name="two")
@@ -72,7 +72,7 @@ def test_the_machine_is_there_whatever_runs_and_limits_with_one_container_are_no
     )
 
 
-def test_what_has_ended_is_no_victim():
+def test_an_ended_container_is_no_victim():
     init = replace(container(name="first"), kind=ContainerKind.INIT)
     [machine] = found(pod(container(name="app"), name="p", init_containers=(init,))).values()
     assert [str(one.subject) for one in machine.victims] == ["container app of pod default/p"]
@@ -83,12 +83,12 @@ def test_whole_groups_from_1_28_on():
     assert found(BATCH, release="1.28")["the machine"].victims[0].group
 
 
-def test_usage_of_nobody_is_refused():
+def test_usage_of_an_unknown_container_is_an_error():
     with pytest.raises(KeyError, match="uid-db/none"):
         found(DB, usage={("uid-db", "none"): 1})
 
 
-def test_text_and_document_say_the_same():
+def test_text_and_document_agree():
     kubelet = Kubelet.of(node=SMALL, settings=HALF, release="1.28", driver=CgroupDriver.CGROUPFS)
     rows = shortages(expect([BATCH], kubelet), kubelet, {("uid-batch", "app"): 128 * MIB})
     assert shortages_text(rows).splitlines()[2:] == [

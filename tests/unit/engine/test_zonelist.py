@@ -1,4 +1,4 @@
-"""In which order the kernel turns to zones, by hand from distances as ACPI gives them."""
+"""The kernel's order of NUMA nodes, by hand from ACPI's distances."""
 
 import pytest
 
@@ -9,7 +9,7 @@ GIB = 1 << 30
 
 
 def zones(*rows: tuple[int, ...], cpus: str = "cccc", memory: str = "mmmm") -> list[NumaZone]:
-    """Zones with these distances; a dot in `cpus` or `memory` is a zone without."""
+    """NUMA nodes with these distances; a dot in `cpus` or `memory` is a node without."""
     return [
         NumaZone(
             id=number,
@@ -25,16 +25,16 @@ PACKAGES = [(10, 12, 28, 28), (12, 10, 28, 28), (28, 28, 10, 12), (28, 28, 12, 1
 
 
 def test_two_packages_of_two_zones():
-    """From the last zone the other one of its package comes first, and zone 0 would come first by number."""
+    """From the last NUMA node the other one of its package comes first, while by number node 0 would."""
     assert fallback(zones(*PACKAGES)) == Fallback(home=3, near=2, far=0)
 
 
-def test_a_zone_without_cpus_is_nobodys_own_but_may_be_the_nearest():
+def test_a_numa_node_without_cpus_is_no_home_but_may_be_the_nearest():
     assert fallback(zones(*PACKAGES, cpus="ccc.")) == Fallback(home=2, near=3, far=0)
 
 
-def test_a_zone_without_memory_is_nobodys():
-    """Zone 2 has none: from zone 3 the others are equally far, from zone 1 zone 0 is nearer than zone 3."""
+def test_a_numa_node_without_memory_is_skipped():
+    """NUMA node 2 has none: from node 3 the others are equally far, from node 1 node 0 is nearer than node 3."""
     assert fallback(zones(*PACKAGES, memory="mm.m")) == Fallback(home=1, near=0, far=3)
 
 
@@ -54,11 +54,11 @@ def test_the_nearest_may_have_the_higher_number():
     ],
     ids=["one", "two", "equal", "untold", "told-of-some", "none"],
 )
-def test_zones_without_an_order_that_shows(there: list[NumaZone]):
+def test_numa_nodes_without_an_observable_order(there: list[NumaZone]):
     assert fallback(there) is None
 
 
-def test_distances_are_by_the_order_of_ids_though_ids_have_gaps():
+def test_distances_follow_the_order_of_ids_with_gaps():
     rows = zones((10, 15, 30), (15, 10, 30), (30, 30, 10))
     gaps = [NumaZone(id=4 * one.id, memory=one.memory, cpus=one.cpus, distances=one.distances) for one in rows]
 

@@ -39,8 +39,8 @@ def test_a_process_keeps_its_score(told):
     assert code == 0
     assert (
         "not observable: oom_score_adj of container app of pod default/web: a process keeps the score that it was "
-        "started with, and the pod may have been resized in place since: its spec has changed (generation 2): 750 by "
-        "what is allocated now, 938 as it is seen"
+        "started with, and the pod may have been resized in place since: its spec has changed (generation 2): "
+        "expected 750 by the allocation, observed 938"
     ) in out
     assert out.endswith("tree.json: Kubernetes 1.35: 51 conform, 0 deviate, 1 not observable\n")
 

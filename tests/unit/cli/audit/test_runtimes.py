@@ -190,7 +190,7 @@ def test_an_annotation_that_may_count_is_not_observable(told, changed):
     high = [one for one in json.loads(out)["findings"] if one["knob"] == "memory.high" and "ner a of" in one["subject"]]
     assert high
     assert {one["verdict"] for one in high} == {"not observable"}
-    assert "whether the runtime handler allows it is not known: it would be 100000" in high[0]["why_not"]
+    assert "it is unknown whether the runtime handler allows that: it would be 100000" in high[0]["why_not"]
     code, out, _ = told("--tree", path, "--allowed-annotation", "io.kubernetes.cri-o.UnifiedCgroup", "--json")
     high = [one for one in json.loads(out)["findings"] if one["knob"] == "memory.high" and "ner a of" in one["subject"]]
     assert code == 1

@@ -241,7 +241,7 @@ def test_skipped_objects_are_noted_with_their_effect(told, planned, file):
     assert "ignored, since they neither create nor change pods: Service (1).\n" in err
     assert "not applied, though it may change pods: MutatingWebhookConfiguration (1): a webhook may set" in err
     assert "may change the number of pods: HorizontalPodAutoscaler (1): it changes the number" in err
-    assert "ignored, though it may create pods: Rollout (1), Service (1): its controller makes pods" in err
+    assert "ignored, though it may create pods: Rollout (1), Service (1): its controller creates pods" in err
     assert "ignored, since it is about nodes: NodePool (1)" in err
     assert "ignored, though it may create or change pods: Thing (1): memqos does not know it" in err
     effects = {(one["kind"], one["effect"]) for one in planned(path, "--kubernetes", "1.36")["passed_over"]}

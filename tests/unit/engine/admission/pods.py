@@ -1,4 +1,4 @@
-"""New pods in a few words, and the API server that admits them."""
+"""Builders of new pods, and an API server that admits them."""
 
 from memqos.engine.admission.entry import admitted
 from memqos.engine.kubelet import Kubelet
@@ -13,7 +13,7 @@ def kubelet(release="1.36", **gates):
 
 
 def new(*containers, beside=None, name="p", **more):
-    """A pod that the API server does not store yet, beside these objects."""
+    """A pod that the API server has not stored yet, with these objects."""
     submission = {key: more.pop(key) for key in ("preemption_policy", "has_deadline", "counted") if key in more}
     return pod(*containers, name=name, submission=Submission(beside=beside or ClusterObjects(), **submission), **more)
 
@@ -36,6 +36,6 @@ def admit(*pods, release="1.36", **gates):
 
 
 def message(*pods, **more):
-    """What the API server says of the one pod that it refuses."""
+    """The API server's message about the only refused pod."""
     (refusal,) = admit(*pods, **more).refusals
     return refusal.message

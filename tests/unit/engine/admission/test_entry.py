@@ -1,4 +1,4 @@
-"""The API server as a whole: which pods it admits at all, and in which order its plugins answer."""
+"""The whole API server: the pods that it admits, and the order of its plugins."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from tests.unit.engine.pods import container, pod, resources
 LIMITED = ClusterObjects(limit_ranges=(limits(default={"memory": "512Mi"}, default_request={"memory": "256Mi"}),))
 
 
-def test_stored_and_static_pods_stay_as_they_are():
+def test_stored_and_static_pods_do_not_change():
     stored, static = pod(), replace(new(beside=LIMITED, name="s"), static=True)
     assert admit(stored).pods == (stored,)
     outcome = admit(stored, static, new(beside=LIMITED, name="n"))
@@ -21,7 +21,7 @@ def test_stored_and_static_pods_stay_as_they_are():
     assert outcome.pods[2].containers[0].resources == resources({"memory": "256Mi"}, {"memory": "512Mi"})
 
 
-def test_a_namespace_that_ends_takes_no_pods():
+def test_a_terminating_namespace_accepts_no_pods():
     ending = ClusterObjects(namespaces=(Namespace(name="other", terminating=True), Namespace(name="default")))
     assert admit(new(beside=ending)).pods
     assert message(new(beside=ending, namespace="other")) == (
@@ -40,7 +40,7 @@ def test_quotas_see_what_limit_ranges_added():
     assert "must specify" in message(new(beside=replace(objects, limit_ranges=())))
 
 
-def test_the_plan_names_who_refuses():
+def test_the_plan_names_the_refusing_plugin():
     plan = expect([new(priority_class_name="none"), new(name="ok")], kubelet())
     assert [one.name for one in plan.pods] == ["ok"]
     assert plan_document(plan)["refusals"][0]["by"] == "API server"
@@ -61,5 +61,5 @@ def test_an_autoscaler_is_a_remark_once():
     (remark,) = admit(*pods).remarks
     assert remark.about == "VerticalPodAutoscaler default/v"
     applied = replace(objects, recommendations=True)
-    # There is nothing to apply, which is still to be known.
+    # There is nothing to apply, but the remark is needed.
     assert admit(new(beside=applied, controller=Controller("Deployment", "web"))).remarks == (remark,)

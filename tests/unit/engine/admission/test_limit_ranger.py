@@ -27,7 +27,7 @@ def test_defaults_go_to_containers_init_containers_and_sidecars():
     assert found.containers[0].origin["limits.memory"] == "default (LimitRange default/lr, default)"
 
 
-def test_what_a_container_names_stays():
+def test_a_value_in_the_manifest_stays():
     given = {"memory": "0"}, {"memory": "1Gi", "cpu": "1"}
     (found,) = admit(new(container(*given), beside=beside(DEFAULTS))).pods
     assert found.containers[0].resources == resources({"memory": "0", "cpu": "1"}, given[1])
@@ -124,7 +124,7 @@ def test_messages(fields, given, said):
 
 
 def test_a_limit_below_the_minimum():
-    # For a container that is invalid before: the sums of a pod may have a request above the limit.
+    # A container with this error is invalid before: only the sums of a pod may have a request above the limit.
     pod = new(
         container({"memory": "60Mi"}),
         container(None, {"memory": "10Mi"}, name="d"),
@@ -165,7 +165,7 @@ def test_up_to_1_27_an_init_container_alone_names_a_resource():
     assert admit(pod, release="1.27").refusals == ()
 
 
-def test_two_ranges_with_different_defaults_leave_it_to_chance():
+def test_two_ranges_with_different_defaults_are_undetermined():
     ranges = DEFAULTS, limits(name="other", default={"memory": "1Gi"}, default_request={"memory": "256Mi"})
     outcome = admit(new(container(), beside=beside(*ranges)))
     (remark,) = outcome.remarks

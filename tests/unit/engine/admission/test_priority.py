@@ -32,7 +32,7 @@ def test_classes_of_the_system(name, value):
     assert (found.priority, found.is_critical, found.origin["priority"]) == (value, True, "built into the API server")
 
 
-def test_a_class_beside_the_pod():
+def test_a_class_given_with_the_pod():
     found = admitted_pod(priority_class_name="high", beside=ClusterObjects(priority_classes=(HIGH,)))
     assert (found.priority, found.origin["priority"], found.submission) == (1000, "high.yaml:4", None)
 

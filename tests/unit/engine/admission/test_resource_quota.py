@@ -34,7 +34,7 @@ def named(*names, kind=ContainerKind.APP, given=CPU):
         (named("c"), (), {"limits.memory": "1Gi", "pods": "9"}, "must specify limits.memory for: c"),
     ],
 )
-def test_what_containers_must_name(apps, init, hard, said):
+def test_resources_that_containers_must_name(apps, init, hard, said):
     full = () if apps else (container({"memory": "1", "cpu": "1"}, {"memory": "1"}, name="full"),)
     one = new(*(apps or full), init_containers=init, beside=beside(quota(hard)))
     assert message(one) == f'pods "p" is forbidden: failed quota: q: {said}'
@@ -92,7 +92,7 @@ def test_pods_beyond_the_quota_are_refused_in_their_order():
     assert outcome.remarks == ()
 
 
-def test_what_is_counted_already_is_not_counted_again():
+def test_a_counted_pod_is_not_counted_again():
     full = container({"memory": "1Gi"}, {"memory": "1Gi"})
     known = beside(quota({"limits.memory": "1Gi"}, {"limits.memory": "1Gi"}))
     assert admit(new(full, beside=known, counted=True)).pods
@@ -114,7 +114,7 @@ def test_an_affinity_scope_is_named():
     assert "its scope CrossNamespacePodAffinity is not evaluated" in remark.what
 
 
-def test_a_stored_pod_is_counted_where_the_use_is_unknown():
+def test_a_stored_pod_is_counted_if_the_usage_is_unknown():
     full = container({"memory": "1Gi"}, {"memory": "1Gi"})
     stored = pod(full, name="stored")
     objects = beside(quota({"limits.memory": "1Gi"}), quota({"limits.memory": "9Gi"}, {}, name="known"))

@@ -18,7 +18,7 @@ def pod(given=None, cls=FOO, name="foo"):
 
 
 @pytest.mark.parametrize("given", [None, OVERHEAD])
-def test_the_overhead_is_the_classs(given):
+def test_the_overhead_is_that_of_the_class(given):
     (found,) = admit(pod(given)).pods
     assert found.overhead == amounts(OVERHEAD)
     assert found.origin["overhead.memory"] == "rc.yaml:7 (RuntimeClass foo)"

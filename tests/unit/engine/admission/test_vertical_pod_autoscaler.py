@@ -32,7 +32,7 @@ def policy(least=None, most=None, name="c", **more):
 
 
 def updated(own, vpa, *ranges):
-    """The resources of a pod's one container, once the webhook has seen it."""
+    """The resources of a pod's only container after the webhook."""
     objects = ClusterObjects(autoscalers=(vpa,), limit_ranges=ranges, recommendations=True)
     (found,) = admit(new(own, beside=objects, controller=WEB)).pods
     return found.containers[0].resources
@@ -81,7 +81,7 @@ MORE = {"cpu": "2", "memory": "1Gi"}
         ),
         # Scaled without rounding up: 2000 * 1000 / 1500 thousandths.
         (container({"cpu": "1.5"}, {"cpu": "2"}), autoscaler({"cpu": "1"}), {"cpu": "1"}, {"cpu": "1333m"}),
-        # Another container's recommendation changes nothing, nor does one of nothing.
+        # Another container's recommendation changes nothing, nor does an empty one.
         (container(TARGET, TARGET, name="d"), autoscaler({"cpu": "9"}), TARGET, TARGET),
         (container(TARGET, TARGET), autoscaler({"memory": "1Gi"}), MORE, MORE),
     ],
@@ -148,7 +148,7 @@ def test_without_a_limit_there_is_no_boundary():
     assert [one.resources for one in found.containers] == [resources({"memory": "200Mi"}), resources({"memory": "1Mi"})]
 
 
-def test_the_one_that_was_created_first_counts():
+def test_the_oldest_autoscaler_counts():
     young = autoscaler({"memory": "1Gi"}, created="2026-02-01T00:00:00Z", name="a")
     old = autoscaler({"memory": "2Gi"}, created="2026-01-01T00:00:00Z", name="b")
     off = autoscaler({"memory": "3Gi"}, mode=UpdateMode.OFF, name="c")
@@ -176,11 +176,11 @@ MAY = (
         (autoscaler(policy=policy()), MAY),
     ],
 )
-def test_what_a_person_is_told(vpa, said):
+def test_notes_about_an_autoscaler(vpa, said):
     assert what_it_may_change(vpa) == said
 
 
-def test_what_a_person_is_told_of_a_recommendation():
+def test_notes_about_a_recommendation():
     assert what_it_may_change(autoscaler({"memory": "1Gi"}, boosts=True)) == (
         "updateMode Recreate: new pods of Deployment web get what it recommends (requests.memory 1Gi of container c, "
         "before its policies), and limits in proportion; --vpa applies it; its startupBoost raises cpu while a "

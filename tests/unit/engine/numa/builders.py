@@ -1,4 +1,4 @@
-"""Short ways to say pods, machines and policies in these tests. Sizes are texts like "1Gi"; cpu is always 1."""
+"""Builders of pods, machines and policies for these tests. Sizes are texts like "1Gi"; cpu is always 1."""
 
 from memqos.engine.numa.admit import Admitted, admit
 from memqos.engine.numa.policies import MemoryPolicy, Policies, TopologyOptions, TopologyPolicy, TopologyScope
@@ -33,7 +33,7 @@ def sidecar(name, size="", **more):
 
 
 def pod(uid, *containers, total=""):
-    """A pod; total gives it pod-level resources of as much memory and of 8 CPUs."""
+    """A pod; total: its pod-level memory, together with 8 CPUs."""
     own = amounts(cpu="8", memory=total) if total else {}
     return Pod(
         name=uid,
@@ -50,7 +50,7 @@ def plain(uid, *sizes):
 
 
 def machine(*sizes, pages=0):
-    """Zones of these sizes in GiB, each with as many 2Mi pages, nothing reserved."""
+    """NUMA nodes of these sizes in GiB, each with this number of 2Mi pages, unreserved."""
     zones = [NumaZone(id=n, memory=size * GIB, hugepages={2 * MIB: pages}) for n, size in enumerate(sizes)]
     return empty_table(zones, {}, ())
 

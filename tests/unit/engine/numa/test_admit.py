@@ -1,4 +1,4 @@
-"""Admission as a whole: policies, scopes, refusals, reasons."""
+"""Admission: policies, scopes, refusals, reasons."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def test_containers_of_a_guaranteed_pod_are_pinned():
     assert found.cpuset_mems == {"c0": "0,1"}
 
 
-def test_other_pods_are_not():
+def test_other_pods_are_not_pinned():
     table = machine(4)
     burstable = pod("p", container("c", "1Gi", limit="2Gi"))
     best_effort = pod("q", container("c"))
@@ -51,7 +51,7 @@ def test_other_pods_are_not():
         assert found.reasons["c"].rule.startswith("cpuset.mems is not written")
 
 
-def test_with_both_managers_off_a_machine_may_have_any_zones():
+def test_with_both_managers_off_a_machine_may_have_any_numa_nodes():
     rules = Policies.of(KubeletSettings(), Release(36))
     table = machine(4)
     found = outcome(replace(table, zones={200: table.zones[0]}), rules, plain("p", "1Gi"))
@@ -75,7 +75,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("policy", "scope", "name"), REFUSALS)
 def test_a_pod_that_fits_nowhere_has_no_hint_and_fails_at_allocation(policy, scope, name):
-    """Having no hint counts as having no preference, so that the Topology Manager lets it pass."""
+    """No hint means no preference, so the Topology Manager admits the pod."""
     found = outcome(machine(4, 4), policies(policy, scope), plain("p", "9Gi"))
     assert isinstance(found, Refusal)
     assert (found.pod, found.reason_name) == ("p", name)
@@ -94,20 +94,20 @@ def test_a_pod_wider_than_a_zone_is_refused_by_the_topology_manager(scope):
 
 
 def test_the_keps_example_of_a_pod_that_is_rejected():
-    """Pod 1 takes both zones as one group; pod 2 would fit into zone 0, but must not."""
+    """Pod 1 takes both NUMA nodes as one group; pod 2 would fit into NUMA node 0, but must not use it."""
     table = placed(machine(4, 4), policies(), plain("pod1", "7Gi"))
     found = outcome(table, policies(), plain("pod2", "2Gi"))
     assert found.reason_name == "UnexpectedAdmissionError"
 
 
 def test_an_init_container_can_keep_its_own_pod_out():
-    """Its zone is in use alone from then on, so that no set of several may include it."""
+    """Its NUMA node is then in use alone, so no set of several may include it."""
     own = pod("p", init("i", "1Gi"), container("c", "5Gi"))
     assert outcome(machine(4, 4), policies(), own).reason_name == "UnexpectedAdmissionError"
     assert outcome(machine(4, 4), policies("restricted", "pod"), own).cpuset_mems == {"i": "0,1", "c": "0,1"}
 
 
-def test_restricted_refuses_what_is_not_preferred():
+def test_restricted_refuses_a_hint_that_is_not_preferred():
     table = placed(machine(4, 4), policies(), plain("wide", "6Gi"))
     assert outcome(table, policies("restricted"), plain("p", "1Gi")).reason_name == "TopologyAffinityError"
     lax = outcome(table, policies("best-effort"), plain("p", "1Gi"))
@@ -123,7 +123,7 @@ def test_the_scope_pod_keeps_all_containers_on_one_set_of_zones():
     assert outcome(machine(4, 4), policies("single-numa-node", "pod"), own).reason_name == "TopologyAffinityError"
 
 
-def test_without_a_topology_policy_the_scope_means_nothing():
+def test_without_a_topology_policy_the_scope_has_no_effect():
     own = plain("p", "3Gi", "3Gi")
     assert outcome(machine(4, 4), policies("none", "pod"), own).cpuset_mems == {"c0": "0", "c1": "1"}
 
@@ -136,7 +136,7 @@ def test_the_pods_request_counts_init_containers_and_sidecars():
     assert [one.affinity.zones for one in before_sidecars["memory"] if one.preferred] == [(0,), (1,)]
 
 
-def test_init_containers_make_room_for_the_next():
+def test_init_containers_free_memory_for_the_next():
     own = pod("p", init("i", "4Gi"), container("c", "3Gi"))
     found = outcome(machine(4), policies("single-numa-node"), own)
     assert found.cpuset_mems == {"i": "0", "c": "0"}
@@ -154,7 +154,7 @@ def test_a_refused_pod_leaves_nothing_behind():
 
 
 def test_admitting_again_changes_nothing():
-    """What a restarted kubelet does with the pods that it finds."""
+    """A restarted kubelet admits the existing pods again."""
     rules = policies("single-numa-node")
     table = placed(machine(4, 4), rules, plain("p", "3Gi", "1Gi"), plain("q", "2Gi"))
     again = outcome(table, rules, plain("p", "3Gi", "1Gi"))
@@ -200,7 +200,7 @@ def test_amounts_that_are_not_whole(kind):
 CPU_ON_ONE = {"cpu": [Hint(Mask.of([1]), preferred=True)]}
 
 
-def test_other_providers_are_heard():
+def test_hints_of_other_providers_count():
     rules = policies("single-numa-node")
     found = outcome(machine(4, 4), rules, plain("p", "1Gi", "1Gi"), others={"c0": [CPU_ON_ONE, None]})
     assert found.cpuset_mems == {"c0": "1", "c1": "0"}
@@ -210,7 +210,7 @@ def test_other_providers_are_heard():
     assert refused.reason_name == "TopologyAffinityError"
 
 
-def test_closest_zones_are_preferred_if_asked():
+def test_closest_numa_nodes_are_preferred_with_the_option():
     far = {0: (10, 40, 20), 1: (40, 10, 40), 2: (20, 40, 10)}
     table = machine(4, 4, 4)
     table = type(table)(zones=table.zones, distances=far)
@@ -242,7 +242,7 @@ def test_every_container_has_a_chain_of_reasons():
     assert decision.revision == "topology-manager v1.24"
 
 
-def test_reasons_of_what_was_not_asked_or_not_possible():
+def test_reasons_without_a_query_and_without_a_fit():
     none = outcome(machine(4), policies(), plain("p", "1Gi")).reasons["c0"].because[1]
     assert none.rule == "The Topology Manager's policy none queries no provider and gives no affinity."
     refused = outcome(machine(4), policies("best-effort"), plain("p", "5Gi"))
@@ -252,7 +252,7 @@ def test_reasons_of_what_was_not_asked_or_not_possible():
     assert unpinned.reasons["c"].because[0].inputs[2].value == "no preference"
 
 
-def test_inputs_say_where_they_were_written():
+def test_inputs_have_their_places():
     settings = KubeletSettings(
         memory_manager_policy="Static",
         topology_manager_policy="restricted",

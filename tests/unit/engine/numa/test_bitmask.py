@@ -1,4 +1,4 @@
-"""Sets of zones: what upstream's tables leave out."""
+"""Sets of NUMA nodes: cases beyond upstream's tables."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_bits_outside_a_mask_are_refused(bits):
     [([], "00"), ([1], "10"), ([2], "100"), ([0, 2], "0101"), ([4], "10000"), ([3], "1000"), ([0, 4], "010001")],
 )
 def test_masks_are_shown_as_the_kubelet_logs_them(zones, text):
-    """A lone zone 2, 4, 6 … has an odd number of digits: the kubelet compares strictly there."""
+    """A single NUMA node 2, 4, 6 … has an odd number of digits: the kubelet compares strictly there."""
     assert str(Mask.of(zones)) == text
 
 
@@ -37,11 +37,11 @@ def test_membership_and_inclusion():
     assert FULL.includes(mask)
 
 
-def test_sets_are_joined_cut_and_taken_apart():
+def test_union_intersection_and_difference():
     assert Mask.of([0, 1]) | Mask.of([1, 3]) == Mask.of([0, 1, 3])
     assert Mask.of([0, 1]) & Mask.of([1, 3]) == Mask.of([1])
     assert Mask.of([0, 1]) - Mask.of([1, 3]) == Mask.of([0])
 
 
-def test_every_set_once_the_narrow_ones_first():
+def test_every_set_once_narrow_ones_first():
     assert [one.zones for one in masks_of((0, 1, 3))] == [(0,), (1,), (3,), (0, 1), (0, 3), (1, 3), (0, 1, 3)]

@@ -36,12 +36,12 @@ def test_huge_pages_come_off_memory_and_have_no_safety_zone():
 
 
 @pytest.mark.parametrize("safety", [5 * GIB + 1, -1])
-def test_safety_zones_are_within_what_the_node_reserves(safety):
+def test_safety_zones_are_within_the_nodes_reservation(safety):
     with pytest.raises(UsageError, match=r"in 2 NUMA nodes makes .* must be from 0 to the 10Gi that the node reserves"):
         node(safety)
 
 
-def test_there_need_not_be_a_safety_zone():
+def test_the_safety_zone_is_optional():
     assert node(0).zones[0].allocatable == {"memory": 40 * GIB}
 
 
@@ -52,13 +52,13 @@ def test_a_safety_zone_must_fit():
 
 
 def test_an_exact_fit_is_refused():
-    """Strictly more must be free: unlike in every release."""
+    """More must be free than requested, unlike in every release."""
     assert affinity(node(), {"memory": 35 * GIB}) == ()
     assert affinity(node(), {"memory": 35 * GIB - 1}) == (0, 1)
     assert affinity(node(), {"memory": 0, "hugepages-1Gi": 0}) == ()
 
 
-def test_what_is_reserved_is_not_free():
+def test_reserved_memory_is_not_free():
     first = admitted(node(), plain("p", "30Gi"))
     assert first.cpuset_mems == {"c0": "0"}
     assert first.table.zones[0].reserved == {"memory": 30 * GIB}
@@ -93,7 +93,7 @@ def test_every_container_counts_and_huge_pages_too():
     assert found.table.assignments["p"]["d"] == (3, {"memory": 0})
 
 
-def test_huge_pages_that_no_zone_has_are_none():
+def test_huge_pages_that_no_numa_node_has():
     resources = amounts(cpu="1", memory="1Gi", **{"hugepages-2Mi": "2Mi"})
     own = pod("p", Container(name="c", resources=Resources(requests=resources, limits=resources)))
     found = draft_admit(own, qos=QosClass.GUARANTEED, table=node())

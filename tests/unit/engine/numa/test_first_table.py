@@ -58,7 +58,7 @@ def test_a_machine_without_zones_is_one_zone():
     assert found.zones[0].of("memory").allocatable == GIB
 
 
-def test_a_zone_without_memory_has_nothing_to_give():
+def test_a_numa_node_without_memory_has_no_allocatable():
     facts = NodeFacts(memory=4 * GIB, zones=(NumaZone(id=0, memory=4 * GIB), NumaZone(id=1, memory=0)))
     assert table(facts, settings((0, "1Gi"))).zones[1].of("memory") == ZoneMemory()
 
@@ -102,7 +102,7 @@ def machine_of(count, first=0):
 
 
 @pytest.mark.parametrize(("count", "first"), [(17, 0), (1, 64)])
-def test_more_zones_than_can_be_looked_at(count, first):
+def test_too_many_numa_nodes(count, first):
     with pytest.raises(UsageError, match="memoryManagerPolicy Static looks at every set of NUMA nodes"):
         table(machine_of(count, first), settings((first, "1Gi")))
     with pytest.raises(UsageError, match="topologyManagerPolicy restricted looks at every set of NUMA nodes"):
@@ -110,7 +110,7 @@ def test_more_zones_than_can_be_looked_at(count, first):
     assert len(table(machine_of(count, first), KubeletSettings()).zones) == count
 
 
-def test_as_many_zones_as_can_be_looked_at():
+def test_the_largest_number_of_numa_nodes():
     assert len(table(machine_of(16, 48), settings((48, "1Gi"))).zones) == 16
 
 

@@ -1,4 +1,4 @@
-"""Which sets of zones are hinted, and which of them are preferred."""
+"""The hinted sets of NUMA nodes, and the preferred ones among them."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ def hinted(table, size, reusable=NOTHING_REUSABLE, **pages):
     return shown(calculate(table, request, reusable))
 
 
-def test_every_set_of_zones_that_has_room():
+def test_every_set_with_room_is_hinted():
     assert hinted(machine(4, 4), 1) == [((0,), True), ((1,), True), ((0, 1), False)]
 
 
@@ -34,8 +34,8 @@ def test_an_exact_fit_is_enough():
     assert hinted(machine(4, 2), 7) == []
 
 
-def test_one_byte_too_few_is_not_enough_where_another_set_has_more_left():
-    """What an init container leaves on zone 1 helps zone 1 alone."""
+def test_one_byte_too_few_does_not_fit():
+    """Memory that an init container leaves on NUMA node 1 can be reused on exactly that set."""
     table = machine(4, 4)
     for zone in (0, 1):
         table = table.taken((zone,), "memory", 1)
@@ -43,8 +43,8 @@ def test_one_byte_too_few_is_not_enough_where_another_set_has_more_left():
     assert hinted(table, 4, left) == [((1,), True)]
 
 
-def test_preferred_is_what_would_do_on_empty_zones():
-    """Two zones in one group: one zone would have done when empty, so that no set of two is preferred."""
+def test_preferred_is_the_least_size_on_empty_numa_nodes():
+    """Two NUMA nodes in one group: when empty one would suffice, so no set of two is preferred."""
     table = placed(machine(4, 4), NONE, plain("wide", "5Gi"))
     assert hinted(table, 1) == [((0, 1), False)]
 
@@ -82,7 +82,7 @@ def test_without_memory_in_the_request_there_is_no_hint():
     assert calculate(machine(4), {}, NOTHING_REUSABLE) == ()
 
 
-def test_what_init_containers_leave_counts_on_their_zones_only():
+def test_reusable_memory_counts_only_on_its_numa_nodes():
     table = placed(machine(4, 4), NONE, plain("p", "3Gi"), plain("q", "3Gi"))
     assert hinted(table, 2) == []
     left = Reusable({((0,), "memory"): GIB, ((0, 1), "memory"): 8 * GIB, ((0,), "hugepages-2Mi"): 0})
@@ -95,8 +95,8 @@ def test_zones_need_not_be_numbered_from_zero():
     assert hinted(replace(table, zones=zones), 5) == [((0, 2), True)]
 
 
-def test_cells_of_nothing_are_a_group_of_their_own():
-    """Upstream's own tests record zones like this: in use, but with no cells."""
+def test_empty_cells_are_a_group():
+    """Upstream's tests have such NUMA nodes: in use, but with no cells."""
     zone = ZoneState(id=0, assignments=1, cells=(), memory=machine(4).zones[0].memory)
     other = machine(4, 4).zones[1]
     assert hinted(replace(machine(4), zones={0: zone, 1: other}), 1) == [((0,), True), ((1,), True)]
@@ -111,29 +111,29 @@ def test_cells_of_nothing_are_a_group_of_their_own():
         ({"hugepages-2Mi": 1}, None),
     ],
 )
-def test_a_container_that_holds_memory_is_hinted_where_it_is(request_, expected):
+def test_a_container_that_holds_memory_is_hinted_on_its_numa_nodes(request_, expected):
     assert regenerate((Block((0, 1), "memory", 1),), request_) == expected
 
 
-def test_blocks_of_the_same_type_twice_are_not_what_is_requested():
+def test_two_blocks_of_one_type_do_not_match_the_request():
     assert regenerate((Block((0,), "memory", 1), Block((1,), "memory", 1)), {"memory": 1}) is None
 
 
-def test_the_best_hint_is_preferred_then_narrow_then_low():
+def test_the_best_hint_is_preferred_then_narrow_then_lowest():
     hints = [Hint(Mask.of(zones), preferred) for zones, preferred in (([0], False), ([1, 2], True), ([0, 3], True))]
     assert best(hints) == Hint(Mask.of([1, 2]), preferred=True)
     assert best(hints[:1]) == Hint(Mask.of([0]), preferred=False)
     assert best([]) is None
 
 
-def test_room_is_what_is_free():
+def test_room_means_free_memory():
     table = machine(4, 2)
     assert has_room(table, Mask.of([0, 1]), {"memory": 6 * GIB})
     assert not has_room(table, Mask.of([0]), {"memory": 4 * GIB + 1})
 
 
 def one_by_one(table, request, reusable):
-    """The rules as they are written down, set by set, without a thought for speed."""
+    """The rules set by set, slow and plain."""
     found, smallest = [], len(table.zones)
     for mask in masks_of(table.ids):
         zones = [table.zones[zone] for zone in mask.zones]
@@ -174,6 +174,6 @@ LEFT = st.dictionaries(st.tuples(CELLS, st.sampled_from(KINDS)), AMOUNTS).map(Re
 
 @settings(max_examples=300)
 @given(TABLES, st.dictionaries(st.sampled_from(KINDS), AMOUNTS), LEFT)
-def test_hints_are_those_of_the_rules_taken_one_by_one(table, request_, left):
-    """Also for tables that no kubelet would make: cells that do not agree, more free than allocatable."""
+def test_hints_equal_those_of_the_plain_rules(table, request_, left):
+    """Also for tables that no kubelet creates: contradictory cells, more free than allocatable."""
     assert calculate(table, request_, left) == one_by_one(table, request_, left)

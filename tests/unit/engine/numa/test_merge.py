@@ -1,4 +1,4 @@
-"""Merging hints, held to a plain walk over every combination as the kubelet does it."""
+"""Merging hints, compared with a plain walk over every combination as in the kubelet."""
 
 import pytest
 from hypothesis import given
@@ -37,7 +37,7 @@ ANY_NO = Hint(None, preferred=False)
         ([[]], no(0, 1, 2, 3)),
         ([[yes(4)]], no(0, 1, 2, 3)),
         ([[Hint(EMPTY, preferred=True)]], no(0, 1, 2, 3)),
-        # Nothing preferred in common: as wide as the neediest resource, then the lower zones.
+        # Nothing preferred in common: as wide as the neediest resource, then the lower NUMA nodes.
         ([[no(0, 1), no(1, 2), no(0, 1, 2)]], no(0, 1)),
         ([[no(0, 1, 2), no(1, 2, 3)], [no(0, 1, 2), no(1, 2, 3)]], no(0, 1, 2)),
         ([[no(0, 1), no(1, 2)], [no(1), no(2, 3)]], no(1)),
@@ -49,24 +49,24 @@ def test_hints_are_merged(lists, merged):
         assert walked(Merger(zones=ZONES), lists) == merged
 
 
-def test_before_1_24_the_narrowest_of_what_is_not_preferred_wins():
+def test_before_1_24_the_narrowest_hint_wins_without_a_preferred_one():
     lists = [[no(0, 1), no(1, 2)], [no(0, 1), no(1, 2)]]
     assert Merger(zones=ZONES).merge(lists) == no(0, 1)
     assert Merger(zones=ZONES, up_to_need=False).merge(lists) == no(1)
 
 
-def test_closest_zones_win_among_as_many():
+def test_closest_numa_nodes_win_among_sets_of_equal_size():
     lists = [[yes(0, 2), yes(2, 3), yes(0, 3)]]
     assert Merger(zones=ZONES).merge(lists) == yes(0, 2)
     assert Merger(zones=ZONES, closest=True, distances=DISTANCES).merge(lists) == yes(2, 3)
 
 
-def test_closeness_does_not_beat_fewer_zones():
+def test_fewer_numa_nodes_win_over_closer_ones():
     lists = [[no(0, 1, 2), no(0, 2)]]
     assert Merger(zones=ZONES, closest=True, distances=DISTANCES).merge(lists) == no(0, 2)
 
 
-def test_what_providers_do_not_say_is_spelled_out():
+def test_missing_hints_become_explicit():
     assert filter_hints([None, {}, {"cpu": None, "memory": ()}, {"x": [yes(1)]}]) == [
         (ANY,),
         (ANY,),
@@ -76,7 +76,7 @@ def test_what_providers_do_not_say_is_spelled_out():
     ]
 
 
-def test_the_neediest_resource_counts_sets_of_zones_only():
+def test_hints_of_any_numa_node_do_not_count_for_the_need():
     assert neediest_width([[ANY]]) == 0
     assert neediest_width([[no(0), no(1, 2)], [no(1, 2), ANY]]) == 2
 
@@ -89,7 +89,7 @@ HINTS = st.builds(Hint, st.one_of(st.none(), st.integers(0, 15).map(Mask)), st.b
     st.booleans(),
     st.booleans(),
 )
-def test_merging_is_what_a_walk_over_all_combinations_ends_with(lists, closest, up_to_need):
+def test_merging_equals_a_walk_over_all_combinations(lists, closest, up_to_need):
     merger = Merger(zones=ZONES, closest=closest, distances=DISTANCES, up_to_need=up_to_need)
     assert merger.merge(lists) == walked(merger, lists)
     assert merger.merge(lists[::-1]) == merger.merge(lists)

@@ -1,4 +1,4 @@
-"""Pods with pod-level resources: by container, left alone, placed as a whole."""
+"""Pods with pod-level resources: placed by container, exempt, or placed as a whole."""
 
 import pytest
 
@@ -48,12 +48,12 @@ def test_the_pod_is_placed_once_and_its_containers_share():
     assert outcome.cpuset_mems == dict.fromkeys(["s", "i", "j", "c", "d"], "0")
 
 
-def test_nothing_of_a_type_is_no_block():
+def test_a_zero_amount_has_no_block():
     own = pod("p", container("c", "1Gi", hugepages_2Mi="0"), total="4Gi")
     assert held(placed(machine(8), WHOLE, own), "p") == {"c": [((0,), 1)]}
 
 
-def test_it_goes_with_its_last_container():
+def test_its_memory_is_released_with_the_last_container():
     own = pod("p", init("i", "1Gi"), container("c", "1Gi"), container("d"), total="4Gi")
     table = placed(machine(8), WHOLE, own)
     running = pod_started(own, table, WHOLE)
@@ -69,12 +69,12 @@ def test_it_is_placed_once_only():
     own = pod("p", container("c", "1Gi"), total="4Gi")
     table = placed(machine(8), WHOLE, own)
     assert allocate_pod(own, table=table, hint=NO_AFFINITY, policies=WHOLE)[0] is table
-    # The one container holds less than the pod: no preference, and what is there stays.
+    # The only container holds less than the pod: no preference, and its memory stays.
     assert pod_hints(own, table, WHOLE) is None
     assert admit(own, table=table, policies=WHOLE).table is table
 
 
-def test_exclusive_containers_must_leave_something_to_those_that_share():
+def test_exclusive_containers_must_leave_memory_for_shared_ones():
     own = pod("p", container("c", "4Gi"), container("d"), total="4Gi")
     message = (
         "pod rejected, sum of exclusive container memory requests equals pod budget, "
@@ -111,11 +111,11 @@ TOO_LARGE = (
         ([init("i", "4Gi"), container("c")], ""),
     ],
 )
-def test_init_containers_must_fit_beside_the_sidecars(containers, fault):
+def test_init_containers_must_fit_with_the_sidecars(containers, fault):
     assert pod_fault(pod("p", *containers, total="4Gi"), WHOLE) == fault
 
 
-def test_it_can_be_refused_for_want_of_room():
+def test_it_can_be_refused_without_room():
     own = pod("p", container("c", "1Gi"), total="9Gi")
     refused = admit(own, table=machine(8), policies=policies("best-effort", "pod", gates=MANAGED))
     assert refused.reason_name == "UnexpectedAdmissionError"
@@ -148,7 +148,7 @@ def test_a_pod_whose_own_amount_is_not_whole_is_admitted_and_not_placed():
     assert admitted.cpuset_mems == {}
 
 
-def test_the_scope_container_refuses_in_words_of_its_own():
+def test_the_scope_container_has_its_own_message():
     own = pod("p", container("c", "9Gi"), total="9Gi")
     table = machine(8, 8)
     refused = admit(own, table=table, policies=policies("single-numa-node", "container", gates=MANAGED))
@@ -176,7 +176,7 @@ def test_in_the_scope_container_containers_are_placed_one_by_one():
 
 
 def test_a_container_that_shares_cannot_be_placed_without_an_affinity():
-    """Container by container the shared ones ask for nothing, for which there is no default zone."""
+    """Container by container the shared ones request nothing, and there is no default NUMA node for that."""
     own = pod("p", container("c"), total="4Gi")
     refused = admit(own, table=machine(8), policies=policies("none", gates=MANAGED))
     assert isinstance(refused, Refusal)
@@ -184,7 +184,7 @@ def test_a_container_that_shares_cannot_be_placed_without_an_affinity():
 
 
 @pytest.mark.parametrize(("minor", "gates"), [(34, {}), (36, {}), (37, {"PodLevelResourceManagers": False})])
-def test_a_pod_that_is_left_alone(minor, gates):
+def test_an_exempt_pod(minor, gates):
     own = pod("p", container("c", "1Gi"), total="4Gi")
     table = machine(8)
     outcome = admit(own, table=table, policies=policies("restricted", minor=minor, gates=gates))

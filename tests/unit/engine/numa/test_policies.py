@@ -25,7 +25,7 @@ def test_a_kubelet_places_nothing_unless_configured():
     assert found.options == TopologyOptions(prefer_closest=False, max_zones=8)
 
 
-def test_everything_that_is_configured_is_taken():
+def test_all_configured_fields_are_used():
     settings = KubeletSettings(
         memory_manager_policy="Static",
         topology_manager_policy="restricted",
@@ -45,7 +45,7 @@ def test_everything_that_is_configured_is_taken():
         ("topology_manager_scope", "none"),
     ],
 )
-def test_a_name_that_is_no_policy_is_refused_at_its_place(field, name):
+def test_an_unknown_policy_is_refused_with_its_place(field, name):
     in_file = "".join(part.title() if count else part for count, part in enumerate(field.split("_")))
     settings = KubeletSettings(**{field: name}, origin={in_file: "kubelet.yaml:7"})
     with pytest.raises(ManifestError) as caught:
@@ -58,7 +58,7 @@ def test_a_name_that_is_no_policy_is_refused_at_its_place(field, name):
     ("origin", "where"),
     [("--set x", "--set x"), ("", "kubelet configuration"), ("a:b", "a:b"), ("k.yaml:3", "k.yaml:3")],
 )
-def test_a_place_without_a_line_is_named_as_it_is(origin, where):
+def test_a_place_without_a_line_is_named(origin, where):
     settings = KubeletSettings(memory_manager_policy="x", origin={"memoryManagerPolicy": origin})
     with pytest.raises(ManifestError) as caught:
         Policies.of(settings, Release(36))
@@ -120,7 +120,7 @@ def test_pods_with_pod_level_resources_by_release(minor, gates, expected):
         (37, 36, 24),
     ],
 )
-def test_revisions_are_named_after_the_release_that_brought_them(minor, memory, topology):
+def test_revisions_are_named_after_their_first_release(minor, memory, topology):
     found = Policies.of(KubeletSettings(), Release(minor))
     assert found.memory_revision == f"memory-manager v1.{memory}"
     assert found.topology_revision == f"topology-manager v1.{topology}"

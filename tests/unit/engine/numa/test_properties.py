@@ -1,4 +1,4 @@
-"""What holds for any machine, any pods, any order: nothing is over-committed, nothing is lost."""
+"""Properties of any machine, pods and order: nothing is overcommitted, nothing is lost."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,7 +27,7 @@ SHAPES = st.lists(
     min_size=1,
     max_size=4,
 )
-# Several small zones, which containers of their size soon fill, or need two or three of together.
+# Several small NUMA nodes: containers of their size soon fill them, or need two or three together.
 CROWDED = st.lists(st.integers(1, 4), min_size=2, max_size=4).map(lambda sizes: machine(*sizes, pages=64))
 CROWDS = st.lists(
     st.tuples(st.lists(st.integers(1, 5), min_size=1, max_size=2), st.none() | st.integers(1, 15)),
@@ -43,7 +43,7 @@ GROUPING = st.builds(
 
 
 def pod_of(uid, shapes, total=""):
-    """Containers in GiB, some with huge pages; an app container at the end, so that there is one."""
+    """Containers in GiB, some with huge pages; the last one is an app container."""
     containers = [
         container(f"c{count}", f"{size}Gi", kind=kind, **({"hugepages_2Mi": pages} if pages else {}))
         for count, (kind, size, pages) in enumerate(shapes)
@@ -52,10 +52,10 @@ def pod_of(uid, shapes, total=""):
 
 
 def assert_sound(table, fresh):
-    """Every zone adds up, and what all blocks hold is what is reserved."""
+    """Every NUMA node adds up, and all blocks together equal the reserved memory."""
     held = {}
     for uid, names in table.assignments.items():
-        # Of a pod that was placed as a whole, the containers' blocks are shares.
+        # For a pod placed as a whole, the containers' blocks are shares.
         for blocks in [table.pod_blocks[uid]] if uid in table.pod_blocks else names.values():
             for block in blocks:
                 held[block.kind] = held.get(block.kind, 0) + block.size
@@ -89,7 +89,7 @@ def test_no_zone_is_overcommitted_and_releasing_restores_the_table(fresh, rules,
 
 
 def cpu_hints(own, zones, mask):
-    """What a CPU Manager might say that wants these zones, for each container and for the pod."""
+    """Hints of a CPU Manager that prefers these NUMA nodes, for each container and for the pod."""
     wanted = [zone for zone in zones if mask >> zone & 1]
     hints = ({"cpu": (Hint(Mask.of(wanted), preferred=True),)},) if wanted else ()
     return dict.fromkeys(["", *(one.name for one in own.containers)], hints)
@@ -97,8 +97,8 @@ def cpu_hints(own, zones, mask):
 
 @settings(max_examples=300)
 @given(CROWDED, GROUPING, CROWDS)
-def test_no_set_of_zones_is_taken_into_use_beside_another(fresh, rules, crowd):
-    """Whatever the CPU Manager wants: several zones together are given where none of them is in use otherwise."""
+def test_sets_in_use_do_not_overlap(fresh, rules, crowd):
+    """For any CPU Manager's hints: a set of several NUMA nodes is used only if none of them is in use otherwise."""
     table = fresh
     for count, (sizes, mask) in enumerate(crowd):
         own = pod(f"p{count}", *(container(f"c{number}", f"{size}Gi") for number, size in enumerate(sizes)))
@@ -135,7 +135,7 @@ def test_the_scope_pod_pins_every_container_alike(fresh, shape):
 
 
 class Node(RuleBasedStateMachine):
-    """A node over time: pods come, start, go; the kubelet restarts."""
+    """A node over time: pods are admitted, start and end; the kubelet restarts."""
 
     pods = Bundle("pods")
 
@@ -145,7 +145,7 @@ class Node(RuleBasedStateMachine):
 
     @rule(target=pods, shape=SHAPES, total=st.sampled_from(["", "2Gi", "5Gi"]))
     def admit(self, shape, total):
-        """A pod, with pod-level resources perhaps, which some kubelets place as a whole."""
+        """A pod, perhaps with pod-level resources, which some kubelets place as a whole."""
         self.count += 1
         own = pod_of(f"p{self.count}", shape, total)
         outcome = admit(own, table=self.table, policies=self.rules)
@@ -174,7 +174,7 @@ class Node(RuleBasedStateMachine):
 
     @rule(own=pods)
     def admit_again(self, own):
-        """A restarted kubelet finds the pod running: its app containers keep what they hold."""
+        """A restarted kubelet finds the pod running: its app containers keep their memory."""
         held = {one.name: self.table.blocks(own.uid, one.name) for one in own.containers}
         outcome = admit(own, table=self.table, policies=self.rules)
         if isinstance(outcome, Admitted):

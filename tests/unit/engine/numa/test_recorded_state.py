@@ -27,7 +27,7 @@ def quantities(given):
 
 
 def pod(name):
-    """The pod of this name as the kubelet had it: requests defaulted to limits, its own uid."""
+    """The kubelet's pod of this name: requests defaulted to limits, its own uid."""
     [manifest] = [one for one in TREE["pods"] if one["metadata"]["name"] == name]
     own = upstream_pod(manifest)
     containers = tuple(
@@ -62,19 +62,19 @@ def kubelet():
 
 
 def logged_masks(name):
-    """The sets of zones that the kubelet logged as hints for a pod, as bits."""
+    """The sets of NUMA nodes in the kubelet's logged hints for a pod, as bits."""
     lines = [line for line in TREE["journal"] if '"TopologyHints"' in line and f'pod="default/{name}-n1"' in line]
     [line] = [line for line in lines if "hints={" in line]
     hints = json.loads(line.split("hints=")[1].split(" pod=")[0])
     return [(one["NUMANodeAffinity"], one["Preferred"]) for one in hints["memory"]]
 
 
-# The kubelet takes static pods in no given order. Its log shows this one: when g-big came zone 0 was in use already,
-# and when g-small came it had no room left.
+# The kubelet admits static pods in any order. Its log shows this one: before g-big NUMA node 0 was in use already, and
+# before g-small it had no room left.
 ORDER = ["g-two", "g-big", "g-small", "burst"]
 
 
-def test_the_recorded_state_comes_out(kubelet):
+def test_the_recorded_state_is_computed(kubelet):
     table, rules = kubelet
     pinned = {}
     for name in ORDER:
@@ -90,7 +90,7 @@ def test_the_recorded_state_comes_out(kubelet):
     assert json.loads(checkpoint_text("Static", table)) == TREE["memory_manager_state"]
 
 
-def test_the_recorded_cgroups_are_pinned_like_that(kubelet):
+def test_the_recorded_cgroups_have_these_numa_nodes(kubelet):
     """cpuset.mems of every container's cgroup in the tree."""
     state = parse(json.dumps(TREE["memory_manager_state"])).table
     seen = 0
@@ -102,7 +102,7 @@ def test_the_recorded_cgroups_are_pinned_like_that(kubelet):
 
 
 def test_the_pod_that_was_not_admitted_is_refused(kubelet):
-    """g-too-big has no container in the tree; whatever came before it, it is refused, for one of two reasons."""
+    """g-too-big has no container in the tree; in any order it is refused, for one of two reasons."""
     table, rules = kubelet
     assert "g-too-big-n1" not in {name for name, _, _ in TREE["containers"].values()}
     first = admit(pod("g-too-big"), table=table, policies=rules)

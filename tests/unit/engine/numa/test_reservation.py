@@ -1,4 +1,4 @@
-"""`reservedMemory` and what it must add up to."""
+"""`reservedMemory` and its required sum."""
 
 from fractions import Fraction
 
@@ -29,7 +29,7 @@ def test_amounts_in_words(amount, words):
         ([(1, {"hugepages-2Mi": "2Mi"}), (1, {"hugepages-2Mi": "2Mi"})], "hugepages-2Mi of NUMA node 1 is given twice"),
     ],
 )
-def test_fields_that_are_wrong_by_themselves(limits, words):
+def test_invalid_fields(limits, words):
     given = tuple((zone, {kind: Quantity.parse(text) for kind, text in of.items()}) for zone, of in limits)
     with pytest.raises(ManifestError, match=words):
         check_fields(KubeletSettings(reserved_memory=given))
@@ -83,7 +83,7 @@ def test_a_node_that_reserves_nothing():
     assert node_reservation(KubeletSettings(eviction_hard={}), 8 * GIB) == {}
 
 
-def test_sums_that_differ_are_both_said():
+def test_different_sums_are_both_in_the_error():
     settings = KubeletSettings(
         reserved_memory=((0, amounts(memory="512Mi")), (1, amounts(memory="512Mi"))),
         origin={"reservedMemory": "kubelet.yaml:12"},
@@ -110,7 +110,7 @@ def test_a_type_that_only_one_side_has_differs():
     check_sums(KubeletSettings(), {}, {0: None})
 
 
-def test_a_zone_that_the_machine_lacks():
+def test_a_numa_node_that_the_machine_lacks():
     settings = KubeletSettings(reserved_memory=((2, amounts(memory="1Gi")),))
     with pytest.raises(ManifestError, match=r"there is no NUMA node 2 on this machine\. It has 0, 1\."):
         check_sums(settings, amounts(memory="1Gi"), {1: None, 0: None})

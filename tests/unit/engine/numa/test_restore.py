@@ -33,7 +33,7 @@ def test_distances_are_the_machines_not_the_files():
 
 
 def test_a_group_is_compared_by_its_sums():
-    """Giving back moved memory between the zones of the group: the sums are what they would be, and that is enough."""
+    """Releasing memory moved it between the NUMA nodes of the group; only the sums must be equal."""
     table = placed(FRESH, RULES, plain("p", "5Gi", "2Gi"))
     from_the_middle = placed(FRESH, RULES, plain("q", "5Gi"), plain("r", "2Gi"))
     assert restore(checkpoint_text("Static", table), FRESH, RULES) == table
@@ -53,7 +53,7 @@ def refused(text, fresh=FRESH, rules=RULES):
     return outcome
 
 
-def test_a_machine_that_changed():
+def test_a_changed_machine():
     """A few MiB more after a reboot are enough (kubernetes/kubernetes issue 131253)."""
     table = placed(FRESH, RULES, plain("p", "1Gi"))
     found = refused(checkpoint_text("Static", table), machine(5, 4))
@@ -121,13 +121,13 @@ def test_the_policy_none_compares_nothing():
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]"])
-def test_a_file_that_is_no_checkpoint(text):
+def test_a_file_that_is_not_a_checkpoint(text):
     found = refused(text)
     assert found.message.startswith("could not restore state from checkpoint: ")
     assert found.message.endswith("please drain this node and delete the memory manager checkpoint file")
 
 
-def test_a_file_that_was_changed():
+def test_a_changed_file():
     text = checkpoint_text("Static", placed(FRESH, RULES, plain("p", "1Gi"))).replace("1073741824", "1073741825")
     assert "checkpoint is corrupted" in refused(text).message
 

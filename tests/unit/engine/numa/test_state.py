@@ -23,7 +23,7 @@ def test_fnv1a(data, value):
     assert fnv1a_32(data) == value
 
 
-def test_the_picture_that_is_hashed():
+def test_the_text_that_is_hashed():
     assert picture("Static", SMALL, with_pods=False) == (
         "(*state.MemoryManagerCheckpoint){PolicyName:(string)Static MachineState:(state.NUMANodeMap)map[0:<*>"
         "{NumberOfAssignments:(int)1 MemoryMap:(map[v1.ResourceName]*state.MemoryTable)map[memory:<*>"
@@ -33,7 +33,7 @@ def test_the_picture_that_is_hashed():
     )
 
 
-def test_zones_are_in_the_order_of_numbers_in_the_picture_and_of_texts_in_the_file():
+def test_numa_nodes_are_sorted_as_numbers_in_the_hashed_text_and_as_texts_in_the_file():
     zones = {one: ZoneState(id=one, cells=(one,)) for one in (10, 2)}
     text = picture("Static", ZoneTable(zones=zones), with_pods=False)
     assert text.index("2:<*>") < text.index("10:<*>")
@@ -72,19 +72,19 @@ def test_both_formats_are_read_by_the_newer_kubelet_and_one_by_the_older():
 
 
 @pytest.mark.parametrize("with_pods", [True, False])
-def test_a_changed_byte_shows(with_pods):
+def test_a_changed_byte_changes_the_checksum(with_pods):
     text = checkpoint_text("Static", SMALL, with_pods=with_pods)
     assert not parse(text.replace('"size":3', '"size":4')).intact(with_pods=with_pods)
     assert parse(text).intact(with_pods=with_pods)
 
 
-def test_a_file_without_a_checksum_is_taken():
+def test_a_file_without_a_checksum_is_accepted():
     given = json.loads(checkpoint_text("Static", SMALL))
     del given["checksum"]
     assert parse(json.dumps(given)).intact(with_pods=False)
 
 
-def test_missing_and_unknown_fields_are_passed_over():
+def test_missing_and_unknown_fields_are_ignored():
     found = parse('{"machineState":{"0":{"memoryMap":{"memory":{}}}},"entries":{"u":null,"v":{"c":null,"d":[]}},"x":1}')
     assert found.policy == ""
     assert found.table.zones == {0: ZoneState(id=0, memory={"memory": ZoneMemory()})}
@@ -114,6 +114,6 @@ def test_the_largest_numbers_and_empty_blocks():
         ('{"checksum":"9999999999999999999999"}', "checksum is not a whole number"),
     ],
 )
-def test_texts_that_are_no_checkpoint(text, words):
+def test_texts_that_are_not_a_checkpoint(text, words):
     with pytest.raises(CheckpointError, match=words):
         parse(text)

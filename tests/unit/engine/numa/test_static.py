@@ -44,7 +44,7 @@ def free(table, kind="memory"):
     return [table.zones[zone].of(kind).free for zone in table.ids]
 
 
-def test_the_affinity_is_taken_as_it_is():
+def test_the_affinity_is_used():
     found = one(machine(4, 4), plain("p", "1Gi"), hint=hint(1))
     assert found.blocks == (Block((1,), "memory", GIB),)
     assert free(found.table) == [4 * GIB, 3 * GIB]
@@ -52,7 +52,7 @@ def test_the_affinity_is_taken_as_it_is():
     assert found.reason.arithmetic == "mask 10: NUMA nodes 1"
 
 
-def test_without_an_affinity_the_own_best_hint_is_taken():
+def test_without_an_affinity_the_own_best_hint_is_used():
     found = one(machine(4, 4), plain("p", "1Gi"))
     assert found.blocks == (Block((0,), "memory", GIB),)
     assert "own best hint" in found.reason.rule
@@ -138,14 +138,14 @@ def test_an_init_container_leaves_its_memory_to_the_next():
     }
 
 
-def test_memory_is_not_used_again_on_other_zones():
+def test_memory_is_not_reused_on_other_numa_nodes():
     own = pod("p", init("i", "3Gi"), container("c", "2Gi"))
     left = Reusable({((0,), "memory"): 3 * GIB})
     found = one(machine(4, 4), own, hint=hint(1), reusable=left)
     assert free(found.table) == [4 * GIB, 2 * GIB]
 
 
-def test_earlier_blocks_shrink_only_as_far_as_they_are_used():
+def test_earlier_blocks_shrink_only_by_the_reused_part():
     table = machine(8)
     own = pod("p", init("i", "1Gi"), init("j", "2Gi"), sidecar("s", "1Gi"), container("c", "1Gi"))
     reusable = NOTHING_REUSABLE
@@ -154,19 +154,19 @@ def test_earlier_blocks_shrink_only_as_far_as_they_are_used():
         assert isinstance(found, Allocation)
         table, reusable = found.table, found.reusable
     sizes = {name: blocks[0].size // GIB for name, blocks in table.assignments["p"].items()}
-    # j uses all of i (2 in all), s uses 1 of j, c the other 1; nothing is taken twice.
+    # j reuses all of i (2 in all), s reuses 1 of j, c the other 1; nothing is taken twice.
     assert sizes == {"i": 0, "j": 0, "s": 1, "c": 1}
     assert free(table) == [6 * GIB]
 
 
-def test_a_kubelet_without_sidecars_uses_their_memory_again():
+def test_a_kubelet_without_sidecar_support_reuses_their_memory():
     old = policies(minor=27)
     own = pod("p", sidecar("s", "2Gi"), container("c", "1Gi"))
     assert free(placed(machine(4), old, own)) == [2 * GIB]
     assert free(placed(machine(4), RULES, own)) == [GIB]
 
 
-def test_a_kubelet_of_1_28_uses_the_memory_of_sidecars_again_though_it_knows_them():
+def test_a_kubelet_of_1_28_reuses_the_memory_of_sidecars():
     own = pod("p", sidecar("s", "2Gi"), container("c", "1Gi"))
     known = {"SidecarContainers": True}
     assert free(placed(machine(4), policies(minor=28, gates=known), own)) == [2 * GIB]
@@ -190,7 +190,7 @@ def test_the_last_assignment_dissolves_a_group():
 
 
 def test_memory_is_given_back_in_ascending_order():
-    """Not where it was taken from: what is left of a group may lie in another zone than before."""
+    """Not in the order of the taking: the rest of a group may be in another NUMA node than before."""
     table = placed(machine(4, 4), RULES, plain("p", "5Gi", "2Gi"))
     assert free(table) == [0, GIB]
     once = remove_container(table, "p", "c1")

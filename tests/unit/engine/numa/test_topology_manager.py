@@ -1,4 +1,4 @@
-"""What each policy makes of hints."""
+"""The decision of each policy."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_policies_decide(policy, providers, affinity, preferred, admitted):
     )
 
 
-def test_on_one_zone_single_numa_node_leaves_the_affinity_open():
+def test_on_one_numa_node_single_numa_node_gives_no_affinity():
     assert topology_decision(TopologyPolicy.SINGLE_NUMA_NODE, [{"memory": [hint([0])]}], ONE) == TopologyDecision(
         hint(None), admitted=True
     )

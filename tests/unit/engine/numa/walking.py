@@ -1,6 +1,6 @@
-"""Merging as the kubelet does it: a walk over every combination, which keeps the better of two hints.
+"""Merging as in the kubelet: a walk over every combination, which keeps the better of two hints.
 
-It tells the better one by where the engine's own merge ranks it, and shows that the set it computes is that walk's end.
+It compares hints by the engine's own ranking, and shows that the engine's set equals the walk's result.
 """
 
 from functools import reduce
@@ -10,7 +10,7 @@ from memqos.engine.numa.topology_manager import Hint, Mask, neediest_width
 
 
 def permuted(zones, permutation):
-    """One combination as one hint: the zones that all share; preferred if all are, and none asks for other zones."""
+    """One combination as one hint: the common NUMA nodes; preferred if all hints are and have equal sets."""
     given = [hint.affinity for hint in permutation if hint.affinity is not None]
     bits = zones.bits
     for affinity in given:

@@ -1,4 +1,4 @@
-"""Pods to resize, the plans of their resizes, and what their steps say."""
+"""Pods to resize, the plans of their resizes, and their steps."""
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.resize import StepKind, resize_pods
@@ -22,7 +22,7 @@ def planned(old, new, release="1.36", *, settings=ON, node=NODE, usage=None, **m
 
 
 def told(plan):
-    """(kind, resource, container) of every step; the calls that tell the runtime of the pod left out."""
+    """(kind, resource, container) of every step, without the calls about the whole pod."""
     return [
         (step.kind.value, step.resource, step.container)
         for step in plan.resizes[0].steps if step.kind is not StepKind.UPDATE_SANDBOX

@@ -1,4 +1,4 @@
-"""The steps of a resize: which, in which order, and what each carries. Numbers are written out."""
+"""The steps of a resize, their order and their values. Numbers are literal."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def test_a_pod_that_shrinks_is_written_last(release, request_first):
     assert (Knob.CPU_WEIGHT in first.knobs, Knob.CPU_MAX in second.knobs) == (request_first, request_first)
 
 
-def test_what_is_lowered_goes_before_what_is_raised():
+def test_lowered_amounts_go_before_raised_ones():
     old = pod(*(one(name, ("100m", "200m"), ("64Mi", "128Mi")) for name in "abcd"))
     sizes = {"a": "256Mi", "b": "96Mi", "c": "256Mi", "d": "80Mi"}
     new = pod(*(one(name, ("100m", "200m"), ("64Mi", size)) for name, size in sizes.items()))
@@ -46,7 +46,7 @@ def test_values():
     memory, _, update, limit, _, share, told_last, last = steps
     assert wrote(memory, *Knob) == {"memory.max": "402653184", "hugetlb.2MB.max": "0", "hugetlb.1GB.max": "0"}
     assert update.message.memory_limit_in_bytes == 268435456
-    # The cpu of the first message is what the container had.
+    # The first message has the container's old cpu.
     assert (update.message.cpu_shares, update.message.cpu_quota) == (102, 20000)
     assert wrote(limit, Knob.CPU_MAX, Knob.CPU_WEIGHT) == {"cpu.max": "60000 100000"}
     assert wrote(share, Knob.CPU_MAX, Knob.CPU_WEIGHT) == {"cpu.weight": "12"}
@@ -62,7 +62,7 @@ def test_values():
     ("1.32", [POD, UPDATE]), ("1.33", [POD, SANDBOX, UPDATE]), ("1.35", [POD, SANDBOX, UPDATE]),
     ("1.36", [SANDBOX, POD, UPDATE]),
 ])  # fmt: skip
-def test_when_the_runtime_hears_of_the_pod(release, kinds):
+def test_when_the_runtime_receives_the_pods_size(release, kinds):
     new = pod(one("a", ("100m", "200m"), ("64Mi", "256Mi")), OLD.containers[1])
     assert [step.kind.value for step in planned(OLD, new, release).resizes[0].steps] == kinds
 
@@ -88,7 +88,7 @@ def test_memory_high_of_a_container_follows():
     assert plan.after.pods[0].cgroup.knobs[Knob.MEMORY_MIN].value == Bytes(64 * MI)
 
 
-def test_containers_that_are_made_again():
+def test_recreated_containers():
     old, new = (
         pod(
             one("a", ("100m", "200m"), ("64Mi", "128Mi")),
@@ -110,7 +110,7 @@ def test_containers_that_are_made_again():
     assert (UPDATE, "cpu", "b") in told(planned(old, cpu))
 
 
-def test_zones_stay_when_a_container_is_made_again():
+def test_numa_nodes_stay_when_a_container_is_recreated():
     settings = replace(
         ON, memory_manager_policy="Static", eviction_hard={}, system_reserved=amounts({"memory": "100Mi"}),
         reserved_memory=((0, amounts({"memory": "100Mi"})),),
@@ -133,7 +133,7 @@ def test_sidecars():
     ]  # fmt: skip
 
 
-def test_overhead_is_the_runtimes_own_matter():
+def test_overhead_is_not_sent_with_containers():
     old, new = (
         pod(one("a", ("1", "2"), ("64Mi", size)), overhead=amounts({"cpu": "250m", "memory": "32Mi"}))
         for size in ("128Mi", "256Mi")
@@ -176,7 +176,7 @@ def test_exclusive_cpus_have_no_quota():
     assert plan.after.pods[0].cgroup.knobs[Knob.CPU_WEIGHT].value == Number(79)
 
 
-def test_a_pod_beside_it_stays_as_it_was():
+def test_another_pod_does_not_change():
     other = pod(one("o", ("1", "1"), ("1Mi", "1Mi")), name="other")
     plan = resize_pods([OLD, other], [GROWN], Kubelet.of(node=NODE, settings=ON, release="1.36"))
     assert plan.after.pod("uid-other") == plan.before.pod("uid-other")

@@ -1,4 +1,4 @@
-"""What releases, runtimes and the cgroup version change in the steps of a resize."""
+"""Differences in the steps of a resize by release, runtime and cgroup version."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -29,16 +29,16 @@ def test_huge_pages_are_lost(release, left):
     assert dict(update.message.hugepage_limits) == {"2MB": 0, "1GB": 0}
 
 
-def test_shares_that_a_weight_does_not_keep():
-    """102 shares are weight 4, which reads as 80: up to 1.36 the kubelet takes that for a change."""
+def test_shares_differ_after_conversion_to_a_weight():
+    """102 shares are weight 4, which reads as 80: up to 1.36 the kubelet treats that as a change."""
     old = pod(one("a", ("100m", "200m"), ("64Mi", "128Mi")))
     new = pod(one("a", ("100m", "400m"), ("64Mi", "128Mi")))
     assert told(planned(old, new, "1.36")) == [(POD, "cpu", ""), (POD, "cpu", ""), (UPDATE, "cpu", "a")]
     assert told(planned(old, new, "1.37")) == [(POD, "cpu", ""), (UPDATE, "cpu", "a")]
 
 
-def test_quotas_that_were_rounded_up():
-    """From 1.34 on the systemd driver writes whole percents, which a later resize takes for a higher limit."""
+def test_rounded_quotas():
+    """From 1.34 on the systemd driver writes whole percents, which a later resize treats as a higher limit."""
     old = pod(one("a", ("100m", "333m"), ("64Mi", "128Mi")))
     new = pod(one("a", ("200m", "333m"), ("64Mi", "128Mi")))
     steps = planned(old, new, "1.36", driver=CgroupDriver.SYSTEMD).resizes[0].steps
@@ -55,7 +55,7 @@ def burstable(memory, limit=None):
 
 
 def protects(old, new, release, variant, settings=TIERED):
-    """The steps, what the pod's writes say of memory, and what the pod's memory.low is in the end."""
+    """The steps, the pod's memory writes, and the pod's final memory.low."""
     plan = planned(old, new, release, settings=settings, variant=variant)
     writes = [
         wrote(step, Knob.MEMORY_MAX, Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH)
@@ -82,7 +82,7 @@ def test_a_memory_request_alone(release, variant, steps, writes, low):
     assert protects(old, new, release, variant) == (steps, writes, low)
     plan = planned(old, new, release, settings=TIERED, variant=variant)
     assert plan.after.pods[0].containers[0].cgroup.knobs[Knob.MEMORY_LOW].value == Bytes(419430400)
-    # The classes above follow in their own time, in every release.
+    # The QoS classes are updated later, in every release.
     assert plan.after.node.knobs[Knob.MEMORY_MIN].value == Bytes(419430400)
 
 
@@ -93,18 +93,18 @@ def test_less_protection_is_written_after_the_containers():
     )  # fmt: skip
 
 
-# One write, where that of the limit stands, whatever the request does.
+# One write, at the place of the limit's, whatever the request does.
 @pytest.mark.parametrize("variant", [Variant.SHIPPED, Variant.MENDED])
 @pytest.mark.parametrize(("old", "new", "first", "write"), [
     (("256Mi", "512Mi"), ("400Mi", "1Gi"), POD, {"memory.max": "1073741824", "memory.low": "419430400"}),
     (("400Mi", "512Mi"), ("256Mi", "1Gi"), POD, {"memory.max": "1073741824", "memory.low": "268435456"}),
     (("256Mi", "1Gi"), ("400Mi", "512Mi"), UPDATE, {"memory.max": "536870912", "memory.low": "419430400"}),
 ])  # fmt: skip
-def test_a_limit_takes_the_protection_along(variant, old, new, first, write):
+def test_a_limit_change_includes_the_protection(variant, old, new, first, write):
     steps, writes, low = protects(burstable(*old), burstable(*new), "1.37", variant)
     assert (sorted(steps), steps[0][0]) == ([(UPDATE, "memory", "c"), (POD, "memory", "")], first)
     assert (writes, low) == ([write], write["memory.low"])
-    # Before 1.37 the limit goes alone, and the text has the reconciliation write what is protected.
+    # Before 1.37 only the limit is written, and by the text the reconciliation writes the protection.
     assert protects(burstable(*old), burstable(*new), "1.36", Variant.SHIPPED)[1] == [
         {"memory.max": write["memory.max"]}
     ]
@@ -125,14 +125,14 @@ def test_memory_high_of_a_pod_is_in_the_same_write():
     assert (steps, writes) == ([(POD, "memory", "")], [{"memory.high": "402653184"}])
 
 
-def test_nothing_is_mended_where_nothing_is_protected():
+def test_the_fix_has_no_effect_without_protection():
     off = replace(ON, feature_gates={"MemoryQoS": False})
     for settings in (off, replace(ON, feature_gates={"MemoryQoS": True})):
         steps, writes, _ = protects(burstable("256Mi"), burstable("400Mi"), "1.37", Variant.MENDED, settings)
         assert (steps, writes) == ([(UPDATE, "memory", "c")], [])
 
 
-# Limits that appear. cgroup v2 says "max", which the kubelet reads as -1: below every limit. v1 says a huge number.
+# Added limits. cgroup v2 has "max", which the kubelet reads as -1: below every limit. v1 has a huge number.
 @pytest.mark.parametrize(("version", "order"), [
     (CgroupVersion.V2, [(POD, "memory", ""), (UPDATE, "memory", "c")]),
     (CgroupVersion.V1, [(UPDATE, "memory", "c"), (POD, "memory", "")]),
@@ -164,13 +164,13 @@ def test_cgroup_v1():
     assert told(quiet) == [(POD, "cpu", ""), (UPDATE, "cpu", "c")]
 
 
-# The alpha writes the period along with a pod's shares, and needs limits everywhere.
+# The alpha writes the period with a pod's shares, and needs limits everywhere.
 @pytest.mark.parametrize(("release", "old", "new", "message"), [
     ("1.27", ("128Mi", None), ("256Mi", None), "podResources.Memory is nil for pod p"),
     ("1.31", ("128Mi", None), ("256Mi", None), "podResources.Memory is nil for pod p"),
     ("1.32", ("128Mi", None), ("256Mi", None), ""),
 ])  # fmt: skip
-def test_pods_that_are_limited_in_part(release, old, new, message):
+def test_partly_limited_pods(release, old, new, message):
     def of(first, _):
         return pod(
             container({"cpu": "1", "memory": "64Mi"}, {"cpu": "1", "memory": first}, name="a"),
@@ -195,7 +195,7 @@ def test_the_alpha_needs_cpu_limits():
     assert planned(of("1"), of("2"), "1.32").resizes[0].outcome is ResizeOutcome.IN_PROGRESS
 
 
-# 1.32 takes amounts that the kernel cannot tell apart for the same.
+# 1.32 treats amounts that the kernel cannot distinguish as equal.
 @pytest.mark.parametrize(("release", "steps"), [("1.32", False), ("1.33", True)])
 def test_small_amounts(release, steps):
     old = pod(container({"cpu": "1m", "memory": "1Mi"}, {"cpu": "5m", "memory": "2Mi"}))
@@ -230,14 +230,14 @@ def test_memory_high_is_cleared_by_a_resize_in_137_with_the_gate_off():
         assert update.message.unified.get("memory.high") == high
 
 
-# CRI-O drops `unified` of updates before 1.36, and takes the memory limit for memory and swap together.
+# CRI-O drops `unified` of updates before 1.36, and sets memory+swap to the memory limit.
 @pytest.mark.parametrize("release", ["1.35", "1.36"])
 @pytest.mark.parametrize(("cri", "version", "high", "swap"), [
     ("containerd", "2.1.9", "248299520", "67108864"),
     ("cri-o", "1.35.9", "127504384", "0"),
     ("cri-o", "1.36.0", "248299520", "67108864"),
 ])  # fmt: skip
-def test_runtimes_take_updates_in_different_ways(cri, version, release, high, swap):
+def test_updates_differ_by_runtime(cri, version, release, high, swap):
     settings = replace(ON, feature_gates={"MemoryQoS": True}, swap_behavior=SwapBehavior.LIMITED)
     old, new = (pod(one("a", ("1", "1"), ("64Mi", size))) for size in ("128Mi", "256Mi"))
     node = replace(NODE, swap=NODE.memory)

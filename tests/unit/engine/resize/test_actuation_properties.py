@@ -1,4 +1,4 @@
-"""What holds of the steps of every resize."""
+"""Properties of every resize's steps."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ LIMITS = st.integers(1, 64)
     release=st.sampled_from(["1.27", "1.31", "1.32", "1.34", "1.36", "1.37"]),
     version=st.sampled_from([CgroupVersion.V1, CgroupVersion.V2]),
 )
-def test_containers_fit_below_their_pod_at_every_moment(sizes, release, version):
+def test_containers_always_fit_below_their_pod(sizes, release, version):
     def of(index):
         return pod(*(
             one(f"c{number}", ("1m", f"{pair[index]}0m"), ("1Mi", f"{pair[index]}Mi"))
@@ -55,8 +55,8 @@ def test_containers_fit_below_their_pod_at_every_moment(sizes, release, version)
 @pytest.mark.parametrize("release", ["1.36", "1.37"])
 @given(sizes=st.lists(st.tuples(LIMITS, LIMITS), min_size=1, max_size=4))
 @example(sizes=[(14, 13)])
-def test_a_resized_pod_holds_what_a_fresh_one_would(release, sizes):
-    # All but the pod's cpu.weight, which may stay as it was: see the next test.
+def test_a_resized_pod_equals_a_new_one(release, sizes):
+    # Except the pod's cpu.weight, which may keep its value: see the next test.
     def of(index):
         return pod(*(
             one(f"c{number}", (f"{pair[index]}0m", f"{pair[index]}0m"), ("512Ki", f"{pair[index]}Mi"))
@@ -78,7 +78,7 @@ def test_a_resized_pod_holds_what_a_fresh_one_would(release, sizes):
 
 
 @pytest.mark.parametrize("release", ["1.27", "1.36", "1.37"])
-def test_a_weight_that_reads_as_the_desired_shares_is_left_alone(release):
+def test_a_weight_that_reads_as_the_desired_shares_is_not_written(release):
     """140m are 143 shares and weight 6, which reads back as 133 shares: those of 130m, whose weight would be 5."""
     old, new = (pod(one("a", (cpu, cpu), ("64Mi", "64Mi"))) for cpu in ("140m", "130m"))
     plan = planned(old, new, release)

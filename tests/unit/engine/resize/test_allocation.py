@@ -1,4 +1,4 @@
-"""What the kubelet does not do, does later, and in which order it looks at several resizes."""
+"""Infeasible and deferred resizes, and the order of several."""
 
 from dataclasses import replace
 
@@ -44,7 +44,7 @@ def test_more_than_the_node_has(release, outcome, message):
 @pytest.mark.parametrize(("release", "message"), [
     ("1.31", ""), ("1.36", "Node didn't have enough resource: cpu, requested: 3000, used: 2000, capacity: 4000"),
 ])  # fmt: skip
-def test_more_than_is_left(release, message):
+def test_more_than_the_unused_part(release, message):
     found = resized(requesting("1", "1Gi"), requesting("3", "3Gi"), release, others=(OTHER,))
     assert (found.outcome, found.message) == (ResizeOutcome.DEFERRED, message)
     assert {one.name: one.value for one in found.reason.inputs} == {
@@ -53,14 +53,14 @@ def test_more_than_is_left(release, message):
     }  # fmt: skip
 
 
-# Up to 1.33 what can never fit is held against Node.status.allocatable, which eviction thresholds are taken off.
+# Up to 1.33 an impossible size is compared with Node.status.allocatable, without eviction thresholds.
 @pytest.mark.parametrize(("release", "outcome"), [("1.33", "Infeasible"), ("1.34", "Deferred")])
 def test_the_eviction_threshold(release, outcome):
     settings = replace(ON, eviction_hard={"memory.available": "1Gi"})
     assert resized(requesting("1", "1Gi"), requesting("1", "3500Mi"), release, settings).outcome.value == outcome
 
 
-def test_a_threshold_of_all_that_is_left():
+def test_a_threshold_of_all_memory():
     settings = replace(ON, eviction_hard={"memory.available": "2Gi"}, system_reserved=amounts({"memory": "2Gi"}))
     found = resized(requesting("1", "1Mi"), requesting("1", "2Mi"), "1.36", settings)
     assert found.message.endswith("capacity: 0")
@@ -88,7 +88,7 @@ def test_exclusive_cpus(release, settings, new, message):
     ("1.33", "Resize is infeasible for Guaranteed Pods alongside Memory Manager static policy"),
     ("1.34", 'Resize is infeasible for Guaranteed Pods alongside Memory Manager policy "Static"'),
 ])  # fmt: skip
-def test_zones_of_its_own(release, message):
+def test_exclusive_numa_nodes(release, message):
     node = replace(NODE, zones=(NumaZone(id=0, memory=4 << 30, cpus=(0, 1, 2, 3)),))
     settings = replace(
         ON, memory_manager_policy="Static", system_reserved=amounts({"memory": "100Mi"}),
@@ -133,16 +133,16 @@ def test_one_container_with_swap_among_others_is_enough():
     {"swap_controller": False},
     {"memory": 4 << 30},
 ])  # fmt: skip
-def test_where_nothing_swaps(change):
+def test_without_swap(change):
     old, new = (pod(container({"memory": one}, {"memory": "3Gi"}), priority=2_000_000_000) for one in ("1Gi", "2Gi"))
-    # A critical pod never swaps, nor does anything on a node without the controller.
+    # A critical pod never swaps, and no pod swaps on a node without the controller.
     found = resize_pods(
         [old], [new], Kubelet.of(node=replace(NODE, **change), settings=LIMITED, release="1.36")
     ).resizes[0]
     assert found.outcome is ResizeOutcome.IN_PROGRESS
 
 
-def test_nothing_to_do():
+def test_no_change():
     found = resized(requesting("1", "1Gi"), requesting("1000m", "1Gi"))
     assert (found.outcome, found.steps) == (ResizeOutcome.UNCHANGED, ())
 
@@ -187,7 +187,7 @@ def test_the_order_of_several(release, order):
     assert all(one.outcome is ResizeOutcome.IN_PROGRESS for one in plan.resizes)
 
 
-def test_what_one_gives_back_another_gets():
+def test_freed_resources_are_available_to_the_next():
     pods = [requesting("3", "1Gi", "a"), requesting("1", "1Gi", "b")]
     wanted = [requesting("3", "1Gi", "b"), requesting("1", "1Gi", "a")]
     plan = resize_pods(pods, wanted, Kubelet.of(node=NODE, settings=ON, release="1.36"))
@@ -196,12 +196,12 @@ def test_what_one_gives_back_another_gets():
     assert [(one.name, one.outcome.value) for one in plan.resizes] == [("b", "Deferred"), ("a", "InProgress")]
 
 
-def test_an_exact_fit_is_no_more_than_the_node_has():
+def test_an_exact_fit_is_accepted():
     assert resized(requesting("1", "1Gi"), requesting("4", "4Gi"), "1.33").outcome is ResizeOutcome.IN_PROGRESS
 
 
 def changed(*changes, release="1.36"):
-    """The steps on containers a, b … of one pod, each of which changes like this: requests before and after, policy."""
+    """The steps on containers a, b … of one pod with these changes: requests before and after, policy."""
     limits = {"cpu": "1", "memory": "1Gi"}
     old, new = (
         pod(*(
@@ -213,14 +213,14 @@ def changed(*changes, release="1.36"):
     return [(one.kind.value, one.container) for one in resized(old, new, release).steps if one.container]
 
 
-def test_a_container_that_gives_back_is_updated_first():
+def test_a_shrinking_container_is_updated_first():
     little, much = {"cpu": "100m"}, {"cpu": "200m"}
     assert changed((little, much, {}), (much, little, {})) == [
         ("UpdateContainerResources", "b"), ("UpdateContainerResources", "a"),
     ]  # fmt: skip
 
 
-def test_one_is_made_again_and_the_next_is_updated():
+def test_one_is_recreated_and_the_next_is_updated():
     little, much = {"memory": "64Mi"}, {"memory": "128Mi"}
     restart = {"memory": ResizePolicy.RESTART_CONTAINER}
     assert changed((little, much, restart), (little, much, {}), (little, little, {})) == [
@@ -228,7 +228,7 @@ def test_one_is_made_again_and_the_next_is_updated():
     ]  # fmt: skip
 
 
-def test_plans_are_of_the_variant_that_is_asked_for():
+def test_plans_are_of_the_requested_variant():
     one = requesting("1", "1Gi")
     documented = Kubelet.of(node=NODE, settings=ON, release="1.27", variant=Variant.DOCUMENTED)
     plan = resize_pods([one], [one], documented)

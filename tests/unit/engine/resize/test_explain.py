@@ -1,4 +1,4 @@
-"""Resizes as people and programs read them."""
+"""Resizes as text and JSON."""
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.resize import resize_pods
@@ -42,14 +42,14 @@ def test_text():
     assert "  memory.max: 134217728 -> 268435456" in lines
 
 
-def test_what_the_runtime_is_told_writes_nothing():
+def test_a_message_to_the_runtime_is_not_a_write():
     lines = resize_text(planned(release="1.36")).splitlines()
     at = lines.index("  1. UpdatePodSandboxResources (memory) of the pod")
     assert lines[at + 2].startswith("       sends  cpu_period=100000 cpu_quota=100000 cpu_shares=")
     assert lines[at + 3] == "  2. pod cgroup (memory) of the pod"
 
 
-def test_what_an_update_comes_to_in_a_sandbox():
+def test_an_update_in_a_sandbox():
     """runsc writes no control file for a container that is not its sandbox's root (gVisor, container.Update)."""
     old, new = (pod(container({"memory": "64Mi"}, {"memory": limit})) for limit in ("128Mi", "256Mi"))
     for oci, version, reach in (

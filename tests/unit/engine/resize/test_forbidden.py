@@ -1,4 +1,4 @@
-"""What the API server refuses, by release."""
+"""Resizes that the API server refuses, by release."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def said(old, new, release, **gates):
     return found.message if found.outcome is ResizeOutcome.FORBIDDEN else found.outcome.value
 
 
-def test_before_there_was_any():
+def test_before_in_place_resize():
     assert said(pod(OLD), pod(NEW), "1.26") == (
         "pod updates may not change resources in 1.26: in-place resize begins with 1.27"
     )
@@ -66,12 +66,12 @@ def test_static_pods(release, answer):
     (pod(container({"cpu": "1", "memory": "128Mi"}, {"cpu": "1", "memory": "128Mi"})),
      "Pod QOS Class may not change as a result of resizing"),
 ])  # fmt: skip
-def test_changes_that_are_no_resize(new, answer):
+def test_changes_of_other_fields(new, answer):
     assert said(pod(OLD), new, "1.36") == answer
 
 
-def test_what_was_not_refused_in_the_alpha():
-    # Without a limit the kubelet of the alpha leaves the container alone: nothing follows.
+def test_changes_accepted_by_the_alpha():
+    # Without a limit the kubelet of the alpha does not resize the container.
     assert said(pod(OLD), pod(container({"cpu": "1", "memory": "64Mi"})), "1.31") == "InProgress"
 
 
@@ -155,7 +155,7 @@ def test_pod_level_resources_decide_the_class(limit, answer):
 
 
 def test_the_resize_policy_of_an_init_container_may_change():
-    """Alone it is no change of its resources, which are immutable there."""
+    """The policy alone does not change the resources, which are immutable there."""
     old, new = (
         pod(own, init_containers=(container({"memory": "8Mi"}, kind=INIT, name="i", resize_policy=policy),))
         for own, policy in ((OLD, {}), (NEW, RESTART))
@@ -163,5 +163,5 @@ def test_the_resize_policy_of_an_init_container_may_change():
     assert said(old, new, "1.35") == "InProgress"
 
 
-def test_a_manifest_need_not_say_that_the_pod_is_static():
+def test_a_static_pod_by_its_running_state():
     assert said(pod(OLD, static=True), pod(NEW), "1.36") == "static pods cannot be resized"

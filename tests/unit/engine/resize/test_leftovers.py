@@ -1,4 +1,4 @@
-"""What a resize left behind, told by the pattern of the files: kubernetes#138760, #142572, #142569."""
+"""Leftovers of a resize, by the pattern of the files: kubernetes#138760, #142572, #142569."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def status(**more):
 
 
 def judged(one, under, *, pod_files=None, files=None, leave_out=()):
-    """The plan, and the findings about a node that has it, with these files changed."""
+    """The plan, and the findings about a node with this plan and these changed files."""
     plan = expect([one], under)
     cgroups = {}
     for cgroup in plan.cgroups():
@@ -58,7 +58,7 @@ def found(one, under, **changed):
     ("510025728", Leftover.HIGH_AT_LIMIT), ("4096", Leftover.HIGH_AT_LIMIT), ("536870912", None), ("0", None),
     ("1073741824", None), ("max", None),
 ])  # fmt: skip
-def test_memory_high_below_a_limit_that_is_requested_whole(held, kind):
+def test_memory_high_of_a_request_equal_to_the_limit(held, kind):
     told = {(CONTAINER, "memory.high"): kind} if kind else {}
     assert found(web("512Mi", "512Mi"), kubelet(**QOS), files={"memory.high": held}) == told
 
@@ -70,7 +70,7 @@ def test_memory_high_below_a_limit_that_is_requested_whole(held, kind):
     (web("512Mi", "512Mi"), kubelet("1.32", **QOS)),
     (pod(container({"cpu": "1", "memory": "512Mi"}, {"cpu": "1", "memory": "512Mi"})), kubelet(**QOS)),
 ])  # fmt: skip
-def test_memory_high_that_has_another_reason(one, under):
+def test_memory_high_with_another_cause(one, under):
     assert found(one, under, files={"memory.high": "300003328"}) == {}
 
 
@@ -78,11 +78,11 @@ def test_memory_high_that_has_another_reason(one, under):
     ("268435456", {}, {(POD, "memory.low"): Leftover.POD_MEMORY_QOS}),
     ("536870912", {}, {(POD, "memory.low"): Leftover.POD_MEMORY_QOS}),
     ("0", {}, {}),
-    # Then the container has not got its new size either.
+    # In this case the container does not have its new size either.
     ("268435456", {"files": {"memory.low": "268435456"}}, {}),
     ("268435456", {"leave_out": {Knob.MEMORY_LOW}}, {}),
 ])  # fmt: skip
-def test_the_pod_protects_what_it_requested_before(held, more, told):
+def test_the_pod_protects_its_old_request(held, more, told):
     assert found(web("400Mi", "512Mi"), kubelet(**QOS), pod_files={"memory.low": held}, **more) == told
 
 
@@ -97,14 +97,14 @@ STOPPED = {(POD, "memory.max"): Leftover.STOPPED_CONTAINER}
 
 @pytest.mark.parametrize(("one", "held", "told"), [
     (web("1536Mi", "1536Mi"), "183500800", STOPPED),
-    # A pod larger than its containers may have been made so by anything.
+    # A pod larger than its containers may have any cause.
     (web("1536Mi", "1536Mi"), "3221225472", {}), (web("1536Mi", "1536Mi"), "max", {}),
     (web("1536Mi", "1536Mi", status=status(restarts=2)), "3221225472", STOPPED),
     (web("1536Mi", "1536Mi", status=status(state=ContainerState.WAITING)), "183500800", STOPPED),
     (web("1536Mi", "1536Mi", status=status(state=ContainerState.RUNNING)), "183500800", {}),
     (web("1536Mi", "1536Mi", status=status(restarts=2), generation=1), "183500800", {}),
 ])  # fmt: skip
-def test_the_pod_of_a_container_that_did_not_run(one, held, told):
+def test_the_pod_of_a_stopped_container(one, held, told):
     assert found(one, kubelet("1.34"), pod_files={"memory.max": held}) == told
 
 
@@ -114,7 +114,7 @@ def test_all_files_of_such_a_pod():
     assert found(one, kubelet(**QOS), pod_files=held) == {
         (POD, knob): Leftover.STOPPED_CONTAINER for knob in ("memory.low", "memory.max", "cpu.weight")
     }
-    # A share of cpu is not below a container's for this reason alone.
+    # Low cpu shares alone are no evidence.
     assert found(web("1Mi", "2Mi"), kubelet("1.34"), pod_files={"cpu.weight": "1"}) == {}
 
 
@@ -125,13 +125,13 @@ def test_on_cgroup_v1():
     assert told == {(POD, limit): Leftover.STOPPED_CONTAINER}
 
 
-def test_pods_that_are_not_given_are_not_explained():
+def test_unknown_pods_are_not_explained():
     one, under = web("1536Mi", "1536Mi"), kubelet("1.34")
     plan, findings = judged(one, under, pod_files={"memory.max": "183500800"})
     assert leftovers(findings, plan, [], under) == {}
 
 
-def test_what_the_past_has_left_conforms_and_says_so():
+def test_a_value_of_the_past_conforms_and_is_named():
     """memory.low 134217728 of pod and container, as the gate was on; the score of 128Mi of 16Gi is 993, of 1Gi 938."""
     under, old = kubelet(feature_gates={"MemoryQoS": False}), expect([web("128Mi", "256Mi")], kubelet(**QOS))
     changed = {"pod_files": {"memory.low": "134217728"}, "files": {"memory.low": "134217728", "memory.high": "4096"}}

@@ -1,4 +1,4 @@
-"""Whatever the sizes: while a pod is resized, its containers' limits together never exceed its own."""
+"""For any sizes: while a pod is resized, its containers' limits together never exceed its own."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ TIERED = KubeletSettings(
     feature_gates={"MemoryQoS": True, "InPlacePodVerticalScaling": True},
     memory_reservation_policy=ReservationPolicy.TIERED,
 )
-# In MiB, a request and what the limit is above it.
+# In MiB: a request, and the limit's distance above it.
 SIZES = st.tuples(st.integers(8, 512), st.integers(1, 512))
 SHAPES = st.integers(1, 4).flatmap(lambda count: st.tuples(*(st.tuples(SIZES, SIZES) for _ in range(count))))
 
@@ -36,7 +36,7 @@ def limit(cgroup):
 
 
 @given(SHAPES, st.integers(34, 37))
-def test_limits_fit_at_every_moment_and_arrive(shape, minor):
+def test_limits_always_fit_and_are_applied(shape, minor):
     before, after = ([sizes[side] for sizes in shape] for side in (0, 1))
     plan = resize_pods([sized(before)], [sized(after)], Kubelet.of(node=NODE, settings=TIERED, release=f"1.{minor}"))
     (resize,) = plan.resizes
@@ -54,7 +54,7 @@ def test_limits_fit_at_every_moment_and_arrive(shape, minor):
 
 
 @given(SHAPES, st.integers(34, 37))
-def test_every_container_that_changes_is_updated_once_and_what_shrinks_goes_first(shape, minor):
+def test_every_changed_container_is_updated_once_shrinking_ones_first(shape, minor):
     before, after = ([sizes[side] for sizes in shape] for side in (0, 1))
     plan = resize_pods([sized(before)], [sized(after)], Kubelet.of(node=NODE, settings=TIERED, release=f"1.{minor}"))
     limits = {f"c{index}": (sum(old), sum(new)) for index, (old, new) in enumerate(zip(before, after, strict=True))}

@@ -1,4 +1,4 @@
-"""What a resize leaves behind in each release.
+"""Leftovers of a resize in each release.
 
 Values of kubernetes#138760 (pod memory.max 183500800 beside a container of 1.5Gi, and 255066112 beside 5153960729 bytes
 in kubernetes/autoscaler#9829), #142572 (268435456 stays instead of 419430400) and #142569 (510025728 stays below the
@@ -50,7 +50,7 @@ POD, CONTAINER = "pod default/p", "container c of pod default/p"
     # The file counts in pages: 5153960729 reads as 5153959936.
     ("255066112", "5153960729", "255066112", "5153959936"),
 ])  # fmt: skip
-def test_the_pod_of_a_container_that_does_not_run(release, activity, sizes):
+def test_the_pod_of_a_container_that_is_not_running(release, activity, sizes):
     old, new, holds, anew = sizes
     plan = resized(limited(old), limited(new), release, activity=activity)
     [step] = plan.resizes[0].steps
@@ -61,7 +61,7 @@ def test_the_pod_of_a_container_that_does_not_run(release, activity, sizes):
     [after] = plan.after.pods
     assert str(after.cgroup.knobs[Knob.MEMORY_MAX].value) == holds
     assert str(after.containers[0].cgroup.knobs[Knob.MEMORY_MAX].value) == anew
-    # It is made again: its processes have the new size's score.
+    # It is recreated: its processes have the score of the new size.
     assert after.containers[0].oom_score_adj == {"1610612736": 907, "5153959936": 701}[anew]
     running = resized(limited(old), limited(new), release)
     assert [str(one.subject) for one in running.resizes[0].left] == [CONTAINER]
@@ -72,7 +72,7 @@ def test_the_pod_of_a_container_that_does_not_run(release, activity, sizes):
     ("OnFailure", Activity.EXITED, ContainerKind.APP, 0), ("OnFailure", Activity.CRASH_LOOPING, ContainerKind.APP, 1),
     ("Never", Activity.EXITED, ContainerKind.SIDECAR, 1),
 ])  # fmt: skip
-def test_whether_it_is_made_again(policy, activity, kind, steps):
+def test_whether_it_is_recreated(policy, activity, kind, steps):
     def of(size):
         one = container({"cpu": "12m", "memory": size}, {"memory": size}, kind=kind)
         other = container({"cpu": "1", "memory": "1Mi"}, {"memory": "1Mi"}, name="d")
@@ -98,7 +98,7 @@ def test_another_container_of_the_pod_runs_and_changes():
     assert left(whole) == []
 
 
-def test_the_status_says_what_a_container_does():
+def test_the_state_of_a_container_comes_from_the_status():
     for state, restarts, upstream in (
         (ContainerState.TERMINATED, 0, "kubernetes#138760"), (ContainerState.WAITING, 3, "kubernetes#138760"),
         (ContainerState.WAITING, 0, "kubernetes#130657"), (ContainerState.RUNNING, 3, "kubernetes#130657"),
@@ -106,7 +106,7 @@ def test_the_status_says_what_a_container_does():
         status = PodStatus(containers={"c": ContainerStatus(name="c", state=state, restarts=restarts)})
         old = replace(limited("175Mi"), status=status)
         assert [one[4] for one in left(resized(old, limited("1536Mi"), "1.36"))] == [upstream]
-        # What is said wins.
+        # The explicit state wins.
         said = resized(old, limited("1536Mi"), "1.36", activity=Activity.RUNNING)
         assert [one[4] for one in left(said)] == ["kubernetes#130657"]
 
@@ -135,7 +135,7 @@ def test_memory_high_of_a_request_that_is_raised_to_its_limit(release, high):
     assert found == [(CONTAINER, "memory.high", high, "max", "kubernetes#142569")]
 
 
-def test_in_words_and_as_a_document():
+def test_leftovers_as_text_and_document():
     plan = resized(limited("175Mi"), limited("1536Mi"), "1.34", activity=Activity.EXITED)
     text = resize_text(plan).splitlines()
     at = text.index("  left behind:")
@@ -144,7 +144,7 @@ def test_in_words_and_as_a_document():
         "    memory.max of pod default/p stays 183500800; after recreation it is 1610612736",
         f"      {why} (kubernetes#138760)",
     ]
-    # A resize names no huge pages: where that comes from is told with its steps.
+    # A resize names no huge pages; its steps have the reason.
     both = {"cpu": "1", "hugepages-2Mi": "2Mi"}
     old, new = (pod(container({**both, "memory": size}, {**both, "memory": size})) for size in ("100Mi", "200Mi"))
     huge = resize_text(resized(old, new, "1.36")).splitlines()

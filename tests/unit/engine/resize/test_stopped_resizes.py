@@ -26,7 +26,7 @@ DECREASE = "cannot decrease memory limits: "
      + 'attempting to set container "a" memory limit (75497472) below current usage (314572800)]'),
     ("1.36", Usage(pod=100 * MI, containers={"b": 300 * MI}), ""),
 ])  # fmt: skip
-def test_limits_below_what_is_used(release, used, message):
+def test_limits_below_usage(release, used, message):
     policy = {"memory": RESTART} if release == "1.33" else {}
     old = pod(one("a", ("1", "1"), ("64Mi", "128Mi"), resize_policy=policy), OLD.containers[1])
     new = pod(one("a", ("1", "1"), ("64Mi", "72Mi"), resize_policy=policy), OLD.containers[1])
@@ -37,13 +37,13 @@ def test_limits_below_what_is_used(release, used, message):
     assert bool(found.steps) is not bool(message)
 
 
-def test_the_check_of_old_releases_also_stops_what_grows():
+def test_the_check_of_old_releases_also_stops_a_growing_limit():
     found = planned(OLD, GROWN, "1.32", usage={"uid-p": Usage(pod=500 * MI)}).resizes[0]
     assert found.outcome is ResizeOutcome.ERROR
     assert planned(OLD, GROWN, "1.34", usage={"uid-p": Usage(pod=500 * MI)}).resizes[0].message == ""
 
 
-def test_cpu_alone_is_held_against_no_memory():
+def test_a_cpu_resize_is_not_checked_against_memory():
     new = pod(one("a", ("50m", "100m"), ("64Mi", "128Mi")), OLD.containers[1])
     found = planned(OLD, new, "1.36", usage={"uid-p": Usage(pod=999 * MI)}).resizes[0]
     assert found.outcome is ResizeOutcome.IN_PROGRESS

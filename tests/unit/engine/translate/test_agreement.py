@@ -1,4 +1,4 @@
-"""The plan and the translation say the same of every container, whoever runs it: values, files left alone, refusals."""
+"""Plan and translation agree for every container and runtime: values, unwritten files, refusals."""
 
 from dataclasses import replace
 
@@ -65,18 +65,18 @@ CONFIGS = st.builds(
 
 
 def named(cri, oci, hugetlb=False):
-    # Every pod runs by them, whatever its RuntimeClass.
+    # They run pods of every RuntimeClass.
     return Runtimes(cri=traits_of(*cri), oci=traits_of(*oci), hugetlb=hugetlb, every_class=True)
 
 
 def said(planned):
-    """Of a planned container: its refusal, and by file what it shows, files that are left alone aside."""
+    """A planned container's refusal, and the texts of its written files."""
     files = {one.knob.value: str(one.value) for one in planned.cgroup.knobs.values() if one.written is not ABSENT}
     return planned.refusal, files
 
 
 def translated(planned, kubelet, runtimes):
-    """The same of its request's translation, for the files that are planned."""
+    """The same from its request's translation, for planned files."""
     found = translate(planned.resources, runtimes, kubelet.host)
     return found.refusal, {
         one.name: one.shows for one in found.files if one.name in {knob.value for knob in planned.cgroup.knobs}
@@ -103,13 +103,13 @@ def test_plan_and_translation_agree(*, pods, release, node, config, cri, hugetlb
     kubelet = kubelet_of(node, config, release, driver=driver, runtimes=runtimes)
     for one in planned_containers(pods, kubelet):
         refusal, files = said(one)
-        # Of a container that is refused nothing is planned, and its translation names no files either.
+        # A refused container has no planned files, and its translation has none either.
         assert (refusal, files) == translated(one, kubelet, runtimes), one.name
         assert bool(refusal) is not bool(one.cgroup.knobs)
 
 
 @given(pods=PODS, release=RELEASES, node=NODES, config=CONFIGS, driver=st.sampled_from(CgroupDriver))
-def test_of_an_unknown_version_the_plan_says_what_each_of_those_it_may_be_does(pods, release, node, config, driver):
+def test_an_unknown_version_has_the_values_of_all_possible_versions(pods, release, node, config, driver):
     unknown = named(("containerd", ""), ("runc", ""))
     kubelet = kubelet_of(node, config, release, driver=driver, runtimes=unknown)
     versions = [named(cri, oci) for cri in CRI[:4] for oci in OCI[:9]]
@@ -124,7 +124,7 @@ def test_of_an_unknown_version_the_plan_says_what_each_of_those_it_may_be_does(p
             assert shown == possible, knob
 
 
-def test_what_crio_refuses_is_refused_by_both():
+def test_a_refusal_of_crio_is_in_both():
     runtimes = named(("cri-o", "1.36"), ("runc", "1.1.15"))
     kubelet = Kubelet.of(node=NodeFacts(memory=8 << 30, cpus=4), release="1.36", runtimes=runtimes)
     [one] = planned_containers([pod(container({}, {"memory": "8Mi"}))], kubelet)
@@ -134,7 +134,7 @@ def test_what_crio_refuses_is_refused_by_both():
     assert translate(one.resources, crun.runtimes, crun.host).refusal == ""
 
 
-def test_huge_pages_are_whole_ones_in_both():
+def test_limits_of_huge_pages_are_whole_pages_in_both():
     kubelet = Kubelet.of(
         node=NodeFacts(memory=8 << 30, cpus=4, hugepage_sizes=(2 << 20,)),
         release="1.36",

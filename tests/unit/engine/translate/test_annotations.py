@@ -1,4 +1,4 @@
-"""Annotations that make a CRI runtime write other values, by version and by what its configuration allows."""
+"""Annotations that make a CRI runtime write other values, by version and configuration."""
 
 import pytest
 
@@ -55,13 +55,13 @@ def test_which_name_counts(version, allowed, names, counts):
     ("memory.high=8000000;memory.low=100000", {"memory.high": "8000000", "memory.low": "100000"}),
     (";memory.high=max;", {"memory.high": "max"}),
     ("memory.high=ODAwMDAwMA==", {"memory.high": "8000000"}),
-    # Eight digits are base64, and CRI-O takes them for that.
+    # Eight digits are valid base64, and CRI-O decodes them.
     ("memory.high=10485760", {"memory.high": "\ufffdN<\u7fb4"}),
     ("memory.oom.group=0", {"memory.oom.group": "0"}),
     ("cpu.max=100000 200000", {"cpu.max": "100000 200000"}),
     ("", {}),
 ])  # fmt: skip
-def test_what_a_text_says(text, found):
+def test_the_entries_of_a_text(text, found):
     assert entries({DOT: text}, crio("1.34.0", *BOTH)) == {**SENT.unified, **found}
 
 
@@ -69,7 +69,7 @@ def test_an_entry_without_a_value_is_the_runtimes_error():
     assert annotated(SENT, {DOT: "memory.high"}, "c", crio("1.34.0", *BOTH)).refusal == f'invalid annotation "{DOT}"'
     plan = expect([pod(annotations={DOT: "memory.high"})], kubelet("1.34.0"))
     assert plan.pods[0].containers[0].refusal == f'invalid annotation "{DOT}"'
-    # The kernel refuses what base64 made of the eight digits.
+    # The kernel refuses the decoded eight digits.
     plan = expect([pod(annotations={DOT: "memory.high=10485760"})], kubelet("1.34.0"))
     assert plan.pods[0].containers[0].refusal == "invalid value for 'memory.high': \ufffdN<\u7fb4"
 
@@ -108,7 +108,7 @@ def test_the_annotation_wins_over_the_kubelet(reasons):
         assert (reason.inputs[0].name, reason.inputs[0].value) == (f"annotation {DOT}", text)
 
 
-def test_where_nobody_knows_whether_it_is_allowed_either_may_be():
+def test_without_known_configuration_either_value_is_possible():
     unsure = crio("1.36.3", known=False)
     found = annotated(SENT, {NEW: "memory.high=40960"}, "c", unsure)
     assert found.by == {}
@@ -183,7 +183,7 @@ def test_properties_of_the_scope_are_not_modelled():
     ({"checksum": "1"}, False, False),
     ({}, False, False),
 ])  # fmt: skip
-def test_who_lifts_the_quota(annotations, of_the_pod, of_the_container):
+def test_annotations_that_remove_the_quota(annotations, of_the_pod, of_the_container):
     runtimes = crio("1.36.0", "cpu-quota.crio.io", "cpu-shared.crio.io")
     assert (Knob.CPU_MAX in pod_unmodelled(annotations, runtimes)) is of_the_pod
     assert (Knob.CPU_MAX in annotated(SENT, annotations, "c", runtimes).unmodelled) is of_the_container
@@ -215,7 +215,7 @@ def test_a_workload_overrides_cpu():
     weight = plan.pods[0].containers[0].cgroup.knobs[Knob.CPU_WEIGHT]
     # crun 1.21 converts linearly: 1 + (400 - 2) * 9999 / 262142.
     assert (weight.value, weight.reason.source) == (Number(16), "CRI-O MutateSpecGivenAnnotations")
-    # What the workload allows counts for its pods alone.
+    # The workload's allowance counts only for its pods.
     assert entries({**ACTIVE, NEW: "memory.high=1"}, runtimes)["memory.high"] == "1"
     assert entries({NEW: "memory.high=1"}, runtimes) == SENT.unified
     small = annotated(SENT, {**ACTIVE, "resources.workload.openshift.io/c": '{"cpulimit": 1, "cpuperiod": 50000, '
@@ -224,7 +224,7 @@ def test_a_workload_overrides_cpu():
 
 
 @pytest.mark.parametrize("text", ["[]", "x", '{"cpushares": "400"}', '{"cpuquota": true}', '{"cpuset": 1}'])
-def test_a_workloads_annotation_of_another_form_is_refused(text):
+def test_a_malformed_workload_annotation_is_refused(text):
     own = {**ACTIVE, "resources.workload.openshift.io/c": text}
     refusal = annotated(SENT, own, "c", crio("1.36.0", workloads=(MANAGEMENT,))).refusal
     assert refusal.startswith('invalid annotation "resources.workload.openshift.io/c": ')
@@ -242,7 +242,7 @@ def test_a_handler_has_its_own_allowance():
     assert [one.field for one in plan.ignored] == [f"annotation {NEW} of pod default/p"]
 
 
-def test_a_cpuset_by_annotation_is_only_planned_where_the_file_is():
+def test_a_cpuset_by_annotation_is_planned_only_with_the_file():
     plan = expect([pod(annotations={NEW: "cpuset.cpus=1"})], kubelet("1.36.0"))
     assert Knob.CPUSET_CPUS not in plan.pods[0].containers[0].cgroup.knobs
     assert Text("1") != ABSENT

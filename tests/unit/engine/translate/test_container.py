@@ -49,18 +49,18 @@ def document(kubelet, one=WEB):
     return found
 
 
-def test_documents_have_translations_where_they_are_asked_for():
+def test_documents_have_translations_on_request():
     assert "translation" in document(of())
     plan = plan_document(expect([WEB], of()))
     assert "translation" not in plan["pods"][0]["containers"][0]
 
 
-def test_the_way_of_one_container():
+def test_one_container_at_every_hop():
     found = own(of())
     assert (found.cri, found.oci_runtime, found.refusal) == ("containerd 1.7.24", "runc 1.1.15", "")
     assert found.oci.resources.document()["memory"] == {"limit": 100000000, "swap": 100000000}
     assert found.docker.host_config["MemorySwap"] == 100000000
-    # 1.27 says nothing of swap where it is off: the runtime makes 0 of the memory limit.
+    # 1.27 sends nothing about swap while it is off: the runtime sets 0 from the memory limit.
     assert [(one.knob, one.value) for one in found.cri_unsaid] == [("memory.swap.max", "0")]
     assert [one.knob for one in found.cri_final][:3] == ["memory.max", "cpu.weight", "cpu.max"]
     files = {one.name: (one.written, one.shows, one.reloaded) for one in found.files}
@@ -73,7 +73,7 @@ def test_the_way_of_one_container():
 def test_crun_has_a_scope_above():
     found = own(of(CRUN))
     assert found.writes.subgroup == "container"
-    # Memory and swap together, as a swap limit: crun's own mistake.
+    # Memory plus swap as the swap limit: crun's bug.
     assert {one.name: one.shows for one in found.scope}["memory.swap.max"] == "99999744"
     assert {one.name: one.shows for one in found.files}["memory.swap.max"] == "0"
     assert own(of(CRUN, driver=CgroupDriver.CGROUPFS)).scope == ()
@@ -93,7 +93,7 @@ def test_a_runtime_that_refuses():
     assert document(kubelet, SMALL)["translation"]["files"] is None
 
 
-def test_the_plan_of_a_container_that_is_refused_says_so():
+def test_the_plan_names_a_refused_container():
     kubelet = of(Runtimes(cri=traits_of("cri-o", "1.36"), oci=TRIXIE.oci))
     plan = expect([SMALL], kubelet)
     [planned] = plan.pods[0].containers
@@ -112,7 +112,7 @@ def test_the_plan_of_a_container_that_is_refused_says_so():
     assert ("creation", f"refused: {REFUSAL}", "made") in changes
 
 
-def test_a_container_that_is_refused_must_not_be_there():
+def test_a_refused_container_must_not_exist():
     plan = expect([SMALL], of(Runtimes(cri=traits_of("cri-o", "1.36"), oci=TRIXIE.oci)))
     reading = Reading(source="t", at=0.0)
     for ids, verdict, observed in (
@@ -153,7 +153,7 @@ def test_on_cgroup_v1():
         "cpu.cfs_quota_us": "33300",
     }
     assert [(one.knob, one.value) for one in found.cri_unsaid] == [("memory.memsw.limit_in_bytes", "100000000")]
-    # What a daemon-reload makes of a scope of cgroup v1 is not modelled.
+    # A daemon-reload of a scope of cgroup v1 is not modelled.
     assert {one["after_reload"] for one in document(kubelet)["translation"]["files"]["own"]} == {None}
     assert "memory.limit_in_bytes 100000000, reads 99999744\n" in told(kubelet, [Language.FILES])
     bare = of(node=ON_V1, driver=CgroupDriver.CGROUPFS)
@@ -196,7 +196,7 @@ def test_languages_are_shown_once_and_in_order():
     ]
 
 
-def test_a_container_that_asks_for_nothing():
+def test_a_container_without_requests():
     node = NodeFacts(memory=8 << 30, cpus=4, hugepage_sizes=())
     text = told(of(node=node, settings=KubeletSettings()), [Language.CRI], pod())
     assert "    cpu_shares 2\n" in text
@@ -221,7 +221,7 @@ def test_a_container_that_asks_for_nothing():
     ]),
     (Knob.MEMORY_LOW, ["  CRI      does not set it", "  Docker   does not set it"]),
 ])  # fmt: skip
-def test_one_file_on_its_way(knob, says):
+def test_one_file_at_every_hop(knob, says):
     lines = knob_reasons(expect([WEB], of()), knob, translated_for=of()).splitlines()
     for line in says:
         assert line in lines
@@ -235,7 +235,7 @@ def test_a_text_that_the_kernel_refuses_is_a_refusal():
     assert found.writes.texts["cpu.weight"] == "0"
 
 
-def test_an_empty_request_is_said_to_say_nothing():
+def test_an_empty_request_is_named_as_empty():
     found = translate(ContainerResources(), TRIXIE, replace(CGROUPFS, swap_file=False))
     lines = list(translation_lines(ContainerResources(), found, [Language.CRI, Language.OCI, Language.FILES]))
     assert lines == [

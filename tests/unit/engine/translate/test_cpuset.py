@@ -15,7 +15,7 @@ def test_numbers(text, found):
 
 
 @pytest.mark.parametrize("text", ["a", "1-", "-1", "3-1", "1,,2", "65536", "0-99999999999", "1-2-3"])
-def test_what_is_not_a_list(text):
+def test_invalid_lists(text):
     with pytest.raises(ValueError, match="is not a"):
         numbers(text)
 

@@ -1,4 +1,4 @@
-"""cri-dockerd: what of a request Docker is asked for, and what gets lost."""
+"""cri-dockerd: the part of a request that reaches Docker, and the lost part."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def lost(found):
      {"memory.swap.max": "0", "memory.high": "4096"}),
     (ContainerResources(hugepage_limits=(("2MB", 0),)), {"hugetlb.2MB.max": "0"}),
 ])  # fmt: skip
-def test_what_gets_lost(sent, unsaid):
+def test_lost_values(sent, unsaid):
     found = oci_for_create(sent, CRI)
     assert lost(found) == unsaid
     assert not any(one.wordless for one in found.unsayable)
@@ -57,8 +57,8 @@ def test_docker_refuses_less_than_six_mib():
     assert (found.refusal, found.oom_score_adj) == ("Minimum memory limit allowed is 6MB", None)
 
 
-def test_limited_swap_and_oom_group_get_lost_in_a_plan():
-    """kubernetes#124096: a Burstable container has no swap below cri-dockerd, whatever its kubelet asks for."""
+def test_limited_swap_and_oom_group_are_lost_in_a_plan():
+    """kubernetes#124096: a Burstable container has no swap below cri-dockerd, whatever its kubelet requests."""
     of = Kubelet.of(
         node=NODE,
         release="1.34",

@@ -25,7 +25,7 @@ def test_crun_keeps_files_below_the_scope():
         ("memory.high", "248303616"),
     )
     assert held_after_reload(found) == files_held(found)
-    # The scope's swap limit is memory and swap together.
+    # The scope's swap limit is memory plus swap.
     assert scope_held(found) == {
         "memory.min": "134217728",
         "memory.high": "248303616",

@@ -54,7 +54,7 @@ def test_a_burstable_container():
     }
 
 
-def test_nothing_needs_no_words():
+def test_an_empty_request_has_no_fields():
     assert host_config(ContainerResources()).host_config == {}
     defaults = {"memory.high": "max", "memory.min": "0", "memory.oom.group": "0", "pids.max": "max", "memory.low": "0"}
     found = host_config(ContainerResources(unified=defaults))
@@ -74,7 +74,7 @@ def test_nothing_needs_no_words():
         ({"unified": {"memory.swap.max": "max"}}, {}, -1, []),
         ({"memory_limit_in_bytes": 0, "unified": {"memory.swap.max": "0"}}, {}, None, [("memory.swap.max", "0")]),
         ({"memory_swap_limit_in_bytes": 256 * MIB}, {}, 256 * MIB, []),
-        # Docker's to refuse.
+        # Docker refuses it.
         ({"memory_swap_limit_in_bytes": 32 * MIB}, {}, 32 * MIB, []),
         ({"memory_swap_limit_in_bytes": 256 * MIB - 1}, {}, 256 * MIB - 1, []),
         ({"memory_limit_in_bytes": -1}, {}, None, []),
@@ -138,11 +138,11 @@ def test_cpu_and_other_entries(fields, said, left):
     assert unsaid(found) == left
 
 
-def test_an_entry_that_is_no_amount_is_an_error():
+def test_an_entry_without_an_amount_is_an_error():
     with pytest.raises(ValueError, match="plenty"):
         host_config(ContainerResources(unified={"memory.low": "plenty"}))
 
 
-def test_all_of_it_protected():
+def test_all_memory_protected():
     found = host_config(ContainerResources(unified={"memory.min": "max"}))
     assert found.annotations == {"org.systemd.property.MemoryMin": "uint64 18446744073709551615"}

@@ -1,4 +1,4 @@
-"""The Docker Engine: what it refuses, keeps and passes on, and what memqos asks of it for a CRI request."""
+"""The Docker Engine: its errors, its stored and passed values, and memqos's request to it for a CRI request."""
 
 import pytest
 
@@ -18,7 +18,7 @@ TWICE = "Memory limit should be smaller than already set memoryswap limit, updat
     [
         ({}, {}, {}),
         ({"Memory": 0, "CpusetMems": ""}, {}, {}),
-        # As much swap again as memory.
+        # As much swap as memory.
         (
             {"Memory": 67108864},
             {"Memory": 67108864, "MemorySwap": 134217728},
@@ -29,7 +29,7 @@ TWICE = "Memory limit should be smaller than already set memoryswap limit, updat
             {"Memory": 67108864, "MemorySwap": 134217728},
             {"memory": {"limit": 67108864, "swap": 134217728}},
         ),
-        # -1 is kept, and nothing is passed on.
+        # -1 is stored and not passed on.
         (
             {"Memory": 67108864, "MemorySwap": -1},
             {"Memory": 67108864, "MemorySwap": -1},
@@ -46,12 +46,12 @@ TWICE = "Memory limit should be smaller than already set memoryswap limit, updat
         ({"PidsLimit": -1}, {"PidsLimit": -1}, {"unified": {"pids.max": "max"}}),
     ],
 )
-def test_what_a_creation_keeps_and_passes_on(asked, held, document):
+def test_values_stored_and_passed_on_by_a_creation(asked, held, document):
     answer = dockerd.docker_created(asked)
     assert (answer.refusal, answer.held, answer.resources.document()) == ("", held, document)
 
 
-def test_without_a_swap_controller_no_swap_is_limited():
+def test_without_a_swap_controller_swap_is_not_limited():
     assert dockerd.docker_created({"Memory": 67108864}, swap_controller=False).held["MemorySwap"] == -1
     answer = dockerd.docker_updated({"Memory": 67108864}, {"Memory": 134217728}, swap_controller=False)
     assert answer.resources.document() == {"memory": {"limit": 134217728}}
@@ -90,7 +90,7 @@ def test_without_a_swap_controller_no_swap_is_limited():
         ({"OomScoreAdj": -1001}, "Invalid value -1001, range for oom score adj is [-1000, 1000]"),
     ],
 )
-def test_what_a_creation_is_refused_for(asked, refusal):
+def test_errors_of_a_creation(asked, refusal):
     answer = dockerd.docker_created(asked)
     assert answer.refusal == refusal
     assert (answer.held == {}) is bool(refusal)
@@ -103,7 +103,7 @@ HELD = {"Memory": 67108864, "MemorySwap": 83886080, "CpuShares": 512}
     ("asked", "held", "document"),
     [
         ({}, HELD, {}),
-        # What is not said is not passed on, and stays.
+        # A missing field is not passed on, and its value stays.
         ({"Memory": 58720256}, {**HELD, "Memory": 58720256}, {"memory": {"limit": 58720256}}),
         ({"Memory": 83886080}, {**HELD, "Memory": 83886080}, {"memory": {"limit": 83886080}}),
         (
@@ -117,7 +117,7 @@ HELD = {"Memory": 67108864, "MemorySwap": 83886080, "CpuShares": 512}
         ({"OomScoreAdj": 5}, HELD, {}),
     ],
 )
-def test_what_an_update_keeps_and_passes_on(asked, held, document):
+def test_values_stored_and_passed_on_by_an_update(asked, held, document):
     answer = dockerd.docker_updated(HELD, asked)
     assert (answer.refusal, answer.held, answer.resources.document()) == ("", held, document)
 
@@ -131,12 +131,12 @@ def test_what_an_update_keeps_and_passes_on(asked, held, document):
         (HELD, {"Memory": 1048576}, "Minimum memory limit allowed is 6MB"),
     ],
 )
-def test_what_an_update_is_refused_for(held, asked, refusal):
+def test_errors_of_an_update(held, asked, refusal):
     answer = dockerd.docker_updated(held, asked)
     assert (answer.refusal, answer.held, answer.resources.document()) == (refusal, held, {})
 
 
-def test_a_cri_request_by_way_of_docker():
+def test_a_cri_request_through_docker():
     sent = ContainerResources(
         memory_limit_in_bytes=64 * MIB,
         memory_swap_limit_in_bytes=80 * MIB,
@@ -173,7 +173,7 @@ def test_a_cri_request_by_way_of_docker():
         ({"hugepage_limits": (("2MB", 0),)}, 83886080, [("hugetlb.2MB.max", "0")]),
     ],
 )
-def test_what_an_update_by_way_of_docker_cannot_say(sent, swap, left):
+def test_values_that_an_update_through_docker_cannot_express(sent, swap, left):
     stored = OciResources(memory_limit=64 * MIB, memory_swap=80 * MIB)
     found = oci.oci_for_update(stored, ContainerResources(**sent), DOCKER)
     assert found.resources.memory_limit == 67108864
@@ -182,14 +182,14 @@ def test_what_an_update_by_way_of_docker_cannot_say(sent, swap, left):
     assert all(one.wordless for one in found.unsayable)
 
 
-def test_no_limit_of_swap_stays_none():
+def test_unlimited_swap_stays_unlimited():
     stored = OciResources(memory_limit=64 * MIB)
     found = dockerd.asked_of_docker(ContainerResources(cpu_shares=5), stored=stored)
     assert found.host_config == {"Memory": 67108864, "MemorySwap": -1, "CpuShares": 5}
     assert found.unsayable == ()
 
 
-def test_everything_that_is_stored_is_told_again():
+def test_all_stored_values_are_sent_again():
     stored = OciResources(
         memory_limit=64 * MIB,
         memory_swap=64 * MIB,
@@ -214,7 +214,7 @@ def test_everything_that_is_stored_is_told_again():
     }
 
 
-def test_docker_refuses_what_is_wrong():
+def test_docker_refuses_invalid_values():
     too_little = ContainerResources(memory_limit_in_bytes=64 * MIB, memory_swap_limit_in_bytes=32 * MIB)
     refusal = "Minimum memoryswap limit should be larger than memory limit, see usage"
     found = oci.oci_for_create(too_little, DOCKER)

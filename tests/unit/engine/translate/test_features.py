@@ -1,4 +1,4 @@
-"""What runtimes say of themselves in `features`. The documents are those of the programs named, shortened."""
+"""Features that runtimes report. The documents are those of the named programs, shortened."""
 
 import pytest
 
@@ -19,7 +19,7 @@ RUNC = {
 MINIMAL = {"ociVersionMin": "1.0.0", "linux": {"cgroup": {"v1": False, "v2": True, "systemd": False}}}
 
 
-def test_what_is_said_is_known():
+def test_reported_features_are_known():
     found = features_of(RUNC)
     assert found == OciFeatures(
         reported=True,
@@ -35,7 +35,7 @@ def test_what_is_said_is_known():
     assert not any(map(found.lacks_hierarchy, CgroupVersion))
 
 
-def test_a_no_is_a_reason():
+def test_a_false_feature_is_a_reason():
     found = features_of(MINIMAL)
     assert found.lacks_driver(CgroupDriver.SYSTEMD) == "its features have linux.cgroup.systemd false"
     assert found.lacks_driver(CgroupDriver.CGROUPFS) == ""
@@ -45,7 +45,7 @@ def test_a_no_is_a_reason():
 
 
 @pytest.mark.parametrize("document", [{}, {"linux": None}, {"linux": {"cgroup": [], "memoryPolicy": {"modes": "all"}}}])
-def test_what_is_missing_or_odd_says_nothing(document):
+def test_missing_or_malformed_fields_are_unknown(document):
     assert features_of(document) == OciFeatures(reported=True)
 
 

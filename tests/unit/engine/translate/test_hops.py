@@ -1,4 +1,4 @@
-"""Each hop's own document: what it has to say of a control file, and what it does say."""
+"""Each hop's own document: the expected and the observed text for a control file."""
 
 import pytest
 
@@ -81,7 +81,7 @@ def at(hop, knob, *, container=None, documents=ALL, missing=None):
 
 
 @pytest.mark.parametrize("knob", KNOBS)
-def test_documents_that_are_as_they_should_be_lose_nothing(knob):
+def test_right_documents_lose_nothing(knob):
     hops = held_at(created(), knob, ShownHops(documents=ALL))
     assert [(one.hop, one.asked, one.held) for one in hops if one.is_lost] == []
     assert [one.hop for one in hops if not one.why_not][:3] == [Hop.SPEC, Hop.CONFIG, Hop.STATE]
@@ -105,11 +105,11 @@ def test_documents_that_are_as_they_should_be_lose_nothing(knob):
         (Hop.CONFIG, "memory.low", ""),
     ],
 )
-def test_a_hop_says_it_in_its_own_words(hop, knob, held):
+def test_the_form_of_a_value_in_each_hop(hop, knob, held):
     assert at(hop, knob).held == held
 
 
-def test_a_hop_that_says_something_else_has_lost_it():
+def test_a_hop_with_another_value_has_lost_it():
     less = {**SPEC, "linux": {"resources": {**SPEC["linux"]["resources"], "unified": {"memory.min": "0"}}}}
     documents = {**ALL, Hop.CONFIG: less}
     assert at(Hop.CONFIG, "memory.high", documents=documents).is_lost
@@ -134,7 +134,7 @@ def test_time_spans_are_read_as_systemd_prints_them(span, held):
 
 
 @pytest.mark.parametrize("wrong", [None, [], "text", 7, {"linux": []}, {"linux": {"resources": "none"}}])
-def test_a_document_that_is_built_otherwise_says_nothing(wrong):
+def test_a_malformed_document_has_no_value(wrong):
     documents = dict.fromkeys(ALL, wrong)
     for hop in (Hop.SPEC, Hop.CONFIG, Hop.STATE):
         assert at(hop, "memory.high", documents=documents).held == ""
@@ -148,12 +148,12 @@ def test_a_document_that_is_built_otherwise_says_nothing(wrong):
         {"hugepageLimits": ["2MB", {"pageSize": "1GB"}]},
     ],
 )
-def test_sections_that_are_built_otherwise_say_nothing(resources):
+def test_malformed_sections_have_no_value(resources):
     found = at(Hop.CONFIG, "hugetlb.2MB.max", documents={Hop.CONFIG: {"linux": {"resources": resources}}})
     assert (found.held, found.is_lost) == ("", True)
 
 
-def test_what_a_hop_cannot_say_has_its_reason():
+def test_an_unobservable_hop_has_its_reason():
     assert at(Hop.UNIT, "memory.oom.group").why_not == "the runtime sets no unit property for it"
     files = created(driver=CgroupDriver.CGROUPFS)
     assert at(Hop.UNIT, "memory.high", container=files).why_not == (
@@ -165,7 +165,7 @@ def test_what_a_hop_cannot_say_has_its_reason():
     )
 
 
-def test_after_an_update_config_json_says_only_what_the_update_did_not_name():
+def test_after_an_update_config_json_counts_only_for_other_values():
     container = requested_again(created(), ContainerResources(unified={"memory.high": "60000000"}))
     assert at(Hop.CONFIG, "memory.high", container=container).why_not == (
         "it was written when the container was created, before an update set the value"
@@ -177,7 +177,7 @@ def test_after_an_update_config_json_says_only_what_the_update_did_not_name():
     assert at(Hop.STATE, "hugetlb.2MB.max", container=container).why_not == "no update changes limits of huge pages"
 
 
-def test_what_is_not_known_of_cri_o_after_an_update_is_left_out():
+def test_unknown_values_of_cri_o_after_an_update_are_left_out():
     runtimes = Runtimes(cri=traits_of("cri-o", "1.36.0"), oci=TRIXIE.oci)
     first = created(runtimes=runtimes)
     assert at(Hop.SPEC, "memory.high", container=first).why_not == ""
@@ -186,14 +186,14 @@ def test_what_is_not_known_of_cri_o_after_an_update_is_left_out():
     assert {at(hop, "memory.min", container=again).why_not for hop in (Hop.SPEC, Hop.STATE)} == {why}
 
 
-def test_a_request_that_has_to_be_refused_is_on_no_way():
+def test_a_request_that_must_be_refused_has_no_hops():
     refused = created(ContainerResources(memory_limit_in_bytes=64 * MI, memory_swap_limit_in_bytes=MI))
     assert {one.why_not for one in held_at(refused, "memory.max", ShownHops(documents=ALL))} == {
         "the runtime must refuse the request"
     }
 
 
-def test_versions_that_differ_may_each_say_their_own():
+def test_differing_versions_have_several_expected_texts():
     unknown = created(runtimes=Runtimes(cri=BUNDLES, oci=traits_of("runc", "")))
     assert at(Hop.UNIT, "cpu.weight", container=unknown).asked == ("CPUWeight=100", "CPUWeight=39")
     assert not at(Hop.UNIT, "cpu.weight", container=unknown).is_lost

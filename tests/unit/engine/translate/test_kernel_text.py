@@ -1,4 +1,4 @@
-"""What the kernel makes of a text."""
+"""The kernel's parsing of texts."""
 
 import json
 from pathlib import Path
@@ -87,7 +87,7 @@ def test_amounts_wrap_in_64_bits():
     assert memparse("17179869185G") == 1 << 30
 
 
-def test_lists_are_taken_in_any_order_and_shown_ascending():
+def test_lists_are_accepted_in_any_order_and_shown_ascending():
     """Source: kernel, lib/bitmap-str.c, bitmap_parselist."""
     assert shows("cpuset.mems", "3,2,0\n", 4096) == "0,2-3"
     assert shows("cpuset.cpus", "", 4096) == ""

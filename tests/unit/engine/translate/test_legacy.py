@@ -1,4 +1,4 @@
-"""What runc writes on cgroup v1, as literal files: opencontainers/cgroups fs."""
+"""runc's writes on cgroup v1, as literal files: opencontainers/cgroups fs."""
 
 import pytest
 
@@ -68,7 +68,7 @@ def test_unified_entries_are_refused():
     (OciResources(memory_limit=-1), "-1"),
 ])  # fmt: skip
 def test_without_swap_accounting(resources, asked):
-    """A limit of both that was asked for is runc's end; crun goes on; neither makes one up."""
+    """runc fails on a requested memory+swap limit; crun continues; neither adds one by itself."""
     crun = written_on(resources, CRUN_1_28, swap_file=False)
     assert (crun.files, crun.refusal) == ((("memory.limit_in_bytes", asked),), "")
     runc = written_on(resources, swap_file=False)
@@ -87,7 +87,7 @@ def test_newer_runc_writes_the_quota_that_systemd_rounds_to(driver, runtime, quo
     assert found.texts == {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": quota}
 
 
-def test_a_quota_in_whole_percents_is_one_of_its_own_period():
+def test_a_quota_in_whole_percents_uses_its_own_period():
     """24.69 % of a CPU are 25 for systemd, in periods of 50 ms."""
     asked = OciResources(cpu_quota=12_345, cpu_period=50_000)
     writes = written_on(asked, RUNC_1_3_6, driver=CgroupDriver.SYSTEMD)

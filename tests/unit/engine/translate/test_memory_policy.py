@@ -1,4 +1,4 @@
-"""linux.memoryPolicy and what numa_maps shows. The lines are Linux 6.12's, of memload on two NUMA nodes."""
+"""linux.memoryPolicy and numa_maps. The lines are from Linux 6.12, of memload on two NUMA nodes."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_a_policy_is_shown_in_the_kernels_words(mode, nodes, flags, shown):
     assert policy_in(f"00400000 {shown} file=/a\n7ff0 {shown} stack anon=1\n") == shown
 
 
-def test_a_document_has_what_is_given():
+def test_a_document_has_the_given_fields():
     assert MemoryPolicy(mode="MPOL_LOCAL").document() == {"mode": "MPOL_LOCAL"}
     assert MemoryPolicy(mode="MPOL_BIND", nodes="1", flags=("MPOL_F_STATIC_NODES",)).document() == {
         "mode": "MPOL_BIND",
@@ -50,7 +50,7 @@ def test_a_document_has_what_is_given():
         (MemoryPolicy(mode="MPOL_PREFERRED"), ""),
     ],
 )
-def test_what_must_be_refused_says_why(policy, words):
+def test_an_invalid_policy_has_a_reason(policy, words):
     assert policy.refusal == words
 
 
@@ -61,5 +61,5 @@ def test_the_policy_is_that_of_the_stack_or_of_the_first_mapping():
 
 
 @pytest.mark.parametrize("text", ["", "\n", "00400000\n", "00400000 nearest:1 file=/a\n"])
-def test_what_has_no_policy_shows_none(text):
+def test_a_process_without_a_policy(text):
     assert policy_in(text) == ""

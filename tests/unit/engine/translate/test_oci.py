@@ -47,7 +47,7 @@ def test_containerd_drops_huge_page_limits_by_default():
     assert "disable_hugetlb_controller" in found.unsayable[0].why
 
 
-def test_what_is_not_specified_is_not_in_the_document():
+def test_unspecified_fields_are_not_in_the_document():
     assert oci_for_create(ContainerResources(), CONTAINERD) == OciTranslation(resources=OciResources(), oom_score_adj=0)
     assert OciResources().document() == {}
 
@@ -128,7 +128,7 @@ def test_crio_refuses(limit, swap, oci, refusal):
         assert found.resources == OciResources()
 
 
-def test_containerd_updates_what_it_stored():
+def test_containerd_updates_its_stored_spec():
     stored = oci_for_create(BURSTABLE, CONTAINERD, hugetlb=True).resources
     sent = ContainerResources(
         memory_limit_in_bytes=512 * MIB,
@@ -163,7 +163,7 @@ def test_no_update_changes_oom_score_adj(traits):
     assert [(left.knob, left.value) for left in found.unsayable] == [("oom_score_adj", "-997")]
 
 
-def test_crio_updates_with_what_was_asked_for():
+def test_crio_sends_only_the_update():
     stored = OciResources(memory_limit=100, unified={"memory.min": "4096"})
     sent = ContainerResources(
         memory_limit_in_bytes=64 * MIB, memory_swap_limit_in_bytes=96 * MIB, unified={"memory.high": "max"}
@@ -188,7 +188,7 @@ def test_older_crio_drops_unified_in_updates():
     assert [(left.knob, left.value) for left in found.unsayable] == [("hugetlb.2MB.max", "0"), ("memory.high", "max")]
 
 
-def test_what_was_said_once_cannot_be_taken_back():
+def test_a_value_cannot_be_removed():
     after = ContainerResources(cpu_shares=2, hugepage_limits=(("2MB", 0),), unified={"memory.min": "0"})
     before = ContainerResources(
         cpu_shares=256,

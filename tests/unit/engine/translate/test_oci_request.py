@@ -1,4 +1,4 @@
-"""Requests in an OCI runtime's own words: how `update` is told, what each file must show, and by which rule."""
+"""Direct requests to an OCI runtime: the input of `update`, the expected files, and their rules."""
 
 from dataclasses import replace
 
@@ -59,12 +59,12 @@ def scope(container):
         (ToldBy.OPTIONS, ("--memory=67108864", "--memory-swap=-1", "--cpuset-mems=0-1")),
     ],
 )
-def test_how_update_is_told(told_by, options):
+def test_the_input_of_update(told_by, options):
     asked = OciResources(memory_limit=64 * MI, memory_swap=-1, mems="0-1")
     assert OciRequest(resources=asked, told_by=told_by).told("/run/it.json") == options
 
 
-def test_annotations_ask_for_properties_of_the_unit():
+def test_annotations_request_properties_of_the_unit():
     assert UNIT_HIGH.unit_properties == {"MemoryHigh": 50331648}
 
 
@@ -75,7 +75,7 @@ def test_an_annotation_that_is_no_number_is_refused(text):
         assert request.unit_properties
 
 
-def test_a_bundle_says_nothing_of_the_oom_score():
+def test_a_bundle_without_an_oom_score():
     assert oom_score_adj_of(FIRST) == 0
 
 
@@ -84,7 +84,7 @@ def test_a_bundle_says_nothing_of_the_oom_score():
     [(RUNC, "8388608"), (CRUN, "16777216")],
     ids=["runc sets the limit of both as it was", "crun has a file for each"],
 )
-def test_an_update_in_part_leaves_what_it_does_not_name(runtimes, swap):
+def test_a_partial_update_keeps_other_values(runtimes, swap):
     part = OciRequest(resources=OciResources(memory_limit=72 * MI))
     assert shown(requested_again(requested(FIRST, runtimes, RuntimeHost()), part)) == {
         "memory.low": "16777216",
@@ -95,7 +95,7 @@ def test_an_update_in_part_leaves_what_it_does_not_name(runtimes, swap):
     }
 
 
-def test_the_reason_names_the_field_of_the_request_that_said_it_last():
+def test_the_reason_names_the_field_of_the_last_request():
     part = OciRequest(resources=OciResources(memory_limit=72 * MI))
     knobs = cgroup(requested_again(requested(FIRST, RUNC, RuntimeHost()), part))
     told = {knob.value: (one.reason.rule, one.reason.inputs) for knob, one in knobs.items()}
@@ -147,7 +147,7 @@ def test_without_systemd_there_is_no_unit_to_have_properties(runtimes):
     assert shown(container, [Knob.MEMORY_HIGH]) == {"memory.high": "max"}
 
 
-def test_runsc_is_not_asked_for_what_it_reads_nowhere():
+def test_values_that_runsc_never_reads_are_not_requested():
     container = requested(FIRST, RUNSC, RuntimeHost())
     assert container.unasked == {"memory.high": "runsc reads no linux.resources.unified with the systemd driver."}
 
@@ -161,11 +161,11 @@ def test_runsc_is_not_asked_for_what_it_reads_nowhere():
         ("", "", " of unknown version"),
     ],
 )
-def test_a_program_is_called_what_it_calls_itself(name, version, is_called):
+def test_a_program_has_its_reported_name(name, version, is_called):
     assert str(traits_of_program(name, version, OCI_RUNTIMES)) == is_called
 
 
-def test_what_a_program_without_a_name_does_is_in_doubt_where_runc_s_versions_differ():
+def test_a_program_without_a_name_is_in_doubt_where_runcs_versions_differ():
     unknown = Runtimes(cri=BUNDLES, oci=traits_of_program("", "", OCI_RUNTIMES))
     shares = OciRequest(resources=OciResources(cpu_shares=1024))
     assert shown(requested(shares, unknown, RuntimeHost()), [Knob.CPU_WEIGHT]) == {"cpu.weight": "100 or 39"}
@@ -180,7 +180,7 @@ def open_files(container):
     return {knob.value: one.unmodelled for knob, one in planned.knobs.items() if one.unmodelled}
 
 
-def test_a_program_that_is_not_modelled_is_taken_by_the_specification():
+def test_an_unmodelled_program_is_judged_by_the_specification():
     asked = OciResources(
         memory_limit=67108864, memory_reservation=1048576, cpu_shares=1024, unified={"memory.high": "1"}
     )
@@ -193,8 +193,8 @@ def test_a_program_that_is_not_modelled_is_taken_by_the_specification():
     }  # fmt: skip
 
 
-def test_an_update_of_it_is_held_to_what_it_names():
-    """The specification has no update: what one that names a part leaves of the rest is the runtime's own."""
+def test_its_update_is_judged_by_the_named_values():
+    """The specification has no update: the runtime decides about values that an update does not name."""
     asked = OciResources(memory_limit=67108864, unified={"memory.high": "33554432"})
     before = requested(OciRequest(resources=asked), YOUKI, RuntimeHost())
     after = requested_again(before, OciRequest(resources=OciResources(memory_limit=134217728)))
@@ -202,13 +202,13 @@ def test_an_update_of_it_is_held_to_what_it_names():
     assert {*Knob} - {*left} == {"memory.max"}
     assert left["memory.high"] == "youki 0.6.0 is not modelled, and the OCI runtime specification has no update"
     assert left["memory.low"] == LEFT_OPEN
-    # A CRI server says in every update all that was asked for so far.
+    # A CRI update repeats all earlier values.
     sent = ContainerResources(memory_limit_in_bytes=67108864, unified={"memory.high": "33554432"})
     again = requested_again(requested(sent, YOUKI, RuntimeHost()), ContainerResources(memory_limit_in_bytes=134217728))
     assert {*Knob} - {*open_files(again)} == {"memory.max", "memory.swap.max", "memory.high"}
 
 
-def test_what_an_unmodelled_runtime_keeps_below_its_scope_is_there_under_systemd_alone():
+def test_an_unmodelled_runtimes_cgroup_below_its_scope_exists_only_with_systemd():
     below = replace(YOUKI, oci=replace(YOUKI.oci, below="container"))
     asked = OciRequest(resources=OciResources(memory_limit=64 << 20))
     for driver, subgroup in ((CgroupDriver.SYSTEMD, "container"), (CgroupDriver.CGROUPFS, "")):

@@ -1,4 +1,4 @@
-"""Requests made of a runtime directly: what each file must show, also those that no request names."""
+"""Direct requests to a runtime: the expected text of each file, with or without a request."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def shown(container, knobs=V2):
     }
 
 
-def test_every_file_is_expected_of():
+def test_every_file_has_an_expectation():
     assert shown(requested(FIRST, Runtimes(cri=BUNDLES, oci=TRIXIE.oci), HOST)) == {
         "memory.min": "8388608",
         "memory.low": "0",
@@ -53,7 +53,7 @@ def test_every_file_is_expected_of():
     }
 
 
-def test_an_update_leaves_what_it_does_not_name():
+def test_an_update_keeps_other_values():
     container = requested_again(requested(FIRST, Runtimes(cri=BUNDLES, oci=TRIXIE.oci), HOST), LIMIT)
     assert shown(container) == {
         "memory.min": "8388608",
@@ -75,13 +75,13 @@ def rule(container, knob):
 
 
 @pytest.mark.parametrize("version", ["1.30", "1.36.0"])
-def test_an_update_of_unified_is_held_to_also_where_cri_o_leaves_it_out(version):
+def test_an_update_of_unified_is_expected_even_if_cri_o_drops_it(version):
     runtimes = Runtimes(cri=traits_of("cri-o", version), oci=TRIXIE.oci)
     higher = ContainerResources(unified={"memory.high": "60000000"})
     assert shown(requested_again(requested(FIRST, runtimes, HOST), higher))["memory.high"] == "59998208"
 
 
-def test_a_reason_tells_what_is_left_out_until_a_request_gets_through():
+def test_a_reason_names_dropped_values_until_a_request_passes():
     container = requested_again(requested(FIRST, CRI_O, HOST), ContainerResources(unified={"memory.max": "83886080"}))
     assert rule(container, Knob.MEMORY_MAX) == (
         "memory.max is as an update requests, but it is dropped on the way: CRI-O before 1.36 drops unified in updates"
@@ -93,25 +93,25 @@ def test_a_reason_tells_what_is_left_out_until_a_request_gets_through():
 
 
 @pytest.mark.parametrize(("swap", "shows"), [(96 * MI, "33554432"), (-1, "max"), (64 * MI, "0"), (0, "0")])
-def test_an_update_of_swap_is_held_to_though_cri_o_reads_none(swap, shows):
+def test_an_update_of_swap_is_expected_though_cri_o_ignores_it(swap, shows):
     first = ContainerResources(memory_limit_in_bytes=64 * MI, memory_swap_limit_in_bytes=80 * MI)
     update = ContainerResources(memory_limit_in_bytes=64 * MI, memory_swap_limit_in_bytes=swap)
     container = requested_again(requested(first, CRI_O, HOST), update)
     assert shown(container, [Knob.MEMORY_SWAP_MAX]) == {"memory.swap.max": shows}
 
 
-def test_huge_pages_are_held_to_where_containerd_is_told_to_drop_them():
+def test_huge_pages_are_expected_though_containerd_drops_them():
     container = requested(FIRST, Runtimes(cri=TRIXIE.cri, oci=TRIXIE.oci, hugetlb=False), HOST)
     assert shown(container, [Knob.HUGETLB_2MB_MAX]) == {"hugetlb.2MB.max": "4194304"}
 
 
-def test_nothing_is_held_to_swap_where_there_is_no_file_for_it():
+def test_swap_is_not_expected_without_its_file():
     first = ContainerResources(memory_limit_in_bytes=64 * MI, memory_swap_limit_in_bytes=80 * MI)
     container = requested(first, Runtimes(cri=TRIXIE.cri, oci=TRIXIE.oci), RuntimeHost(swap_file=False))
     assert Knob.MEMORY_SWAP_MAX not in container.named
 
 
-def test_what_versions_do_differently_is_undecided():
+def test_differing_versions_are_undecided():
     runtimes = Runtimes(cri=BUNDLES, oci=traits_of("runc", ""))
     assert shown(requested(FIRST, runtimes, HOST), [Knob.CPU_WEIGHT]) == {"cpu.weight": "100 or 39"}
 
@@ -128,7 +128,7 @@ def test_what_versions_do_differently_is_undecided():
         (ContainerResources(unified={"a/b": "1"}), "must be a file name"),
     ],
 )
-def test_a_refusal_is_the_runtimes_or_the_kernels(request_, refusal):
+def test_refusals_of_the_runtime_and_the_kernel(request_, refusal):
     cgroupfs = Runtimes(cri=BUNDLES, oci=TRIXIE.oci)
     container = requested(request_, cgroupfs, HOST)
     assert refusal in container.refusal
@@ -177,7 +177,7 @@ def test_huge_pages_of_a_size_have_its_limit_as_input():
     assert [(one.name, one.value) for one in reason.inputs] == [("hugepage_limits 2MB", "4194304")]
 
 
-def test_what_the_runtime_does_of_itself_says_so():
+def test_an_unrequested_write_of_the_runtime_has_a_reason():
     container = requested(ContainerResources(cpu_period=50_000), Runtimes(cri=BUNDLES, oci=TRIXIE.oci), HOST)
     [expected] = requested_cgroup(container, [Knob.CPU_MAX], name="a", parent=POD).knobs.values()
     assert expected.shown == "max 50000"
@@ -197,7 +197,7 @@ def test_on_cgroup_v1_the_files_are_others():
 DOCKER = Runtimes(cri=traits_of("docker", "26.1.5"), oci=TRIXIE.oci)
 
 
-def test_docker_is_not_asked_for_what_it_has_no_word_for():
+def test_values_without_a_field_of_docker_are_not_requested():
     container = requested(FIRST, DOCKER, HOST)
     planned = requested_cgroup(container, V2, name="a", parent=POD).knobs
     assert {knob.value: one.shown for knob, one in planned.items() if not one.unasked} == {
@@ -217,7 +217,7 @@ def test_docker_is_not_asked_for_what_it_has_no_word_for():
     assert sorted(again.unasked) == ["hugetlb.2MB.max", "memory.high", "memory.min"]
 
 
-def test_docker_in_its_own_words():
+def test_requests_in_dockers_form():
     container = requested({"Memory": 64 * MI, "MemoryReservation": 16 * MI, "CpuShares": 1024}, DOCKER, HOST)
     assert shown(container, V2[:6]) == {
         "memory.min": "0",
@@ -256,7 +256,7 @@ FORKY_DOCKER = Runtimes(cri=traits_of("docker", "28.5.2"), oci=traits_of("runc",
         ({"CpuShares": 256}, "67108864", "16777216", "16777216"),
     ],
 )
-def test_newer_runc_sets_what_docker_s_update_does_not_name_as_it_was(update, limit, swap, low):
+def test_newer_runc_keeps_values_that_dockers_update_does_not_name(update, limit, swap, low):
     first = {"Memory": 64 * MI, "MemorySwap": 80 * MI, "MemoryReservation": 16 * MI}
     container = requested_again(requested(first, FORKY_DOCKER, HOST), update)
     assert shown(container, [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX, Knob.MEMORY_LOW]) == {
@@ -266,8 +266,8 @@ def test_newer_runc_sets_what_docker_s_update_does_not_name_as_it_was(update, li
     }
 
 
-def test_newer_runc_sets_what_docker_does_not_pass_on_of_a_cri_request_as_it_was():
-    """Docker has no way to say -1 of memory and swap: they are 80 MiB together, as before."""
+def test_newer_runc_keeps_values_that_docker_does_not_pass_on():
+    """Docker cannot send -1 for memory+swap: it stays 80 MiB."""
     first = ContainerResources(memory_limit_in_bytes=64 * MI, memory_swap_limit_in_bytes=80 * MI)
     update = ContainerResources(memory_limit_in_bytes=72 * MI, memory_swap_limit_in_bytes=-1)
     container = requested_again(requested(first, FORKY_DOCKER, HOST), update)
@@ -283,7 +283,7 @@ def test_newer_runc_sets_no_swap_limit_for_a_memory_limit_of_max():
     assert set_by_update(sent, before, TRIXIE.oci) == sent
 
 
-def test_what_docker_or_the_oci_runtime_refuses_of_docker_s_words():
+def test_requests_in_dockers_form_that_docker_or_the_oci_runtime_refuses():
     assert requested({"Memory": MI}, DOCKER, HOST).refusal == "Minimum memory limit allowed is 6MB"
     container = requested_again(requested({"Memory": 64 * MI}, DOCKER, HOST), {"MemorySwap": 96 * MI})
     assert container.refusal == "unable to set swap limit without memory limit"
@@ -291,7 +291,7 @@ def test_what_docker_or_the_oci_runtime_refuses_of_docker_s_words():
     assert requested({"Memory": MI}, DOCKER, HOST).unasked == {}
 
 
-def test_what_unified_names_beside_the_files_that_are_judged_is_shown_as_the_kernel_shows_it():
+def test_other_files_in_unified_have_the_kernels_text():
     container = requested(
         ContainerResources(unified={"memory.min": "4096", "memory.swap.high": "8193", "io.weight": "200"}), TRIXIE, HOST
     )
@@ -300,7 +300,7 @@ def test_what_unified_names_beside_the_files_that_are_judged_is_shown_as_the_ker
     assert asked_settings(again, {"memory.min"}) == {"memory.swap.high": "max", "io.weight": None}
 
 
-def test_so_is_what_a_bundle_names_and_docker_names_none():
+def test_so_do_files_in_a_bundle_and_docker_has_none():
     runtimes = Runtimes(cri=BUNDLES, oci=TRIXIE.oci)
     bundle = OciRequest(resources=OciResources(unified={"memory.zswap.writeback": "0"}))
     assert asked_settings(requested(bundle, runtimes, HOST), set()) == {"memory.zswap.writeback": "0"}

@@ -40,7 +40,7 @@ def test_runc_writes_swap_first_and_unified_last():
         ("memory.min", "134217728"),
         ("memory.oom.group", "1"),
     )
-    # No MemorySwapMax: a swap limit of exactly zero never becomes a property.
+    # No MemorySwapMax: runc never sets a swap limit of exactly zero as a property.
     assert found.properties == {
         "MemoryMax": 268435456,
         "CPUWeight": 39,
@@ -114,12 +114,12 @@ def test_swap_of_runc(row):
     assert found.properties.get("MemorySwapMax") == number
 
 
-def test_runc_1_1_refuses_swap_beside_unlimited_memory():
+def test_runc_1_1_refuses_swap_with_unlimited_memory():
     found = runtime_writes(OciResources(memory_limit=-1, memory_swap=300), RUNC)
     assert found.refusal == "unable to set swap limit without memory limit"
 
 
-def test_to_runc_zero_is_absent_and_minus_one_is_max():
+def test_runc_treats_zero_as_absent_and_minus_one_as_max():
     zero = OciResources(
         memory_limit=0, memory_reservation=0, memory_swap=0, cpu_shares=0, cpu_quota=0, cpus="", mems=""
     )
@@ -191,7 +191,7 @@ def test_unified_wins_over_the_field():
     ("unified", "words"),
     [({"../memory.max": "0"}, "no slashes"), ({"memory.min": "1G"}, "memory.min"), ({"memory.high": "-1"}, "-1")],
 )
-def test_entries_that_are_refused(traits, unified, words):
+def test_refused_entries(traits, unified, words):
     found = runtime_writes(OciResources(memory_limit=100, unified=unified), traits)
     assert words in found.refusal
     assert found.files == ()
@@ -213,7 +213,7 @@ def test_kernel_suffixes_pass_without_systemd_only(traits):
     assert runtime_writes(resources, traits).refusal
 
 
-def test_runc_refuses_what_is_no_list_with_systemd_only():
+def test_runc_refuses_an_invalid_list_only_with_systemd():
     resources = OciResources(mems="all")
     assert "cpuset.mems" in runtime_writes(resources, RUNC).refusal
     assert runtime_writes(resources, RUNC, CGROUPFS).texts == {"cpuset.mems": "all"}

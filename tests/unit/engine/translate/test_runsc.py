@@ -23,7 +23,7 @@ READ = replace(TYPICAL, hugepage_limits=(), unified={})
 SYSTEMD = RuntimeHost()
 
 
-def test_with_systemd_properties_alone_make_the_files():
+def test_with_systemd_it_only_sets_properties():
     found = runtime_writes(READ, DEBIAN)
     assert found.properties == {
         "MemorySwapMax": 0,
@@ -63,12 +63,12 @@ def test_without_systemd_it_writes_the_files():
     [
         (256 * MIB, 384 * MIB, {"MemorySwapMax": 134217728, "MemoryMax": 268435456}, {"memory.swap.max": "134217728"}),
         (256 * MIB, -1, {"MemorySwapMax": INFINITY, "MemoryMax": 268435456}, {"memory.swap.max": "max"}),
-        # Zero is no swap to systemd, and not said to the files.
+        # Zero is no swap for systemd, and not set for the files.
         (256 * MIB, 0, {"MemorySwapMax": 0, "MemoryMax": 268435456}, {}),
         (-1, 0, {"MemorySwapMax": INFINITY, "MemoryMax": INFINITY}, {"memory.swap.max": "max"}),
     ],
 )
-def test_swap_is_what_is_above_memory(limit, both, systemd, cgroupfs):
+def test_swap_is_memory_swap_less_memory(limit, both, systemd, cgroupfs):
     asked = OciResources(memory_limit=limit, memory_swap=both)
     shown = "max" if limit == -1 else "268435456"
     assert runtime_writes(asked, DEBIAN).properties == systemd
@@ -82,7 +82,7 @@ def test_swap_is_what_is_above_memory(limit, both, systemd, cgroupfs):
         (-1, GIB, "unable to set swap limit without memory limit"),
     ],
 )
-def test_a_wrong_pair_of_limits_is_refused_and_was_passed_over_without_systemd(limit, both, refusal):
+def test_a_wrong_pair_of_limits_is_refused_and_was_ignored_without_systemd(limit, both, refusal):
     asked = OciResources(memory_limit=limit, memory_swap=both, memory_reservation=MIB, cpu_shares=1024)
     assert runtime_writes(asked, DEBIAN).refusal == refusal
     assert runtime_writes(asked, DEBIAN, CGROUPFS).files == (("cpu.weight", "39"),)
@@ -143,7 +143,7 @@ def test_unified_is_written_last():
     assert "must be a file name" in runtime_writes(wrong, UNIFIED, CGROUPFS).refusal
 
 
-def test_what_it_does_not_read_is_wordless_and_no_refusal():
+def test_values_that_it_does_not_read_are_wordless_and_not_refused():
     runtimes = Runtimes(cri=BUNDLES, oci=DEBIAN, hugetlb=True)
     sent = ContainerResources(
         memory_limit_in_bytes=GIB, hugepage_limits=(("2MB", 4 * MIB),), unified={"memory.min": "67108864"}
@@ -158,7 +158,7 @@ def test_what_it_does_not_read_is_wordless_and_no_refusal():
     assert again.texts == writes.texts
 
 
-def test_what_other_fields_or_the_kernel_say_anyhow_needs_no_word():
+def test_values_of_other_fields_or_the_kernels_default_are_not_listed():
     sent = ContainerResources(
         memory_limit_in_bytes=GIB, unified={"memory.swap.max": "0", "memory.min": "0", "pids.max": "9"}
     )
@@ -168,7 +168,7 @@ def test_what_other_fields_or_the_kernel_say_anyhow_needs_no_word():
     assert [left.knob for left in unlimited.unsayable] == ["memory.swap.max", "pids.max"]
 
 
-def test_newer_runsc_says_that_the_driver_is_why():
+def test_newer_runsc_names_the_driver_as_the_cause():
     asked = oci_for_create(ContainerResources(unified={"memory.high": "67108864"}), BUNDLES)
     [left] = as_read(asked, NEWEST, CgroupDriver.SYSTEMD).unsayable
     assert left.why == "runsc reads no linux.resources.unified with the systemd driver."

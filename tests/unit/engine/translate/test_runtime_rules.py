@@ -1,4 +1,4 @@
-"""From OCI linux.resources to files: what every runtime has in common."""
+"""From OCI linux.resources to files: the common part of all runtimes."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from tests.unit.engine.pods import NODE, ON, container, equal, pod
 from tests.unit.engine.translate.samples import CGROUPFS, CRUN_1_8_1, RUNC, RUNC_1_3_6, TYPICAL
 
 
-def test_what_the_kernel_refuses_is_named():
+def test_a_text_that_the_kernel_refuses_is_named():
     found = runtime_writes(OciResources(memory_limit=-2), CRUN_1_8_1, CGROUPFS)
     with pytest.raises(ValueError, match=r"memory\.max: the kernel refuses '-2'"):
         files_held(found)
@@ -63,7 +63,7 @@ def test_files_agree_with_the_plan(release, driver, cri, oci):
             assert Knob.MEMORY_MAX in one.cgroup.knobs
 
 
-def test_what_the_kernel_refuses_is_named_for_plans_too():
+def test_a_text_that_the_kernel_refuses_is_named_in_plans():
     found = runtime_writes(OciResources(memory_limit=-2), CRUN_1_8_1, CGROUPFS)
     with pytest.raises(ValueError, match=r"memory\.max: the kernel refuses '-2'"):
         values(found.files)

@@ -1,4 +1,4 @@
-"""Runtimes that are not modelled, and sandboxes: what is expected of a container's files, and what is left open."""
+"""Runtimes that are not modelled, and sandboxes: expected and undecided files of a container."""
 
 import pytest
 
@@ -80,7 +80,7 @@ def test_kata_has_no_cgroup_on_the_host_for_a_container():
 
 
 @pytest.mark.parametrize("reasons", [True, False])
-def test_an_unknown_oci_runtime_does_what_the_specification_says(reasons):
+def test_an_unknown_oci_runtime_follows_the_specification(reasons):
     above, own = knobs(runtimes(oci=YOUKI), reasons=reasons)
     assert not any(one.unmodelled for one in above.values())
     open_ones = {knob.value for knob, one in own.items() if one.unmodelled}
@@ -94,7 +94,7 @@ def test_an_unknown_oci_runtime_does_what_the_specification_says(reasons):
     )
 
 
-def test_an_unknown_cri_server_is_only_held_to_the_plain_fields():
+def test_an_unknown_cri_server_is_judged_by_the_plain_fields():
     _, own = knobs(runtimes(POUCH))
     assert own[Knob.MEMORY_MAX].written == Bytes(536870912)
     assert not own[Knob.CPU_WEIGHT].unmodelled
@@ -127,7 +127,7 @@ def test_cgroup_v1():
     (OciResources(cpu_shares=1024, hugepage_limits=(("2MB", 0),)), {}),
     (OciResources(memory_limit=8192, unified={"memory.high": "4096"}), {"memory.max": "8192", "memory.high": "4096"}),
 ])  # fmt: skip
-def test_what_every_oci_runtime_writes(asked, files):
+def test_files_that_every_oci_runtime_writes(asked, files):
     assert specified_writes(asked, YOUKI, RuntimeHost()).texts == files
 
 
@@ -135,7 +135,7 @@ def test_a_unified_entry_is_a_file_name():
     assert "no slashes" in specified_writes(OciResources(unified={"a/b": "1"}), YOUKI, RuntimeHost()).refusal
 
 
-def test_sets_of_cpus_and_nodes_are_said():
+def test_sets_of_cpus_and_nodes():
     sent = ContainerResources(cpuset_cpus="0", cpuset_mems="1")
     asked = OciResources(cpus="0", mems="1")
     for knob in (Knob.CPUSET_CPUS, Knob.CPUSET_MEMS):
@@ -171,7 +171,7 @@ def test_notes(served, said):
     ("crun", "1.29.1", ""), ("crun", "1.30", "1.29"), ("runsc", "release-20270101.0", "20260817"),
     ("runsc", "20260817", ""), ("cri-o", "1.37.0", "1.36"), ("docker", "29.0", "28"), ("other OCI runtime", "9", ""),
 ])  # fmt: skip
-def test_newer_than_what_is_modelled(name, version, newest):
+def test_newer_than_the_modelled_releases(name, version, newest):
     assert newer_than_modelled(traits_of(name, version)) == newest
 
 
@@ -236,7 +236,7 @@ def judged(served, files, *, path):
 
 def test_an_audit_judges_an_unknown_runtime_by_the_specification_alone():
     files = {"memory.max": "1048576\n", "memory.low": "4096\n", "cpu.weight": "77\n", "memory.oom.group": "1\n"}
-    # Whatever its scope is called: by the id.
+    # By the id, whatever the name of its scope.
     for path in (["cri-containerd-0a1b.scope"], ["youki-0a1b.scope"], ["cri-containerd-0a1b.scope", "container"]):
         found = judged(runtimes(oci=YOUKI), files, path=path)
         assert found["memory.max"].verdict is Verdict.DEVIATES
@@ -247,7 +247,7 @@ def test_an_audit_judges_an_unknown_runtime_by_the_specification_alone():
             assert found[knob].expected == "not modelled"
 
 
-def test_an_audit_of_a_sandbox_takes_the_own_cgroup_for_a_stand_in():
+def test_an_audit_of_a_sandbox_does_not_judge_the_own_cgroup():
     files = {"memory.max": "max\n", "cpu.weight": "100\n", "cgroup.procs": "", "oom_score_adj": "-998\n"}
     found = judged(runtimes(oci=traits_of("runsc", "20240729")), files, path=["cri-containerd-0a1b.scope"])
     assert found["memory.max"].verdict is Verdict.CONFORMS
@@ -261,7 +261,7 @@ def test_an_audit_of_a_sandbox_takes_the_own_cgroup_for_a_stand_in():
     assert {one.verdict for one in found.values()} == {Verdict.NOT_OBSERVABLE}
 
 
-def test_what_is_not_modelled_is_shown_as_such():
+def test_unmodelled_values_are_marked():
     of = Kubelet.of(node=NODE, release="1.34", driver=CgroupDriver.SYSTEMD, runtimes=runtimes(oci=YOUKI))
     plan = expect([pod(BURST)], of)
     document = plan_document(plan)
@@ -274,7 +274,7 @@ def test_what_is_not_modelled_is_shown_as_such():
     assert "not observable" in knob_reasons(plan, Knob.CPU_WEIGHT)
 
 
-def test_where_one_runtime_serves_every_class_a_class_changes_nothing():
+def test_a_class_has_no_effect_if_one_runtime_runs_every_class():
     served = Runtimes(cri=TRIXIE.cri, oci=RUNC, every_class=True)
     assert served.of_class("kata", "kata-fc") is served
     assert served.of_class("") is served

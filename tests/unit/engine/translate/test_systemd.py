@@ -1,4 +1,4 @@
-"""What systemd makes of a runtime's properties, and of its files when it is reloaded."""
+"""systemd's texts for a runtime's properties, and the effect of a daemon-reload."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from memqos.engine.translate.versions import traits_of
 from tests.unit.engine.translate.samples import CRUN_1_21, MIB, RUNC, TYPICAL
 
 
-def test_a_daemon_reload_undoes_what_is_no_property():
+def test_a_daemon_reload_undoes_files_without_a_property():
     found = runtime_writes(TYPICAL, RUNC)
     assert files_held(found) == {
         "memory.swap.max": "0",
@@ -104,7 +104,7 @@ def test_quota_as_a_property(quota, period, number):
     ],
 )
 def test_older_systemd_knows_fewer_properties(version, known, reloaded):
-    """What it does not know is not set, and the file behind it is left alone."""
+    """An unknown property is not set, and its file is not written."""
     writes = runtime_writes(TYPICAL, RUNC, RuntimeHost(systemd=version))
     newer = {"CPUQuotaPeriodUSec", "AllowedCPUs", "AllowedMemoryNodes"}
     assert newer & writes.properties.keys() == known
@@ -121,6 +121,6 @@ def test_zswap_is_systemds_from_253_on():
 
 
 @pytest.mark.parametrize("text", ["", "1k", "\u0661", "-1"])
-def test_what_is_no_property(text):
+def test_values_that_are_not_properties(text):
     with pytest.raises(ValueError, match=r"memory\.min"):
         property_number("memory.min", text)

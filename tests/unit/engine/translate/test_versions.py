@@ -1,4 +1,4 @@
-"""Which version does what."""
+"""Behaviour by version."""
 
 from dataclasses import replace
 
@@ -84,16 +84,16 @@ def test_versions(runtime, version, feature, has):
         ("containerd", "unknown", Feature.UPDATE_KEEPS_UNIFIED, True),
     ],
 )
-def test_what_a_version_leaves_open_is_in_doubt(runtime, version, feature, known):
+def test_an_ambiguous_version_is_in_doubt(runtime, version, feature, known):
     assert traits_of(runtime, version).known(feature) is known
 
 
-def test_a_version_that_is_known_stands_for_itself_alone():
+def test_a_known_version_has_one_candidate():
     assert TRIXIE.cri.candidates == (TRIXIE.cri,)
     assert TRIXIE.candidates == (TRIXIE,)
 
 
-def test_one_that_is_not_known_stands_for_all_that_versions_did_the_newest_first():
+def test_an_unknown_version_has_all_behaviours_as_candidates_newest_first():
     found = traits_of("containerd", "").candidates
     assert [one.features for one in found] == [
         {Feature.SWAP_FOLLOWS_MEMORY, Feature.SWAP_NEEDS_CONTROLLER, Feature.UPDATE_KEEPS_UNIFIED},
@@ -104,12 +104,12 @@ def test_one_that_is_not_known_stands_for_all_that_versions_did_the_newest_first
     assert {str(one) for one in found} == {"containerd of unknown version"}
 
 
-def test_what_comes_in_one_release_comes_together():
+def test_features_of_one_release_come_together():
     newer, older = traits_of("runc", "1.3").candidates
     assert newer.features - older.features == {Feature.QUADRATIC_WEIGHT, Feature.ROUNDED_QUOTA_IN_FILE}
 
 
-def test_two_runtimes_stand_for_every_pair():
+def test_two_unknown_versions_have_every_pair_as_candidate():
     both = Runtimes(cri=traits_of("containerd", ""), oci=traits_of("runc", "1.3"), hugetlb=True, systemd=252)
     assert len(both.candidates) == 6
     assert {(one.hugetlb, one.systemd) for one in both.candidates} == {(True, 252)}
@@ -147,7 +147,7 @@ def test_an_unknown_runtime_is_an_error():
         ),
     ],
 )
-def test_where_they_keep_containers(cri, oci, driver, layout):
+def test_the_cgroups_of_containers(cri, oci, driver, layout):
     assert Runtimes(cri=traits_of(cri, "1.7"), oci=traits_of(oci, "1.1")).layout(driver) == layout
 
 
@@ -157,12 +157,12 @@ def test_all_but_containerd_always_pass_huge_pages_on():
     assert not TRIXIE.passes_huge_pages
 
 
-def test_they_are_called_by_their_names_and_versions():
+def test_their_names_and_versions():
     assert str(TRIXIE) == "containerd 1.7.24 with runc 1.1.15"
     assert str(Runtimes(cri=BUNDLES, oci=TRIXIE.oci)) == "memqos's own bundles with runc 1.1.15"
 
 
-def test_a_runtime_that_has_a_name_of_its_own_is_called_by_it():
+def test_a_runtime_with_its_own_name():
     own = replace(traits_of("runc", ""), called="youki 0.3.3")
 
     assert str(own) == "youki 0.3.3"
