@@ -1,4 +1,4 @@
-"""A recorded tree as what the engine takes and judges: node, settings, pods, reading, container ids."""
+"""A recorded tree as input of the engine: node, settings, pods, reading, container ids."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ class Recording:
 
 
 def load(name: str) -> Recording:
-    """The recording; pods: those that run in it, as the kubelet knew them, absent: those that do not."""
+    """The recording; pods: the running ones, as the kubelet knew them; absent: the others."""
     tree = load_tree(FOLDER / f"{name}.json")
     found = recognise(tree.pods, tree)
     assert found.strangers == ()

@@ -1,6 +1,6 @@
-"""Trees that real kubelets (1.27.7, 1.32.13, 1.36.3) made: not one knob may deviate.
+"""Trees of real kubelets (1.27.7, 1.32.13, 1.36.3): no knob may deviate.
 
-What a tree cannot show is listed, with the reason, and nothing else may be missing.
+Values that a tree lacks are listed with the reason; no other value may be missing.
 """
 
 import pytest
@@ -13,9 +13,9 @@ from tests.trees.recording import FOLDER, load
 
 TREES = sorted(path.stem for path in FOLDER.glob("*.json"))
 
-# The init container of burst-init-max had ended when the tree was read. 1.27 does not know sidecars: burst-sidecar
-# stays in its init container for ever, and its app never starts. The second container of g-two had not started yet
-# when its tree was read.
+# The init container of burst-init-max had ended when the tree was read. 1.27 has no sidecars: burst-sidecar stays in
+# its init container forever, and its app never starts. The second container of g-two had not started yet when its tree
+# was read.
 ENDED = "container i of pod default/burst-init-max-n1"
 UNSEEN = {
     "v1.27.7.on-0.9-systemd": {ENDED, "container a of pod default/burst-sidecar-n1"},
@@ -23,7 +23,7 @@ UNSEEN = {
 }
 
 
-# The kubelet takes static pods in no given order. The log of the one with the Memory Manager shows its own.
+# The kubelet admits static pods in any order. The log of the one with the Memory Manager shows its order.
 ORDER = ["g-two-n1", "g-big-n1", "g-small-n1", "burst-n1", "g-too-big"]
 
 
@@ -39,7 +39,7 @@ def findings(name):
     return judge(planned(recording), recording.reading, enacted_by=Setter.KUBELET, ids=recording.ids)
 
 
-def test_every_tree_is_here():
+def test_every_tree_exists():
     assert TREES == [
         "v1.27.7.on-0.9-systemd",
         "v1.32.13.on-0.9-systemd",
@@ -52,7 +52,7 @@ def test_every_tree_is_here():
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_not_one_knob_deviates(name):
+def test_no_knob_deviates(name):
     found = findings(name)
     wrong = [one for one in found if one.verdict is Verdict.DEVIATES]
     unseen = {str(one.subject) for one in found if one.verdict is Verdict.NOT_OBSERVABLE}
@@ -60,7 +60,7 @@ def test_not_one_knob_deviates(name):
     assert unseen == UNSEEN.get(name, {ENDED})
 
 
-# How many knobs each tree proves: a tree that is read only in part must not pass for one that is read whole.
+# The number of knobs in each tree, so that a partly read tree fails.
 @pytest.mark.parametrize(("name", "proved"), [
     ("v1.27.7.on-0.9-systemd", 315),
     ("v1.32.13.on-0.9-systemd", 327),
@@ -78,7 +78,7 @@ def test_every_knob_is_judged(name, proved):
 
 @pytest.mark.parametrize("name", TREES)
 def test_the_same_pods_run(name):
-    """What is not in the tree was refused, and nothing that is in it."""
+    """Exactly the pods missing in the tree were refused."""
     recording = load(name)
     refused = [(one.name, one.reason_name) for one in planned(recording).refusals]
     static = [("default/g-too-big", "UnexpectedAdmissionError")]
@@ -86,7 +86,7 @@ def test_the_same_pods_run(name):
     assert [pod.name for pod in recording.absent] == [one.removeprefix("default/") for one, _ in refused]
 
 
-def test_cpuset_mems_is_judged_where_the_memory_manager_is_on():
+def test_cpuset_mems_is_judged_with_the_memory_manager():
     seen = {
         str(one.subject): one.expected for one in findings("v1.36.3.static-single-numa") if one.knob == "cpuset.mems"
     }
@@ -100,7 +100,7 @@ def test_cpuset_mems_is_judged_where_the_memory_manager_is_on():
 
 
 @pytest.mark.parametrize("release", ["1.22", "1.36"])
-def test_another_release_is_told_apart(release):
+def test_another_release_deviates(release):
     recording = load("v1.27.7.on-0.9-systemd")
     plan = expect(recording.pods, Kubelet.of(node=recording.node, settings=recording.settings, release=release))
     wrong = [

@@ -1,11 +1,11 @@
-"""The account of rows comes after the tests that read them."""
+"""The count of rows runs after the tests that read them."""
 
 import pytest
 
 from tests.vectors import reading
 from tests.vectors.tables import FOLDER
 
-# It asserts for the tests that call it, and should say what differs as they do.
+# It asserts for the tests that call it, with pytest's explanation of differences.
 pytest.register_assert_rewrite("tests.vectors.memory_manager")
 
 
@@ -16,7 +16,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def whole_folder(request):
-    """Skips a test where only some of the tables' tests run: by name, or in several processes."""
+    """Skips a test if only some of the tables' tests run: by name, or in several processes."""
     run = {item.path.name for item in request.session.items if item.path.parent == FOLDER}
     missing = {path.name for path in FOLDER.glob("test_*.py")} - run
     options = request.config.option

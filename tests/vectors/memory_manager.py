@@ -1,4 +1,4 @@
-"""The tables of the Memory Manager's tests, read into what the engine takes and gives."""
+"""The tables of the Memory Manager's tests as values of the engine."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from tests.vectors.tables import pod, resources, table
 
 
 def rows(name, *tables):
-    """The rows of some tables of one file as parameters: the row, and the minor version that it is about."""
+    """The rows of some tables of one file as parameters: the row and its minor version."""
     minor = int(name.split(".")[-2])
     return [
         pytest.param(row, minor, id=f"1.{minor}-{row.get('description', row.get('name', '')).replace(' ', '-')[:80]}")
@@ -99,7 +99,7 @@ def sized(size, name, kind=ContainerKind.APP):
 
 
 def spec(given, kind):
-    """A container of upstream's containerSpec; one that has memory also has as much cpu, so that it is Guaranteed."""
+    """A container of upstream's containerSpec; one with memory also has equal cpu, so that it is Guaranteed."""
     request = given.get("memRequest", given.get("request"))
     limit = given.get("memLimit", given.get("limit"))
     if given.get("restartPolicy") == "Always":
@@ -112,12 +112,12 @@ def spec(given, kind):
 
 
 def plain(node):
-    """A pod that is written out; upstream's spelling of its uid."""
+    """A literal pod; upstream's spelling of its uid."""
     return replace(pod(node), uid=node["ObjectMeta"]["UID"])
 
 
 def called(node):
-    """A pod from a call of one of upstream's helper functions, or as it is."""
+    """A pod from a call of one of upstream's helper functions, or a literal one."""
     if "$call" not in node:
         return plain(node)
     arguments = node["args"]

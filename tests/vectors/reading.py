@@ -1,7 +1,7 @@
-"""Rows that know whether a test read them.
+"""Rows that record whether a test read them.
 
-A row counts as read when a test looks into it while it runs. A row that is a plain list counts also when it is
-unpacked into a test's parameters; a row that is worked up before the tests run says so itself, by `used`.
+A row counts as read when a running test accesses it. A row that is a plain list also counts when it is unpacked into a
+test's parameters; code that processes a row before the tests calls `used`.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def _look(row: Row) -> None:
 
 
 def used(row: Any) -> Any:
-    """The row itself, which is part of a test from here on."""
+    """The row, which counts as read from here on."""
     READ.add(row.row)
     return row
 
 
 def watched(file: str, document: Any) -> Any:
-    """A document whose rows know when they are read: of its `tables`, else of each list or mapping at its top."""
+    """A document whose rows record reads: those of its `tables`, else of each list or mapping at its top."""
     if not isinstance(document, dict):
         return document
     found = {}
@@ -90,7 +90,7 @@ def _rows(table: tuple[str, str], rows: Any) -> Any:
 
 def _watch(value: Any, row: Row, *, whole: bool) -> Any:
     if not isinstance(value, dict | list):
-        return value  # A bare text or number cannot tell whether it is looked at.
+        return value  # A bare text or number cannot record reads.
     ALL.add(row)
     if isinstance(value, dict):
         mapping = _Mapping({key: _watch(one, row, whole=False) for key, one in value.items()})

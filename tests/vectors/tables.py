@@ -1,7 +1,7 @@
-"""The tables beside this file as what the engine takes: pods in upstream's own spelling, nodes, settings.
+"""The tables in this folder as input of the engine: pods in upstream's spelling, nodes, settings.
 
-The JSON files are kept as they were extracted. `$call` and `$ref` are expressions of Go that the extraction left as
-they are; those that occur in the rows used here are evaluated by `plain`.
+The JSON files are unchanged extracts. `$call` and `$ref` are unevaluated Go expressions; `plain` evaluates those in the
+rows used here.
 """
 
 import json
@@ -45,7 +45,7 @@ def container(node, kind, index):
 
 
 def pod(node):
-    """A pod from its JSON, taken as it is: no defaulting, no validation."""
+    """A pod from its JSON, without defaulting and validation."""
     node = lowered(node)
     meta = node.get("metadata") or node.get("objectMeta") or {}
     spec = node.get("spec", {})
@@ -77,8 +77,8 @@ def node_facts(row):
 def settings(row):
     """The configuration of a row of kubelet_functions or kubelet_podlevel.
 
-    Allocatable memory is a row's input; here it follows from a reservation. Without `singleProcessOOMKill` the
-    functions take it as set, as they do before the configuration's defaults are applied.
+    Allocatable memory is a row's input; here a reservation gives it. Without `singleProcessOOMKill` the functions treat
+    it as set, as before the configuration's defaults.
     """
     allocatable = row.get("nodeAllocatable", {}).get("memory", row["machineMemory"])
     reserved = row["machineMemory"] - int(allocatable)
@@ -86,10 +86,10 @@ def settings(row):
         feature_gates={"MemoryQoS": row["memoryQoS"], **row.get("featureGates", {})},
         cpu_cfs_quota=row["cpuCFSQuota"],
         single_process_oom_kill=row.get("singleProcessOOMKill", True),
-        # A kubelet refuses TieredReservation without the gate; the functions below it then do not look at it.
+        # A kubelet refuses TieredReservation without the gate; the functions below then ignore it.
         memory_reservation_policy=ReservationPolicy(row["memoryReservationPolicy"]) if row["memoryQoS"] else None,
         swap_behavior=SwapBehavior(row["swapBehavior"]),
-        # Nor do they look at whether a kubelet starts on cgroup v1.
+        # They also ignore whether a kubelet starts on cgroup v1.
         fail_cgroup_v1=False,
         throttling_factor=Fraction(str(row["throttlingFactor"])),
         system_reserved={"memory": Quantity.of_bytes(reserved)} if reserved else None,

@@ -42,7 +42,7 @@ def test_pod_suffix(uid, suffix):
     assert pod_name(("kubepods",), QosClass.GUARANTEED, uid)[-1] == suffix
 
 
-# TestGetPodContainerName builds its pods and managers in Go; its six cases in plain words:
+# TestGetPodContainerName builds its pods and managers in Go; its six cases as literals:
 @pytest.mark.parametrize(
     ("qos", "driver", "path"),
     [
@@ -71,7 +71,7 @@ def test_container_leaf(driver, flavour, leaf):
     assert Layout(driver=driver, flavour=flavour).container(CgroupPath(("pod",)), "0a1b") == CgroupPath(("pod", leaf))
 
 
-def test_the_cgroup_below_a_scope_is_systemds_alone():
+def test_the_cgroup_below_a_scope_needs_systemd():
     pod = CgroupPath(("pod",))
     scoped, bare = (Layout(driver=driver, subgroup="container") for driver in (SYSTEMD, CGROUPFS))
     assert str(scoped.container(pod, "0a1b")) == "/pod/cri-containerd-0a1b.scope/container"
@@ -89,7 +89,7 @@ POD_NAMES = table("pod_container_manager.v1.36.3")["tables"]["TestIsCgroupPod"]
 
 @pytest.mark.parametrize("row", POD_NAMES, ids=lambda row: str(len(row["input"])))
 def test_uid_of_a_pods_cgroup(row):
-    # The kubelet of this test has its pods right below the root.
+    # The kubelet of this test has its pods directly below the root.
     name = ()
     for part in row["input"]:
         if isinstance(part, str):
@@ -104,5 +104,5 @@ def test_uid_of_a_pods_cgroup(row):
     (("kubepods", "pod1-2"), "1-2"), (("kubepods", "system"), ""), (("kubepods", "podpod"), ""), ((), ""),
     (("kubepods", "burstable", "pod7"), "7"), (("other", "pod7"), ""), (("kubepods", "apod7"), ""),
 ])  # fmt: skip
-def test_names_that_are_a_pods(name, uid):
+def test_names_of_pods(name, uid):
     assert pod_uid(name, ("kubepods",)) == uid

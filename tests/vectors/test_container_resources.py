@@ -224,7 +224,7 @@ def test_memory_qos_enforced(name):
     for row, high in ((with_limit, "255012864"), (without_limit, "30937186304")):
         sent = requested(pod(row["pod"]), under)
         assert sent.unified["memory.high"] == high
-        # 1.36 protects nothing unless it is told to.
+        # 1.36 protects nothing by default.
         assert sent.unified["memory.min"] == ("0" if name is NEW else "134217728")
 
 

@@ -92,7 +92,7 @@ def test_swap_max(row):
             swap_max_of(row["memsw"], row["mem"])
         return
     found = swap_max_of(row["memsw"], row["mem"])
-    # libcontainer's -1 is the word max; its 0 for no swap limit at all leaves the file alone.
+    # libcontainer's -1 is the word max; with its 0 for no swap limit the file is not written.
     expected = None if row["memsw"] == 0 and row["mem"] == 0 else MAX if row["out"] == -1 else Bytes(row["out"])
     assert found == expected
 
@@ -132,7 +132,7 @@ def test_the_report_that_led_to_the_new_conversion():
     assert shares_to_weight(row["shares"], WeightConversion.QUADRATIC) == row["new"] == 170
 
 
-# Upstream's nothing is 0 here: no amount can be read back from it.
+# Upstream's nil is 0 here: no amount can be read back from it.
 @pytest.mark.parametrize(("shares", "milli"), MASTER["CPURequestsFromConfig_shares_to_milli"])
 def test_requests_read_back_from_shares(shares, milli):
     assert shares_to_milli(shares) == (milli or 0)

@@ -1,7 +1,7 @@
-"""What the errata say is right, shown by the engine and by the tables that the numbers come from.
+"""The corrections in the errata, shown by the engine and by the source tables of the numbers.
 
 Not here: resize-reconciliation (tests/vectors/test_resize.py), livelock-5.9 (the claim throttling/text-is-thrashed) and
-swap-test-names, which is about a test's name alone.
+swap-test-names, which is only about a test's name.
 """
 
 from fractions import Fraction
@@ -42,7 +42,7 @@ def planned(one, release, *, factor=None, node=None, variant=Variant.SHIPPED, **
 
 
 def written(plan, knob=Knob.MEMORY_HIGH):
-    """What is written for the plan's one container."""
+    """The written files of the plan's only container."""
     [own] = plan.pods[0].containers
     return own.cgroup.knobs[knob].written
 
@@ -95,7 +95,7 @@ def test_high_equals_request():
 
 
 def test_compared_with_request_whatever_memory_min_is():
-    """In 1.36 a Burstable container has a memory.min of 0; a memory.high at the request is left out all the same."""
+    """In 1.36 a Burstable container has a memory.min of 0; a memory.high at the request is still not written."""
     web = pod(container({"memory": "1000Mi"}, {"memory": str(1000 * MI + 1)}))
     plan = planned(web, "1.36", factor=0.9, memory_reservation_policy=ReservationPolicy.NONE)
     assert (written(plan, Knob.MEMORY_MIN), written(plan)) == (Bytes(0), ABSENT)
@@ -166,7 +166,7 @@ def test_swap_example():
         assert written(plan, Knob.MEMORY_SWAP_MAX) == Bytes(row["swap.max"])
 
 
-def test_every_erratum_is_shown_here_or_said_not_to_be():
+def test_every_erratum_is_shown_here_or_listed_as_missing():
     shown = {name.removeprefix("test_").replace("_", "-") for name in globals() if name.startswith("test_")}
     named = {one.id for one in ERRATA if any(name.startswith(one.id) for name in shown)}
     assert {one.id for one in ERRATA} - named == {"resize-reconciliation", "livelock-5.9", "swap-test-names"}

@@ -23,7 +23,7 @@ def kubelet(row, release):
 
 
 def message(resources):
-    """A CRI message as the recordings show it: fields that are zero are left out."""
+    """A CRI message as in the recordings, without zero fields."""
     found = {
         "cpu_period": resources.cpu_period,
         "cpu_quota": resources.cpu_quota,
@@ -58,7 +58,7 @@ def test_row(row, recorded, release):
 
 
 @pytest.mark.parametrize(("row", "recorded", "release"), ROWS)
-def test_the_plan_says_the_same(row, recorded, release):
+def test_the_plan_agrees(row, recorded, release):
     plan = expect(
         [pod(row["pod"])], Kubelet.of(node=node_facts(row), settings=settings(row), release=release), reasons=False
     )

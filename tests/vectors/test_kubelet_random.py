@@ -1,7 +1,7 @@
-"""Random pods through the functions of eight kubelets, as they were given to them: every row, every field.
+"""Random pods through the functions of eight kubelets, unchanged: every row, every field.
 
 Unlike kubelet_functions.json these pods have odd amounts (fractions of bytes, exponents), explicit zeros, sidecars in
-every position, other quota periods and page sizes, and are not defaulted: that is part of what is compared.
+every position, other quota periods and page sizes, and are not defaulted: defaulting is part of the comparison.
 """
 
 from dataclasses import replace
@@ -33,7 +33,7 @@ def kubelet(row, release):
 
 
 def container_message(resources):
-    """As the rows have it: huge page limits by size, without those of zero; oom_score_adj has a place of its own."""
+    """In the rows' form: huge page limits by size, without zeros; oom_score_adj is separate."""
     found = message(resources)
     limits = {one["page_size"]: one["limit"] for one in found.pop("hugepage_limits", []) if "limit" in one}
     found.pop("oom_score_adj", None)

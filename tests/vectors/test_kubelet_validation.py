@@ -36,7 +36,7 @@ RELEASES = ("1.32.13", "1.33.13", "1.34.9", "1.35.6", "1.36.3")
 
 
 def configuration(assigned):
-    """The document that these assignments to Go fields make, None if it has a field that no rule reads."""
+    """The document of these assignments to Go fields, None if it has a field that no rule uses."""
     document = {}
     for target, value in assigned.items():
         field = target.removeprefix("conf.")
@@ -48,7 +48,7 @@ def configuration(assigned):
 
 
 def written(name, value):
-    """A Go value as the configuration file spells it."""
+    """A Go value in the configuration file's spelling."""
     if name == "cpuCFSQuotaPeriod":
         return f"{value['Duration']}ns"
     if name == "memorySwap":
@@ -70,7 +70,7 @@ def rows():
 ROWS = list(rows())
 
 
-def test_the_rows_are_not_few():
+def test_there_are_enough_rows():
     assert len(ROWS) >= 45
     assert all(message for _, message, _ in (row.values for row in ROWS))
 
@@ -84,7 +84,7 @@ def test_refused(document, message, release):
     text = json.dumps(head | base | document).encode()
     with pytest.raises(ManifestError) as caught:
         expect([], Kubelet.of(node=NodeFacts(memory=8 << 30), settings=settings_of(text, "k.json"), release=release))
-    # The field that upstream complains about is the one that is named here.
+    # The error here names the same field as upstream's.
     assert caught.value.data["field"].split(".")[0].lower() in message.lower()
 
 

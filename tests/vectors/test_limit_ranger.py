@@ -1,4 +1,4 @@
-"""Upstream's table of the plugin LimitRanger: which pods keep to a LimitRange of one item."""
+"""Upstream's table of the plugin LimitRanger: pods that satisfy a LimitRange of one item."""
 
 import pytest
 

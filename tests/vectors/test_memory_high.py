@@ -22,9 +22,9 @@ MI = 1 << 20
 
 
 def planned(request, limit, factor, release, *, page=4096, memory=DERIVED["allocatable"], variant=Variant.SHIPPED):
-    """What is written into memory.high of a container with these bytes, None if nothing is."""
+    """The written memory.high of a container with these bytes, None for none."""
     resources = Resources(
-        # A zero request keeps the limit from becoming the request.
+        # With a zero request the limit does not become the request.
         requests={"memory": Quantity.of_bytes(request)},
         limits={"memory": Quantity.of_bytes(limit)} if limit else {},
     )
@@ -226,7 +226,7 @@ def test_request_after_a_resize_of_137():
         ("1.37", None),
     ],
 )
-def test_the_factor_that_is_not_configured(releases, high):
+def test_the_default_factor_by_release(releases, high):
     factor = KEP["default_factor"][releases]
     for release in releases.split("-"):
         found = [

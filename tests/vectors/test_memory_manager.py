@@ -7,8 +7,8 @@ Not used, and why:
 - TestStaticPolicyAllocatePod, first two rows, TestCheckpointStateStore and the second row of
   TestAllocateAndAddPodWithInitContainers: fragments of Go expressions without an input or an expectation.
 - "Restore non-existing checkpoint" with its empty expectation is used as "no file: the fresh table".
-Expected errors are compared word by word where they are the kubelet's messages about a pod, and by their data where
-memqos says them in its own words (configuration errors).
+Expected errors are compared word by word if they are the kubelet's messages about a pod, and by their data if memqos
+has its own message (configuration errors).
 """
 
 import json
@@ -137,7 +137,7 @@ def test_sets_of_zones_that_mix_groups(row, minor):
 
 
 @pytest.mark.parametrize(("row", "minor"), rows("memory_manager_static.v1.36.3", "TestValidatePodScopeResources"))
-def test_the_part_that_a_pods_containers_share(row, minor):
+def test_the_shared_part_of_a_pod(row, minor):
     gates = {key.split(".")[1].split('"')[0]: on for key, on in row["features"].items()}
     rules = Policies.of(KubeletSettings(feature_gates=gates, memory_manager_policy="Static"), Release(minor))
     assert pod_fault(called(row["pod"]), rules) == error(row)
@@ -160,7 +160,7 @@ def test_static_policy_allocates_a_pod_as_a_whole(row):
         assert outcome.message == error(row)
         return
     assert outcome[0].assignments == assignments(row["expectedAssignments"])
-    # Upstream compares these states as it compares a checkpoint: amounts as sums over the zones of a group.
+    # Upstream compares these states like checkpoints: amounts as sums over the NUMA nodes of a group.
     assert table_differences(outcome[0], state(row["expectedMachineState"])) == ()
 
 
@@ -192,7 +192,7 @@ def test_static_policy_starts_with_a_recorded_state(row, minor):
     if error(row):
         assert outcome.message == error(row)
     else:
-        # The kubelet goes on with the split that was recorded; only a group's sums are those of the expected state.
+        # The kubelet continues with the recorded split; only a group's sums equal the expected state.
         assert outcome.zones == state(row["machineState"]).zones
         assert table_differences(outcome, state(row["expectedMachineState"])) == ()
         assert outcome.assignments == assignments(row["expectedAssignments"])
@@ -266,7 +266,7 @@ def test_a_new_manager(row, minor):
         return first_table(facts, settings, Policies.of(settings, Release(minor)))
 
     if row.get("description") == "Should return empty map when reservation is not done":
-        # The function of this row stands before the policy, which then refuses the empty map.
+        # The function of this row runs before the policy, which then refuses the empty map.
         assert by_zone(settings, {0: None, 1: None}) == {0: {}, 1: {}}
     elif not error(row):
         expected = {int(zone): kinds for zone, kinds in row["expectedReserved"].items()}
@@ -284,7 +284,7 @@ def not_mocked(given):
 
 
 @pytest.mark.parametrize(("row", "minor"), not_mocked(rows("memory_manager.v1.36.3", "TestRemoveStaleState")))
-def test_pods_that_are_gone_are_released(row, minor):
+def test_removed_pods_are_released(row, minor):
     now = state(row["machineState"], row["assignments"])
     for uid in row["assignments"]:
         now = release(uid, now)
@@ -315,7 +315,7 @@ def test_the_manager_hints(row, minor):
     assert {kind: list(of_kind) for kind, of_kind in found.items()} == hints(row["expectedHints"])
 
 
-def test_init_containers_hold_nothing_once_the_next_container_has_started():
+def test_init_containers_hold_nothing_after_the_next_container_started():
     [[row], _] = table("memory_manager.v1.36.3")["tables"]["TestAllocateAndAddPodWithInitContainers"]
     now = allocated(row, 36)
     assert_same(row, pod_started(plain(row["podAllocate"]), now, policies(row, 36)))
@@ -353,7 +353,7 @@ def test_checkpoints_are_read_and_their_checksums_checked(release_text, row):
         assert checkpoint.table.zones == state(expected["machineState"]).zones
 
 
-def test_the_newer_format_has_a_checksum_of_its_own():
+def test_the_newer_format_has_its_own_checksum():
     """The row is about a kubelet without the gate; the same file is intact to one with it."""
     [text] = [row[1] for _, row in CHECKPOINTS if "from v2" in row[0]]
     checkpoint = parse(text)
@@ -363,7 +363,7 @@ def test_the_newer_format_has_a_checksum_of_its_own():
 
 
 @pytest.mark.parametrize("name", ["TestCheckpointStateHelpers", "TestCheckpointStateClear"])
-def test_what_is_stored_is_read_back(name):
+def test_a_stored_checkpoint_is_read_back(name):
     for row in table("memory_manager_state.v1.36.3")["tables"][name]:
         given = state(row["machineState"], row["assignments"])
         assert parse(checkpoint_text("static", given)).table == given

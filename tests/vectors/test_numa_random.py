@@ -1,4 +1,6 @@
-"""Random pods on random machines through the kubelet's Memory Manager and Topology Manager: every step, every zone."""
+"""Random pods on random machines through the kubelet's Memory Manager and Topology Manager: every step, every NUMA
+node.
+"""
 
 import pytest
 

@@ -22,8 +22,8 @@ def rows(file, name, *, reachable=False):
     return [
         pytest.param(row, file.rpartition(".v")[2], id=f"{file[-6:]}-{title}")
         for title, row in named
-        # These tables run with CustomCPUCFSQuotaPeriod off, where a kubelet refuses any period but 100 ms: their quota
-        # for another period is one that no kubelet writes.
+        # These tables run with CustomCPUCFSQuotaPeriod off, where a kubelet accepts only a period of 100 ms: no kubelet
+        # writes their quota for another period.
         if not reachable or row["quotaPeriod"] == 100_000 or row["expected"].get("CPUQuota", -1) == -1
     ]
 

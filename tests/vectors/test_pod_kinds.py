@@ -1,4 +1,4 @@
-"""Upstream's tables of what makes a pod static or critical (kubelet 1.36.3, `types.pod_update_test`), by manifest."""
+"""Upstream's tables of static and critical pods (kubelet 1.36.3, `types.pod_update_test`), by manifest."""
 
 import json
 from dataclasses import replace
@@ -56,7 +56,7 @@ def test_critical(row):
 @each("TestIsNodeCriticalPod")
 def test_node_critical_pods_are_killed_last(row):
     # A quarter of the memory of the machine makes 750; a node critical pod gets -997.
-    # The kubelet sees pods that are stored: admission, which knows no pod with a priority alone, is behind them.
+    # The kubelet sees stored pods: they passed admission, which accepts no pod with only a priority.
     stored = replace(made_of(row), submission=None)
     plan = expect([stored], Kubelet.of(node=NodeFacts(memory=4 << 30), release="1.36"))
     assert plan.pods[0].containers[0].oom_score_adj == (-997 if row["expected"] else 750)

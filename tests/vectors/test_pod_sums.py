@@ -33,7 +33,7 @@ def usable(name, files):
 
 def made_of(row):
     spec = {key: row[key] for key in ("containers", "initContainers", "overhead") if key in row}
-    # An element of the table that is written as an empty Go literal is a container without anything.
+    # An empty Go literal in the table is an empty container.
     for key in ("containers", "initContainers"):
         spec[key] = [one or {} for one in spec.get(key, [])]
     if "podResources" in row:

@@ -77,7 +77,7 @@ def test_kep_2837_examples(row):
             continue
         spec = {"containers": containers, "resources": {"requests": {"memory": str(row["pod_request"])}}}
         found = scored(pod({"spec": spec}), 1000, "1.36", pod_level=pod_level)
-        # The KEP prints 1000 where the code stays below a BestEffort container's: an erratum of the KEP.
+        # The KEP has 1000, while the code stays below a BestEffort container's: an erratum of the KEP.
         assert list(found.values()) == [999 if value == 1000 else value for value in row[key]]
 
 
@@ -112,7 +112,7 @@ def test_swap_formula_has_no_answer(request_, memory):
     assert proportional_limit(request_, memory, 1000) is None
 
 
-def test_the_enhancements_own_example_forgets_that_nothing_is_set_aside():
+def test_the_enhancements_example_subtracts_a_reservation_that_does_not_exist():
     row = table("kep2400_examples")["kep_example"]
     assert row["shipped"] == "no reservation is subtracted: 20G and 10G"
     assert row["erratum"] is True

@@ -116,7 +116,7 @@ def test_qos_reserved_is_refused(row):
 
 ENFORCED = [
     row for row in table("node_container_manager.v1.36.3")["tables"]["TestNodeAllocatableForEnforcement"]
-    # A node without memory is none here.
+    # A node without memory is invalid here.
     if "memory" in row["capacity"]
 ]  # fmt: skip
 
@@ -132,7 +132,7 @@ def test_allocatable(row):
     assert allocatable(node, settings) == amounts(row["expected"])
 
 
-# TestGetCgroupConfig: its checks are Go functions; no reservation, CPU alone, memory alone.
+# TestGetCgroupConfig: its checks are Go functions; no reservation, only CPU, only memory.
 @pytest.mark.parametrize(
     ("keys", "reserved", "written"),
     [
@@ -160,7 +160,7 @@ def with_memory(name):
 
 
 def reserving(row):
-    """The settings of a row. A threshold is a quantity or a share; none at all is not the default."""
+    """The settings of a row. A threshold is a quantity or a share; none means no threshold, not the default."""
     threshold = row.get("hardThreshold", {})
     share = threshold.get("Percentage")
     text = threshold.get("Quantity", "" if share is None else f"{round(100 * share)}%")
@@ -172,13 +172,13 @@ def reserving(row):
 
 
 @pytest.mark.parametrize("row", with_memory("TestNodeAllocatableReservationForScheduling"))
-def test_what_a_node_keeps_of_its_memory(row):
+def test_the_memory_reservation_of_a_node(row):
     kept = node_reservation(reserving(row), Quantity.parse(row["capacity"]["memory"]).value)
     assert kept == {name: one for name, one in amounts(row["expected"]).items() if name == "memory"}
 
 
 @pytest.mark.parametrize("row", with_memory("TestNodeAllocatableInputValidation"))
-def test_more_than_there_is_cannot_be_reserved(row):
+def test_a_reservation_above_the_capacity_is_refused(row):
     node = NodeFacts(
         memory=Quantity.parse(row["capacity"]["memory"]).value, cpus=Quantity.parse(row["capacity"]["cpu"]).value
     )

@@ -1,4 +1,4 @@
-"""Quantities as apimachinery reads them: what is refused, and the whole numbers that are made of the rest."""
+"""Quantities as apimachinery reads them: refused texts, and the whole numbers of all others."""
 
 import pytest
 

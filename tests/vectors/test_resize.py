@@ -1,8 +1,8 @@
 """Upstream's tables of the allocation manager: 1.34.9, 1.35.6 and 1.36.3.
 
-The pods of these tests are built in Go: a node of 4 CPUs and 4 GiB, and two more pods of 1 CPU and 1 GiB each beside
-the one that is resized. Rows that differ only in conditions that an earlier resize left behind (resources unchanged,
-already allocated) are one case here: nothing to decide.
+The pods of these tests are built in Go: a node of 4 CPUs and 4 GiB, the resized pod, and two more pods of 1 CPU and 1
+GiB each. Rows that differ only in conditions that an earlier resize left behind (resources unchanged, already
+allocated) are one case here: nothing to decide.
 
 A file for an older release holds only the tables that differ from the next newer one. Not used of these files:
 TestUpdatePodFromAllocation and TestAllocationManagerAddPod (what the kubelet stores in its
@@ -96,7 +96,7 @@ def test_decision(release, row):
     assert taken == row["expectedAllocatedReqs"]
 
 
-def test_the_rows_are_not_few():
+def test_there_are_enough_rows():
     assert len(RESIZES) >= 30
 
 
@@ -111,7 +111,7 @@ PINNED = [
 
 
 @pytest.mark.parametrize(("release", "row"), PINNED)
-def test_pods_with_cpus_or_zones_of_their_own(release, row):
+def test_pods_with_exclusive_cpus_or_numa_nodes(release, row):
     gates = {
         "InPlacePodVerticalScalingExclusiveCPUs": row["ipprExclusiveCPUsFeatureGate"],
         "InPlacePodVerticalScalingExclusiveMemory": row["ipprExclusiveMemoryFeatureGate"],
@@ -152,13 +152,13 @@ CONDITIONS = [
         ("1.36.3", "TestRetryPendingResizesMultipleConditions"),
     )
     for row in TABLES[release][name][1]
-    # The others revert to what is allocated, or change the generation alone.
+    # The others revert to the allocation, or change only the generation.
     if row["name"].startswith(("allocated != actuated", "desired !=", "same as", "allocate a new"))
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("release", "row"), CONDITIONS)
-def test_what_will_never_fit(release, row):
+def test_resizes_that_can_never_fit(release, row):
     old = one("pod1", {"cpu": "750m", "memory": "750Mi"})
     found = kubelet_decision(old, one("pod1", {"cpu": row["cpu"], "memory": row["mem"]}), (), kubelet(release))
     pending = [one for one in row["expectedConditions"] if one["Type"]["$sel"] == "v1.PodResizePending"]
@@ -215,8 +215,8 @@ def of_table(given):
 
 
 @pytest.mark.parametrize("row", PROGRESS, ids=lambda row: row["name"])
-def test_whether_a_resize_is_under_way(row):
-    """A running container that holds something else than is allocated; one that does not run is not resized."""
+def test_whether_a_resize_is_in_progress(row):
+    """A running container with other resources than allocated; a container that does not run is not resized."""
     pods = {"actuated": Pod(name="p", uid="p"), "allocated": Pod(name="p", uid="p")}
     for index, given in enumerate(row["containers"]):
         if not given.get("isRunning"):
@@ -242,7 +242,7 @@ def message(config):
 
 
 @pytest.mark.parametrize("row", OVERHEAD, ids=lambda row: row["name"])
-def test_overhead_is_taken_off(row):
+def test_overhead_is_subtracted(row):
     assert without_overhead(message(row["cfgInput"]), parsed(row["pod"])) == message(row["expected"])
 
 
@@ -251,7 +251,7 @@ SANDBOXES = table("container_linux_resources.v1.36.3")["tables"]["TestGenerateUp
 
 @pytest.mark.parametrize("row", SANDBOXES, ids=lambda row: row["name"])
 def test_a_pod_without_its_overhead_is_its_sandbox(row):
-    """What upstream asserts of these pods: the pod's configuration less its overhead is what the sandbox was sent."""
+    """Upstream's assertion: the pod's configuration less its overhead equals the sandbox's request."""
     pod, under = parsed(row["pod"]), kubelet("1.36.3")
     qos = pod_qos(pod, pod_level=True)
     assert qos.value == row["qosClass"]
@@ -270,8 +270,8 @@ RESERVATIONS = table("node_container_manager.v1.36.3")["tables"]["TestNodeAlloca
 
 
 @pytest.mark.parametrize("row", [row for row in RESERVATIONS if "memory" in row["capacity"]])
-def test_what_status_allocatable_leaves_out(row):
-    """The kubelet up to 1.33 holds a resize against Node.status.allocatable: capacity less this reservation."""
+def test_status_allocatable_excludes_the_reservation(row):
+    """The kubelet up to 1.33 compares a resize with Node.status.allocatable: capacity less this reservation."""
     threshold = row.get("hardThreshold", {})
     text = threshold.get("Quantity") or (f"{threshold['Percentage']:.0%}" if threshold else None)
     settings = KubeletSettings(

@@ -6,7 +6,7 @@ Not used, and why:
   adds to a kubelet under test; no kubelet has them.
 - TestNUMAInfo, the row with an error: memqos reads no files there; what it says without distances is in the unit tests.
 - TestIterateBitMasks has no expected masks in its rows: upstream counts them, and so does the test here.
-Expected errors are of the Go program's making; here each must be a ManifestError that names the option.
+Expected errors are those of the Go program; here each must be a ManifestError that names the option.
 """
 
 import pytest
@@ -45,7 +45,7 @@ def mask(zones):
 
 
 def added(start, zones):
-    """Zones put into a mask; the mask as it was if one is out of range."""
+    """The mask with these NUMA nodes added; unchanged if one is out of range."""
     try:
         return start | Mask.of(zones)
     except ValueError:
@@ -125,7 +125,7 @@ def test_zones(row):
 
 @each(BITMASK["TestIsNarrowerThan"])
 def test_narrowness(row):
-    """Of two sets of zones that all agree to, a merge takes the narrower."""
+    """A merge takes the narrower of two common sets of NUMA nodes."""
     first, second = (Hint(mask(row[name]), preferred=True) for name in ("firstMask", "secondMask"))
     chosen = Merger(zones=Mask.of(range(64))).merge([[second, first]])
     assert (chosen == first != second) is row["expectedFirstNarrower"]
@@ -149,7 +149,7 @@ def test_every_mask_once(row):
 
 @each(NUMA_INFO["TestCalculateAvgDistanceFor"])
 def test_average_distance(row):
-    """A merge compares sets of as many zones only, so by sums."""
+    """A merge compares only sets of equal size, so sums are enough."""
     distances = {int(zone): row_of for zone, row_of in row["distance"].items()}
     zones = mask(row["bm"])
     total = Merger(zones=zones, closest=True, distances=distances).distance(zones)
@@ -197,7 +197,7 @@ def hint(given):
 
 
 @pytest.mark.parametrize("row", POLICY["TestMaxOfMinAffinityCounts"], ids=str)
-def test_how_many_zones_the_neediest_resource_needs(row):
+def test_the_need_of_the_neediest_resource(row):
     lists, expected = row
     assert neediest_width([[hint(one) for one in hints] for hints in lists]) == expected
 
@@ -236,8 +236,8 @@ SCOPE_POD = table("topology_scope_pod.v1.36.3")["tables"]
 
 
 @each([*SCOPE_POD["TestPodCalculateAffinity"], *SCOPE_POD["TestPodAccumulateProvidersHints"]])
-def test_providers_answers_are_kept_one_by_one(row):
-    """Upstream asks each provider once and keeps its answer as it is: here a caller hands the answers over."""
+def test_hints_of_each_provider_are_kept(row):
+    """Upstream queries each provider once and keeps its hints: here the caller passes the hints."""
 
     def answers(given):
         return [
@@ -247,7 +247,7 @@ def test_providers_answers_are_kept_one_by_one(row):
 
     given = answers(provider[0] for provider in row["hp"])
     assert given == answers(row["expected"] or ())
-    # A provider without a resource counts as one list: it has no preference.
+    # A provider without resources counts as one list without a preference.
     assert len(filter_hints(given)) == sum(max(len(answer), 1) for answer in given)
 
 
@@ -289,5 +289,5 @@ AVAILABLE = [
 
 
 @pytest.mark.parametrize(("minor", "row"), AVAILABLE)
-def test_which_options_are_available(minor, row):
+def test_available_options(minor, row):
     assert option_available(row["option"], Release(minor), gates(row)) is row["expectedAvailable"]

@@ -1,4 +1,4 @@
-"""Rows that nothing is held against: how many of which table, and why. `test_tables` holds the tests to it."""
+"""Rows that no test uses: their number by table, and the reason; `test_tables` checks them."""
 
 _NO_RULE = "no rule of memory, swap or CPU: "
 _GO = "the extraction left expressions of Go that stand for the values: "

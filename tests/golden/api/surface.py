@@ -1,5 +1,5 @@
-"""What users can import, with every signature, as the texts beside this file. To write them anew, and then to read the
-difference, which is what users will have to change:
+"""The public API with every signature, as texts in this folder. To write them again, and then review the difference,
+which users must follow:
 
 python -m tests.golden.api.surface
 """
@@ -42,7 +42,7 @@ def _told(name: str, value: object) -> Iterator[str]:
 def _members(kind: type) -> Iterator[str]:
     """An enum's members, a dataclass's fields, an error's arguments, and the public methods that the class defines.
 
-    How other values are made is promised nowhere: fixtures and functions give them.
+    The constructors of other values are not public: fixtures and functions return them.
     """
     if issubclass(kind, enum.Enum):
         yield from (f"{member.name} = {member.value!r}" for member in kind)
@@ -63,7 +63,7 @@ def _members(kind: type) -> Iterator[str]:
 
 
 def _defined(kind: type) -> dict[str, object]:
-    """What a class defines, and what it has of classes of ours that are no public names themselves."""
+    """A class's own names, and those of its bases in memqos that are not public themselves."""
     found: dict[str, object] = {}
     for base in reversed(kind.mro()):
         if base is kind or (base.__module__.startswith("memqos.node.") and not dataclasses.is_dataclass(base)):
@@ -76,7 +76,7 @@ def _default(one: dataclasses.Field[object]) -> str:
 
 
 def _signature(name: str, function: Callable[..., object], *, kind: str = "") -> Iterator[str]:
-    """A function on one line, or on one line for each parameter where that is too long."""
+    """A function on one line, or with one line for each parameter if that is too long."""
     found = inspect.signature(function)
     plain = found.replace(
         parameters=[
@@ -98,7 +98,7 @@ def _signature(name: str, function: Callable[..., object], *, kind: str = "") ->
 
 
 class _Dots:
-    """A default, whatever it is: that there is one is the promise."""
+    """A placeholder for a default: only its presence is public."""
 
     def __repr__(self) -> str:
         return "…"

@@ -1,4 +1,4 @@
-"""What users import stays as it is, unless a change of these texts says otherwise."""
+"""The public API does not change without a change of these texts."""
 
 import builtins
 import collections.abc
@@ -17,8 +17,8 @@ from tests.meta.test_layers import PACKAGE
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_names_and_signatures_are_what_users_know(name):
-    """`python -m tests.golden.api.surface` writes the texts anew."""
+def test_names_and_signatures_are_the_golden_ones(name):
+    """`python -m tests.golden.api.surface` writes the texts again."""
     assert surface(name) == (FOLDER / name).read_text()
 
 
@@ -37,7 +37,7 @@ def test_the_package_has_each_name_of_the_facade_and_no_other():
         memqos.nothing  # noqa: B018 - looking is the test
 
 
-def test_what_functions_take_and_give_can_be_imported():
+def test_parameter_and_return_types_can_be_imported():
     plain = {*dir(builtins), *dir(collections.abc), "Document", "Path"}
     known = {*memqos.__all__, *memqos.testing.__all__, *plain}
     for module in MODULES.values():
@@ -58,7 +58,7 @@ def test_no_name_is_in_both():
 
 
 def test_the_package_alone_imports_nothing_of_its_own():
-    """So that it costs nothing where it is installed, and a verb pays for what it uses."""
+    """An import of the package costs nothing, and a verb imports only what it uses."""
     code = "import memqos, sys; from memqos import frame; print([name for name in sys.modules if 'engine' in name])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -1,4 +1,4 @@
-"""The whole QEMU command line, literal: a change of it is a change of every machine and has to be read."""
+"""The whole QEMU command line, literal: a change affects every machine and needs a review."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -101,7 +101,7 @@ PPC64LE_MACHINE = replace(
 
 
 def lines(arguments: list[str]) -> str:
-    """An option and what follows it on one line."""
+    """An option with its value on one line."""
     text = arguments[0]
     for argument in arguments[1:]:
         text += ("\n" if argument.startswith("-") else " ") + argument
@@ -161,6 +161,6 @@ def test_each_shipped_topology_is_this_machine(name):
     assert lines(qemu_arguments(spec, PROGRAM)) == (HERE / f"topology-{name}.txt").read_text()
 
 
-def test_swap_priority_is_said_only_where_it_is_declared():
+def test_swap_priority_is_passed_only_if_declared():
     assert TWO_ZONES.command_line == "root=/dev/vda rw psi=1 highres=off init_on_alloc=0 memqos.swap0=10"
     assert MANY.command_line == "root=/dev/vda rw psi=1 memqos.swap1=0"

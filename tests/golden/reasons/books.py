@@ -1,4 +1,4 @@
-"""The golden texts beside this file. To write them anew, and then to read the difference:
+"""The golden texts in this folder. To write them again, and then review the difference:
 
 python -m tests.golden.reasons.books
 """
@@ -28,7 +28,7 @@ BOOKS = {
 
 
 def paragraphs(name: str) -> Iterator[str]:
-    """What a book says now, each paragraph laid out as in its file."""
+    """The current paragraphs of a book, laid out as in its file."""
     for text in BOOKS[name]():
         yield from page(text).split("\n\n")
 

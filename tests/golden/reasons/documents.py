@@ -1,4 +1,4 @@
-"""What programs read: every kind of JSON document, by its entries."""
+"""Every kind of JSON document, by its entries."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Nodes whose plans together give every kind of reason: pods of all shapes under releases and configurations."""
+"""Nodes whose plans together have every kind of reason: pods of all shapes under releases and configurations."""
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -91,7 +91,7 @@ FROM_NOWHERE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """A plan to make: what differs from the node and the pods above."""
+    """A plan to compute: its differences from the node and the pods above."""
 
     title: str
     release: str

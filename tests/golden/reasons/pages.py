@@ -1,4 +1,4 @@
-"""How golden texts are laid out, so that a person can review a change of them in a diff."""
+"""The layout of golden texts, for reviews in a diff."""
 
 import json
 import textwrap
@@ -8,7 +8,7 @@ WIDTH = 120
 
 
 def page(text: str) -> str:
-    """A text with its long lines broken between words: a line that goes on ends with a backslash."""
+    """A text with its long lines broken between words; a broken line ends with a backslash."""
     return "\n".join(broken for line in text.split("\n") for broken in _broken(line))
 
 
@@ -28,7 +28,7 @@ def _broken(line: str) -> list[str]:
 
 
 def laid_out(value: Any, *, depth: int = 0, room: int = WIDTH) -> str:
-    """A JSON document: what fits into a line is one, of the rest each field and each entry has lines of its own."""
+    """A JSON document: a value that fits is one line; otherwise each field and each entry has its own lines."""
     line = json.dumps(value, ensure_ascii=False)
     if len(line) <= room or not isinstance(value, dict | list) or not value:
         return line

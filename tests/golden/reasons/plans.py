@@ -21,7 +21,7 @@ def plan_of(planned: Planned, *, reasons: bool = True) -> Plan:
 
 
 def explained(plan: Plan) -> Iterator[tuple[str, Reason]]:
-    """What has a reason, in words, and the reason."""
+    """The name of a value with a reason, and the reason."""
     pods = {pod.uid: pod for pod in plan.pods}
     for cgroup in plan.cgroups():
         where = subject_of(cgroup, pods.get(cgroup.pod))
@@ -39,7 +39,7 @@ def explained(plan: Plan) -> Iterator[tuple[str, Reason]]:
 
 
 def kind(reason: Reason) -> object:
-    """What makes two reasons the same in kind: all but the numbers and the lines of files in them."""
+    """The kind of a reason: its text without numbers and lines of files."""
     shown = "=" in reason.arithmetic, ";" in reason.arithmetic
     inputs = tuple((one.name, "" if ".yaml" in one.origin else one.origin) for one in reason.inputs)
     return reason.rule, reason.source, reason.rounding, shown, inputs, tuple(kind(one) for one in reason.because)

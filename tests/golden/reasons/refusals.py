@@ -1,4 +1,4 @@
-"""Every way in which the engine refuses what a person gave: the sentence, and what programs find in it."""
+"""Every error of the engine about a user's input: the sentence, and its fields for programs."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What becomes of pods that are resized in place: every outcome, every kind of step, and what the files then hold."""
+"""In-place resizes of pods: every outcome, every kind of step, and the resulting files."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -32,7 +32,7 @@ MIB = 1 << 20
 
 
 def sized(name: str, cpu: str, memory: str, cpus: str = "", most: str = "", *, policy=None, **more: Any) -> Pod:
-    """A pod of one container with these requests and, where they are given, limits."""
+    """A pod of one container with these requests and, if given, limits."""
     limits = {key: value for key, value in (("cpu", cpus), ("memory", most)) if value}
     one = container("c", amounts(cpu=cpu, memory=memory), amounts(**limits))
     return pod(name, replace(one, resize_policy=policy or {}), **more)

@@ -1,4 +1,4 @@
-"""Plans, differences, errata, findings and protection as people read them."""
+"""Plans, differences, errata, findings and protection as text."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -47,7 +47,7 @@ PAIRS = (
 
 
 def few(title: str, pods: tuple[Pod, ...] = FEW) -> Plan:
-    """One of the plans of the other books, for few pods."""
+    """One of the plans of the other books, for a few pods."""
     return plan_of(replace(PLANNED[title], pods=pods))
 
 
@@ -59,7 +59,7 @@ def translated(title: str) -> Planned:
 
 
 def compared(pair: tuple[str, str]) -> tuple[Plan, Plan]:
-    """Two plans to be told apart: one without the second's third pod, which has gone there."""
+    """Two plans to compare: the first lacks the second's third pod."""
     return few(pair[0], (*FEW, PODS[2])), few(pair[1])
 
 

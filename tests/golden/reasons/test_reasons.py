@@ -1,4 +1,4 @@
-"""What is said of values and refusals, word for word: people and programs rely on it, so a change of it is read."""
+"""The texts about values and refusals, word for word: users and programs rely on them, so a change needs a review."""
 
 from itertools import zip_longest
 
@@ -10,18 +10,18 @@ from tests.golden.reasons.plans import plan_of
 
 
 @pytest.mark.parametrize("name", BOOKS)
-def test_what_is_said_is_golden(name):
+def test_the_texts_are_golden(name):
     for said, golden in zip_longest(paragraphs(name), (FOLDER / name).read_text().removesuffix("\n").split("\n\n")):
         assert said == golden
 
 
-# Without programs: Python compiles them beside themselves while another process collects the tests.
+# Without programs: Python writes compiled files next to them while another process collects the tests.
 GOLDEN = sorted(path for path in FOLDER.parent.rglob("*.*") if path.suffix not in {".py", ".pyc"})
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
 def test_golden_files_can_be_reviewed(path):
-    """No line that a page of a review does not show, and no file of thousands of lines."""
+    """No line too long for a review page, and no file of thousands of lines."""
     lines = path.read_text().splitlines() if path.suffix in {".txt", ".json", ".xml"} else []
     assert [line for line in lines if len(line) > 190] == []
     assert len(lines) < 2000

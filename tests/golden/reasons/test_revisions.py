@@ -1,4 +1,4 @@
-"""Every reason says by which revision of the rules it holds: a kubelet's, the kernel's, a runtime's or the draft's."""
+"""Every reason names its revision of the rules: a kubelet's, the kernel's, a runtime's or the draft's."""
 
 import re
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def chain(reason: Reason) -> Iterator[Reason]:
 
 
 def unnamed(reason: Reason) -> list[str]:
-    """What in a chain of reasons names no revision, or one that does not exist."""
+    """The reasons in a chain without a revision, or with an unknown one."""
     return [
         f"{one.rule} ({one.revision})"
         for one in chain(reason)

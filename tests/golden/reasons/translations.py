@@ -1,4 +1,4 @@
-"""What containerd, CRI-O and Docker make of requests, and what each of them cannot say, with its reason."""
+"""Requests translated by containerd, CRI-O and Docker, and values that each cannot express, with the reason."""
 
 from collections.abc import Iterator
 

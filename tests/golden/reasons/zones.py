@@ -1,4 +1,4 @@
-"""What the Memory Manager and the Topology Manager say of pods, and how a kubelet refuses to start with them."""
+"""Decisions of the Memory Manager and the Topology Manager about pods, and their errors at a kubelet's start."""
 
 import json
 from collections.abc import Iterator

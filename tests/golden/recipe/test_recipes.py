@@ -1,4 +1,4 @@
-"""How each profile's image is made on amd64, literal: the commands, our files, and what changes the command line."""
+"""Each profile's image build on amd64, literal: the commands, memqos's files, and changes of the command line."""
 
 import hashlib
 from pathlib import Path
@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 
 
 def laid_out(word):
-    """A word of a command; packages one under the other, so that a change of one is a line."""
+    """A word of a command; packages one per line, so that each change is one line."""
     option, comma, packages = word.partition("=")
     return [f"{option}=", *packages.split(",")] if comma and option == "--include" else [word]
 
@@ -60,7 +60,7 @@ def test_each_profiles_recipe_is_the_golden_one(name):
 
 
 def test_the_profiles_differ_in_little():
-    """One recipe: what two profiles do not share is their suite, their kernel, and containerd's configuration."""
+    """One recipe: two profiles differ only in their suite, their kernel, and containerd's configuration."""
     trixie, forky, backports = (set(recipe(name)) for name in ("trixie", "forky", "trixie-bpo"))
     assert sorted(line.split()[0] for line in trixie - backports) == ["Debian", "linux-image-cloud-amd64"]
     assert sorted(line.split()[0] for line in trixie - forky) == ["Debian", "cgroup", "deb", "file", "trixie"]

@@ -1,4 +1,4 @@
-"""What is sent to targets: it fits a pipe, runs on Python 3.9, and begins with few imports."""
+"""The program for targets: it fits a pipe, runs on Python 3.9, and starts with few imports."""
 
 import ast
 import json
@@ -24,7 +24,7 @@ def test_every_module_is_python_3_9():
         ast.parse(text, filename=name, feature_version=(3, 9))
 
 
-def test_what_travels_imports_only_what_travels_and_the_standard_library():
+def test_sent_modules_import_only_sent_modules_and_the_standard_library():
     modules = sources()
     for name, text in modules.items():
         for node in ast.walk(ast.parse(text)):
@@ -32,8 +32,8 @@ def test_what_travels_imports_only_what_travels_and_the_standard_library():
                 assert node.module in modules or str(node.module).split(".")[0] in sys.stdlib_module_names, name
 
 
-def test_an_agent_that_reads_has_not_imported_what_makes_cgroups():
-    """Under emulation each module costs time in every start."""
+def test_reading_needs_no_import_of_the_cgroup_modules():
+    """Under emulation each import costs time at every start."""
     argv = [sys.executable, "-X", "importtime", *program().command[1:]]
     told = subprocess.run(argv, input=program().stdin({"read": []}), capture_output=True, check=True)
     imported = {line.rpartition("|")[2].strip() for line in told.stderr.decode().splitlines()}

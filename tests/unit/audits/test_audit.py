@@ -53,7 +53,7 @@ def test_a_loaded_recording_is_judged_as_its_file(tmp_path):
     assert found.counts[Verdict.DEVIATES] == 1
 
 
-def test_the_configuration_before_explains_what_it_left(tmp_path):
+def test_the_earlier_configuration_explains_its_leftovers(tmp_path):
     data = json.loads(TIERED.read_text())
     before = tmp_path / "before.yaml"
     before.write_text(json.dumps(data["config"]))
@@ -70,7 +70,7 @@ def test_the_configuration_before_explains_what_it_left(tmp_path):
     [("pods", "pods="), ("kubelet", "kubernetes="), ("node", "node=")],
     ids=["pods", "kubelet", "node"],
 )
-def test_what_is_missing_is_asked_for_in_pythons_words(field, step, tmp_path):
+def test_errors_about_missing_data_name_the_arguments(field, step, tmp_path):
     data = json.loads(TIERED.read_text())
     del data[field]
     path = tmp_path / "tree.json"

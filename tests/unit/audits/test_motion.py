@@ -1,4 +1,4 @@
-"""Two looks: what moves is no evidence, and a sum above pods has to stand for a minute."""
+"""Two looks: a changing value is no evidence, and a sum above pods must be constant for a minute."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SLICE = "/kubepods.slice/kubepods-burstable.slice"
 
 
 class Clock:
-    """A clock that a sleep moves on."""
+    """A clock that only a sleep advances."""
 
     def __init__(self) -> None:
         self.at = 0.0
@@ -68,14 +68,14 @@ def test_a_right_node_is_looked_at_once() -> None:
     assert clock.at == 0.0
 
 
-def test_what_two_looks_have_deviates() -> None:
+def test_a_deviation_in_two_looks_stays_one() -> None:
     found = looked_at(looks(judged(WRONG), judged(WRONG)), settle=5.0, clock=Clock())
     [one] = found.of(Verdict.DEVIATES)
     assert one.evidence["looks"] == "two, 5 s apart"
 
 
 @pytest.mark.parametrize("second", [[], [written(container(), "memory.high", "8192")]])
-def test_what_one_look_has_is_in_motion(second: list[Any]) -> None:
+def test_a_deviation_in_one_look_is_in_motion(second: list[Any]) -> None:
     found = looked_at(looks(judged(WRONG), judged(*second)), settle=5.0, clock=Clock())
     assert not found.of(Verdict.DEVIATES)
     assert found.state.value == ("INSUFFICIENT_EVIDENCE" if second else "FULFILLED")
@@ -90,7 +90,7 @@ def test_a_sum_above_pods_deviates_after_a_minute_only() -> None:
     assert found.exit_code == 0
 
 
-def test_nobody_waits_for_a_sum_without_settling() -> None:
+def test_without_settling_there_is_no_wait_for_a_sum() -> None:
     clock = Clock()
     found = looked_at(looks(judged(WRONG_SUM), judged(WRONG_SUM)), settle=0.0, clock=clock)
     assert (clock.at, len(found.of(Verdict.DEVIATES))) == (0.0, 0)
@@ -115,7 +115,7 @@ def test_a_cgroup_that_is_removed_while_the_node_is_read_is_not_observable() -> 
     ]
 
 
-def test_limits_of_huge_pages_are_no_evidence_if_the_runtime_was_not_asked() -> None:
+def test_limits_of_huge_pages_are_no_evidence_with_an_unknown_runtime_setting() -> None:
     def change(document: dict[str, Any]) -> None:
         document["cgroups"][container()]["hugetlb.2MB.max"] = "0"
 
@@ -127,7 +127,7 @@ def test_limits_of_huge_pages_are_no_evidence_if_the_runtime_was_not_asked() -> 
     assert judged(change, lambda document: document["node"].update(hugetlb=False)).of(Verdict.DEVIATES)
 
 
-def test_a_sum_is_no_evidence_while_a_pod_comes_or_goes() -> None:
+def test_a_sum_is_no_evidence_while_a_pod_starts_or_ends() -> None:
     def started(document: dict[str, Any]) -> None:
         status = document["pods"][0]["status"]["containerStatuses"][0]
         status["state"]["running"]["startedAt"] = "2026-11-29T11:59:30Z"
@@ -143,7 +143,7 @@ def test_a_sum_is_no_evidence_while_a_pod_comes_or_goes() -> None:
     assert len(judged(WRONG_SUM).of(Verdict.DEVIATES)) == 1
 
 
-def test_systemd_tells_which_way_a_value_was_written() -> None:
+def test_systemds_properties_show_how_a_value_was_written() -> None:
     unit = container().rpartition("/")[2]
     found = judged(WRONG)
     [right] = found.of(Verdict.DEVIATES)
@@ -162,7 +162,7 @@ def test_systemd_tells_which_way_a_value_was_written() -> None:
     assert asked == [(unit,)]
 
 
-def test_drift_is_told_when_it_comes_and_when_it_goes() -> None:
+def test_drift_is_reported_when_it_appears_and_disappears() -> None:
     course = Course(Clock())
     told = [[(one.kind, one.finding.observed) for one in course.step(judged(*given))] for given in (
         (), (WRONG,), (WRONG,), (written(container(), "memory.high", "8192"),), (),
@@ -170,7 +170,7 @@ def test_drift_is_told_when_it_comes_and_when_it_goes() -> None:
     assert told == [[], [("drift", "4096")], [], [("back", "4096"), ("drift", "8192")], [("back", "8192")]]
 
 
-def test_what_cannot_be_seen_is_neither_drift_nor_back() -> None:
+def test_an_unobservable_value_is_neither_drift_nor_back() -> None:
     course = Course(Clock())
     list(course.step(judged(WRONG)))
     seen = judged(WRONG)
@@ -186,7 +186,7 @@ def test_what_cannot_be_seen_is_neither_drift_nor_back() -> None:
 
 
 def test_a_kubelet_that_has_just_started_has_limited_the_huge_pages_of_kubepods() -> None:
-    """It writes what the node has of them, and no limit when it next updates the QoS cgroups."""
+    """It writes the node's number, and no limit when it next updates the QoS cgroups."""
     found = judged(written("/kubepods.slice", "hugetlb.2MB.max", "0"))
     assert not found.of(Verdict.DEVIATES)
     [one] = [one for one in found.of(Verdict.NOT_OBSERVABLE) if one.knob == "hugetlb.2MB.max"]

@@ -1,4 +1,4 @@
-"""What memory QoS is worth on a node: literal numbers of a small node, by the kernel's arithmetic."""
+"""The effect of memory QoS on a node: literal numbers of a small node, by the kernel's arithmetic."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def container(document: dict[str, Any], *, high: bool = True) -> str:
     )
 
 
-def test_memory_qos_is_in_force_where_all_of_its_files_hold() -> None:
+def test_memory_qos_is_in_force_if_all_of_its_files_conform() -> None:
     found = state(collected()).in_force
     assert (found.on, found.force.value, found.policy, found.factor) == (True, "in force", "TieredReservation", "0.9")
 
 
-def test_memory_qos_is_partly_in_force_where_one_file_does_not_hold() -> None:
+def test_memory_qos_is_partly_in_force_if_one_file_deviates() -> None:
     document = collected()
     document["cgroups"][container(document)]["memory.high"] = "max"
     found = state(document).in_force
@@ -50,13 +50,13 @@ def test_memory_qos_is_partly_in_force_where_one_file_does_not_hold() -> None:
     ("featureGates: {MemoryQoS: false}", "1.36", "off", "the feature gate MemoryQoS is off"),
     ("maxPods: 110", "1.37", "on, but inert", "neither memoryThrottlingFactor nor memoryReservationPolicy is set"),
 ])  # fmt: skip
-def test_memory_qos_does_nothing(config: str, kubernetes: str, force: str, why: str) -> None:
+def test_memory_qos_has_no_effect(config: str, kubernetes: str, force: str, why: str) -> None:
     text = f"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupDriver: systemd\n{config}\n"
     found = state(collected(config=text, kubernetes=kubernetes)).in_force
     assert (found.force.value, found.why) == (force, why)
 
 
-def test_without_the_kubelets_configuration_it_is_not_known_whether_memory_qos_is_on() -> None:
+def test_without_the_kubelets_configuration_the_state_of_memory_qos_is_unknown() -> None:
     document = collected()
     del document["config"]
     document["config_unread"] = "no process of a kubelet was seen"
@@ -65,7 +65,7 @@ def test_without_the_kubelets_configuration_it_is_not_known_whether_memory_qos_i
 
 
 def flat(document: dict[str, Any], *, low: str, parent: str, usage: int) -> NodeState:
-    """One Burstable pod, alone on its node, whose parent protects so much."""
+    """One Burstable pod, alone on its node, with this protection of its parent."""
     cgroups = document["cgroups"]
     burstable = "/kubepods.slice/kubepods-burstable.slice"
     for path, files in cgroups.items():
@@ -78,7 +78,7 @@ def flat(document: dict[str, Any], *, low: str, parent: str, usage: int) -> Node
     return state(document)
 
 
-def test_protection_is_worth_what_the_parent_has() -> None:
+def test_protection_is_limited_by_the_parent() -> None:
     """kubepods and its slice claim 50 MiB: of the 100 MiB of the pod, 50 count (mm/page_counter.c)."""
     found = flat(collected(), low=str(100 * MIB), parent=str(50 * MIB), usage=100 * MIB)
     pods = {str(one.subject): one for one in found.worth if one.asked.usage}
@@ -87,7 +87,7 @@ def test_protection_is_worth_what_the_parent_has() -> None:
     assert "requests 100 MiB, uses 100 MiB, 50 MiB is protected" in state_text(found)
 
 
-def test_unread_mount_options_are_said_to_be_assumed() -> None:
+def test_unread_mount_options_are_marked_as_assumed() -> None:
     document = collected()
     document["machine"] = {}
     found = state(document)
@@ -95,7 +95,7 @@ def test_unread_mount_options_are_said_to_be_assumed() -> None:
     assert "as if with (its mount options were not read)" in state_text(found)
 
 
-def test_the_effective_memory_high_is_the_least_of_a_container_and_those_above_it() -> None:
+def test_the_effective_memory_high_is_the_least_of_a_container_and_its_ancestors() -> None:
     document = collected()
     path = container(document)
     above = path.rpartition("/")[0]
@@ -107,7 +107,7 @@ def test_the_effective_memory_high_is_the_least_of_a_container_and_those_above_i
     assert (found.sleeps, found.stalls) == (2596 * 4096, 3013 * 4096)
 
 
-def test_a_container_above_its_threshold_is_held_up() -> None:
+def test_a_container_above_its_threshold_is_throttled() -> None:
     document = collected()
     path = container(document)
     high = int(document["cgroups"][path]["memory.high"])
@@ -164,7 +164,7 @@ def test_the_order_of_kills_has_the_daemons_of_the_host() -> None:
     assert "host: leaky" in state_text(found, kills=True) or len(found.kills) > 8
 
 
-def test_swap_is_shared_as_the_files_say() -> None:
+def test_swap_by_the_files() -> None:
     document = collected()
     path = container(document)
     document["cgroups"][path] |= {"memory.swap.max": str(64 * MIB), "memory.swap.current": str(3 * MIB)}
@@ -172,7 +172,7 @@ def test_swap_is_shared_as_the_files_say() -> None:
     assert (found.limit, found.used) == (64 * MIB, 3 * MIB)
 
 
-def test_a_recording_of_values_alone_has_no_use_to_answer_from(tmp_path: Path) -> None:
+def test_a_recording_without_usage_has_no_answers(tmp_path: Path) -> None:
     document = collected()
     for files in document["cgroups"].values():
         for name in ("memory.current", "memory.stat", "memory.pressure", "memory.events"):

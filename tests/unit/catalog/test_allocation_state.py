@@ -43,7 +43,7 @@ def test_no_pods():
     (state([1]), "expected 'entries' in its data"), (state({"u": 1}), "expected a pod's resources"),
     (state({"u": {"ContainerResources": {"c": {"limits": {"memory": "much"}}}}}), "'much' is not a quantity"),
 ])  # fmt: skip
-def test_what_is_no_checkpoint(document, words):
+def test_invalid_checkpoints(document, words):
     with pytest.raises(ManifestError) as caught:
         read(document)
     assert words in str(caught.value)
@@ -55,7 +55,7 @@ DATA = '{"allocationEntries":{"pod1":{"container1":{"requests":{"cpu":"1Ki","mem
 
 
 def test_the_checksum_of_a_kubelet_fits():
-    """Its form is that before 1.33, which is not used."""
+    """It has the form before 1.33, which is not used."""
     with pytest.raises(ManifestError, match="expected 'entries' in its data"):
         read({"data": DATA, "checksum": 1555601526})
 
@@ -83,7 +83,7 @@ def maximum(one):
 ASKED = pod(container(LARGE, {"memory": "12Gi"}))
 
 
-def test_what_is_allocated_holds_with_its_limits():
+def test_allocated_resources_apply_with_their_limits():
     allocated = of(SMALL, {"memory": "1Gi"})
     one = with_checkpoints(ASKED, allocated, allocated)
     assert maximum(one) == ["1073741824", "1073741824"]
@@ -91,10 +91,10 @@ def test_what_is_allocated_holds_with_its_limits():
     assert "allocated 1Gi; 12Gi is requested and pending" in inputs[0].origin
 
 
-def test_what_is_allocated_and_not_carried_out_may_be_either():
+def test_an_allocated_resize_in_progress_may_have_either_value():
     one = with_checkpoints(ASKED, of(LARGE, {"memory": "12Gi"}), of(SMALL, {"memory": "1Gi"}))
     assert maximum(one) == ["12884901888 or 1073741824"] * 2
-    # What waits behind it is in neither.
+    # A waiting resize is in neither.
     more = with_checkpoints(ASKED, of(SMALL, {"memory": "2Gi"}), of(SMALL, {"memory": "1Gi"}))
     assert maximum(more) == ["2147483648 or 1073741824"] * 2
 

@@ -1,4 +1,4 @@
-"""Objects that admission reads: their values with places, and what the API server refuses of them."""
+"""Objects for admission: their values with places, and the API server's errors."""
 
 import textwrap
 
@@ -73,7 +73,7 @@ def limit_range(item):
         ("{type: Pod, max: {memori: 1}}", "'memori' is not a resource of containers. Did you mean 'memory'?"),
     ],
 )
-def test_what_a_limit_range_cannot_be(beside, tmp_path, item, said):
+def test_invalid_limit_ranges(beside, tmp_path, item, said):
     with pytest.raises(ManifestError) as raised:
         beside(limit_range(item))
     assert str(raised.value).startswith(f"{tmp_path}/all.yaml:4: spec.limits[")
@@ -103,7 +103,7 @@ def test_priority_classes(beside, tmp_path):
         ("high", 5, "preemptionPolicy: Sometimes", "'Sometimes' is not one of PreemptLowerPriority, Never."),
     ],
 )
-def test_what_a_priority_class_cannot_be(beside, name, value, more, said):
+def test_invalid_priority_classes(beside, name, value, more, said):
     with pytest.raises(ManifestError) as raised:
         beside(priority_class(name, value, more))
     assert said in str(raised.value)
@@ -181,7 +181,7 @@ def test_autoscalers(beside, tmp_path):
         ("RequestsOnly", "Limits", "'Limits' is not one of RequestsAndLimits, RequestsOnly."),
     ],
 )
-def test_what_an_autoscaler_cannot_be(beside, old, new, said):
+def test_invalid_autoscalers(beside, old, new, said):
     with pytest.raises(ManifestError) as raised:
         beside(VPA.replace(old, new))
     assert said in str(raised.value)
@@ -194,7 +194,7 @@ def test_an_object_may_be_given_twice_if_it_is_the_same(beside):
         beside(f"{priority_class('high', 1)}---\n{priority_class('high', 2)}")
 
 
-def test_namespace_of_objects_that_name_none(beside):
+def test_namespace_of_objects_without_one(beside):
     (found,) = beside(limit_range("{type: Pod}"), namespace="team").limit_ranges
     assert found.namespace == "team"
     assert beside(priority_class("high", 1), namespace="team").priority_classes[0].name == "high"

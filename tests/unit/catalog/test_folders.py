@@ -1,4 +1,4 @@
-"""Files and folders as kubectl takes them, and each pod of them once."""
+"""Files and folders as in kubectl, with each pod once."""
 
 import json
 
@@ -52,7 +52,7 @@ def test_the_manifests_of_a_folder_by_name(folder):
     assert names(place, recursive=True) == ["a", "b", "c", "f"]
 
 
-def test_what_of_a_folder_is_passed_over(folder):
+def test_skipped_files_of_a_folder(folder):
     place = folder(
         {"a.yaml": f"{pod('a')}---\n{SERVICE}", "values.yaml": "image: x\nitems: [{a: 1}]\n", "empty.yml": ""}
     )
@@ -76,7 +76,7 @@ def test_the_same_files_when_they_are_named(folder):
     ({"a.yaml": SERVICE, "b.yaml": "x: 1"}, False, "the input has no pod .*: Service. Give a Pod"),
     ({"a.yaml": ""}, False, "the input has no pod and no object that makes pods. Give"),
 ])  # fmt: skip
-def test_a_folder_with_nothing_to_answer(folder, files, recursive, says):
+def test_a_folder_without_pods(folder, files, recursive, says):
     with pytest.raises(UsageError, match=says):
         load_manifests([folder(files)], recursive=recursive)
 
@@ -92,19 +92,19 @@ def test_a_refused_file_of_a_folder_names_the_others(folder):
         load_manifests([place / "e.yaml"])
 
 
-def test_of_many_refused_files_some_are_named(folder):
+def test_some_of_many_refused_files_are_named(folder):
     place = folder({f"{number:02}.yaml": "kind: Pod\napiVersion: v1\n" for number in range(20)})
     with pytest.raises(ManifestError, match=r"12\.yaml:1 and 7 more\.$"):
         load_manifests([place])
 
 
-def test_a_folder_that_leads_back_to_itself(folder):
+def test_a_folder_with_a_link_to_itself(folder):
     place = folder({"a/b.yaml": pod("b")})
     (place / "a" / "again").symlink_to(place)
     assert names(place, recursive=True) == ["b"]
 
 
-def test_made_names_leave_room_for_real_ones(folder):
+def test_invented_names_avoid_real_ones(folder):
     texts = [scaled("Deployment", replicas=2), scaled("DaemonSet"), scaled("StatefulSet", replicas=2), pod("web-2")]
     texts += [pod("web-deployment-1")]
     place = folder({"a.yaml": "---\n".join(texts)})
@@ -123,8 +123,8 @@ def test_nothing_is_given_twice(folder, texts, says):
         load_manifests([folder({"a.yaml": "---\n".join(texts)})])
 
 
-def test_a_cluster_that_lists_controllers_beside_what_they_control(folder):
-    """As `kubectl get all -o yaml` does: the pods are there once."""
+def test_a_cluster_list_with_controllers_and_their_pods(folder):
+    """As from `kubectl get all -o yaml`: each pod is planned once."""
     texts = [
         pod("web-5d9c7b-abcde", **controlled("ReplicaSet", "web-5d9c7b")),
         scaled("Deployment"),

@@ -22,7 +22,7 @@ def plain(node):
 
 
 def outcome(read, text):
-    """The parts of a text, or its error: how many parts come before that depends on how far a reader reads ahead."""
+    """The parts of a text, or its error; the number of parts before an error depends on the reader's buffer."""
     data = text if isinstance(text, bytes) else text.encode(errors="surrogatepass")
     try:
         return [
@@ -51,7 +51,7 @@ FORMS = st.sampled_from([{}, {"indent": 1}, {"indent": 4}, {"separators": (",", 
 
 @settings(max_examples=300, deadline=None)
 @given(head=HEADS, items=st.lists(VALUES, max_size=4), tail=HEADS, form=FORMS)
-def test_nodes_are_those_of_the_yaml_reader(head, items, tail, form):
+def test_nodes_equal_those_of_the_yaml_reader(head, items, tail, form):
     text = json.dumps({**head, "items": items, **tail}, **form)
     assert outcome(read_objects, text) == outcome(parse_objects, text)
 
@@ -118,12 +118,12 @@ def listed(*items, head='"kind": "List", ', tail=""):
     ],
     ids=itertools.count(),
 )  # fmt: skip
-def test_special_text_is_what_the_yaml_reader_makes_of_it(text):
+def test_special_text_equals_that_of_the_yaml_reader(text):
     assert outcome(read_objects, text) == outcome(parse_objects, text)
 
 
 def test_plain_json_is_not_read_twice(monkeypatch):
-    """The YAML reader gets the head and the end alone."""
+    """The YAML reader gets only the head and the end."""
     seen = []
     monkeypatch.setattr(yaml_nodes, "resolved", lambda event: seen.append(event.value) or event.value)
     parts = list(read_objects(io.BytesIO(LIST.encode()), "f.json"))

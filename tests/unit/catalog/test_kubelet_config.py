@@ -22,7 +22,7 @@ def test_nothing_given():
     assert found.enforce_node_allocatable is None
 
 
-def test_everything_that_rules_read():
+def test_all_fields_that_rules_use():
     found = settings(
         """\
         featureGates: {MemoryQoS: true, NodeSwap: false}

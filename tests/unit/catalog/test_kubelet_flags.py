@@ -1,4 +1,4 @@
-"""Command lines of kubelets, in the forms that people have them."""
+"""Command lines of kubelets, in their usual forms."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def notes(*flags, config=None):
     return [(note.field, note.what) for note in flagged(*flags, config=config).notes]
 
 
-def test_every_flag_that_has_to_do_with_memory():
+def test_every_flag_about_memory():
     found = flagged(
         "--cgroup-driver=systemd --cgroup-root /pods --cgroups-per-qos --cpu-cfs-quota=false "
         "--cpu-cfs-quota-period=5ms --cpu-manager-policy=static --enforce-node-allocatable=pods,kube-reserved "
@@ -70,7 +70,7 @@ def test_a_flag_replaces_its_field_and_gates_merge(base):
 
 
 def test_flags_longer_than_the_name_of_a_file():
-    """255 bytes, which pathlib answers with an error."""
+    """More than 255 bytes: pathlib raises."""
     many = ",".join(f"gate{index}=true" for index in range(40))
     assert flagged(f"--feature-gates={many} --pod-max-pids=7").pod_pids_limit == 7
 
@@ -83,7 +83,7 @@ def test_flags_of_one_name_add_up_and_the_last_scalar_wins():
     assert found.enforce_node_allocatable == ("pods", "kube-reserved")
 
 
-def test_what_is_set_wins_over_flags(base):
+def test_overrides_win_over_flags(base):
     found = flagged("--kube-reserved=memory=2Gi", config=base, overrides=["kubeReserved={memory: 3Gi}"])
     assert found.kube_reserved == {"memory": Quantity.parse("3Gi")}
     assert found.origin["kubeReserved.memory"] == "--set kubeReserved"
@@ -124,20 +124,20 @@ def test_forms(form, option, tmp_path):
     assert str(path) in found.origin["cgroupDriver"]
 
 
-def test_what_a_unit_leaves_to_other_files():
+def test_references_of_a_unit_to_other_files():
     told = dict(notes(UNIT))
     assert "give its text as a further --kubelet-flags" in told["EnvironmentFile=-/etc/default/kubelet"]
     assert "give the file that sets it" in told["$KUBELET_CONFIG_ARGS"]
     assert len(told) == 2
 
 
-def test_k3s_has_settings_of_its_own():
+def test_k3s_has_its_own_settings():
     [(field, what)] = notes("kubelet-arg:\n- max-pods=50\n")
     assert field == "kubelet-arg"
     assert "/configz of the node has all of them" in what
 
 
-def test_flags_that_bear_on_nothing_are_quiet():
+def test_unrelated_flags_have_no_note():
     assert notes("--node-ip=10.0.0.7 --v 2 --rotate-certificates --hostname-override=x --kubeconfig /a") == []
 
 
@@ -149,13 +149,13 @@ def test_flags_that_bear_on_nothing_are_quiet():
      "do not count in the node's allocatable"),
     ("--config-dir=/etc/kubelet.d", "--config-dir", "the drop-ins in /etc/kubelet.d are not read from here"),
 ])  # fmt: skip
-def test_flags_that_are_named(flags, field, says):
+def test_flags_with_a_note(flags, field, says):
     [(named, what)] = notes(flags)
     assert named == field
     assert says in what
 
 
-def test_a_configuration_file_that_flags_name(base):
+def test_a_configuration_file_named_in_flags(base):
     with pytest.raises(UsageError, match=r"the kubelet has its configuration in /var/lib/kubelet/config\.yaml"):
         flagged("--config=/var/lib/kubelet/config.yaml")
     assert notes("--config=/var/lib/kubelet/config.yaml", config=base) == []
@@ -180,7 +180,7 @@ def test_values_that_a_kubelet_refuses(flags, says):
     assert "Traceback" not in str(caught.value)
 
 
-def test_what_is_no_flags(tmp_path, base):
+def test_texts_without_flags(tmp_path, base):
     with pytest.raises(UsageError, match="Give it with --kubelet-config"):
         flagged(str(base))
     with pytest.raises(UsageError, match="no such file"):

@@ -1,4 +1,4 @@
-"""Several files of a configuration, merged as the kubelet merges --config-dir, and where each field comes from."""
+"""Several files of a configuration, merged as in the kubelet's --config-dir, with the place of each field."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_maps_merge_lists_are_replaced_and_scalars_win(files):
     assert found.drop_ins == (str(second),)
 
 
-def test_null_takes_a_field_away(files):
+def test_null_removes_a_field(files):
     base = "cgroupDriver: systemd\nkubeReserved: {cpu: 70m, memory: 442Mi}\nmemoryThrottlingFactor: 0.5\n"
     found = load_settings(files(base, "cgroupDriver: null\nkubeReserved: {cpu: null}\nsystemReserved: {cpu: null}\n"))
     assert found.cgroup_driver is None
@@ -80,7 +80,7 @@ def test_three_files_in_order(files):
     assert float(load_settings([paths[2], paths[0], paths[1]]).throttling_factor) == 0.2
 
 
-def test_a_folder_as_config_dir_takes_it(files, tmp_path):
+def test_a_folder_for_config_dir(files, tmp_path):
     names = ["base.yaml", "d/10-a.conf", "d/20-sub/50.conf", "d/30.conf", "d/9.conf", "d/readme.txt", "d/x.yaml"]
     texts = ["memoryThrottlingFactor: 0.9"] + [f"maxPods: {index}\npodPidsLimit: {index}" for index in range(1, 7)]
     files(*texts, names=names)
@@ -123,19 +123,19 @@ def test_a_drop_in_without_a_head_is_refused(files, tmp_path, text):
     ("kubeReserved: {memory: much}", "1.conf:3: kubeReserved.memory: 'much' is not a quantity"),
     ("cgroupDriver: openrc", "1.conf:3: cgroupDriver: 'openrc' is not one of"),
 ])  # fmt: skip
-def test_errors_name_the_file_that_has_them(files, text, says):
+def test_errors_name_their_file(files, text, says):
     with pytest.raises(ManifestError) as caught:
         load_settings(files("kubeReserved: {memory: 1Gi}", text))
     assert says in str(caught.value)
 
 
-def test_what_is_set_wins_over_all_files(files):
+def test_overrides_win_over_all_files(files):
     found = load_settings(files("podPidsLimit: 1", "podPidsLimit: 2"), ["podPidsLimit=3", "kubeReserved.memory=1Gi"])
     assert found.pod_pids_limit == 3
     assert found.origin["kubeReserved.memory"] == "--set kubeReserved.memory"
 
 
-def test_reserved_cpus_overwrite_what_is_reserved_of_cpu(files):
+def test_reserved_cpus_overwrite_cpu_reservations(files):
     """Source: kubelet `run`: the count goes to systemReserved, and kubeReserved loses its cpu."""
     text = "reservedSystemCPUs: 0-1, 5\nkubeReserved: {cpu: 500m, memory: 1Gi}\nsystemReserved: {memory: 2Gi, cpu: 1}\n"
     text = text.replace("0-1, 5", '"0-1, 5"').replace("cpu: 1}", 'cpu: "1"}')

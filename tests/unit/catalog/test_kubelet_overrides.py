@@ -15,7 +15,7 @@ systemReserved: {memory: 100Mi}
 """
 
 
-def test_a_field_wins_over_the_file_and_says_so():
+def test_a_field_wins_over_the_file_and_is_the_origin():
     found = settings_of(BASE, "kubelet.yaml", ["memoryThrottlingFactor=0.5", "featureGates.NodeSwap=false"])
     assert found.throttling_factor == Fraction(1, 2)
     assert found.feature_gates == {"MemoryQoS": True, "NodeSwap": False}
@@ -44,7 +44,7 @@ def test_lists_and_objects_are_yaml():
     assert found.origin["memorySwap.swapBehavior"] == "--set memorySwap"
 
 
-def test_null_takes_a_field_away_and_nothing_is_an_empty_text():
+def test_null_removes_a_field_and_nothing_is_an_empty_text():
     found = settings_of(BASE, "k", ["memoryThrottlingFactor=null", "systemReserved=null", "cgroupRoot="])
     assert (found.throttling_factor, found.system_reserved, found.cgroup_root) == (None, None, "")
 
@@ -73,6 +73,6 @@ def test_the_override_is_named(override, says):
     assert says in str(caught.value)
 
 
-def test_two_documents_are_no_value():
+def test_two_documents_are_not_a_value():
     with pytest.raises(UsageError, match="more than one YAML document"):
         load_settings(None, ["maxPods=1\n---\n2"])

@@ -1,4 +1,4 @@
-"""Which kubelets stand for a release, also for one that the catalogue does not name."""
+"""The kubelets of a release, even if the catalogue does not name it."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_a_release_has_the_kubelets_of_the_last_change_before_it(releases, ids):
     ],
 )
 def test_a_chapter_has_its_own_kubelets_of_the_last_change_before_a_release(release, chapter, ids):
-    """Whatever changed for other chapters since."""
+    """Independent of later changes for other chapters."""
     assert [kubelet.id for kubelet in select_kubelets(KUBELETS, [release]) if kubelet.chapter == chapter] == ids
 
 
@@ -47,7 +47,7 @@ def test_no_release_is_every_kubelet():
     assert select_kubelets(KUBELETS, []) == KUBELETS
 
 
-def test_a_kubelet_of_cgroup_v1_stands_for_the_releases_after_it():
+def test_a_kubelet_of_cgroup_v1_is_used_for_later_releases():
     chosen = select_kubelets(load_kubelets(on=CgroupVersion.V1), ["1.25"])
     assert [kubelet.id for kubelet in chosen] == ["v1.25", "v1.25-limited-swap", "v1.25-unlimited-swap"]
 

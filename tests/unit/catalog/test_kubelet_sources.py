@@ -36,7 +36,7 @@ def read(text):
     return settings_of(text.encode(), "f.yaml")
 
 
-def test_configz_is_what_the_kubelet_runs_with():
+def test_configz_has_the_effective_settings():
     text = json.dumps({"kubeletconfig": {"cgroupDriver": "systemd", "memoryThrottlingFactor": 0.9}})
     found = read(text)
     assert (found.cgroup_driver, found.effective) == (CgroupDriver.SYSTEMD, True)
@@ -102,7 +102,7 @@ def test_openshift():
     (f"{PROXY}---\nmaxPods: 3\n", "got 2 documents"),
     ("kubeletconfig: 3\n", "expected 'kubelet.config.k8s.io/v1beta1'"),
 ])  # fmt: skip
-def test_what_is_no_configuration(text, says):
+def test_files_without_a_configuration(text, says):
     with pytest.raises(ManifestError) as caught:
         read(text)
     assert says in str(caught.value)
@@ -112,7 +112,7 @@ def test_a_file_of_kube_proxy_alone_configures_nothing():
     assert read(PROXY).origin == {}
 
 
-def test_kubeadm_arguments_of_another_shape_are_passed_over():
+def test_malformed_kubeadm_arguments_are_ignored():
     text = JOIN.replace("  - {name: cgroup-driver, value: cgroupfs}\n", "  - {value: x}\n  - plain\n  - {name: v}\n")
     assert read(text).kube_reserved == {"memory": Quantity.parse("2Gi")}
     assert read(INIT.replace("node-ip: 10.0.0.1", "node-ip: [1]")).system_reserved == {"memory": Quantity.parse("1Gi")}

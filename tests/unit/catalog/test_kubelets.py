@@ -21,7 +21,7 @@ def folder(tmp_path, **fields):
     return tmp_path
 
 
-def test_every_revision_of_memory_qos_is_there():
+def test_every_revision_of_memory_qos_is_in_the_catalogue():
     kubelets = load_kubelets()
     assert {(one.release, one.variant.value) for one in kubelets} >= {
         ("1.22", "shipped"), ("1.27", "shipped"), ("1.27", "documented"), ("1.36", "shipped"), ("1.37", "shipped")
@@ -56,7 +56,7 @@ def test_one_from_a_folder(tmp_path):
     assert one.cgroup is None
 
 
-def test_a_kubelet_may_be_about_one_version_of_cgroups(tmp_path):
+def test_a_kubelet_may_be_for_one_version_of_cgroups(tmp_path):
     root = folder(tmp_path, cgroup="v1")
     assert [one.cgroup for one in load_kubelets(root)] == [CgroupVersion.V1]
     assert [one.id for one in load_kubelets(root, on=CgroupVersion.V1)] == ["one"]
@@ -67,14 +67,14 @@ def test_a_kubelet_may_be_about_one_version_of_cgroups(tmp_path):
     assert "v1.27" in shipped[CgroupVersion.V1] & shipped[CgroupVersion.V2]
 
 
-def test_some_kubelets_are_not_of_the_default():
+def test_some_kubelets_are_not_in_the_default_run():
     assert {one.id for one in load_kubelets(on=CgroupVersion.V2) if one.default and not one.chapter} == {
         "v1.36-tiered",
         "v1.37-tiered",
     }
 
 
-def test_a_kubelet_may_be_about_one_chapter(tmp_path):
+def test_a_kubelet_may_be_for_one_chapter(tmp_path):
     (one,) = load_kubelets(folder(tmp_path, chapter="numa"))
     assert one.chapter == "numa"
     assert {one.id: one.chapter for one in load_kubelets() if one.chapter and one.chapter != "swap"} == {

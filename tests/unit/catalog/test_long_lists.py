@@ -21,7 +21,7 @@ def pod(number, **more):
 
 
 def listed(pods, **head):
-    """In the order in which kubectl writes its keys: the kind comes behind the items."""
+    """In kubectl's order of keys: the kind comes after the items."""
     document = {"apiVersion": "v1", "items": list(pods), "kind": "List", "metadata": {"resourceVersion": ""}, **head}
     return json.dumps(document, indent=4).encode()
 
@@ -44,8 +44,8 @@ def test_the_pods_of_a_large_cluster(tmp_path):
     assert (pods[-1].name, pods[-1].node, pods[-1].phase) == ("web-11999", "n1", "Running")
 
 
-def test_a_list_is_not_held_as_a_whole():
-    """Each pod comes as soon as it was read, a little further on in the stream."""
+def test_a_list_is_not_kept_in_memory():
+    """Each pod is returned soon after it was read."""
     data = listed(map(pod, range(3_000)))
     stream = io.BytesIO(data)
     pods = pods_in(stream, "pods.json")
@@ -55,7 +55,7 @@ def test_a_list_is_not_held_as_a_whole():
 
 
 @pytest.mark.parametrize("write", ["json", "yaml"])
-def test_places_are_exact_in_the_midst_of_a_list(write):
+def test_places_are_exact_within_a_list(write):
     pods = [pod(number) for number in range(2_000)]
     pods[1_700]["spec"]["containers"][0]["resources"]["limits"]["memory"] = "much"
     if write == "json":
@@ -94,7 +94,7 @@ def test_lines_of_values_are_those_of_the_file():
     (listed([pod(1, annotations={"a": "y" * (4 << 20)})]), "one object has more than 3145728 bytes"),
     (json.dumps({"items": [[7] * 200_001]}).encode(), "expands to more than 200000 values"),
 ])  # fmt: skip
-def test_what_is_refused(data, says):
+def test_refused_lists(data, says):
     with pytest.raises(ManifestError) as caught:
         found(data)
     assert says in str(caught.value)
@@ -134,8 +134,8 @@ def test_a_character_may_come_in_pieces(size):
 
 
 @pytest.mark.parametrize("between", ["\n", "\n\n", "\r\n", " \n"])
-def test_json_objects_that_follow_one_another(between):
-    """As `jq -c '.items[]'` prints them; each is found at its own line."""
+def test_consecutive_json_objects(between):
+    """As `jq -c '.items[]'` prints them; each has its own line."""
     data = between.join(json.dumps(pod(number)) for number in range(500)).encode()
     pods = found(data)
     assert [one.name for one in pods] == [f"web-{number}" for number in range(500)]
@@ -153,5 +153,5 @@ def test_json_objects_in_pieces_of_any_size():
     assert [one.name for one in pods_in(Drops(data), "pods.json")] == ["web-0", "web-1", "web-2"]
 
 
-def test_blanks_behind_an_object_are_not_kept():
+def test_blanks_after_an_object_are_not_kept():
     assert [one.name for one in found(json.dumps(pod(1)).encode() + b"\n" * 2_000_000)] == ["web-1"]

@@ -19,7 +19,7 @@ def pods(text):
 
 
 def manifest(container="", spec="", meta=""):
-    """A pod in which single lines can be put: in its container, its spec, its metadata."""
+    """A pod with places for single lines: in its container, its spec, its metadata."""
     return "\n".join(
         [
             "apiVersion: v1",
@@ -87,7 +87,7 @@ def test_whole_pod():
     ]
     app = pod.containers[0]
     assert (app.image, app.command, app.args) == ("img", ("run",), ("1", "x"))
-    # The limit becomes the request where there is none.
+    # The limit becomes the missing request.
     assert app.resources.requests == {"memory": Quantity.parse("0.1"), "cpu": Quantity.parse("500m")}
     assert app.resources.limits["memory"].value == 1610612736
     assert app.origin["limits.memory"] == "p.yaml:27"
@@ -104,7 +104,7 @@ def test_whole_pod():
     assert pod.resources.requests == {}
 
 
-def test_uid_is_made_of_namespace_and_name():
+def test_uid_derives_from_namespace_and_name():
     first, again = pods(manifest()), pods(manifest())
     assert first[0].uid == again[0].uid
     assert first[0].uid != pods(manifest(meta="namespace: other"))[0].uid
@@ -342,7 +342,7 @@ def test_every_pod_of_upstream_examples_fields_is_known():
     assert pod.name == "p"
 
 
-def test_amounts_are_kept_as_they_were_written():
+def test_amounts_keep_their_written_form():
     """Rules see 1 nano, which defaulting adds up before it rounds: 1n + 1.9999 CPUs are 2, not 1m + 2."""
     own = manifest("resources: {requests: {cpu: 1n}}", "resources: {limits: {memory: 1Gi}}")
     (pod,) = pods(f"{own}\n  - name: d\n    resources: {{requests: {{cpu: 1.9999}}}}")
@@ -352,6 +352,6 @@ def test_amounts_are_kept_as_they_were_written():
     assert str(plan.pods[0].cgroup.knobs[Knob.CPU_WEIGHT].written) == "79"
 
 
-def test_a_request_is_compared_with_its_limit_as_the_api_server_rounds_them():
+def test_a_request_is_compared_with_its_limit_after_rounding():
     (pod,) = pods(manifest("resources: {requests: {cpu: 100u}, limits: {cpu: 1n}}"))
     assert pod.containers[0].resources.requests["cpu"].nanos == 100_000

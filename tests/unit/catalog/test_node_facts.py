@@ -39,7 +39,7 @@ def test_everything():
     assert facts_of(WHOLE, "node.yaml").origin == "node.yaml"
 
 
-def test_what_is_not_given_has_its_default():
+def test_missing_facts_have_defaults():
     assert facts_of(b"memory: 1Gi", "n") == NodeFacts(memory=1 << 30)
     assert facts_of(b"zones: [{memory: 1Gi}, {memory: 512Mi}, {memory: 0}]", "n").memory == 1536 << 20
 
@@ -63,13 +63,13 @@ def test_what_is_not_given_has_its_default():
     (b"[1]", "expected one mapping of facts"),
     (b"memory: 1Gi\n---\nmemory: 2Gi", "got 2 documents"),
 ])  # fmt: skip
-def test_what_a_file_must_not_say(text, says):
+def test_invalid_facts(text, says):
     with pytest.raises(ManifestError) as caught:
         facts_of(text, "node.yaml")
     assert says in str(caught.value)
 
 
-def test_a_file_that_is_not_there():
+def test_a_missing_file():
     with pytest.raises(UsageError, match="no such file"):
         load_facts("missing.yaml")
 

@@ -69,13 +69,13 @@ def test_lists_of_one_node():
     assert read({"apiVersion": "v1", "kind": "NodeList", "items": [bare]}).cpus == 4
 
 
-def test_a_node_that_tells_little():
+def test_a_node_with_few_facts():
     found = read({"kind": "Node", "status": {"capacity": {"cpu": "1", "memory": "1Gi"}}})
     assert found == NodeFacts(memory=1 << 30)
     assert (found.kubelet, found.allocatable) == ("", None)
 
 
-def test_huge_pages_are_one_zones():
+def test_huge_pages_make_one_numa_node():
     found = read(changed("status", "capacity", "hugepages-2Mi", to="1Gi"))
     assert found.zones == (NumaZone(id=0, memory=8039796 << 10, distances=(10,), hugepages={2 << 20: 512}),)
     assert found.hugepage_sizes == (2 << 20, 1 << 30)

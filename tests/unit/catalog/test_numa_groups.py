@@ -1,4 +1,4 @@
-"""The format of NUMA groups: what each key makes, and what is refused by name."""
+"""The format of NUMA groups: the effect of each key, and keys rejected by name."""
 
 import json
 
@@ -24,19 +24,19 @@ def test_a_group_makes_nodes_with_consecutive_cpus():
     assert topology.cpus == 8
 
 
-def test_threads_are_two_a_core_unless_said():
+def test_two_threads_per_core_by_default():
     topology = parse({"mem": "1G", "cores": 1})
     assert topology.zones == (Zone(id=0, memory_bytes=GIB, cpus=(0, 1)),)
     assert topology.processors == Processors(cores=1, threads=2)
 
 
-def test_groups_with_cpus_are_packages_of_their_own():
+def test_groups_with_cpus_are_separate_packages():
     topology = parse({"mem": "1G", "cores": 1, "threads": 1, "dies": 2}, {"mem": "512M", "cores": 1, "dies": 2})
     assert topology.processors == Processors(packages=2, dies=2, cores=1, threads=1)
     assert [zone.memory_bytes // MIB for zone in topology.zones] == [1024, 1024, 512, 512]
 
 
-def test_distances_follow_die_and_package_unless_they_are_said():
+def test_distances_follow_die_and_package_by_default():
     topology = parse({"mem": "512M", "cores": 1, "nodes": 2, "dies": 2}, {"mem": "512M"})
     assert topology.distances == (
         (10, 11, 21, 21, 21),
@@ -47,7 +47,7 @@ def test_distances_follow_die_and_package_unless_they_are_said():
     )
 
 
-def test_the_default_distances_can_be_said_in_any_group():
+def test_the_default_distances_can_be_in_any_group():
     first = {"mem": "512M", "cores": 1, "nodes": 2, "dies": 2, "dist-same-package": 15}
     topology = parse(first, {"mem": "512M", "dist-same-die": 12, "dist-other-package": 30})
     assert topology.distances[0] == (10, 12, 15, 15, 30)
@@ -59,7 +59,7 @@ def test_a_nodes_own_distances_hold_in_both_directions():
     assert topology.distances == ((10, 21, 88), (21, 10, 66), (88, 66, 10))
 
 
-def test_all_distances_can_be_given_as_they_are():
+def test_all_distances_can_be_given():
     topology = parse({"mem": "512M", "cores": 1, "packages": 2, "dist-all": [[10, 17], [28, 10]]})
     assert topology.distances == ((10, 17), (28, 10))
 
@@ -120,7 +120,7 @@ GROUP = {"mem": "1G", "cores": 1}
         ),
     ],
 )
-def test_what_cannot_be_made_is_refused_by_entry_and_field(groups, words):
+def test_unsupported_machines_are_rejected_by_entry_and_field(groups, words):
     with pytest.raises(ManifestError) as caught:
         parse(*groups)
     assert words in str(caught.value)

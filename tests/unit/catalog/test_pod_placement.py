@@ -1,4 +1,4 @@
-"""Which pods no Linux node matches."""
+"""Pods that no Linux node matches."""
 
 import json
 

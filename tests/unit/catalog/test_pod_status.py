@@ -75,7 +75,7 @@ def test_no_status(status):
     assert (pod.status, pod.phase, pod.generation, pod.deleted) == (None, "", None, False)
 
 
-def test_conditions_that_are_not_true_say_nothing():
+def test_conditions_that_are_not_true_are_ignored():
     conditions = [
         {"type": "PodResizePending", "status": "False", "reason": "Deferred"},
         {"type": "PodResizeInProgress", "status": "Unknown"},
@@ -88,17 +88,17 @@ def test_conditions_that_are_not_true_say_nothing():
     assert pending.pending == "Pending"
 
 
-def test_an_amount_that_is_none_is_refused_with_its_place():
+def test_an_invalid_amount_is_refused_with_its_place():
     with pytest.raises(ManifestError) as caught:
         pod_of({"containerStatuses": [{"name": "c", "allocatedResources": {"memory": "much"}}]})
     assert "status.containerStatuses[0].allocatedResources.memory" in str(caught.value)
 
 
-# The API server has a uid of its own for the mirror of a static pod; its cgroup is named after the one mirrored.
+# The mirror of a static pod has another uid in the API server; its cgroup has the uid of the static pod.
 @pytest.mark.parametrize(("mirror", "uid"), [
     ("0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef"), ("../x", "u-1"),
 ])  # fmt: skip
-def test_a_mirror_has_the_uid_of_the_pod_that_it_mirrors(mirror, uid):
+def test_a_mirror_has_the_uid_of_its_static_pod(mirror, uid):
     annotations = {"kubernetes.io/config.mirror": mirror, "kubernetes.io/config.source": "file"}
     pod = pod_of({"phase": "Running"}, uid="u-1", annotations=annotations)
     assert (pod.uid, pod.static) == (uid, True)

@@ -30,7 +30,7 @@ def test_catalogue_holds_every_shape():
 
 
 def test_catalogue_fits_one_machine():
-    """All of its pods run at once in a machine of 2 GiB, and no limit is too small for a runtime's own start."""
+    """All of its pods fit together in a machine of 2 GiB, and no limit is too small for a runtime's start."""
     pods = load_pod_catalog()
     assert len({pod.uid for pod in pods}) == len(pods)
     for pod in pods:
@@ -42,13 +42,13 @@ def test_catalogue_fits_one_machine():
 
 @pytest.mark.parametrize("path", sorted((data_root() / "fixtures/pods").rglob("*.yaml")), ids=lambda path: path.stem)
 def test_no_limit_of_cpu_makes_a_start_slow(path):
-    """What a runtime does inside of a container before its program begins counts against the container's quota."""
+    """A runtime's work inside a container before its program starts counts against the container's quota."""
     limits = [one.resources.limits.get("cpu") for pod in load_pods([path]) for one in pod.all_containers]
     assert [str(limit) for limit in limits if limit is not None and limit.milli_value < 500] == []
 
 
 def test_a_program_that_grows_leaves_room_for_the_start_of_the_next_one():
-    """The pod's memory.high is 35.2 MiB at a factor of 0.6; to start a container takes some 6 MiB of it."""
+    """The pod's memory.high is 35.2 MiB at a factor of 0.6; starting a container needs some 6 MiB of it."""
     [pod] = load_pods([data_root() / "fixtures/pods/behaviour/grows-together.yaml"])
     sizes = [int(one.args[1].removesuffix("Mi")) for one in pod.containers]
     assert all(size + 8 <= 35 for size in sizes)
@@ -56,7 +56,7 @@ def test_a_program_that_grows_leaves_room_for_the_start_of_the_next_one():
 
 
 @pytest.mark.parametrize("path", sorted((data_root() / "fixtures" / "pods").glob("*.yaml")), ids=lambda path: path.stem)
-def test_each_file_says_what_it_is_for(path):
+def test_each_file_has_a_purpose(path):
     text = path.read_text()
     assert text.startswith("# ")
     (pod,) = load_pods([path])

@@ -35,7 +35,7 @@ def root(tmp_path):
     return tmp_path
 
 
-def test_a_profile_carries_everything_that_goes_in(root):
+def test_a_profile_has_all_parts_of_the_image(root):
     profile = load_profile("mine", root)
     assert (profile.name, profile.suite, profile.kernel_suite) == ("mine", "trixie", "")
     assert [(file.path, file.content) for file in profile.files] == [("/etc/first", b"1"), ("/etc/second", b"2")]
@@ -54,7 +54,7 @@ def test_a_profiles_lists_are_added_to_the_recipes(root):
     )
 
 
-def test_a_profile_says_how_it_boots_with_the_old_hierarchy(root):
+def test_a_profile_has_its_arguments_for_cgroup_v1(root):
     assert load_profile("mine", root).cgroup_v1 == LegacyBoot(refused="systemd cannot")
     file = root / "vm/profiles/mine.toml"
     file.write_text(GOOD.replace('refused = "systemd cannot"', 'kernel_arguments = ["swapaccount=1"]'))
@@ -103,7 +103,7 @@ def test_memqos_makes_the_initrd_of_every_architecture_but_amd64(name):
     assert (profile.init is None) is (profile.architecture.name == "amd64")
 
 
-def test_an_architecture_is_one_that_memqos_boots(root):
+def test_an_architecture_must_be_supported(root):
     file = root / "vm/profiles/mine.toml"
     file.write_text(GOOD.replace('suite = "trixie"', 'suite = "trixie"\narchitecture = "mips"'))
     with pytest.raises(ManifestError, match=r"'architecture' must be .*arm64"):

@@ -1,4 +1,4 @@
-"""fixtures/requests.toml: requests in the words of CRI, and what is refused of such a file."""
+"""fixtures/requests.toml: requests in CRI's form, and errors about such a file."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def written(folder: Path, text: str, name: str = "requests.toml") -> Path:
     return folder
 
 
-def test_a_request_is_read_as_it_is_written(tmp_path: Path) -> None:
+def test_a_request_is_read(tmp_path: Path) -> None:
     text = """
 [one]
 create = { memory_limit_in_bytes = "64Mi", hugepage_limits = { "2MB" = "4Mi" }, unified = { "memory.min" = "8" } }
@@ -57,12 +57,12 @@ refused = "no such zone"
         ("[one]\ncreate = { cpuset_mems = 0 }", "one.create: 'cpuset_mems' must be a list such as \"0-1,3\", not 0"),
     ],
 )
-def test_what_is_no_request_is_refused_by_its_field(tmp_path: Path, text: str, words: str) -> None:
+def test_an_invalid_request_is_rejected_by_its_field(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(ManifestError, match=words):
         load_requests(written(tmp_path, text))
 
 
-def test_a_request_to_docker_is_in_docker_s_words(tmp_path: Path) -> None:
+def test_a_request_to_docker_has_dockers_fields(tmp_path: Path) -> None:
     text = """
 [one]
 create = { Memory = "64Mi", MemorySwap = -1, CpusetMems = "0" }
@@ -80,12 +80,12 @@ updates = [{ OomScoreAdj = 5 }]
         ("[one]\ncreate = { Memory = 1.5 }", "one.create: 'Memory' must be an amount such as"),
     ],
 )
-def test_what_is_none_is_refused(tmp_path: Path, text: str, words: str) -> None:
+def test_an_invalid_request_to_docker_is_rejected(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(ManifestError, match=words):
         load_docker_requests(written(tmp_path, text, "docker.toml"))
 
 
-def test_a_request_to_an_oci_runtime_is_in_its_specification_s_words(tmp_path: Path) -> None:
+def test_a_request_to_an_oci_runtime_has_the_specifications_fields(tmp_path: Path) -> None:
     text = """
 [one]
 updates = [
@@ -141,6 +141,6 @@ annotations = { "org.systemd.property.MemoryHigh" = "uint64 8192", "other" = "x"
         ),
     ],
 )
-def test_what_is_none_of_those_words_is_refused(tmp_path: Path, text: str, words: str) -> None:
+def test_an_invalid_request_to_an_oci_runtime_is_rejected(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(ManifestError, match=words):
         load_oci_requests(written(tmp_path, f"[one]\n{text}", "oci.toml"))

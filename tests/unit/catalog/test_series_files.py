@@ -1,4 +1,4 @@
-"""Series as people write them: headers, units, times, separators, and what is refused."""
+"""Series in their usual forms: headers, units, times, separators, and rejected files."""
 
 import pytest
 
@@ -54,16 +54,16 @@ def test_headers_and_units(header, row, expected):
         ("23:59:59", "00:00:01"),
     ],
 )
-def test_times_of_the_calendar_count_from_the_first(first, then):
+def test_calendar_times_are_relative_to_the_first(first, then):
     series = read("timestamp,current,high_events", f"{first},{MIB},0", f"{then},{MIB},17")
     assert [round(one.at, 6) for one in series.samples] == [0, 2]
 
 
-def test_a_time_since_the_beginning_is_preferred_to_one_of_the_calendar():
+def test_a_relative_time_is_preferred_to_a_calendar_time():
     assert amounts(read("timestamp,elapsed,current,high_events", f"1780000000,7.5,{MIB},0")) == [(7.5, MIB, 0)]
 
 
-def test_comments_blank_lines_and_headers_that_come_again_are_passed_over():
+def test_comments_blank_lines_and_repeated_headers_are_skipped():
     series = read("# made by hand", "", "time,current,high_events", f"1,{MIB},0", "# half", "time,current,high_events",
                   f"2,{MIB},17")  # fmt: skip
     assert amounts(series) == [(1, MIB, 0), (2, MIB, 17)]
@@ -73,7 +73,7 @@ def test_the_header_may_be_a_comment_and_the_file_may_begin_with_a_mark():
     assert amounts(read("\ufeff# about", "# time current high_events", f"1 {MIB} 0")) == [(1, MIB, 0)]
 
 
-def test_all_that_is_known_of_memory_events_and_memory_stat():
+def test_all_known_columns_of_memory_events_and_memory_stat():
     series = read(
         "time,current,low,high,max,oom,oom_kill,anon,file,pgmajfault", f"1,{MIB},0,17,2,3,4,{MIB},4096,5",
         f"2,{MIB},0,34,2,3,4,{MIB},4096,5",
@@ -95,19 +95,19 @@ def test_all_that_is_known_of_memory_events_and_memory_stat():
         ("memory_high_mi,limit_gi,events_high", "1,2,0", MIB, 2 << 30),
     ],
 )
-def test_memory_high_is_told_from_its_counter(header, row, high, limit):
+def test_memory_high_is_distinguished_from_its_counter(header, row, high, limit):
     series = read(f"time,current,{header}", f"1,{MIB},{row}", f"2,{MIB},{row}")
     assert (series.high, series.limit) == (high, limit)
 
 
-def test_zero_and_empty_cells_at_the_end_are_a_cgroup_that_is_gone():
+def test_zero_and_empty_cells_at_the_end_are_a_removed_cgroup():
     series = read("time,current,high_events,anon", f"1,{MIB},0,{MIB}", "2,0,0,0", "3,,,")
     assert [one.gone for one in series.samples] == [False, True, True]
     series = read("time,current,high_events,anon", f"1,{MIB},0,{MIB}", f"2,{MIB // 4},17,0")
     assert [one.gone for one in series.samples] == [False, True]
 
 
-def test_rows_without_a_time_or_half_of_what_counts_are_left_out_and_told():
+def test_incomplete_rows_are_skipped_with_a_note():
     series = read("time,current,high_events", f"1,{MIB},0", f"1,{MIB},0", f",{MIB},0", f"2,{MIB},", f"3,{MIB},17")
     assert [one.at for one in series.samples] == [1, 3]
     assert series.notes == (
@@ -115,14 +115,14 @@ def test_rows_without_a_time_or_half_of_what_counts_are_left_out_and_told():
     )
 
 
-def test_decimal_units_are_told():
+def test_decimal_units_have_a_note():
     assert read("time,current_mb,high_events", "1,2,0").notes == (
         "column 'current_mb' is read in units of 1000000 bytes",
     )
     assert read("time,current_mi,high_events", "1,2,0").resolution == MIB
 
 
-def test_one_pod_of_several_and_some_of_the_time():
+def test_one_of_several_pods_and_a_range_of_time():
     rows = ("time,pod,current,high_events", f"1,a,{MIB},0", f"1,b,{2 * MIB},0", f"2,a,{MIB},17", f"2,b,{2 * MIB},0")
     assert [one.usage for one in read(*rows, pod="b").samples] == [2 * MIB, 2 * MIB]
     assert [one.at for one in read(*rows, pod="a", since=1.5).samples] == [2]
@@ -133,7 +133,7 @@ def test_one_pod_of_several_and_some_of_the_time():
         read(*rows, pod="c")
 
 
-def test_headers_that_are_named():
+def test_explicit_headers():
     series = read("when,bytes used,throttled", f"1,{MIB},5", headers={
         Column.TIME: "when", Column.USAGE: "bytes used", Column.HIGH_EVENTS: "throttled",
     })  # fmt: skip
@@ -154,14 +154,14 @@ def test_headers_that_are_named():
         ("yesterday,1,0", "'yesterday' in column 'time' is not a time"),
     ],
 )
-def test_cells_that_could_be_read_in_two_ways_or_in_none_are_refused(row, says):
+def test_ambiguous_and_invalid_cells_are_rejected(row, says):
     header = "time,current,high_events".replace(",", ";" if ";" in row else ",")
     with pytest.raises(UsageError, match="is not ") as caught:
         read(header, row)
     assert str(caught.value).startswith(f"s.csv:2: {says}.")
 
 
-def test_a_cell_that_is_longer_than_csv_takes_is_refused():
+def test_a_cell_too_long_for_csv_is_rejected():
     with pytest.raises(UsageError, match=r"s\.csv:2: the line is not CSV"):
         read("time,current,high_events", f"1,{'9' * 200_000},0")
 

@@ -1,4 +1,4 @@
-"""The kubelet's checkpoint `pod_status_manager_state` of 1.27 to 1.32, in the three forms that it had."""
+"""The kubelet's checkpoint `pod_status_manager_state` of 1.27 to 1.32, in its three forms."""
 
 import json
 
@@ -58,7 +58,7 @@ def read(text):
     ('{"resizeStatusEntries":{"u":"Infeasible","v":""}}', {
         "u": Checkpointed(requests_alone=True, resize="Infeasible"), "v": Checkpointed(requests_alone=True),
     }),
-    # A pod without containers, and a container without anything beside one with limits.
+    # A pod without containers, and an empty container next to one with limits.
     ({"data": json.dumps({"allocationEntries": {"u": None, "v": {"a": {}, "b": {"limits": {"memory": "1Gi"}}}}})}, {
         "u": Checkpointed(), "v": Checkpointed(containers={"a": resources(), "b": resources({}, {"memory": "1Gi"})}),
     }),
@@ -67,7 +67,7 @@ def test_three_forms(text, found):
     assert read(text) == found
 
 
-def test_a_file_says_where_its_amounts_come_from():
+def test_amounts_have_their_places():
     assert {one.place for one in read(UNTIL_1_31).values()} == {"t.json pod_status_manager_state"}
 
 
@@ -87,7 +87,7 @@ ENTRIES = {"allocationEntries": {"u": {"a": {"memory": "1Gi"}}}}
     ({"allocationEntries": {"u": {"a": "1Gi"}}}, "expected a container's resources, all in the same form"),
     ({"allocationEntries": {"u": {"a": {"memory": "1Gi"}, "b": {"limits": {}}}}}, "all in the same form"),
     ({"allocationEntries": {"u": {"a": {"memory": "much"}}}}, "'much' is not a quantity"),
-    # What kubelets of 1.33 and later keep is another file.
+    # Kubelets of 1.33 and later have another file.
     ({"data": json.dumps({"entries": {}})}, "expected 'allocationEntries', in it or in its data"),
 ])  # fmt: skip
 def test_another_form_is_refused(document, words):
@@ -129,7 +129,7 @@ def planned(one, release="1.31"):
 
 
 def told(one, knob=Knob.MEMORY_MAX, release="1.31"):
-    """What a file of the container is expected to hold, and why that is not certain."""
+    """The expected value of a container's file, and why it is uncertain."""
     expected = planned(one, release).containers[0].cgroup.knobs[knob]
     return expected.shown, expected.unsettled
 
@@ -138,7 +138,7 @@ def reporting(status=HAS_SMALL, **more):
     return pod(*ASKED.containers, status=PodStatus(containers={"c": status} if status else {}, **more))
 
 
-def test_limits_of_the_checkpoint_hold():
+def test_limits_of_the_checkpoint_apply():
     one = with_status_manager_state(ASKED, state(SMALL, {"memory": "1Gi"}, "Deferred"))
     assert told(one, release="1.32") == ("1073741824", "")
     [given] = planned(one, "1.32").containers[0].cgroup.knobs[Knob.MEMORY_MAX].reason.inputs
@@ -150,13 +150,13 @@ def test_limits_of_the_checkpoint_hold():
     ("Infeasible", f"the resize is infeasible, and {NEITHER}"),
     ("", f"the spec has other requests than the allocated ones, and {NEITHER}, {NOT_TAKEN_UP}"),
 ])  # fmt: skip
-def test_requests_alone_leave_limits_open(resize, why):
+def test_requests_alone_leave_limits_uncertain(resize, why):
     one = with_status_manager_state(ASKED, state(SMALL, resize=resize))
     assert told(one)[1] == why
     assert told(one, Knob.CPU_WEIGHT)[1] == ""
 
 
-def test_requests_that_are_allocated_are_certain_without_limits():
+def test_allocated_requests_are_certain_without_limits():
     one = with_status_manager_state(
         pod(container({"cpu": "2", "memory": "1Gi"})), state({"cpu": "1", "memory": "1Gi"}, resize="Deferred")
     )
@@ -164,14 +164,14 @@ def test_requests_that_are_allocated_are_certain_without_limits():
     assert told(one, Knob.CPU_WEIGHT) == ("39", "")
 
 
-def test_limits_that_the_status_has_are_taken():
+def test_limits_of_the_status_are_used():
     one = with_status_manager_state(reporting(), state(SMALL, resize="Deferred"))
     assert told(one) == ("1073741824", "")
     bare = with_status_manager_state(reporting(None), state(SMALL, resize="Deferred"))
     assert told(bare)[1] == f"the resize is deferred, and {NEITHER}"
 
 
-def test_limits_of_another_moment_are_not_those_that_are_allocated():
+def test_limits_of_another_moment_are_not_used():
     middle = {"cpu": "100m", "memory": "2Gi"}
     one = with_status_manager_state(reporting(resize="Deferred"), state(middle, resize="Deferred"))
     assert told(one)[1] == f"the resize is deferred, and {NEITHER}"
@@ -185,33 +185,33 @@ def test_a_guaranteed_pod_has_the_limits_that_it_requests():
 
 
 def test_the_class_of_a_pod_does_not_change():
-    # Twice as much was allocated as is asked for: the requests are what the new limits are.
+    # The allocation is twice the spec: the allocated requests equal the spec's new limits.
     asked, given = {"cpu": "1", "memory": "1Gi"}, {"cpu": "2", "memory": "2Gi"}
     one = with_status_manager_state(pod(container(asked, given)), state(given, resize="Deferred"))
     assert planned(one).qos is QosClass.BURSTABLE
     assert told(one)[1] == f"the resize is deferred, and {NEITHER}"
 
 
-def test_nothing_is_open_where_all_is_allocated():
+def test_a_full_allocation_is_certain():
     for limits in (None, {"memory": "4Gi"}):
         assert told(with_status_manager_state(ASKED, state(LARGE, limits))) == ("4294967296", "")
     assert with_status_manager_state(ASKED, {}) is ASKED
     assert told(with_status_manager_state(ASKED, state())) == ("4294967296", "")
 
 
-# What containers have is in the status alone.
+# Only the status has the containers' actual resources.
 def test_a_resize_in_progress():
     unsaid = "a resize is in progress, and the status does not report what the containers have"
     one = with_status_manager_state(ASKED, state(LARGE, {"memory": "4Gi"}, "InProgress"))
     assert [told(one, knob)[1] for knob in (Knob.MEMORY_MAX, Knob.CPU_WEIGHT)] == [unsaid, unsaid]
     known = with_status_manager_state(reporting(), state(LARGE, {"memory": "4Gi"}, "InProgress"))
     assert told(known) == ("4294967296 or 1073741824", "a resize is in progress: 4294967296 or 1073741824")
-    # The resize that waits has overwritten the entry of the one that is carried out.
+    # The waiting resize has overwritten the entry of the one in progress.
     two = with_status_manager_state(reporting(), state({"cpu": "100m", "memory": "2Gi"}, {"memory": "2Gi"}, "Deferred"))
     assert told(two)[0] == "2147483648 or 1073741824"
 
 
-def test_limits_that_are_carried_out_though_requests_stay():
+def test_a_resize_of_limits_alone():
     # Up to 1.31 nothing is allocated for a change of limits alone.
     small = {"cpu": "100m", "memory": "512Mi"}
     told_ = ContainerStatus(name="c", allocated=amounts(small), resources=resources(small, {"memory": "1Gi"}))
@@ -223,11 +223,11 @@ def test_limits_that_are_carried_out_though_requests_stay():
     ("Deferred", "", "1073741824"), ("", "Deferred", "1073741824"), ("Infeasible", "Deferred", "1073741824"),
     ("Deferred", "InProgress", "1073741824"), ("Proposed", "Deferred", "1073741824 or 4294967296"),
 ])  # fmt: skip
-def test_the_status_of_a_resize_outweighs_the_entry(status, entry, shown):
+def test_the_status_of_a_resize_wins_over_the_entry(status, entry, shown):
     one = with_status_manager_state(reporting(resize=status), state(SMALL, {"memory": "1Gi"}, entry))
     assert told(one, release="1.32")[0] == shown
 
 
-def test_a_status_that_is_older_than_what_is_allocated():
+def test_a_status_older_than_the_allocation():
     one = with_status_manager_state(reporting(resize="Deferred"), state(LARGE))
     assert told(one) == ("4294967296 or 1073741824", "a resize is in progress: 4294967296 or 1073741824")

@@ -1,4 +1,4 @@
-"""Sosreports as recordings, and what they lack; must-gathers are pods."""
+"""Sosreports as recordings, with notes about missing parts; must-gathers as pods."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_sosreport_with_the_pods_of_a_must_gather_is_judged(
     assert int(out.rsplit("Kubernetes 1.36: ", 1)[1].split()[0]) > 80
 
 
-def test_a_sosreport_is_a_recording_with_what_it_lacks_named(tmp_path: Path) -> None:
+def test_a_sosreport_is_a_recording_with_notes(tmp_path: Path) -> None:
     found = archived(packed(sosreport(tmp_path), tmp_path / "sos.tar.xz"))
     assert found["kubelet"] == "v1.36.0"
     assert found["node"]["cri-o"] == "cri-o 1.36.2"
@@ -90,7 +90,7 @@ def test_a_sosreport_is_a_recording_with_what_it_lacks_named(tmp_path: Path) -> 
     assert SECRET not in json.dumps({name: one for name, one in found.items() if name != "daemons"})
 
 
-def test_without_inspected_containers_their_values_are_not_told_apart(
+def test_without_inspected_containers_values_are_not_assigned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = sosreport(tmp_path, inspect=False)
@@ -101,7 +101,7 @@ def test_without_inspected_containers_their_values_are_not_told_apart(
     assert ", 0 deviate, " in out
 
 
-def test_names_that_lead_elsewhere_links_and_devices_are_left_out(tmp_path: Path) -> None:
+def test_outside_names_links_and_devices_are_left_out(tmp_path: Path) -> None:
     packed_root = tmp_path / "evil.tar"
     with tarfile.open(packed_root, "w") as archive:
         archive.add(sosreport(tmp_path), "sos")
@@ -126,7 +126,7 @@ def test_names_that_lead_elsewhere_links_and_devices_are_left_out(tmp_path: Path
     (lambda path: path.write_bytes(b""), "the archive cannot be read"),
     (lambda path: tarfile.open(path, "w").close(), "no folder sys/fs/cgroup"),
 ])  # fmt: skip
-def test_an_archive_that_is_none_is_refused(make: object, words: str, tmp_path: Path) -> None:
+def test_an_invalid_archive_is_refused(make: object, words: str, tmp_path: Path) -> None:
     path = tmp_path / "sos.tar.xz"
     make(path)  # type: ignore[operator]
     with pytest.raises(UsageError, match=words):
@@ -145,7 +145,7 @@ def test_a_truncated_archive_is_refused_wherever_it_ends(ending: str, tmp_path: 
             archived(path)
 
 
-def test_a_must_gather_alone_names_the_way(tmp_path: Path) -> None:
+def test_a_must_gather_alone_is_refused_with_the_next_step(tmp_path: Path) -> None:
     place = must_gather(tmp_path)
     assert is_must_gather(place)
     assert is_archive(place)

@@ -29,7 +29,7 @@ def test_shipped_topologies_load():
     }
 
 
-def test_two_zones_is_what_it_says():
+def test_two_zones_has_two_numa_nodes():
     topology = load_topology("two-zones")
     assert topology.zones == (
         Zone(id=0, memory_bytes=GIB, cpus=(0,)),
@@ -66,7 +66,7 @@ def test_a_zone_may_have_no_memory():
     assert topology.zones[1] == Zone(id=1, memory_bytes=0, cpus=(1,))
 
 
-def test_a_zone_sets_huge_pages_aside_from_its_memory():
+def test_a_numa_node_reserves_huge_pages_from_its_memory():
     topology = parse(with_zone({"memoryMiB": 1088 + 4, "cpus": [0], "hugepages": {"1G": 1, "2M": 2}}))
     assert topology.zones[0].hugepages == (
         HugePages(size_bytes=2 * MIB, count=2),
@@ -74,13 +74,13 @@ def test_a_zone_sets_huge_pages_aside_from_its_memory():
     )
 
 
-def test_processors_and_zswap_may_be_said():
+def test_processors_and_zswap_are_optional():
     topology = parse({**GOOD, "processors": {"packages": 2}, "zswap": False})
     assert (topology.processors, topology.zswap) == (Processors(packages=2), False)
     assert parse(GOOD).layout == Processors(cores=2)
 
 
-def test_a_file_of_ones_own_is_named_by_its_path(tmp_path):
+def test_a_users_file_is_named_by_its_path(tmp_path):
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(GOOD))
     assert load_topology(str(file)).name == "mine"
@@ -168,7 +168,7 @@ def with_zone(zone):
         ),
     ],
 )
-def test_what_cannot_be_a_machine_is_refused_by_field(document, field, words):
+def test_invalid_machines_are_rejected_by_field(document, field, words):
     with pytest.raises(ManifestError) as caught:
         parse(document)
     message = str(caught.value)
@@ -192,6 +192,6 @@ def test_an_error_names_the_line_of_its_field():
     (b'{"cpus": 1, "zones": [{"cpus": [0], "memoryMiB": 1024, "memoryMiB": 2048}]}',
      r"mine\.json: the key 'memoryMiB' occurs twice in one object"),
 ])  # fmt: skip
-def test_what_is_no_json_is_said(content, says):
+def test_invalid_json_is_an_error(content, says):
     with pytest.raises(ManifestError, match=says):
         parse_topology("mine", content, file="mine.json")

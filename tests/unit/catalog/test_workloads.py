@@ -1,4 +1,4 @@
-"""Pods out of the templates of the objects that make them."""
+"""Pods from the templates of objects."""
 
 import io
 import json
@@ -22,7 +22,7 @@ VERSIONS = {"Job": "batch/v1", "CronJob": "batch/v1", "PodTemplate": "v1", "Repl
 
 
 def workload(kind, name="web", namespace=None, **spec):
-    """An object of this kind whose spec has these fields beside what it must have."""
+    """An object of this kind with these fields in addition to the required ones."""
     template = ONCE if kind in {"Job", "CronJob"} else TEMPLATE
     body = {"template": template, **spec}
     if kind in {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"}:
@@ -63,7 +63,7 @@ def test_each_kind_has_the_pods_of_one_node(document, pods):
     assert names(document) == pods
 
 
-def test_what_a_made_pod_is():
+def test_the_fields_of_an_invented_pod():
     (one,) = read(workload("Deployment", namespace="team", replicas=2))
     first, second = one.pods
     assert (first.namespace, first.controller) == ("team", Controller("Deployment", "web"))
@@ -83,12 +83,12 @@ def test_what_a_made_pod_is():
     (Replicas(every=2, named={("default", "web"): 1}), ["web-1"]),
     (Replicas(named={("default", "other"): 1}), ["web-1", "web-2", "web-3"]),
 ])  # fmt: skip
-def test_replicas_that_were_said_win(replicas, pods):
+def test_given_replicas_win(replicas, pods):
     assert names(workload("Deployment", replicas=3), replicas) == pods
 
 
 @pytest.mark.parametrize("kind", ["DaemonSet", "Job", "CronJob", "PodTemplate"])
-def test_what_has_no_replicas_takes_none(kind):
+def test_replicas_of_kinds_without_them_are_ignored(kind):
     assert names(workload(kind), Replicas(every=5)) == ["web-1"]
 
 
@@ -97,7 +97,7 @@ def test_a_long_name_is_cut_before_its_number():
     assert name == "w" * 251 + "-1"
 
 
-def test_other_objects_are_passed_over():
+def test_other_objects_are_skipped():
     parts = read({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": 1}},
         {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress"},
@@ -129,7 +129,7 @@ def test_lists_in_lists_and_empty_lists():
 @pytest.mark.parametrize(
     "document", [{"a": 1}, [1], {"items": [{"a": 1}]}, {"items": [3]}, {"kind": "Config"}, {"kind": 7, "apiVersion": 1}]
 )
-def test_a_document_of_a_folder_may_be_no_object(document):
+def test_a_document_in_a_folder_need_not_be_an_object(document):
     assert read(document, strict=False) == [PassedOver("")]
     with pytest.raises(ManifestError):
         read(document)
@@ -185,7 +185,7 @@ def within(template_change, kind="Deployment"):
     ({**workload("Deployment"), "apiVersion": "extensions/v1beta1"}, "kind", "API version of a Deployment is apps/v1"),
     ({**workload("Deployment"), "kind": "Deploy"}, "kind", "Did you mean 'Deployment'?"),
 ])  # fmt: skip
-def test_what_the_api_server_refuses(document, where, says):
+def test_objects_that_the_api_server_refuses(document, where, says):
     with pytest.raises(ManifestError) as caught:
         read(document)
     assert caught.value.data["field"] == where

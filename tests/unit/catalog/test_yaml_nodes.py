@@ -65,7 +65,7 @@ def test_values(text, value):
 
 
 @pytest.mark.parametrize("written", [".nan", ".NaN", ".NAN"])
-def test_what_is_no_number_is_no_text_either(written):
+def test_a_malformed_number_is_not_text(written):
     (document,) = parse(f"a: {written}")
     assert math.isnan(plain(document)["a"])
 

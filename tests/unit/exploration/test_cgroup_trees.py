@@ -1,4 +1,4 @@
-"""Trees of cgroups: what is one, what the models say of it, and how a deviation shows."""
+"""Trees of cgroups: valid ones, the models' bounds, and deviations."""
 
 import json
 
@@ -20,7 +20,7 @@ from memqos.node.fake import NoRecorder
 from memqos.place.fake import FakePlace
 
 MIB = 1 << 20
-# c0 protects its child's 16 MiB with memory.min; c1 has nothing: the limit takes 8 MiB of it.
+# c0 protects its child's 16 MiB with memory.min; c1 has no protection: the limit takes 8 MiB of it.
 PRESSED = {
     "children": [{"min": 16 * MIB, "children": [{"file": 16 * MIB, "min": 16 * MIB}]}, {"file": 32 * MIB}],
     "limit": 40 * MIB,
@@ -49,12 +49,12 @@ BEFORE = {"": seen(48), "c0": seen(16), "c0/c0": seen(16), "c1": seen(32)}
     ({"": seen(40, oom_kill=1, low=2), "c0": seen(16), "c0/c0": seen(16), "c1": seen(24)},
      [("oom_kill", "cgroup root of the tree", "1"), ("low", "cgroup root of the tree", "2")]),
 ])  # fmt: skip
-def test_what_reclaim_may_take(after, deviating):
+def test_the_bounds_of_reclaim(after, deviating):
     assert why_not_tried(PRESSED) == ""
     assert judged(PRESSED, after, BEFORE) == deviating
 
 
-def test_protection_counts_only_as_far_as_the_parent_has_it():
+def test_protection_counts_only_up_to_the_parents():
     # The parent has 4 MiB: of the child's 16 MiB the rest may be taken.
     tree = {**PRESSED, "children": [{**PRESSED["children"][0], "min": 4 * MIB}, PRESSED["children"][1]]}
     after = {"": seen(20), "c0": seen(5), "c0/c0": seen(5), "c1": seen(15)}
@@ -72,7 +72,7 @@ def test_memory_high_and_max_of_page_cache():
     ]
 
 
-def test_growth_above_memory_high_is_bound_by_the_throttle_model():
+def test_growth_above_memory_high_is_bounded_by_the_throttle_model():
     tree = {"children": [{"anon": 48 * MIB, "high": 16 * MIB, "swap": 0}]}
     assert judged(tree, {"": seen(18.5), "c0": seen(18.5)}) == []
     assert judged(tree, {"": seen(48), "c0": seen(48)}) == [
@@ -96,7 +96,7 @@ def test_swap_and_kills_of_anonymous_memory():
     ({**PRESSED, "limit": 12 * MIB}, "its limit is below the protected bytes"),
     ({"children": [{"anon": 8 * MIB}], "limit": 64 * MIB}, "anonymous memory below a limit is not modelled"),
 ])  # fmt: skip
-def test_what_no_model_speaks_of_is_not_tried(tree, why):
+def test_unmodelled_trees_are_not_tried(tree, why):
     assert why_not_tried(tree) == why
 
 
@@ -112,12 +112,12 @@ def test_what_no_model_speaks_of_is_not_tried(tree, why):
     {"children": [{"file": 4096}], "min": 4096},
     {"children": [{"children": [{"children": [{"children": [{"children": [{"file": 4096}]}]}]}]}]},
 ])  # fmt: skip
-def test_what_is_no_tree(tree):
+def test_invalid_trees(tree):
     with pytest.raises(UsageError):
         check_tree(tree)
 
 
-def test_drawn_trees_are_trees_that_are_tried():
+def test_drawn_trees_are_tried():
     found = drawn(cgroup_trees(), 60, by="1", key=json.dumps)
     for one in found:
         check_tree(one)
@@ -144,7 +144,7 @@ def test_a_tree_is_an_example_that_shrinks():
 
 
 def judge_of(answers):
-    """A judge on a machine whose python3 says this about trees; and the requests that it gets."""
+    """A judge on a machine whose python3 prints this about trees, and the requests to it."""
     place = FakePlace()
     runtime = place.runtime(CgroupDriver.SYSTEMD)
     requests = []
@@ -162,7 +162,7 @@ def example(tree):
     return example_of({"kubernetes": "1.36", "config": dict(HEAD), "tree": tree})
 
 
-def test_trees_are_tried_in_one_call_without_those_that_no_model_speaks_of():
+def test_trees_are_tried_in_one_call_without_unmodelled_ones():
     good = {"": seen(40), "c0": seen(16), "c0/c0": seen(16), "c1": seen(24)}
     broken = {"": seen(40), "c0": seen(9), "c0/c0": seen(9), "c1": seen(31)}
     said = [{"before": BEFORE, "after": after, "seconds": 1.0} for after in (good, broken)] + [{"error": "no room"}]

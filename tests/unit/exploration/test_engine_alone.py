@@ -1,4 +1,4 @@
-"""The engine explored without a machine: a plan and an audit of its own tree agree, and nothing ends in a traceback."""
+"""The engine explored without a machine: a plan and an audit of its own tree agree, without a traceback."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ def explored(batches=3):
     return alone
 
 
-def test_a_session_counts_what_it_did():
+def test_a_session_counts_its_work():
     alone = explored()
     assert alone.situations >= 20
     assert alone.files > 200
@@ -43,7 +43,7 @@ def test_a_session_counts_what_it_did():
 
 
 def altered(plan, pods):
-    """The plan's tree, but memory.max of each pod's cgroup is a page more."""
+    """The plan's tree with memory.max of each pod's cgroup a page larger."""
     tree = tree_of_plan(plan, pods)
     cgroups = dict(tree.reading.cgroups)
     for pod in plan.pods:
@@ -79,6 +79,6 @@ def test_a_traceback_is_a_finding(monkeypatch, error):
 
 @QUIET
 @given(st.data())
-def test_situations_of_one_release_are_of_that_release(data):
+def test_situations_of_one_release(data):
     situation = data.draw(situations(node=data.draw(nodes()), kubernetes="1.27"))
     assert situation.kubelet.kubernetes == "1.27"

@@ -1,4 +1,4 @@
-"""Sessions on a place in memory: what is planted in its runtime is found, shrunk to the smallest, kept and repeated."""
+"""Sessions on a place in memory: planted faults are found, shrunk to the smallest example, kept and repeated."""
 
 import dataclasses
 import json
@@ -29,7 +29,7 @@ from memqos.runtime.fake import FakeRuntime
 
 PAGE = 4096
 MIB = 1 << 20
-# Nothing runs in memory, so no init container ends.
+# No program runs in memory, so no init container ends.
 SHAPE = dataclasses.replace(RUNNABLE, init=0)
 
 
@@ -77,7 +77,7 @@ def session(judge, *kinds, database=None, **more):
     return Session(batches, judge, until=Deadline.after(600), database=database, **more)
 
 
-def test_a_right_runtime_has_nothing_found():
+def test_a_right_runtime_has_no_findings():
     one = session(judge_with(), Kind.PODS, Kind.RESIZE)
     one.run(batches=4)
     assert one.found == {}
@@ -87,7 +87,7 @@ def test_a_right_runtime_has_nothing_found():
     assert len(one.counts.shapes) > 10
 
 
-def test_a_right_runtime_resizes_with_nothing_found():
+def test_a_right_runtime_resizes_without_findings():
     one = session(judge_with(), Kind.RESIZE)
     one.run(batches=4)
     assert one.found == {}
@@ -95,7 +95,7 @@ def test_a_right_runtime_resizes_with_nothing_found():
 
 
 def test_under_a_real_kubelet_pods_without_room_are_left_out(monkeypatch):
-    """It would reject them, and the sums above pods would be others."""
+    """It would reject them, and the sums above pods would differ."""
     judge = judge_with()
     kubelet = ConfiguredKubelet(kubernetes="1.36", config={**HEAD, "failSwapOn": False})
 
@@ -150,7 +150,7 @@ def test_a_rare_fault_is_found_and_shrunk_to_the_smallest_pod(tmp_path):
     assert found.example.kubelet.config.keys() <= {*HEAD, "cgroupDriver", "failSwapOn", "failCgroupV1"}
 
 
-def test_the_shortest_sequence_that_goes_wrong():
+def test_the_shortest_failing_sequence():
     one = session(judge_with(ForgetsLow), Kind.LIFECYCLE)
     one.run(batches=12)
     found = one.found["lifecycle-container-memory.low"]
@@ -163,7 +163,7 @@ def test_the_shortest_sequence_that_goes_wrong():
     assert updates[0]["update"].keys() == {"unified"}
 
 
-def test_what_is_kept_is_tried_first_and_repeated(tmp_path):
+def test_kept_examples_are_tried_first_and_repeated(tmp_path):
     folder = tmp_path / "found"
     session(judge_with(OnePageShort), Kind.PODS, database=Database(folder)).run(batches=8)
     [file] = folder.glob("*.json")
@@ -230,7 +230,7 @@ def test_known_deviations_are_counted_and_not_pursued():
     assert one.counts.known["a-page-short"] > 0
 
 
-def test_two_runtimes_are_compared_without_the_engines_word():
+def test_two_runtimes_are_compared_without_the_engine():
     both = Comparison(judge_with(), judge_with(OnePageShort), ("right", "short"))
     one = session(both, Kind.PODS)
     one.run(batches=8)
@@ -244,7 +244,7 @@ def test_two_runtimes_are_compared_without_the_engines_word():
     assert same.found == {}
 
 
-def test_a_machine_that_fails_again_and_again_ends_the_session():
+def test_a_machine_that_fails_repeatedly_ends_the_session():
     class Broken:
         def try_all(self, _, **__):
             raise MachineryError("the machine is gone.")
@@ -264,7 +264,7 @@ def test_the_same_seed_draws_the_same():
     assert drawn(1) != drawn(2)
 
 
-def test_examples_are_documents_and_back():
+def test_examples_survive_json():
     batches = Batches(seed=3, node=FAKE_FACTS, driver=CgroupDriver.SYSTEMD)
     kinds = set()
     for number in range(7):
@@ -285,7 +285,7 @@ PLAIN = ConfiguredKubelet(kubernetes="1.36", config=dict(HEAD))
     ({"kubernetes": "1.36", "config": dict(HEAD), "steps": [{"update": {}}]}, "the first step must create"),
     ({"kubernetes": "1.36", "config": dict(HEAD), "steps": [{"create": {"speed": 1}}]}, "speed"),
 ])  # fmt: skip
-def test_a_document_that_is_no_example(document, says):
+def test_a_document_that_is_not_an_example(document, says):
     with pytest.raises(UsageError, match=says):
         example_of(document, where="file.json")
 

@@ -1,4 +1,4 @@
-"""Shrinker by a rule about examples, without a machine: what the smallest one is, and how much it takes."""
+"""The shrinker with a rule instead of a machine: the smallest example, and the number of tries."""
 
 import copy
 
@@ -47,7 +47,7 @@ def second_is_odd(document):
 
 
 class Machine:
-    """Counts what a machine would have to do: admissions, by kubelet, and containers."""
+    """Counts the work of a machine: admissions, by kubelet, and containers."""
 
     def __init__(self, rule):
         self.rule = rule
@@ -75,13 +75,13 @@ def test_an_init_container_becomes_an_app_container_and_the_configuration_empty(
     first, second = pod["spec"]["containers"]
     assert "resources" not in first
     assert second["resources"] == {"limits": {"memory": "65Mi"}}
-    # Without a memory of what failed, and the fields of kubelets one by one, it takes 25 admissions.
+    # Without a memory of failures, and with the fields of kubelets one by one, it needs 25 admissions.
     assert machine.admissions <= 18
     assert machine.containers <= 270
 
 
 @pytest.mark.parametrize("needed", ["featureGates", "evictionHard", "podPidsLimit"])
-def test_a_field_of_the_configuration_that_is_needed_is_all_that_stays_of_it(needed):
+def test_only_a_needed_field_of_the_configuration_stays(needed):
     machine = Machine(lambda document: needed in document["config"] and second_is_odd(document))
     smallest = Shrinker(machine).shrink(example_of(FIRST)).document()
     assert smallest["config"].keys() == {*HEAD, needed}

@@ -1,4 +1,4 @@
-"""The public strategies: everything they draw is valid, and each kind of thing that they promise is drawn."""
+"""The public strategies: all draws are valid, and each promised kind is drawn."""
 
 import json
 import subprocess
@@ -32,7 +32,7 @@ MIB = 1 << 20
 
 
 def drawn(strategy, count=300):
-    """What hypothesis draws of a strategy, the same each time."""
+    """hypothesis's draws of a strategy, the same each time."""
     found = []
 
     @settings(max_examples=count, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
@@ -98,7 +98,7 @@ def test_every_situation_is_planned(data):
 
 @FEW
 @given(configurations(kubernetes="1.36"))
-def test_a_configuration_is_one_of_its_release(kubelet):
+def test_a_configuration_is_valid_for_its_release(kubelet):
     assert kubelet.kubernetes == "1.36"
     assert json.loads(json.dumps(kubelet.config))["kind"] == "KubeletConfiguration"
 
@@ -113,7 +113,7 @@ def test_a_resize_keeps_containers_and_the_places_of_amounts(pair):
 
 @FEW
 @given(lifecycles())
-def test_a_lifecycle_is_one_that_a_container_can_go_through(steps):
+def test_a_lifecycle_is_possible(steps):
     check_lifecycle(steps)
 
 

@@ -1,4 +1,4 @@
-"""Results and a clock for faces, and a screen that remembers what it was told."""
+"""Results and a clock for faces, and a screen that records its calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REASON = Reason(rule="the limit is the sum of the containers'", revision="pod su
 
 
 class HandClock:
-    """A clock that somebody puts forward."""
+    """A clock set by the test."""
 
     def __init__(self, at: float = 0.0) -> None:
         self.at = at

@@ -1,4 +1,4 @@
-"""What is said before anything runs: how many cases, on what, and how long they will take, with what that rests on."""
+"""The text before the first case: the number of cases, the machines, and the expected time with its basis."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def said(times, *, elsewhere=0, workers=1):
         ({}, 0, "its duration is not known yet"),
     ],
 )
-def test_the_time_is_said_with_what_it_rests_on(times, elsewhere, time):
+def test_the_time_has_its_basis(times, elsewhere, time):
     assert said(times, elsewhere=elsewhere) == COUNTED + time
 
 
@@ -36,6 +36,6 @@ def test_several_at_a_time_take_less():
     assert said(TIMES, workers=2) == "3 cases in 2 chapters on trixie, 2 at a time; about 2 min"
 
 
-def test_nothing_to_run_is_said():
+def test_no_case_to_run():
     accounts = Tally({}, expected={}, began=0.0)
     assert outlook(accounts, chapters=0, machines=["trixie"], workers=1, elsewhere=0) == ["no case to run"]

@@ -1,4 +1,4 @@
-"""Rows on a terminal: what a terminal emulator shows of them, at several sizes."""
+"""Rows on a terminal, as a terminal emulator shows them at several sizes."""
 
 import fcntl
 import os
@@ -21,7 +21,7 @@ LONG = "a line that is longer than the terminal is wide, and so is wrapped at a 
 
 
 class Terminal:
-    """A pseudo-terminal, what was written to it, and what an emulator makes of that."""
+    """A pseudo-terminal, its output, and the emulator's screen."""
 
     def __init__(self, columns, lines):
         self.there, here = pty.openpty()
@@ -125,7 +125,7 @@ def test_a_row_a_worker(terminal):
     ]
 
 
-def test_more_rows_than_lines_are_those_that_matter_and_a_count(terminal):
+def test_more_rows_than_lines_show_unfinished_ones_and_a_count(terminal):
     cases = {f"c{n}/test.py::test": f"c{n}" for n in range(30)}
     tally = Tally(cases, expected={}, began=0.0)
     for n in range(10):
@@ -138,26 +138,26 @@ def test_more_rows_than_lines_are_those_that_matter_and_a_count(terminal):
     assert lines[-3:] == ["and 24 more", "5 s test", "10 of 30, 1 min elapsed, about 19 s left"]
 
 
-def test_the_lowest_terminal_shows_the_row_that_runs(terminal):
+def test_the_lowest_terminal_shows_the_running_row(terminal):
     _, lines = shown_on(terminal(60, 5), some_run())
     assert [line.split()[0] for line in lines[-4:]] == ["values", "and", "10", "2"]
 
 
 @pytest.mark.parametrize(("columns", "lines"), [(1, 1), (3, 2), (10, 3), (1000, 300)])
-def test_no_size_is_too_odd(terminal, columns, lines):
+def test_any_size_works(terminal, columns, lines):
     one = terminal(columns, lines)
     shown_on(one, some_run())
     assert not one.screen.cursor.hidden
 
 
-def test_rows_leave_nothing_behind_and_the_cursor_is_there_again(terminal):
+def test_rows_are_removed_and_the_cursor_is_shown(terminal):
     one = terminal(80, 24)
     shown_on(one, some_run())
     assert one.after == [LONG]
     assert not one.screen.cursor.hidden
 
 
-def test_lines_go_above_the_rows_whose_width_is_that_of_the_window(terminal):
+def test_lines_go_above_the_rows_in_the_windows_width(terminal):
     one = terminal(100, 24)
     output = Output(one.stream)
     screen = LiveScreen(output, clock=HandClock(70.0))

@@ -1,4 +1,4 @@
-"""A log: a line an event, a heartbeat with what runs and what is left, parts that fold, and no control character."""
+"""A log: one line per event, a heartbeat with running and remaining cases, folding parts, no control characters."""
 
 import datetime
 import threading
@@ -23,7 +23,7 @@ def log(service=None, *, folds=True, **options):
     return stream, LogScreen(output, service or NoService(), folds=folds, wall=wall, **options)
 
 
-def test_events_have_a_dot_and_what_is_wrong_stands_by_itself():
+def test_events_have_a_dot_and_failures_do_not():
     stream, screen = log()
     screen.say(["memqos 1"])
     screen.say(["boots"], Tone.STEP)
@@ -31,7 +31,7 @@ def test_events_have_a_dot_and_what_is_wrong_stands_by_itself():
     assert stream.getvalue() == "memqos 1\n· boots\nmemory.high deviates\n  expected 1\n"
 
 
-def test_a_log_in_another_encoding_has_no_signs_that_it_cannot_hold(tmp_path):
+def test_a_log_in_another_encoding_has_only_its_characters(tmp_path):
     with (tmp_path / "log").open("w", encoding="ascii") as stream:
         output = Output(stream)
         LogScreen(output, NoService(), folds=True).say(["boots é"], Tone.STEP)
@@ -39,7 +39,7 @@ def test_a_log_in_another_encoding_has_no_signs_that_it_cannot_hold(tmp_path):
     assert (tmp_path / "log").read_bytes() == b"- boots \\xe9\n"
 
 
-def test_the_heartbeat_says_what_runs_and_what_is_left():
+def test_the_heartbeat_has_running_cases_and_the_time_left():
     clock = HandClock(130.0)
     tally = Tally(CASES, expected=TIMES, began=70.0)
     tally.ends("", "a/test_a.py::one", Outcome.DEVIATES, seconds=60.0)
@@ -56,7 +56,7 @@ def test_the_heartbeat_says_what_runs_and_what_is_left():
         screen.close()
 
 
-def test_the_heartbeat_names_workers_where_there_are_several():
+def test_the_heartbeat_names_several_workers():
     tally = Tally(CASES, expected={}, began=0.0, workers=2)
     tally.starts("gw0", "a/test_a.py::one", now=0.0)
     tally.starts("gw1", "b/test_b.py::three", now=5.0)
@@ -68,7 +68,7 @@ def test_the_heartbeat_names_workers_where_there_are_several():
         screen.close()
 
 
-def test_the_heart_beats_until_the_run_is_over_and_not_after():
+def test_the_heartbeat_ends_with_the_run():
     stream, screen = log(every=0.01)
     beaten = threading.Event()
 
@@ -85,7 +85,7 @@ def test_the_heart_beats_until_the_run_is_over_and_not_after():
     assert stream.getvalue() == said
 
 
-def test_a_row_is_a_part_that_folds_and_one_line_below_it():
+def test_a_row_is_a_folding_part_and_one_line_below_it():
     stream, screen = log(GitHub(None))
     tally = Tally(CASES, expected={}, began=0.0)
     screen.row_begins(tally.starts("", "a/test_a.py::one", now=0.0))
@@ -97,7 +97,7 @@ def test_a_row_is_a_part_that_folds_and_one_line_below_it():
     )
 
 
-def test_a_part_that_was_not_finished_is_closed_with_the_run_and_by_the_next():
+def test_an_unfinished_part_is_closed_by_the_next_and_by_the_end():
     stream, screen = log(GitHub(None))
     tally = Tally(CASES, expected={}, began=0.0)
     screen.row_begins(tally.rows["a"])
@@ -122,7 +122,7 @@ def test_rows_that_run_at_the_same_time_do_not_fold():
 
 
 class Gone:
-    """A reader that went away."""
+    """A closed reader."""
 
     encoding = "utf-8"
 
@@ -140,7 +140,7 @@ class Gone:
         raise BrokenPipeError
 
 
-def test_that_nobody_reads_is_told_once_and_nothing_is_written_any_more():
+def test_a_closed_reader_raises_once_and_ends_the_output():
     stream = Gone()
     output = Output(stream)
     with pytest.raises(BrokenPipeError):

@@ -1,4 +1,4 @@
-"""What a face says of a run: each thing that is wrong once, in three lines, and as much else as was asked for."""
+"""The face of a run: each cause once, in three lines, and the rest by verbosity."""
 
 from pathlib import Path
 
@@ -23,13 +23,13 @@ def face(**options):
     return Face(screen, clock=HandClock(), **options), screen
 
 
-def test_a_deviation_is_told_when_it_is_found_in_three_lines():
+def test_a_deviation_is_printed_at_once_in_three_lines():
     shown, screen = face()
     shown.ends("", deviating("a"))
     assert screen.said == THREE
 
 
-def test_what_has_the_same_cause_is_told_once():
+def test_a_cause_is_printed_once():
     shown, screen = face()
     shown.ends("", deviating("a"))
     shown.ends("", deviating("b", subject=Subject.of_container("app", "default/other")))
@@ -39,7 +39,7 @@ def test_what_has_the_same_cause_is_told_once():
     assert screen.said[3] == (Tone.WRONG, "memory.max of container app of pod default/web deviates")
 
 
-def test_an_error_of_the_machinery_is_told_with_its_next_line_and_its_case():
+def test_an_error_of_the_machinery_has_its_next_line_and_its_case():
     shown, screen = face()
     shown.ends("", result("a", Outcome.MACHINERY, reason="QEMU ended.", text="QEMU ended.\nLook at qemu.log.\nmore"))
     assert screen.said == [
@@ -49,7 +49,7 @@ def test_an_error_of_the_machinery_is_told_with_its_next_line_and_its_case():
     ]
 
 
-def test_nothing_is_said_of_what_conforms_unless_it_is_asked_for():
+def test_conforming_cases_are_printed_only_on_request():
     quiet, silent = face()
     asked, screen = face(verbosity=1)
     hidden = result("b", Outcome.NOT_OBSERVABLE, reason="no\nswap")
@@ -70,7 +70,7 @@ def test_twice_verbose_is_the_whole_text():
 
 
 @pytest.mark.parametrize(("verbosity", "told"), [(-1, THREE), (-2, [])])
-def test_quiet_is_only_what_is_wrong_and_twice_quiet_is_nothing(verbosity, told):
+def test_quiet_prints_only_failures_and_twice_quiet_nothing(verbosity, told):
     shown, screen = face(verbosity=verbosity)
     shown.head(["memqos 1"])
     shown.expects({"values/test_values.py::test_pod[a]": "values"}, expected={}, workers=1)
@@ -82,7 +82,7 @@ def test_quiet_is_only_what_is_wrong_and_twice_quiet_is_nothing(verbosity, told)
     assert (screen.opened, screen.rows) == (0, [])
 
 
-def test_rows_begin_and_end_and_a_note_is_said_once():
+def test_rows_begin_and_end_and_a_note_is_printed_once():
     shown, screen = face()
     shown.expects({f"values/test_values.py::test_pod[{name}]": "values" for name in "ab"}, expected={}, workers=1)
     for name in "ab":
@@ -93,7 +93,7 @@ def test_rows_begin_and_end_and_a_note_is_said_once():
     assert screen.said == [(Tone.NOTE, "no KVM")]
 
 
-def test_what_a_guest_wrote_moves_no_cursor_and_is_no_command():
+def test_a_guests_text_moves_no_cursor_and_is_no_command():
     shown, screen = face(service=GitHub(Path("/here")))
     shown.line("", "::error::from\x1b[2J the guest")
     text = "QEMU ended.\n::add-path::/tmp\n\x1b]0;title\x07"
@@ -106,7 +106,7 @@ def test_what_a_guest_wrote_moves_no_cursor_and_is_no_command():
     ]
 
 
-def test_each_cause_is_marked_once_where_its_claim_stands():
+def test_each_cause_is_annotated_once_at_its_claim():
     places = {"values/pod": (Path("/here/suites/values/claims.toml"), 12)}
     shown, screen = face(service=GitHub(Path("/here")), places=lambda one: places[one.claim])
     for name in "ab":

@@ -1,4 +1,4 @@
-"""What GitHub and GitLab take out of a log, by their documents, and that nobody else's text is taken for it."""
+"""Log commands of GitHub and GitLab, by their documents, and other text that must not become one."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def test_githubs_errors_name_a_file_of_the_checkout_and_its_line():
     )
 
 
-def test_what_would_end_a_property_or_a_command_is_escaped():
+def test_delimiters_of_properties_and_commands_are_escaped():
     marked = GitHub(HERE).marks("a, b: c%\r\n", ["one\r\ntwo"], file=HERE / "a,b:c.toml", line=1)
     assert marked == "::error file=a%2Cb%3Ac.toml,line=1,title=a%2C b%3A c%25%0D%0A::one%0D%0Atwo\n"
 
@@ -51,7 +51,7 @@ def test_githubs_groups_open_and_close():
     assert GitHub(HERE).closes("values", at=9) == "::endgroup::\n"
 
 
-def test_gitlabs_sections_have_their_time_and_a_name_that_it_takes():
+def test_gitlabs_sections_have_their_time_and_a_valid_name():
     assert GitLab().opens("trixie containerd+runc", "Title", at=5) == (
         "\x1b[0Ksection_start:5:trixie_containerd_runc[collapsed=true]\r\x1b[0KTitle\n"
     )
@@ -67,7 +67,7 @@ def test_gitlabs_sections_have_their_time_and_a_name_that_it_takes():
         ("test.py::test_it", "test.py::test_it"),
     ],
 )
-def test_what_a_guest_wrote_is_no_command(text, tamed):
-    """The runner looks for `::` at the beginning of a line without its blanks, and for `##[` anywhere in it."""
+def test_a_guests_text_is_no_command(text, tamed):
+    """The runner reads `::` at the beginning of a line after blanks, and `##[` anywhere in it."""
     assert GitHub(HERE).tamed(text) == tamed
     assert GitLab().tamed(text) == NoService().tamed(text) == text

@@ -1,4 +1,4 @@
-"""Accounts of a run: what is over, what runs, and how long the rest takes, from earlier runs or from this one."""
+"""The tally of a run: finished and running cases, and the remaining time from earlier runs or this one."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def tally(expected=(), workers=1):
     return Tally(CASES, expected=dict(expected), began=100.0, workers=workers)
 
 
-def test_what_is_left_is_what_cases_took_before_less_what_ran_already():
+def test_the_time_left_is_the_earlier_time_less_the_elapsed():
     accounts = tally({"a::1": 10.0, "a::2": 20.0, "b::1": 30.0})
     assert accounts.left(100.0) == 60.0
 
@@ -24,13 +24,13 @@ def test_what_is_left_is_what_cases_took_before_less_what_ran_already():
     assert accounts.left(109.0) == 50.0
 
 
-def test_cases_run_at_the_same_time_but_not_more_than_there_are():
+def test_cases_run_in_parallel_up_to_their_number():
     times = {"a::1": 10.0, "a::2": 20.0, "b::1": 30.0}
     assert tally(times, workers=2).left(100.0) == 30.0
     assert tally(times, workers=100).left(100.0) == 20.0
 
 
-def test_a_case_that_never_ran_is_taken_to_be_like_those_of_its_row_then_like_all():
+def test_a_case_that_never_ran_has_the_mean_of_its_row_then_of_all():
     accounts = tally()
     assert (accounts.left(100.0), accounts.unknown) == (None, 3)
 
@@ -42,11 +42,11 @@ def test_a_case_that_never_ran_is_taken_to_be_like_those_of_its_row_then_like_al
     assert accounts.left(112.0) == 4.0
 
 
-def test_with_some_times_known_the_others_are_like_their_mean():
+def test_with_some_known_times_the_others_have_their_mean():
     assert tally({"a::1": 10.0, "b::1": 30.0}).left(100.0) == 10.0 + 30.0 + 20.0
 
 
-def test_a_case_that_takes_longer_than_it_did_leaves_no_time_that_could_be_told():
+def test_a_case_longer_than_before_has_no_known_time_left():
     accounts = tally({"a::1": 10.0, "a::2": 20.0, "b::1": 30.0})
     for case in ("a::1", "a::2"):
         accounts.ends("", case, Outcome.CONFORMS, seconds=1.0)
@@ -58,7 +58,7 @@ def test_a_case_that_takes_longer_than_it_did_leaves_no_time_that_could_be_told(
     assert far(accounts, 200.0) == "3 of 3, 2 min elapsed, about 0 s left"
 
 
-def test_what_other_cases_took_says_nothing_of_these():
+def test_times_of_other_cases_do_not_count():
     assert tally({"elsewhere::1": 30.0}).left(100.0) is None
 
 
@@ -69,7 +69,7 @@ def test_nothing_left_is_no_time():
     assert accounts.left(200.0) == 0.0
 
 
-def test_a_row_begins_with_its_first_case_and_is_over_with_its_last():
+def test_a_row_begins_with_its_first_case_and_ends_with_its_last():
     accounts = tally()
     assert accounts.starts("gw0", "a::1", now=100.0).name == "a"
     assert accounts.ends("gw0", "a::1", Outcome.DEVIATES, seconds=1.0) is None
@@ -79,7 +79,7 @@ def test_a_row_begins_with_its_first_case_and_is_over_with_its_last():
     assert (accounts.all.done, accounts.all.counts[Outcome.DEVIATES]) == (2, 1)
 
 
-def test_workers_are_at_their_own_cases():
+def test_each_worker_has_its_case():
     accounts = tally()
     accounts.starts("gw0", "a::1", now=100.0)
     accounts.starts("gw1", "b::1", now=101.0)
@@ -94,7 +94,7 @@ def test_workers_are_at_their_own_cases():
     assert accounts.workers["gw1"].step == ""
 
 
-def test_a_case_that_nobody_knew_of_counts_nowhere():
+def test_an_unknown_case_does_not_count():
     accounts = tally()
     assert accounts.starts("", "x::1", now=100.0) is None
     assert accounts.ends("", "x::1", Outcome.CONFORMS, seconds=1.0) is None
@@ -105,7 +105,7 @@ def test_a_case_that_nobody_knew_of_counts_nowhere():
     ("seconds", "said"),
     [(0.4, "0 s"), (59.4, "59 s"), (60, "1 min"), (3540, "59 min"), (3600, "1 h"), (4800, "1 h 20 min"), (7199, "2 h")],
 )
-def test_times_are_said_as_one_says_them(seconds, said):
+def test_the_text_of_durations(seconds, said):
     assert span(seconds) == said
 
 

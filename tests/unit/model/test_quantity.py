@@ -155,7 +155,7 @@ def test_bytes_round_trip(count):
 
 
 @given(st.integers(2**63, 10**40), st.sampled_from(["", "k", "E", "Ki", "Ei", "e9"]), st.sampled_from(["", "-"]))
-def test_what_is_beyond_the_cap_is_the_cap(number, suffix, sign):
+def test_an_amount_beyond_the_cap_is_the_cap(number, suffix, sign):
     assert Quantity.parse(f"{sign}{number}{suffix}").amount == int(f"{sign}{2**63 - 1}")
 
 
@@ -169,5 +169,5 @@ def test_any_text_is_a_quantity_or_an_error(text):
         assert abs(found.amount) <= 2**63 - 1
 
 
-def test_defaulting_keeps_what_was_written():
+def test_defaulting_keeps_the_written_text():
     assert str(Quantity.parse("1.5Gi").defaulted()) == "1.5Gi"

@@ -1,7 +1,7 @@
 from memqos.model.topology import Processors, SwapDevice, Topology, Zone
 
 
-def test_a_machine_has_what_its_zones_and_devices_have_together():
+def test_a_machines_sums_of_numa_nodes_and_devices():
     machine = Topology(
         name="far",
         cpus=2,
@@ -11,7 +11,7 @@ def test_a_machine_has_what_its_zones_and_devices_have_together():
     assert machine.memory_bytes == 1_076_887_552
 
 
-def test_cpus_are_cores_of_one_package_unless_it_is_said_otherwise():
+def test_cpus_are_cores_of_one_package_by_default():
     zones = (Zone(id=0, memory_bytes=1),)
     assert Topology(name="one", cpus=6, zones=zones).layout == Processors(cores=6)
     parted = Processors(packages=2, dies=3, cores=5, threads=7)

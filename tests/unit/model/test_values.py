@@ -42,17 +42,17 @@ def test_parse(knob, text, value):
      (Knob.CPUSET_CPUS, "1-1"), (Knob.CPUSET_CPUS, "0,"), (Knob.CPUSET_CPUS, ",0"), (Knob.CPUSET_CPUS, "5,2"),
      (Knob.CPUSET_CPUS, "0 1"), (Knob.CPUSET_CPUS, "all"), (Knob.CPUSET_MEMS, "0x3"), (Knob.CPUSET_MEMS, "9999999")],
 )  # fmt: skip
-def test_text_that_no_kernel_prints(knob, text):
+def test_text_that_the_kernel_never_prints(knob, text):
     with pytest.raises(ValueError, match=r"is not|neither"):
         knob.parse(text)
 
 
-def test_absent_zero_and_max_are_three_things():
+def test_absent_zero_and_max_differ():
     assert len({ABSENT, Bytes(0), MAX}) == 3
     assert [str(value) for value in (ABSENT, Bytes(0), MAX)] == ["absent", "0", "max"]
 
 
-def test_defaults_are_what_a_new_cgroup_shows():
+def test_defaults_are_the_initial_values():
     assert {knob.value: str(knob.kernel_default) for knob in Knob} == {
         "memory.min": "0", "memory.low": "0", "memory.high": "max", "memory.max": "max", "memory.swap.max": "max",
         "memory.oom.group": "0", "cpu.weight": "100", "cpu.max": "max 100000", "cpuset.cpus": "", "cpuset.mems": "",
@@ -63,7 +63,7 @@ def test_defaults_are_what_a_new_cgroup_shows():
     }  # fmt: skip
 
 
-# What a new cgroup of cgroup v1 shows on pages of 4 KiB and of 64 KiB.
+# The initial values of cgroup v1 on pages of 4 KiB and of 64 KiB.
 @pytest.mark.parametrize(("knob", "shown", "on_large_pages"), [
     (Knob.MEMORY_LIMIT_IN_BYTES, "9223372036854771712", "9223372036854710272"),
     (Knob.MEMORY_MEMSW_LIMIT_IN_BYTES, "9223372036854771712", "9223372036854710272"),
@@ -102,7 +102,7 @@ def test_texts_of_cgroup_v1():
 
 
 def test_the_largest_amounts_read_back_to_the_byte():
-    """2^63 - 1 in whole pages, and in whole huge pages; cgroup v2 has a word for it."""
+    """2^63 - 1 in whole pages, and in whole huge pages; cgroup v2 has "max" for it."""
     most = Bytes((1 << 63) - 1)
     assert str(read_back(Knob.MEMORY_LIMIT_IN_BYTES, UNLIMITED, 4096)) == "9223372036854771712"
     assert str(read_back(Knob.MEMORY_LIMIT_IN_BYTES, most, 65536)) == "9223372036854710272"
@@ -111,7 +111,7 @@ def test_the_largest_amounts_read_back_to_the_byte():
     assert str(read_back(Knob.MEMORY_MAX, most, 4096)) == "max"
 
 
-def test_read_back_rounds_pages_and_leaves_everything_else_alone():
+def test_read_back_rounds_only_pages():
     assert read_back(Knob.MEMORY_HIGH, Bytes(12345), 4096) == Bytes(12288)
     assert read_back(Knob.MEMORY_HIGH, MAX, 4096) is MAX
     assert read_back(Knob.HUGETLB_2MB_MAX, Bytes(12345), 4096) == Bytes(0)
@@ -135,12 +135,12 @@ def test_paths():
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0b"])
-def test_names_that_no_cgroup_has(name):
+def test_impossible_names(name):
     with pytest.raises(ValueError, match="cannot be the name"):
         CgroupPath((name,))
 
 
-def test_files_that_are_missing_or_were_not_asked_for():
+def test_missing_and_unrequested_files():
     path = CgroupPath(("a",))
     reading = Reading(
         source="x", at=0.0, cgroups={path: CgroupReading(path=path, files={"memory.max": "max", "b": NoFile.NO_FILE})}
@@ -174,12 +174,12 @@ def test_lists_read_back_as_ranges(written, shown):
         ("Failed", "", True, False),
     ],
 )
-def test_a_pod_says_whether_it_has_ended_and_whether_it_waits_for_a_node(phase, node, ended, waits):
+def test_whether_a_pod_has_ended_or_is_unscheduled(phase, node, ended, waits):
     pod = Pod(name="web", uid="1", containers=(), phase=phase, node=node)
 
     assert (pod.has_ended, pod.waits_for_node) == (ended, waits)
 
 
-def test_why_there_is_no_text_is_said_in_words() -> None:
+def test_the_words_for_a_missing_text() -> None:
     assert str(NoFile.NO_FILE) == "no such file"
     assert str(Unreadable("Permission denied")) == "Permission denied"

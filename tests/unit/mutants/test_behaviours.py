@@ -27,8 +27,8 @@ def test_a_claim_without_a_test() -> None:
         suite_test_of("protection/nonsense")
 
 
-def test_what_a_test_settles_is_returned() -> None:
-    """It takes the test's kubelet and a pod of the catalogue, and ends where it settles."""
+def test_the_findings_of_a_test_are_returned() -> None:
+    """It uses the test's kubelet and a pod of the catalogue, and ends when the test settles its findings."""
     found = behaviour_findings("lifecycle/drift-of-pod", fake_node(), CATALOGUE.kubelets, CATALOGUE)
     assert {one.verdict.value for one in found} == {"conforms"}
     assert "memory.low" in {one.knob for one in found}

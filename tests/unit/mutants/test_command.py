@@ -1,4 +1,4 @@
-"""`memqos mutants` in memory, and its score beside a result."""
+"""`memqos mutants` in memory, and its score in a report."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_mutants_in_memory_with_the_score_as_json(tmp_path: Path, capsys) -> Non
     assert (document["complete"], document["score"]["killed"]) == (True, 5)
 
 
-def test_json_on_standard_output_is_alone_there(mine, capsys) -> None:
+def test_only_json_is_on_standard_output(mine, capsys) -> None:
     assert run(["mutants", "--fake", "--mutants", mine(), "--only-mine", "--json", "-"]) == 0
     output = capsys.readouterr()
     assert json.loads(output.out)["mutants"][0]["claim"].startswith("requests/")
@@ -62,7 +62,7 @@ def test_a_survivor_fails(tmp_path: Path, capsys) -> None:
     assert "survived   mine" in capsys.readouterr().out
 
 
-def test_nothing_that_the_fakes_can_be(capsys) -> None:
+def test_no_mutant_that_the_fakes_can_imitate(capsys) -> None:
     assert run(["mutants", "--fake", "-k", "leaves-a-mount"]) == 5
     assert "the fakes do not have this fault" in capsys.readouterr().out
 
@@ -85,7 +85,7 @@ def test_a_list_names_files_and_claims(capsys) -> None:
     assert "claims   " in told
 
 
-def test_a_program_with_the_fault_alone(tmp_path: Path, capsys) -> None:
+def test_a_program_with_a_fixed_fault(tmp_path: Path, capsys) -> None:
     program = tmp_path / "my-runc"
     assert run(["mutants", "-k", "no-zswap-writeback", "--write", str(program)]) == 0
     assert "memory.zswap.writeback" in program.read_text()
@@ -119,7 +119,7 @@ def test_a_report_shows_the_score(tmp_path: Path, mine, capsys) -> None:
     assert line in page.read_text()
 
 
-def test_a_file_that_has_no_score(tmp_path: Path, capsys) -> None:
+def test_a_file_without_a_score(tmp_path: Path, capsys) -> None:
     (tmp_path / "score.json").write_text('{"memqos_format": 1}')
     assert run(["report", "show", str(BUNDLE), "--mutants", str(tmp_path / "score.json")]) == 4
     assert "score.json" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""A wrong CRI server: the proxy over gRPC, between memqos's client and a server that answers rightly."""
+"""A wrong CRI server: the gRPC proxy between memqos's client and a right server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ASKED = ContainerResources(memory_limit_in_bytes=8192, unified={"memory.high": "
 
 
 class Server(cri_pb2_grpc.RuntimeServiceServicer):
-    """Answers as containerd 1.7 would, and keeps the updates."""
+    """Answers like containerd 1.7, and keeps the updates."""
 
     def __init__(self) -> None:
         self.updates = []
@@ -96,9 +96,7 @@ def test_the_servers_own_error_is_passed_on(runtime: CriRuntime, wrong: WrongSer
     assert error.value.data["code"] == "INVALID_ARGUMENT"
 
 
-def test_a_request_is_changed_until_the_server_is_right_again(
-    runtime: CriRuntime, right: Server, wrong: WrongServer
-) -> None:
+def test_a_request_is_changed_until_the_fault_ends(runtime: CriRuntime, right: Server, wrong: WrongServer) -> None:
     drop = Change(do="drop", field="linux/unified")
     wrong.set_fault(CriFault(method="UpdateContainerResources", request=(drop,)))
     runtime.update(CONTAINER, ASKED, deadline=soon())
@@ -113,7 +111,7 @@ def test_a_reply_is_changed(runtime: CriRuntime, wrong: WrongServer) -> None:
     assert runtime.status(CONTAINER, deadline=soon()).reason == "Error"
 
 
-def test_success_without_doing_it_in_the_second_call(runtime: CriRuntime, right: Server, wrong: WrongServer) -> None:
+def test_success_without_effect_in_the_second_call(runtime: CriRuntime, right: Server, wrong: WrongServer) -> None:
     wrong.set_fault(CriFault(method="UpdateContainerResources", skip=True, number=2))
     for _ in range(3):
         runtime.update(CONTAINER, ASKED, deadline=soon())

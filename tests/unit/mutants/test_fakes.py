@@ -1,4 +1,4 @@
-"""Each mutant that the fakes can be is killed by a claim that names its file and cgroup; a right system is clean."""
+"""Each mutant of the fakes is killed by a claim that names its file and cgroup; a right system has no deviation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOSTED = [one for one in ALL if not one.equivalent and not rig().why_not(one)]
 
 
 def problems(rig: FakeRig, mutants: list[Mutant]) -> dict[str, object]:
-    """Those that were not killed rightly, with what was found."""
+    """The mutants that were not killed rightly, with the findings."""
     found = {}
     for one in try_mutants(rig, mutants):
         if one.fate is not Fate.NOT_TRIED and not one.is_right:
@@ -38,7 +38,7 @@ def test_a_mutant_is_killed_rightly(mutant: Mutant) -> None:
     assert problems(rig(), [mutant]) == {}
 
 
-def test_most_mutants_have_a_likeness_in_memory() -> None:
+def test_the_fakes_can_imitate_most_mutants() -> None:
     assert len(HOSTED) > 170
 
 
@@ -50,7 +50,9 @@ def test_most_mutants_have_a_likeness_in_memory() -> None:
         ("oci:crun", CgroupDriver.CGROUPFS),
     ],
 )
-def test_so_it_is_with_other_runtimes_and_the_other_driver(runtime: str, driver: CgroupDriver) -> None:
+def test_a_mutant_is_killed_rightly_with_other_runtimes_and_the_other_driver(
+    runtime: str, driver: CgroupDriver
+) -> None:
     """Every eighth of them."""
     assert problems(rig(runtime, driver), ALL[::8]) == {}
 

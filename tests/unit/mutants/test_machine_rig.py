@@ -1,4 +1,4 @@
-"""The rig of a machine over a place in memory, whose commands are recorded: what is put there, and taken away again."""
+"""The rig of a machine over a place in memory with recorded commands: faults are put there and removed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALONE = Runtimes(cri=BUNDLES, oci=TRIXIE.oci)
 
 
 class Bed:
-    """A rig, and the scripts that ran on its machine with their standard input."""
+    """A rig, and the scripts run on its machine with their standard input."""
 
     def __init__(self) -> None:
         self.scripts: list[tuple[str, bytes]] = []
@@ -63,7 +63,7 @@ def bed() -> Bed:
     return Bed()
 
 
-def test_a_fault_is_put_there_for_one_pod_and_taken_away(bed: Bed) -> None:
+def test_a_fault_is_set_for_one_pod_and_removed(bed: Bed) -> None:
     with bed.rig.under(MUTANTS["drops-memory-min"], 1):
         begins, fault = bed.scripts[-1]
         assert "cat >/run/memqos-mutants/pods/kubepods-besteffort-pod" in begins
@@ -71,7 +71,7 @@ def test_a_fault_is_put_there_for_one_pod_and_taken_away(bed: Bed) -> None:
     assert bed.scripts[-1][0].startswith("rm -f /run/memqos-mutants/pods/kubepods-besteffort-pod")
 
 
-def test_what_is_written_beside_is_put_back(bed: Bed) -> None:
+def test_files_written_outside_are_restored(bed: Bed) -> None:
     with bed.rig.under(MUTANTS["sibling-loses-high"], 0):
         pass
     script, held = bed.scripts[-1]
@@ -79,12 +79,12 @@ def test_what_is_written_beside_is_put_back(bed: Bed) -> None:
     assert held == b"/f/memory.high\tmax\n"
 
 
-def test_a_right_system_deviates_in_nothing(bed: Bed) -> None:
+def test_a_right_system_has_no_deviation(bed: Bed) -> None:
     with bed.rig.under(None, 0) as system:
         assert system.find(CATALOGUE.cases["requests/limit"]) == []
 
 
-def test_pods_are_made_anew_after_an_error(bed: Bed) -> None:
+def test_pods_are_recreated_after_an_error(bed: Bed) -> None:
     def fails() -> None:
         with bed.rig.under(None, 0):
             raise MachineryError("no answer.")
@@ -104,7 +104,7 @@ def test_a_wrong_plan_is_judged_by_the_right_one(bed: Bed) -> None:
     assert bed.rig.askers == []
 
 
-def test_a_program_beside_the_runtime_is_stopped(bed: Bed) -> None:
+def test_a_separate_program_is_stopped(bed: Bed) -> None:
     with bed.rig.under(MUTANTS["loop-resets-high"], 0):
         assert bed.units == ["systemd-run"]
     assert bed.units == ["systemd-run", "systemctl"]
@@ -119,7 +119,7 @@ def test_a_program_beside_the_runtime_is_stopped(bed: Bed) -> None:
         ("no-zswap", ""),
     ],
 )
-def test_what_a_machine_can_be(bed: Bed, name: str, why: str) -> None:
+def test_faults_that_a_machine_supports(bed: Bed, name: str, why: str) -> None:
     assert bed.rig.why_not(MUTANTS[name]) == why
 
 
@@ -136,5 +136,5 @@ def test_a_file_that_the_kernel_lacks(bed: Bed) -> None:
         ("second-container-without-min", True), ("node-min-dropped", True), ("reload-loses-high", True),
     ],
 )  # fmt: skip
-def test_what_concerns_more_than_its_pod_is_tried_alone(bed: Bed, name: str, alone: bool) -> None:
+def test_a_fault_beyond_its_pod_is_tried_alone(bed: Bed, name: str, alone: bool) -> None:
     assert bed.rig.is_exclusive(MUTANTS[name]) is alone

@@ -1,4 +1,4 @@
-"""The program in the place of an OCI runtime: its changes, and what it does as a process."""
+"""The program that replaces an OCI runtime: its changes, and its behaviour as a process."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_creation_and_an_update_are_changed(runtime) -> None:
     assert runtime.seen() == {"memory": {"swap": 2}}
 
 
-def test_a_right_container_is_the_real_runtimes(runtime) -> None:
+def test_a_right_container_is_left_to_the_real_runtime(runtime) -> None:
     assert runtime({}, "create", *runtime.bundle, ID).returncode == 0
     assert runtime({}, "--version").returncode == 0
     assert runtime.calls() == [f"create --bundle {runtime.bundle[1]} {ID}", "--version"]
@@ -157,7 +157,7 @@ def test_a_process_is_changed(runtime) -> None:
     assert runtime.seen()["process"]["oomScoreAdj"] == 6
 
 
-def test_success_without_doing_it_and_failure_before_and_after_it(runtime) -> None:
+def test_success_without_effect_and_failure_before_and_after(runtime) -> None:
     runtime(DROPS, "create", *runtime.bundle, ID)
     for fault, code, calls in (
         ({"on": ["update"], "skip": True}, 0, 0),

@@ -1,4 +1,4 @@
-"""Mutants as rows: what a file may have, and what an error names."""
+"""Mutants as rows: valid files, and errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def loaded(tmp_path: Path):
     return load
 
 
-def test_memqos_brings_more_than_a_hundred_and_twenty_of_every_kind() -> None:
+def test_memqos_has_more_than_a_hundred_and_twenty_of_all_kinds() -> None:
     mutants = load_mutants()
     assert len([one for one in mutants if not one.equivalent]) >= 120
     assert {one.kind for one in mutants} >= set(Kind) - {Kind.KERNEL}
@@ -45,7 +45,7 @@ def test_every_claim_pod_and_kubelet_of_a_row_exists() -> None:
             assert [catalogue.kubelet(name).id for name in names] == names
 
 
-def test_an_equivalent_mutant_says_why_and_the_others_do_something() -> None:
+def test_an_equivalent_mutant_has_a_reason_and_the_others_an_effect() -> None:
     for mutant in load_mutants():
         does = [one for one in (mutant.oci, mutant.cri, mutant.plan, mutant.machine) if one is not None]
         assert len(does) == (0 if mutant.equivalent else 1), mutant.name
@@ -81,7 +81,7 @@ def test_several_levels(loaded) -> None:
         ('on = ["create"]', 'on = ["create"], late = 600', "'late' must be 0 to 60 seconds"),
     ],
 )
-def test_what_does_not_fit_is_named_with_file_and_line(loaded, old: str, new: str, told: str) -> None:
+def test_errors_name_file_and_line(loaded, old: str, new: str, told: str) -> None:
     with pytest.raises(ManifestError) as error:
         loaded(ROW.replace(old, new))
     assert told in error.value.what

@@ -1,4 +1,4 @@
-"""The trial of mutants over rigs in memory, and what is said of it."""
+"""The trial of mutants on rigs in memory, and its report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PICKED = [MUTANTS[name] for name in ("drops-memory-min", "protects-all", "class-
 
 
 class Scripted:
-    """A rig on which each mutant deviates as a script says. found: by mutant; "right" without one."""
+    """A rig with scripted deviations of each mutant. found: by mutant; "right" without one."""
 
     name = "scripted"
 
@@ -82,13 +82,13 @@ def test_a_mutant_is_killed_by_the_first_case_that_deviates_beyond_a_right_syste
     assert len([one for one in rig.asked if one[0] == "drops-memory-min"]) == 1
 
 
-def test_what_a_right_system_deviates_in_kills_nothing() -> None:
+def test_a_deviation_of_a_right_system_kills_no_mutant() -> None:
     rig = Scripted({**RIGHTLY, "right": [deviation("memory.low")]})
     assert fates(rig)["protects-all"] is Fate.SURVIVED
     assert fates(rig)["drops-memory-min"] is Fate.KILLED
 
 
-def test_several_at_a_time_and_one_alone_last() -> None:
+def test_several_in_parallel_and_exclusive_ones_last() -> None:
     rig = Scripted(RIGHTLY, lanes=2)
     outcomes = list(try_mutants(rig, PICKED))
     assert outcomes[-1].mutant.name == "class-protected"
@@ -106,7 +106,7 @@ def test_another_file_or_level_is_not_right() -> None:
     )
 
 
-def test_what_a_system_never_shows_is_not_tried_and_what_a_mutant_hides_survives() -> None:
+def test_a_value_never_shown_is_not_tried_and_one_hidden_by_a_mutant_survives() -> None:
     unseen = NothingObservedError("the answer has no swap")
     rig = Scripted({"protects-all": unseen, "right": unseen})
     [tried] = try_mutants(rig, [one for one in PICKED if one.name == "protects-all"])
@@ -115,7 +115,7 @@ def test_what_a_system_never_shows_is_not_tried_and_what_a_mutant_hides_survives
     assert fates(Scripted({"protects-all": unseen}))["protects-all"] is Fate.SURVIVED
 
 
-def test_the_reason_of_a_system_that_was_asked_goes_before_that_of_one_without_the_part() -> None:
+def test_the_reason_of_a_tried_system_is_preferred() -> None:
     unseen = NothingObservedError("the answer has no swap")
     unable = Scripted({})
     unable.able = set()
@@ -125,14 +125,14 @@ def test_the_reason_of_a_system_that_was_asked_goes_before_that_of_one_without_t
     assert tried.why.endswith("the answer has no swap")
 
 
-def test_a_case_that_ends_in_an_error_kills_nothing() -> None:
+def test_a_case_that_ends_in_an_error_kills_no_mutant() -> None:
     rig = Scripted({"protects-all": MachineryError("no answer.")})
     [outcome] = try_mutants(rig, [MUTANTS["protects-all"]])
     assert outcome.fate is Fate.SURVIVED
     assert "ended in: no answer." in outcome.why
 
 
-def test_the_first_rig_that_can_be_wrong_in_a_way_tries_it() -> None:
+def test_the_first_rig_that_supports_a_fault_tries_it() -> None:
     first, second = Scripted(RIGHTLY), Scripted(RIGHTLY)
     first.able = {"drops-memory-min"}
     second.able = {"drops-memory-min", "protects-all"}

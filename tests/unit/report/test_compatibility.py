@@ -1,4 +1,4 @@
-"""The compatibility matrix: what was observed of each topic, by runtimes and Kubernetes release."""
+"""The compatibility matrix: outcomes by topic, runtimes and Kubernetes release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markdown that shows what was said and does nothing, and a badge in one line."""
+"""Markdown with inert text, and a badge in one line."""
 
 import dataclasses
 import json
@@ -25,7 +25,7 @@ def test_it_has_verdict_chapters_deviations_with_their_command_and_machines():
     assert "kernel 6.12.107, containerd 1.7.24, crun 1.21" in text
 
 
-def test_nothing_that_was_said_becomes_markup():
+def test_no_text_becomes_markup():
     evil = dataclasses.replace(
         BUNDLE, error=EVIL, machines=({"id": EVIL},),
         results=tuple(dataclasses.replace(one, id=EVIL, chapter=EVIL, reason=EVIL) for one in BUNDLE.results),
@@ -40,7 +40,7 @@ def test_nothing_that_was_said_becomes_markup():
     assert {line.count("|") - line.count("\\|") for line in text.splitlines() if line.startswith("| ")} == {8}
 
 
-def test_a_command_is_code_whatever_is_in_its_name():
+def test_a_command_is_code_with_any_name():
     evil = dataclasses.replace(BUNDLE, results=(result("``x`` <b>", Outcome.DEVIATES, reason="r"),))
 
     (line,) = (line for line in markdown(evil).splitlines() if "again:" in line)
@@ -49,7 +49,7 @@ def test_a_command_is_code_whatever_is_in_its_name():
     assert line.endswith(" ```")
 
 
-def test_what_is_too_much_is_counted():
+def test_cut_lists_have_a_count():
     many = dataclasses.replace(BUNDLE, results=tuple(result(str(n), Outcome.DEVIATES, reason="r") for n in range(45)))
 
     assert "- and 15 more" in markdown(many)

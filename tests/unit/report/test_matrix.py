@@ -1,4 +1,4 @@
-"""Claims by profiles: cells, and the differences that hide behind two profiles that conform."""
+"""Claims by profiles: cells, and differences between conforming profiles."""
 
 from memqos.engine.answer.finding import Verdict
 from memqos.engine.plan import Reason
@@ -39,7 +39,7 @@ RESULTS = (
 )
 
 
-def test_one_profile_is_nothing_to_compare():
+def test_one_profile_has_no_matrix():
     assert matrix_of([one("old", "a"), result("b", Outcome.CONFORMS)]) == Matrix()
     assert list(matrix_lines(Matrix())) == []
 
@@ -54,7 +54,7 @@ def test_cells_count_each_claims_cases_by_outcome():
     }
 
 
-def test_a_case_without_a_claim_stands_under_its_chapter():
+def test_a_case_without_a_claim_is_under_its_chapter():
     matrix = matrix_of([one("old", "a", claim=""), one("new", "a", claim="")])
     assert [row.claim for row in matrix.rows] == ["values"]
 
@@ -69,7 +69,7 @@ def test_expectations_that_differ_by_the_same_rules_are_one_difference():
     }
 
 
-def test_the_same_expectation_seen_otherwise_is_a_difference_where_it_deviates():
+def test_a_deviation_from_an_equal_expectation_is_a_difference():
     [_, swap] = matrix_of(RESULTS).differences
     assert (swap.claim, swap.what, swap.values) == ("swap/limit", "observed", {"old": "63750144", "new": "max"})
     assert swap.reasons == {}
@@ -82,7 +82,7 @@ def test_the_order_in_which_profiles_were_run_makes_no_second_difference():
 
 
 def crossed():
-    """Two runtimes under two drivers on one profile: crun under systemd deviates, all else conforms."""
+    """Two runtimes under two drivers on one profile: crun under systemd deviates, all others conform."""
     for runtime in ("containerd+runc", "oci:crun"):
         for driver in ("systemd", "cgroupfs"):
             fails = (runtime, driver) == ("oci:crun", "systemd")
@@ -98,7 +98,7 @@ def crossed():
             )
 
 
-def test_runtimes_and_drivers_are_columns_named_by_what_tells_them_apart():
+def test_runtimes_and_drivers_are_columns_named_by_their_difference():
     bundle = Bundle(started="", ended="", exit_code=1, results=tuple(crossed()))
     document = bundle.to_json()["matrix"]
     assert document["columns"][3] == {
@@ -122,7 +122,7 @@ def test_runtimes_and_drivers_are_columns_named_by_what_tells_them_apart():
 
 
 def of_ten(claims):
-    """Results of ten systems, of which oci:crun under cgroupfs alone deviates, and in the first claim alone."""
+    """Results of ten systems; only oci:crun under cgroupfs deviates, and only in the first claim."""
     for claim in range(claims):
         for runtime in ("containerd+runc", "containerd+crun", "docker+runc", "oci:runc", "oci:crun"):
             for driver in ("systemd", "cgroupfs"):
@@ -138,7 +138,7 @@ def of_ten(claims):
                 )
 
 
-def test_many_columns_stand_below_one_another_and_many_claims_are_counted():
+def test_many_columns_are_in_blocks_and_many_claims_are_counted():
     lines = list(matrix_lines(matrix_of(tuple(of_ten(21))), whole=False))
     assert lines == [
         "claim     containerd+runc  containerd+runc  containerd+crun  containerd+crun  docker+runc",
@@ -187,7 +187,7 @@ def measured(profile, verdict, expected, observed):
     return one(profile, "a", Outcome(verdict.value), findings=[found])
 
 
-def test_bounds_that_were_measured_are_no_difference():
+def test_measured_bounds_are_no_difference():
     bounds = [
         measured("old", Verdict.CONFORMS, "1048576 to 2097152", "1400000"),
         measured("new", Verdict.CONFORMS, "1052672 to 2101248", "1500000"),
@@ -199,8 +199,8 @@ def test_bounds_that_were_measured_are_no_difference():
     assert (difference.what, dict(difference.values)) == ("observed", {"old": "1400000", "new": "0"})
 
 
-def test_what_differs_and_conforms_everywhere_is_no_difference():
-    """Two machines use a different amount of memory: nothing was expected of it but a bound."""
+def test_conforming_observations_are_no_difference():
+    """Two machines use different amounts of memory within the expected bound."""
     cases = [
         one(profile, "a", findings=[finding(Verdict.CONFORMS, observed=observed)])
         for profile, observed in (("old", "1"), ("new", "2"))
@@ -208,7 +208,7 @@ def test_what_differs_and_conforms_everywhere_is_no_difference():
     assert matrix_of(cases).differences == ()
 
 
-def test_the_text_is_a_table_and_what_differs():
+def test_the_text_is_a_table_and_the_differences():
     assert list(matrix_lines(matrix_of(RESULTS))) == [
         "claim       old         new",
         "values/pod  conforms 2  deviates 1 of 2",
@@ -225,7 +225,7 @@ def test_the_text_is_a_table_and_what_differs():
     ]
 
 
-def test_the_bundle_has_the_matrix_as_its_schema_says():
+def test_the_bundles_matrix_fits_its_schema():
     bundle = Bundle(started="", ended="", exit_code=1, results=RESULTS)
     document = bundle.to_json()
     assert misfits(document, "bundle") == []

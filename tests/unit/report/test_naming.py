@@ -1,4 +1,4 @@
-"""What cases are called where those of several systems stand beside one another."""
+"""Names of cases in lists with several systems."""
 
 import dataclasses
 
@@ -27,33 +27,33 @@ def names(*results):
     return [found[id(one)] for one in results]
 
 
-def test_cases_of_one_system_are_called_by_their_ids():
+def test_cases_of_one_system_have_their_ids():
     assert names(case("a"), case("b")) == [f"{CASE}[a]", f"{CASE}[b]"]
 
 
-def test_of_several_systems_what_tells_them_apart_is_told_behind_the_id():
+def test_with_several_systems_their_difference_follows_the_id():
     assert names(case("a"), case("a", runtime="crio+crun"), case("b", profile="forky")) == [
         f"{CASE}[a] (trixie/containerd+runc)", f"{CASE}[a] (trixie/crio+crun)", f"{CASE}[b] (forky/containerd+runc)"
     ]  # fmt: skip
 
 
-def test_what_an_id_tells_already_is_not_told_again():
+def test_a_system_in_the_id_is_not_repeated():
     assert names(case("a-forky", profile="forky"), case("trixie-a"), case("a")) == [
         f"{CASE}[a-forky]", f"{CASE}[trixie-a]", f"{CASE}[a] (trixie)"
     ]  # fmt: skip
 
 
-def test_cases_that_differ_only_by_their_machines_are_told_apart_by_these():
+def test_cases_that_differ_only_by_their_machines_have_the_machine():
     assert names(case("a", machine="one-main-0"), case("a", machine="two-main-0"), case("b")) == [
         f"{CASE}[a] (one-main-0)", f"{CASE}[a] (two-main-0)", f"{CASE}[b]"
     ]  # fmt: skip
 
 
-def test_what_is_not_known_of_a_system_is_left_out_of_its_name():
+def test_unknown_parts_of_a_system_are_left_out_of_its_name():
     assert names(case("a"), case("a", profile="forky", runtime=""))[1] == f"{CASE}[a] (forky)"
 
 
-def test_a_case_without_a_system_is_called_by_its_id():
+def test_a_case_without_a_system_has_its_id():
     alone = result("none", Outcome.USAGE, machine="")
     assert names(alone, case("a"), case("a", profile="forky"))[0] == f"{CASE}[none]"
 
@@ -106,7 +106,7 @@ def test_a_case_of_merged_results_is_run_again_with_the_settings_of_its_part():
     assert more == f"memqos run --profile trixie --driver cgroupfs --runtime oci:crun '{CASE}[a]'"
 
 
-def test_where_nothing_is_known_of_its_part_a_case_is_run_again_on_its_system():
+def test_without_settings_of_its_part_a_case_is_run_again_on_its_system():
     bundle = dataclasses.replace(BUNDLE, settings={}, merged=Merged(parts=(part("one"),)))
 
     assert again(bundle, case("a", machine="two-main-0", runtime="crio+crun")) == (

@@ -1,4 +1,4 @@
-"""What TestGrid and Spyglass read of a run."""
+"""The files of a run for TestGrid and Spyglass."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_run_begins_and_ends_at_a_second() -> None:
         (ExitCode.INTERRUPTED, "ABORTED"),
     ],
 )
-def test_only_what_conforms_has_passed(code: int, result: str) -> None:
+def test_only_conforming_runs_have_passed(code: int, result: str) -> None:
     found = json.loads(finished_json(dataclasses.replace(RUN, exit_code=int(code))))
     assert (found["passed"], found["result"]) == (False, result)
 

@@ -1,4 +1,4 @@
-"""Outcomes to exit codes, values to JSON and back, and the renderers against goldens that a person has read."""
+"""Outcomes to exit codes, values to JSON and back, and the renderers against reviewed goldens."""
 
 import dataclasses
 import json
@@ -64,12 +64,12 @@ def test_a_case_about_values_that_is_not_observable_may_be_observed_in_part(kind
     assert exit_code([result("part", Outcome.NOT_OBSERVABLE, findings=findings, kind=kind)]) is code
 
 
-def test_an_interrupt_is_told_unless_something_deviates():
+def test_an_interrupt_is_reported_unless_something_deviates():
     assert exit_code(of(Outcome.CONFORMS, Outcome.MACHINERY), interrupted=True) is ExitCode.INTERRUPTED
     assert exit_code(of(Outcome.DEVIATES), interrupted=True) is ExitCode.DEVIATES
 
 
-def test_a_host_that_is_not_able_is_told_before_other_machinery():
+def test_an_unable_host_is_reported_before_other_machinery():
     unable = dataclasses.replace(of(Outcome.MACHINERY)[0], error_code=6)
 
     assert exit_code([*of(Outcome.MACHINERY), unable]) is ExitCode.ENVIRONMENT
@@ -94,7 +94,7 @@ def test_keys_become_text():
 
 
 @pytest.mark.parametrize("one", RESULTS, ids=lambda one: one.outcome)
-def test_results_are_as_their_schema_says(one):
+def test_results_fit_their_schema(one):
     assert json.loads(json.dumps(one.to_json())) == one.to_json()
     assert as_json(one) == one.to_json()
     assert misfits(one.to_json(), "result") == []
@@ -122,7 +122,7 @@ def test_bundle_is_its_golden():
     assert sum(line.startswith('  {"id":') for line in text.splitlines()) == len(BUNDLE.results)
 
 
-def test_bundle_is_as_its_schema_says():
+def test_bundle_fits_its_schema():
     assert misfits(BUNDLE.to_json(), "bundle") == []
     assert misfits({**BUNDLE.to_json(), "exit_code": "none"}, "bundle") != []
 
@@ -131,8 +131,8 @@ def phase(outcome, **changes):
     return Phase(outcome=outcome, chapter="values", **changes)
 
 
-def test_what_goes_to_another_process_is_plain_text():
-    """execnet carries no enumerations, and the findings of behaviours are named by knobs."""
+def test_data_for_another_process_is_plain_text():
+    """execnet does not support enumerations, and findings about behaviour have knobs as names."""
     named = dataclasses.replace(finding(Verdict.CONFORMS), knob=Knob.MEMORY_HIGH, evidence={Knob.MEMORY_MAX: "1"})
     sent = phase(Outcome.CONFORMS, findings=(named,)).to_json()
     assert execnet.loads(execnet.dumps(sent)) == sent
@@ -167,7 +167,7 @@ def test_the_worst_phase_of_a_test_decides_its_result():
     assert result_of("x", [phase(None), phase(None)], seconds=0) is None
 
 
-def test_a_reading_tells_a_missing_file_from_an_unreadable_one_and_from_its_text():
+def test_a_reading_distinguishes_missing_unreadable_and_read_files():
     path = CgroupPath(("a", "b"))
     files = {"memory.max": "max", "memory.high": NoFile.NO_FILE, "memory.min": Unreadable("denied")}
     reading = Reading(source="ssh", at=1.5, cgroups={path: CgroupReading(path=path, files=files)})
@@ -199,8 +199,8 @@ def test_summary_is_its_golden():
     assert text == (GOLDEN / "summary.txt").read_text()
 
 
-def test_what_memqos_wrote_itself_is_counted_apart_from_what_the_runtime_made():
-    """Values that are read back where memqos wrote them say nothing about a runtime."""
+def test_values_written_by_memqos_are_counted_separately():
+    """A value that memqos wrote and reads back is no finding about a runtime."""
     makers = [Setter.RUNTIME] * 3 + [Setter.MEMQOS] * 2 + [Setter.SYSTEMD, Setter.KERNEL]
     findings = tuple(finding(Verdict.CONFORMS, set_by=setter) for setter in makers)
     changed = finding(Verdict.DEVIATES, set_by=Setter.OTHER)
@@ -226,7 +226,7 @@ def test_what_memqos_wrote_itself_is_counted_apart_from_what_the_runtime_made():
     assert "findings.the kubelet" not in told
 
 
-def test_runtimes_are_named_as_the_machines_name_them():
+def test_runtimes_have_the_names_that_machines_report():
     several = (
         {"id": "a", "runtimes": ["containerd 1.7.24", "runc 1.1.15"]},
         {"id": "b", "runtimes": ["containerd 2.1", "crun\x1b of"]},
@@ -245,7 +245,7 @@ def test_runtimes_are_named_as_the_machines_name_them():
     assert "; 6 findings about the runtime under test, 3 deviate" in alone
 
 
-def test_the_end_says_how_a_kept_machine_is_entered():
+def test_the_summary_has_the_command_to_enter_a_kept_machine():
     machine = {"id": "gw1-0", "kept": {"name": "kept-ab"}}
     lines = list(summary.summary_lines(dataclasses.replace(BUNDLE, machines=(machine,)), results_folder="r"))
     told = "  gw1-0: enter it with `memqos vm shell kept-ab`, end it with `memqos vm rm kept-ab`"
@@ -264,7 +264,7 @@ def test_many_findings_with_one_cause_are_one_entry_and_a_count():
     assert "    alike    30 findings in 30 cases: test_pod[0], test_pod[1], test_pod[2] and 27 more" in lines
 
 
-def test_what_is_wrong_for_another_reason_is_another_entry():
+def test_another_reason_is_another_entry():
     other = dataclasses.replace(REASON, rule="another rule")
     lost = Loss(by="the daemon", told="first lost: the daemon")
     found = (
@@ -285,12 +285,12 @@ def test_what_is_wrong_for_another_reason_is_another_entry():
     ]
 
 
-def test_a_case_that_says_itself_that_it_failed_is_a_cause_by_its_reason():
+def test_a_case_that_failed_itself_is_a_cause_by_its_reason():
     said = [result(name, Outcome.DEVIATES, reason=why) for name, why in (("a", "one"), ("b", "two"), ("c", "one"))]
     assert [[one.id[-3:] for one in cause.results] for cause in causes_of(said)] == [["[a]", "[c]"], ["[b]"]]
 
 
-def test_a_long_list_is_cut_and_says_so_unless_all_is_asked_for():
+def test_a_long_list_is_cut_with_a_note_unless_all_is_requested():
     knobs = [f"memory.{n}" for n in range(60)]
     many = tuple(result(knob, Outcome.DEVIATES, findings=(finding(Verdict.DEVIATES, knob=knob),)) for knob in knobs)
     bundle = dataclasses.replace(BUNDLE, results=many)
@@ -303,7 +303,7 @@ def test_a_long_list_is_cut_and_says_so_unless_all_is_asked_for():
     assert sum(" is max, expected " in line for line in whole) == 60
 
 
-def test_quiet_is_what_went_wrong_and_twice_quiet_the_verdict():
+def test_quiet_prints_failures_and_twice_quiet_the_verdict():
     quiet = list(summary.summary_lines(BUNDLE, results_folder="r", verbosity=-1))
     assert [line for line in quiet if line and not line.startswith(" ")] == [
         verdict_line(BUNDLE), "deviations:", "machinery:", "usage:", verdict_line(BUNDLE),
@@ -311,7 +311,7 @@ def test_quiet_is_what_went_wrong_and_twice_quiet_the_verdict():
     assert list(summary.summary_lines(BUNDLE, results_folder="r", verbosity=-2)) == [verdict_line(BUNDLE)]
 
 
-def test_the_slowest_cases_are_named_where_there_are_enough_to_compare():
+def test_the_slowest_cases_are_named_if_there_are_enough():
     many = tuple(dataclasses.replace(result(str(n), Outcome.CONFORMS), seconds=float(n)) for n in range(7))
     lines = list(summary.summary_lines(dataclasses.replace(BUNDLE, results=many), results_folder="r"))
     assert lines[lines.index("slowest cases:") + 1] == "      6.0 s  values/test_values.py::test_pod[6]"
@@ -354,7 +354,7 @@ def test_an_attempt_that_does_not_count_is_in_every_report():
         ([(None, "gone", "why"), (Outcome.MACHINERY, "again", "")], [1.0]),
     ],
 )
-def test_phases_of_an_attempt_that_does_not_count_come_to_an_attempt(phases, attempts):
+def test_phases_of_an_attempt_that_does_not_count_become_an_attempt(phases, attempts):
     told = [
         Phase(outcome=outcome, chapter="c", reason=reason, again=again, machine="m", seconds=1.0)
         for outcome, reason, again in phases
@@ -415,11 +415,11 @@ def test_a_result_has_the_longest_waits_of_the_phases_that_count():
     assert "waits" not in short.to_json()
 
 
-def test_the_end_says_where_the_report_for_a_browser_is():
+def test_the_summary_has_the_path_of_the_html_report():
     assert "report: r/report.html" in list(summary.summary_lines(BUNDLE, results_folder="r", report="r/report.html"))
 
 
-def test_the_verdict_counts_what_was_given_up_apart_from_what_nobody_got_to():
+def test_the_verdict_counts_untried_and_missing_cases_separately():
     results = (result("1", Outcome.MACHINERY), *(result(str(n), Outcome.MACHINERY, untried=True) for n in (2, 3)))
     bundle = dataclasses.replace(BUNDLE, results=results, exit_code=3, not_run=4)
     assert verdict_line(bundle) == (
@@ -433,7 +433,7 @@ def test_every_exit_code_has_a_verdict(code):
     assert verdict_line(dataclasses.replace(BUNDLE, exit_code=int(code))).startswith("verdict: ")
 
 
-def test_junit_says_with_which_runtime_under_which_driver_a_case_ran():
+def test_junit_has_the_runtime_and_driver_of_a_case():
     one = dataclasses.replace(result("one", Outcome.CONFORMS), runtime="oci:crun", driver="cgroupfs")
     text = ci_results.junit_xml(dataclasses.replace(BUNDLE, results=(one,)))
     assert '<property name="runtime" value="oci:crun" />' in text
@@ -449,7 +449,7 @@ def test_the_command_that_repeats_a_case_names_all_runtimes_and_drivers():
     assert command.startswith("memqos run --runtime containerd+runc,oci:crun --driver systemd,cgroupfs 'values/")
 
 
-def test_what_no_rule_computes_is_one_cause_where_a_chapter_expects_the_same_words():
+def test_without_a_rule_equal_expectations_in_a_chapter_are_one_cause():
     def wrong(name, expected, **changes):
         found = finding(Verdict.DEVIATES, knob="cgroup", expected=expected, observed="none", reason=None)
         return result(name, Outcome.DEVIATES, claim=f"values/{name}", findings=(found,), **changes)
@@ -462,7 +462,7 @@ def test_what_no_rule_computes_is_one_cause_where_a_chapter_expects_the_same_wor
     ]  # fmt: skip
 
 
-def test_a_machine_on_another_host_is_told_with_the_host_and_how_it_was_reached():
+def test_a_machine_on_another_host_has_the_hosts_name_and_address():
     host = {"address": "root@10.0.0.7", "name": "node1", "cpus": 8}
 
     line = summary.machine_line({"id": "gw0-0", "profile": "local://", "topology": "", "kernel": "6.1", "host": host})
@@ -471,8 +471,8 @@ def test_a_machine_on_another_host_is_told_with_the_host_and_how_it_was_reached(
     assert summary.machine_line({"id": "gw0-0", "profile": "trixie", "host": "damaged"}) == "gw0-0 (trixie/?): "
 
 
-def test_a_host_that_is_called_oddly_begins_no_line_of_its_own():
-    """What stands at the beginning of a line of a job's log may be an order to its service."""
+def test_an_odd_host_name_begins_no_line():
+    """Text at the beginning of a line of a job's log may be a command to the service."""
     odd = result("one", Outcome.DEVIATES, host="node\n::error::x\x1b[31m")
 
     lines = list(summary.summary_lines(dataclasses.replace(BUNDLE, results=(odd,)), results_folder="r"))

@@ -1,4 +1,4 @@
-"""Claims by runtimes and their versions, out of several runs."""
+"""Claims by runtimes and their versions, from several runs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_cases_of_the_same_versions_count_together() -> None:
     assert [row.cells for row in support.rows] == [{OLD: {"conforms": 1, "not observable": 1}}]
 
 
-def test_what_says_nothing_of_a_runtime_is_left_out() -> None:
+def test_cases_without_a_runtime_are_left_out() -> None:
     none = dataclasses.replace(case("c/a"), machine="", runtime="")
     assert support_of([of(none, dataclasses.replace(case(""), claim=""))]).rows == ()
 
@@ -81,7 +81,7 @@ def test_markdown_sums_up() -> None:
     )
 
 
-def test_a_terminal_shows_what_is_not_the_same_everywhere() -> None:
+def test_a_terminal_shows_only_differing_claims() -> None:
     found = support_of([("old", of(case("c/a"), case("c/b"))), ("new", of(case("c/a", Outcome.DEVIATES), case("c/b")))])
     assert list(support_lines(found)) == [
         "claim                old         new",
@@ -105,7 +105,7 @@ def test_every_version_has_a_badge() -> None:
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/", "", "<script>"])
-def test_a_badge_stays_in_its_folder_whatever_a_runtime_is_called(name: str) -> None:
+def test_a_badge_stays_in_its_folder_with_any_runtime_name(name: str) -> None:
     bundle = dataclasses.replace(of(case("c/a")), machines=(machine(0, name),))
     [file] = support_badges(support_of([bundle]))
     assert "/" not in file
@@ -125,6 +125,6 @@ def test_the_command_writes_table_badges_and_json(tmp_path: Path, capsys: pytest
     assert misfits(json.loads(capsys.readouterr().out), "support") == []
 
 
-def test_what_a_run_did_not_keep_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_parts_of_a_run_have_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["report", "support", str(copied(tmp_path / "killed", killed=True))]) == 0
     assert "killed: No complete bundle.json" in capsys.readouterr().err

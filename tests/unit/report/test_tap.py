@@ -1,4 +1,4 @@
-"""TAP of a bundle against a golden that a person has read, read back as consumers read it."""
+"""TAP of a bundle against a reviewed golden, and read back like a consumer."""
 
 import dataclasses
 import re
@@ -23,7 +23,7 @@ KNOWN = result(
 
 
 def points(text):
-    """Each test point's line, with what its YAML block holds."""
+    """Each test point's line, with the content of its YAML block."""
     found = []
     lines = iter(text.splitlines())
     for line in lines:
@@ -58,7 +58,7 @@ def test_outcomes_are_ok_not_ok_skip_and_todo():
     assert known.endswith("runc#1 (vm/known.toml)")
 
 
-def test_a_block_has_the_findings_that_decided():
+def test_a_block_has_the_deciding_findings():
     block = points(tap_text(BUNDLE))[1][1]
 
     assert block["severity"] == "fail"
@@ -83,7 +83,7 @@ def test_an_empty_file_is_an_observation():
         ("tab\tand ümlaut \u2028", "tab and ümlaut"),
     ],
 )
-def test_what_a_machine_says_makes_no_line_of_its_own(reason, shown):
+def test_a_machines_text_makes_no_line(reason, shown):
     case = result("x", Outcome.NOT_OBSERVABLE, reason=reason)
 
     text = tap_text(with_results(case))
@@ -92,7 +92,7 @@ def test_what_a_machine_says_makes_no_line_of_its_own(reason, shown):
     assert len(points(text)) == 1
 
 
-def test_a_name_is_taken_for_no_directive():
+def test_a_name_is_not_read_as_a_directive():
     text = tap_text(with_results(result("a # SKIP \\ b", Outcome.DEVIATES, reason="r")))
 
     assert points(text)[0][0] == "not ok 1 - values/test_values.py::test_pod[a \\# SKIP \\\\ b]"

@@ -1,4 +1,4 @@
-"""What requests took, as the bundle and the summary have it."""
+"""Durations of requests in the bundle and the summary."""
 
 import dataclasses
 
@@ -15,14 +15,14 @@ def timed() -> Timing:
     return timing
 
 
-def test_steps_are_counted_by_what_cri_oci_and_docker_call_them():
+def test_steps_are_counted_by_the_names_of_cri_oci_and_docker():
     assert timed().told() == {
         "start": {"count": 3, "median": 2.5, "longest": 4.0},
         "update": {"count": 1, "median": 0.25, "longest": 0.25},
     }
 
 
-def test_a_machine_that_was_asked_for_nothing_has_no_timing():
+def test_a_machine_without_requests_has_no_timing():
     assert Timing().told() == {}
 
 
@@ -37,7 +37,7 @@ def test_the_summary_has_a_line_for_each_machine_that_was_timed():
     assert timing_text({}) == ""
 
 
-def test_the_summary_says_what_each_runtime_weighs():
+def test_the_summary_has_the_memory_of_each_runtime():
     overhead = {"beside": 1 << 20, "starting": 10 << 20, "monitors": 2, "monitor": 12 << 20}
     machine = {**BUNDLE.machines[0], "id": "main-0", "runtime": "crio+crun", "driver": "systemd", "overhead": overhead}
     lines = list(summary.summary_lines(dataclasses.replace(BUNDLE, machines=(machine,)), results_folder="r"))
