@@ -150,7 +150,7 @@ def load_tree(path: str | Path, overrides: Sequence[str] = (), flags: Sequence[s
     tree = _tree(data, found, str(path), overrides, flags)
     if not cut_off:
         return tree
-    what = "the recording ends in the middle: what it lacks was not judged"
+    what = "the recording ends in the middle: missing values were not judged"
     return replace(tree, cut_off=True, notes={**tree.notes, "cgroups": what})
 
 

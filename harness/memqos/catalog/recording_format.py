@@ -74,7 +74,7 @@ class Daemon(Struct, frozen=True, kw_only=True):
 
 
 class CgroupMount(Struct, frozen=True, kw_only=True):
-    """Where cgroup2 is mounted, and how."""
+    """The mount point of cgroup2, and its options."""
 
     path: str = ""
     options: str = ""

@@ -356,7 +356,7 @@ def _deviating(findings: Iterable[Finding]) -> bool:
 
 
 def _judged_containers(findings: Iterable[Finding]) -> int:
-    """How many containers have at least one observed file."""
+    """The number of containers with at least one observed file."""
     seen = {
         (one.subject.pod, one.subject.container)
         for one in findings

@@ -46,7 +46,7 @@ def shape_of_pod(manifest: Document) -> list[object]:
 
 
 def _amounts(resources: Document) -> list[str]:
-    """Which amounts a container has, and which requests equal their limits."""
+    """The amounts that a container has, and the requests that equal their limits."""
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
     equal = [name for name in requests if str(requests[name]) == str(limits.get(name))]
     return [*(f"l-{name}" for name in sorted(limits)), *(f"r-{name}" for name in sorted(requests)), *sorted(equal)]

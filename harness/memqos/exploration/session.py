@@ -39,7 +39,7 @@ class ExampleRunner(Protocol):
 
 
 class ExampleSource(Protocol):
-    """What draws examples."""
+    """A source of drawn examples."""
 
     def batch(self, number: int) -> Sequence[Example]:
         """The examples of one round."""

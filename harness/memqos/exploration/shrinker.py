@@ -80,7 +80,7 @@ def _put(document: Any, path: Path, value: Any) -> None:
 
 
 def measure(document: Document) -> tuple[int, int, int]:
-    """How large an example is: its fields and elements, the sum of its amounts, and its text's length.
+    """The size of an example: its fields and elements, the sum of its amounts, and its text's length.
 
     An init container counts as one element more: an app container is simpler.
     """
@@ -375,7 +375,7 @@ class Shrinker:
 
 
 def _containers(document: Document) -> int:
-    """How many containers an example has."""
+    """The number of an example's containers."""
     pods = [*document.get("pods", ()), *([document["to"]] if "to" in document else ())]
     return sum(len(containers_in(one)) for one in pods) or 1
 

@@ -135,7 +135,7 @@ def opened_face(
 
 
 def outlook(tally: Tally, *, chapters: int, machines: Sequence[str], workers: int, elsewhere: int = 0) -> list[str]:
-    """What is going to run: number of cases, machines, and expected time.
+    """The plan of a run: number of cases, machines, and expected time.
 
     machines: each sort once. elsewhere: number of cases whose expected time comes from other systems.
     """

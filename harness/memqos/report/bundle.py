@@ -203,7 +203,7 @@ class Bundle:
         return {setter.value: {verdict.value: counted[setter, verdict] for verdict in Verdict} for setter in Setter}
 
     def head(self) -> dict[str, Json]:
-        """`run.json`: what is known before the first case, for the case that the run is killed."""
+        """`run.json`: the facts before the first case, in case the run is killed."""
         return {
             "schema": SCHEMA,
             "started": self.started,

@@ -72,7 +72,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waited:
-    """What a case waited for, and how long in all, in seconds."""
+    """A condition that a case waited for, and the total seconds."""
 
     condition: str
     seconds: float
@@ -83,9 +83,9 @@ class Waited:
 
 
 OVERDUE = 3.0
-"""How many times its median a case takes that is listed as overdue."""
+"""The factor of its median from which a case is overdue."""
 NOTABLE_SECONDS = 5.0
-"""Least seconds above its median of a case that is listed as overdue: shorter cases vary by as much."""
+"""The least seconds above its median of an overdue case: shorter cases vary by as much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,10 +69,10 @@ def admissions() -> Iterator[str]:
         for own in PODS:
             yield outcome(f"{title}, {own.name}", own, machine(4, 4, pages=8), rules)
         wide = placed(machine(4, 4), policies(), plain("other", "5Gi"))
-        yield outcome(f"{title}, beside a pod on both zones", plain("one", "1Gi"), wide, rules)
+        yield outcome(f"{title}, with a pod on both NUMA nodes", plain("one", "1Gi"), wide, rules)
         narrow = placed(machine(4, 4), policies(), plain("other", "1Gi"))
         yield outcome(f"{title}, again", plain("other", "1Gi"), narrow, rules)
-        yield outcome(f"{title}, wide beside a pod on one zone", plain("one", "6Gi"), narrow, rules)
+        yield outcome(f"{title}, wide, with a pod on one NUMA node", plain("one", "6Gi"), narrow, rules)
     for policy in ("restricted", "best-effort"):
         for own in (*ODD, PODS[8], PODS[9]):
             yield outcome(f"{policy}, {own.name}", own, machine(4, 4), policies(policy, "pod", gates=MANAGED))

@@ -201,7 +201,7 @@ def test_a_full_allocation_is_certain():
 
 # Only the status has the containers' actual resources.
 def test_a_resize_in_progress():
-    unsaid = "a resize is in progress, and the status does not report what the containers have"
+    unsaid = "a resize is in progress, and the status does not report the containers' resources"
     one = with_status_manager_state(ASKED, state(LARGE, {"memory": "4Gi"}, "InProgress"))
     assert [told(one, knob)[1] for knob in (Knob.MEMORY_MAX, Knob.CPU_WEIGHT)] == [unsaid, unsaid]
     known = with_status_manager_state(reporting(), state(LARGE, {"memory": "4Gi"}, "InProgress"))

@@ -113,7 +113,7 @@ LIMITS_UNSAID = "neither k.json nor the pod's status reports which limits are al
 
 
 def test_a_waiting_resize_without_allocated_requests_is_uncertain():
-    why = "the resize is deferred, and the status does not report what is allocated"
+    why = "the resize is deferred, and the status does not report the allocated resources"
     found = planned(resized(status(resources_=None), pending="Deferred")).pods[0].containers[0].cgroup.knobs
     assert [found[knob].unsettled for knob in (Knob.MEMORY_MAX, Knob.CPU_WEIGHT)] == [why, why]
 
@@ -150,7 +150,7 @@ def test_no_resize_changes_the_class(asked, limits, allocated_, qos, shown):
 
 
 def test_actual_resources_during_a_resize_come_from_the_status():
-    why = "a resize is in progress, and the status does not report what the containers have"
+    why = "a resize is in progress, and the status does not report the containers' resources"
     found = planned(resized(status(LARGE, resources_=None), resize="InProgress"), release="1.31")
     assert maximum(found) == [("4294967296", why)] * 2
     assert found.pods[0].containers[0].cgroup.knobs[Knob.CPU_WEIGHT].unsettled == why

@@ -170,5 +170,5 @@ def reserved_minimum(case: ReservedCase, source: str) -> Ruling | None:
     if case.memory is None:
         return None
     field = f"{case.field}.memory"
-    rule = "a reserved cgroup is protected up to what is reserved for it"
+    rule = "a reserved cgroup is protected up to its reservation"
     return amount_ruling(case.kubelet, case.memory, rule, source, case.kubelet.setting(field, case.memory))

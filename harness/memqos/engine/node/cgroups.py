@@ -108,7 +108,7 @@ def _kubepods_reason(kubelet: Kubelet, resource: str, *, enforced: bool) -> Reas
     ]
     left = kubelet.allocatable[resource].value
     return Reason(
-        rule=f"{file} is what is left of the capacity after both reservations; eviction thresholds do not count",
+        rule=f"{file} is the capacity less both reservations; eviction thresholds do not count",
         revision=revision,
         source="kubelet getNodeAllocatableInternalAbsolute",
         inputs=(key, capacity, *reserved),
@@ -160,7 +160,7 @@ def _reserve_ruling(qos: QosClass, demand: Demand, kubelet: Kubelet, reserve: tu
         if limit == 0:
             rule = f"{rule}; a limit of 0 is not written"
         elif limit < 0:
-            rule = f"{rule}; the kernel refuses a limit below 0, and the kubelet then writes what is in use"
+            rule = f"{rule}; the kernel refuses a limit below 0, and the kubelet then writes current usage"
         return Reason(
             rule=rule,
             revision=kubelet.revisions[Family.NODE],
@@ -220,7 +220,7 @@ def reserved_rulings(field: str, reserved: ResourceList, *, whole: bool, kubelet
 
 def _reserved_reason(file: Knob, field: str, given: int, kubelet: Kubelet) -> Reason:
     return Reason(
-        rule=f"{file} of a reserved cgroup is what is reserved for it",
+        rule=f"{file} of a reserved cgroup is its reservation",
         revision=kubelet.revisions[Family.NODE],
         source="kubelet enforceExistingCgroup",
         inputs=(kubelet.setting(field, given),),

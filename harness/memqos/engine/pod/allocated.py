@@ -139,7 +139,7 @@ class _Case:
         limits = self._limits_unsaid()
         if self._waits and any(one.resources is None and one.allocated is None for one in self._resizable()):
             unknown = True
-            why.append(f"the resize is {self._waits.lower()}, and the status does not report what is allocated")
+            why.append(f"the resize is {self._waits.lower()}, and the status does not report the allocated resources")
         elif limits:
             asks = (
                 f"the resize is {self._waits.lower()}"
@@ -157,7 +157,7 @@ class _Case:
             why.append(f"a resize is in progress{f' ({self._status.error})' if self._status.error else ''}")
             if any(one.resources is None for one in self._resizable()):
                 unknown = True
-                why.append("and the status does not report what the containers have")
+                why.append("and the status does not report the containers' resources")
             elif self._waits and any(one.allocated_limits is None for one in self._resizable()):
                 states.append(pod)
                 why.append("and another one waits, so the status does not show which limits are allocated")

@@ -71,7 +71,7 @@ class Novelty(Enum):
     SANDBOX_RESOURCES = 23, Family.SANDBOX, "the sandbox request carries the containers' sums and the overhead"
     INIT_LIMITS_COUNT = 23, Family.LIMITS_DECLARED, "init containers without a limit leave the pod without one"
     # 1.24
-    MERGES_UP_TO_NEED = 24, Family.TOPOLOGY_MANAGER, "hints that are not preferred are merged up to what is needed"
+    MERGES_UP_TO_NEED = 24, Family.TOPOLOGY_MANAGER, "hints that are not preferred are merged up to the need"
     # 1.26
     REQUEST_KEY_DECIDES = 26, Family.CONTAINER, "a cpu request of 0 counts, and is not replaced by the limit"
     # 1.27
@@ -124,11 +124,11 @@ class Novelty(Enum):
     RESIZE_QUEUE = 34, Family.RESIZE, "resizes wait in a queue; those that raise no request come first"
     RESIZE_OWN_ALLOCATABLE = 34, Family.RESIZE, "infeasible is judged by the kubelet's own allocatable"
     RESIZE_BY_RESOURCE = 34, Family.RESIZE, "CPU Manager and Memory Manager object by resource, each with its gate"
-    RESIZE_DECREASES = 34, Family.RESIZE, "a limit may be lowered if it stays above what is used"
+    RESIZE_DECREASES = 34, Family.RESIZE, "a limit may be lowered if it stays above usage"
     # 1.35
     FAIL_CGROUP_V1_BY_DEFAULT = 35, Family.CONFIGURATION, "failCgroupV1 is true by default"
     # 1.36
-    RESERVATION_POLICY = 36, Family.MEMORY_QOS, "memoryReservationPolicy decides what is protected"
+    RESERVATION_POLICY = 36, Family.MEMORY_QOS, "memoryReservationPolicy decides about protection"
     WARNS_ON_CGROUP_V1 = 36, Family.MEMORY_QOS, "the kubelet warns of memory QoS on cgroup v1"
     MANAGES_POD_LEVEL = 36, Family.MEMORY_MANAGER, "pods with pod-level resources are placed as a whole, or not at all"
     RESIZE_ANY_SIZE = 36, Family.RESIZE, "a resize that can never fit waits like one that does not fit now"

@@ -59,7 +59,7 @@ class HopState(TypedDict):
     asked: list[str]
     """The expected text; several if versions of the runtimes differ, empty for none."""
     held: str
-    """What it says."""
+    """Its text."""
     why_not: str
     """Why it was not observed; empty if it was."""
 

@@ -171,7 +171,7 @@ def test_of_a_recording_that_ends_in_the_middle_the_rest_is_judged(told: Told, t
     path.write_text(text[: start + int((len(text) - start) * part)])
     code, out, err = told(path)
     assert (code, "0 deviate" in out) == (3, True), out
-    assert "the recording ends in the middle: what it lacks was not judged" in err
+    assert "the recording ends in the middle: missing values were not judged" in err
 
 
 def test_a_deviation_in_a_recording_that_ends_in_the_middle_is_still_one(told: Told, tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def test_notes_about_an_autoscaler(vpa, said):
 
 def test_notes_about_a_recommendation():
     assert what_it_may_change(autoscaler({"memory": "1Gi"}, boosts=True)) == (
-        "updateMode Recreate: new pods of Deployment web get what it recommends (requests.memory 1Gi of container c, "
+        "updateMode Recreate: new pods of Deployment web get its recommendation (requests.memory 1Gi of container c, "
         "before its policies), and limits in proportion; --vpa applies it; its startupBoost raises cpu while a "
         "container starts, which is not modelled"
     )
