@@ -156,6 +156,7 @@ class _Ending:
         self._raw, self._last = raw, b""
 
     def read(self, size: int = -1) -> bytes:
+        """Up to `size` bytes, all of them if negative; b"" at the end."""
         found = self._raw.read(size)
         self._last = (self._last + found)[-tarfile.BLOCKSIZE :]
         return found
