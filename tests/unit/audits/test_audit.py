@@ -62,7 +62,7 @@ def test_the_earlier_configuration_explains_its_leftovers(tmp_path):
     explained = memqos.audit(TIERED, kubelet_config=settings, was_config=before)
     assert len(explained.of(Verdict.DEVIATES)) < len(plain.of(Verdict.DEVIATES))
     [note] = [one for one in plain.notes if one.about == "kubelet_config"]
-    assert "in place of the configuration" in note.what
+    assert "replaces the node's configuration" in note.what
 
 
 @pytest.mark.parametrize(
