@@ -190,7 +190,7 @@ def test_the_kubelets_command_line_wins_over_its_file(
     assert told("--tree", tmp_path / "node7.json", *PODS)[0] == 1
     code, _, err = told("--tree", tmp_path / "node7.json", "--kubelet-config", config, *PODS)
     assert (code, err.count("memqos: note: ")) == (0, 1)
-    assert "--kubelet-config: it is used in place of the configuration" in err
+    assert "--kubelet-config: it replaces the node's configuration" in err
 
 
 def test_what_an_unread_drop_in_may_explain_is_not_observable(node: LiveNode, told: Told) -> None:
