@@ -40,6 +40,7 @@ _OF_VERBS: Mapping[str, tuple[frozenset[str], float]] = {
     "exec_in_it": (_BASE | {"exec"}, 5),
     "asked_for_stats": (_BASE | {"state"}, 5),
     "made_again": (_BASE | {"update", "delete"}, 5),
+    "several_in_a_pod": (_BASE | {"update"}, 6),
     "written_by_others": (_BASE | {"update"}, 3),
     "systemd_reloaded": (_BASE | {"reload"}, 6),
     "systemd_replaced": (_BASE | {"reload"}, 8),
@@ -166,8 +167,8 @@ class CaseChoice:
 
 def _has_all(document: Mapping[str, Any], fields: Sequence[str]) -> bool:
     for field in fields:
-        section, _, key = field.partition("/")
-        if key not in (document.get(section) or {}):
+        section, _, key = field.rpartition("/")
+        if key not in ((document.get(section) or {}) if section else document):
             return False
     return True
 

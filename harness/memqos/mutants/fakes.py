@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 from memqos.claims import Claim
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, RuntimeName, Runtimes, traits_of
 from memqos.model.node import CgroupDriver
+from memqos.model.path import CgroupPath
 from memqos.mutants import cri_server, in_memory
 from memqos.mutants.cri_server import WrongServer
 from memqos.mutants.rigs import Catalogue, PlanUnderMutant, RequestsUnderMutant, unmarked
@@ -52,7 +54,17 @@ class FakeRig:
             return "the fakes do not have this fault"
         if mutant.cri is not None and self._runtime.startswith("oci:"):
             return "no CRI server is above the runtime"
-        return in_memory.why_not(mutant.oci) if mutant.oci is not None else ""
+        if mutant.oci is None:
+            return ""
+        missing = [one.file for one in mutant.oci.write if one.file not in self._files]
+        return f"the fakes have no {missing[0]}" if missing else in_memory.why_not(mutant.oci)
+
+    @cached_property
+    def _files(self) -> frozenset[str]:
+        """The control files of a cgroup below the root."""
+        cgroups, one = FakePlace(runtimes=self._runtimes).cgroups, CgroupPath.parse("/system.slice")
+        cgroups.make(one)
+        return frozenset(cgroups.snapshot()[one])
 
     def lacks(self, claim: Claim) -> str:
         """As `Rig.lacks` of the node."""

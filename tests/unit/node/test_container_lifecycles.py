@@ -84,15 +84,19 @@ class Lives(Asked):
         return self.fake.status(handle, deadline=deadline)
 
 
+PASSING_HUGE_PAGES = dataclasses.replace(TRIXIE, hugetlb=True)
+"""containerd with disable_hugetlb_controller = false, as the machines of memqos have it."""
+
+
 def asked(
     verb: Verb,
     kind: type[Lives] = Lives,
     driver: CgroupDriver = CgroupDriver.SYSTEMD,
     *,
     parallel: int = 1,
-    runtimes: Runtimes = TRIXIE,
+    runtimes: Runtimes = PASSING_HUGE_PAGES,
 ) -> Sequence[Finding]:
-    place = FakePlace(runtimes=TRIXIE)
+    place = FakePlace(runtimes=PASSING_HUGE_PAGES)
     runtime: Any = kind(place, driver)
     node = node_on(place, runtime, recorder=NoRecorder(), driver=driver, runtimes=runtimes, parallel=parallel)
     with node.asking(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), Life) as life:

@@ -176,13 +176,11 @@ class Requests:
         folder = self.tree.hierarchy.folder(pod.planned.cgroup.path)
         return frozenset(self.tree.target.list(folder, deadline=Deadline.after(READ_SECONDS)) or ())
 
-    def neighbours(
-        self, pod: AdmittedPod, above: Sequence[CgroupPath] = ()
-    ) -> Mapping[CgroupPath, Mapping[str, FileText]]:
-        """The files of the pod's cgroup, of its own containers', and of these above it."""
+    def neighbours(self, pod: AdmittedPod) -> Mapping[CgroupPath, Mapping[str, FileText]]:
+        """The settings of the pod's cgroup, of its own containers', of its QoS class and of the node."""
         names = [container.name for container in pod.pod.containers]
         containers = (self.population.path_of(pod.pod, name) for name in names)
-        paths = [pod.planned.cgroup.path, *containers, *above]
+        paths = [pod.planned.cgroup.path, *containers, *pod.planned.cgroup.path.ancestors]
         files = [knob.value for knob in (*self.kubelet.files.planned, *CPUSETS)]
         settings = self.settings.names(pod.planned.cgroup.path)
         return {path: seen.files for path, seen in self.read(paths, [*files, *settings]).cgroups.items()}
@@ -218,11 +216,10 @@ class Requests:
         if case.refused and self._policy(case.create) == DEFAULT_POLICY:
             return [unobservable_request(f"{oci} does not read linux.memoryPolicy", update=False)]
         pod = self.pod
-        above = pod.planned.cgroup.path.ancestors
-        before, below = self.neighbours(pod, above), self.below(pod)
+        before, below = self.neighbours(pod), self.below(pod)
         with self.removing(pod):
             findings = self._asked(case, pod, below)
-            findings += self.kept(before, self.neighbours(pod, above))
+            findings += self.kept(before, self.neighbours(pod))
             findings += written_by_others(pod.planned.cgroup, before)
         return findings
 

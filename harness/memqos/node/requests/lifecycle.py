@@ -5,6 +5,7 @@ Every file must afterwards hold its requested value, as before.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import uuid
 from collections import Counter
@@ -15,6 +16,7 @@ from functools import cached_property
 
 from memqos.catalog.requests import RequestCase
 from memqos.clock import SYSTEM_CLOCK, Deadline, wait
+from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.requested import RequestedContainer, requested, requested_again
 from memqos.engine.translate.versions import RuntimeName
@@ -141,7 +143,9 @@ RESTART_SECONDS = 120.0
 UNASKED_SECONDS = 6.0
 """How long a container is left alone to check that its values stay."""
 ENTRANT = 1 << 20
-"""Bytes of a program that runs in a container for two seconds."""
+"""Bytes of a program that is run in a container, in two seconds."""
+SEVERAL = 4
+"""How many containers run in one pod at the same time."""
 ASKED_OFTEN = 20
 """How many times stats are requested in a row."""
 
@@ -313,6 +317,35 @@ class Life:
             return wrong or [fresh, *self.requests.shown(self._updated(handle, case), self.requests.pod, handle)]
 
     @verb
+    def several_in_a_pod(self, case: RequestCase) -> Sequence[Finding]:
+        """The files of several containers of a pod that run at the same time, and again after the last one's updates.
+
+        Of those that deviate, only the first container's findings are given: one fault shows in each of them.
+        """
+        with contextlib.ExitStack() as stack:
+            handles = [
+                stack.enter_context(self.containers.running(case.create, name=_one_of_several()))
+                for _ in range(SEVERAL)
+            ]
+            *others, last = handles
+            created = [(self._asked_for(case.create), one) for one in handles]
+            if wrong := self._first_wrong(created):
+                return wrong
+            updated = (self._updated(last, case), last)
+            others_kept = [(self._asked_for(case.create), one) for one in others]
+            return self._first_wrong([updated, *others_kept]) or self.requests.shown(
+                updated[0], self.requests.pod, last
+            )
+
+    def _first_wrong(self, containers: Sequence[tuple[RequestedContainer, ContainerHandle]]) -> Sequence[Finding]:
+        """The deviations of the first of these containers that has any."""
+        for container, handle in containers:
+            shown = self.requests.shown(container, self.requests.pod, handle)
+            if wrong := [one for one in shown if one.verdict is Verdict.DEVIATES]:
+                return wrong
+        return ()
+
+    @verb
     def updated_after_exec(self, case: RequestCase) -> Sequence[Finding]:
         """Its files after a program ran in it and the case's updates were made."""
         with self.containers.running(case.create) as handle:
@@ -324,11 +357,10 @@ class Life:
     def stopped_beside(self, case: RequestCase) -> Sequence[Finding]:
         """Stopping and removing a container does not change its pod, its neighbours or the cgroups above."""
         requests, pod = self.requests, self.requests.pod
-        above = pod.planned.cgroup.path.ancestors
-        before = requests.neighbours(pod, above)
+        before = requests.neighbours(pod)
         with self.containers.running(case.create) as handle:
             requests.runtime.stop(handle, grace=0, deadline=soon())
-        return _without_groups_beside(requests.kept(before, requests.neighbours(pod, above)))
+        return _without_groups_beside(requests.kept(before, requests.neighbours(pod)), pod)
 
     @verb
     def written_by_others(self, case: RequestCase) -> Sequence[Finding]:
@@ -378,7 +410,8 @@ class Life:
         with self.containers.running(case.create, name=_one_of_several()) as handle:
             yield
             container = self._asked_for(case.create)
-            return _without_groups_beside((yield from self._right_before(container, handle, lambda: container)))
+            found = yield from self._right_before(container, handle, lambda: container)
+            return _without_groups_beside(found, self.requests.pod)
 
     def _outlives(self, case: RequestCase) -> Waiting:
         """The same, with the case's updates once the daemon answers again."""
@@ -464,6 +497,9 @@ def _one_of_several() -> str:
     return f"{NAME}-{uuid.uuid4().hex[:8]}"
 
 
-def _without_groups_beside(findings: Sequence[Finding]) -> Sequence[Finding]:
-    """Without the neighbours' memory.oom.group, which a kubelet requests: systemd resets it, a separate claim."""
-    return [one for one in findings if one.subject == SUBJECT or one.knob != Knob.MEMORY_OOM_GROUP]
+def _without_groups_beside(findings: Sequence[Finding], pod: AdmittedPod) -> Sequence[Finding]:
+    """Without memory.oom.group of the pod's own containers, which systemd resets: a claim of its own."""
+    above = {str(path) for path in (pod.planned.cgroup.path, *pod.planned.cgroup.path.ancestors)}
+    return [
+        one for one in findings if one.subject == SUBJECT or one.cgroup in above or one.knob != Knob.MEMORY_OOM_GROUP
+    ]
