@@ -26,9 +26,12 @@ __all__ = ["FakeRig", "imitated_traits"]
 
 
 def imitated_traits(runtime: str) -> Runtimes:
-    """The traits that the fake imitates for a runtime's name: "containerd+crun", "oci:runc"."""
+    """The traits that the fake imitates for a runtime's name: "containerd+crun", "oci:runc".
+
+    containerd passes limits of huge pages on, as the machines' containerd is configured to.
+    """
     oci = TRIXIE.oci if runtime.endswith("runc") else traits_of(RuntimeName.CRUN, "1.21")
-    return Runtimes(cri=BUNDLES if runtime.startswith("oci:") else TRIXIE.cri, oci=oci)
+    return Runtimes(cri=BUNDLES if runtime.startswith("oci:") else TRIXIE.cri, oci=oci, hugetlb=True)
 
 
 class FakeRig:
