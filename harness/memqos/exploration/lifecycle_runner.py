@@ -16,7 +16,7 @@ from memqos.exploration.lifecycles import Verb, resources_of, verb_of
 from memqos.node.pods.refusal import refused_finding, request_finding, taken_finding
 from memqos.node.requests.container_requests import Requests
 from memqos.node.requests.containers import Containers, observed, soon
-from memqos.runtime.base import ContainerHandle, SpeaksCri, SpeaksOci
+from memqos.runtime.base import Capability, ContainerHandle, SpeaksCri, SpeaksOci
 from memqos.target.base import checked
 from memqos.threads import submit
 from memqos.workload.command import PROGRAM, Exit, arguments
@@ -100,6 +100,8 @@ class LifecycleRunner:
 
     def _take(self, course: _InProgress, verb: Verb, request: Mapping[str, Any], name: str) -> None:
         course.found = ()
+        if verb is Verb.UPDATE and Capability.UPDATE not in self.requests.runtime.capabilities:
+            return  # this runtime has no command that updates a container: the rest of the lifecycle is tried
         if verb not in {Verb.CREATE, Verb.UPDATE} and not course.started:
             self._start(course)
         match verb:
@@ -163,7 +165,7 @@ class LifecycleRunner:
         assert course.handle is not None  # noqa: S101
         if isinstance(self.requests.runtime, SpeaksCri):
             self.requests.runtime.stats(course.handle, deadline=soon())
-        elif isinstance(self.requests.runtime, SpeaksOci):
+        elif isinstance(self.requests.runtime, SpeaksOci) and Capability.EVENTS in self.requests.runtime.capabilities:
             self.requests.runtime.stats_event(course.handle, deadline=soon())
         self.requests.runtime.status(course.handle, deadline=soon())
 

@@ -9,7 +9,7 @@ from memqos.clock import Deadline
 from memqos.config.settings import resolve
 from memqos.engine.answer.finding import Verdict
 from memqos.engine.translate.versions import TRIXIE
-from memqos.errors import MachineryError, UsageError
+from memqos.errors import MachineryError, RuntimeCallError, UsageError
 from memqos.exploration.batches import SMALL, Batches
 from memqos.exploration.comparison import Comparison
 from memqos.exploration.configured_kubelet import HEAD, ConfiguredKubelet
@@ -25,7 +25,8 @@ from memqos.node.connection import node_on
 from memqos.node.fake import FAKE_FACTS, NoRecorder
 from memqos.node.node_under_test import NodeUnderTest
 from memqos.place.fake import FakePlace
-from memqos.runtime.fake import FakeRuntime
+from memqos.runtime.base import Capability
+from memqos.runtime.fake import FakeOciRuntime, FakeRuntime
 
 PAGE = 4096
 MIB = 1 << 20
@@ -57,6 +58,20 @@ class ForgetsLow(FakeRuntime):
             return super().update(container, resources, deadline=deadline)
         kept = {name: text for name, text in resources.unified.items() if name != "memory.low"}
         return super().update(container, dataclasses.replace(resources, unified=kept), deadline=deadline)
+
+
+class CreatesAlone(FakeOciRuntime):
+    """A runtime without the commands update and events."""
+
+    @property
+    def capabilities(self):
+        return super().capabilities - {Capability.UPDATE, Capability.EVENTS}
+
+    def update(self, container, resources, *, deadline):
+        raise RuntimeCallError("unknown command update", data={"method": "update", "code": "", "details": ""})
+
+    def stats_event(self, container, *, deadline):
+        raise RuntimeCallError("unknown command events", data={"method": "events", "code": "", "details": ""})
 
 
 def judge_with(kind=FakeRuntime):
@@ -92,6 +107,14 @@ def test_a_right_runtime_resizes_without_findings():
     one.run(batches=4)
     assert one.found == {}
     assert one.counts.examples["resize"] >= 1
+
+
+def test_commands_that_a_runtime_lacks_are_left_out_of_lifecycles():
+    one = session(judge_with(CreatesAlone), Kind.LIFECYCLE)
+    one.run(batches=2)
+    assert one.found == {}
+    assert one.counts.troubles == {}
+    assert one.counts.examples["lifecycle"] > 20
 
 
 def test_under_a_real_kubelet_pods_without_room_are_left_out(monkeypatch):
