@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,6 +15,7 @@ from msgspec import Meta, Struct, to_builtins
 
 from memqos.catalog.data import data_root
 from memqos.errors import ManifestError, UnknownNameError, UsageError
+from memqos.model.knob import Knob
 from memqos.model.quantity import Quantity
 from memqos.mutants.programs.oci_runtime import ACTS, CHANGES
 from memqos.validation import CheckedFile, Parsed
@@ -83,6 +85,21 @@ class _Amount(str, Parsed):
         return cls(text)
 
 
+_OF_NUMBERS = frozenset({"add", "round", "cap", "floor", "bits", "percent"})
+_WITH_VALUES = frozenset({"set", "give", "copy", "exchange", "move"})
+
+
+def _check_argument(do: str, to: _Amount | None) -> None:
+    """Raises ValueError if a change lacks its `to`, or has one that it cannot compute with."""
+    text = "" if to is None else str(to)
+    if do in _OF_NUMBERS and not text.removeprefix("-").isdecimal():
+        raise ValueError(f"'to' of '{do}' must be a whole number or an amount, not '{text[:40]}'.")
+    if do == "round" and int(text) <= 0:
+        raise ValueError("'to' of 'round' must be above 0.")
+    if do in _WITH_VALUES and to is None:
+        raise ValueError(f"'{do}' needs 'to'.")
+
+
 class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One change of a document.
 
@@ -100,6 +117,7 @@ class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.do not in CHANGES:
             raise ValueError(f"'do' must be one of {', '.join(CHANGES)}, not '{self.do[:40]}'.")
+        _check_argument(self.do, self.to)
 
     def document(self) -> dict[str, Any]:
         """As JSON for the programs."""
@@ -182,6 +200,30 @@ class OciFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return {name: value for name, value in written.items() if value}
 
 
+_METHODS = (
+    "RunPodSandbox",
+    "UpdatePodSandboxResources",
+    "PodSandboxStatus",
+    "PodSandboxStats",
+    "StopPodSandbox",
+    "RemovePodSandbox",
+    "CreateContainer",
+    "StartContainer",
+    "UpdateContainerResources",
+    "ContainerStatus",
+    "ContainerStats",
+    "ListContainers",
+    "ListPodSandbox",
+    "ExecSync",
+    "StopContainer",
+    "RemoveContainer",
+    "RuntimeConfig",
+    "Status",
+    "Version",
+)
+"""The methods of CRI's RuntimeService that memqos calls."""
+
+
 class CriFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A fault of a CRI server in one method of CRI's RuntimeService.
 
@@ -198,6 +240,13 @@ class CriFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     of: Literal["", "another container", "its first answer"] = ""
     number: int = 0
 
+    def __post_init__(self) -> None:
+        if self.method not in _METHODS:
+            raise ValueError(f"'method' must be one of {', '.join(_METHODS)}, not '{self.method[:40]}'.")
+
+
+_LEVELS = ("node", "class", "pod", "container")
+
 
 class PlanChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A change of a planned value. to: the argument of `do`; `do` = "move" writes the value at that level instead."""
@@ -205,7 +254,16 @@ class PlanChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     level: Literal["node", "class", "pod", "container"]
     file: _Text
     do: Literal["drop", "set", "add", "percent", "move"]
-    to: _Amount = _Amount()
+    to: _Amount | None = None
+
+    def __post_init__(self) -> None:
+        if self.file not in list(Knob):
+            raise ValueError(f"'file' must be a control file that a kubelet writes, not '{self.file[:40]}'.")
+        _check_argument(self.do, self.to)
+        if self.do == "move" and self.to not in _LEVELS:
+            raise ValueError(f"'to' of 'move' must be one of {', '.join(_LEVELS)}, not '{str(self.to)[:40]}'.")
+        if self.do == "set":
+            Knob(self.file).parse(str(self.to))
 
 
 class PlanFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -225,6 +283,14 @@ class PlanFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     renamed: bool = False
     pods: tuple[_Text, ...] = ("guaranteed-one", "burstable", "best-effort")
     kubelets: Annotated[tuple[_Text, ...], Meta(min_length=1, description="a list of kubelets")] = ("v1.36-tiered",)
+
+    def __post_init__(self) -> None:
+        try:
+            wrong = bool(self.factor) and not 0 < Fraction(self.factor) <= 1
+        except (ValueError, ZeroDivisionError):
+            wrong = True
+        if wrong:
+            raise ValueError(f"'factor' must be a number above 0 and at most 1, not '{self.factor[:40]}'.")
 
 
 class MachineFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,9 +6,11 @@ such a kubelet.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 from memqos.catalog.kubelets import KubeletCase
 from memqos.enactor.base import Ability, AdmittedPod, Enactment, Enactor, KubeletAnswers, Order
@@ -18,6 +20,7 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep
+from memqos.errors import UnknownNameError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.path import CgroupPath
@@ -118,7 +121,7 @@ class WrongEnactment:
 def wrong_plan(order: Order, fault: PlanFault, kubelets: Mapping[str, KubeletCase]) -> Plan:
     """The plan of an order under a fault; pods keep the cgroup paths of the right plan.
 
-    KeyError for a kubelet that is not in the catalogue.
+    UnknownNameError for a kubelet that is not in the catalogue.
     """
     plan = order.plan
     if fault.kubelet or fault.factor:
@@ -133,6 +136,8 @@ def wrong_plan(order: Order, fault: PlanFault, kubelets: Mapping[str, KubeletCas
 def _kubelet(kubelet: Kubelet, fault: PlanFault, kubelets: Mapping[str, KubeletCase]) -> Kubelet:
     settings, release, variant = kubelet.settings, str(kubelet.release), kubelet.variant
     if fault.kubelet:
+        if fault.kubelet not in kubelets:
+            raise UnknownNameError.of("kubelet", fault.kubelet, list(kubelets))
         case = kubelets[fault.kubelet]
         settings, release, variant = case.settings, case.release, case.variant
     if fault.factor:
@@ -203,7 +208,8 @@ def _other(expected: Expected, change: PlanChange) -> Expected:
     text = str(expected.written)
     if not text.isdecimal():
         return expected
-    amount = int(text) + int(change.to) if change.do == "add" else int(text) * int(change.to) // 100
+    to = int(str(change.to))
+    amount = int(text) + to if change.do == "add" else int(text) * to // 100
     return replace(expected, written=knob.parse(str(max(0, amount))))
 
 
@@ -253,9 +259,24 @@ def _at_level(plan: Plan, level: str, change: Callable[[PlannedCgroup], PlannedC
 def _asked(resources: ContainerResources, knob: Knob, expected: Expected | None) -> ContainerResources:
     """A container's request with the planned value of this file."""
     unified = {key: text for key, text in resources.unified.items() if key != knob}
-    if expected is not None and expected.written is not ABSENT:
-        unified[str(knob)] = str(expected.written)
+    if expected is None or expected.written is ABSENT:
+        return replace(resources, unified=unified, **{name: _NOT_ASKED[name] for name in _FIELDS.get(knob, ())})
+    unified[str(knob)] = str(expected.written)
     return replace(resources, unified=unified)
+
+
+_FIELDS: Mapping[Knob, Sequence[str]] = {
+    Knob.MEMORY_MAX: ("memory_limit_in_bytes",),
+    Knob.MEMORY_SWAP_MAX: ("memory_swap_limit_in_bytes",),
+    Knob.CPU_WEIGHT: ("cpu_shares",),
+    Knob.CPU_MAX: ("cpu_quota", "cpu_period"),
+    Knob.CPUSET_CPUS: ("cpuset_cpus",),
+    Knob.CPUSET_MEMS: ("cpuset_mems",),
+    Knob.HUGETLB_2MB_MAX: ("hugepage_limits",),
+    Knob.HUGETLB_1GB_MAX: ("hugepage_limits",),
+}
+"""The fields of CRI that ask for a file's value."""
+_NOT_ASKED: Mapping[str, Any] = dataclasses.asdict(ContainerResources())
 
 
 def _renamed(plan: Plan) -> Plan:

@@ -34,7 +34,7 @@ from memqos.probe.looks import Appended, Look, Said
 from memqos.probe.sampler import Sampling
 from memqos.runtime.fake import FakeDockerRuntime, FakeOciRuntime, FakeRuntime
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FAKE_LEGACY, FakeCgroups
-from memqos.target.fake import FakeAnswer, FakeTarget, Handler
+from memqos.target.fake import FakeAnswer, FakeTarget, Handler, RefusedError
 
 __all__ = ["FAKE_FACTS", "FAKE_RUNTIME", "FakeAgent", "FakePlace", "FakeSampler", "FakeSampling"]
 
@@ -65,7 +65,11 @@ class FakeAgent:
             if step["action"] not in _ENDS and self.refused and self.refused in step["path"]:
                 answer["failure"] = {"step": index, "what": "the kernel refused it", "kind": "refused"}
                 break
-            self._do(step, CgroupPath.parse(step["path"]))
+            try:
+                self._do(step, CgroupPath.parse(step["path"]))
+            except RefusedError as error:
+                answer["failure"] = {"step": index, "what": f"the kernel refused it: {error}", "kind": "refused"}
+                break
             answer["done"] = index + 1
         return 0, json.dumps(answer).encode(), b""
 

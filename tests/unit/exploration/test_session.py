@@ -67,10 +67,10 @@ class CreatesAlone(FakeOciRuntime):
     def capabilities(self):
         return super().capabilities - {Capability.UPDATE, Capability.EVENTS}
 
-    def update(self, container, resources, *, deadline):
+    def update(self, *_, **__):
         raise RuntimeCallError("unknown command update", data={"method": "update", "code": "", "details": ""})
 
-    def stats_event(self, container, *, deadline):
+    def stats_event(self, *_, **__):
         raise RuntimeCallError("unknown command events", data={"method": "events", "code": "", "details": ""})
 
 

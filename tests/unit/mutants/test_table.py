@@ -75,7 +75,7 @@ def test_several_levels(loaded) -> None:
         ('on = ["create"]', 'on = ["pause"]', "must be one of create, delete, events"),
         ('knobs = ["memory.low"]', "", "missing required field 'knobs'"),
         ("oci = ", "ocl = ", "unknown field 'ocl'"),
-        ("oci = {", "cri = { method = 'X' }\noci = {", "has exactly one table: oci"),
+        ("oci = {", "cri = { method = 'Version' }\noci = {", "has exactly one table: oci"),
         ('on = ["create"]', 'on = ["create"], acts = ["explode"]', "'acts' must be of kill"),
         ('on = ["create"]', 'on = ["create"], program = "no.py"', "there is no file 'no.py' in its folder"),
         ('on = ["create"]', 'on = ["create"], late = 600', "'late' must be 0 to 60 seconds"),
@@ -86,6 +86,46 @@ def test_errors_name_file_and_line(loaded, old: str, new: str, told: str) -> Non
         loaded(ROW.replace(old, new))
     assert told in error.value.what
     assert "mine.toml:" in error.value.where
+
+
+def test_a_planned_file_that_no_kubelet_writes_is_named(loaded) -> None:
+    row = ROW.replace('kind = "OCI runtime"', 'kind = "enforcement"')
+    before, _, _ = row.partition("oci = ")
+    with pytest.raises(ManifestError, match="'file' must be a control file that a kubelet writes, not 'oom_score_adj'"):
+        loaded(f'{before}plan = {{ change = [{{ level = "pod", file = "oom_score_adj", do = "drop" }}] }}\n')
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ('plan = { factor = "abc" }', "'factor' must be a number above 0 and at most 1, not 'abc'"),
+        ('plan = { factor = "0" }', "'factor' must be a number above 0 and at most 1, not '0'"),
+        (
+            'plan = { change = [{ level = "pod", file = "memory.high", do = "move", to = "up" }] }',
+            "'to' of 'move' must be one of node, class, pod, container, not 'up'",
+        ),
+        (
+            'plan = { change = [{ level = "pod", file = "memory.high", do = "set", to = "much" }] }',
+            "'much' is neither a number nor 'max'",
+        ),
+        (
+            'plan = { change = [{ level = "pod", file = "memory.high", do = "add" }] }',
+            "'to' of 'add' must be a whole number or an amount, not ''",
+        ),
+        (
+            'oci = { on = ["create"], change = [{ do = "round", field = "memory/limit", to = 0 }] }',
+            "'to' of 'round' must be above 0",
+        ),
+        ('oci = { on = ["create"], change = [{ do = "copy", field = "memory/limit" }] }', "'copy' needs 'to'"),
+        ('cri = { method = "Create" }', "'method' must be one of RunPodSandbox"),
+    ],
+)
+def test_arguments_that_nothing_can_be_computed_with(loaded, fault: str, told: str) -> None:
+    kind = {"plan": "enforcement", "oci": "OCI runtime", "cri": "CRI server"}[fault.partition(" ")[0]]
+    before, _, _ = ROW.replace('kind = "OCI runtime"', f'kind = "{kind}"').partition("oci = ")
+    with pytest.raises(ManifestError) as error:
+        loaded(f"{before}{fault}\n")
+    assert told in error.value.what
 
 
 def test_two_of_a_name(tmp_path: Path) -> None:
