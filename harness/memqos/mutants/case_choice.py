@@ -40,6 +40,7 @@ _OF_VERBS: Mapping[str, tuple[frozenset[str], float]] = {
     "exec_in_it": (_BASE | {"exec"}, 5),
     "asked_for_stats": (_BASE | {"state"}, 5),
     "made_again": (_BASE | {"update", "delete"}, 5),
+    "before_its_start": (_BASE, 3),
     "several_in_a_pod": (_BASE | {"update"}, 6),
     "written_by_others": (_BASE | {"update"}, 3),
     "systemd_reloaded": (_BASE | {"reload"}, 6),

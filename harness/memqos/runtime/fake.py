@@ -154,9 +154,13 @@ class FakeRuntime:
         known = self._known(container, "StartContainer")
         if known.state is not ContainerState.CREATED:
             raise _error("StartContainer", f"the container is {known.state}")
+        self._fill(known)
+        known.state = ContainerState.RUNNING
+
+    def _fill(self, known: _Container) -> None:
+        """Create a container's cgroup with its values and its first process."""
         holder = self.write_as_oci("StartContainer", known.cgroup, known.specification)
         self._cgroups.run_in(holder, known.resources.oom_score_adj)
-        known.state = ContainerState.RUNNING
 
     def update(self, container: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:  # noqa: ARG002
         """Write what the CRI runtime passes on: containerd everything requested so far, CRI-O only the request.
@@ -411,14 +415,16 @@ def _docker_accepted(method: str, answer: DockerdAnswer) -> DockerdAnswer:
 class FakeOciRuntime(FakeRuntime):
     """The Runtime port in memory with the behaviour of a directly driven OCI runtime."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._bundles: dict[str, OciRequest] = {}
-
     @property
     def capabilities(self) -> frozenset[Capability]:
         """As the adapter's."""
         return able(self._runtimes.oci, self._host.driver)
+
+    def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:
+        """Create a container; its cgroup has its values from now on, as the OCI runtime specification wants it."""
+        handle = super().create(sandbox, spec, deadline=deadline)
+        self._fill(self._known(handle, "create"))
+        return handle
 
     def create_from(
         self,
@@ -428,27 +434,31 @@ class FakeOciRuntime(FakeRuntime):
         *,
         deadline: Deadline,  # noqa: ARG002
     ) -> ContainerHandle:
-        """Create a container from this bundle; a memory policy applies if the version supports it."""
+        """Create a container of this bundle, in a unit with the properties that its annotations ask for.
+
+        A memory policy counts where the version knows it.
+        """
         policy = request.memory_policy if Capability.MEMORY_POLICY in self.capabilities else None
         if policy and policy.refusal:
             raise _error("create", policy.refusal)
         handle = self._made(sandbox, spec, ContainerResources(), request.resources)
-        self._bundles[handle.id] = request
+        known = self._known(handle, "create")
+        if request.unit_properties and self._host.driver is CgroupDriver.SYSTEMD:
+            self._cgroups.make(known.cgroup)
+            for name, text in files_of_properties(request.unit_properties).items():
+                self._cgroups.put(known.cgroup, name, text)
+        self._fill(known)
+        if policy:
+            own = known.cgroup.child(self._runtimes.oci.subgroup) if self._runtimes.oci.subgroup else known.cgroup
+            self._cgroups.policies[own if own in self._cgroups else known.cgroup] = policy.shown
         return handle
 
-    def start(self, container: ContainerHandle, *, deadline: Deadline) -> None:
-        """Start it, in a unit with the properties of its annotations."""
-        request = self._bundles.get(container.id, OciRequest())
-        if request.unit_properties and self._host.driver is CgroupDriver.SYSTEMD:
-            unit = self._known(container, "start").cgroup
-            self._cgroups.make(unit)
-            for name, text in files_of_properties(request.unit_properties).items():
-                self._cgroups.put(unit, name, text)
-        super().start(container, deadline=deadline)
-        if request.memory_policy and Capability.MEMORY_POLICY in self.capabilities:
-            known = self._known(container, "start")
-            own = known.cgroup.child(self._runtimes.oci.subgroup) if self._runtimes.oci.subgroup else known.cgroup
-            self._cgroups.policies[own if own in self._cgroups else known.cgroup] = request.memory_policy.shown
+    def start(self, container: ContainerHandle, *, deadline: Deadline) -> None:  # noqa: ARG002
+        """Start it: nothing changes in its cgroup."""
+        known = self._known(container, "start")
+        if known.state is not ContainerState.CREATED:
+            raise _error("start", f"the container is {known.state}")
+        known.state = ContainerState.RUNNING
 
     def update_with(self, container: ContainerHandle, request: OciRequest, *, deadline: Deadline) -> None:  # noqa: ARG002
         """Write the named fields, unless the limit is below the usage and the request asks for that check."""

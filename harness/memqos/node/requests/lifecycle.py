@@ -27,7 +27,7 @@ from memqos.node.pods.refusal import NAME, SUBJECT
 from memqos.node.requests.container_requests import Requests
 from memqos.node.requests.containers import Containers, observed, soon
 from memqos.node.requests.verbs import Outcomes, Waiting, Within, anywhere, passed, settled, together, verb
-from memqos.runtime.base import ContainerHandle, ContainerState
+from memqos.runtime.base import ContainerHandle, ContainerState, SpeaksOci
 from memqos.target.base import Target, checked
 from memqos.threads import submit
 from memqos.workload.command import PROGRAM, Anon, arguments
@@ -315,6 +315,21 @@ class Life:
                 return created
             wrong = [one for one in created if one.verdict is Verdict.DEVIATES]
             return wrong or [fresh, *self.requests.shown(self._updated(handle, case), self.requests.pod, handle)]
+
+    @verb
+    def before_its_start(self, case: RequestCase) -> Sequence[Finding]:
+        """The files of a container that was created and not started, and its files once it runs."""
+        if not isinstance(self.requests.runtime, SpeaksOci):
+            why = "a CRI runtime creates the cgroup of a container when it starts it"
+            return [observed("cgroup", "", "", why_not=why)]
+        with self.requests.removing(self.requests.pod):
+            handle = self.containers.made(case.create)
+            container = self._asked_for(case.create)
+            created = self.requests.shown(container, self.requests.pod, handle)
+            if any(one.verdict is Verdict.DEVIATES for one in created):
+                return created
+            self.requests.runtime.start(handle, deadline=soon())
+            return self.requests.shown(container, self.requests.pod, handle)
 
     @verb
     def several_in_a_pod(self, case: RequestCase) -> Sequence[Finding]:
