@@ -88,9 +88,9 @@ def test_rollback_leaves_running_pods_alone(qos_node, qos_kubelet, pods, qos_evi
 @pytest.mark.claim("kubelet/resize-after-upgrade")
 def test_a_resize_after_an_upgrade(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """Request and limit grow under the new kubelet, over what the old one left."""
-    pod = qos_catalog.pod("sized")
-    with qos_node.admitted([pod], qos_kubelet) as before:
-        newer = qos_node.upgraded(qos_kubelet)
+    pod, older = qos_catalog.pod("sized"), qos_kubelet.without_swap()
+    with qos_node.admitted([pod], older) as before:
+        newer = qos_node.upgraded(older)
         population = qos_node.restart_kubelet(before, newer)
         findings = qos_node.resize(population, pod, newer, to=qos_catalog.pod("sized-both")).judge()
 
@@ -102,9 +102,9 @@ def resized(qos_node, qos_kubelet, qos_catalog):
     """The pod sized, once it has the resources of another pod: every file of it and its container."""
 
     def resized_to(other):
-        pod = qos_catalog.pod("sized")
-        with qos_node.admitted([pod], qos_kubelet) as population:
-            return qos_node.resize(population, pod, qos_kubelet, to=qos_catalog.pod(other)).judge()
+        pod, kubelet = qos_catalog.pod("sized"), qos_kubelet.without_swap()
+        with qos_node.admitted([pod], kubelet) as population:
+            return qos_node.resize(population, pod, kubelet, to=qos_catalog.pod(other)).judge()
 
     return resized_to
 

@@ -14,7 +14,7 @@ from memqos.catalog.data import data_root
 from memqos.catalog.kubelet_config import load_settings
 from memqos.engine.releases.release import Release, Variant
 from memqos.errors import UnknownNameError
-from memqos.model.node import CgroupVersion, KubeletSettings
+from memqos.model.node import CgroupVersion, KubeletSettings, SwapBehavior
 from memqos.validation import CheckedFile
 
 __all__ = ["KubeletCase", "load_kubelets"]
@@ -56,6 +56,12 @@ class KubeletCase:
         """The same kubelet with this memoryThrottlingFactor, a decimal; ValueError for any other text."""
         return dataclasses.replace(
             self, settings=dataclasses.replace(self.settings, throttling_factor=Fraction(factor))
+        )
+
+    def without_swap(self) -> KubeletCase:
+        """The same kubelet with swapBehavior NoSwap: kubelets resize no memory request of a container that may swap."""
+        return dataclasses.replace(
+            self, settings=dataclasses.replace(self.settings, swap_behavior=SwapBehavior.NO_SWAP)
         )
 
     def with_enforced(self, *keys: str) -> KubeletCase:

@@ -357,8 +357,8 @@ class NodeUnderTest:
     def resize(self, population: Population, pod: Pod, kubelet: KubeletCase, *, to: Pod) -> Resized:
         """Resize a pod of the population in place, step by step as this kubelet does, and read it after every step.
 
-        to: a pod with the same container names and the wanted resources. UsageError for a resize that the kubelet would
-        not carry out, MachineryError for a step that fails.
+        to: a pod with the same container names and the wanted resources. EnactorNotAbleError for a resize that the
+        kubelet defers or finds infeasible, UsageError for one that is none, MachineryError for a step that fails.
         """
         standing = self._occupancy.with_pod(pod)
         require(self._enactor, Ability.RESIZE)

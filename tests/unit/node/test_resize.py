@@ -6,9 +6,9 @@ import pytest
 
 from memqos.engine.answer.finding import Verdict, worst
 from memqos.engine.translate.versions import TRIXIE
-from memqos.errors import RuntimeCallError, UsageError
+from memqos.errors import EnactorNotAbleError, RuntimeCallError, UsageError
 from memqos.model.cri import ContainerResources
-from memqos.model.node import ReservationPolicy
+from memqos.model.node import ReservationPolicy, SwapBehavior
 from memqos.model.pod import Pod, ResizePolicy
 from memqos.node.pods.resize import with_resources_of
 from memqos.runtime.base import ContainerHandle
@@ -124,9 +124,28 @@ def test_up_to_131_files_are_written_past_systemd():
     assert worst(found.judge()) is Verdict.CONFORMS
 
 
-def test_what_the_kubelet_does_not_do_is_not_done():
-    with pytest.raises(UsageError, match="does not carry this resize out: Deferred"):
+def test_what_the_kubelet_does_not_do_is_not_observable():
+    with pytest.raises(EnactorNotAbleError, match="does not carry the resize out: Deferred"):
         resized(SMALL, sized((3000, 3000), (3000, 3000)))
+
+
+def test_a_resize_that_the_configuration_excludes_is_not_observable_and_another_is_done():
+    """Kubelets resize no memory request of a container that may swap (1.33 and later)."""
+    bench = Bench()
+    swapping = kubelet("1.36", swap_behavior=SwapBehavior.LIMITED, **TIERED)
+    with (
+        bench.node.admitted([SMALL], swapping) as population,
+        pytest.raises(EnactorNotAbleError, match="Infeasible, In-place resize of containers with swap"),
+    ):
+        bench.node.resize(population, SMALL, swapping, to=LARGE)
+    under = swapping.without_swap()
+    with bench.node.admitted([SMALL], under) as population:
+        assert worst(bench.node.resize(population, SMALL, under, to=LARGE).judge()) is Verdict.CONFORMS
+
+
+def test_a_change_that_is_no_resize_is_a_usage_error():
+    with pytest.raises(UsageError, match="does not carry this resize out: Unchanged"):
+        resized(SMALL, SMALL)
 
 
 def test_an_unknown_pod():

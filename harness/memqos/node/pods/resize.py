@@ -11,8 +11,8 @@ from memqos.enactor.base import AdmittedPod, Enactment
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.plan import PlannedPod
-from memqos.engine.resize import Resize, ResizePlan, ResizeStep, StepKind, standing_after
-from memqos.errors import RuntimeCallError, UsageError
+from memqos.engine.resize import Resize, ResizeOutcome, ResizePlan, ResizeStep, StepKind, standing_after
+from memqos.errors import EnactorNotAbleError, RuntimeCallError, UsageError
 from memqos.model.pod import Container, Pod
 from memqos.model.reading import Reading
 from memqos.node.pods.population import Population
@@ -85,8 +85,15 @@ class Resizing:
     def carry_out(self, plan: ResizePlan, resize: Resize, desired: Pod, population: Population) -> Resized:
         """Every step in its order, then the levels above the pod.
 
-        UsageError for a resize that the kubelet does not carry out; MachineryError for a step that fails.
+        EnactorNotAbleError for a resize that this kubelet defers or finds infeasible, UsageError for another that it
+        does not carry out; MachineryError for a step that fails.
         """
+        if resize.outcome in {ResizeOutcome.DEFERRED, ResizeOutcome.INFEASIBLE}:
+            raise EnactorNotAbleError(
+                f"this kubelet does not carry the resize out: {resize.outcome}, {resize.message}",
+                where=f"pod {resize.namespace}/{resize.name}",
+                next_step="Take another configuration, or a larger machine.",
+            )
         if not resize.steps:
             raise UsageError(
                 f"the kubelet does not carry this resize out: {resize.outcome}"
