@@ -13,7 +13,7 @@ from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerStatus, SandboxSpec, Traces
 from memqos.runtime.contract import RuntimeCase, check_runtime_contract
-from memqos.runtime.fake import FakeDockerRuntime, FakeOciRuntime, FakeRuntime
+from memqos.runtime.fake import FakeDockerRuntime, FakeOciRuntime, FakePodmanRuntime, FakeRuntime
 from memqos.runtime.fake_cgroups import FakeCgroups
 
 POD = CgroupPath.parse("/kubepods.slice/kubepods-pod1.slice")
@@ -59,6 +59,25 @@ def docker_case(driver: CgroupDriver) -> Iterator[RuntimeCase]:
 @pytest.mark.parametrize("driver", list(CgroupDriver))
 def test_the_fake_docker(driver: CgroupDriver) -> None:
     check_runtime_contract(lambda: docker_case(driver))
+
+
+@contextlib.contextmanager
+def podman_case(driver: CgroupDriver) -> Iterator[RuntimeCase]:
+    cgroups = FakeCgroups()
+    cgroups.make(POD)
+    runtimes = Runtimes(cri=traits_of("podman", "5.4.2"), oci=traits_of("crun", "1.21"))
+    layout = runtimes.layout(driver)
+    yield RuntimeCase(
+        runtime=FakePodmanRuntime(cgroups, driver=driver, runtimes=runtimes),
+        sandbox=SANDBOX,
+        container=ContainerSpec(name="a", image="memqos.local/memload:1", args=("hold",)),
+        read=lambda container, knob: cgroups.text(layout.container(POD, container.id), knob).strip(),
+    )
+
+
+@pytest.mark.parametrize("driver", list(CgroupDriver))
+def test_the_fake_podman(driver: CgroupDriver) -> None:
+    check_runtime_contract(lambda: podman_case(driver))
 
 
 @contextlib.contextmanager

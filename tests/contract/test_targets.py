@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from memqos.clock import Deadline
+from memqos.target.as_user import UserTarget
 from memqos.target.attended import attended
 from memqos.target.base import CommandResult, Target
 from memqos.target.container import ContainerTarget
@@ -23,6 +24,13 @@ def test_this_host(tmp_path: Path) -> None:
 def test_this_host_with_agents(tmp_path: Path) -> None:
     (tmp_path / "keep").touch()
     check_target_contract(lambda: attended(LocalTarget()), folder=str(tmp_path))
+
+
+def test_a_user_of_this_host(tmp_path: Path) -> None:
+    (tmp_path / "keep").touch()
+    user = UserTarget(LocalTarget(), enter=("sh", "-c", 'exec "$@"', "sh", "env", "-u", "MEMQOS_NOTHING"))
+    check_target_contract(lambda: attended(user), folder=str(tmp_path))
+    check_target_contract(lambda: contextlib.nullcontext(user), folder=str(tmp_path))
 
 
 def test_the_fake() -> None:

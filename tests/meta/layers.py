@@ -80,8 +80,8 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
     "place.vm": frozenset(
         {
-            "errors", "clock", "model", "engine", "place.base", "place.provisioning", "place.discovery",
-            "probe", "runtime.base", "target.base", "catalog", "vm",
+            "errors", "clock", "model", "engine", "cgroupfs", "place.base", "place.provisioning", "place.discovery",
+            "place.rootless", "probe", "runtime.base", "target.base", "catalog", "vm",
         }
     ),
     "place.disk_image": frozenset(

@@ -50,8 +50,10 @@ if TYPE_CHECKING:
 Request = dict[str, Any]
 Step = dict[str, Any]
 
-ATTRIBUTE = "trusted.memqos"
-KEPT = "trusted.memqos.kept"
+SPACE = "user" if os.geteuid() else "trusted"
+"""Of extended attributes; an ordinary user has those of its own cgroups (cgroup v2, Linux 5.7 and later)."""
+ATTRIBUTE = f"{SPACE}.memqos"
+KEPT = f"{SPACE}.memqos.kept"
 CLAIMED = "claimed"
 OURS = "memqos: "
 """The prefix of the description of every slice that memqos makes."""

@@ -1,4 +1,6 @@
-"""A client of systemd's manager on the system bus; messages are built with jeepney.
+"""A client of systemd's manager on the system bus, or of an ordinary user's on that user's bus.
+
+Messages are built with jeepney.
 
 Under emulation, starting busctl or systemctl once takes as long as many calls over one connection.
 """
@@ -6,6 +8,7 @@ Under emulation, starting busctl or systemctl once takes as long as many calls o
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -23,7 +26,8 @@ from jeepney.low_level import (  # type: ignore[import-untyped]
 from memqos.agent.cgroup import StepError
 from memqos.agent.channel import CHUNK
 
-SOCKET = "/run/dbus/system_bus_socket"
+SOCKET = f"/run/user/{os.geteuid()}/bus" if os.geteuid() else "/run/dbus/system_bus_socket"
+"""Where systemd is spoken to: root's, or an ordinary user's own."""
 BUS = ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus")
 SYSTEMD = "org.freedesktop.systemd1"
 MANAGER = (SYSTEMD, "/org/freedesktop/systemd1", f"{SYSTEMD}.Manager")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from memqos.clock import Deadline
@@ -33,6 +33,7 @@ __all__ = [
 MOUNTS = "/proc/mounts"
 """The mount table."""
 
+_ELSEWHERE = "(not delegated)"
 _FIELDS = 4
 _OCTAL = re.compile(r"\\([0-7]{3})", re.ASCII)
 _VERSIONS = {"cgroup": CgroupVersion.V1, "cgroup2": CgroupVersion.V2}
@@ -160,9 +161,15 @@ class Hierarchy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Unified:
-    """cgroup v2."""
+    """cgroup v2. above: the cgroup below which paths are, and that `mount.folder` is; the root if nothing is above."""
 
     mount: CgroupMount
+    above: CgroupPath = ROOT
+
+    def within(self, path: CgroupPath) -> Unified:
+        """The part of it below one of its cgroups, whose files are all that paths then lead to."""
+        folder = self.mount.file(path)
+        return Unified(replace(self.mount, folder=folder), above=CgroupPath((*self.above.parts, *path.parts)))
 
     @property
     def version(self) -> CgroupVersion:
@@ -196,8 +203,13 @@ class Unified:
         return self.mount.cgroup_of(folder)
 
     def membership(self, text: str) -> CgroupPath | None:
-        """The cgroup of the line "0::PATH"."""
-        return _membership(text, lambda number, names: number == "0" and not names)
+        """The cgroup of the line "0::PATH"; one that is not below `above` is no path of this part, and is told so."""
+        found = _membership(text, lambda number, names: number == "0" and not names)
+        if found is None or not self.above.parts:
+            return found
+        if not found.below(self.above):
+            return CgroupPath((_ELSEWHERE, *found.parts))
+        return CgroupPath(found.parts[len(self.above.parts) :])
 
     def kill_command(self, paths: Sequence[CgroupPath]) -> tuple[str, ...]:
         """A write to each cgroup.kill."""

@@ -25,6 +25,7 @@ MACHINE = (
     "topology",
     "cgroup",
     "no-recursiveprot",
+    "no-userns",
     "runtime",
     "runtime-binary",
     "runtime-deb",

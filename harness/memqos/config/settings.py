@@ -304,6 +304,7 @@ class Settings:
     cgroup: CgroupVersion
     no_recursiveprot: bool
     runtime: tuple[str, ...]
+    no_userns: bool
     cri_socket: str | None
     driver: tuple[CgroupDriver, ...]
     kubernetes: tuple[str, ...]

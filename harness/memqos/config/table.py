@@ -21,6 +21,7 @@ __all__ = [
     "ANY_RUNTIME",
     "ARCHITECTURES",
     "BELOW_DOCKER",
+    "BELOW_PODMAN",
     "BY_HANDLER",
     "DIRECTLY",
     "OTHER_VARIABLES",
@@ -28,12 +29,17 @@ __all__ = [
     "OVER_CRIO",
     "PREFIX",
     "PROGRAM_NAME",
+    "ROOTLESS",
     "RUNTIMES",
     "SETTINGS",
     "Kind",
     "Setting",
     "below_docker",
+    "below_podman",
+    "direct_prefix",
+    "is_direct",
     "is_gvisor",
+    "is_rootless",
     "oci_runtime",
     "offered_name",
     "runtime_prefix",
@@ -41,22 +47,26 @@ __all__ = [
 
 DIRECTLY = "oci:"
 """The prefix of an OCI runtime that is driven without a daemon."""
+ROOTLESS = "rootless:"
+"""The prefix of an OCI runtime that an ordinary user drives without a daemon, in a cgroup that systemd delegates."""
 OVER_CONTAINERD = "containerd+"
 OVER_CRIO = "crio+"
 BELOW_DOCKER = "docker+"
+BELOW_PODMAN = "podman+"
+"""Before an OCI runtime below Podman's service, which speaks Docker's API."""
 BY_HANDLER = "cri+"
 """The prefix of a handler of the server on the user's socket."""
 RUNTIMES = tuple(
     f"{prefix}{name}"
     for prefix, names in (
-        *((one, OCI_RUNTIMES) for one in ("", OVER_CONTAINERD, OVER_CRIO, BELOW_DOCKER)),
+        *((one, OCI_RUNTIMES) for one in ("", OVER_CONTAINERD, OVER_CRIO, BELOW_DOCKER, BELOW_PODMAN, ROOTLESS)),
         (DIRECTLY, DRIVEN_DIRECTLY),
     )
     for name in names
 )
 
 
-_PREFIXES = (DIRECTLY, OVER_CONTAINERD, OVER_CRIO, BELOW_DOCKER)
+_PREFIXES = (DIRECTLY, ROOTLESS, OVER_CONTAINERD, OVER_CRIO, BELOW_DOCKER, BELOW_PODMAN)
 _ANY_PREFIX = "|".join(map(re.escape, _PREFIXES))
 PROGRAM_NAME = re.compile(r"[A-Za-z][\w.-]{0,62}", re.ASCII)
 """The syntax of an OCI runtime's name, which also names folders, handlers and columns."""
@@ -82,6 +92,26 @@ def offered_name(chosen: str) -> str:
 def below_docker(chosen: str) -> bool:
     """Whether the Docker Engine creates the containers of a choice."""
     return chosen.startswith(BELOW_DOCKER)
+
+
+def below_podman(chosen: str) -> bool:
+    """Whether Podman makes the containers of a choice."""
+    return chosen.startswith(BELOW_PODMAN)
+
+
+def direct_prefix(chosen: str) -> str:
+    """What stands before an OCI runtime without a daemon, "oci:" or "rootless:"; "" for one below a daemon."""
+    return runtime_prefix(chosen) if is_direct(chosen) else ""
+
+
+def is_direct(chosen: str) -> bool:
+    """Whether no daemon is above the OCI runtime of a choice."""
+    return chosen.startswith((DIRECTLY, ROOTLESS))
+
+
+def is_rootless(chosen: str) -> bool:
+    """Whether an ordinary user runs the OCI runtime of a choice."""
+    return chosen.startswith(ROOTLESS)
 
 
 def is_gvisor(chosen: str) -> bool:
@@ -252,9 +282,17 @@ SETTINGS: tuple[Setting, ...] = (
         choices=RUNTIMES,
         metavar="NAME[,NAME...]",
         help="runtimes under test: an OCI runtime below containerd (runc is short for containerd+runc), CRI-O "
-        "(crio+crun) or Docker (docker+runc), cri+HANDLER for any other CRI server, or oci:runc, oci:crun or oci:runsc "
-        "(gVisor) without a daemon; instead of the OCI runtime's name also the path of a program, which is copied into "
-        "the machine (oci:./youki, containerd+./youki); every case runs with each",
+        "(crio+crun), Docker (docker+runc) or Podman (podman+crun), cri+HANDLER for any other CRI server, oci:runc, "
+        "oci:crun or oci:runsc (gVisor) without a daemon, or rootless:runc or rootless:crun, without a daemon as an "
+        "ordinary user; instead of the OCI runtime's name also the path of a program, which is copied into the machine "
+        "(oci:./youki, containerd+./youki); every case runs with each",
+    ),
+    Setting(
+        name="no-userns",
+        kind=Kind.FLAG,
+        default=False,
+        help="give containers of rootless: runtimes no user namespace of their own: they share the one in which the "
+        "runtime is started, as below rootless Docker or a kubelet in a user namespace",
     ),
     Setting(
         name="cri-socket",

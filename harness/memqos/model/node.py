@@ -59,6 +59,7 @@ class RuntimeFlavour(StrEnum):
     CONTAINERD = "containerd"
     CRIO = "cri-o"
     DOCKER = "docker"
+    PODMAN = "podman"
     BUNDLES = "bundles"
     OTHER = "other"
 

@@ -14,7 +14,10 @@ from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.occupancy import Tidying, Vital
 from memqos.node.pods.recorder import Recorder
 from memqos.place.base import Place
+from memqos.probe.facts import TargetFacts
+from memqos.probe.sampler import GuestSampler
 from memqos.runtime.base import Runtime
+from memqos.runtime.delegation import Delegated, Delegation
 from memqos.target.base import Target
 
 __all__ = ["node_on"]
@@ -43,9 +46,17 @@ def node_on(
     in the machine, for the enactor of that name.
     """
     target = target or place.target
+    known, sampler = place.facts if facts is None else dataclasses.replace(place.facts, node=facts), place.sampler
+    tree = CgroupTree(target, known.hierarchy)
+    user = runtime.delegation if isinstance(runtime, Delegated) else None
+    if user is not None:
+        known = _delegated_to(user, known)
+        assert isinstance(sampler, GuestSampler)  # noqa: S101 - of the machines that have ordinary users
+        sampler = dataclasses.replace(sampler, hierarchy=user.hierarchy)
+        tree = CgroupTree(user.target, user.hierarchy)
     site = Site(
         runtime=runtime,
-        tree=CgroupTree(target, place.facts.hierarchy),
+        tree=tree,
         layout=runtimes.layout(driver),
         parallel=parallel,
         patience=patience,
@@ -55,12 +66,23 @@ def node_on(
         target=target,
         runtime=runtime,
         enactor=make_enactor(enactor, site),
-        sampler=place.sampler,
-        facts=place.facts if facts is None else dataclasses.replace(place.facts, node=facts),
+        sampler=sampler,
+        facts=known,
         recorder=recorder,
         driver=driver,
         runtimes=runtimes,
         tidying=Tidying(disposable=place.is_disposable, leaves=leaves, lingers=lingers),
         vital=Vital(check=place.check_alive, examine=place.examine),
         parallel=parallel,
+    )
+
+
+def _delegated_to(user: Delegation, facts: TargetFacts) -> TargetFacts:
+    """The machine as an ordinary user has it."""
+    return dataclasses.replace(
+        facts,
+        node=dataclasses.replace(facts.node, user_namespace=True),
+        hierarchy=user.hierarchy,
+        controllers=user.controllers,
+        delegated=str(user.above),
     )

@@ -80,7 +80,8 @@ class OfferedRuntime:
     target; "" for a runtime that is driven by its commands, and for Docker, which has an API socket for each driver
     (`docker_sockets`). handlers: by cgroup driver, the handler of RunPodSandbox (or the program, or Docker's runtime)
     with this OCI runtime; a missing driver is not offered. oci: the OCI runtime. hugetlb: whether the daemon is
-    configured to pass huge page limits on.
+    configured to pass huge page limits on. is_rootless: whether an ordinary user runs it; own_user_namespace: whether
+    each container then has a user namespace of its own.
     """
 
     name: str
@@ -89,6 +90,8 @@ class OfferedRuntime:
     oci: OciProgram
     hugetlb: bool = True
     docker_sockets: Mapping[CgroupDriver, str] = field(default_factory=dict)
+    is_rootless: bool = False
+    own_user_namespace: bool = True
 
     @property
     def is_direct(self) -> bool:

@@ -32,7 +32,7 @@ from memqos.place.base import (
 from memqos.probe.facts import TargetFacts
 from memqos.probe.looks import Appended, Look, Said
 from memqos.probe.sampler import Sampling
-from memqos.runtime.fake import FakeDockerRuntime, FakeOciRuntime, FakeRuntime
+from memqos.runtime.fake import FakeDockerRuntime, FakeOciRuntime, FakePodmanRuntime, FakeRuntime
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FAKE_LEGACY, FakeCgroups
 from memqos.target.fake import FakeAnswer, FakeTarget, Handler, RefusedError
 
@@ -193,6 +193,7 @@ FAKE_FACTS = NodeFacts(
 
 _KINDS: Mapping[RuntimeName, type[FakeRuntime]] = {
     RuntimeName.DOCKER: FakeDockerRuntime,
+    RuntimeName.PODMAN: FakePodmanRuntime,
     RuntimeName.BUNDLES: FakeOciRuntime,
 }
 

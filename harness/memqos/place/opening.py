@@ -15,21 +15,26 @@ from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey, named_runtime_files, one_oci_runtime
 from memqos.config.table import (
     BELOW_DOCKER,
+    BELOW_PODMAN,
     BY_HANDLER,
     DIRECTLY,
     OVER_CONTAINERD,
     OVER_CRIO,
+    ROOTLESS,
     RUNTIMES,
     below_docker,
+    below_podman,
     is_gvisor,
+    is_rootless,
     oci_runtime,
 )
 from memqos.errors import EnvironmentNotAbleError, UnknownNameError, UsageError
+from memqos.model.node import CgroupVersion
 from memqos.place.base import Place, offered
 from memqos.place.discovery import CRIO_SOCKET
 from memqos.place.disk_image import booted_image, opened_image
 from memqos.place.existing_machine import opened_there
-from memqos.place.vm import DOCKER, GVISOR, opened_vm
+from memqos.place.vm import DOCKER, GVISOR, PODMAN, opened_vm
 from memqos.target.opening import check_url
 from memqos.vm.cache.store import default_cache
 from memqos.vm.cloud.booting import Login, check_login
@@ -121,8 +126,11 @@ class Places:
             keepable=self._settings.keep_vm,
             cri_socket=cri_socket(self._settings),
             handlers=_handlers(self._settings),
-            others=_beyond_images(self._settings, *((DIRECTLY,) if cri_socket(self._settings) else _WITHOUT_A_SERVER)),
+            others=_beyond_images(
+                self._settings, *(_WITHOUT_DAEMON if cri_socket(self._settings) else _WITHOUT_A_SERVER)
+            ),
             additions=additions_for(self._settings),
+            own_user_namespace=not self._settings.no_userns,
         ) as place:
             yield place
 
@@ -196,6 +204,7 @@ def check_places(settings: Settings) -> dict[str, str]:
     if settings.runtime_version is not None:
         one_oci_runtime(settings, option=settings.origins["runtime_version"])
     cri_socket(settings)
+    _check_rootless(settings)
     if settings.target:
         _check_target(settings.target, settings)
         return {}
@@ -214,13 +223,39 @@ def check_places(settings: Settings) -> dict[str, str]:
     return {str(file.path): file.sha256 for file in choices.files}
 
 
+def _check_rootless(settings: Settings) -> None:
+    """Raise UsageError for an ordinary user's runtime on a machine that memqos does not prepare for one."""
+    rootless = next(filter(is_rootless, settings.runtime), "")
+    if settings.no_userns and not rootless:
+        raise UsageError(
+            f"{settings.origins['no_userns']} is about rootless: runtimes, and none is chosen.",
+            next_step="Name one: --runtime rootless:crun.",
+        )
+    if not rootless:
+        return
+    for name in ("target", "image"):
+        if getattr(settings, name):
+            raise UsageError(
+                f"{rootless} needs a machine of a profile, in which memqos makes the user: {settings.origins[name]} "
+                "names another.",
+                where=settings.origins["runtime"],
+                next_step=f"Leave {settings.origins[name]} out.",
+            )
+    if settings.cgroup is CgroupVersion.V1:
+        raise UsageError(
+            f"{rootless} needs cgroup v2: no part of cgroup v1 is delegated to ordinary users.",
+            where=settings.origins["cgroup"],
+            next_step=f"Give --cgroup {CgroupVersion.V2}.",
+        )
+
+
 def cri_socket(settings: Settings) -> str:
     """The socket of the user's own CRI server in booted machines; "" for the image's server.
 
     Raises UsageError for an invalid path, for a server without a name, and for one that no profile or option provides.
     """
     socket, where = settings.cri_socket, settings.origins["cri_socket"]
-    plus = [one for one in settings.runtime if "+" in one and not one.startswith("docker+")]
+    plus = [one for one in settings.runtime if "+" in one and not one.startswith((BELOW_DOCKER, BELOW_PODMAN))]
     if socket is not None:
         if not re.fullmatch(r"(/[\w.@+-]+)+", socket, re.ASCII) or len(socket) > LONGEST_SOCKET:
             raise UsageError(f"'{socket}' is not the path of a socket.", where=where, next_step="Use an absolute path.")
@@ -261,7 +296,8 @@ def _need_programs(settings: Settings) -> None:
         )
 
 
-_WITHOUT_A_SERVER = (DIRECTLY, OVER_CONTAINERD, BELOW_DOCKER)
+_WITHOUT_DAEMON = (DIRECTLY, ROOTLESS)
+_WITHOUT_A_SERVER = (*_WITHOUT_DAEMON, OVER_CONTAINERD, BELOW_DOCKER)
 
 
 def _beyond_images(settings: Settings, *prefixes: str) -> tuple[str, ...]:
@@ -320,7 +356,7 @@ def prepare_places(settings: Settings, *, progress: Progress) -> None:
 
 def additions_for(settings: Settings) -> tuple[str, ...]:
     """The additions to the profiles' images that the chosen runtimes need."""
-    wanted = {DOCKER: below_docker, GVISOR: is_gvisor}
+    wanted = {DOCKER: below_docker, GVISOR: is_gvisor, PODMAN: below_podman}
     return tuple(name for name, is_wanted in wanted.items() if any(map(is_wanted, settings.runtime)))
 
 

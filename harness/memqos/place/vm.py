@@ -10,6 +10,7 @@ from pathlib import Path
 
 from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
+from memqos.cgroupfs.hierarchy import Unified
 from memqos.clock import Deadline
 from memqos.engine.translate.versions import OCI_RUNTIMES
 from memqos.errors import MachineryError, UnfitFileError
@@ -33,6 +34,7 @@ from memqos.place.discovery import (
     with_subgroup,
 )
 from memqos.place.provisioning import bring_images_served
+from memqos.place.rootless import rootless_connected
 from memqos.probe.facts import TargetFacts, target_facts
 from memqos.probe.sampler import MEMWATCH, GuestSampler, Sampler
 from memqos.runtime.base import Runtime
@@ -58,6 +60,12 @@ DOCKER = "docker"
 DOCKER_SOCKETS = "/run/memqos-docker/"
 """The folder of its sockets, one for each cgroup driver."""
 
+PODMAN = "podman"
+"""The addition with Podman, and its unit for each cgroup driver."""
+
+PODMAN_SOCKETS = "/run/memqos-podman/"
+"""The folder of its service's sockets, one for each cgroup driver."""
+
 GVISOR = "runsc"
 """The addition with gVisor's runsc; the same name as the program."""
 
@@ -71,11 +79,14 @@ class ProfileRuntimes:
         served: Mapping[str, OfferedRuntime] | None = None,
         *,
         others: Mapping[str, OciProgram] | None = None,
+        own_user_namespace: bool = True,
     ) -> None:
         """served: the runtimes of the user's own server; they override the image's own of the same name.
 
-        others: further OCI runtimes, by the names under which they are requested.
+        others: further OCI runtimes, by the names under which they are requested. own_user_namespace: of rootless
+        ones, as of `OfferedRuntime`.
         """
+        self._own_user_namespace = own_user_namespace
         self._machine = machine
         self._served = served or {}
         self._others = others or {}
@@ -83,9 +94,13 @@ class ProfileRuntimes:
     def offered(self) -> Mapping[str, OfferedRuntime]:
         """Containerd over each OCI runtime, with a handler for each (vm/guest), and each alone.
 
-        Docker over each, and runsc alone, if the image has them.
+        Docker and Podman over each, and runsc alone, if the image has them; each run by an ordinary user.
         """
-        ways = [self._over_containerd, self._directly, *([self._below_docker] if self._has(DOCKER) else [])]
+        ways = [self._over_containerd, self._directly, self._rootless]
+        if self._has(DOCKER):
+            ways.append(self._below_docker)
+        if self._has(PODMAN):
+            ways.append(self._below_podman)
         offers = [offer(name) for offer in ways for name in dict.fromkeys([*map(str, OCI_RUNTIMES), *self._others])]
         offers += [self._directly(GVISOR)] if self._has(GVISOR) else []
         return {offer.name: offer for offer in (*offers, *map(self._with_brought, self._served.values()))}
@@ -111,6 +126,15 @@ class ProfileRuntimes:
         handlers = dict.fromkeys(CgroupDriver, self._machine.contents.places.get(name, name))
         return OfferedRuntime(name=f"oci:{name}", socket="", handlers=handlers, oci=self._program(name))
 
+    def _rootless(self, name: str) -> OfferedRuntime:
+        return dataclasses.replace(
+            self._directly(name),
+            name=f"rootless:{name}",
+            hugetlb=False,
+            is_rootless=True,
+            own_user_namespace=self._own_user_namespace,
+        )
+
     def _over_containerd(self, name: str) -> OfferedRuntime:
         return OfferedRuntime(
             name=f"containerd+{name}",
@@ -129,6 +153,11 @@ class ProfileRuntimes:
             oci=self._program(name),
             hugetlb=False,
         )
+
+    def _below_podman(self, name: str) -> OfferedRuntime:
+        offer = self._below_docker(name)
+        sockets = {driver: f"{PODMAN_SOCKETS}{driver}-{name}.sock" for driver in CgroupDriver}
+        return dataclasses.replace(offer, name=f"podman+{name}", docker_sockets=sockets)
 
 
 class VmPlace:
@@ -178,9 +207,15 @@ class VmPlace:
     ) -> contextlib.AbstractContextManager[Runtime]:
         """Connect to a daemon with this OCI runtime, or to the OCI runtime itself.
 
-        The Docker of memqos's images starts with the first test under a driver.
+        The Docker and the Podman of memqos's images start with the first test under a driver.
         """
         offer = offered(self, runtime, driver)
+        cgroups = self._facts.hierarchy
+        if offer.is_rootless and isinstance(cgroups, Unified):
+            return rootless_connected(self.target, cgroups, offer, driver, record=record, deadline=deadline)
+        if offer.docker_sockets.get(driver, "").startswith(PODMAN_SOCKETS):
+            unit = f"memqos-podman@{driver}-{offer.handlers[driver]}.service"
+            checked(self.target.run(["systemctl", "start", unit], deadline=deadline), where=self.target.address)
         if offer.docker_sockets.get(driver, "").startswith(DOCKER_SOCKETS):
             start = self.target.run(["systemctl", "start", f"memqos-docker@{driver}.service"], deadline=deadline)
             checked(start, where=self.target.address)
@@ -261,12 +296,14 @@ def opened_vm(
     handlers: Mapping[str, str] | None = None,
     others: Sequence[str] = (),
     additions: Sequence[str] = (),
+    own_user_namespace: bool = True,
 ) -> Iterator[VmPlace]:
     """A machine of this profile and topology, as `memqos.vm.boot.boot` returns it, with logs in this folder.
 
     cri_socket: the socket of the user's own CRI server, "" for none; handlers: its requested handlers, by the names of
     the runtimes that they stand for. others: OCI runtimes of the run that no image has; UnfitFileError for one that the
-    machine does not have. additions: additions to the profile's image (vm/additions).
+    machine does not have. additions: additions to the profile's image (vm/additions). own_user_namespace: of rootless
+    runtimes, as of `OfferedRuntime`.
     """
     profile, topology = key
     with boot(
@@ -284,7 +321,8 @@ def opened_vm(
             bring_images_served(target, cri_socket, deadline=Deadline.after(SERVER_SECONDS))
         found = dict(_others(machine, dict.fromkeys([*others, *machine.contents.places])))
         facts = target_facts(target, deadline=Deadline.after(FACTS_SECONDS))
-        yield VmPlace(machine, facts, ProfileRuntimes(machine, served, others=found).offered)
+        runtimes = ProfileRuntimes(machine, served, others=found, own_user_namespace=own_user_namespace)
+        yield VmPlace(machine, facts, runtimes.offered)
 
 
 def _others(machine: Machine, asked: Iterable[str]) -> Iterator[tuple[str, OciProgram]]:

@@ -13,6 +13,7 @@ import pytest
 
 from memqos.claims import About, unproved
 from memqos.config.systems import SystemKey, systems_of
+from memqos.config.table import DIRECTLY, direct_prefix
 from memqos.engine.answer.finding import Finding, Verdict, worst
 from memqos.engine.node.validation import why_not_on
 from memqos.engine.releases.release import Release
@@ -336,7 +337,8 @@ def qos_compared(
 
     station = request.config.stash[LANE].station
     mine = station.key.runtime
-    other = next((one for one in sorted(station.place.runtimes) if one.startswith("oci:") and one != mine), None)
+    prefix = direct_prefix(mine) or DIRECTLY
+    other = next((one for one in sorted(station.place.runtimes) if one.startswith(prefix) and one != mine), None)
     if other is None:
         pytest.skip(f"the machine has no OCI runtime other than {mine} to compare with")
     pod, kubelet = qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")

@@ -51,7 +51,8 @@ class TargetFacts:
 
     controllers: those of the root cgroup, which can be delegated; on cgroup v1 the mounted ones. zswap: the control
     files for a cgroup's use of it (memory.zswap.max from Linux 5.19 on, memory.zswap.writeback from 6.8 on); empty if
-    the kernel has no zswap. zswap_is_on: whether it is enabled.
+    the kernel has no zswap. zswap_is_on: whether it is enabled. delegated: the cgroup that systemd delegates to an
+    ordinary user, if the node's cgroups are below one; else "".
     """
 
     node: NodeFacts
@@ -60,6 +61,7 @@ class TargetFacts:
     pressure: bool
     zswap: frozenset[str] = frozenset()
     zswap_is_on: bool = False
+    delegated: str = ""
 
 
 def target_facts(target: Target, *, deadline: Deadline) -> TargetFacts:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memqos.config.table import DIRECTLY
+from memqos.config.table import direct_prefix
 from memqos.errors import ExitCode
 from memqos.report.bundle import Bundle, Json, as_json
 from memqos.report.matrix import Matrix, Row, cell_text, matrix_of, names_of, worst_of
@@ -211,7 +211,7 @@ def support_of(bundles: Iterable[Bundle | tuple[str, Bundle]]) -> Support:
 def _versions(machine: Mapping[str, Any]) -> str:
     """The runtimes that a machine reports: "containerd 1.7.24 + runc 1.1.15"; "" for none."""
     name = " + ".join(map(str, machine.get("runtimes", ())))
-    return f"{DIRECTLY}{name}" if name and str(machine.get("runtime", "")).startswith(DIRECTLY) else name
+    return f"{direct_prefix(str(machine.get('runtime', '')))}{name}" if name else ""
 
 
 def support_markdown(support: Support) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memqos.config.table import DIRECTLY
+from memqos.config.table import direct_prefix
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.errors import ExitCode
 from memqos.report.bundle import Bundle
@@ -92,7 +92,7 @@ def _by_runtime(bundle: Bundle) -> dict[str, Counter[str]]:
 def _runtime_name(machine: Mapping[str, Any]) -> str:
     """A machine's runtimes by name: "containerd+crun", "oci:runc"; "" for none."""
     name = "+".join(str(one).split(" ")[0] for one in machine.get("runtimes", ()))
-    return plain(f"{DIRECTLY}{name}" if str(machine.get("runtime", "")).startswith(DIRECTLY) else name)
+    return plain(f"{direct_prefix(str(machine.get('runtime', '')))}{name}")
 
 
 def setter_lines(bundle: Bundle) -> Iterator[str]:

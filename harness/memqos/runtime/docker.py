@@ -16,6 +16,7 @@ import docker
 from memqos.clock import Deadline
 from memqos.engine.translate import docker as dockerd
 from memqos.engine.translate.docker import HostConfig
+from memqos.engine.translate.podman import asked_of_podman, podman_created, podman_updated
 from memqos.engine.translate.resources import OciResources
 from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
@@ -109,7 +110,7 @@ class DockerRuntime:
         self._driver = driver
         self._calls = RecordedCalls(record)
         self._api = "auto"
-        self._data_root = ""
+        self._engine = docker_wire.Engine()
         self._asked: dict[str, OciResources] = {}
 
     @property
@@ -120,13 +121,13 @@ class DockerRuntime:
     @property
     def capabilities(self) -> frozenset[Capability]:
         """What an engine supports."""
-        return docker_wire.CAPABILITIES
+        return docker_wire.OF_PODMAN if self._engine.is_podman else docker_wire.CAPABILITIES
 
     def greet(self, *, deadline: Deadline) -> None:
         """Query the API's version, and check that the engine is the expected one."""
-        self._api = self.version(deadline=deadline).api_version
-        info = self.info(deadline=deadline)
-        self._data_root = str(info.get("DockerRootDir", ""))
+        version, info = self.version(deadline=deadline), self.info(deadline=deadline)
+        self._api = version.api_version
+        self._engine = docker_wire.engine_from(version, info)
         docker_wire.check_driver(info, self._driver, name=self._name)
 
     def info(self, *, deadline: Deadline) -> Mapping[str, Any]:
@@ -161,9 +162,10 @@ class DockerRuntime:
 
     def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:
         """POST /containers/create, with the fields that HostConfig has."""
-        asked = _words("ContainerCreate", spec.resources, OciResources())
+        asked = self._words("ContainerCreate", spec.resources, None)
         handle = self.create_as(sandbox, spec, asked, deadline=deadline)
-        self._asked[handle.id] = dockerd.docker_created(asked).resources
+        is_podman = self._engine.is_podman
+        self._asked[handle.id] = podman_created(asked) if is_podman else dockerd.docker_created(asked).resources
         return handle
 
     def create_as(
@@ -177,7 +179,7 @@ class DockerRuntime:
             "ContainerCreate", document, lambda client: client.create_container_from_config(document), deadline
         )
         container_id = usable_id(self.name, "ContainerCreate", str(answer["Id"]))
-        log_path = docker_wire.log_path_of(self._data_root, container_id)
+        log_path = self._engine.log_path(container_id)
         return ContainerHandle(id=container_id, name=spec.name, sandbox=sandbox, log_path=log_path)
 
     def start(self, container: ContainerHandle, *, deadline: Deadline) -> None:
@@ -189,9 +191,11 @@ class DockerRuntime:
     def update(self, container: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:
         """POST /containers/ID/update with everything requested so far, as containerd does."""
         before = self._asked.get(container.id, OciResources())
-        asked = _words("ContainerUpdate", resources, before)
+        asked = self._words("ContainerUpdate", resources, before)
         self.update_as(container, asked, deadline=deadline)
-        self._asked[container.id] = dockerd.docker_updated({}, asked).resources
+        is_podman = self._engine.is_podman
+        after = podman_updated(before, asked) if is_podman else dockerd.docker_updated({}, asked).resources
+        self._asked[container.id] = after
 
     def update_as(self, container: ContainerHandle, config: HostConfig, *, deadline: Deadline) -> None:
         """The same with only these fields of HostConfig."""
@@ -217,8 +221,8 @@ class DockerRuntime:
         return docker_wire.status_from(answer)
 
     def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:  # noqa: ARG002 - no call is made
-        """The bundle that containerd created for the engine, and the OCI runtime's state."""
-        return docker_wire.docker_traces(container.id, driver=self._driver, oci_runtime=self._oci_runtime)
+        """The bundle that was created for the engine, and the OCI runtime's state."""
+        return self._engine.traces(container.id, driver=self._driver, oci_runtime=self._oci_runtime)
 
     def exec(
         self, container: ContainerHandle, argv: tuple[str, ...], *, deadline: Deadline
@@ -319,9 +323,11 @@ class DockerRuntime:
             call.reply = {"answer": answer}
         return answer
 
-
-def _words(method: str, resources: ContainerResources, stored: OciResources) -> HostConfig:
-    try:
-        return dockerd.asked_of_docker(resources, stored=stored).host_config
-    except ValueError as error:
-        raise refusal("memqos", method, "INVALID_ARGUMENT", str(error)) from error
+    def _words(self, method: str, resources: ContainerResources, stored: OciResources | None) -> HostConfig:
+        """A CRI request as a HostConfig. stored: what reached the OCI runtime until now, None for a creation."""
+        try:
+            if self._engine.is_podman:
+                return asked_of_podman(resources, stored=stored).host_config
+            return dockerd.asked_of_docker(resources, stored=stored or OciResources()).host_config
+        except ValueError as error:
+            raise refusal("memqos", method, "INVALID_ARGUMENT", str(error)) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from memqos.engine.translate.docker import HostConfig
@@ -25,12 +26,13 @@ from memqos.runtime.cri_wire import MADE_BY_LABEL
 __all__ = [
     "CAPABILITIES",
     "SANDBOX_LABEL",
+    "Engine",
     "cgroup_driver_of",
     "check_driver",
     "create_document",
     "docker_traces",
+    "engine_from",
     "entry_of",
-    "log_path_of",
     "status_from",
     "update_document",
     "version_from",
@@ -46,6 +48,11 @@ CAPABILITIES = frozenset(
     }
 )
 """Docker's capabilities: HostConfig has no fields for interface files, and an engine has no RuntimeConfig."""
+
+OF_PODMAN = CAPABILITIES - {Capability.HOST_CONFIG}
+"""Podman takes a HostConfig as it sees fit: the claims about that are about the Docker Engine."""
+
+PODMAN = "podman"
 
 SANDBOX_LABEL = "memqos.sandbox"
 """The label that identifies the containers of a pod: Docker has no pods."""
@@ -106,9 +113,37 @@ def entry_of(program: str) -> Sequence[str]:
     return [f'ENTRYPOINT ["/{program}"]', "WORKDIR /", f"LABEL {MADE_BY_LABEL}=memqos"]
 
 
-def log_path_of(data_root: str, container_id: str) -> str:
-    """Where the log driver json-file keeps a container's output."""
-    return f"{data_root}/containers/{container_id}/{container_id}-json.log"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What an engine says of itself. data_root: the folder of its containers. driver: of its storage."""
+
+    is_podman: bool = False
+    data_root: str = ""
+    driver: str = ""
+
+    def log_path(self, container_id: str) -> str:
+        """Where the log driver json-file keeps a container's output, which is Podman's k8s-file by another name."""
+        if self.is_podman:
+            return f"{self._podmans(container_id)}/ctr.log"
+        return f"{self.data_root}/containers/{container_id}/{container_id}-json.log"
+
+    def traces(self, container_id: str, *, driver: CgroupDriver, oci_runtime: str) -> Traces:
+        """Where the bundle and the OCI runtime's state may be."""
+        if self.is_podman:
+            return Traces(config=(f"{self._podmans(container_id)}/config.json",))
+        return docker_traces(container_id, driver=driver, oci_runtime=oci_runtime)
+
+    def _podmans(self, container_id: str) -> str:
+        return f"{self.data_root}/{self.driver}-containers/{container_id}/userdata"
+
+
+def engine_from(version: RuntimeVersion, info: Mapping[str, Any]) -> Engine:
+    """The engine that answers `GET /version` and `GET /info` like this."""
+    return Engine(
+        is_podman=version.name == PODMAN,
+        data_root=str(info.get("DockerRootDir", "")),
+        driver=str(info.get("Driver", "")),
+    )
 
 
 def docker_traces(container_id: str, *, driver: CgroupDriver, oci_runtime: str) -> Traces:
@@ -125,9 +160,12 @@ def docker_traces(container_id: str, *, driver: CgroupDriver, oci_runtime: str) 
 
 
 def version_from(document: Mapping[str, Any]) -> RuntimeVersion:
-    """The engine's identity, from `GET /version`."""
+    """The engine's identity, from `GET /version`; Podman is known by its component "Podman Engine"."""
+    components = [str(one.get("Name", "")) for one in document.get("Components") or () if isinstance(one, dict)]
     return RuntimeVersion(
-        name="docker", version=str(document.get("Version", "")), api_version=str(document.get("ApiVersion", ""))
+        name=PODMAN if "Podman Engine" in components else "docker",
+        version=str(document.get("Version", "")),
+        api_version=str(document.get("ApiVersion", "")),
     )
 
 
@@ -141,7 +179,8 @@ def check_driver(document: Mapping[str, Any], driver: CgroupDriver, *, name: str
     if (found := cgroup_driver_of(document)) != driver:
         raise EnvironmentNotAbleError(
             f"{name} runs with the cgroup driver '{found}', but {driver} is required.",
-            next_step="Start dockerd with --exec-opt native.cgroupdriver=… or use --driver.",
+            next_step="Start dockerd with --exec-opt native.cgroupdriver=…, podman with --cgroup-manager=…, or use "
+            "--driver.",
         )
 
 

@@ -40,12 +40,12 @@ from memqos.runtime.base import (
     Traces,
 )
 from memqos.runtime.cri_wire import container_handle
-from memqos.runtime.docker_wire import CAPABILITIES
+from memqos.runtime.docker_wire import CAPABILITIES, OF_PODMAN
 from memqos.runtime.fake_cgroups import FakeCgroups
 from memqos.runtime.oci_commands import able
 from memqos.target.fake import RefusedError
 
-__all__ = ["FakeDockerRuntime", "FakeOciRuntime", "FakeRuntime"]
+__all__ = ["FakeDockerRuntime", "FakeOciRuntime", "FakePodmanRuntime", "FakeRuntime"]
 
 _KILLED = 137
 _TERMINATED = 143
@@ -360,6 +360,15 @@ def _merged(old: ContainerResources, new: ContainerResources) -> ContainerResour
 def _error(method: str, details: str) -> RuntimeCallError:
     data = {"method": method, "code": "UNKNOWN", "details": details}
     return RuntimeCallError(f"fake answered UNKNOWN: {details}", where=method, data=data)
+
+
+class FakePodmanRuntime(FakeRuntime):
+    """The Runtime port in memory with what can be said to Podman's service, for runtimes whose `cri` is Podman."""
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """As Podman's."""
+        return OF_PODMAN
 
 
 class FakeDockerRuntime(FakeRuntime):

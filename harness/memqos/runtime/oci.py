@@ -23,7 +23,7 @@ from memqos.engine.translate.versions import BUNDLES, TRIXIE, Traits
 from memqos.errors import EnvironmentNotAbleError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver, CgroupVersion
-from memqos.model.path import CgroupPath
+from memqos.model.path import ROOT, CgroupPath
 from memqos.runtime import oci_commands
 from memqos.runtime.base import (
     CallRecorder,
@@ -40,6 +40,7 @@ from memqos.runtime.base import (
     keep_none,
 )
 from memqos.runtime.calls import RecordedCalls
+from memqos.runtime.delegation import Delegation
 from memqos.runtime.oci_commands import GONE, BundleFolders, SeenContainer, command_refusal
 from memqos.runtime.oci_learning import UNASKED, learn, need_driver, need_hierarchy
 from memqos.target.base import CommandResult, Target
@@ -69,11 +70,14 @@ _MOUNTS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
 )
 
 
-def cgroups_path(parent: CgroupPath, container_id: str, driver: CgroupDriver) -> str:
-    """`linux.cgroupsPath`: "SLICE:memqos:ID" for the systemd driver, a folder below the parent for cgroupfs."""
+def cgroups_path(parent: CgroupPath, container_id: str, driver: CgroupDriver, *, above: CgroupPath = ROOT) -> str:
+    """`linux.cgroupsPath`: "SLICE:memqos:ID" for the systemd driver, a folder below the parent for cgroupfs.
+
+    above: the cgroup below which the parent's path is; systemd's slices are below that of the systemd that is asked.
+    """
     if driver is CgroupDriver.SYSTEMD:
         return f"{parent.name}:{PREFIX}:{container_id}"
-    return str(parent.child(f"{PREFIX}-{container_id}"))
+    return str(CgroupPath((*above.parts, *parent.parts)).child(f"{PREFIX}-{container_id}"))
 
 
 def bundle_config(
@@ -85,12 +89,15 @@ def bundle_config(
     mounts: Sequence[Mount] = (),
     annotations: Mapping[str, str] | None = None,
     memory_policy: MemoryPolicy | None = None,
+    user: Delegation | None = None,
 ) -> dict[str, object]:
     """config.json of a container whose root file system is the bundle's folder `rootfs`.
 
     args: the program and its arguments. oom_score_adj: of its process, -1000 to 1000; always set, since a process would
-    otherwise inherit the value of its parent.
+    otherwise inherit the value of its parent. user: runs the runtime; None is root.
     """
+    user_namespace = user.namespaces() if user else {}
+    namespaces = (*(["user"] if user_namespace else []), *_NAMESPACES)
     resources_document: dict[str, object] = {"devices": [{"allow": False, "access": "rwm"}], **resources.document()}
     return {
         "ociVersion": "1.0.2",
@@ -117,7 +124,8 @@ def bundle_config(
         "linux": {
             "cgroupsPath": cgroups_path,
             "resources": resources_document,
-            "namespaces": [{"type": name} for name in _NAMESPACES],
+            "namespaces": [{"type": name} for name in namespaces],
+            **user_namespace,
             **({} if memory_policy is None else {"memoryPolicy": memory_policy.document()}),
         },
     }
@@ -207,8 +215,10 @@ class OciRuntime:
         name: str = "",
         oci: Traits = TRIXIE.oci,
         record: CallRecorder = keep_none,
+        delegation: Delegation | None = None,
     ) -> None:
         self._target = target
+        self._delegation = delegation
         self._name = name or f"oci:{posixpath.basename(program)}"
         self._learned = UNASKED
         self._driver = driver
@@ -219,6 +229,7 @@ class OciRuntime:
             name=posixpath.basename(program),
             systemd=driver is CgroupDriver.SYSTEMD,
             options=oci_commands.OPTIONS.get(oci.runtime, ()),
+            **oci_commands.folders_of(delegation),
         )
         self._asked: dict[str, OciResources] = {}
         self._first = FirstProcesses(target)
@@ -231,7 +242,14 @@ class OciRuntime:
     @property
     def capabilities(self) -> frozenset[Capability]:
         """All capabilities that are not specific to CRI or Docker, and those specific to crun and runsc."""
-        return oci_commands.able(self._oci, self._driver, self._learned)
+        found = oci_commands.able(self._oci, self._driver, self._learned)
+        user = self._delegation
+        return found - {Capability.CPUSET_MEMS} if user and "cpuset" not in user.controllers else found
+
+    @property
+    def delegation(self) -> Delegation | None:
+        """The ordinary user that runs it; None for root."""
+        return self._delegation
 
     def greet(self, *, deadline: Deadline) -> None:
         """Check that the target has what this adapter needs, and query what the runtime supports.
@@ -291,9 +309,8 @@ class OciRuntime:
 
     def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:
         """Write a bundle and `create` from it."""
-        return self._made(
-            sandbox, spec, translate.oci_for_create(spec.resources, BUNDLES, hugetlb=True), deadline=deadline
-        )
+        asked = translate.oci_for_create(spec.resources, BUNDLES, hugetlb=self._has_hugetlb)
+        return self._made(sandbox, spec, asked, deadline=deadline)
 
     def create_from(
         self, sandbox: SandboxHandle, spec: ContainerSpec, request: OciRequest, *, deadline: Deadline
@@ -324,15 +341,20 @@ class OciRuntime:
             raise command_refusal("create", "NOT_FOUND", f"there is no root file system of the image '{spec.image}'")
         container_id = uuid.uuid4().hex + uuid.uuid4().hex
         asked = self._read("create", translation)
-        log = posixpath.join(sandbox.spec.log_directory, spec.log or f"{spec.name}.log")
+        user, score = self._delegation, spec.resources.oom_score_adj
+        folder = user.folders.log(sandbox.spec.log_directory) if user else sandbox.spec.log_directory
+        log = posixpath.join(folder, spec.log or f"{spec.name}.log")
+        parent = CgroupPath.parse(sandbox.spec.cgroup_parent)
         config = bundle_config(
             args=[*(spec.command or (f"/{program}",)), *spec.args],
-            cgroups_path=cgroups_path(CgroupPath.parse(sandbox.spec.cgroup_parent), container_id, self._driver),
+            cgroups_path=cgroups_path(parent, container_id, self._driver, above=user.above if user else ROOT),
             resources=asked,
-            oom_score_adj=spec.resources.oom_score_adj,
+            # As containerd's restrict_oom_score_adj: the OCI runtimes fail with a score that cannot be set.
+            oom_score_adj=max(score, user.score) if user else score,
             mounts=spec.mounts,
             annotations=annotations,
             memory_policy=memory_policy,
+            user=user,
         )
         argv = oci_commands.making(self._places, sandbox=sandbox.id, container=container_id, program=program, log=log)
         result = self._run("create", container_id, argv, deadline=deadline, document=config)
@@ -353,7 +375,7 @@ class OciRuntime:
     def update(self, container: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:
         """`update --resources -` with everything requested so far, as containerd does."""
         before = self._asked.get(container.id, OciResources())
-        asked = self._read("update", translate.oci_for_update(before, resources, BUNDLES, hugetlb=True))
+        asked = self._read("update", translate.oci_for_update(before, resources, BUNDLES, hugetlb=self._has_hugetlb))
         argv = [*self._places.command, "update", "--resources", "-", container.id]
         self._must("update", container, argv, deadline=deadline, document=asked.document())
         self._asked[container.id] = asked
@@ -449,6 +471,14 @@ class OciRuntime:
 
     def close(self) -> None:
         """Nothing stays open."""
+
+    @property
+    def _has_hugetlb(self) -> bool:
+        """Whether limits of huge pages are passed on.
+
+        Where the controller is missing they are left out, as containerd does (tolerate_missing_hugetlb_controller).
+        """
+        return self._delegation is None or "hugetlb" in self._delegation.controllers
 
     def _read(self, method: str, translation: OciTranslation) -> OciResources:
         """The fields of a request that the program reads."""

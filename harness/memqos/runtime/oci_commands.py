@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from memqos.engine.translate.resources import OciResources, OciTranslation
 from memqos.engine.translate.versions import Feature, RuntimeName, Traits
 from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.node import CgroupDriver
 from memqos.runtime.base import Capability, ContainerState, ContainerStatus, RuntimeVersion
+from memqos.runtime.delegation import Delegation
 from memqos.runtime.oci_learning import UNASKED, Learned
 from memqos.target.base import CommandResult
 
@@ -30,6 +32,7 @@ __all__ = [
     "conmon_answer",
     "deleting",
     "entering",
+    "folders_of",
     "followed",
     "following",
     "killing",
@@ -53,12 +56,20 @@ _SOCKETS = "/run/memqos/conmon"
 
 _IMAGES = "memqos.local/"
 
+_OVERLAY = """\
+mount -t overlay -o "lowerdir=$lower,upperdir=$bundle/upper,workdir=$bundle/work" overlay "$bundle/rootfs"
+"""
+_COPY = """\
+cp -R "$lower" "$bundle/rootfs"
+"""
+"""For an ordinary user, which mounts nothing outside of its containers."""
+
 _MAKE = """\
 set -eu
 bundle=$1 lower=$2 log=$3 runtime=$4; shift 4
-mkdir -p "$bundle/upper" "$bundle/work" "$bundle/rootfs" "$bundle/exits" "${log%/*}" SOCKETS
+mkdir -p FOLDERS "$bundle/exits" "${log%/*}" SOCKETS
 cat > "$bundle/config.json"
-mount -t overlay -o "lowerdir=$lower,upperdir=$bundle/upper,workdir=$bundle/work" overlay "$bundle/rootfs"
+ROOTFS
 cd "$bundle"
 _OCI_SYNCPIPE=3 conmon --runtime "$(command -v "$runtime")" "$@" 3>&1 >conmon.out 2>&1 </dev/null |
     { IFS= read -r answer || true; printf '%s\n' "$answer"; }
@@ -175,7 +186,9 @@ class BundleFolders:
 
     program: its file, "runc" or a path. name: of its folders. systemd: whether that is its cgroup driver. options:
     further global options. takes_root: whether it has --root; without it the runtime chooses the folder of its records.
-    is_plain: whether `delete` may lack --force, which the specification's command line does not have.
+    is_plain: whether `delete` may lack --force, which the specification's command line does not have. state_root,
+    bundle_root, sockets: the folders of all runtimes' records, of their bundles, and of conmon's sockets. is_rootless:
+    whether an ordinary user runs it.
     """
 
     program: str
@@ -184,16 +197,20 @@ class BundleFolders:
     options: tuple[str, ...] = ()
     takes_root: bool = True
     is_plain: bool = False
+    state_root: str = _STATE
+    bundle_root: str = _BUNDLES
+    sockets: str = _SOCKETS
+    is_rootless: bool = False
 
     @property
     def state(self) -> str:
         """The runtime's own records."""
-        return f"{_STATE}/{self.name}"
+        return f"{self.state_root}/{self.name}"
 
     @property
     def bundles(self) -> str:
         """The folder of all bundles."""
-        return f"{_BUNDLES}/{self.name}"
+        return f"{self.bundle_root}/{self.name}"
 
     def bundle(self, sandbox: str, container: str) -> str:
         """A container's bundle."""
@@ -208,6 +225,14 @@ class BundleFolders:
     def own_options(self) -> list[str]:
         """Its global options, with either driver."""
         return [*(["--root", self.state] if self.takes_root else []), *self.options]
+
+
+def folders_of(user: Delegation | None) -> dict[str, Any]:
+    """The folders of an ordinary user's bundles, as fields of `BundleFolders`; {} for root's."""
+    if user is None:
+        return {}
+    own = user.folders
+    return {"state_root": own.state, "bundle_root": own.bundles, "sockets": own.sockets, "is_rootless": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,12 +253,14 @@ def program_of(image: str) -> str | None:
 def making(places: BundleFolders, *, sandbox: str, container: str, program: str, log: str) -> list[str]:
     """The command that creates a container; config.json is its standard input."""
     bundle = places.bundle(sandbox, container)
+    rootfs = _COPY if places.is_rootless else _OVERLAY
+    folders = "" if places.is_rootless else '"$bundle/upper" "$bundle/work" "$bundle/rootfs"'
     return [
-        *_OWN_MOUNTS,
+        *(() if places.is_rootless else _OWN_MOUNTS),
         *(
             "sh",
             "-c",
-            _MAKE.replace("SOCKETS", _SOCKETS),
+            _MAKE.replace("SOCKETS", places.sockets).replace("ROOTFS\n", rootfs).replace("FOLDERS", folders),
             "memqos-create",
             bundle,
             f"{ROOTS}/{program}",
@@ -244,7 +271,7 @@ def making(places: BundleFolders, *, sandbox: str, container: str, program: str,
         *(word for option in places.own_options for word in ("--runtime-arg", option)),
         *(["--systemd-cgroup"] if places.systemd else []),
         *("--bundle", bundle, "--persist-dir", bundle, "--exit-dir", f"{bundle}/exits"),
-        *("--socket-dir-path", _SOCKETS),
+        *("--socket-dir-path", places.sockets),
         *("--container-pidfile", f"{bundle}/pid", "--conmon-pidfile", f"{bundle}/conmon.pid"),
         *("--log-path", f"k8s-file:{log}", "--log-level", "error"),
     ]
@@ -311,7 +338,7 @@ def deleting(places: BundleFolders, *, sandbox: str, container: str = "*") -> li
     return [
         "sh",
         "-c",
-        _DELETE.replace("SOCKETS", _SOCKETS).replace("PLAINLY", _PLAINLY if places.is_plain else ""),
+        _DELETE.replace("SOCKETS", places.sockets).replace("PLAINLY", _PLAINLY if places.is_plain else ""),
         "memqos-delete",
         f"{places.bundles}/{sandbox}",
         container,

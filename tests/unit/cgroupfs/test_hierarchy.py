@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memqos.cgroupfs.hierarchy import CgroupMount, Hierarchy, Legacy, find_hierarchy, hierarchy_of
+from memqos.cgroupfs.hierarchy import CgroupMount, Hierarchy, Legacy, Unified, find_hierarchy, hierarchy_of
 from memqos.clock import Deadline
 from memqos.errors import EnvironmentNotAbleError, TargetError
 from memqos.model.node import CgroupVersion
@@ -105,3 +105,26 @@ def test_a_cgroup_v2_is_killed_by_its_own_file() -> None:
     assert found(V2).kill_command([POD])[-1] == "/sys/fs/cgroup/kubepods/pod1/cgroup.kill"
     assert found(V2).kill_files([POD]) == ("/sys/fs/cgroup/kubepods/pod1/cgroup.kill",)
     assert found(V1).kill_files([POD]) == ()
+
+
+DELEGATED = CgroupPath.parse("/user.slice/user-1000.slice/user@1000.service")
+
+
+def test_a_part_of_the_hierarchy_has_paths_of_its_own() -> None:
+    whole = Unified(CgroupMount(folder="/sys/fs/cgroup", options=frozenset({"memory_recursiveprot"})))
+    part = whole.within(DELEGATED)
+    pod = CgroupPath.parse("/kubepods/pod1")
+    assert part.file(pod, "memory.max") == (
+        "/sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/kubepods/pod1/memory.max"
+    )
+    assert part.is_recursive
+    assert part.above == DELEGATED
+    assert part.within(CgroupPath.parse("/a")).above == CgroupPath((*DELEGATED.parts, "a"))
+
+
+def test_a_process_is_in_a_cgroup_of_the_part_or_elsewhere() -> None:
+    part = Unified(CgroupMount(folder="/sys/fs/cgroup", options=frozenset())).within(DELEGATED)
+    assert part.membership(f"0::{DELEGATED}/kubepods/pod1\n") == CgroupPath.parse("/kubepods/pod1")
+    assert part.membership("0::/kubepods/pod1/c\n") == CgroupPath.parse("/(not delegated)/kubepods/pod1/c")
+    assert part.membership(f"0::{DELEGATED}\n") == CgroupPath(("(not delegated)", *DELEGATED.parts))
+    assert part.membership("1:name=systemd:/\n") is None

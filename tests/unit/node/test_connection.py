@@ -8,8 +8,12 @@ from memqos.engine.answer.finding import Setter
 from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver
+from memqos.model.path import CgroupPath
 from memqos.node.connection import node_on
 from memqos.place.fake import FakePlace
+from memqos.probe.sampler import GuestSampler
+from memqos.runtime.delegation import Delegation, UserFolders
+from memqos.target.as_user import UserTarget
 from tests.unit.node.fakes import Log, kubelet, pod
 
 
@@ -51,3 +55,41 @@ def test_an_unknown_name_is_a_usage_error_that_lists_the_names(monkeypatch):
     assert str(raised.value) == (
         "enactor: there is no enactor 'kublet'. Did you mean 'kubelet'? Known: kubelet, memqos."
     )
+
+
+def test_a_node_of_an_ordinary_user_is_the_part_that_is_delegated():
+    place = FakePlace()
+    place.sampler = GuestSampler(place.target, place.facts.hierarchy, program="/memwatch")
+    part = place.facts.hierarchy.within(CgroupPath.parse("/user.slice/user@1000.service"))
+    user = UserTarget(place.target, ("env",))
+    runtime = place.runtime(CgroupDriver.CGROUPFS)
+    runtime.delegation = Delegation(
+        target=user,
+        hierarchy=part,
+        controllers=frozenset({"memory"}),
+        uid=1000,
+        gid=1000,
+        folders=UserFolders(home="/home/memqos", run="/run/user/1000"),
+        score=100,
+    )
+    sites = []
+
+    def make(site: Site):
+        sites.append(site)
+        return FakeKubelet(place.cgroups)
+
+    node = node_on(place, runtime, recorder=Log(), driver=CgroupDriver.CGROUPFS, runtimes=TRIXIE, enactor=make)
+
+    assert [(site.tree.hierarchy, site.tree.target) for site in sites] == [(part, user)]
+    assert node.tree.hierarchy == part
+    assert node.tree.target is place.target
+    assert node.facts.user_namespace
+    assert node.why_not("own machine").startswith(
+        "the pods are an ordinary user's, below /user.slice/user@1000.service:"
+    )
+
+
+def test_root_has_the_whole_machine():
+    node = node_of(FakePlace())
+    assert not node.facts.user_namespace
+    assert "ordinary user" not in node.why_not("own machine")

@@ -22,6 +22,14 @@ from tests.unit.node.fakes import FACTS, Bench
             "no zswap",
             "zswap is on: what it holds stays charged to the swapped-out cgroup, so swapping may make no room",
         ),
+        (
+            {"delegated": "/user.slice/user-1000.slice/user@1000.service"},
+            "own machine",
+            (
+                "the pods are an ordinary user's, below /user.slice/user-1000.slice/user@1000.service: what is above "
+                "it stays as it is"
+            ),
+        ),
     ],
 )
 def test_what_a_node_lacks_has_a_reason(facts, need, why):

@@ -26,6 +26,13 @@ def settings(environment=None, **given):
         ({"target": NODE, "keep_vm": True}, "--keep-vm applies to machines that memqos boots"),
         ({"target": NODE, "kernel_deb": ["a.deb"]}, "--kernel-deb applies to machines that memqos boots"),
         ({"topology": "no-such"}, "there is no topology 'no-such'"),
+        (
+            {"target": NODE, "runtime": "rootless:crun"},
+            "--runtime: rootless:crun needs a machine of a profile, in which memqos makes the user: --target names",
+        ),
+        ({"runtime": "rootless:runc", "cgroup": "v1"}, "--cgroup: rootless:runc needs cgroup v2"),
+        ({"no_userns": True}, "--no-userns is about rootless: runtimes, and none is chosen"),
+        ({"runtime": "rootless:uxc"}, "--runtime: there is no runtime 'rootless:uxc'"),
     ],
 )
 def test_what_no_place_can_be_is_refused_before_one_is_opened(given, told):
@@ -44,6 +51,8 @@ def test_environment_settings_of_booted_machines_do_not_conflict():
         ("runc,oci:crun", ()),
         ("oci:runsc", ("runsc",)),
         ("oci:runsc,docker+runc", ("docker", "runsc")),
+        ("podman+crun", ("podman",)),
+        ("rootless:crun", ()),
     ],
 )
 def test_an_image_has_docker_and_gvisor_on_request(runtime, added):

@@ -106,6 +106,7 @@ _PREFIXES = {
     RuntimeFlavour.CONTAINERD: ("cri-containerd-", ""),
     RuntimeFlavour.CRIO: ("crio-", "crio-"),
     RuntimeFlavour.DOCKER: ("docker-", ""),
+    RuntimeFlavour.PODMAN: ("libpod-", "libpod-"),
     RuntimeFlavour.BUNDLES: ("memqos-", "memqos-"),
     RuntimeFlavour.OTHER: ("", ""),
 }

@@ -180,6 +180,7 @@ def _stands_in(case: _Case) -> Reason:
 
 _WORDLESS = {
     RuntimeName.DOCKER: "moby HostConfig, verifyPlatformContainerResources",
+    RuntimeName.PODMAN: "podman compat containers_create.go, cliOpts",
     RuntimeName.CRI_DOCKERD: "cri-dockerd updateCreateConfig",
 }
 """The API without the field: Docker's, or the part of OCI that runsc reads."""
@@ -216,6 +217,7 @@ _CRI_SOURCES = {
     RuntimeName.CONTAINERD: "containerd WithResources",
     RuntimeName.CRIO: "CRI-O SpecSetLinuxContainerResources",
     RuntimeName.DOCKER: "moby getMemoryResources",
+    RuntimeName.PODMAN: "podman specgenutil getMemoryLimits",
     RuntimeName.BUNDLES: "as containerd WithResources",
     RuntimeName.CRI_DOCKERD: "cri-dockerd updateCreateConfig",
     RuntimeName.OTHER_CRI: "CRI LinuxContainerResources",

@@ -49,17 +49,22 @@ _WHY: Mapping[str, str] = {
 
 
 def host_config(
-    sent: ContainerResources, *, swap_controller: bool = True, swap_follows_memory: bool = True
+    sent: ContainerResources,
+    *,
+    swap_controller: bool = True,
+    swap_follows_memory: bool = True,
+    least: int = LEAST_MEMORY,
 ) -> DockerTranslation:
     """The HostConfig equivalent to a CRI request.
 
     By default Docker allows as much swap as memory, so every memory limit comes with MemorySwap. swap_controller:
     whether memory.swap.max exists; without it a request has no swap. swap_follows_memory: whether the CRI runtime
-    treats a memory limit without a swap limit as no swap (`Feature.SWAP_FOLLOWS_MEMORY`).
+    treats a memory limit without a swap limit as no swap (`Feature.SWAP_FOLLOWS_MEMORY`). least: bytes below which no
+    amount of memory is requested.
     A unified entry wins over the classic field; an entry with the kernel's default is left out. Raises ValueError for a
     unified entry that is no amount.
     """
-    draft = _Draft(sent)
+    draft = _Draft(sent, least)
     draft.memory(swap_controller=swap_controller, swap_follows_memory=swap_follows_memory)
     draft.cpu()
     for size, limit in sent.hugepage_limits:
@@ -78,8 +83,9 @@ def host_config(
 class _Draft:
     """Builds a HostConfig."""
 
-    def __init__(self, sent: ContainerResources) -> None:
+    def __init__(self, sent: ContainerResources, least: int) -> None:
         self._sent = sent
+        self._least = least
         self._unified = dict(sent.unified)
         self.said: dict[str, int | str] = {}
         self.left: list[Unsayable] = []
@@ -91,7 +97,7 @@ class _Draft:
     def memory(self, *, swap_controller: bool, swap_follows_memory: bool) -> None:
         """Limit, swap and reservation; each is removed from the unified entries."""
         limit = self._amount(Knob.MEMORY_MAX, self._sent.memory_limit_in_bytes)
-        if 0 <= limit < LEAST_MEMORY and (limit or Knob.MEMORY_MAX in self._sent.unified):
+        if 0 <= limit < self._least and (limit or Knob.MEMORY_MAX in self._sent.unified):
             self.leave(
                 Knob.MEMORY_MAX, str(limit), f"Docker rejects a memory limit below 6 MiB ({LEAST_MEMORY} bytes)."
             )
@@ -108,7 +114,7 @@ class _Draft:
         reservation = self._amount(Knob.MEMORY_LOW, 0)
         if reservation == _UNLIMITED:
             self.leave(Knob.MEMORY_LOW, "max", "MemoryReservation is an amount: Docker cannot express max.")
-        elif 0 < reservation < LEAST_MEMORY:
+        elif 0 < reservation < self._least:
             self.leave(Knob.MEMORY_LOW, str(reservation), "Docker rejects a MemoryReservation below 6 MiB.")
         elif limited and reservation > limit:
             self.leave(Knob.MEMORY_LOW, str(reservation), "Docker rejects a MemoryReservation above Memory.")
@@ -234,10 +240,13 @@ def docker_updated(held: HostConfig, asked: HostConfig, *, swap_controller: bool
     return DockerdAnswer(held={**held, **said}, resources=_passed_on(said))
 
 
-def asked_of_docker(sent: ContainerResources, *, stored: OciResources = _NOTHING_STORED) -> DockerTranslation:
+def asked_of_docker(
+    sent: ContainerResources, *, stored: OciResources = _NOTHING_STORED, least: int = LEAST_MEMORY
+) -> DockerTranslation:
     """Memqos's request to Docker for a CRI request: all requests so far, since in CRI unspecified values stay.
 
-    stored: the OCI runtime's resources so far; None for a creation. ValueError as in `host_config`.
+    stored: the OCI runtime's resources so far; None for a creation. least: as in `host_config`. ValueError as in
+    `host_config`.
     """
     limit, swap = sent.memory_limit_in_bytes, sent.memory_swap_limit_in_bytes
     kept: list[Unsayable] = []
@@ -257,7 +266,7 @@ def asked_of_docker(sent: ContainerResources, *, stored: OciResources = _NOTHING
         cpuset_mems=sent.cpuset_mems or stored.mems or "",
         unified={**low, **stored.unified, **sent.unified},
     )
-    asked = host_config(whole)
+    asked = host_config(whole, least=least)
     if stored.memory_swap and asked.host_config.get("MemorySwap") == _UNLIMITED:
         kept.append(Unsayable(knob=Knob.MEMORY_SWAP_MAX, value="max", why=_KEPT_SWAP, wordless=True))
     return replace(asked, unsayable=(*asked.unsayable, *kept))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from memqos.engine.translate import docker
+from memqos.engine.translate import docker, podman
 from memqos.engine.translate.resources import OciResources, OciTranslation, Unsayable
 from memqos.engine.translate.versions import FEATURES, Feature, RuntimeName, Traits
 from memqos.model.cri import ContainerResources
@@ -46,6 +46,8 @@ def oci_for_create(
         return _crio_create(sent, swap_controller=swap_controller, oci=oci)
     if cri.runtime is RuntimeName.DOCKER:
         return docker.translated(sent, swap_controller=swap_controller)
+    if cri.runtime is RuntimeName.PODMAN:
+        return podman.through_podman(sent, swap_controller=swap_controller)
     if cri.runtime is RuntimeName.CRI_DOCKERD:
         return docker.through_cri_dockerd(sent, update=False, swap_controller=swap_controller)
     resources, unsayable = _containerd_merge(
@@ -73,6 +75,8 @@ def oci_for_update(
         found = docker.through_cri_dockerd(sent, update=True, swap_controller=swap_controller)
     elif cri.runtime is RuntimeName.DOCKER:
         found = docker.translated(sent, stored=stored, swap_controller=swap_controller)
+    elif cri.runtime is RuntimeName.PODMAN:
+        found = podman.through_podman(sent, stored=stored, swap_controller=swap_controller)
     else:
         resources, unsayable = _containerd_merge(stored, sent, cri, swap_controller=swap_controller, hugetlb=hugetlb)
         found = OciTranslation(resources=resources, unsayable=unsayable)

@@ -47,16 +47,17 @@ __all__ = [
 
 
 class RuntimeName(StrEnum):
-    """The programs that translate: CRI to OCI (the first six), and OCI to control files (the others).
+    """The programs that translate: CRI to OCI (the first seven), and OCI to control files (the others).
 
-    DOCKER is the Docker Engine; memqos sends it a CRI request as a HostConfig. BUNDLES is memqos itself: it makes
-    bundles for an OCI runtime that it drives directly, like containerd. OTHER_CRI and OTHER_OCI stand for programs that
-    are not modelled: `Traits.called` has their names.
+    DOCKER is the Docker Engine; memqos sends it a CRI request as a HostConfig. PODMAN has the same API. BUNDLES is
+    memqos itself: it makes bundles for an OCI runtime that it drives directly, like containerd. OTHER_CRI and OTHER_OCI
+    stand for programs that are not modelled: `Traits.called` has their names.
     """
 
     CONTAINERD = "containerd"
     CRIO = "cri-o"
     DOCKER = "docker"
+    PODMAN = "podman"
     BUNDLES = "bundles"
     CRI_DOCKERD = "cri-dockerd"
     OTHER_CRI = "other CRI server"
@@ -67,7 +68,7 @@ class RuntimeName(StrEnum):
     OTHER_OCI = "other OCI runtime"
 
 
-CRI_RUNTIMES = (RuntimeName.CONTAINERD, RuntimeName.CRIO, RuntimeName.DOCKER)
+CRI_RUNTIMES = (RuntimeName.CONTAINERD, RuntimeName.CRIO, RuntimeName.DOCKER, RuntimeName.PODMAN)
 OCI_RUNTIMES = (RuntimeName.RUNC, RuntimeName.CRUN)
 """The runtimes of nodes, with names for users."""
 DRIVEN_DIRECTLY = (*OCI_RUNTIMES, RuntimeName.RUNSC)
@@ -86,6 +87,7 @@ NEWEST: Mapping[RuntimeName, str] = {
     RuntimeName.CONTAINERD: "2.3",
     RuntimeName.CRIO: "1.36",
     RuntimeName.DOCKER: "28",
+    RuntimeName.PODMAN: "5.4",
     RuntimeName.CRI_DOCKERD: "0.4",
     RuntimeName.RUNC: "1.5",
     RuntimeName.CRUN: "1.29",
@@ -176,6 +178,10 @@ FEATURES: Mapping[RuntimeName, Mapping[Feature, Row]] = {
     RuntimeName.DOCKER: {
         Feature.SWAP_FOLLOWS_MEMORY: Row(_ALWAYS, "memqos sets MemorySwap with Memory"),
         Feature.SWAP_NEEDS_CONTROLLER: Row(_ALWAYS, "moby verifyPlatformContainerResources"),
+    },
+    RuntimeName.PODMAN: {
+        Feature.SWAP_FOLLOWS_MEMORY: Row(_ALWAYS, "memqos sets MemorySwap with Memory"),
+        Feature.SWAP_NEEDS_CONTROLLER: Row(_ALWAYS, "podman verifyContainerResourcesCgroupV2"),
     },
     RuntimeName.BUNDLES: {
         Feature.SWAP_FOLLOWS_MEMORY: Row(_ALWAYS, "as containerd"),
@@ -409,6 +415,7 @@ _FLAVOURS = {
     RuntimeName.CONTAINERD: RuntimeFlavour.CONTAINERD,
     RuntimeName.CRIO: RuntimeFlavour.CRIO,
     RuntimeName.DOCKER: RuntimeFlavour.DOCKER,
+    RuntimeName.PODMAN: RuntimeFlavour.PODMAN,
     RuntimeName.BUNDLES: RuntimeFlavour.BUNDLES,
     RuntimeName.CRI_DOCKERD: RuntimeFlavour.DOCKER,
     RuntimeName.OTHER_CRI: RuntimeFlavour.OTHER,
@@ -440,7 +447,7 @@ class Runtimes:
         """Whether huge page limits reach the container."""
         if self.cri.runtime is RuntimeName.CONTAINERD:
             return self.hugetlb
-        return self.cri.runtime is not RuntimeName.DOCKER
+        return self.cri.runtime not in {RuntimeName.DOCKER, RuntimeName.PODMAN}
 
     @property
     def sandboxed(self) -> bool:
@@ -448,7 +455,7 @@ class Runtimes:
 
         Docker and memqos itself request single containers from runsc: then each is a sandbox with its own cgroup.
         """
-        alone = {RuntimeName.DOCKER, RuntimeName.CRI_DOCKERD, RuntimeName.BUNDLES}
+        alone = {RuntimeName.DOCKER, RuntimeName.PODMAN, RuntimeName.CRI_DOCKERD, RuntimeName.BUNDLES}
         return self.oci.runtime in SANDBOXED and self.cri.runtime not in alone
 
     @property

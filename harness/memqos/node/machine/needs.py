@@ -79,7 +79,7 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
         "update unified": _unsaid(Capability.UPDATE_UNIFIED, runtime),
         "cpuset.mems": _unsaid(Capability.CPUSET_MEMS, runtime),
         "OOM reason": _unsaid(Capability.OOM_REASON, runtime),
-        "own machine": not is_own and "memqos may not restart services on this machine",
+        "own machine": _not_own(facts, is_own=is_own),
         "CRI": Capability.CRI not in runtime.capabilities and f"{runtime.name} is not used over CRI",
         "docker": _unsaid(Capability.HOST_CONFIG, runtime),
         "oci": Capability.BUNDLE not in runtime.capabilities and f"{runtime.name} accepts no bundles from memqos",
@@ -98,6 +98,12 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
     }
     why = lacks[need] or ""
     return f"{why}: try {_WOULD_DO[need]}" if why and is_own and need in _WOULD_DO else why
+
+
+def _not_own(facts: TargetFacts, *, is_own: bool) -> str:
+    if facts.delegated:
+        return f"the pods are an ordinary user's, below {facts.delegated}: what is above it stays as it is"
+    return "" if is_own else "memqos may not restart services on this machine"
 
 
 def _swap_of(node: NodeFacts) -> str:

@@ -115,6 +115,7 @@ DAEMONS: Mapping[RuntimeName, Sequence[str]] = {
     RuntimeName.CONTAINERD: ("containerd",),
     RuntimeName.CRIO: ("crio",),
     RuntimeName.DOCKER: ("dockerd", "containerd"),
+    RuntimeName.PODMAN: ("podman",),
 }
 """The process names of a daemon in the kernel."""
 

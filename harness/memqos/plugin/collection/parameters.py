@@ -18,7 +18,7 @@ from memqos.catalog.data import data_root
 from memqos.claims import Claim
 from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey, systems_of
-from memqos.config.table import DIRECTLY, below_docker
+from memqos.config.table import below_docker, is_direct
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.pod import QosClass
 from memqos.plugin.collection.workers import tell_groups
@@ -58,7 +58,7 @@ def left_out(
 
     def is_of_another(item: pytest.Item, claim: Claim) -> bool:
         by_docker = "docker" in claim.needs and not below_docker(runtime_of(item))
-        return by_docker or ("oci" in claim.needs and not runtime_of(item).startswith(DIRECTLY))
+        return by_docker or ("oci" in claim.needs and not is_direct(runtime_of(item)))
 
     def is_more(item: pytest.Item, claim: Claim | None) -> bool:
         by_kubelet = (
@@ -169,7 +169,7 @@ def _check_names(signature: str, marker: pytest.Mark, known: Sequence[str], wher
 
 _OF_MACHINES = frozenset(
     {
-        "target", "profile", "arch", "topology", "cgroup", "no_recursiveprot", "runtime", "cri_socket",
+        "target", "profile", "arch", "topology", "cgroup", "no_recursiveprot", "runtime", "no_userns", "cri_socket",
         "runtime_binary", "runtime_version",
         "runtime_deb", "containerd_binary", "containerd_config", "guest_file", "guest_unit", "guest_deb",
         "kernel_image", "initrd", "kernel_deb", "kubelet_binary", "kubelet_upgrade",

@@ -1,0 +1,166 @@
+"""An ordinary user on a machine, to which systemd delegates cgroups, and an OCI runtime that this user runs.
+
+The user has a systemd of its own (user@UID.service), whose cgroup is delegated to it. With the systemd driver that
+systemd makes the cgroups of pods. With cgroupfs they are below a unit of it with Delegate=, as systemd requires of
+programs that make cgroups themselves. Source: systemd CGROUP_DELEGATION.md.
+
+A machine may lack what a user's session needs beside systemd. memqos does without PAM's module, and writes missing
+units of the user's own D-Bus for the daemon that serves the system's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+from memqos.cgroupfs.hierarchy import Unified
+from memqos.clock import Deadline
+from memqos.engine.translate.versions import DRIVEN_DIRECTLY, traits_of_program
+from memqos.errors import EnvironmentNotAbleError
+from memqos.model.node import CgroupDriver
+from memqos.model.path import CgroupPath
+from memqos.place.base import OfferedRuntime, RequestRecorder
+from memqos.runtime.delegation import Delegation, UserFolders
+from memqos.runtime.oci import OciRuntime
+from memqos.target.as_user import UserTarget
+from memqos.target.attended import attended
+from memqos.target.base import Target, checked
+
+__all__ = ["USER", "delegated", "rootless_connected"]
+
+USER = "memqos"
+"""The user's name; it is made on a machine that has none."""
+
+_UNIT = "memqos-delegated.service"
+
+_AS_USER = """\
+user() {
+    setpriv --reuid="$uid" --regid="$gid" --init-groups env -i PATH="$PATH" HOME="$home" \
+        XDG_RUNTIME_DIR="/run/user/$uid" DBUS_SESSION_BUS_ADDRESS="unix:path=/run/user/$uid/bus" "$@"
+}
+"""
+
+# The unit's process moves out of the delegated cgroup itself, which can have children with controllers only without
+# processes of its own. It waits in a user namespace, for runtimes that are to share one.
+_DELEGATE = f"""\
+set -eu
+cd /
+id -u "$1" >/dev/null 2>&1 || useradd --create-home "$1"
+uid=$(id -u "$1") gid=$(id -g "$1") home=$(getent passwd "$1" | cut -d: -f6)
+mkdir -p /run/systemd/system/user@.service.d /run/systemd/user
+cat > /run/systemd/system/user@.service.d/memqos.conf <<END
+[Service]
+PAMName=
+Delegate=
+Delegate=pids memory cpu cpuset
+Environment=XDG_RUNTIME_DIR=/run/user/%i DBUS_SESSION_BUS_ADDRESS=unix:path=/run/user/%i/bus
+END
+if [ ! -e /usr/lib/systemd/user/dbus.socket ]; then
+    printf '[Socket]\\nListenStream=%%t/bus\\n' > /run/systemd/user/dbus.socket
+    printf '[Unit]\\nRequires=dbus.socket\\n[Service]\\nType=notify\\nExecStart=%s %s\\n' "$(command -v dbus-daemon)" \
+        '--session --address=systemd: --nofork --nopidfile --systemd-activation --syslog-only' \
+        > /run/systemd/user/dbus.service
+fi
+systemctl daemon-reload
+systemctl start "user@$uid.service"
+{_AS_USER}
+user systemctl --user start dbus.socket dbus.service
+if ! user systemctl --user --quiet is-active {_UNIT}; then
+    user systemd-run --user --quiet --unit={_UNIT} --property='Delegate=memory pids cpu cpuset' \
+        sh -c 'own=/sys/fs/cgroup$(sed s/0::// /proc/self/cgroup)
+            mkdir "$own/init" && echo $$ > "$own/init/cgroup.procs" &&
+            exec unshare --user --map-root-user --mount --propagation=slave sleep infinity'
+fi
+pid=$(user systemctl --user show --property=MainPID --value {_UNIT})
+n=200
+until [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = sleep ]; do
+    n=$((n - 1))
+    [ "$n" -gt 0 ] || {{ echo "{_UNIT} does not start" >&2; exit 1; }}
+    sleep 0.05
+done
+score=$(cat "/proc/$(systemctl show --property=MainPID --value "user@$uid.service")/oom_score_adj")
+manager=$(systemctl show --property=ControlGroup --value "user@$uid.service")
+unit=$(user systemctl --user show --property=ControlGroup --value {_UNIT})
+echo "$uid" "$gid" "$home" "$pid" "$score" "$manager" "$unit"
+cat "/sys/fs/cgroup$manager/cgroup.controllers" "/sys/fs/cgroup$unit/cgroup.controllers"
+"""
+
+_ENTER = """\
+cd /
+echo $$ > "$1/cgroup.procs" && echo "$2" > /proc/$$/oom_score_adj || exit 126
+shift 2
+exec "$@"
+"""
+"""A command begins in a cgroup of the user's: the user can move its processes only within what is delegated to it."""
+
+
+def delegated(
+    target: Target, cgroups: Unified, driver: CgroupDriver, *, own_namespace: bool = True, deadline: Deadline
+) -> tuple[Delegation, Target]:
+    """The user of this target, made if it is missing, with what is delegated to it; and what starts its OCI runtimes.
+
+    cgroups: the machine's. own_namespace: as of `Delegation`; otherwise runtimes start in a user namespace in which
+    the user is root, as below rootless Docker and below a kubelet in a user namespace.
+
+    Raises EnvironmentNotAbleError if the machine delegates it no memory controller, TargetError if it has no systemd
+    for users.
+    """
+    told = checked(target.run(["sh", "-c", _DELEGATE, "sh", USER], deadline=deadline), where=target.address)
+    named, *listed = told.text.splitlines()
+    uid, gid, home, pid, score, manager, unit = named.split()
+    systemd = driver is CgroupDriver.SYSTEMD
+    controllers = frozenset(listed[0 if systemd else 1].split())
+    if "memory" not in controllers:
+        raise EnvironmentNotAbleError(
+            f"systemd delegates no memory controller to {USER}.",
+            where=target.address,
+            next_step="Add Delegate=memory pids cpu cpuset to user@.service.",
+        )
+    run = f"/run/user/{uid}"
+    enter = (
+        *("sh", "-c", _ENTER, "memqos-user", f"{cgroups.file(CgroupPath.parse(unit), 'init')}", score),
+        *("setpriv", f"--reuid={uid}", f"--regid={gid}", "--init-groups", "env", "-i"),
+        *("PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin", f"HOME={home}"),
+        *(f"XDG_RUNTIME_DIR={run}", f"DBUS_SESSION_BUS_ADDRESS=unix:path={run}/bus"),
+    )
+    user = UserTarget(target, enter)
+    inside = ("nsenter", f"--target={pid}", "--user", "--mount", "--preserve-credentials")
+    found = Delegation(
+        target=user,
+        hierarchy=cgroups.within(CgroupPath.parse(manager if systemd else unit)),
+        controllers=controllers,
+        uid=int(uid),
+        gid=int(gid),
+        folders=UserFolders(home=f"{home}/.local/share/memqos", run=run),
+        score=int(score),
+        own_namespace=own_namespace,
+    )
+    return found, user if own_namespace else UserTarget(target, (*enter, *inside))
+
+
+@contextlib.contextmanager
+def rootless_connected(
+    target: Target,
+    cgroups: Unified,
+    offer: OfferedRuntime,
+    driver: CgroupDriver,
+    *,
+    record: RequestRecorder,
+    deadline: Deadline,
+) -> Iterator[OciRuntime]:
+    """Connect to an OCI runtime as an ordinary user, see `Place.connect`; the offer has a handler for the driver."""
+    delegation, starting = delegated(target, cgroups, driver, own_namespace=offer.own_user_namespace, deadline=deadline)
+    oci = traits_of_program(offer.oci.name, offer.oci.version, DRIVEN_DIRECTLY)
+    with attended(starting) as near, attended(delegation.target) as own:
+        runtime = OciRuntime(
+            near,
+            program=offer.handlers[driver],
+            driver=driver,
+            name=offer.name,
+            oci=oci,
+            record=record,
+            delegation=replace(delegation, target=own),
+        )
+        runtime.greet(deadline=deadline)
+        yield runtime

@@ -1,0 +1,98 @@
+"""OCI runtimes as an ordinary user runs them in a real machine: the port's contract, and what of a run is judged."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.engine.translate.versions import BUNDLES, Runtimes, traits_of
+from memqos.model.node import CgroupDriver
+from memqos.model.path import CgroupPath
+from memqos.place.base import Place
+from memqos.place.vm import opened_vm
+from memqos.runtime.base import ContainerSpec, SandboxSpec
+from memqos.runtime.contract import RuntimeCase, check_runtime_contract
+from memqos.runtime.delegation import Delegated
+from memqos.vm.host.progress import SILENT
+from memqos.vm.options import BootOptions
+from memqos.workload.command import Hold, arguments
+from tests.vm.runs import altering_runtime, bundle, memqos_run
+from tests.vm.runtimes import IMAGE, soon
+
+pytestmark = [pytest.mark.vm, pytest.mark.ports]
+
+SYSTEMD, CGROUPFS = CgroupDriver.SYSTEMD, CgroupDriver.CGROUPFS
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["own-userns", "shared-userns"])
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with opened_vm(
+        ("trixie", "two-zones"),
+        BootOptions(),
+        folder=tmp_path_factory.mktemp("log"),
+        progress=SILENT,
+        own_user_namespace=request.param,
+    ) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("program", "driver"), [("runc", SYSTEMD), ("runc", CGROUPFS), ("crun", SYSTEMD), ("crun", CGROUPFS)]
+)
+def test_rootless_runtimes_keep_the_contract(place: Place, program: str, driver: CgroupDriver) -> None:
+    parent = CgroupPath.parse("/contract.slice" if driver is SYSTEMD else "/contract")
+    layout = Runtimes(cri=BUNDLES, oci=traits_of(program, "")).layout(driver)
+
+    @contextlib.contextmanager
+    def case() -> Iterator[RuntimeCase]:
+        with place.connect(f"rootless:{program}", driver, record=lambda _: None, deadline=soon()) as runtime:
+            assert isinstance(runtime, Delegated)
+            assert runtime.delegation is not None
+            tree = CgroupTree(runtime.delegation.target, runtime.delegation.hierarchy)
+            tree.make([parent], deadline=soon())
+            yield RuntimeCase(
+                runtime=runtime,
+                sandbox=SandboxSpec(
+                    name="contract",
+                    namespace="default",
+                    uid="1",
+                    cgroup_parent=str(parent),
+                    log_directory="/var/log/pods/contract",
+                ),
+                container=ContainerSpec(name="a", image=IMAGE, args=arguments([Hold()])),
+                read=lambda container, knob: str(
+                    tree.read_text(layout.container(parent, container.id), knob, deadline=soon())
+                ).strip(),
+            )
+
+    check_runtime_contract(case)
+
+
+def test_a_run_judges_what_an_ordinary_user_may_write(tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+
+    done = memqos_run(folder, "--runtime", "rootless:runc,rootless:crun", "-k", "limit-only or no-swap or hugepage")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    findings = [one for result in bundle(folder)["results"] for one in result["findings"]]
+    assert {"memory.max", "memory.swap.max", "cpu.weight"} <= {
+        one["knob"] for one in findings if one["verdict"] == "conforms"
+    }
+    unseen = {one["knob"]: one["why_not"] for one in findings if one["verdict"] == "not observable"}
+    assert "oom_score_adj" in unseen
+    assert "lower oom_score_adj" in unseen["oom_score_adj"]
+
+
+def test_a_rootless_runtime_that_loses_the_limit_deviates(tmp_path: Path) -> None:
+    wrong = altering_runtime(tmp_path / "crun", 'resources.get("memory", {}).pop("limit", None)')
+
+    done = memqos_run(
+        tmp_path / "results", "--runtime", "rootless:crun", "--runtime-binary", str(wrong), "-k", "limit-only"
+    )
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "memory.max" in done.stdout
