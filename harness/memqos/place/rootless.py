@@ -27,7 +27,7 @@ from memqos.target.as_user import UserTarget
 from memqos.target.attended import attended
 from memqos.target.base import Target, checked
 
-__all__ = ["USER", "delegated", "rootless_connected"]
+__all__ = ["COPIES", "USER", "delegated", "rootless_connected", "users_program"]
 
 USER = "memqos"
 """The user's name; it is made on a machine that has none."""
@@ -69,7 +69,7 @@ user systemctl --user start dbus.socket dbus.service
 if ! user systemctl --user --quiet is-active {_UNIT}; then
     user systemd-run --user --quiet --unit={_UNIT} --property='Delegate=memory pids cpu cpuset' \
         sh -c 'own=/sys/fs/cgroup$(sed s/0::// /proc/self/cgroup)
-            mkdir "$own/init" && echo $$ > "$own/init/cgroup.procs" &&
+            mkdir "$own/init" && echo 0 > "$own/init/cgroup.procs" &&
             exec unshare --user --map-root-user --mount --propagation=slave sleep infinity'
 fi
 pid=$(user systemctl --user show --property=MainPID --value {_UNIT})
@@ -93,6 +93,28 @@ shift 2
 exec "$@"
 """
 """A command begins in a cgroup of the user's: the user can move its processes only within what is delegated to it."""
+
+
+_EXECUTABLE = 'test -x "$(command -v "$1")"'
+
+_COPY = """\
+set -eu
+mkdir -p "$2"
+cp "$(command -v "$1")" "$2/${1##*/}"
+chmod 755 "$2/${1##*/}"
+"""
+
+COPIES = "/usr/lib/memqos/rootless"
+"""The folder of programs that root alone can start where they are: runc in memqos's images, which is a sealed copy in
+the memory of a process of root's."""
+
+
+def users_program(target: Target, user: Target, program: str, *, deadline: Deadline) -> str:
+    """The path or name by which the user starts a program; it is copied if the user cannot start it as it is."""
+    if user.run(["sh", "-c", _EXECUTABLE, "sh", program], deadline=deadline).status == 0:
+        return program
+    checked(target.run(["sh", "-c", _COPY, "sh", program, COPIES], deadline=deadline), where=target.address)
+    return f"{COPIES}/{program.rpartition('/')[2]}"
 
 
 def delegated(
@@ -155,7 +177,7 @@ def rootless_connected(
     with attended(starting) as near, attended(delegation.target) as own:
         runtime = OciRuntime(
             near,
-            program=offer.handlers[driver],
+            program=users_program(target, delegation.target, offer.handlers[driver], deadline=deadline),
             driver=driver,
             name=offer.name,
             oci=oci,

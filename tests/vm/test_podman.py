@@ -1,0 +1,90 @@
+"""Podman's Docker-compatible service in a real machine: the port's contract, and what a run says of it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memqos.cgroupfs.tree import CgroupTree
+from memqos.engine.translate.versions import Runtimes, traits_of
+from memqos.model.node import CgroupDriver
+from memqos.model.path import CgroupPath
+from memqos.place.base import Place
+from memqos.place.vm import opened_vm
+from memqos.runtime.base import Capability, ContainerSpec, SandboxSpec
+from memqos.runtime.contract import RuntimeCase, check_runtime_contract
+from memqos.vm.host.progress import SILENT
+from memqos.vm.options import BootOptions
+from memqos.workload.command import Hold, arguments
+from tests.vm.runtimes import IMAGE, remove, soon
+
+pytestmark = [pytest.mark.vm, pytest.mark.ports]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("log")
+    with opened_vm(
+        ("trixie", "two-zones"), BootOptions(), folder=folder, progress=SILENT, additions=("podman",)
+    ) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("program", "driver"),
+    [
+        ("crun", CgroupDriver.SYSTEMD),
+        pytest.param("crun", CgroupDriver.CGROUPFS, marks=pytest.mark.profiles),
+        pytest.param("runc", CgroupDriver.SYSTEMD, marks=pytest.mark.profiles),
+        pytest.param("runc", CgroupDriver.CGROUPFS, marks=pytest.mark.profiles),
+    ],
+)
+def test_podman_keeps_the_runtimes_contract(place: Place, program: str, driver: CgroupDriver) -> None:
+    tree = CgroupTree.of(place.target, deadline=soon())
+    parent = CgroupPath.parse("/contract.slice" if driver is CgroupDriver.SYSTEMD else "/contract")
+    layout = Runtimes(cri=traits_of("podman", ""), oci=traits_of(program, "")).layout(driver)
+
+    @contextlib.contextmanager
+    def case() -> Iterator[RuntimeCase]:
+        tree.make([parent], deadline=soon())
+        with place.connect(f"podman+{program}", driver, record=lambda _: None, deadline=soon()) as runtime:
+            assert runtime.version(deadline=soon()).name == "podman"
+            assert Capability.HOST_CONFIG not in runtime.capabilities
+            yield RuntimeCase(
+                runtime=runtime,
+                sandbox=SandboxSpec(
+                    name="contract",
+                    namespace="default",
+                    uid="1",
+                    cgroup_parent=str(parent),
+                    log_directory="/var/log/pods/contract",
+                ),
+                container=ContainerSpec(name="a", image=IMAGE, args=arguments([Hold()])),
+                read=lambda container, knob: str(
+                    tree.read_text(layout.container(parent, container.id), knob, deadline=soon())
+                ).strip(),
+            )
+        remove(tree, parent)
+
+    check_runtime_contract(case)
+
+
+def test_the_output_of_a_container_is_found(place: Place, tmp_path: Path) -> None:
+    parent = CgroupPath.parse("/output.slice")
+    CgroupTree.of(place.target, deadline=soon()).make([parent], deadline=soon())
+    spec = SandboxSpec(
+        name="output", namespace="default", uid="2", cgroup_parent=str(parent), log_directory="/var/log/pods/output"
+    )
+    with place.connect("podman+crun", CgroupDriver.SYSTEMD, record=lambda _: None, deadline=soon()) as runtime:
+        sandbox = runtime.run_sandbox(spec, deadline=soon())
+        try:
+            container = runtime.create(
+                sandbox, ContainerSpec(name="a", image=IMAGE, args=arguments([Hold()])), deadline=soon()
+            )
+            runtime.start(container, deadline=soon())
+            assert place.target.read(container.log_path, deadline=soon()) is not None
+        finally:
+            runtime.remove_sandbox(sandbox, deadline=soon())
