@@ -93,7 +93,7 @@ SYSTEMD = "systemd"
 """systemd's own hierarchy of cgroup v1, which has no controller; /proc/PID/cgroup calls it name=systemd."""
 
 _CONTROLLERS = (
-    "blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "hugetlb", MEMORY, "misc", "net_cls", "net_prio",
+    "blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "hugetlb", "io", MEMORY, "misc", "net_cls", "net_prio",
     "perf_event", "pids", "rdma",
 )  # fmt: skip
 _DELETED = " (deleted)"
@@ -134,6 +134,10 @@ class Hierarchy(Protocol):
         """The absolute path of a control file of a cgroup."""
         ...
 
+    def lacks(self, name: str) -> bool:
+        """Whether no cgroup can have this control file, since its controller is not delegated."""
+        ...
+
     def folder(self, path: CgroupPath) -> str:
         """The folder whose existence means that the cgroup exists."""
         ...
@@ -161,15 +165,24 @@ class Hierarchy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Unified:
-    """cgroup v2. above: the cgroup below which paths are, and that `mount.folder` is; the root if nothing is above."""
+    """cgroup v2. above: the cgroup below which paths are, and that `mount.folder` is; the root if nothing is above.
+
+    controllers: those that its cgroups can have; None for all of the kernel's.
+    """
 
     mount: CgroupMount
     above: CgroupPath = ROOT
+    controllers: frozenset[str] | None = None
 
-    def within(self, path: CgroupPath) -> Unified:
-        """The part of it below one of its cgroups, whose files are all that paths then lead to."""
-        folder = self.mount.file(path)
-        return Unified(replace(self.mount, folder=folder), above=CgroupPath((*self.above.parts, *path.parts)))
+    def within(self, path: CgroupPath, controllers: frozenset[str] | None = None) -> Unified:
+        """The part of it below one of its cgroups, which has these controllers; paths lead to files of that part."""
+        above = CgroupPath((*self.above.parts, *path.parts))
+        return Unified(replace(self.mount, folder=self.mount.file(path)), above=above, controllers=controllers)
+
+    def lacks(self, name: str) -> bool:
+        """Whether no cgroup can have this control file, since its controller is not delegated."""
+        controller = name.partition(".")[0]
+        return self.controllers is not None and controller in _CONTROLLERS and controller not in self.controllers
 
     @property
     def version(self) -> CgroupVersion:
@@ -242,6 +255,10 @@ class Legacy:
     @property
     def is_recursive(self) -> bool:
         """False: there is no protection."""
+        return False
+
+    def lacks(self, name: str) -> bool:  # noqa: ARG002 - all that is mounted is there
+        """Never: nothing of cgroup v1 is delegated."""
         return False
 
     def file(self, path: CgroupPath, name: str) -> str:

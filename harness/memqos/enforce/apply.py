@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from memqos.agent.program import program
+from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enforce.steps import Action, Property, Step, rewriting, steps, steps_between, undoing
@@ -170,11 +171,16 @@ def _perform(tree: CgroupTree, name: str, todo: Sequence[Step], *, deadline: Dea
         "mounts": dict(tree.hierarchy.mounts),
         "mark": name,
         "seconds": min(_CGROUP_SECONDS, deadline.remaining),
-        "steps": [_as_json(step) for step in todo],
+        "steps": [_as_json(_possible(step, tree.hierarchy)) for step in todo],
     }
     answer = _ask(tree, {"perform": request}, deadline=deadline)
     failure = answer["failure"]
     return _Answer(killed=tuple(answer["killed"]), failure=_Failure(**failure) if failure else None)
+
+
+def _possible(step: Step, hierarchy: Hierarchy) -> Step:
+    """The step without the files of controllers that are not delegated; a kubelet there writes none of them either."""
+    return replace(step, writes=tuple(write for write in step.writes if not hierarchy.lacks(write[0])))
 
 
 def _ask(tree: CgroupTree, request: Mapping[str, object], *, deadline: Deadline) -> Any:

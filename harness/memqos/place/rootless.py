@@ -150,7 +150,7 @@ def delegated(
     inside = ("nsenter", f"--target={pid}", "--user", "--mount", "--preserve-credentials")
     found = Delegation(
         target=user,
-        hierarchy=cgroups.within(CgroupPath.parse(manager if systemd else unit)),
+        hierarchy=cgroups.within(CgroupPath.parse(manager if systemd else unit), controllers),
         controllers=controllers,
         uid=int(uid),
         gid=int(gid),

@@ -128,3 +128,13 @@ def test_a_process_is_in_a_cgroup_of_the_part_or_elsewhere() -> None:
     assert part.membership("0::/kubepods/pod1/c\n") == CgroupPath.parse("/(not delegated)/kubepods/pod1/c")
     assert part.membership(f"0::{DELEGATED}\n") == CgroupPath(("(not delegated)", *DELEGATED.parts))
     assert part.membership("1:name=systemd:/\n") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "lacks"),
+    [("hugetlb.2MB.max", True), ("io.max", True), ("memory.min", False), ("cgroup.procs", False)],
+)
+def test_a_part_lacks_the_files_of_controllers_that_are_not_delegated(name: str, lacks: bool) -> None:
+    whole = Unified(CgroupMount(folder="/sys/fs/cgroup", options=frozenset()))
+    assert whole.within(DELEGATED, frozenset({"memory", "pids"})).lacks(name) is lacks
+    assert not whole.lacks(name)

@@ -17,6 +17,7 @@ from memqos.enforce.apply import Enforcement, find_leftovers
 from memqos.errors import MissingProgramError, TargetError
 from memqos.model.knob import ABSENT, Bytes, Knob
 from memqos.model.node import CgroupDriver, CgroupVersion
+from memqos.model.path import CgroupPath
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
 from memqos.target.fake import FakeAnswer, FakeTarget
 from memqos.target.local import LocalTarget
@@ -240,3 +241,14 @@ def test_only_a_pod_in_force_is_rewritten(agent: Agent) -> None:
     enforcement.apply(ONE, deadline=soon())
     with pytest.raises(ValueError, match="is not the cgroup of a pod"):
         enforcement.rewrite(TWO.pods[0].cgroup, deadline=soon())
+
+
+def test_files_of_controllers_that_are_not_delegated_are_not_written(agent: Agent) -> None:
+    asked = {Knob.MEMORY_MAX: Bytes(4096), Knob.HUGETLB_2MB_MAX: Bytes(0)}
+    part = FAKE_HIERARCHY.within(CgroupPath.parse("/user.slice"), frozenset({"memory"}))
+    for tree, written in ((agent.tree, True), (CgroupTree(agent.tree.target, part), False)):
+        Enforcement(tree, name="x").apply(plan(CgroupDriver.SYSTEMD, pods={"1": asked}), deadline=soon())
+        [*_, pod] = agent.requests[-1]["steps"]
+        files = [name for name, _ in pod["writes"]]
+        assert "memory.max" in files
+        assert ("hugetlb.2MB.max" in files) is written
