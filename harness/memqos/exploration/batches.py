@@ -7,7 +7,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -42,6 +42,10 @@ SMALL = PodShape(
     least_quota=500,
 )
 """Pods that fit a node of two CPUs and 2 GiB, even after a resize."""
+MANY = replace(SMALL, init=1, overhead=True, pod_level=True)
+"""Small pods of all kinds, of which many fit a node beside each other."""
+
+_TIMES = 4
 _PODS, _LIVES, _RESIZES, _RESTARTS, _TREES = 10, 16, 3, 6, 8
 _PLAIN = ConfiguredKubelet(kubernetes="1.36", config={**HEAD, "failSwapOn": False})
 _TURNS = (Kind.PODS, Kind.LIFECYCLE, Kind.PODS, Kind.RESIZE, Kind.PODS, Kind.LIFECYCLE, Kind.RESTART)
@@ -90,7 +94,8 @@ class Batches:
     """ExampleSource examples for a node, batch by batch.
 
     seed: the session's. releases: kubelet releases, () for any. config: the KubeletConfiguration of all kubelets, None
-    for random ones. node, driver: the machine's. shape: limits of drawn pods. kinds: kinds of examples.
+    for random ones. node, driver: the machine's. shape: limits of drawn pods. kinds: kinds of examples. many: draw more
+    and smaller pods for each kubelet, whose start takes as long as that of many pods.
     """
 
     seed: int
@@ -100,6 +105,7 @@ class Batches:
     config: Document | None = None
     shape: PodShape = RUNNABLE
     kinds: Sequence[Kind] = tuple(Kind)
+    many: bool = False
 
     def batch(self, number: int) -> Sequence[Example]:
         """The examples of one round, which can all run at the same time on one node."""
@@ -121,7 +127,8 @@ class Batches:
                 return [Example(kubelet=first, pods=(one,), then=(then,)) for one in self._manifests(_RESTARTS, by)]
 
     def _manifests(self, count: int, by: str) -> list[Document]:
-        several = drawn(manifests(self.shape), 2 * count, by=by, key=_text)
+        count *= _TIMES if self.many else 1
+        several = drawn(manifests(MANY if self.many else self.shape), 2 * count, by=by, key=_text)
         # hypothesis repeats parts of earlier draws: one example of each shape comes first.
         shapes = {_text(shape_of_pod(one)): one for one in several}
         first = list(shapes.values())
@@ -135,7 +142,7 @@ class Batches:
         kubelet = ConfiguredKubelet(kubernetes=kubelet.kubernetes, config=swapless)
         return [
             Example(kubelet=kubelet, pods=(before,), to=after)
-            for before, after in drawn(strategy, _RESIZES, by=by, key=_text)
+            for before, after in drawn(strategy, _RESIZES * (_TIMES if self.many else 1), by=by, key=_text)
         ]
 
     def _kubelet(self, by: str, among: Sequence[str] = ()) -> ConfiguredKubelet:

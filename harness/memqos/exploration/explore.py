@@ -199,6 +199,7 @@ def _session(order: Order, ground: OpenedSystem, releases: Sequence[str], config
         releases=releases,
         config=config,
         kinds=order.drawn_kinds,
+        many=order.settings.kubelet_binary is not None,
     )
     return Session(
         batches,

@@ -21,6 +21,7 @@ from memqos.exploration.manifests import RUNNABLE
 from memqos.exploration.session import Session, shape_of
 from memqos.exploration.shrinker import measure
 from memqos.model.node import CgroupDriver
+from memqos.model.quantity import Quantity
 from memqos.node.connection import node_on
 from memqos.node.fake import FAKE_FACTS, NoRecorder
 from memqos.node.node_under_test import NodeUnderTest
@@ -322,3 +323,16 @@ def test_a_pod_that_cannot_start_is_skipped_with_the_reason():
 
 def test_small_pods_are_small():
     assert SMALL.memory <= 256 * MIB
+
+
+def test_a_kubelet_gets_many_small_pods_between_two_starts():
+    """With ten pods of any size a batch, three of four did not fit a machine of 8 CPUs and 3 GiB."""
+    kinds = (Kind.PODS, Kind.RESIZE, Kind.RESTART)
+    batches = Batches(seed=1, node=FAKE_FACTS, driver=CgroupDriver.SYSTEMD, releases=("1.36",), kinds=kinds, many=True)
+    one = batches.batch(0)
+    assert (one[0].kind, len(one)) == (Kind.PODS, 40)
+    containers = [container for example in one for container in example.pods[0]["spec"]["containers"]]
+    amounts = [container.get("resources", {}).get("requests", {}).get("memory", 0) for container in containers]
+    assert 0 < max(Quantity.parse(str(amount)).value for amount in amounts) <= 200 << 20
+    assert any("initContainers" in example.pods[0]["spec"] for example in one)
+    assert {len(example.pods[0]["spec"]["containers"]) for example in one} == {1, 2}
