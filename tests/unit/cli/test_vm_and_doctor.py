@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from memqos.catalog.profiles import load_profile
-from memqos.cli import doctor, vm
+from memqos.cli import doctor, vm, vm_shell
 from memqos.errors import ExitCode, MissingProgramError, UnknownNameError, UsageError
 from memqos.vm.cache.entry import write_manifest
 from memqos.vm.cache.store import default_cache
@@ -41,7 +41,7 @@ def test_help_teaches_with_an_example(arguments):
 
 def test_an_empty_cache_gets_a_hint(cache):
     told = invoke(vm.command, "list").output
-    assert f"Images in {cache}/images: none; `memqos vm build` makes one" in told
+    assert f"Images in {cache}/images: none; `memqos vm build` builds one" in told
     topologies = "eight-cpus, far-memory, four-zones, hugepages, one-zone, small-swaps, two-zones, two-zones-no-swap"
     assert f"Topologies: {topologies}." in told
     assert "  trixie: Debian 13: kernel 6.12" in told
@@ -133,14 +133,14 @@ def test_an_option_in_the_place_of_a_command_is_refused_before_anything_is_built
 
 def test_two_dashes_before_a_command_are_no_part_of_it(monkeypatch):
     asked = []
-    monkeypatch.setattr(vm, "into", lambda name, words, _: asked.append((name, words)) or 0)
+    monkeypatch.setattr(vm_shell, "into", lambda name, words, _: asked.append((name, words)) or 0)
     invoke(vm.command, "exec", "trixie", "--", "uname", "-r")
     assert asked == [("trixie", ("uname", "-r"))]
 
 
 def test_without_a_kept_machine_there_is_no_ssh_configuration(cache, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    with pytest.raises(UnknownNameError, match="`memqos vm shell --keep` makes one"):
+    with pytest.raises(UnknownNameError, match="`memqos vm shell --keep` creates one"):
         invoke(vm.command, "ssh-config")
 
 
@@ -390,7 +390,7 @@ def test_a_shell_has_the_requested_runtime(cache, monkeypatch, runtime, added):
         asked.append(profile.additions)
         raise UsageError("that is enough.")
 
-    monkeypatch.setattr(vm, "boot", boot)
+    monkeypatch.setattr(vm_shell, "boot", boot)
     with pytest.raises(UsageError, match="that is enough"):
         invoke(vm.command, "shell", "trixie", "--runtime", runtime)
     assert asked == [added]
