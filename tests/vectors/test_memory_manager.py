@@ -131,7 +131,7 @@ def test_a_pods_request(row, minor):
 @pytest.mark.parametrize(
     ("row", "minor"), rows("memory_manager_static.v1.36.3", "Test_isAffinityViolatingNUMAAllocations")
 )
-def test_sets_of_zones_that_mix_groups(row, minor):
+def test_sets_of_numa_nodes_that_mix_groups(row, minor):
     mask = Mask.of(row["topologyHint"]["NUMANodeAffinity"])
     assert mixes_groups(state(row["machineState"]), mask) is row["isViolationExpected"]
 
@@ -238,7 +238,7 @@ def test_reserved_memory_adds_up(row):
 
 
 @pytest.mark.parametrize("row", table("memory_manager.v1.36.3")["tables"]["TestConvertPreReserved"])
-def test_reserved_memory_by_zone(row):
+def test_reserved_memory_by_numa_node(row):
     _name, reserved, expected, message = row
     found = by_zone(KubeletSettings(reserved_memory=reserved_memory(reserved)), {0: None, 1: None})
     assert message == ""

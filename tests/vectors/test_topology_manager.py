@@ -58,7 +58,7 @@ def test_new_masks(row):
 
 
 @each(BITMASK["TestRemove"])
-def test_masks_without_some_zones(row):
+def test_masks_without_some_numa_nodes(row):
     start = mask(row["bitsSet"])
     try:
         left = start - Mask.of(row["bitsRemove"])
@@ -68,7 +68,7 @@ def test_masks_without_some_zones(row):
 
 
 @each(BITMASK["TestAnd"])
-def test_shared_zones(row):
+def test_shared_numa_nodes(row):
     found = FULL
     for zones in row["masks"]:
         found &= mask(zones)
@@ -76,7 +76,7 @@ def test_shared_zones(row):
 
 
 @each(BITMASK["TestOr"])
-def test_joined_zones(row):
+def test_joined_numa_nodes(row):
     found = EMPTY
     for zones in row["masks"]:
         found |= mask(zones)
@@ -119,7 +119,7 @@ def test_width(row):
 
 
 @each(BITMASK["TestGetBits"])
-def test_zones(row):
+def test_numa_nodes(row):
     assert list(mask(row["bits"]).zones) == (row["expectedBits"] or [])
 
 
@@ -132,12 +132,12 @@ def test_narrowness(row):
 
 
 @each(BITMASK["TestIsLessThan"])
-def test_lower_zones(row):
+def test_lower_numa_nodes(row):
     assert (mask(row["firstMask"]).bits < mask(row["secondMask"]).bits) is row["expectedFirstLower"]
 
 
 @each(BITMASK["TestIsGreaterThan"])
-def test_higher_zones(row):
+def test_higher_numa_nodes(row):
     assert (mask(row["firstMask"]).bits > mask(row["secondMask"]).bits) is row["expectedFirstGreater"]
 
 
@@ -165,7 +165,7 @@ def test_the_closest_of_two(row):
 
 
 @each([row for row in NUMA_INFO["TestNUMAInfo"] if not row.get("expectedErr")])
-def test_zones_and_their_distances(row):
+def test_numa_nodes_and_their_distances(row):
     settings = KubeletSettings(
         topology_manager_policy="best-effort",
         topology_manager_policy_options={
@@ -227,7 +227,7 @@ def test_admission(policy, row):
 
 
 @each(table("topology_policy_single.v1.36.3")["tables"]["TestPolicySingleNumaNodeFilterHints"])
-def test_hints_of_one_zone(row):
+def test_hints_of_one_numa_node(row):
     found = single_zone_hints([[hint(one) for one in hints] for hints in row["allResources"]])
     assert found == [[hint(one) for one in hints or ()] for hints in row["expectedResources"]]
 

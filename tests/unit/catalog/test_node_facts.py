@@ -74,7 +74,7 @@ def test_a_missing_file():
         load_facts("missing.yaml")
 
 
-def test_zones_from_sizes():
+def test_numa_nodes_from_sizes():
     assert zones_of("1Gi, 0", "--zones") == (
         NumaZone(id=0, memory=1 << 30, distances=(10, 20)),
         NumaZone(id=1, memory=0, distances=(20, 10)),

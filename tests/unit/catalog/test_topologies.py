@@ -29,7 +29,7 @@ def test_shipped_topologies_load():
     }
 
 
-def test_two_zones_has_two_numa_nodes():
+def test_the_topology_two_zones_has_two_numa_nodes():
     topology = load_topology("two-zones")
     assert topology.zones == (
         Zone(id=0, memory_bytes=GIB, cpus=(0,)),
@@ -56,12 +56,12 @@ def test_priority_and_distances_may_be_left_out():
     assert topology.distances == ()
 
 
-def test_a_zone_may_have_no_cpu():
+def test_a_numa_node_may_have_no_cpu():
     topology = parse({"cpus": 1, "zones": [{"memoryMiB": 512, "cpus": [0]}, {"memoryMiB": 64}]})
     assert topology.zones[1] == Zone(id=1, memory_bytes=64 * MIB, cpus=())
 
 
-def test_a_zone_may_have_no_memory():
+def test_a_numa_node_may_have_no_memory():
     topology = parse({"cpus": 2, "zones": [{"memoryMiB": 512, "cpus": [0]}, {"memoryMiB": 0, "cpus": [1]}]})
     assert topology.zones[1] == Zone(id=1, memory_bytes=0, cpus=(1,))
 

@@ -49,7 +49,7 @@ def test_cpu_in_thousandths_and_before_memory():
     assert refused(big, settings=reserved) == [("default/p", "OutOfcpu", message)]
 
 
-def test_huge_pages_of_all_zones_add_up():
+def test_huge_pages_of_all_numa_nodes_add_up():
     zones = tuple(NumaZone(id=n, memory=GIB, hugepages={2 * MIB: 8}) for n in (0, 1))
     node = NodeFacts(memory=2 * GIB, cpus=2, zones=zones)
     fits, over = (pod(container({"hugepages-2Mi": size}), name=size) for size in ("32Mi", "34Mi"))
@@ -145,7 +145,7 @@ def test_the_memory_manager_is_first_and_releases_a_refused_pod():
     assert placed.containers[0].resources.cpuset_mems == "1"
 
 
-def test_huge_pages_of_a_size_that_no_zone_has():
+def test_huge_pages_of_a_size_that_no_numa_node_has():
     node = NodeFacts(memory=2 * GIB, cpus=2, zones=(NumaZone(id=0, memory=2 * GIB),))
     own = pod(container({"hugepages-2Mi": "2Mi"}, {"hugepages-2Mi": "2Mi", "memory": "64Mi"}))
     message = "Node didn't have enough resource: hugepages-2Mi, requested: 2097152, used: 0, capacity: 0"

@@ -78,7 +78,7 @@ def test_an_ended_pod_frees_its_numa_node():
     assert [zone.assignments for zone in after(one, two, huge).zones.values()] == [0, 0, 0, 0]
 
 
-def test_several_zones_read_as_a_range():
+def test_several_numa_nodes_read_as_a_range():
     """3Gi need NUMA nodes 1 to 3 (node 0 reserves 100Mi); the message lists them, the kernel shows a range."""
     plan = planned(guaranteed("wide", "3Gi"))
     own = plan.pods[0].containers[0]
@@ -127,7 +127,7 @@ def test_only_containers_have_the_knob():
     assert [one.level for one in plan.cgroups() if Knob.CPUSET_MEMS in one.knobs] == ["container"]
 
 
-def test_cgroup_v1_copies_the_parents_zones():
+def test_cgroup_v1_copies_the_parents_numa_nodes():
     on = replace(STATIC, fail_cgroup_v1=False)
     plan = planned(guaranteed("a", "600Mi"), pod(container({"memory": "1Mi"}), name="b"), settings=on,
                    node=replace(NODE, cgroup_version=CgroupVersion.V1))  # fmt: skip

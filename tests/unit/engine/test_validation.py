@@ -194,6 +194,6 @@ def test_reservations_of_huge_pages_and_pids(name, system, kube, says):
         expect([], Kubelet.of(node=HUGE, settings=settings, release="1.36"))
 
 
-def test_huge_pages_of_a_node_without_zones_are_not_known():
+def test_huge_pages_of_a_node_without_numa_nodes_are_not_known():
     settings = KubeletSettings(system_reserved=amounts({"hugepages-2Mi": "8Mi"}))
     assert expect([], Kubelet.of(node=NODE, settings=settings, release="1.36")).pods == ()

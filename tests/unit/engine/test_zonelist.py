@@ -24,7 +24,7 @@ def zones(*rows: tuple[int, ...], cpus: str = "cccc", memory: str = "mmmm") -> l
 PACKAGES = [(10, 12, 28, 28), (12, 10, 28, 28), (28, 28, 10, 12), (28, 28, 12, 10)]
 
 
-def test_two_packages_of_two_zones():
+def test_two_packages_of_two_numa_nodes():
     """From the last NUMA node the other one of its package comes first, while by number node 0 would."""
     assert fallback(zones(*PACKAGES)) == Fallback(home=3, near=2, far=0)
 

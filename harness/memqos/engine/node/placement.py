@@ -94,7 +94,7 @@ class Room:
 
 
 def node_room(kubelet: Kubelet) -> Room:
-    """An empty node's room: Node.status.allocatable of cpu, memory and the huge pages of its zones."""
+    """An empty node's room: Node.status.allocatable of cpu, memory and the huge pages of its NUMA nodes."""
     huge = huge_page_capacity(kubelet.node)
     offered = status_allocatable(kubelet)
     memory = amount(offered, "memory").value - sum(huge.values())
@@ -102,7 +102,7 @@ def node_room(kubelet: Kubelet) -> Room:
 
 
 def huge_page_capacity(node: NodeFacts) -> dict[str, int]:
-    """Bytes of huge pages by resource name ("hugepages-2Mi"), 0 for a size without pages; empty without zones.
+    """Bytes of huge pages by resource name ("hugepages-2Mi"), 0 for a size without pages; empty without NUMA facts.
 
     Only the facts of NUMA nodes have the number of pages.
     """

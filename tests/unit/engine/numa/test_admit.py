@@ -84,7 +84,7 @@ def test_a_pod_that_fits_nowhere_has_no_hint_and_fails_at_allocation(policy, sco
 
 
 @pytest.mark.parametrize("scope", ["container", "pod"])
-def test_a_pod_wider_than_a_zone_is_refused_by_the_topology_manager(scope):
+def test_a_pod_wider_than_a_numa_node_is_refused_by_the_topology_manager(scope):
     found = outcome(machine(4, 4), policies("single-numa-node", scope), plain("p", "5Gi"))
     assert (found.reason_name, found.message) == (
         "TopologyAffinityError",
@@ -114,7 +114,7 @@ def test_restricted_refuses_a_hint_that_is_not_preferred():
     assert lax.cpuset_mems == {"c0": "0,1"}
 
 
-def test_the_scope_pod_keeps_all_containers_on_one_set_of_zones():
+def test_the_scope_pod_keeps_all_containers_on_one_set_of_numa_nodes():
     own = plain("p", "3Gi", "3Gi")
     by_container = outcome(machine(4, 4), policies("restricted", "container"), own)
     assert by_container.cpuset_mems == {"c0": "0", "c1": "1"}

@@ -6,7 +6,7 @@ from memqos.engine.numa.topology_manager import EMPTY, FULL, Mask, masks_of
 
 
 @pytest.mark.parametrize("zones", [[-1], [64], [0, 64]])
-def test_zones_outside_a_mask_are_refused(zones):
+def test_numa_nodes_outside_a_mask_are_refused(zones):
     with pytest.raises(ValueError, match="outside 0 to 63"):
         Mask.of(zones)
 

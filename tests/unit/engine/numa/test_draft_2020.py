@@ -66,7 +66,7 @@ def test_reserved_memory_is_not_free():
     assert second.cpuset_mems == {"c0": "1"}
 
 
-def test_a_container_never_spans_zones():
+def test_a_container_never_spans_numa_nodes():
     found = draft_admit(plain("p", "1Gi", "36Gi"), qos=QosClass.GUARANTEED, table=node())
     assert isinstance(found, Refusal)
     assert found.reason_name == "TopologyAffinityError"

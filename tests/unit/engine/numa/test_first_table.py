@@ -52,7 +52,7 @@ def test_reserved_huge_pages_are_not_allocatable():
     assert table(TWO, configuration).zones[0].of("hugepages-2Mi").allocatable == 960 * MIB
 
 
-def test_a_machine_without_zones_is_one_zone():
+def test_a_machine_without_numa_nodes_is_one_numa_node():
     found = table(NodeFacts(memory=2 * GIB), settings((0, "1Gi")))
     assert found.ids == (0,)
     assert found.zones[0].of("memory").allocatable == GIB
@@ -87,7 +87,7 @@ def test_static_needs_some_reserved_memory():
         (0, "3584Mi", r"NUMA node 0 has 4Gi of memory, .* \(3584Mi\) and huge pages \(1Gi\) take of it. Reserve less"),
     ],
 )
-def test_a_zone_that_reserves_more_than_it_has(zone, size, words):
+def test_a_numa_node_that_reserves_more_than_it_has(zone, size, words):
     with pytest.raises(UsageError, match=words):
         table(TWO, settings((zone, size), node=size))
 
@@ -114,7 +114,7 @@ def test_the_largest_number_of_numa_nodes():
     assert len(table(machine_of(16, 48), settings((48, "1Gi"))).zones) == 16
 
 
-def test_the_topology_manager_limits_the_zones():
+def test_the_topology_manager_limits_the_numa_nodes():
     nine = machine_of(9)
     assert len(table(nine, settings((0, "1Gi"))).zones) == 9
     with pytest.raises(ManifestError, match="the policy restricted takes at most 8 NUMA nodes; this machine has 9"):
@@ -127,7 +127,7 @@ def test_the_topology_manager_limits_the_zones():
     assert len(table(nine, raised).zones) == 9
 
 
-def test_closest_zones_need_distances():
+def test_closest_numa_nodes_need_distances():
     configuration = settings(
         (0, "1Gi"),
         topology_manager_policy="best-effort",

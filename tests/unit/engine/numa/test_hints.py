@@ -15,7 +15,7 @@ NONE = policies()
 
 
 def shown(hints):
-    """Hints as (zones, preferred)."""
+    """Hints as (NUMA nodes, preferred)."""
     return [(one.affinity.zones, one.preferred) for one in hints]
 
 
@@ -49,7 +49,7 @@ def test_preferred_is_the_least_size_on_empty_numa_nodes():
     assert hinted(table, 1) == [((0, 1), False)]
 
 
-def test_a_zone_in_use_alone_is_in_no_set_of_several():
+def test_a_numa_node_in_use_alone_is_in_no_set_of_several():
     table = placed(machine(4, 4, 4), NONE, plain("p", "1Gi"))
     assert hinted(table, 1) == [((0,), True), ((1,), True), ((2,), True), ((1, 2), False)]
 
@@ -60,7 +60,7 @@ def test_a_group_is_used_again_only_as_a_whole():
     assert hinted(table, 2) == [((2,), True), ((0, 1), False)]
 
 
-def test_a_group_without_assignments_bars_only_its_single_zones():
+def test_a_group_without_assignments_bars_only_its_single_numa_nodes():
     table = machine(4, 4)
     zones = {zone_id: replace(zone, cells=(0, 1)) for zone_id, zone in table.zones.items()}
     assert hinted(replace(table, zones=zones), 1) == [((0, 1), False)]
@@ -74,7 +74,7 @@ def test_all_memory_types_must_fit():
     assert shown(calculate(table, request, NOTHING_REUSABLE)) == [((0, 1), True)]
 
 
-def test_a_type_that_no_zone_has_fits_nowhere():
+def test_a_type_that_no_numa_node_has_fits_nowhere():
     assert calculate(machine(4), {"memory": GIB, "hugepages-1Gi": GIB}, NOTHING_REUSABLE) == ()
 
 
@@ -89,7 +89,7 @@ def test_reusable_memory_counts_only_on_its_numa_nodes():
     assert hinted(table, 2, left) == [((0,), True)]
 
 
-def test_zones_need_not_be_numbered_from_zero():
+def test_numa_nodes_need_not_be_numbered_from_zero():
     table = machine(4, 4, 4)
     zones = {zone_id: table.zones[zone_id] for zone_id in (0, 2)}
     assert hinted(replace(table, zones=zones), 5) == [((0, 2), True)]

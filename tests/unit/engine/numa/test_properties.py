@@ -72,7 +72,7 @@ def assert_sound(table, fresh):
 
 
 @given(MACHINES, RULES, st.lists(SHAPES, max_size=5))
-def test_no_zone_is_overcommitted_and_releasing_restores_the_table(fresh, rules, shapes):
+def test_no_numa_node_is_overcommitted_and_releasing_restores_the_table(fresh, rules, shapes):
     table = fresh
     for count, shape in enumerate(shapes):
         outcome = admit(pod_of(f"p{count}", shape), table=table, policies=rules)
@@ -121,7 +121,7 @@ def test_admission_is_a_function(fresh, rules, shape):
 
 
 @given(MACHINES, SHAPES)
-def test_single_numa_node_pins_every_container_to_one_zone(fresh, shape):
+def test_single_numa_node_pins_every_container_to_one_numa_node(fresh, shape):
     outcome = admit(pod_of("p", shape), table=fresh, policies=policies("single-numa-node"))
     if isinstance(outcome, Admitted):
         assert all("," not in mems for mems in outcome.cpuset_mems.values())

@@ -35,7 +35,7 @@ def test_invalid_fields(limits, words):
         check_fields(KubeletSettings(reserved_memory=given))
 
 
-def test_the_same_type_in_two_zones_is_fine():
+def test_the_same_type_in_two_numa_nodes_is_fine():
     check_fields(KubeletSettings(reserved_memory=((0, amounts(memory="1Gi")), (1, amounts(memory="1Gi")))))
     check_fields(KubeletSettings())
 
@@ -116,6 +116,6 @@ def test_a_numa_node_that_the_machine_lacks():
         check_sums(settings, amounts(memory="1Gi"), {1: None, 0: None})
 
 
-def test_reserved_by_zone():
+def test_reserved_by_numa_node():
     settings = KubeletSettings(reserved_memory=((0, amounts(memory="1Gi")), (0, amounts(hugepages_2Mi="4Mi"))))
     assert by_zone(settings, {0: None, 1: None}) == {0: {"memory": GIB, "hugepages-2Mi": 4 * MIB}, 1: {}}

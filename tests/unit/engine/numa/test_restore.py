@@ -67,7 +67,7 @@ def test_a_changed_machine():
     assert [one.value for one in found.reason.inputs] == [str(one) for one in found.differences]
 
 
-def test_zones_cells_types_and_assignments_are_compared():
+def test_numa_nodes_cells_types_and_assignments_are_compared():
     table = placed(FRESH, RULES, plain("p", "5Gi"))
     alone = placed(machine(8, 4, 1), RULES, plain("p", "5Gi"))
     found = {(one.zone, one.field): (one.recorded, one.expected) for one in table_differences(table, alone)}
@@ -82,7 +82,7 @@ def test_zones_cells_types_and_assignments_are_compared():
     )
 
 
-def test_cells_may_name_zones_that_the_machine_lacks():
+def test_cells_may_name_numa_nodes_that_the_machine_lacks():
     zone = replace(machine(4).zones[0], cells=(0, 9))
     [found] = table_differences(replace(machine(4), zones={0: zone}), machine(4))
     assert str(found) == "NUMA node 0 cells: recorded (0, 9), expected (0,)"
@@ -102,7 +102,7 @@ def test_blocks_that_the_machine_cannot_hold(block, words):
     assert found.differences == ()
 
 
-def test_zones_can_be_missing_but_not_under_blocks():
+def test_numa_nodes_can_be_missing_but_not_under_blocks():
     assert restore(checkpoint_text("Static", ZoneTable(zones={})), FRESH, RULES) is FRESH
     held = ZoneTable(zones={}, assignments={"p": {"c": (Block((0,), "memory", 1),)}})
     assert refused(checkpoint_text("Static", held)).message == (

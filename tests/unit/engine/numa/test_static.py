@@ -58,7 +58,7 @@ def test_without_an_affinity_the_own_best_hint_is_used():
     assert "own best hint" in found.reason.rule
 
 
-def test_several_zones_are_filled_in_ascending_order():
+def test_several_numa_nodes_are_filled_in_ascending_order():
     found = one(machine(4, 4), plain("p", "5Gi"))
     assert found.blocks == (Block((0, 1), "memory", 5 * GIB),)
     assert free(found.table) == [0, 3 * GIB]
@@ -66,7 +66,7 @@ def test_several_zones_are_filled_in_ascending_order():
     assert [found.table.zones[zone].assignments for zone in (0, 1)] == [1, 1]
 
 
-def test_each_memory_type_is_one_assignment_in_each_zone():
+def test_each_memory_type_is_one_assignment_in_each_numa_node():
     found = one(machine(4, 4, pages=512), pod("p", container("c", "5Gi", hugepages_2Mi="4Mi")))
     assert [found.table.zones[zone].assignments for zone in (0, 1)] == [2, 2]
     assert free(found.table, "hugepages-2Mi") == [GIB - 4 * MIB, GIB]

@@ -19,7 +19,7 @@ def permuted(zones, permutation):
 
 
 def better(merger, current, candidate, width):
-    """The better of two merged hints; the current one on a tie, and if the candidate has no zone."""
+    """The better of two merged hints; the current one on a tie, and if the candidate has no NUMA node."""
     if not candidate.affinity:
         return current
     if current is None or merger.rank(candidate, width) < merger.rank(current, width):
