@@ -292,7 +292,7 @@ def _why_unmade(findings: Iterable[Finding], files: Mapping[str, FileText]) -> s
     deviating = {finding.knob for finding in own if finding.verdict is Verdict.DEVIATES}
     if OOM_SCORE_ADJ in deviating and len(deviating) > 1 and all(map(_is_untouched, own)):
         return (
-            "the container was being created, or its files were never written: all of them have the kernel's  "
+            "the container was being created, or its files were never written: all of them have the kernel's "
             "defaults, and "
             "its first process does not have its oom_score_adj"
         )

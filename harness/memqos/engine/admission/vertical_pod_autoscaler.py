@@ -58,7 +58,7 @@ def what_it_may_change(autoscaler: VerticalPodAutoscaler) -> str:
     )
     if known:
         return (
-            f"updateMode {autoscaler.update_mode}: new pods of {target} get its recommendation ({known}, before its  "
+            f"updateMode {autoscaler.update_mode}: new pods of {target} get its recommendation ({known}, before its "
             f"policies), and limits in proportion; --vpa applies it{boost}"
         )
     bounds = "; ".join(text for one in autoscaler.policies if (text := _bounds(one)))
