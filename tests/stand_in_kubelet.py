@@ -51,7 +51,7 @@ class StandInKubelet:
     """Has the interface of a process. files: of the machine, by path. wrong: what it writes instead.
 
     late: seconds before it does anything. cannot_start: why no container starts, "" where they do. mute: whether it
-    registers its node and does nothing about pods.
+    registers its node and does nothing about pods. follows: seconds after a resize until it writes the levels above.
 
     refuses: the reason for each pod, by its name, that it does not admit. resizes: whether it carries out resizes, or
     defers them. rewrites: whether it writes the cgroups of pods that run already, as no kubelet does. slow: whether it
@@ -81,6 +81,7 @@ class StandInKubelet:
         late: float = 0.0,
         cannot_start: str = "",
         mute: bool = False,
+        follows: float = 0.0,
     ) -> None:
         flags = dict(one.removeprefix("--").split("=", 1) for one in argv[1:])
         self._config = files(flags["config"])
@@ -106,6 +107,7 @@ class StandInKubelet:
         self._late = late
         self._cannot_start = cannot_start
         self._mute = mute
+        self._follows = follows
         self._there = containers
         self._sizes: dict[str, int] = {}
         self._planned: Sequence[Pod] = ()
@@ -152,14 +154,7 @@ class StandInKubelet:
 
     def _sync(self) -> None:
         items = self._call("GET", "/api/v1/pods?fieldSelector=spec.nodeName%3Dmemqos")["items"]
-        for item in items:
-            if item["metadata"].get("deletionTimestamp"):
-                self._remove(item)
-                items = [one for one in items if one is not item]
-            elif item["metadata"]["name"] in self._refuses:
-                reason = self._refuses[item["metadata"]["name"]]
-                self._status(item, {"phase": "Failed", "reason": reason, "message": "it does not fit"})
-        running = [one for one in items if one["metadata"]["name"] not in self._refuses]
+        running = [one for one in items if self._runs(one)]
         fresh = {one["metadata"]["uid"]: one["metadata"]["generation"] for one in running}
         if fresh == self._sizes and self._cgroups_stand:
             return
@@ -172,16 +167,34 @@ class StandInKubelet:
         pods = pods_of(text.encode(), "pods.json") if running else ()
         anew = not self._planned
         plan = self._plan(pods)
-        for cgroup in (*plan.reserved, plan.node, *plan.qos):
-            self._make(cgroup, cgroup.path)
+        resized = any(one["metadata"]["generation"] > 1 for one in running)
+        if not (resized and self._follows):
+            self._write_above(plan)
         if anew and self._there.plan is not None and self._there.plan.pods and running:
             self._ends.wait(self._lags)
         for item in running:
             self._bring(plan, item, updates=anew and self._updates)
+        if resized and self._follows:
+            self._ends.wait(self._follows)
+            self._write_above(plan)
         self._sizes = fresh
         self._there.plan = plan
         if self._kubelet not in self._there.kubelets:
             self._there.kubelets.append(self._kubelet)
+
+    def _runs(self, item: Mapping[str, Any]) -> bool:
+        """Whether the pod is to run; others are removed or refused."""
+        if item["metadata"].get("deletionTimestamp"):
+            self._remove(item)
+            return False
+        reason = self._refuses.get(item["metadata"]["name"])
+        if reason is not None:
+            self._status(item, {"phase": "Failed", "reason": reason, "message": "it does not fit"})
+        return reason is None
+
+    def _write_above(self, plan: Plan) -> None:
+        for cgroup in (*plan.reserved, plan.node, *plan.qos):
+            self._make(cgroup, cgroup.path)
 
     def _plan(self, pods: Sequence[Pod]) -> Plan:
         """Pods that run already are resized: a kubelet does not write all that it writes for a new pod."""

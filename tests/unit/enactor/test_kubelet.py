@@ -297,6 +297,7 @@ def test_a_kubelet_that_resizes_otherwise_than_planned_is_found(kind, container,
         wrongs[:] = [True] * is_wrong
         resizing.clear()
         with enactor_on(bench, wrong=wrong) as enactor:
+            enactor.levels_seconds = 1.0
             pods = enactor.begin("test")
             pods.bring(order)
             admitted = pods.admit(order, appears=lambda _: None)
@@ -327,6 +328,19 @@ def test_a_memory_backed_volume_is_mounted_by_all_containers():
     ]
     mounts = [{"name": "one", "mountPath": "/one"}, {"name": "two", "mountPath": "/two"}]
     assert [one["volumeMounts"] for one in (*found["initContainers"], *found["containers"])] == [mounts, mounts]
+
+
+def test_the_levels_above_a_resized_pod_are_waited_for():
+    """A kubelet writes them in its next period, after it has reported the resize done (seen with 1.36.2)."""
+    bench = Bench()
+    order = order_of(bench)
+    resized = resize_pods((WEB, OTHER), [LARGER], order.kubelet)
+    with enactor_on(bench, follows=1.0) as enactor:
+        pods = enactor.begin("test")
+        pods.bring(order)
+        admitted = pods.admit(order, appears=lambda _: None)
+        pods.resize(resized, resized.resizes[0], LARGER, after=lambda _: None)
+        assert not wrong_files(bench, dataclasses.replace(order, plan=resized.after), admitted)
 
 
 def test_a_kubelet_that_exits_at_start_is_reported_with_its_logs_errors():

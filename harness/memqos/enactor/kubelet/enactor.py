@@ -324,6 +324,8 @@ class KubeletEnactment:
         self._session.until("the kubelet reports the resize done", done, Deadline.after(_RESIZE_SECONDS))
         admitted.pod, admitted.planned = desired, planned
         self._settle(admitted, self._item(resize.uid))
+        # The levels above pods follow in the kubelet's next period.
+        self._await_values(plan.after)
         after(resize.steps[-1])
 
     def _resized(self, admitted: AdmittedPod, desired: Pod, planned: PlannedPod) -> Json:
