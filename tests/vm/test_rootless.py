@@ -26,6 +26,7 @@ from tests.vm.runtimes import IMAGE, soon
 pytestmark = [pytest.mark.vm, pytest.mark.ports]
 
 SYSTEMD, CGROUPFS = CgroupDriver.SYSTEMD, CgroupDriver.CGROUPFS
+CASES = "hold_their_values and v1.36-none and guaranteed"
 
 
 @pytest.fixture(
@@ -84,7 +85,7 @@ def test_rootless_runtimes_keep_the_contract(place: Place, program: str, driver:
 def test_a_run_judges_what_an_ordinary_user_may_write(tmp_path: Path) -> None:
     folder = tmp_path / "results"
 
-    done = memqos_run(folder, "--runtime", "rootless:crun", "-k", "hold_their_values and v1.36-none and guaranteed")
+    done = memqos_run(folder, "--runtime", "rootless:crun", "-k", CASES)
 
     assert done.returncode == 0, done.stdout + done.stderr
     findings = [one for result in bundle(folder)["results"] for one in result["findings"]]
@@ -99,7 +100,7 @@ def test_a_rootless_runtime_that_loses_the_limit_deviates(tmp_path: Path) -> Non
     wrong = altering_runtime(tmp_path / "crun", 'resources.get("memory", {}).pop("limit", None)')
 
     done = memqos_run(
-        tmp_path / "results", "--runtime", "rootless:crun", "--runtime-binary", str(wrong), "-k", "limit-only"
+        tmp_path / "results", "--runtime", "rootless:crun", "--runtime-binary", str(wrong), "-k", CASES
     )
 
     assert done.returncode == 1, done.stdout + done.stderr
