@@ -212,7 +212,7 @@ status:
 def test_a_vertical_pod_autoscaler_is_a_note_or_applied(told, planned, file):
     path = file(AUTOSCALED)
     _, _, err = told(path, "--kubernetes", "1.36")
-    assert "VerticalPodAutoscaler default/web: updateMode Initial: new pods of Deployment web get what it" in err
+    assert "VerticalPodAutoscaler default/web: updateMode Initial: new pods of Deployment web get its" in err
     assert "requests.memory 500Mi of container app" in err
     assert values(planned(path, "--kubernetes", "1.36"), "web-1", "app")["memory.max"] == "268435456"
     applied = planned(path, "--kubernetes", "1.36", "--vpa")
