@@ -11,6 +11,7 @@ from memqos.node.fake import NoRecorder
 from memqos.node.requests.lifecycle import Life
 from memqos.place.fake import FakePlace
 from memqos.runtime.fake import FakeOciRuntime, FakeRuntime
+from memqos.runtime.fake_cgroups import FakeCgroups
 from tests.unit.node.asked import CATALOGUE, verbs_asked_of
 
 BEFORE_ITS_START = verbs_asked_of(Life)["before-its-start"]
@@ -19,16 +20,20 @@ BEFORE_ITS_START = verbs_asked_of(Life)["before-its-start"]
 class SetsHighAtItsStart(FakeOciRuntime):
     """Leaves memory.high at max until the container is started."""
 
+    def __init__(self, cgroups: FakeCgroups, **options: Any) -> None:
+        super().__init__(cgroups, **options)
+        self.tree = cgroups
+
     def create(self, *args: Any, **options: Any) -> Any:
         handle = super().create(*args, **options)
         cgroup = self.cgroup_of(handle)
-        self.high = self._cgroups.text(cgroup, "memory.high")
-        self._cgroups.put(cgroup, "memory.high", "max")
+        self.high = self.tree.text(cgroup, "memory.high")
+        self.tree.put(cgroup, "memory.high", "max")
         return handle
 
     def start(self, container: Any, *, deadline: Any) -> None:
         super().start(container, deadline=deadline)
-        self._cgroups.put(self.cgroup_of(container), "memory.high", self.high)
+        self.tree.put(self.cgroup_of(container), "memory.high", self.high)
 
 
 def asked(kind: type[FakeRuntime]) -> Sequence[Finding]:
