@@ -70,6 +70,12 @@ _OF_VERBS: Mapping[str, tuple[frozenset[str], float]] = {
 """By the verb of a claim, the verbs and words of its case, and about how many seconds it takes."""
 
 
+_RESTARTS = "made_again"
+"""The verb of the claims whose case deletes a container of a pod and creates another one."""
+_CONTAINERS: Mapping[str, int] = {_RESTARTS: 2, "several_in_a_pod": 4}
+"""By the verb of a claim, how many containers its case creates in one pod; 1 for all others."""
+
+
 def verbs_of_case(case: Case, request: AnyRequestCase | None) -> frozenset[str]:
     """The OCI runtime verbs and the words of _OF_VERBS that a case uses; empty for other cases."""
     if case.kind is CaseKind.REQUEST and request is not None:
@@ -133,6 +139,11 @@ class CaseChoice:
         if case.claim.kind is ClaimKind.REFUSAL or case.claim.chapter == "refusal":
             return False
         if (LATER in passed and not self.patient) or ((fault.late or fault.loop) and LATER not in passed):
+            return False
+        containers = 2 if LATER in passed and request.later else _CONTAINERS.get(case.asks.verb, 1)
+        if (fault.only.container or 1) > containers:
+            return False
+        if (fault.only.again and case.asks.verb != _RESTARTS) or (fault.only.entered and "exec" not in passed):
             return False
         number = fault.only.update
         return (number is None or len(request.updates) >= number) and self._shows_in(fault, request, passed)
