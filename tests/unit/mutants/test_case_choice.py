@@ -43,7 +43,7 @@ def test_a_second_container_is_created_by_a_restart_too(tried) -> None:
 
 
 def test_a_container_after_a_deleted_one_is_created_by_restarts_alone(tried) -> None:
-    assert {name for name in tried("create", "again = true")} == {
+    assert set(tried("create", "again = true")) == {
         "lifecycle/container-restart",
         "lifecycle/restart-with-huge-pages",
     }
