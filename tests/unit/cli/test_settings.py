@@ -23,7 +23,7 @@ def test_every_setting_is_shown_with_its_origin(project, capsys, monkeypatch):
     assert run(["settings", "--runtime", "crun"]) == 0
 
     said = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()}
-    assert len(said) == 39
+    assert len(said) == 40
     assert said["topology"] == ["nowhere", "pyproject.toml:2"]
     assert said["runtime"] == ["containerd+crun", "--runtime"]
     assert said["parallel"] == ["7", "MEMQOS_PARALLEL"]
