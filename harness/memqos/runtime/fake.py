@@ -432,8 +432,16 @@ class FakeOciRuntime(FakeRuntime):
     def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:
         """Create a container; its cgroup has its values from now on, as the OCI runtime specification wants it."""
         handle = super().create(sandbox, spec, deadline=deadline)
-        self._fill(self._known(handle, "create"))
+        self._fill_or_forget(handle)
         return handle
+
+    def _fill_or_forget(self, container: ContainerHandle) -> None:
+        """Create the container's cgroup; a container whose creation is refused leaves nothing."""
+        try:
+            self._fill(self._known(container, "create"))
+        except RuntimeCallError:
+            FakeRuntime.remove(self, container, deadline=Deadline.after(0))
+            raise
 
     def create_from(
         self,
@@ -456,7 +464,7 @@ class FakeOciRuntime(FakeRuntime):
             self._cgroups.make(known.cgroup)
             for name, text in files_of_properties(request.unit_properties).items():
                 self._cgroups.put(known.cgroup, name, text)
-        self._fill(known)
+        self._fill_or_forget(handle)
         if policy:
             own = known.cgroup.child(self._runtimes.oci.subgroup) if self._runtimes.oci.subgroup else known.cgroup
             self._cgroups.policies[own if own in self._cgroups else known.cgroup] = policy.shown

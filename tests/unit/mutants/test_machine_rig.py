@@ -115,7 +115,7 @@ def test_a_separate_program_is_stopped(bed: Bed) -> None:
     [
         ("drops-memory-min", ""),
         ("cri-update-drops-unified", "no CRI server is above the runtime"),
-        ("sandbox-limited", "it is about containerd+* and fake"),
+        ("sandbox-limited", "it is only for containerd+* and fake"),
         ("no-zswap", ""),
     ],
 )
