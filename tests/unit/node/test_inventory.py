@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memqos.node.requests import lifecycle
-from memqos.node.requests.lifecycle import Inventory, anonymous_memory_of, inventory_of
+from memqos.node.requests.inventory import Inventory, anonymous_memory_of, inventory_of
 from memqos.target.local import LocalTarget
 
 
