@@ -138,6 +138,13 @@ def test_sums_have_a_text(one, other, total, rest):
     assert str(Quantity.parse(one) - Quantity.parse(other)) == rest
 
 
+@pytest.mark.parametrize(
+    "text", ["1Ki", "3Mi", "5Gi", "7Ti", "9Pi", "1Ei", "1k", "3M", "5G", "7T", "9P", "1E", "7u", "9m"]
+)
+def test_an_api_server_prints_the_largest_suffix(text):
+    assert Quantity.parse(text).canonical() == text
+
+
 SUFFIXES = st.sampled_from(["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3"])
 NUMBERS = st.decimals(min_value=0, max_value=10**6, places=6, allow_nan=False).map(lambda number: f"{number:f}")
 

@@ -49,3 +49,8 @@ def test_a_class_may_select_nodes_of_another_system():
     (refusal,) = expect([pod(None, windows)], kubelet()).refusals
     assert refusal.reason_name == "NodeAffinity"
     assert refusal.reason.inputs[0].value.endswith("kubernetes.io/os=windows of RuntimeClass foo")
+
+
+def test_the_pod_keeps_the_handler_of_its_class():
+    found = [one.runtime_handler for cls in (FOO, BARE) for one in admit(pod(None, cls)).pods]
+    assert found == ["bar", "bar"]

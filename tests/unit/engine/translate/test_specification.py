@@ -1,5 +1,7 @@
 """Runtimes that are not modelled, and sandboxes: expected and undecided files of a container."""
 
+import dataclasses
+
 import pytest
 
 from memqos.engine.answer.document import plan_document
@@ -9,6 +11,7 @@ from memqos.engine.answer.verdict import judge_pod
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.translate.resources import OciResources, RuntimeHost
+from memqos.engine.translate.runtime_config import Allowance
 from memqos.engine.translate.specification import (
     not_modelled,
     runtime_notes,
@@ -204,6 +207,16 @@ def test_a_runtime_class_has_its_own_runtime(runtime_class, oci):
 ])  # fmt: skip
 def test_the_handler_of_a_class_names_its_runtime(handler, oci):
     assert str(NAMED.of_class("secure", handler).oci) == oci
+
+
+def test_a_handler_without_an_allowance_of_its_own_has_the_default_ones():
+    allows = Allowance(allowed=("io.example",))
+    own = Allowance(allowed=())
+    served = dataclasses.replace(
+        NAMED, allowance=allows, handlers={"plain": Handler(oci=NAMED.oci), "strict": Handler(NAMED.oci, own)}
+    )
+    assert served.of_class("plain").allowance == allows
+    assert served.of_class("strict").allowance == own
 
 
 def test_pods_of_one_class_are_planned_alike_without_reasons():
