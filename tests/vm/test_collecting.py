@@ -25,7 +25,7 @@ exec unshare --mount --pid --fork --cgroup sh -c '
     python3 - --root /run/host --no-api
 '
 """
-"""The node's /proc and /sys below another folder, own namespaces, the user nobody, and no capability."""
+"""A process of the user nobody in namespaces of its own, without capabilities: it sees the node below a folder."""
 
 
 def counts(document: dict, *, runtime: str | None = None) -> dict[str, int]:

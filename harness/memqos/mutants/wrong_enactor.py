@@ -20,6 +20,7 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep
+from memqos.engine.translate.requested import CRI_FIELDS
 from memqos.errors import UnknownNameError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Knob
@@ -260,23 +261,19 @@ def _asked(resources: ContainerResources, knob: Knob, expected: Expected | None)
     """A container's request with the planned value of this file."""
     unified = {key: text for key, text in resources.unified.items() if key != knob}
     if expected is None or expected.written is ABSENT:
-        return replace(resources, unified=unified, **{name: _NOT_ASKED[name] for name in _FIELDS.get(knob, ())})
+        return replace(resources, unified=unified, **{name: _NOT_ASKED[name] for name in _own_fields(knob)})
     unified[str(knob)] = str(expected.written)
     return replace(resources, unified=unified)
 
 
-_FIELDS: Mapping[Knob, Sequence[str]] = {
-    Knob.MEMORY_MAX: ("memory_limit_in_bytes",),
-    Knob.MEMORY_SWAP_MAX: ("memory_swap_limit_in_bytes",),
-    Knob.CPU_WEIGHT: ("cpu_shares",),
-    Knob.CPU_MAX: ("cpu_quota", "cpu_period"),
-    Knob.CPUSET_CPUS: ("cpuset_cpus",),
-    Knob.CPUSET_MEMS: ("cpuset_mems",),
-    Knob.HUGETLB_2MB_MAX: ("hugepage_limits",),
-    Knob.HUGETLB_1GB_MAX: ("hugepage_limits",),
-}
-"""The fields of CRI that ask for a file's value."""
 _NOT_ASKED: Mapping[str, Any] = dataclasses.asdict(ContainerResources())
+
+
+def _own_fields(knob: Knob) -> Sequence[str]:
+    """The fields of CRI that ask for this file, without those that ask for another one first: swap needs the limit."""
+    fields = CRI_FIELDS.get(knob, ())
+    first = {names[0] for names in CRI_FIELDS.values()}
+    return [name for name in fields if name == fields[0] or name not in first]
 
 
 def _renamed(plan: Plan) -> Plan:

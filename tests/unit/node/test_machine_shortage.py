@@ -170,7 +170,7 @@ def test_a_scan_that_found_no_old_page_is_not_observable(tmp_path):
 def test_memory_reclaimed_before_kswapd_ran_proves_nothing_about_protection(ignores, by, verdict, tmp_path):
     """The multi-generational LRU uses what kswapd computed last; a loss in which kswapd took part is a finding.
 
-    A container that lost no more than CPUs may have charged ahead kept everything, whoever reclaimed.
+    A loss of no more than the CPUs may have charged ahead counts as none, whoever reclaimed.
     """
     early = bench(generations=True, ignores=ignores)
     count = early.count_stolen

@@ -35,6 +35,7 @@ from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 
 __all__ = [
+    "CRI_FIELDS",
     "PROTECTION",
     "UNIT_PROPERTY",
     "AnyRequest",
@@ -302,7 +303,7 @@ def _answer(
 PROTECTION = (Knob.MEMORY_MIN, Knob.MEMORY_LOW)
 """The files whose protection counts only as far as the scope above has it too."""
 
-_FIELDS: Mapping[Knob, tuple[str, ...]] = {
+CRI_FIELDS: Mapping[Knob, tuple[str, ...]] = {
     Knob.MEMORY_MAX: ("memory_limit_in_bytes",),
     Knob.MEMORY_SWAP_MAX: ("memory_swap_limit_in_bytes", "memory_limit_in_bytes"),
     Knob.CPU_WEIGHT: ("cpu_shares",),
@@ -447,7 +448,7 @@ def _inputs(request: AnyRequest, knob: Knob) -> list[tuple[str, str]]:
         return [(name, str(request[name])) for name in _DOCKER_FIELDS.get(knob, ()) if request.get(name)]
     if knob in request.unified:
         return [(f'unified["{knob}"]', request.unified[knob])]
-    given = [(field, getattr(request, field)) for field in _FIELDS.get(knob, ())]
+    given = [(field, getattr(request, field)) for field in CRI_FIELDS.get(knob, ())]
     if knob in {Knob.HUGETLB_2MB_MAX, Knob.HUGETLB_1GB_MAX}:
         size = knob.split(".")[1]
         return [(f"hugepage_limits {name}", str(limit)) for name, limit in request.hugepage_limits if name == size]

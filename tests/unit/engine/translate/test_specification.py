@@ -213,7 +213,9 @@ def test_a_handler_without_an_allowance_of_its_own_has_the_default_ones():
     allows = Allowance(allowed=("io.example",))
     own = Allowance(allowed=())
     served = dataclasses.replace(
-        NAMED, allowance=allows, handlers={"plain": Handler(oci=NAMED.oci), "strict": Handler(NAMED.oci, own)}
+        NAMED,
+        allowance=allows,
+        handlers={"plain": Handler(oci=NAMED.oci), "strict": Handler(oci=NAMED.oci, allowance=own)},
     )
     assert served.of_class("plain").allowance == allows
     assert served.of_class("strict").allowance == own
