@@ -21,9 +21,11 @@ from memqos.config.systems import SystemKey
 from memqos.config.table import oci_runtime
 from memqos.enactor.admission import patience_with_pods
 from memqos.enactor.base import Patience
-from memqos.enactor.kubelet.session import kubelet_session
+from memqos.enactor.kubelet.session import KubeletSession, kubelet_session
 from memqos.enactor.kubelet.version import kubelet_version
 from memqos.enactor.registry import KUBELET, MEMQOS, KubeletAccess, Maker
+from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.succession import is_kept
 from memqos.engine.releases.release import Release
 from memqos.engine.translate.specification import judged_by
 from memqos.engine.translate.versions import (
@@ -191,11 +193,35 @@ class Owner(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletsUnderTest:
+    """The kubelets of a machine. versions: by path in the machine ("v1.36.2"), the kubelet under test first."""
+
+    session: KubeletSession
+    versions: Mapping[str, str]
+
+    @property
+    def under_test(self) -> list[str]:
+        """The first kubelet, as reports and lists of known deviations show it."""
+        return [f"kubelet {next(iter(self.versions.values()))}"]
+
+    def shown(self, finding: Finding) -> list[str]:
+        """The kubelet that wrote the observed value, as text: "kubelet v1.36.2".
+
+        A value that outlived an upgrade or a rollback is the other kubelet's; any other is of the one that was started
+        last.
+        """
+        last = self.session.binary or next(iter(self.versions))
+        others = [path for path in self.versions if path != last]
+        kept = is_kept(finding.reason) and others
+        return [f"kubelet {self.versions[others[0] if kept else last]}"]
+
+
 class Station:
     """A machine with its node and its evidence. key: the system under test.
 
     runtimes: by name and version, as reports show them. first: the id of the first station on
-    the same machine; its own id unless given.
+    the same machine; its own id unless given. kubelets: None without a kubelet under test.
     """
 
     def __init__(
@@ -209,6 +235,7 @@ class Station:
         folder: Folder,
         runtimes: Sequence[str] = (),
         first: str = "",
+        kubelets: KubeletsUnderTest | None = None,
     ) -> None:
         self.id = id
         self.key = key
@@ -218,6 +245,11 @@ class Station:
         self.folder = folder
         self.runtimes = runtimes
         self.first = first or id
+        self._kubelets = kubelets
+
+    def runtimes_behind(self, finding: Finding) -> Sequence[str]:
+        """The runtimes, with the kubelet that wrote the finding's value."""
+        return self.runtimes if self._kubelets is None else [*self.runtimes, *self._kubelets.shown(finding)]
 
     def capture(self, folder: Path) -> None:
         """Gather what explains a failure in this folder."""
@@ -298,6 +330,7 @@ class Stations:
             in_use = runtimes_in_use(version, place.runtimes[key.runtime], self._settings)
             if in_use.doubt:
                 self._notices.note(in_use.doubt)
+            kubelet, kubelets = self._kubelets(place, key, closing)
             node = self._node(
                 place,
                 runtime,
@@ -305,7 +338,7 @@ class Stations:
                 log=log,
                 in_use=in_use,
                 key=key,
-                kubelet=self._kubelet(place, key, closing),
+                kubelet=kubelet,
             )
             shared = {"same_machine_as": same_machine_as} if same_machine_as else {}
             folder.write("machine.json", {**self._provenance(station_id, place, node, in_use, key), **shared})
@@ -317,8 +350,9 @@ class Stations:
                     node=node,
                     log=log,
                     folder=folder,
-                    runtimes=[*in_use.shown, *self._kubelets_shown()],
+                    runtimes=[*in_use.shown, *([] if kubelets is None else kubelets.under_test)],
                     first=same_machine_as,
+                    kubelets=kubelets,
                 )
             finally:
                 if told := log.timing.told():
@@ -326,26 +360,24 @@ class Stations:
                 if log.overhead:
                     folder.write("overhead.json", log.overhead)
 
-    def _kubelets_shown(self) -> list[str]:
-        """The kubelet under test by name and version, as in reports and lists of known deviations."""
-        binary = self._settings.kubelet_binary
-        return [] if binary is None else [f"kubelet {kubelet_version(binary)}"]
-
-    def _kubelet(self, place: Place, key: SystemKey, closing: contextlib.ExitStack) -> KubeletAccess | None:
-        """The kubelet under test with an API stand-in, until `closing` ends; None if there is none."""
+    def _kubelets(
+        self, place: Place, key: SystemKey, closing: contextlib.ExitStack
+    ) -> tuple[KubeletAccess | None, KubeletsUnderTest | None]:
+        """The kubelets under test with an API stand-in, until `closing` ends; None if there is none."""
         if self._settings.kubelet_binary is None:
-            return None
+            return None, None
         offer = place.runtimes[key.runtime]
-        given = {self._settings.kubelet_binary: KUBELET_BINARY}
+        given = {KUBELET_BINARY: kubelet_version(self._settings.kubelet_binary)}
         if self._settings.kubelet_upgrade is not None:
-            given[self._settings.kubelet_upgrade] = KUBELET_UPGRADE
-        binaries = {Release.of(kubelet_version(file)).minor: path for file, path in given.items()}
-        return KubeletAccess(
-            session=closing.enter_context(kubelet_session(place.target)),
-            binaries=binaries,
+            given[KUBELET_UPGRADE] = kubelet_version(self._settings.kubelet_upgrade)
+        session = closing.enter_context(kubelet_session(place.target))
+        access = KubeletAccess(
+            session=session,
+            binaries={Release.of(version).minor: path for path, version in given.items()},
             handler=offer.handlers[key.driver],
             socket=offer.socket,
         )
+        return access, KubeletsUnderTest(session=session, versions=given)
 
     def _node(
         self,
