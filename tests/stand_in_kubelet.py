@@ -18,7 +18,7 @@ from memqos.catalog.kubelet_config import settings_of
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup
-from memqos.engine.resize import resize_pods, taken_over
+from memqos.engine.resize import ResizeOutcome, resize_pods, taken_over
 from memqos.engine.translate.versions import TRIXIE
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.node import CgroupDriver, NodeFacts
@@ -54,9 +54,11 @@ class StandInKubelet:
     registers its node and does nothing about pods. follows: seconds after a resize until it writes the levels above.
 
     refuses: the reason for each pod, by its name, that it does not admit. resizes: whether it carries out resizes, or
-    defers them. rewrites: whether it writes the cgroups of pods that run already, as no kubelet does. slow: whether it
-    reports that it has seen a resize before it has done anything about it. updates: whether it updates the containers
-    that an older kubelet has not recorded, as kubelets since 1.33 do; it is `lags` seconds late with that.
+    defers them. forces: whether it also carries out those that it must not ("and pends": and reports them as pending
+    all the same). ignores: whether it does nothing about any. pends: what it reports of these, "" for what is right.
+    rewrites: whether it writes the cgroups of pods that run already, as no kubelet does. slow: whether it reports that
+    it has seen a resize before it has done anything about it. updates: whether it updates the containers that an older
+    kubelet has not recorded, as kubelets since 1.33 do; it is `lags` seconds late with that.
     """
 
     pid = 1
@@ -74,6 +76,9 @@ class StandInKubelet:
         wrong: Wrong = _as_it_is,
         refuses: Mapping[str, str] | None = None,
         resizes: bool = True,
+        forces: str = "",
+        ignores: bool = False,
+        pends: str = "",
         slow: bool = False,
         rewrites: bool = False,
         updates: bool = True,
@@ -100,6 +105,10 @@ class StandInKubelet:
         self._wrong = wrong
         self._refuses = refuses or {}
         self._resizes = resizes
+        self._forces = forces
+        self._ignores = ignores
+        self._pends = pends
+        self._pending: dict[str, str] = {}
         self._slow = slow
         self._rewrites = rewrites
         self._updates = updates
@@ -205,7 +214,20 @@ class StandInKubelet:
         known = {pod.uid: pod for pod in self._planned}
         moved = [pod for pod in pods if pod.uid in known and _sizes(known[pod.uid]) != _sizes(pod)]
         self._planned = pods
-        return resize_pods(list(known.values()), moved, self._kubelet).after if moved else expect(pods, self._kubelet)
+        if not moved:
+            return expect(pods, self._kubelet)
+        resized = resize_pods(list(known.values()), moved, self._kubelet)
+        self._pending = {
+            one.uid: self._pends or f"{one.outcome}: {one.message}"
+            for one in resized.resizes
+            if one.outcome in {ResizeOutcome.DEFERRED, ResizeOutcome.INFEASIBLE}
+        }
+        if self._forces and self._pending:
+            self._pending = self._pending if self._forces == "and pends" else {}
+            return expect(pods, self._kubelet)
+        # A resize that is not carried out leaves the pod as it was.
+        self._planned = [known[pod.uid] if pod.uid in self._pending else pod for pod in pods]
+        return resized.after
 
     @property
     def _cgroups_stand(self) -> bool:
@@ -214,9 +236,10 @@ class StandInKubelet:
 
     def _bring(self, plan: Plan, item: Mapping[str, Any], *, updates: bool) -> None:
         planned = plan.pod(item["metadata"]["uid"])
+        if item["metadata"]["generation"] > 1 and self._ignores:
+            return
         if item["metadata"]["generation"] > 1 and not self._resizes:
-            pending = {"type": "PodResizePending", "status": "True", "reason": "Deferred", "message": "no room"}
-            self._status(item, {"conditions": [pending]})
+            self._status(item, {"conditions": [_pending(item, "Deferred: no room")]})
             return
         # As EnsureExists does, it leaves a pod's cgroup alone, unless the pod is resized.
         anew = self._rewrites or item["metadata"]["generation"] > 1
@@ -232,7 +255,10 @@ class StandInKubelet:
             name: [self._of_container(planned.uid, one) for one in item["spec"].get(kind, ())]
             for name, kind in kinds.items()
         }
-        self._status(item, {"phase": "Running", "observedGeneration": item["metadata"]["generation"], **statuses})
+        pending = self._pending.get(planned.uid)
+        conditions = [] if pending is None else [_pending(item, pending)]
+        told = {"observedGeneration": item["metadata"]["generation"], "conditions": conditions}
+        self._status(item, {"phase": "Running", **told, **statuses})
 
     def _of_container(self, uid: str, container: Mapping[str, Any]) -> dict[str, Any]:
         made = self._there.ids[uid, container["name"]]
@@ -268,6 +294,13 @@ class StandInKubelet:
 
 def _sizes(pod: Pod) -> list[Resources]:
     return [one.resources for one in pod.all_containers]
+
+
+def _pending(item: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """The condition of a resize that is not carried out. text: reason and message."""
+    reason, _, message = text.partition(": ")
+    told = {"type": "PodResizePending", "status": "True", "observedGeneration": item["metadata"]["generation"]}
+    return {**told, "reason": reason, "message": message}
 
 
 def _stored(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,8 @@
     pod sized        request 64 Mi, limit 128 Mi; resized to 96/128, 96/192 and 128/128 Mi
     writes-volume    its init container leaves 24 Mi in a memory-backed volume; its limit is 64 Mi
     above-high       asks for 124 Mi of its limit of 128 Mi; memory.high is below
+    over-request     requests 32 Mi and uses 256 Mi
+    within-request   requests 64 Mi and uses 48 Mi; holds-small is Guaranteed and uses 8 of 48 Mi
 
 The kubelet in the machine has made everything that is judged here, so every finding above containers is about it.
 """
@@ -127,6 +129,27 @@ def test_a_resize_of_the_request_up_to_the_limit(resized, qos_evidence):
     qos_evidence.settle(resized("sized-to-limit"))
 
 
+@pytest.mark.claim("kubelet/resize-without-room")
+def test_a_resize_that_the_node_has_no_room_for(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Status and files after a request beyond the node's memory, and after one that fits."""
+    pod, kubelet = qos_catalog.pod("sized"), qos_kubelet.without_swap()
+    with qos_node.admitted([pod, qos_catalog.pod("burstable")], kubelet) as population:
+        waits = qos_node.resize_refused(population, pod, kubelet, to=qos_catalog.pod("sized-beyond-node"))
+        fits = qos_node.resize(population, pod, kubelet, to=qos_catalog.pod("sized-both")).judge()
+
+    qos_evidence.settle([*waits, *fits])
+
+
+@pytest.mark.claim("kubelet/resize-infeasible")
+def test_a_resize_of_a_container_that_may_swap(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Status and files after the request of a container with LimitedSwap has changed."""
+    pod = qos_catalog.pod("sized")
+    with qos_node.admitted([pod], qos_kubelet) as population:
+        findings = qos_node.resize_refused(population, pod, qos_kubelet, to=qos_catalog.pod("sized-request"))
+
+    qos_evidence.settle(findings)
+
+
 @pytest.mark.claim("kubelet/volume-size")
 def test_the_size_of_a_memory_backed_volume(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The tmpfs has the size of the pod's limit, of a smaller sizeLimit, or of the node's allocatable memory."""
@@ -158,7 +181,21 @@ def test_pages_of_a_volume_count_for_the_pod(qos_node, qos_kubelet, qos_catalog,
 def test_a_pod_above_memory_high_is_not_evicted(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The pod still runs after two looks of the eviction manager."""
     with qos_node.admitted([qos_catalog.pod("above-high")], qos_kubelet) as population:
-        findings = qos_node.kubelet_verbs(population).evicts_nothing_at_high()
+        findings = qos_node.eviction_verbs(population).nothing_at_high()
+
+    qos_evidence.settle(findings)
+
+
+@pytest.mark.behaviour
+@pytest.mark.claim("kubelet/evicts-over-request")
+def test_the_pod_over_its_request_is_evicted(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """A kubelet whose threshold is above the available memory evicts over-request; the others keep their memory."""
+    over, *others = [qos_catalog.pod(name) for name in ("over-request", "within-request", "holds-small")]
+    with qos_node.admitted([over, *others], qos_kubelet) as population:
+        eviction = qos_node.eviction_verbs(population)
+        before = eviction.before(over, uses="256Mi")
+        qos_node.restart_kubelet(population, qos_kubelet.with_eviction(before.threshold))
+        findings = eviction.only(over, before)
 
     qos_evidence.settle(findings)
 

@@ -64,6 +64,11 @@ class KubeletCase:
             self, settings=dataclasses.replace(self.settings, swap_behavior=SwapBehavior.NO_SWAP)
         )
 
+    def with_eviction(self, available: int) -> KubeletCase:
+        """The same kubelet, which evicts pods while the node has fewer bytes of memory available (evictionHard)."""
+        hard = {"memory.available": str(available)}
+        return dataclasses.replace(self, settings=dataclasses.replace(self.settings, eviction_hard=hard))
+
     def with_enforced(self, *keys: str) -> KubeletCase:
         """The same kubelet with this enforceNodeAllocatable."""
         return dataclasses.replace(self, settings=dataclasses.replace(self.settings, enforce_node_allocatable=keys))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +12,6 @@ from memqos.clock import Deadline, wait
 from memqos.enactor.base import KubeletAnswers, MemoryVolume
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict, subject_of
 from memqos.engine.node.placement import status_allocatable
-from memqos.engine.numa.reservation import hard_eviction
 from memqos.engine.plan import PlannedCgroup
 from memqos.errors import DeadlineError, EnactorNotAbleError
 from memqos.model.knob import Absent, Bytes, Knob
@@ -43,11 +41,6 @@ _STALLED: Mapping[str, str] = {"some": "waiting", "full": "stalled"}
 _VOLUMES = "/var/lib/kubelet/pods"
 _SIZE = re.compile(r"(?:^|,)size=(\d+)k(?:,|$)")
 _CHECKPOINT = "/var/lib/kubelet/memory_manager_state"
-_EVICTION_SECONDS = 10
-"""How often the kubelet compares the node's memory with its thresholds (pkg/kubelet `evictionMonitoringPeriod`)."""
-
-_EVICTION_LOOKS = 2
-
 _CHARGE_BATCH = 64
 """Pages that each CPU may charge ahead, and by which memory.stat may lag (mm/memcontrol.c, MEMCG_CHARGE_BATCH)."""
 
@@ -305,50 +298,6 @@ class KubeletVerbs:
                 )
         return found
 
-    def evicts_nothing_at_high(self) -> Sequence[Finding]:
-        """Pods whose containers came above memory.high run on after the kubelet has twice looked at the node's memory.
-
-        EnactorNotAbleError if no container has a memory.high or comes above it, and if the node is short of memory.
-        """
-        paths = [path for _, path in self._containers()]
-        if all(self._text(path, Knob.MEMORY_HIGH) in {"max", ""} for path in paths):
-            raise EnactorNotAbleError(
-                "no container has a memory.high.", next_step="Take a configuration with memoryThrottlingFactor."
-            )
-        try:
-            wait(
-                "a container came above its memory.high",
-                lambda: sum(self._events(path).get("high", 0) for path in paths),
-                until=bool,
-                every=1.0,
-                deadline=Deadline.after(self.report_seconds),
-            )
-        except DeadlineError:
-            raise EnactorNotAbleError("no container came above its memory.high in time.") from None
-        began = self._node_memory()
-        later = wait(
-            "the kubelet has looked at the node's memory again",
-            self._node_memory,
-            until=lambda now: now[0] - began[0] >= _EVICTION_LOOKS * _EVICTION_SECONDS,
-            every=2.0,
-            deadline=Deadline.after(self.repair_seconds),
-        )
-        kubelet = self.population.kubelets[-1]
-        threshold = hard_eviction(kubelet.settings, kubelet.node.memory).value
-        if min(began[1], later[1]) <= threshold:
-            raise EnactorNotAbleError("the node itself has less memory available than its eviction threshold.")
-        items = {one["metadata"]["uid"]: one.get("status") or {} for one in self.answers.objects("v1", "pods")}
-        return [
-            _finding(
-                admitted.planned.cgroup,
-                subject_of(admitted.planned.cgroup, admitted.planned),
-                "phase",
-                "Running",
-                " ".join(filter(None, (str(items.get(uid, {}).get(name, "")) for name in ("phase", "reason")))),
-            )
-            for uid, admitted in self.population.pods.items()
-        ]
-
     def memory_manager_places(self) -> Sequence[Finding]:
         """The NUMA nodes and bytes of each container in the Memory Manager's checkpoint, against the plan.
 
@@ -379,16 +328,6 @@ class KubeletVerbs:
                 next_step="Take a configuration with memoryManagerPolicy: Static, and a Guaranteed pod.",
             )
         return found
-
-    def _node_memory(self) -> tuple[float, int]:
-        """When the kubelet last read the node's memory, in seconds of the epoch, and the bytes available then."""
-        summary = json.loads(self.answers.fetched(_SUMMARY, seconds=_CALL_SECONDS))
-        memory = summary["node"]["memory"]
-        moment = datetime.datetime.fromisoformat(memory["time"].replace("Z", "+00:00"))
-        return moment.timestamp(), int(memory["availableBytes"])
-
-    def _events(self, path: CgroupPath) -> dict[str, int]:
-        return _numbers(self._text(path, "memory.events"))
 
     def _stat(self, path: CgroupPath) -> dict[str, int]:
         return _numbers(self._text(path, "memory.stat"))

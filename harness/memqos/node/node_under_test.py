@@ -31,6 +31,7 @@ from memqos.node.behaviour.machine_feed import Hearing
 from memqos.node.behaviour.preconditions import premises_of
 from memqos.node.behaviour.watch import Watch
 from memqos.node.behaviour.watched_container import WatchedContainer
+from memqos.node.eviction import EvictionVerbs
 from memqos.node.kubelet import KubeletVerbs
 from memqos.node.machine.daemon import Daemon, daemon_beside
 from memqos.node.machine.mounts import HugeVolume, huge_volume, memory_volume, mounted
@@ -348,6 +349,16 @@ class NodeUnderTest:
             cpus=self.facts.cpus,
         )
 
+    def eviction_verbs(self, population: Population) -> EvictionVerbs:
+        """Verbs about a real kubelet's evictions; EnactorNotAbleError if memqos is in its place."""
+        return EvictionVerbs(
+            answers=self._enactor.answers(),
+            tree=self.tree,
+            population=population,
+            page_size=self.facts.page_size,
+            cpus=self.facts.cpus,
+        )
+
     def daemon_reloaded(self, population: Population) -> Population:
         """The same pods, read after systemd has reloaded its units and applied them to its cgroups."""
         deadline = Deadline.after(READ_SECONDS)
@@ -369,6 +380,21 @@ class NodeUnderTest:
         resizing = Resizing(runtime=self.runtime, standing=standing, read=self._read_and_record)
         with self._vital.guarded():
             return resizing.carry_out(plan, plan.resizes[0], desired, population)
+
+    def resize_refused(self, population: Population, pod: Pod, kubelet: KubeletCase, *, to: Pod) -> Sequence[Finding]:
+        """A resize that a real kubelet defers or finds infeasible: see `Resizing.refuse`.
+
+        EnactorNotAbleError if memqos is in the kubelet's place, or if the kubelet does not resize in place.
+        """
+        standing = self._occupancy.with_pod(pod)
+        require(self._enactor, Ability.ANSWER)
+        require(self._enactor, Ability.RESIZE)
+        desired = with_resources_of(pod, to)
+        running = [one.pod for one in population.pods.values()]
+        plan = resize_pods(running, [desired], self.kubelet(kubelet), standing=population.plan)
+        resizing = Resizing(runtime=self.runtime, standing=standing, read=self._read_and_record)
+        with self._vital.guarded():
+            return resizing.refuse(plan, plan.resizes[0], desired, population)
 
     def drift_of_pod(self, population: Population, pod: Pod) -> Sequence[Finding]:
         """A foreign write to the pod's cgroup changes that file only, until the cgroup is reconciled.

@@ -25,9 +25,9 @@ from memqos.engine.answer.succession import succession
 from memqos.engine.answer.verdict import judged_files
 from memqos.engine.releases.release import Variant
 from memqos.engine.resize import resize_pods, taken_over
-from memqos.errors import EnactorNotAbleError, MachineryError
+from memqos.errors import EnactorNotAbleError, MachineryError, UsageError
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupDriver, ReservationPolicy
+from memqos.model.node import CgroupDriver, ReservationPolicy, SwapBehavior
 from memqos.model.path import ROOT, CgroupPath
 from tests.stand_in_kubelet import Containers, StandInKubelet
 from tests.unit.node.fakes import Bench, kubelet, pod
@@ -258,6 +258,95 @@ def test_a_resize_is_done_when_its_amounts_are_in_force_and_not_when_it_is_seen(
         pods.resize(resized, resized.resizes[0], LARGER, after=lambda _: None)
         path = resized.after.pod(WEB.uid).cgroup.path
         assert bench.cgroups.text(path, "memory.max").strip() == str(96 << 20)
+
+
+BEYOND = dataclasses.replace(WEB, containers=pod("web", "1Ti", "2Ti").containers)
+SWAPS = {"swap_behavior": SwapBehavior.LIMITED}
+
+
+@pytest.mark.parametrize(
+    ("release", "settings", "to", "wrong", "observed"),
+    [
+        ("1.36", TIERED, BEYOND, {}, "Deferred: Node didn't have enough resource: memory"),
+        ("1.35", {}, BEYOND, {}, "Infeasible: Node didn't have enough capacity: memory"),
+        ("1.36", TIERED | SWAPS, LARGER, {}, "Infeasible: In-place resize of containers with swap is not supported."),
+        ("1.36", TIERED, BEYOND, {"pends": "Infeasible: too large"}, "Infeasible: too large"),
+        ("1.36", TIERED | SWAPS, LARGER, {"pends": "Deferred: later"}, "Deferred: later"),
+    ],
+)
+def test_a_resize_that_is_not_carried_out_is_judged_by_the_pod_s_condition(release, settings, to, wrong, observed):
+    bench = Bench()
+    with enactor_on(bench, minor=int(release[2:]), **wrong) as enactor:
+        node, under = bench.node_with(enactor), kubelet(release, **settings)
+        with node.admitted([WEB, OTHER], under) as population:
+            found = node.resize_refused(population, WEB, under, to=to)
+    [condition] = [one for one in found if one.knob == "PodResizePending"]
+    assert condition.observed.startswith(observed)
+    assert (condition.verdict is Verdict.DEVIATES) == bool(wrong)
+    assert {one.verdict for one in found if one is not condition} == {Verdict.CONFORMS}
+
+
+def test_a_kubelet_that_writes_the_size_of_a_deferred_resize_is_found():
+    bench = Bench()
+    with enactor_on(bench, forces="and pends") as enactor:
+        node, under = bench.node_with(enactor), kubelet("1.36", **TIERED)
+        with node.admitted([WEB, OTHER], under) as population:
+            found = node.resize_refused(population, WEB, under, to=BEYOND)
+    wrong = {(str(one.subject), one.knob) for one in found if one.verdict is Verdict.DEVIATES}
+    assert {("pod default/web", "memory.max"), ("container app of pod default/web", "memory.max")} <= wrong
+    assert not [knob for subject, knob in wrong if "other" in subject]
+
+
+def test_a_kubelet_that_carries_out_a_resize_beyond_the_node_is_found():
+    """It reports the new size, and no condition."""
+    bench = Bench()
+    with enactor_on(bench, forces="silently") as enactor:
+        enactor.levels_seconds = 0.5
+        node, under = bench.node_with(enactor), kubelet("1.36", **TIERED)
+        with node.admitted([WEB, OTHER], under) as population:
+            found = node.resize_refused(population, WEB, under, to=BEYOND)
+    assert [(one.verdict, one.observed) for one in found if one.knob == "PodResizePending"] == [
+        (Verdict.DEVIATES, "carried out")
+    ]
+
+
+def test_a_kubelet_that_reports_nothing_of_a_resize_is_found():
+    bench = Bench()
+    with enactor_on(bench, ignores=True) as enactor:
+        enactor.resize_seconds = 0.5
+        node, under = bench.node_with(enactor), kubelet("1.36", **TIERED)
+        with node.admitted([WEB, OTHER], under) as population:
+            found = node.resize_refused(population, WEB, under, to=BEYOND)
+    assert [(one.verdict, one.observed) for one in found if one.verdict is not Verdict.CONFORMS] == [
+        (Verdict.DEVIATES, "no condition PodResizePending in time")
+    ]
+
+
+def test_a_resize_that_fits_is_carried_out_after_one_that_waits():
+    """The condition of the first stays in the status until the kubelet has seen the second."""
+    bench = Bench()
+    order = order_of(bench)
+    waits, fits = (resize_pods((WEB, OTHER), [one], order.kubelet) for one in (BEYOND, LARGER))
+    with enactor_on(bench) as enactor:
+        pods = enactor.begin("test")
+        pods.bring(order)
+        pods.admit(order, appears=lambda _: None)
+        with pytest.raises(MachineryError, match="Deferred: Node didn't have enough resource"):
+            pods.resize(waits, waits.resizes[0], BEYOND, after=lambda _: None)
+        pods.resize(fits, fits.resizes[0], LARGER, after=lambda _: None)
+        path = fits.after.pod(WEB.uid).cgroup.path
+        assert bench.cgroups.text(path, "memory.max").strip() == str(96 << 20)
+
+
+def test_a_resize_that_fits_is_not_one_to_refuse():
+    bench = Bench()
+    with enactor_on(bench) as enactor:
+        node, under = bench.node_with(enactor), kubelet("1.36", **TIERED)
+        with (
+            node.admitted([WEB, OTHER], under) as population,
+            pytest.raises(UsageError, match="does not refuse this resize: InProgress"),
+        ):
+            node.resize_refused(population, WEB, under, to=LARGER)
 
 
 RAISED = {

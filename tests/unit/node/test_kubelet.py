@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import threading
-from fractions import Fraction
 
 import pytest
 
@@ -25,7 +24,6 @@ class Session:
     """A kubelet's answers. memory, swap: reported for the container `app`; state: in its status.
 
     pressure: the totals of the pod's CPU pressure, in the summary and in seconds; None for a kubelet without.
-    phase: of the pod. available: bytes of the node; each answer is 15 seconds after the one before.
     """
 
     def __init__(
@@ -37,19 +35,16 @@ class Session:
         state="running",
         other_id="",
         pressure=None,
-        phase=None,
-        available=1 << 30,
     ):
         self.population, self.memory, self.swap, self.state, self.other_id = population, memory, swap, state, other_id
-        self.pressure, self.phase, self.available = pressure, phase or {"phase": "Running"}, available
-        self.looks = 0
+        self.pressure = pressure
 
     def objects(self, version, resource):
         assert (version, resource) == ("v1", "pods")
         admitted = self.population.pods[WEB.uid]
         made = self.other_id or admitted.containers["app"].id
         status = {"name": "app", "containerID": f"containerd://{made}", "state": {self.state: {}}}
-        return [{"metadata": {"uid": WEB.uid}, "status": {**self.phase, "containerStatuses": [status]}}]
+        return [{"metadata": {"uid": WEB.uid}, "status": {"phase": "Running", "containerStatuses": [status]}}]
 
     def fetched(self, url, *, seconds):
         assert seconds > 0
@@ -61,10 +56,7 @@ class Session:
             }
             psi = self.pressure and {"some": {"total": self.pressure[0]}, "full": {"total": self.pressure[0]}}
             pod = {"podRef": {"uid": WEB.uid}, "containers": [container], "cpu": {"psi": psi}}
-            minutes, seconds = divmod(15 * self.looks, 60)
-            self.looks += 1
-            time = f"2026-11-29T20:{minutes:02}:{seconds:02}Z"
-            return json.dumps({"node": {"memory": {"time": time, "availableBytes": self.available}}, "pods": [pod]})
+            return json.dumps({"pods": [pod]})
         if url.endswith("/metrics/cadvisor"):
             path = self.population.plan.pods[0].cgroup.path
             return "".join(
@@ -312,37 +304,6 @@ def test_without_the_policy_static_there_is_no_checkpoint_to_look_at(bench):
 def test_only_a_kubelet_makes_memory_backed_volumes(bench):
     with pytest.raises(EnactorNotAbleError, match="--kubelet-binary PATH"):
         bench.node.admitted([WEB], kubelet("1.36", **TIERED), memory_volumes=[UNLIMITED])
-
-
-@pytest.mark.parametrize(
-    ("phase", "verdict"),
-    [
-        ({"phase": "Running"}, Verdict.CONFORMS),
-        ({"phase": "Failed", "reason": "Evicted"}, Verdict.DEVIATES),
-    ],
-)
-def test_a_pod_above_its_memory_high_must_run_on(bench, phase, verdict):
-    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
-        bench.cgroups.show(population.path_of(WEB, "app"), "memory.events", "low 0\nhigh 7\nmax 0\n")
-        [found] = on(bench, population, phase=phase).evicts_nothing_at_high()
-    assert (found.verdict, found.observed) == (verdict, " ".join(phase.values()))
-
-
-@pytest.mark.parametrize(
-    ("events", "settings", "told", "why"),
-    [
-        ("high 0\n", TIERED, {}, "came above its memory.high in time"),
-        ("high 7\n", {"throttling_factor": Fraction(1)}, {}, "no container has a memory.high"),
-        ("high 7\n", TIERED, {"available": 100 << 20}, "less memory available than its eviction threshold"),
-    ],
-)
-def test_a_look_that_shows_nothing_of_memory_high_is_not_observable(bench, events, settings, told, why):
-    with bench.node.admitted([WEB], kubelet("1.36", **settings)) as population:
-        bench.cgroups.show(population.path_of(WEB, "app"), "memory.events", events)
-        if "throttling_factor" in settings:
-            bench.cgroups.put(population.path_of(WEB, "app"), "memory.high", "max")
-        with pytest.raises(EnactorNotAbleError, match=why):
-            on(bench, population, **told).evicts_nothing_at_high()
 
 
 def test_without_a_second_kubelet_an_upgrade_is_not_observable(bench):

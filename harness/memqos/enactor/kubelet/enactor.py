@@ -56,7 +56,7 @@ class Kubelet:
 
     binaries: paths in the machine by minor version (36 for 1.36); the first is the kubelet under test.
     levels_seconds: how long a kubelet that takes over may need for its first writes. pod_seconds: how long pods that
-    are given to it together may need to start.
+    are given to it together may need to start. resize_seconds: for a resize.
     """
 
     setter = Setter.KUBELET
@@ -79,6 +79,7 @@ class Kubelet:
         self.binaries = binaries
         self.levels_seconds = _LEVELS_SECONDS
         self.pod_seconds = _POD_SECONDS
+        self.resize_seconds = _RESIZE_SECONDS
         self._plan: Plan | None = None
 
     @property
@@ -304,7 +305,8 @@ class KubeletEnactment:
     def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
         """Change the pod's spec as the resize subresource does, and wait until the kubelet reports it done.
 
-        The kubelet takes all steps by itself, so `after` is called once, after the last.
+        The kubelet takes all steps by itself, so `after` is called once, after the last. MachineryError for a resize
+        that it defers or finds infeasible, with reason and message as `pending` in its data.
         """
         require(self._kubelet, Ability.RESIZE)
         admitted = self._pods[resize.uid].require()
@@ -314,19 +316,21 @@ class KubeletEnactment:
         def done() -> bool:
             item = self._item(resize.uid)
             status = item.get("status") or {}
-            if (stopped := _resize_refused(status)) is not None:
+            if (pending := _resize_pending(item, status)) is not None:
                 raise MachineryError(
-                    f"the kubelet does not carry out the resize: {stopped}",
+                    f"the kubelet does not carry out the resize: {pending}",
                     where=f"pod {resize.namespace}/{resize.name}",
+                    data={"pending": pending},
                 )
             return _is_resized(item, status)
 
-        self._session.until("the kubelet reports the resize done", done, Deadline.after(_RESIZE_SECONDS))
+        self._session.until("the kubelet reports the resize done", done, Deadline.after(self._kubelet.resize_seconds))
         admitted.pod, admitted.planned = desired, planned
         self._settle(admitted, self._item(resize.uid))
         # The levels above pods follow in the kubelet's next period.
         self._await_values(plan.after)
-        after(resize.steps[-1])
+        for step in resize.steps[-1:]:
+            after(step)
 
     def _resized(self, admitted: AdmittedPod, desired: Pod, planned: PlannedPod) -> Json:
         """The pod's object with the desired resources and an unchanged status."""
@@ -462,9 +466,14 @@ def _conditions(status: Json) -> dict[str, Json]:
     return {one["type"]: one for one in status.get("conditions") or () if one.get("status") == "True"}
 
 
-def _resize_refused(status: Json) -> str | None:
+def _resize_pending(item: Json, status: Json) -> str | None:
+    """Reason and message of the condition PodResizePending; None without it, and for one about an earlier spec.
+
+    Its observedGeneration exists since 1.34.
+    """
     pending = _conditions(status).get("PodResizePending")
-    if pending is None:
+    generation = item["metadata"].get("generation", 1)
+    if pending is None or int(pending.get("observedGeneration", generation)) < int(generation):
         return None
     return f"{pending.get('reason', '')}: {pending.get('message', '')}"
 

@@ -12,7 +12,7 @@ from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.plan import PlannedPod
 from memqos.engine.resize import Resize, ResizeOutcome, ResizePlan, ResizeStep, StepKind, standing_after
-from memqos.errors import EnactorNotAbleError, RuntimeCallError, UsageError
+from memqos.errors import DeadlineError, EnactorNotAbleError, MachineryError, RuntimeCallError, UsageError
 from memqos.model.pod import Container, Pod
 from memqos.model.reading import Reading
 from memqos.node.pods.population import Population
@@ -126,6 +126,40 @@ class Resizing:
             running=running,
             population=dataclasses.replace(complete, reading=self.read(complete)),
         )
+
+    def refuse(self, plan: ResizePlan, resize: Resize, desired: Pod, population: Population) -> Sequence[Finding]:
+        """A resize that this kubelet defers or finds infeasible: reason and message in the status, and no file changes.
+
+        UsageError for a resize with another outcome; MachineryError if the kubelet fails.
+        """
+        if resize.outcome not in {ResizeOutcome.DEFERRED, ResizeOutcome.INFEASIBLE}:
+            raise UsageError(
+                f"the kubelet does not refuse this resize: {resize.outcome}.",
+                where=f"pod {resize.namespace}/{resize.name}",
+                next_step="Choose another size.",
+            )
+        cgroup = population.require(resize.uid).planned.cgroup
+        try:
+            self.standing.resize(plan, resize, desired, after=lambda _: None)
+            observed = "carried out"
+        except DeadlineError:
+            observed = "no condition PodResizePending in time"
+        except MachineryError as error:
+            if "pending" not in error.data:
+                raise
+            observed = str(error.data["pending"])
+        expected = f"{resize.outcome}: {resize.message}"
+        condition = Finding(
+            verdict=Verdict.CONFORMS if observed == expected else Verdict.DEVIATES,
+            subject=Subject.of_pod(resize.namespace, resize.name),
+            cgroup=str(cgroup.path),
+            knob="PodResizePending",
+            set_by=Setter.KUBELET,
+            expected=expected,
+            observed=observed,
+            reason=resize.reason,
+        )
+        return [condition, *dataclasses.replace(population, reading=self.read(population)).judge_all()]
 
     def _runs(self, admitted: AdmittedPod, name: str, container_id: str, subject: Subject) -> Finding:
         handle = admitted.containers[name]
