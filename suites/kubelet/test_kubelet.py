@@ -165,6 +165,21 @@ def test_the_size_of_a_memory_backed_volume(qos_node, qos_kubelet, qos_catalog, 
     qos_evidence.settle(findings)
 
 
+@pytest.mark.claim("kubelet/volume-size-stays")
+def test_a_resize_leaves_the_size_of_a_memory_backed_volume(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """The tmpfs has the size of the old limit, or of its sizeLimit, after the limit has grown."""
+    pod, kubelet = qos_catalog.pod("sized"), qos_kubelet.without_swap()
+    volumes = [
+        MemoryVolume(name="unlimited", container_path="/unlimited"),
+        MemoryVolume(name="large", container_path="/large", size_limit="1Ti"),
+    ]
+    with qos_node.admitted([pod], kubelet, memory_volumes=volumes) as population:
+        resized = qos_node.resize(population, pod, kubelet, to=qos_catalog.pod("sized-both"))
+        findings = qos_node.kubelet_verbs(population).volume_sizes(volumes, when="after the resize")
+
+    qos_evidence.settle([*findings, *resized.judge()])
+
+
 @pytest.mark.behaviour
 @pytest.mark.claim("kubelet/volume-charge")
 def test_pages_of_a_volume_count_for_the_pod(qos_node, qos_kubelet, qos_catalog, qos_evidence):

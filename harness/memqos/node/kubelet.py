@@ -232,14 +232,19 @@ class KubeletVerbs:
             measured=True,
         )
 
-    def volume_sizes(self, volumes: Sequence[MemoryVolume]) -> Sequence[Finding]:
-        """The size of each memory-backed volume: the least of its sizeLimit, its pod's limit and the allocatable."""
+    def volume_sizes(self, volumes: Sequence[MemoryVolume], *, when: str = "") -> Sequence[Finding]:
+        """The size of each memory-backed volume: the least of its sizeLimit, its pod's limit and the allocatable.
+
+        The limit is that of the population's plan, so of the pod before a later resize. when: a moment, for subjects.
+        """
         kubelet = self.population.kubelets[-1]
         allocatable = status_allocatable(kubelet)["memory"].value
         mounts = self._tmpfs_sizes()
         found = []
         for uid, admitted in self.population.pods.items():
-            cgroup = admitted.require().planned.cgroup
+            admitted.require()
+            planned = self.population.plan.pod(uid)
+            cgroup, subject = planned.cgroup, subject_of(planned.cgroup, planned)
             limit = cgroup.knobs[kubelet.files.memory_limit].value
             for volume in volumes:
                 limits = [allocatable, *([limit.count] if isinstance(limit, Bytes) else [])]
@@ -250,7 +255,7 @@ class KubeletVerbs:
                 found.append(
                     Finding(
                         verdict=Verdict.CONFORMS if mounts.get(folder) == size else Verdict.DEVIATES,
-                        subject=subject_of(cgroup, admitted.planned),
+                        subject=subject.at(when) if when else subject,
                         cgroup=str(cgroup.path),
                         knob=f"size of volume {volume.name}",
                         set_by=Setter.KUBELET,

@@ -243,6 +243,18 @@ def test_a_volume_of_a_pod_without_limit_has_what_pods_may_use(bench):
     assert int(found.expected) == bench.facts.node.memory - (100 << 20)
 
 
+@pytest.mark.parametrize(("size", "verdict"), [(65536, Verdict.CONFORMS), (98304, Verdict.DEVIATES)])
+def test_a_volume_keeps_the_size_of_the_limit_before_a_resize(bench, size, verdict):
+    """64Mi before; a kubelet that mounts it again with 96Mi is found."""
+    larger = dataclasses.replace(WEB, containers=pod("web", "64Mi", "96Mi").containers)
+    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
+        bench.node.resize(population, WEB, kubelet("1.36", **TIERED), to=larger)
+        bench.target.put("/proc/self/mounts", mounts({"unlimited": size}))
+        [found] = on(bench, population).volume_sizes([UNLIMITED], when="after the resize")
+    assert (found.verdict, found.expected, found.observed) == (verdict, "67108864", str(size << 10))
+    assert str(found.subject) == "pod default/web, after the resize"
+
+
 @pytest.mark.parametrize(
     ("pod_shmem", "app_shmem", "wrong"),
     [
