@@ -110,6 +110,7 @@ value. A known bug of the kubelet's release is reported as known. Exit codes: 0 
 @click.option("--metrics", metavar="FILE", help="Write Prometheus text, for node_exporter's textfile collector.")
 @click.option("--sarif", metavar="FILE", help="Write SARIF 2.1.0.")
 @click.option("--junit", metavar="FILE", help="Write JUnit XML: a suite for each node, a case for each pod.")
+@click.option("--html", metavar="FILE", help="Write a page for people: causes, a table of all nodes, their deviations.")
 @click.option("--json", "as_json", is_flag=True, help="Print every finding as JSON; of several nodes, the deviations.")
 def command(**given: Any) -> int:
     """The page of `memqos audit`."""
@@ -149,11 +150,12 @@ class _Show:
     metrics: str | None
     sarif: str | None
     junit: str | None
+    html: str | None
 
     @property
     def exports(self) -> dict[str, str | None]:
         """The written files, by format."""
-        return {"metrics": self.metrics, "sarif": self.sarif, "junit": self.junit}
+        return {"metrics": self.metrics, "sarif": self.sarif, "junit": self.junit, "html": self.html}
 
     def check(self, order: AuditOrder, *, several: bool) -> None:
         """UsageError for options that cannot be combined."""
@@ -162,6 +164,8 @@ class _Show:
             raise UsageError("it needs a change to assume.", where="--what-if", next_step=step)
         if (order.supposing or self.with_state) and several:
             raise UsageError("it is about one node.", where="--what-if" if order.supposing else "--state")
+        if self.watch and (written := next((f"--{name}" for name, file in self.exports.items() if file), "")):
+            raise UsageError("it is about one look, and --watch takes many.", where=written)
         if self.looks is not None and not self.watch:
             raise UsageError("it counts the looks of --watch.", where="--looks")
 
@@ -180,7 +184,7 @@ def _places(order: AuditOrder, words: tuple[str, ...], show: _Show) -> int:
         raise
     write_exports(found, **show.exports)
     if found.audit is not None:
-        return _one(order, found.audit, replace(show, metrics=None, sarif=None, junit=None))
+        return _one(order, found.audit, replace(show, metrics=None, sarif=None, junit=None, html=None))
     if show.as_json:
         say_document(found.fleet.document())
     else:

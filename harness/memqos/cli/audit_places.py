@@ -22,6 +22,7 @@ from memqos.audits.fleet import Fleet, NodeRow, row_of, row_of_error
 from memqos.audits.node_state import NodeState, node_state
 from memqos.catalog.support_archives import is_archive
 from memqos.cli.audit_order import AuditOrder, is_url
+from memqos.clock import utc_now
 from memqos.errors import MachineryError, MemqosError, UsageError
 from memqos.model.pod import Pod
 
@@ -140,7 +141,9 @@ def _pool(jobs: int) -> Iterator[Executor]:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def write_exports(judged: Judged, *, metrics: str | None, sarif: str | None, junit: str | None) -> None:
+def write_exports(
+    judged: Judged, *, metrics: str | None, sarif: str | None, junit: str | None, html: str | None
+) -> None:
     """Write the formats of other programs; each file is replaced atomically, so that readers see complete files."""
     if metrics is not None:
         _replace(metrics, metrics_text(judged.fleet, judged.states), "--metrics")
@@ -148,6 +151,10 @@ def write_exports(judged: Judged, *, metrics: str | None, sarif: str | None, jun
         _replace(junit, junit_text(judged.fleet), "--junit")
     if sarif is not None:
         _replace(sarif, json.dumps(sarif_document(judged.fleet), indent=1) + "\n", "--sarif")
+    if html is not None:
+        from memqos.page.fleet import fleet_html
+
+        _replace(html, fleet_html(judged.fleet.document(), when=utc_now()), "--html")
 
 
 def _replace(path: str, text: str, option: str) -> None:

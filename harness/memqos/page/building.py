@@ -48,6 +48,8 @@ __all__ = [
     "overview",
     "page_html",
     "release_of",
+    "style_policy",
+    "template_of",
 ]
 
 Values = dict[str, Any]
@@ -388,6 +390,11 @@ def page_html(results: Results, *, suite: str = "") -> str:
 
 @functools.cache
 def _template() -> jinja2.Template:
+    return template_of("page.html.j2")
+
+
+def template_of(name: str) -> jinja2.Template:
+    """One of this package's templates, which escapes all text."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,
@@ -395,7 +402,7 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    return environment.get_template("page.html.j2")
+    return environment.get_template(name)
 
 
 def page_source(name: str) -> str:
@@ -408,6 +415,11 @@ def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
         f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; "
         "base-uri 'none'; form-action 'none'"
     )
+
+
+def style_policy(styles: Sequence[str]) -> str:
+    """The policy of a page without scripts."""
+    return f"default-src 'none'; style-src {_hashes(styles)}; base-uri 'none'; form-action 'none'"
 
 
 def _hashes(sources: Sequence[str]) -> str:

@@ -234,6 +234,29 @@ def test_sarif_has_a_rule_for_each_cause(told: Told, nodes: Path, tmp_path: Path
     )
 
 
+def test_a_page_shows_the_fleet_or_one_node(told: Told, nodes: Path, tmp_path: Path) -> None:
+    spoil(nodes / "node-0001.json")
+    damage(nodes / "node-0002.json", "empty")
+    page = tmp_path / "fleet.html"
+    assert told(nodes, "--html", page)[0] == 1
+    text = re.sub(r"\s+", " ", re.sub(r"<style>.*?</style>|<[^>]*>", " ", page.read_text(), flags=re.DOTALL))
+    assert "DRIFTED 1 DRIFTED 1 NOT JUDGED 2 FULFILLED MemoryQoS: 2 in force, 1 partly in force." in text
+    assert "node-1 1.36 DRIFTED partly in force" in text
+    assert told(nodes / "node-0000.json", "--html", page)[0] == 0
+    assert "audit of 1 node, " in page.read_text()
+    assert told(nodes / "node-0002.json", "--html", page)[0] == 4
+    assert "1 NOT JUDGED" in page.read_text()
+    code, _, err = told(nodes, "--html", tmp_path)
+    assert (code, "--html: the file" in err) == (4, True)
+
+
+@pytest.mark.parametrize("option", ["--html", "--metrics", "--sarif", "--junit"])
+def test_a_watch_writes_no_files(told: Told, nodes: Path, tmp_path: Path, option: str) -> None:
+    code, _, err = told(nodes / "node-0001.json", "--watch", "--looks", 1, option, tmp_path / "file")
+    assert code == 4
+    assert f"{option}: it is about one look, and --watch takes many." in err
+
+
 def test_junit_has_a_case_for_each_pod_and_an_error_for_an_unjudged_node(
     told: Told, nodes: Path, tmp_path: Path
 ) -> None:
