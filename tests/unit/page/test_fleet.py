@@ -58,7 +58,7 @@ def test_deviating_nodes_come_first_and_each_state_is_counted():
     found = words(page(*FLEET, causes=[cause()]).text)
     assert "DRIFTED 1 DRIFTED 1 NOT JUDGED 1 INSUFFICIENT EVIDENCE 1 FULFILLED MemoryQoS: 3 in force." in found
     assert "memory.high at the level container deviates: 37 pods on 12 nodes a rule Set by the kubelet." in found
-    assert "b: container app of pod default/web has max , expected 4096 and 39 more" in found
+    assert "b: container app of pod default/web has max, expected 4096 and 39 more" in found
     assert "b 1.36 DRIFTED in force 6 DRIFTED 187 2 0 0 d 1.36 NOT JUDGED expected an object. c 1.36" in found
     assert "b: 2 deviations, 1 note" in found
     assert "kubelet: it did not answer" in found
