@@ -18,12 +18,14 @@ from memqos.engine.node.cgroups import kubepods_hugetlb_at_start
 from memqos.engine.plan import Level, Plan
 from memqos.model.pod import Pod
 
-__all__ = ["PERIOD_SECONDS", "confirmed", "still", "summed_files"]
+__all__ = ["PERIOD_SECONDS", "awaits_period", "confirmed", "still", "summed_files"]
 
 PERIOD_SECONDS = 65.0
 """Seconds. A kubelet sets QoS class cgroups every minute (cm/qos_container_manager_linux.go, UpdateCgroups)."""
 
 _Key = tuple[str, str]
+
+_ONCE_A_MINUTE = "a kubelet sets it once a minute"
 
 
 def still(
@@ -106,12 +108,17 @@ def confirmed(first: Audit, second: Audit, *, after: float) -> Audit:
         elif same.expected != finding.expected:
             why = f"the expected value changed between two looks: {same.expected}, then {finding.expected}"
         elif (finding.cgroup, finding.knob) in summed and after < PERIOD_SECONDS:
-            why = f"a kubelet sets it once a minute, and the two looks were {after:.0f} s apart"
+            why = f"{_ONCE_A_MINUTE}, and the two looks were {after:.0f} s apart"
         else:
             return replace(finding, evidence={**finding.evidence, "looks": f"two, {after:.0f} s apart"})
         return replace(finding, verdict=Verdict.NOT_OBSERVABLE, why_not=why)
 
     return replace(second, findings=tuple(map(judged, second.findings)))
+
+
+def awaits_period(finding: Finding) -> bool:
+    """Whether two looks agree on a deviating sum, and only the kubelet's period is not over."""
+    return finding.verdict is Verdict.NOT_OBSERVABLE and finding.why_not.startswith(_ONCE_A_MINUTE)
 
 
 def _seen(finding: Finding) -> tuple[str, str, str, str]:

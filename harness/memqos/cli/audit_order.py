@@ -39,7 +39,10 @@ def is_url(place: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditOrder:
-    """The command line of an audit. supposing: whether release and configuration are those of --what-if."""
+    """The command line of an audit. supposing: whether release and configuration are those of --what-if.
+
+    waits: whether a look at a live node waits for a kubelet's period, see `looked_at`.
+    """
 
     target: str | None = None
     cri_socket: str = ""
@@ -53,6 +56,7 @@ class AuditOrder:
     static: bool = False
     supposing: bool = False
     settle: float = 5.0
+    waits: bool = True
     runtime: RuntimeOptions
     kubelet: KubeletOptions
     manifests: ManifestOptions
@@ -106,7 +110,7 @@ class AuditOrder:
     def _audited(self, look: Callable[[], Audit], url: str) -> Audit:
         if not url:
             return look()
-        found = looked_at(look, settle=self.settle)
+        found = looked_at(look, settle=self.settle, waits=self.waits)
         if url.startswith("kubectl://"):
             return found
         from memqos.place.collecting import unit_properties

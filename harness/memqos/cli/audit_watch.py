@@ -33,8 +33,9 @@ def drift_watched(
     places = places_in(words) if words else [""]
     courses = {place: Course(clock) for place in places}
     pods = order.given_pods()
-    # Each look is confirmed by a second one; sums above pods must persist until the next look.
-    order = replace(order, settle=min(order.settle, every))
+    # Each look is confirmed by a second one. For a sum above pods the next looks do that: a look that waited for the
+    # kubelet's period would see nothing else meanwhile.
+    order = replace(order, settle=min(order.settle, every), waits=False)
     drifted, reached, lost = False, False, set[str]()
     number = 0
     while looks is None or number < looks:

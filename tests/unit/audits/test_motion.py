@@ -185,6 +185,54 @@ def test_an_unobservable_value_is_neither_drift_nor_back() -> None:
     assert list(course.step(seen)) == []
 
 
+def test_a_look_of_a_watch_does_not_wait_for_a_sum_and_sees_the_other_drift_meanwhile() -> None:
+    """A watch that waited 65 s for a sum told a knob that was changed by hand only after that."""
+    clock = Clock()
+    found = looked_at(looks(judged(WRONG_SUM), judged(WRONG_SUM)), settle=5.0, waits=False, clock=clock)
+    assert (clock.at, found.exit_code) == (5.0, 0)
+    assert not found.of(Verdict.DEVIATES)
+
+
+def waited(*changes: Callable[[dict[str, Any]], None]) -> Audit:
+    """A look of a watch: two looks, five seconds apart."""
+    return looked_at(looks(judged(*changes), judged(*changes)), settle=5.0, waits=False, clock=Clock())
+
+
+@pytest.mark.parametrize(
+    ("between", "told"),
+    [
+        (waited(WRONG_SUM), [[], [], ["drift"], []]),
+        # Right once in between, or another wrong value: the sums of pods that come and go.
+        (waited(), [[], [], [], []]),
+        (waited(written(SLICE, "memory.low", "8192")), [[], [], [], []]),
+    ],
+)
+def test_a_sum_drifts_in_a_watch_after_it_was_wrong_for_a_minute(between: Audit, told: list[list[str]]) -> None:
+    clock = Clock()
+    course = Course(clock)
+    seen = []
+    for at, audited in ((0, waited(WRONG_SUM)), (10, between), (70, waited(WRONG_SUM)), (74, waited(WRONG_SUM))):
+        clock.at = float(at)
+        seen.append([one.kind for one in course.step(audited)])
+    assert seen == told
+    clock.at = 80.0
+    assert [one.kind for one in course.step(waited())] == ["back"] * (told[2] == ["drift"])
+
+
+def test_the_writer_of_a_sum_is_known_when_it_drifts() -> None:
+    def properties(units: tuple[str, ...]) -> dict[str, dict[str, str]]:
+        assert units == ("kubepods-burstable.slice",)
+        return {"kubepods-burstable.slice": {"MemoryLow": "4096"}}
+
+    clock = Clock()
+    course, audited = Course(clock), with_systemd(waited(WRONG_SUM), properties)
+    list(course.step(audited))
+    clock.at = 65.0
+    [event] = course.step(audited)
+    assert event.finding.verdict is Verdict.DEVIATES
+    assert event.finding.evidence[WRITER] == "systemd's MemoryLow is 4096, as the file: it was set through systemd"
+
+
 def test_a_kubelet_that_has_just_started_has_limited_the_huge_pages_of_kubepods() -> None:
     """It writes the node's number, and no limit when it next updates the QoS cgroups."""
     found = judged(written("/kubepods.slice", "hugetlb.2MB.max", "0"))
